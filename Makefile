@@ -1,0 +1,51 @@
+# What one does with memtape from a checkout. Needs Python 3.11 or newer and make; everything else is fetched by `make setup`.
+# PYTHON=python3.12 picks the interpreter: `make setup PYTHON=python3.12`.
+
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup run test lint bench soak docs lock clean chromium FORCE
+.NOTPARALLEL:
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+
+setup: $(READY)  ## .venv with memtape and all it needs, as requirements.lock says
+
+# With PYTHON given the script always looks whether .venv is made of that interpreter.
+$(READY): requirements.lock pyproject.toml tools/setup.sh $(if $(PYTHON),FORCE)
+	@PYTHON='$(PYTHON)' sh tools/setup.sh
+	@touch $@
+
+run: setup  ## the demo on 127.0.0.1:8765
+	$(BIN)/memtape serve --demo
+
+test: setup chromium lint  ## lint, types, all tests; ends with the list of those skipped
+	$(BIN)/python -m pytest -n 2 -r fEs --ignore=tests/soak
+
+lint: setup  ## ruff, and mypy on src
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: setup  ## the performance budgets
+	$(BIN)/memtape bench
+
+soak: setup  ## the long tests
+	MEMTAPE_SOAK=1 $(BIN)/python -m pytest tests/soak -n 0 -r fEs
+
+docs: setup  ## docs/reference, written from the program itself
+	$(BIN)/memtape docs-reference docs/reference
+
+lock: setup  ## requirements.lock from pyproject.toml; with UPGRADE=1 every package at its newest
+	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 $(if $(UPGRADE),--upgrade) \
+		--generate-hashes --no-header --no-annotate --quiet --output-file requirements.lock >/dev/null
+	@! grep -nE '://|^--' requirements.lock || { echo 'the lock must not name an address'; exit 1; }
+
+clean:  ## removes .venv, caches and the demo's data
+	rm -rf .venv .demo .bench .screens .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+chromium: setup
+	@sh tools/chromium.sh
+
+FORCE:

@@ -1,0 +1,60 @@
+"""From settings to a Memory: the only place that picks a back end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from memtape.engine import Memory
+from memtape.errors import Invalid
+from memtape.plugs.clock import Clock
+from memtape.settings import SETTINGS
+from memtape.store.database import Database
+
+
+def setting(name: str, environment: Mapping[str, str] | None = None) -> str:
+    """A setting as the environment has it, or its default."""
+    environment = os.environ if environment is None else environment
+    default = next(s.default for s in SETTINGS if s.name == name)
+    return environment.get(name) or default
+
+
+def address(url: str | None = None) -> str:
+    """The store's address: what was given, else MEMTAPE_DB, else the file in the home folder.
+
+    >>> address("sqlite:////tmp/a.db"), address("postgresql://host/db")
+    ('/tmp/a.db', 'postgresql://host/db')
+    """
+    given = url or setting("MEMTAPE_DB")
+    if given.startswith(("postgresql://", "postgres://")) or given == ":memory:":
+        return given
+    if given.startswith("sqlite:///"):
+        given = given.removeprefix("sqlite:///")
+    elif "://" in given:
+        raise Invalid("db", f"'{given}' is not an address of a store", "Use a path, sqlite:///file.db or postgresql://...")
+    if not given:
+        raise Invalid("db", "the path is empty", "Name a file, like sqlite:///memory.db")
+    return str(Path(given).expanduser().absolute())
+
+
+def open_database(url: str | None = None, *, migrating: bool = False) -> Database:
+    """The database behind an address."""
+    wait = setting("MEMTAPE_WAIT_SECONDS")
+    try:
+        seconds = float(wait)
+    except ValueError:
+        raise Invalid("MEMTAPE_WAIT_SECONDS", f"'{wait}' is not a number", "Set a number of seconds") from None
+    where = address(url)
+    if where.startswith("postgres"):
+        from memtape.store.postgres import PostgresDatabase
+
+        return PostgresDatabase(where, wait_seconds=seconds, migrating=migrating)
+    from memtape.store.sqlite import SqliteDatabase
+
+    return SqliteDatabase(where, wait_seconds=seconds)
+
+
+def open_memory(url: str | None = None, owner: str | None = None, clock: Clock | None = None) -> Memory:
+    """The memory of an owner."""
+    return Memory(open_database(url), owner or setting("MEMTAPE_OWNER"), clock)

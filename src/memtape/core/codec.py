@@ -1,0 +1,124 @@
+"""One spelling for every value, so that equal things have equal bytes, and equal bytes have equal hashes.
+
+Canonical JSON: keys sorted, no spaces, UTF-8; a Decimal is a plain string without trailing zeros; a time is ISO 8601
+in UTC ending in Z; there are no NaNs. Hashes are SHA-256 in hex. Ids are the first 16 digits of a hash: no chance, no
+clock, so the same history gives the same ids everywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from hashlib import sha256
+from typing import Any
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+GENESIS = "0" * 64
+
+
+def spell_decimal(number: Decimal) -> str:
+    """The one spelling of an amount.
+
+    >>> spell_decimal(Decimal("1.500")), spell_decimal(Decimal("1E+3")), spell_decimal(Decimal("-0.0"))
+    ('1.5', '1000', '0')
+    """
+    text = format(number, "f")
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "") else text
+
+
+def spell_time(moment: datetime) -> str:
+    """The one spelling of a moment.
+
+    >>> spell_time(datetime(2026, 6, 4, 8, tzinfo=UTC)), spell_time(datetime(2026, 6, 4, 8, 0, 0, 250000, tzinfo=UTC))
+    ('2026-06-04T08:00:00Z', '2026-06-04T08:00:00.25Z')
+    """
+    text = moment.astimezone(UTC).replace(tzinfo=None).isoformat()
+    return (text.rstrip("0") if "." in text else text) + "Z"
+
+
+def read_time(text: str) -> datetime:
+    """The inverse of `spell_time`."""
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def micros(moment: datetime) -> int:
+    """Microseconds since 1970, exact: how stores keep time.
+
+    >>> micros(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC))
+    1000000
+    """
+    return (moment - EPOCH) // MICROSECOND
+
+
+def moment(micros_since_1970: int) -> datetime:
+    """The inverse of `micros`."""
+    return EPOCH + timedelta(microseconds=micros_since_1970)
+
+
+def plain(value: Any) -> Any:
+    """A value as canonical JSON's own types; fields that are None are left out of dataclasses."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, Decimal):
+        return spell_decimal(value)
+    if isinstance(value, datetime):
+        return spell_time(value)
+    if isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):
+            raise ValueError("NaN and infinity have no canonical spelling")
+        return value
+    if is_dataclass(value):
+        return {f.name: plain(v) for f in fields(value) if (v := getattr(value, f.name)) is not None}
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    return [plain(v) for v in value]
+
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
+def canonical(value: Any) -> str:
+    """Canonical JSON of anything made of our values.
+
+    >>> canonical({"b": Decimal("1.0"), "a": [None, True]})
+    '{"a":[null,true],"b":"1"}'
+    """
+    return _encode(plain(value))
+
+
+def canonical_plain(value: Any) -> str:
+    """Canonical JSON of what is already plain: the fast road for the hot path."""
+    return _encode(value)
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text, in hex."""
+    return sha256(text.encode()).hexdigest()
+
+
+def identify(*parts: object) -> str:
+    """The id of a thing that memtape makes: 16 hex digits of the hash of what it was made from.
+
+    >>> identify("main", "fill:f1", "BTC")
+    '2c5a767b65c2c619'
+    """
+    return digest(canonical(list(parts)))[:16]
+
+
+def chain_hash(
+    stream: str, seq: int, kind: str, key: str, occurred_at: int, known_at: int, recorded_at: int,
+    payload_hash: str, prev_hash: str,
+) -> str:
+    """The hash of a log row: over everything in it, and over the row before it."""
+    return digest(
+        canonical_plain({
+            "stream": stream, "seq": seq, "kind": kind, "key": key, "occurred_at": occurred_at, "known_at": known_at,
+            "recorded_at": recorded_at, "payload_hash": payload_hash, "prev_hash": prev_hash,
+        })
+    )

@@ -1,0 +1,172 @@
+"""What was believed when: the trades of one position in all the versions they had as items became known.
+
+The fold of everything is what we believe now. An item that became known after something later in order (a late fill, a
+bar that ended after the exit, a tick that explains a fill seen before it) changed the tale when it arrived; the fold of
+what was known before it gives the version it replaced. Versions are a function of the set of items with the times they
+became known, so any order of delivery gives the same ones.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from memtape.core.events import Discrepancy
+from memtape.core.ledger import Execution, Glance, Happening, Order, Round, Terms, Watched, fold, settle, told
+from memtape.core.observed import Fill
+from memtape.core.trades import Trade
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A closed trade as it was believed from `known_from` until `known_to` (None: until now)."""
+
+    trade: Trade
+    known_from: datetime
+    known_to: datetime | None
+    settled_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A position, derived from all that is known of it since it was flat."""
+
+    versions: tuple[Version, ...]
+    open: Round | None
+    discrepancies: tuple[Discrepancy, ...]
+    last: Order | None
+
+
+def derive(
+    terms: Terms,
+    symbol: str,
+    leg: str,
+    happenings: Iterable[Happening],
+    bars: Sequence[Watched] = (),
+    before: Fill | None = None,
+) -> Derived:
+    """Fold a position from flat, with the earlier versions of its closed trades; `before` is the last fill before these."""
+    ordered = sorted(happenings, key=lambda h: h.order)
+    now = fold(terms, symbol, leg, None, [h for h in ordered if h.gone_at is None], bars, before=before)
+    settle(now.closed, ordered)
+    versions: list[Version] = []
+    start = 0
+    for segment, end in _segments(now.closed, ordered):
+        versions += _versions(terms, symbol, leg, segment, ordered[start:end], bars, _last_fill(ordered[:start], before))
+        start = end
+    if start < len(ordered):  # what follows the last settled trade: still open, or flat again in some earlier belief
+        versions += _versions(terms, symbol, leg, [], ordered[start:], bars, _last_fill(ordered[:start], before))
+    return Derived(tuple(versions), now.open, tuple(now.discrepancies), now.last)
+
+
+def _segments(closed: Sequence[Round], ordered: Sequence[Happening]) -> Iterable[tuple[list[Round], int]]:
+    """The closed rounds in runs that end at a settled boundary, each with the index of the first happening after it."""
+    run: list[Round] = []
+    end = 0
+    for n, round_ in enumerate(closed):
+        run.append(round_)
+        assert round_.exit_at is not None
+        while end < len(ordered) and ordered[end].order[0] <= round_.exit_at:
+            end += 1
+        following = closed[n + 1] if n + 1 < len(closed) else None
+        clear = following is None or following.entry_at > round_.exit_at
+        if round_.settled_at is not None and clear and not _turned(round_):
+            yield run, end
+            run = []
+    if run:
+        yield run, len(ordered)
+
+
+def _turned(round_: Round) -> bool:
+    return round_.close_cause == "flip" or round_.exit_at == round_.entry_at
+
+
+def _versions(
+    terms: Terms, symbol: str, leg: str, final: Sequence[Round], span: Sequence[Happening], bars: Sequence[Watched],
+    before: Fill | None,
+) -> list[Version]:  # fmt: skip
+    if not span:
+        return []
+    near = _bars_near(span, bars)
+    cuts = _surprises(span, near)
+    past: list[Version] = []
+    believed: dict[Trade, datetime] = {}
+    for n in range(len(cuts) + 1):
+        since, until = cuts[n - 1] if n else None, cuts[n] if n < len(cuts) else None
+        rounds = final if until is None else _world(terms, symbol, leg, span, near, until, before)
+        going: dict[Trade, datetime] = {}
+        settled: dict[Trade, datetime | None] = {}
+        for round_ in rounds:
+            trade = told(terms, symbol, leg, round_)
+            begin = believed.get(trade) or (max(round_.known_at, since) if since else round_.known_at)
+            if until is None or begin < until:
+                going[trade], settled[trade] = begin, round_.settled_at
+        past += [Version(trade, begin, since, None) for trade, begin in believed.items() if trade not in going]
+        believed = going
+    return past + [Version(trade, begin, None, settled[trade]) for trade, begin in believed.items()]
+
+
+def _world(
+    terms: Terms, symbol: str, leg: str, span: Sequence[Happening], bars: Sequence[Watched], cut: datetime,
+    before: Fill | None,
+) -> list[Round]:  # fmt: skip
+    """What was closed according to what was known before a moment."""
+    known = [
+        _without_late_decision(h, cut) for h in span if h.known_at < cut and (h.gone_at is None or h.gone_at >= cut)
+    ]
+    seen = [watched for watched in bars if watched.known_at < cut]
+    return fold(terms, symbol, leg, None, known, seen, before=before).closed
+
+
+def _last_fill(happenings: Sequence[Happening], before: Fill | None) -> Fill | None:
+    for happening in reversed(happenings):
+        if isinstance(happening, Execution):
+            return happening.fill
+    return before
+
+
+def _without_late_decision(happening: Happening, cut: datetime) -> Happening:
+    if isinstance(happening, Execution) and happening.decided_at is not None and happening.decided_at >= cut:
+        return replace(happening, decision=None, decided_at=None)
+    return happening
+
+
+def _bars_near(span: Sequence[Happening], bars: Sequence[Watched]) -> list[Watched]:
+    """The bars that can matter to a span: those that overlap it, and the last close before it."""
+    first, last = span[0].order[0], span[-1].order[0]
+    near = [seen for seen in bars if seen.bar.t1 > first and seen.bar.t0 <= last]
+    before = max((s for s in bars if s.bar.t1 <= first), key=lambda s: (s.bar.t1, -s.bar.frame), default=None)
+    return near if before is None else [before, *near]
+
+
+def _surprises(span: Sequence[Happening], bars: Sequence[Watched]) -> list[datetime]:
+    """The moments at which something became known that may have changed what was already believed."""
+    cuts: set[datetime] = set()
+    places = [h.order[0] for h in span]
+    first_known_from: list[datetime] = []  # per index, the least known_at from there on
+    least: datetime | None = None
+    for happening in reversed(span):
+        least = happening.known_at if least is None else min(least, happening.known_at)
+        first_known_from.append(least)
+    first_known_from.reverse()
+    seen_since_tick: datetime | None = None
+    for n, happening in enumerate(span):
+        if n + 1 < len(span) and first_known_from[n + 1] < happening.known_at:
+            cuts.add(happening.known_at)
+        if happening.gone_at is not None:
+            cuts.add(happening.gone_at)
+        if isinstance(happening, Execution):
+            if happening.decided_at is not None and happening.decided_at > happening.known_at:
+                cuts.add(happening.decided_at)
+            seen_since_tick = min(seen_since_tick or happening.known_at, happening.known_at)
+        elif isinstance(happening, Glance):
+            if seen_since_tick is not None and seen_since_tick < happening.known_at:
+                cuts.add(happening.known_at)
+            seen_since_tick = None
+    for seen in bars:
+        after = bisect_right(places, seen.bar.t0)
+        if after < len(span) and first_known_from[after] < seen.known_at:
+            cuts.add(seen.known_at)
+    return sorted(cuts)

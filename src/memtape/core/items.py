@@ -1,0 +1,211 @@
+"""Items: every observed or stated thing, once, by its source's own key.
+
+An observed value is unpacked into items: a tick is itself an item (what was held), and so is each fill, funding payment,
+cash flow, equity mark and decision in it. Whatever road an item takes, its (kind, key) makes it one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal, localcontext
+from typing import Any
+
+from memtape.core.codec import digest, plain, spell_time
+from memtape.core.ledger import Execution, Glance, Happening, Payment, Terms, minutes
+from memtape.core.observed import (
+    Bar,
+    Bars,
+    CashFlow,
+    ClosedTrade,
+    Decision,
+    EquityMark,
+    Fill,
+    Funding,
+    Held,
+    Observed,
+    Tick,
+)
+from memtape.core.trades import Trade
+from memtape.core.values import MONEY, read
+
+Position = tuple[str, str]  # symbol, leg
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing, with what is needed to find it and put it in its place."""
+
+    kind: str
+    key: str
+    at: datetime
+    body: Any  # the value itself
+    symbol: str = ""
+    leg: str = ""
+    ref: str | None = None  # a fill: its decision or order; a decision: its tick; an order: its decision
+
+
+def unpack(seen: Observed) -> list[Item]:
+    """The items of an observed value, the value itself first."""
+    match seen:
+        case Tick():
+            items = [Item("tick", seen.id, seen.t, seen)]
+            for decision in seen.decisions:
+                items += _decision_items(decision, seen.id)
+            parts: list[Observed] = [*seen.fills, *seen.funding, *seen.cash_flows]
+            for part in parts:
+                items += unpack(part)
+            if seen.equity is not None:
+                items.append(Item("equity", spell_time(seen.t), seen.t, EquityMark(t=seen.t, equity=seen.equity)))
+            return items
+        case Fill():
+            ref = f"d:{seen.decision}" if seen.decision else f"o:{seen.order_id}" if seen.order_id else None
+            return [Item("fill", seen.id, seen.t, seen, seen.symbol, seen.leg, ref)]
+        case Funding():
+            return [Item("funding", seen.id, seen.t, seen, seen.symbol, seen.leg)]
+        case ClosedTrade():
+            return [Item("trade", seen.trade_id, seen.exit_at, seen, seen.symbol, seen.trade_id)]
+        case EquityMark():
+            return [Item("equity", seen.id or spell_time(seen.t), seen.t, seen)]
+        case CashFlow():
+            return [Item("flow", seen.id, seen.t, seen)]
+        case Decision():
+            return _decision_items(seen, None)
+        case Bars():
+            return []
+
+
+def _decision_items(decision: Decision, tick: str | None) -> list[Item]:
+    assert decision.id is not None and decision.t is not None
+    own = Item("decision", decision.id, decision.t, decision, decision.symbol or "", "", tick)
+    return [own, *(Item("order", order, decision.t, None, ref=decision.id) for order in decision.order_ids)]
+
+
+def bars_of(seen: Observed) -> tuple[Bar, ...]:
+    """The bars of a delivery."""
+    return seen.bars if isinstance(seen, Tick | Bars) else ()
+
+
+def bars_digest(bars: Iterable[Bar]) -> str:
+    """One hash for a set of bars."""
+    lines = sorted(f"{b.symbol}|{spell_time(b.t0)}|{spell_time(b.t1)}|{plain([b.o, b.h, b.l, b.c, b.v])}" for b in bars)
+    return digest("\n".join(lines))
+
+
+def body_of(item: Item) -> Any:
+    """An item as it is kept: plain data; a tick without the items that stand on their own."""
+    if item.kind == "order":
+        return None
+    body = plain(item.body)
+    if item.kind == "tick":
+        for part in ("fills", "funding", "bars", "cash_flows", "decision", "equity"):
+            body.pop(part, None)
+    return body
+
+
+# ---- from items back to what happened to a position -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An item as it comes back from the store: `body` is plain data."""
+
+    seq: int
+    kind: str
+    key: str
+    at: datetime
+    known_at: datetime
+    skill_version: int
+    symbol: str
+    leg: str
+    ref: str | None
+    body: Any
+    gone_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Decisions by the names under which fills ask for them: `d:<decision id>` and `o:<order id>`."""
+
+    decisions: Mapping[str, tuple[Decision, datetime]]
+
+    def of(self, fill: Fill) -> tuple[Decision | None, datetime | None]:
+        """The decision that a fill names, and when it was known."""
+        for name in (f"d:{fill.decision}", f"o:{fill.order_id}"):
+            if found := self.decisions.get(name):
+                return found
+        return None, None
+
+
+def happenings(
+    position: Position, kept: Sequence[Kept], named: Named, first_snapshot: datetime | None
+) -> list[Happening]:
+    """What happened to one position, from the items that concern it and all ticks and tick decisions of its span."""
+    symbol, _ = position
+    by_tick: dict[str, Decision] = {}
+    for item in kept:
+        if item.kind == "decision" and item.symbol == symbol and item.ref is not None and item.ref not in by_tick:
+            by_tick[item.ref] = read(Decision, item.body)
+    happened: list[Happening] = []
+    for item in kept:
+        if item.kind == "tick":
+            happened.append(glance(position, item, by_tick.get(item.key), first_snapshot))
+        elif (item.symbol, item.leg) != position:
+            continue
+        elif item.kind == "fill":
+            fill = read(Fill, item.body)
+            decision, decided_at = named.of(fill)
+            happened.append(Execution(fill, item.known_at, item.skill_version, decision, decided_at, item.gone_at))
+        elif item.kind == "funding":
+            happened.append(Payment(read(Funding, item.body), item.known_at, item.gone_at))
+    return happened
+
+
+def glance(position: Position, tick: Kept, decision: Decision | None, first_snapshot: datetime | None) -> Glance:
+    """A kept tick as one position sees it."""
+    symbol, leg = position
+    positions = tick.body.get("positions")
+    held = next((h for h in (positions or {}).get(symbol, ()) if h.get("leg", "") == leg), None)
+    mark = tick.body.get("marks", {}).get(symbol)
+    return Glance(
+        id=tick.key, t=tick.at, known_at=tick.known_at, skill_version=tick.skill_version, first=tick.at == first_snapshot,
+        snapshot=positions is not None, held=read(Held, held) if held else None,
+        mark=Decimal(mark) if mark is not None else None, decision=decision,
+    )  # fmt: skip
+
+
+def reported(terms: Terms, trade: ClosedTrade, skill_version: int, id_: str) -> Trade:
+    """A trade that its source reports whole: its own figures where it states them, ours where it does not."""
+    size = gross = risk = None
+    with localcontext(MONEY):
+        if trade.qty is not None:
+            units = trade.qty * trade.rate
+            size = trade.entry_price * units
+            gross = (trade.exit_price - trade.entry_price) * units * (1 if trade.side == "long" else -1)
+            if trade.stop is not None:
+                risk = abs(trade.entry_price - trade.stop) * units or None
+        gross = gross if trade.pnl is None else trade.pnl
+        net = None if gross is None else gross - trade.fees + trade.funding
+        percent = 100 * net / size if net is not None and size else None
+        in_r = net / risk if net is not None and risk else None
+    situation = trade.situation
+    return Trade(
+        id=id_, agent=terms.agent, skill_id=terms.skill_id, skill_version=skill_version,
+        strategy=trade.strategy or terms.skill_id, symbol=trade.symbol, leg=trade.trade_id, side=trade.side,
+        currency=terms.currency, status="closed", entry_tick_at=None, entry_at=trade.entry_at,
+        entry_price=trade.entry_price, entry_size_usd=size, entry_leverage=trade.leverage,
+        entry_reason=trade.entry_reason, entry_decision=None, exit_tick_at=None, exit_at=trade.exit_at,
+        exit_price=trade.exit_price, exit_reason=trade.exit_reason, exit_decision=None, close_cause="reported",
+        exit_trigger=trade.trigger, qty_entered=trade.qty, qty_exited=trade.qty,
+        qty_open=None if trade.qty is None else Decimal(0), avg_cost=None, stop_price=trade.stop,
+        target_price=trade.target, initial_risk_usd=risk, r_source="stop" if risk else None,
+        holding_minutes=minutes(trade.exit_at - trade.entry_at), realized_pnl_usd=gross, fees_usd=trade.fees,
+        funding_usd=trade.funding, net_pnl_usd=net,
+        pnl_pct=percent, pnl_r=in_r,
+        mfe_usd=None, mae_usd=None, mfe_r=None, mae_r=None, excursion_method=None,
+        entry_regime=situation.regime if situation else None,
+        entry_volatility=situation.volatility if situation else None,
+        entry_session=situation.session if situation else None, exit_regime=None,
+        quality="reported", adopted=False, liquidation_fills=0, tags=trade.tags, teach="learn",
+    )  # fmt: skip

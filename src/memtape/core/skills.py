@@ -1,0 +1,94 @@
+"""Skills and agents: what is traded, by which text, under which limits, and how its memory is configured.
+
+A skill is a strategy, versioned: creating it again with other content makes the next version. An agent is one running
+instance of a skill on one account, in mode sim, paper or live for all its life.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from memtape.core.excursions import MfeMode
+from memtape.core.ledger import Terms
+from memtape.core.values import STRICT, ZERO, Currency, Label, Line, Price, Quantity, Slug, Text
+
+Mode = Literal["sim", "paper", "live"]
+LongText = Annotated[str, Field(max_length=20_000)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reflection:
+    """When and by what lessons are drawn."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    cadence: Literal["off", "per_n_trades", "daily"] = "per_n_trades"
+    everyNTrades: Annotated[int, Field(ge=2, le=100)] = 10
+    dailyHourUtc: Annotated[int, Field(ge=0, le=23)] = 0
+    model: Label = "stats"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryConfig:
+    """What of its memory an agent is shown. Unknown keys are refused; a payload without the block gets the defaults."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    enabled: bool = True
+    recentTradesK: Annotated[int, Field(ge=0, le=30)] = 10
+    includeOpenPositions: bool = True
+    reflection: Reflection = field(default_factory=Reflection)
+    similarSituations: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillContext:
+    """The context block of a skill."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill:
+    """One version of a strategy."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    id: Slug
+    name: Annotated[Text, Field(max_length=120)] = ""
+    strategy: LongText = ""
+    avoid: Annotated[tuple[Line, ...], Field(max_length=64)] = ()
+    limits: Annotated[dict[Label, Line], Field(max_length=32)] = field(default_factory=dict)
+    context: SkillContext = field(default_factory=SkillContext)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """What an agent's account fixes, for ever."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    currency: Currency = "USD"
+    mfe_mode: MfeMode = "hl_strict"
+    dust_qty: Price = ZERO
+    starting_equity: Quantity = Decimal(10_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """One running instance of a skill."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    id: Slug
+    skill: Slug
+    skill_version: Annotated[int, Field(ge=1)] = 1
+    mode: Mode = "paper"
+    settings: AgentSettings = field(default_factory=AgentSettings)
+
+    def terms(self) -> Terms:
+        """What the ledger needs to know of it."""
+        own = self.settings
+        return Terms(
+            agent=self.id, skill_id=self.skill, currency=own.currency, dust_qty=own.dust_qty, mfe_mode=own.mfe_mode
+        )

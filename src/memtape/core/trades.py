@@ -1,0 +1,106 @@
+"""A trade: one round trip of one position, flat to flat, as every reader of the ledger sees it.
+
+Amounts are exact and unrounded here; they are rounded to 8 places, half to even, only when they leave (`shown`).
+`_usd` columns are in the account currency of the agent, prices in the quote currency of the symbol.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Literal
+
+from memtape.core.codec import spell_decimal, spell_time
+from memtape.core.observed import Side
+from memtape.core.values import MONEY
+
+Status = Literal["open", "closed"]
+Quality = Literal["fills", "reported", "inferred", "unpriced"]
+PLACES = Decimal("1e-8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trade:
+    """One row of the ledger."""
+
+    id: str
+    agent: str
+    skill_id: str
+    skill_version: int
+    strategy: str
+    symbol: str
+    leg: str
+    side: Side
+    currency: str
+    status: Status
+    entry_tick_at: datetime | None
+    entry_at: datetime
+    entry_price: Decimal | None
+    entry_size_usd: Decimal | None
+    entry_leverage: Decimal | None
+    entry_reason: str | None
+    entry_decision: str | None
+    exit_tick_at: datetime | None
+    exit_at: datetime | None
+    exit_price: Decimal | None
+    exit_reason: str | None
+    exit_decision: str | None
+    close_cause: str | None
+    exit_trigger: str | None
+    qty_entered: Decimal | None
+    qty_exited: Decimal | None
+    qty_open: Decimal | None
+    avg_cost: Decimal | None
+    stop_price: Decimal | None
+    target_price: Decimal | None
+    initial_risk_usd: Decimal | None
+    r_source: str | None
+    holding_minutes: Decimal | None
+    realized_pnl_usd: Decimal | None
+    fees_usd: Decimal
+    funding_usd: Decimal
+    net_pnl_usd: Decimal | None
+    pnl_pct: Decimal | None
+    pnl_r: Decimal | None
+    mfe_usd: Decimal | None
+    mae_usd: Decimal | None
+    mfe_r: Decimal | None
+    mae_r: Decimal | None
+    excursion_method: str | None
+    entry_regime: str | None
+    entry_volatility: str | None
+    entry_session: str | None
+    exit_regime: str | None
+    quality: Quality
+    adopted: bool
+    liquidation_fills: int
+    tags: tuple[str, ...]
+    teach: str
+
+
+TRADE_FIELDS = tuple(f.name for f in fields(Trade))
+
+
+def round_money(amount: Decimal) -> Decimal:
+    """Eight places, half to even: the only rounding of money, and only on the way out.
+
+    >>> round_money(Decimal("1.000000005")), round_money(Decimal("1.000000015"))
+    (Decimal('1.00000000'), Decimal('1.00000002'))
+    """
+    return amount.quantize(PLACES, rounding=ROUND_HALF_EVEN, context=MONEY)
+
+
+def shown(trade: Trade) -> dict[str, object]:
+    """A trade as plain JSON data: amounts as strings of at most 8 places, times in UTC."""
+    row: dict[str, object] = {}
+    for name in TRADE_FIELDS:
+        value = getattr(trade, name)
+        if isinstance(value, Decimal):
+            value = spell_decimal(round_money(value))
+        elif isinstance(value, datetime):
+            value = spell_time(value)
+        elif isinstance(value, tuple):
+            value = list(value)
+        row[name] = value
+    return row

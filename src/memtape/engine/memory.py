@@ -1,0 +1,323 @@
+"""Memory: the door to one owner's store, and to each of its agents.
+
+>>> import memtape
+>>> memory = memtape.open(":memory:")
+>>> _ = memory.create_skill("breakout", strategy="Buy strength.")
+>>> _ = memory.create_agent("desk", skill="breakout", mode="sim")
+>>> memory.agent("desk").trades()
+[]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from types import TracebackType
+from typing import Any
+
+from memtape.core.codec import canonical_plain, digest, identify, plain, spell_time
+from memtape.core.items import Item, Kept, unpack
+from memtape.core.observed import READERS, Decision, Observed, Tick, happened_at
+from memtape.core.skills import Agent, AgentSettings, Mode, Skill
+from memtape.core.values import Slug, read
+from memtape.engine.observe import Entry, Receipt, Writer, check_time
+from memtape.engine.positions import Told, rederive
+from memtape.engine.reading import Reading
+from memtape.errors import Conflict, Invalid, Unknown
+from memtape.plugs.clock import Clock, SystemClock
+from memtape.store.database import Database
+from memtape.store.rows import item_row
+from memtape.store.tables import EVERYTHING, Known, Tables
+
+OWNER_STREAM = "@owner"
+DEFAULT = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import came to."""
+
+    batch: str
+    new: int
+    duplicates: int
+    concluded: tuple[Told, ...]
+
+
+class Memory:
+    """Everything one owner's agents remember."""
+
+    def __init__(self, database: Database, owner: str = "local", clock: Clock | None = None) -> None:
+        self.database = database
+        self.owner: str = read(Slug, owner, at="owner")
+        self.clock: Clock = clock or SystemClock()
+
+    @property
+    def url(self) -> str:
+        """Where it is kept."""
+        return self.database.url
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.database.close()
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @contextmanager
+    def writing(self, stream: str) -> Iterator[Tables]:
+        """A transaction on one stream."""
+        with self.database.writing(self.owner) as session:
+            session.lock(self.owner, stream)
+            yield Tables(session, self.owner, stream)
+
+    @contextmanager
+    def reading(self, stream: str) -> Iterator[Tables]:
+        """One unchanging state of a stream."""
+        with self.database.reading(self.owner) as session:
+            yield Tables(session, self.owner, stream)
+
+    # ---- skills and agents ----------------------------------------------------------------------------------------
+
+    def create_skill(
+        self, id: str, *, name: str = "", strategy: str = "", avoid: Iterable[str] = (),
+        limits: Mapping[str, str] | None = None, memory: Mapping[str, Any] | None = None,
+    ) -> tuple[Skill, int]:  # fmt: skip
+        """A skill and its version: the next one if the content is new, else the one it has."""
+        skill = read(
+            Skill,
+            {"id": id, "name": name, "strategy": strategy, "avoid": tuple(avoid), "limits": dict(limits or {}),
+             "context": {} if memory is None else {"memory": dict(memory)}},
+        )  # fmt: skip
+        with self.writing(OWNER_STREAM) as tables:
+            versions = _skill_versions(tables, EVERYTHING, skill.id)
+            if versions and versions[-1] == skill:
+                return skill, len(versions)
+            version = len(versions) + 1
+            self._state(tables, "skill", f"{skill.id}@{version}", plain(skill) | {"version": version}, symbol=skill.id)
+            return skill, version
+
+    def skills(self, known: Known = EVERYTHING) -> list[tuple[Skill, int]]:
+        """Each skill in its latest version."""
+        with self.reading(OWNER_STREAM) as tables:
+            latest: dict[str, tuple[Skill, int]] = {}
+            for item in tables.items("skill", known):
+                latest[item.symbol] = _skill(item)
+        return [latest[id_] for id_ in sorted(latest)]
+
+    def skill(self, id: str, version: int | None = None, known: Known = EVERYTHING) -> tuple[Skill, int]:
+        """One skill, in its latest version or in another."""
+        with self.reading(OWNER_STREAM) as tables:
+            versions = _skill_versions(tables, known, id)
+        if not versions:
+            raise Unknown("skill", "skill", id, "List them with list_skills, or make it with create_skill")
+        if version is not None and not 1 <= version <= len(versions):
+            raise Unknown("version", f"version of skill '{id}'", str(version), f"It has versions 1 to {len(versions)}")
+        number = version or len(versions)
+        return versions[number - 1], number
+
+    def create_agent(
+        self, id: str, *, skill: str, mode: Mode = "paper", settings: Mapping[str, Any] | AgentSettings | None = None,
+        skill_version: int | None = None,
+    ) -> Agent:  # fmt: skip
+        """An agent; the same again is the same, anything else under its name is refused."""
+        wanted = read(
+            Agent,
+            {"id": id, "skill": skill, "mode": mode,
+             "settings": asdict(settings) if isinstance(settings, AgentSettings) else dict(settings or {})},
+        )  # fmt: skip
+        with self.writing(OWNER_STREAM) as tables:
+            versions = _skill_versions(tables, EVERYTHING, wanted.skill)
+            if not versions:
+                raise Unknown("skill", "skill", skill, "Make it first, with create_skill")
+            known = _find_agent(tables, wanted.id)
+            version = skill_version or (known.skill_version if known else len(versions))
+            if not 1 <= version <= len(versions):
+                raise Unknown("skill_version", f"version of skill '{skill}'", str(version), f"It has 1 to {len(versions)}")
+            wanted = replace(wanted, skill_version=version)
+            if known:
+                if known != wanted:
+                    raise Conflict("id", f"the agent '{id}' exists with another skill, mode or setting",
+                                   "Choose another id; mode and settings never change")  # fmt: skip
+                return wanted
+            self._state(tables, "agent", wanted.id, plain(wanted))
+            return self._ready(tables, wanted)
+
+    def use_skill_version(self, id: str, version: int) -> Agent:
+        """Let an agent run another version of its skill; trades keep the one they were entered under."""
+        with self.writing(OWNER_STREAM) as tables:
+            agent = _agent_of(tables, id)
+            versions = _skill_versions(tables, EVERYTHING, agent.skill)
+            if not 1 <= version <= len(versions):
+                raise Unknown("skill_version", f"version of skill '{agent.skill}'", str(version), f"It has 1 to {len(versions)}")
+            if version != agent.skill_version:
+                number = len(tables.items("agent_version", EVERYTHING, symbol=id)) + 1
+                self._state(tables, "agent_version", f"{id}#{number}", {"skill_version": version}, symbol=id)
+        return replace(agent, skill_version=version)
+
+    def _ready(self, tables: Tables, agent: Agent) -> Agent:
+        """Give a new agent its stream, so that its disappearance would be noticed."""
+        tables.session.lock(self.owner, agent.id)
+        return agent
+
+    def agents(self, known: Known = EVERYTHING) -> list[Agent]:
+        """Every agent."""
+        with self.reading(OWNER_STREAM) as tables:
+            return sorted((_agent_of(tables, item.key) for item in tables.items("agent", known)), key=lambda agent: agent.id)
+
+    def agent(self, id: str = DEFAULT) -> AgentMemory:
+        """The memory of one agent."""
+        with self.reading(OWNER_STREAM) as tables:
+            return AgentMemory(self, _agent_of(tables, id))
+
+    def agent_for_writing(self, id: str | None) -> AgentMemory:
+        """An agent to write to; the default one is made on first use: agent `main` of skill `main`, mode paper."""
+        if id is None or id == DEFAULT:
+            with self.reading(OWNER_STREAM) as tables:
+                known = _find_agent(tables, DEFAULT) is not None
+                has_skill = bool(_skill_versions(tables, EVERYTHING, DEFAULT))
+            if not known:
+                if not has_skill:
+                    self.create_skill(DEFAULT)
+                self.create_agent(DEFAULT, skill=DEFAULT)
+        return self.agent(id or DEFAULT)
+
+    def _state(self, tables: Tables, kind: str, key: str, body: dict[str, Any], symbol: str = "") -> None:
+        """Record a statement of the owner."""
+        now = self.clock.now()
+        writer = Writer(tables, Agent(id="owner", skill="owner"), now)
+        item = Item(kind, key, now, body, symbol)
+        tables.put_items([item_row(self.owner, tables.stream, item, writer.head.seq + 1, now, 1, None)])
+        writer.state(kind, key, now, now, {"stated": body, "symbol": symbol})
+
+
+class AgentMemory(Reading):
+    """What one agent remembers: observe to write, the rest to read."""
+
+    def __init__(self, memory: Memory, agent: Agent) -> None:
+        super().__init__(memory, agent)
+        self.memory = memory
+
+    def observe(self, seen: Observed | Mapping[str, Any], *, kind: str = "tick", backfill: bool = False) -> Receipt:
+        """Take in a tick, a fill, funding, a closed trade, an equity mark, a cash flow, a decision or bars.
+
+        Plain data is read as a value of `kind`. `backfill` says that it is told after the fact: it then counts as known
+        from its own time on, not from now.
+        """
+        value: Observed = read(READERS[kind], seen) if isinstance(seen, Mapping) else _checked(seen)
+        now = self.memory.clock.now()
+        value = _complete(value, now)
+        check_time(value, now)
+        with self.memory.writing(self.agent.id) as tables:
+            return Writer(tables, self.agent, now).one(Entry(value, self._known_at(value, now, backfill)))
+
+    def _known_at(self, seen: Observed, now: datetime, backfill: bool) -> datetime:
+        if self.agent.mode != "sim" and not backfill:
+            return now
+        at = happened_at(seen) or now
+        return max([at, *(item.at for item in unpack(seen))]) if isinstance(seen, Tick) else at
+
+    def import_items(self, seen: Iterable[Observed], source: Mapping[str, Any]) -> Imported:
+        """Take in a file's worth of observations, all or none; each counts as known from its own time on."""
+        listed = [_complete(_checked(value), None) for value in seen]
+        now = self.memory.clock.now()
+        for value in listed:
+            check_time(value, now)
+        with self.memory.writing(self.agent.id) as tables:
+            earlier = len(tables.items("import", EVERYTHING))
+            batch = identify(self.agent.id, "import", digest(canonical_plain(plain(dict(source)))), earlier)
+            writer = Writer(tables, self.agent, now)
+            new, known, concluded = writer.many(Entry(v, happened_at(v) or now, batch) for v in listed)
+            if new:
+                body = {**plain(dict(source)), "new": new, "duplicates": known, "recorded_at": spell_time(now)}
+                item = Item("import", batch, now, body)
+                tables.put_items([item_row(tables.owner, tables.stream, item, writer.head.seq + 1, now, 1, None)])
+                writer.state("import", batch, now, now, {"stated": body, "symbol": ""})
+            return Imported(batch, new, known, tuple(concluded))
+
+    def preview(self, seen: Iterable[Observed]) -> tuple[int, int]:
+        """How many of these would be new, and how many are known already; writes nothing."""
+        names = [[(item.kind, item.key) for item in unpack(value)] for value in seen]
+        with self.memory.reading(self.agent.id) as tables:
+            known = tables.seen(name for several in names for name in several)
+        taken: set[tuple[str, str]] = set(known)
+        new = 0
+        for several in names:
+            if any(name not in taken for name in several):
+                new += 1
+            taken |= set(several)
+        return new, len(names) - new
+
+    def undo_import(self, batch: str) -> Receipt:
+        """Take an import back: what it brought no longer counts, from now on; the log keeps it."""
+        now = self.memory.clock.now()
+        with self.memory.writing(self.agent.id) as tables:
+            if not tables.items("import", EVERYTHING, keys=[batch]):
+                raise Unknown("batch", "import", batch, "List them with: memtape imports list")
+            if done := tables.logged("undo", batch):
+                return Receipt(done.stream, done.seq, done.hash, (), duplicate=True)
+            writer = Writer(tables, self.agent, now)
+            gone = tables.void_batch(batch, writer.head.seq + 1, now)
+            reported = [(key, position) for kind, key, position, _ in gone if kind == "trade"]
+            tables.end_versions([identify(self.agent.id, f"trade:{key}", *position) for key, position in reported], now)
+            touched: dict[tuple[str, str], datetime] = {}
+            for kind, _, position, at in gone:
+                if kind in ("fill", "funding"):
+                    touched[position] = min(touched.get(position, at), at)
+            held = tables.positions({symbol for symbol, _ in touched})
+            concluded: list[Told] = []
+            for position in sorted(touched):
+                concluded += rederive(tables, self.agent, position, held.get(position), touched[position], touched[position])
+            item = Item("undo", batch, now, {"batch": batch, "items": len(gone)})
+            tables.put_items([item_row(tables.owner, tables.stream, item, writer.head.seq + 1, now, 1, None)])
+            payload = {"stated": item.body, "symbol": "", "concluded": concluded}
+            return writer.state("undo", batch, now, now, payload, tuple(concluded))
+
+
+def _skill(item: Kept) -> tuple[Skill, int]:
+    body = dict(item.body)
+    version = body.pop("version")
+    return read(Skill, body), int(version)
+
+
+def _skill_versions(tables: Tables, known: Known, id: str) -> list[Skill]:
+    found = [_skill(item) for item in tables.items("skill", known, symbol=id)]
+    return [skill for skill, _ in sorted(found, key=lambda pair: pair[1])]
+
+
+def _find_agent(tables: Tables, id: str) -> Agent | None:
+    found = tables.items("agent", EVERYTHING, keys=[id])
+    if not found:
+        return None
+    agent = read(Agent, found[0].body)
+    changes = tables.items("agent_version", EVERYTHING, symbol=id, newest=True, limit=1)
+    return replace(agent, skill_version=changes[0].body["skill_version"]) if changes else agent
+
+
+def _agent_of(tables: Tables, id: str) -> Agent:
+    found = _find_agent(tables, id)
+    if found is None:
+        raise Unknown("agent", "agent", id, "List them with list_agents, or make it with create_agent")
+    return found
+
+
+def _checked(seen: Observed) -> Observed:
+    """A value made in Python, checked like any other."""
+    if seen.kind not in READERS:
+        raise Invalid("kind", f"'{seen.kind}' is not an observed kind", f"Use one of {', '.join(READERS)}")
+    value: Observed = read(READERS[seen.kind], plain(seen))
+    return value
+
+
+def _complete(seen: Observed, now: datetime | None) -> Observed:
+    """A decision on its own needs a time and an id; both have defaults."""
+    if isinstance(seen, Decision):
+        at = seen.t or now
+        if at is None:
+            raise Invalid("t", "is missing", "Give the time of the decision")
+        return replace(seen, t=at, id=seen.id or identify("decision", plain(seen), spell_time(at)))
+    return seen

@@ -1,0 +1,257 @@
+"""The one way in: observed values -> a log row each, and everything concluded from them, in one transaction.
+
+READ what is already known, DECIDE with the pure ledger, WRITE the log rows, the items and the projections. What comes
+in order is folded onto what is held; what comes late re-derives its position from the last moment at which it was flat.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from memtape.core.codec import canonical_plain, chain_hash, digest, identify, micros, plain, spell_time
+from memtape.core.items import Item, bars_digest, bars_of, unpack
+from memtape.core.ledger import Execution, Payment, Watched
+from memtape.core.observed import Bar, Bars, Observed, Tick, happened_at
+from memtape.core.skills import Agent
+from memtape.engine.positions import Fresh, Told, bring_up_to_date
+from memtape.errors import Invalid
+from memtape.store.rows import Head, LogRow, item_row
+from memtape.store.tables import Tables
+
+AHEAD = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What an observation came to: its place in the log and what was concluded from it."""
+
+    stream: str
+    seq: int
+    hash: str
+    concluded: tuple[Told, ...]
+    duplicate: bool = False
+
+    @property
+    def revised(self) -> bool:
+        """Whether it changed what had been concluded before."""
+        return any(told_["event"] == "revised" for told_ in self.concluded)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An observed value on its way in."""
+
+    seen: Observed
+    known_at: datetime
+    batch: str | None = None
+
+
+def check_time(seen: Observed, now: datetime) -> None:
+    """Refuse what claims to come from the future."""
+    latest = now + AHEAD
+    at = happened_at(seen)
+    named: list[tuple[str, datetime | None]] = [("exit_at" if seen.kind == "trade" else "t", at)]
+    if isinstance(seen, Tick):
+        named += [(f"fills.{n}.t", fill.t) for n, fill in enumerate(seen.fills)]
+        named += [(f"funding.{n}.t", paid.t) for n, paid in enumerate(seen.funding)]
+        named += [(f"cash_flows.{n}.t", flow.t) for n, flow in enumerate(seen.cash_flows)]
+        named += [(f"bars.{n}.t1", bar.t1) for n, bar in enumerate(seen.bars)]
+    if isinstance(seen, Bars):
+        named = [(f"bars.{n}.t1", bar.t1) for n, bar in enumerate(seen.bars)]
+    for name, time in named:
+        if time is not None and time > latest:
+            raise Invalid(
+                name, f"{spell_time(time)} is more than 5 minutes ahead of the clock",
+                f"It is now {spell_time(now)}; check the zone and the year",
+            )  # fmt: skip
+
+
+def standing_alone(items: Iterable[Item]) -> list[Item]:
+    """The items of a tick that count even when the tick itself comes too late or a second time."""
+    return [item for item in items if item.kind in ("fill", "funding", "flow")]
+
+
+def key_of(seen: Observed) -> str:
+    """The key under which a delivery is logged."""
+    if isinstance(seen, Bars):
+        return bars_digest(seen.bars)
+    return unpack(seen)[0].key
+
+
+def payload_of(seen: Observed, skill_version: int, batch: str | None, new_bars: Sequence[Bar]) -> dict[str, Any]:
+    """What the log keeps of a delivery; bars only by count, range and digest."""
+    observed = plain(seen)
+    if bars_of(seen):
+        observed["bars"] = {
+            "count": len(new_bars),
+            "digest": bars_digest(new_bars),
+        }
+        if new_bars:
+            observed["bars"] |= {"first": plain(min(b.t0 for b in new_bars)), "last": plain(max(b.t1 for b in new_bars))}
+    return {"observed": observed, "skill_version": skill_version, **({"batch": batch} if batch else {})}
+
+
+class Writer:
+    """Observations of one agent in one transaction."""
+
+    def __init__(self, tables: Tables, agent: Agent, now: datetime) -> None:
+        self.tables, self.agent, self.now = tables, agent, now
+        self.head: Head = tables.head()
+        self.start = self.head
+        self.log: list[LogRow] = []
+        self.fresh = Fresh()
+        self._new_here: list[Bar] = []  # the new bars of the value being taken
+
+    # ---- READ: is it new? --------------------------------------------------------------------------------------
+
+    def one(self, entry: Entry) -> Receipt:
+        """Record a single observation."""
+        seen = entry.seen
+        items, earlier = self._unseen(seen)
+        if earlier is not None:
+            return earlier
+        concluded: list[Told] = []
+        self._take(entry, items, concluded)
+        concluded += self._conclude()
+        return self._append(entry, concluded)
+
+    def many(self, entries: Iterable[Entry]) -> tuple[int, int, list[Told]]:
+        """Record a batch: one log row each, concluded together. How many were new, how many known, what it came to."""
+        new = known = 0
+        listed = list(entries)
+        keys = self.tables.seen((item.kind, item.key) for entry in listed for item in unpack(entry.seen))
+        for entry in listed:
+            items = [item for item in unpack(entry.seen) if (item.kind, item.key) not in keys]
+            if not items and not bars_of(entry.seen):
+                known += 1
+                continue
+            keys |= {(item.kind, item.key): 0 for item in items}
+            concluded: list[Told] = []
+            self._take(entry, items, concluded)
+            self._append(entry, concluded, flush=False)
+            new += 1
+        concluded = self._conclude()
+        self.flush()
+        return new, known, concluded
+
+    def _unseen(self, seen: Observed) -> tuple[list[Item], Receipt | None]:
+        """The items of a delivery that are not here yet; or the receipt of the first, if there are none."""
+        items = unpack(seen)
+        logged = self.tables.logged(seen.kind, key_of(seen)) if isinstance(seen, Tick | Bars) else None
+        if logged is not None:
+            items = standing_alone(items)
+        places = self.tables.seen((item.kind, item.key) for item in items)
+        fresh = [item for item in items if (item.kind, item.key) not in places]
+        if logged is not None and not fresh and not (isinstance(seen, Tick) and self._new_bars(seen.bars)[0]):
+            return [], _receipt_of(logged)
+        if logged is None and not fresh and not bars_of(seen):
+            row = next(iter(self.tables.log(after=places[items[0].kind, items[0].key] - 1, chunk=1)))
+            return [], _receipt_of(row)
+        return fresh, None
+
+    def _new_bars(self, bars: Sequence[Bar]) -> tuple[list[Bar], list[Told]]:
+        """The bars not yet here; one that differs from what is here is told and not taken."""
+        fresh: list[Bar] = []
+        differing: list[Told] = []
+        for symbol in sorted({bar.symbol for bar in bars}):
+            own = [bar for bar in bars if bar.symbol == symbol]
+            here = self.tables.bars_between(symbol, min(b.t0 for b in own), max(b.t0 for b in own))
+            for bar in own:
+                known = here.get((bar.frame, bar.t0))
+                if known is None:
+                    here[bar.frame, bar.t0] = bar
+                    fresh.append(bar)
+                elif known != bar:
+                    differing.append({"event": "bar_differs", "symbol": symbol, "t0": spell_time(bar.t0),
+                                      "kept": plain([known.o, known.h, known.l, known.c]),
+                                      "given": plain([bar.o, bar.h, bar.l, bar.c])})  # fmt: skip
+        return fresh, differing
+
+    def _take(self, entry: Entry, items: list[Item], concluded: list[Told]) -> None:
+        """Note what is new: rows to write, and what happened to which position."""
+        seen, known_at, seq = entry.seen, entry.known_at, self.head.seq + 1
+        fresh = self.fresh
+        if isinstance(seen, Tick) and any(item.kind == "tick" for item in items):
+            if self.head.last_tick is not None and seen.t <= self.head.last_tick:
+                concluded.append({"event": "stale", "tick": seen.id, "t": spell_time(seen.t),
+                                  "last_tick": spell_time(self.head.last_tick)})  # fmt: skip
+                items = standing_alone(items)
+            else:
+                fresh.ticks.append((seen, known_at))
+                self.head = replace(self.head, last_tick=seen.t)
+                if seen.positions is not None and self.head.first_snapshot is None:
+                    fresh.first_snapshot = seen
+                    self.head = replace(self.head, first_snapshot=seen.t)
+        new_bars, differing = self._new_bars(bars_of(seen)) if bars_of(seen) else ([], [])
+        concluded += differing
+        for bar in new_bars:
+            fresh.bars.setdefault(bar.symbol, []).append(Watched(bar, known_at))
+        for symbol in {item.symbol for item in items if item.kind == "fill"} - fresh.bars_ended.keys():
+            fresh.bars_ended[symbol] = self.tables.bars_end(symbol)
+        if new_bars:
+            self.tables.put_bars(new_bars, seq, known_at)
+        for item in items:
+            position = (item.symbol, item.leg)
+            if item.kind == "fill":
+                fresh.happened.setdefault(position, []).append(Execution(item.body, known_at, self.agent.skill_version))
+            elif item.kind == "funding":
+                fresh.happened.setdefault(position, []).append(Payment(item.body, known_at))
+            elif item.kind == "trade":
+                fresh.trades.append((item, known_at))
+            elif item.kind == "decision":
+                fresh.decisions.append(item)
+            fresh.rows.append(item_row(self.tables.owner, self.tables.stream, item, seq, known_at,
+                                       self.agent.skill_version, entry.batch))  # fmt: skip
+        fresh.known_at = known_at if fresh.known_at is None else min(fresh.known_at, known_at)
+        self._new_here = new_bars
+
+    # ---- WRITE: the log ------------------------------------------------------------------------------------------
+
+    def _append(self, entry: Entry, concluded: Sequence[Told], flush: bool = True) -> Receipt:
+        seen = entry.seen
+        kind, key = seen.kind, key_of(seen)
+        if entry.batch:
+            key = f"{key}@{entry.batch}"
+        elif isinstance(seen, Tick) and not self.fresh.ticks and self.tables.logged(kind, key):
+            part = identify([row["key"] for row in self.fresh.rows], bars_digest(self._new_here))
+            kind, key = "more", f"{key}:{part}"
+        payload = payload_of(seen, self.agent.skill_version, entry.batch, self._new_here) | {"concluded": list(concluded)}
+        at = happened_at(seen) or entry.known_at
+        return self.state(kind, key, at, entry.known_at, payload, tuple(concluded), flush)
+
+    def state(
+        self, kind: str, key: str, at: datetime, known_at: datetime, payload: dict[str, Any],
+        concluded: tuple[Told, ...] = (), flush: bool = True,
+    ) -> Receipt:  # fmt: skip
+        """Add one row to the log."""
+        text = canonical_plain(payload)
+        payload_hash = digest(text)
+        seq, stream = self.head.seq + 1, self.tables.stream
+        times = micros(at), micros(known_at), micros(self.now)
+        hash_ = chain_hash(stream, seq, kind, key, *times, payload_hash, self.head.hash)
+        self.log.append(LogRow(stream, seq, kind, key, *times, text, payload_hash, self.head.hash, hash_))
+        known = known_at if self.head.known_at is None else max(self.head.known_at, known_at)
+        self.head = replace(self.head, seq=seq, hash=hash_, known_at=known)
+        if flush:
+            self.flush()
+        return Receipt(stream, seq, hash_, concluded)
+
+    def flush(self) -> None:
+        """Write the log rows and move the head."""
+        self.tables.append(self.log)
+        self.tables.set_head(self.head)
+        self.log = []
+
+    def _conclude(self) -> list[Told]:
+        """Write the items, then bring every position they touch up to date."""
+        self.tables.put_items(self.fresh.rows)
+        return bring_up_to_date(self.tables, self.agent, self.start, self.fresh)
+
+
+def _receipt_of(row: LogRow) -> Receipt:
+    payload = json.loads(row.payload) if row.payload else {}
+    return Receipt(row.stream, row.seq, row.hash, tuple(payload.get("concluded", ())), duplicate=True)

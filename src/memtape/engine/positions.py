@@ -1,0 +1,270 @@
+"""Bringing positions up to date with what a transaction brought.
+
+What comes after everything already folded is folded onto what is held. Anything else (a late fill, a bar that ended after
+the exit, the tick or the decision that explains a fill seen before it) derives its position again, from the last moment at
+which it was flat whatever was known. Both roads run through the same fold and end in the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from memtape.core.codec import EPOCH, identify, spell_decimal, spell_time
+from memtape.core.events import Discrepancy
+from memtape.core.history import Version, derive
+from memtape.core.items import Item, Named, Position, happenings, reported
+from memtape.core.ledger import Execution, Glance, Happening, Round, Watched, fold, told
+from memtape.core.observed import Decision, Fill, Tick
+from memtape.core.skills import Agent
+from memtape.core.trades import Trade, shown
+from memtape.core.values import ZERO, read
+from memtape.store.rows import Head, PositionRow
+from memtape.store.tables import EVERYTHING, Known, Tables
+
+JUST_AFTER = timedelta(microseconds=1)
+Told = dict[str, object]
+
+
+@dataclass(slots=True)
+class Fresh:
+    """What a transaction brings that was not there before."""
+
+    happened: dict[Position, list[Happening]] = field(default_factory=dict)
+    ticks: list[tuple[Tick, datetime]] = field(default_factory=list)  # with when they were known
+    first_snapshot: Tick | None = None  # if it is among them
+    bars: dict[str, list[Watched]] = field(default_factory=dict)
+    bars_ended: dict[str, datetime | None] = field(default_factory=dict)  # by symbol, before these came
+    trades: list[tuple[Item, datetime]] = field(default_factory=list)
+    decisions: list[Item] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    known_at: datetime | None = None  # the least
+
+
+def bring_up_to_date(tables: Tables, agent: Agent, start: Head, fresh: Fresh) -> list[Told]:
+    """Conclude what follows from fresh items that are already in their table; `start` is the head before them."""
+    concluded = _put_reported(tables, agent, fresh)
+    if fresh.happened or fresh.ticks or fresh.bars or fresh.decisions:
+        symbols = {s for s, _ in fresh.happened} | set(fresh.bars) | {s for t, _ in fresh.ticks for s in t.positions or ()}
+        held = tables.positions(symbols, since=(start.last_tick or EPOCH) if fresh.ticks else None)
+        late = _late(tables, start, fresh, held)
+        put: list[PositionRow] = []
+        for position in sorted(_touched(fresh, held) | late.keys()):
+            row = held.get(position)
+            if position in late:
+                assert fresh.known_at is not None
+                concluded += rederive(tables, agent, position, row, late[position], fresh.known_at)
+            else:
+                concluded += _fold_onto(tables, agent, start, fresh, position, row, put)
+        tables.put_positions(put)
+    return concluded
+
+
+def _touched(fresh: Fresh, held: dict[Position, PositionRow]) -> set[Position]:
+    """The positions that something new says something about."""
+    touched = set(fresh.happened)
+    open_ = {position for position, row in held.items() if row.round is not None}
+    for tick, _ in fresh.ticks:
+        if tick.positions is not None:
+            touched |= open_
+            touched |= {(symbol, held_.leg) for symbol, several in tick.positions.items() for held_ in several}
+    return touched | {position for position in open_ if position[0] in fresh.bars}
+
+
+def _late(tables: Tables, start: Head, fresh: Fresh, held: dict[Position, PositionRow]) -> dict[Position, datetime]:
+    """The positions to derive again, and from when: something new about them lies before what was folded."""
+    late: dict[Position, datetime] = {}
+
+    def since(position: Position, at: datetime) -> None:
+        late[position] = min(late.get(position, at), at)
+
+    surprising = start.known_at is not None and fresh.known_at is not None and fresh.known_at < start.known_at
+    for position, happened in fresh.happened.items():
+        first = min(h.order for h in happened)
+        row, bars_ended = held.get(position), fresh.bars_ended.get(position[0])
+        if (
+            surprising
+            or (row is not None and first <= row.last)
+            or (start.last_tick is not None and first[0] <= start.last_tick)
+            or (bars_ended is not None and bars_ended > first[0])
+        ):
+            since(position, first[0])
+    if fresh.ticks:
+        for position, row in held.items():
+            if row.last[0] > (start.last_tick or EPOCH):  # seen between ticks: only now is there a run that explains it
+                since(position, start.last_tick + JUST_AFTER if start.last_tick else EPOCH)
+        if surprising:
+            for position in _touched(fresh, held):
+                since(position, min(tick.t for tick, _ in fresh.ticks))
+    for symbol, watched in fresh.bars.items():
+        t0, t1 = min(seen.bar.t0 for seen in watched), max(seen.bar.t1 for seen in watched)
+        for position, entered in tables.watched_trades(symbol, t0, t1):
+            since(position, entered)
+        for position, row in held.items():
+            if position[0] == symbol and row.round is not None and (surprising or not row.round.covers(t0)):
+                since(position, row.round.entry_at)
+    for item in fresh.decisions:
+        names = [f"d:{item.key}", *(f"o:{order}" for order in item.body.order_ids)]
+        for position, at in tables.fills_naming(names, upto=start.seq):
+            since(position, at)
+    return late
+
+
+# ---- in order ---------------------------------------------------------------------------------------------------------
+
+
+def _fold_onto(
+    tables: Tables, agent: Agent, start: Head, fresh: Fresh, position: Position, row: PositionRow | None,
+    put: list[PositionRow],
+) -> list[Told]:  # fmt: skip
+    """Fold what is new onto what is held."""
+    symbol, leg = position
+    happened = [*fresh.happened.get(position, ())]
+    glances = [_glance(agent, fresh, tick, known_at, position) for tick, known_at in fresh.ticks]
+    bars = fresh.bars.get(symbol, [])
+    open_ = row.round if row else None
+    if not happened and not bars and all(_agrees(agent, open_, glance) for glance in glances):
+        return []
+    terms = agent.terms()
+    opened_before = open_.opened_by if open_ else None
+    unmarked = any(g.snapshot and g.mark is None and (g.held is None or g.held.mark is None) for g in glances)
+    earlier = tables.last_bar(symbol, max(g.t for g in glances), EVERYTHING) if unmarked else None
+    named = _named(tables, [h.fill for h in happened if isinstance(h, Execution)], EVERYTHING)
+    events = [_with_decision(h, named) for h in happened]
+    before = tables.last_fill(position, upto=start.seq) if open_ is None and any(g.held for g in glances) else None
+    folded = fold(terms, symbol, leg, open_, [*events, *glances], bars, earlier, before)
+    closed = [Version(told(terms, symbol, leg, r), r.known_at, None, r.settled_at) for r in folded.closed]
+    tables.put_versions(closed)
+    tables.put_discrepancies(folded.discrepancies)
+    last = folded.last or (row.last if row else None)
+    if last is not None:
+        put.append(PositionRow(symbol, leg, last, folded.open))
+    concluded = [_closing(version.trade) for version in closed]
+    if folded.open is not None and folded.open.opened_by != opened_before:
+        concluded.append(_opening(told(terms, symbol, leg, folded.open)))
+    return concluded + [_differing(found) for found in folded.discrepancies]
+
+
+def _glance(agent: Agent, fresh: Fresh, tick: Tick, known_at: datetime, position: Position) -> Glance:
+    symbol, leg = position
+    return Glance(
+        id=tick.id, t=tick.t, known_at=known_at, skill_version=agent.skill_version,
+        first=tick is fresh.first_snapshot, snapshot=tick.positions is not None,
+        held=next((h for h in (tick.positions or {}).get(symbol, ()) if h.leg == leg), None),
+        mark=tick.marks.get(symbol), decision=next((d for d in tick.decisions if d.symbol == symbol), None),
+    )  # fmt: skip
+
+
+def _agrees(agent: Agent, open_: Round | None, glance: Glance) -> bool:
+    """Whether a tick tells nothing new of a position."""
+    if not glance.snapshot:
+        return True
+    seen = glance.held.qty if glance.held else ZERO
+    have = open_.qty * open_.side if open_ else ZERO
+    return abs(seen - have) <= agent.settings.dust_qty
+
+
+def _with_decision(happened: Happening, named: Named) -> Happening:
+    if isinstance(happened, Execution):
+        decision, decided_at = named.of(happened.fill)
+        if decision is not None:
+            return replace(happened, decision=decision, decided_at=decided_at)
+    return happened
+
+
+def _named(tables: Tables, fills: Iterable[Fill], known: Known) -> Named:
+    """The decisions that fills name, by id or by the order they belong to."""
+    fills = list(fills)
+    orders = sorted({fill.order_id for fill in fills if fill.order_id})
+    decided = {item.key: item.ref or "" for item in tables.items("order", known, keys=orders)} if orders else {}
+    ids = sorted({fill.decision for fill in fills if fill.decision} | set(decided.values()))
+    decisions = tables.items("decision", known, keys=ids) if ids else []
+    found = {item.key: (read(Decision, item.body), item.known_at) for item in decisions}
+    names = {f"d:{id_}": decision for id_, decision in found.items()}
+    return Named(names | {f"o:{order}": found[id_] for order, id_ in decided.items() if id_ in found})
+
+
+# ---- out of order -----------------------------------------------------------------------------------------------------
+
+
+def rederive(
+    tables: Tables, agent: Agent, position: Position, row: PositionRow | None, since: datetime, known_at: datetime
+) -> list[Told]:
+    """Derive a position again from the last moment before `since` at which it was flat."""
+    open_at = row.round.entry_at if row and row.round else None
+    after = tables.boundary(position, since, known_at, open_at)
+    if after is None and row is None:
+        after = since - JUST_AFTER  # never heard of before: nothing earlier concerns it
+    before = tables.versions(position, after)
+    versions, open_, discrepancies, last = derive_position(tables, agent, position, after, EVERYTHING)
+    tables.drop_versions(position, after)
+    tables.put_versions(versions)
+    tables.put_discrepancies(discrepancies)
+    if last is not None:
+        tables.put_positions([PositionRow(*position, last, open_)])
+    elif row is not None:
+        tables.drop_position(position)
+    was = {v.trade.id: v.trade for v in before if v.known_to is None}
+    now = {v.trade.id: v.trade for v in versions if v.known_to is None}
+    concluded = [_closing(trade) for id_, trade in now.items() if id_ not in was]
+    concluded += [{"event": "revised", "trade_id": id_, "symbol": position[0], "leg": position[1],
+                   "net_pnl_usd": shown(now[id_])["net_pnl_usd"] if id_ in now else None}
+                  for id_, trade in was.items() if now.get(id_) != trade]  # fmt: skip
+    opened_before = row.round.opened_by if row and row.round else None
+    if open_ is not None and open_.opened_by != opened_before:
+        concluded.append(_opening(told(agent.terms(), *position, open_)))
+    return concluded + [_differing(found) for found in discrepancies]
+
+
+def derive_position(
+    tables: Tables, agent: Agent, position: Position, after: datetime | None, known: Known
+) -> tuple[tuple[Version, ...], Round | None, tuple[Discrepancy, ...], Any]:
+    """A position from flat at `after`, out of what a reader may know."""
+    kept = tables.span(position, after, known)
+    bars = tables.bars(position[0], known, ending_after=after)
+    if after is not None and (earlier := tables.last_bar(position[0], after, known)):
+        bars = [earlier, *bars]
+    named = _named(tables, (read(Fill, item.body) for item in kept if item.kind == "fill"), known)
+    before = tables.last_fill(position, until=after) if after is not None else None
+    happened = happenings(position, kept, named, tables.head().first_snapshot)
+    derived = derive(agent.terms(), *position, happened, bars, before)
+    return derived.versions, derived.open, derived.discrepancies, derived.last
+
+
+# ---- trades that a source reports whole ---------------------------------------------------------------------------------
+
+
+def reported_version(agent: Agent, item: Item, known_at: datetime, skill_version: int) -> Version:
+    """A reported trade as the one version it has."""
+    trade = reported(agent.terms(), item.body, skill_version, identify(agent.id, f"trade:{item.key}", item.symbol, item.leg))
+    return Version(trade, known_at, None, None)
+
+
+def _put_reported(tables: Tables, agent: Agent, fresh: Fresh) -> list[Told]:
+    versions = [reported_version(agent, item, known_at, agent.skill_version) for item, known_at in fresh.trades]
+    tables.put_versions(versions)
+    return [_closing(version.trade) for version in versions]
+
+
+# ---- words --------------------------------------------------------------------------------------------------------------
+
+
+def _opening(trade: Trade) -> Told:
+    row = shown(trade)
+    return {"event": "opened", **{k: row[k] for k in ("symbol", "leg", "side")}, "trade_id": trade.id,
+            "qty": row["qty_open"], "entry_price": row["entry_price"], "quality": trade.quality}  # fmt: skip
+
+
+def _closing(trade: Trade) -> Told:
+    row = shown(trade)
+    return {"event": "closed", "trade_id": trade.id,
+            **{k: row[k] for k in ("symbol", "leg", "side", "net_pnl_usd", "pnl_r", "close_cause", "quality")}}  # fmt: skip
+
+
+def _differing(found: Discrepancy) -> Told:
+    return {"event": "discrepancy", "symbol": found.symbol, "leg": found.leg, "at": spell_time(found.at), "why": found.why,
+            "ledger_qty": spell_decimal(found.ledger_qty), "broker_qty": spell_decimal(found.broker_qty)}  # fmt: skip
+
+

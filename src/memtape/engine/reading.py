@@ -1,0 +1,204 @@
+"""What is told of one agent: trades, positions, decisions, equity; each as of any moment and any head of the log.
+
+Reading never writes. Without limits the stored rows answer. As of an earlier moment, the trades that were settled by then
+come from their rows and the rest is folded again from what was known; with a `head` everything is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from memtape.core.codec import EPOCH
+from memtape.core.events import Discrepancy
+from memtape.core.items import Item, Kept, Position
+from memtape.core.ledger import told
+from memtape.core.observed import CashFlow, ClosedTrade, Decision, EquityMark, Funding, Run
+from memtape.core.performance import Curve, Performance, equity_curve, performance
+from memtape.core.skills import Agent
+from memtape.core.trades import Trade
+from memtape.core.values import ZERO, read
+from memtape.engine.positions import derive_position, reported_version
+from memtape.store.rows import Head
+from memtape.store.tables import EVERYTHING, Known, Tables
+
+if TYPE_CHECKING:
+    from memtape.engine.memory import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRow:
+    """A decision as it was recorded, with the tick it came in."""
+
+    decision: Decision
+    at: datetime
+    known_at: datetime
+    tick: str | None
+
+    @property
+    def run(self) -> Run | None:
+        """The run that took it."""
+        return self.decision.run
+
+
+class Reading:
+    """The read side of an agent's memory."""
+
+    def __init__(self, memory: Memory, agent: Agent) -> None:
+        self._memory = memory
+        self.agent = agent
+
+    @property
+    def settings(self) -> object:
+        """What its account fixes."""
+        return self.agent.settings
+
+    def head(self) -> Head:
+        """Where its stream stands."""
+        with self._memory.reading(self.agent.id) as tables:
+            return tables.head()
+
+    def trades(
+        self, *, status: str | None = None, symbol: str | None = None, strategy: str | None = None,
+        side: str | None = None, as_of: datetime | None = None, head: int | None = None, newest: bool = True,
+        limit: int | None = None, after: tuple[datetime, str] | None = None,
+    ) -> list[Trade]:  # fmt: skip
+        """Trades, newest entry first: open and closed, or one of them; as of a moment, by a head of the log."""
+        known = Known(as_of, head)
+        with self._memory.reading(self.agent.id) as tables:
+            if known.all or (head is None and self._is_latest(tables, as_of)):
+                closed = [] if status == "open" else tables.closed_trades(
+                    EVERYTHING, symbol=symbol, strategy=strategy, side=side, newest=newest, limit=limit, after=after
+                )  # fmt: skip
+                open_ = [] if status == "closed" else self._open(tables)
+                found = closed + open_
+            else:
+                found = trades_known(tables, self.agent, known)
+        chosen = [
+            trade for trade in found
+            if (status is None or trade.status == status)
+            and (symbol is None or trade.symbol == symbol)
+            and (strategy is None or trade.strategy == strategy)
+            and (side is None or trade.side == side)
+            and (after is None or _follows(trade, after, newest))
+        ]  # fmt: skip
+        chosen.sort(key=lambda trade: trade.id)
+        chosen.sort(key=lambda trade: trade.entry_at, reverse=newest)
+        return chosen if limit is None else chosen[:limit]
+
+    def _is_latest(self, tables: Tables, as_of: datetime | None) -> bool:
+        latest = tables.head().known_at
+        return as_of is not None and (latest is None or as_of >= latest)
+
+    def _open(self, tables: Tables) -> list[Trade]:
+        rows = tables.positions()
+        return [told(self.agent.terms(), *position, row.round) for position, row in rows.items() if row.round is not None]
+
+    def trade(self, id: str, *, as_of: datetime | None = None, head: int | None = None) -> Trade | None:
+        """One trade."""
+        return next((trade for trade in self.trades(as_of=as_of, head=head) if trade.id == id), None)
+
+    def discrepancies(self, limit: int = 1000) -> list[Discrepancy]:
+        """Where the broker showed something else than its fills explain."""
+        with self._memory.reading(self.agent.id) as tables:
+            return tables.discrepancies(limit)
+
+    def decisions(
+        self, *, symbol: str | None = None, limit: int | None = None, as_of: datetime | None = None,
+        head: int | None = None, before: datetime | None = None,
+    ) -> list[DecisionRow]:  # fmt: skip
+        """Decisions, newest first."""
+        with self._memory.reading(self.agent.id) as tables:
+            items = tables.items("decision", Known(as_of, head), symbol=symbol, limit=limit, before=before, newest=True)
+        return [DecisionRow(read(Decision, item.body), item.at, item.known_at, item.ref) for item in items]
+
+    def imports(self) -> list[tuple[Kept, bool]]:
+        """The imports, oldest first, and whether each was undone."""
+        with self._memory.reading(self.agent.id) as tables:
+            undone = {item.key for item in tables.items("undo", EVERYTHING)}
+            return [(item, item.key in undone) for item in tables.items("import", EVERYTHING)]
+
+    def orphan_funding(self, *, as_of: datetime | None = None, head: int | None = None) -> dict[str, Decimal]:
+        """Funding that fell when no trade was open, by symbol: all funding less what the trades carry."""
+        known = Known(as_of, head)
+        with self._memory.reading(self.agent.id) as tables:
+            paid: dict[str, Decimal] = {}
+            for item in tables.items("funding", known):
+                paid[item.symbol] = paid.get(item.symbol, ZERO) + read(Funding, item.body).usd
+        if not paid:
+            return {}
+        for trade in self.trades(as_of=as_of, head=head):
+            if trade.symbol in paid and trade.quality != "reported":
+                paid[trade.symbol] -= trade.funding_usd
+        return {symbol: usd for symbol, usd in sorted(paid.items()) if usd}
+
+    def equity(self, *, as_of: datetime | None = None, head: int | None = None) -> Curve:
+        """The equity curve: the broker's marks less deposits, or starting equity plus net PnL where there are none."""
+        known = Known(as_of, head)
+        with self._memory.reading(self.agent.id) as tables:
+            marks = [read(EquityMark, item.body) for item in tables.items("equity", known)]
+            flows = [read(CashFlow, item.body) for item in tables.items("flow", known)]
+        closed = self.trades(status="closed", as_of=as_of, head=head, newest=False)
+        return equity_curve(closed, marks, flows, self.agent.settings.starting_equity)
+
+    def performance(
+        self, *, symbol: str | None = None, strategy: str | None = None, as_of: datetime | None = None,
+        head: int | None = None,
+    ) -> Performance:  # fmt: skip
+        """How it has done, over closed trades."""
+        closed = self.trades(status="closed", symbol=symbol, strategy=strategy, as_of=as_of, head=head, newest=False)
+        whole = symbol is None and strategy is None
+        return performance(closed, self.equity(as_of=as_of, head=head) if whole else None, self.agent.settings)
+
+
+def trades_known(tables: Tables, agent: Agent, known: Known) -> list[Trade]:
+    """All trades of an agent as a reader of that moment and head would have seen them."""
+    found: list[Trade] = []
+    if known.head is None:
+        closed = tables.closed_trades(known, newest=False)
+        found += [trade for trade in closed if trade.quality == "reported"]
+    else:
+        closed = []
+        for item in tables.items("trade", known):
+            own = Item("trade", item.key, item.at, read(ClosedTrade, item.body), item.symbol, item.leg)
+            found.append(reported_version(agent, own, item.known_at, item.skill_version).trade)
+    for position in _positions_known(tables, known):
+        after = None
+        if known.head is None and known.as_of is not None:
+            after = tables.boundary(position, known.as_of, known.as_of, _open_at(tables, position))
+        if after is not None:
+            found += [t for t in closed if (t.symbol, t.leg) == position and t.exit_at is not None and t.exit_at <= after]
+        versions, open_, _, _ = derive_position(tables, agent, position, after, known)
+        found += [version.trade for version in versions if version.known_to is None]
+        if open_ is not None:
+            found.append(told(agent.terms(), *position, open_))
+    return found
+
+
+def _open_at(tables: Tables, position: Position) -> datetime | None:
+    row = tables.positions([position[0]]).get(position)
+    return row.round.entry_at if row and row.round else None
+
+
+def _positions_known(tables: Tables, known: Known) -> list[Position]:
+    """Every position that fills, funding or snapshots name."""
+    named = set(tables.positions_ever(known))
+    return sorted(named | set(tables.positions(since=EPOCH)))
+
+
+def _follows(trade: Trade, after: tuple[datetime, str], newest: bool) -> bool:
+    if trade.entry_at == after[0]:
+        return trade.id > after[1]
+    return trade.entry_at < after[0] if newest else trade.entry_at > after[0]
+
+
+def figures(trades: Sequence[Trade]) -> dict[str, Decimal]:
+    """The sums of a set of trades."""
+    sums = {"net_pnl_usd": ZERO, "realized_pnl_usd": ZERO, "fees_usd": ZERO, "funding_usd": ZERO}
+    for trade in trades:
+        for name in sums:
+            sums[name] += getattr(trade, name) or ZERO
+    return sums

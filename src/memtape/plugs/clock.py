@@ -1,0 +1,34 @@
+"""The only place where memtape asks what time it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Tells the present, aware and in UTC."""
+
+    def now(self) -> datetime:
+        """The present moment."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        """The present moment."""
+        return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class FixedClock:
+    """A clock that stands where it was put: for tests and replays."""
+
+    at: datetime
+
+    def now(self) -> datetime:
+        """The moment it was set to."""
+        return self.at

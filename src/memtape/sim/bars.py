@@ -1,0 +1,299 @@
+"""A user's price file -> bars, in time order, or one error that names the file, the line and the column.
+
+The file is CSV (.csv or .csv.gz; comma, semicolon or tab), with a header: time, open, high, low, close, and where
+known volume and symbol; upper or lower case, and the usual other names (date, timestamp, o, h, l, c, ticker, ...).
+
+The time is the bar's OPEN. A time without a zone means UTC in a file: there it is far more often missing than in a
+message, and guessing a venue's zone would be worse. A date alone is its midnight; a number is an epoch in seconds,
+milliseconds or finer.
+
+How long a bar lasts is not in the file: it is the most common distance between the bars of its symbol, cut short where
+the next bar opens earlier (months differ in length). Rows may stand in any order; nothing is repaired or left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation, localcontext
+from itertools import pairwise
+from pathlib import Path
+from typing import TextIO
+
+from memtape.core.codec import EPOCH, spell_time
+from memtape.core.observed import Bar
+from memtape.core.values import MONEY
+from memtape.errors import Invalid
+
+# What columns are called elsewhere, letters and digits only; where a file has several, the first listed is taken.
+HEADINGS: Mapping[str, tuple[str, ...]] = {
+    "time": ("time", "timestamp", "datetime", "opentime", "gmttime", "date", "unix", "unixtime", "t", "ts"),
+    "open": ("open", "o", "openprice"),
+    "high": ("high", "h", "max", "highprice"),
+    "low": ("low", "l", "min", "lowprice"),
+    "close": ("close", "c", "last", "price", "closeprice"),
+    "volume": ("volume", "v", "tickvolume", "tickvol", "vol"),
+    "symbol": ("symbol", "ticker", "instrument", "pair", "sym"),
+    "adj_close": ("adjclose", "adjustedclose", "closeadj"),
+}
+NEEDED = ("time", "open", "high", "low", "close")
+ADJUSTED_TO = Decimal("0.000001")
+_SYMBOL = re.compile(r"[A-Za-z0-9^$][A-Za-z0-9 ._:/@#=^$+&*()-]{0,63}")
+_TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d")
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?")
+_MICROS_PER_UNIT = ((10**11, 10**6), (10**14, 10**3), (10**17, 1))  # seconds, milliseconds, microseconds; else nano
+
+
+def read_bars(
+    path: str | Path, *, symbol: str | None = None, frame: timedelta | None = None, adjust: bool = False
+) -> list[Bar]:
+    """All bars of a file, ordered by open time, then symbol.
+
+    `symbol` names the instrument when the file has no symbol column; else the file's own name does (xauusd_h1.csv is
+    XAUUSD). `frame` is the length of a bar when the file is too short to show it. `adjust` scales open, high, low and
+    close by adj_close / close, so that splits and dividends are no price moves.
+    """
+    file = Path(path)
+    if symbol is not None and not _SYMBOL.fullmatch(symbol):
+        raise Invalid("symbol", f"{symbol[:40]!r} is not a symbol", "Write it like BTCUSDT or EUR/USD")
+    default = symbol or symbol_of(file)
+    by_symbol: dict[str, list[_Row]] = {}
+    for row in _rows(file, default, adjust):
+        by_symbol.setdefault(row.symbol, []).append(row)
+    if not by_symbol:
+        raise Invalid(file.name, "has no bars", "Give a header line and at least two rows")
+    frames = {name: _frame(file, rows) for name, rows in by_symbol.items()}
+    shared = min((f for f in frames.values() if f is not None), default=None)
+    bars: list[Bar] = []
+    for name, rows in by_symbol.items():
+        length = frame or frames[name] or shared
+        if length is None:
+            problem = "one bar alone does not show how long it lasts"
+            raise Invalid(f"{file.name}, time", problem, "Give more rows or a frame")
+        bars += _framed(rows, length)
+    return sorted(bars, key=lambda bar: (bar.t0, bar.symbol))
+
+
+def symbol_of(file: Path) -> str:
+    """The instrument a file name speaks of.
+
+    >>> symbol_of(Path("xauusd_h1_2017_2024.csv.gz")), symbol_of(Path("data/BTC-USD.csv"))
+    ('XAUUSD', 'BTC-USD')
+    """
+    stem = re.sub(r"\.(csv|tsv|txt|gz)", "", file.name, flags=re.IGNORECASE)
+    first = re.split(r"[_ ]", stem.strip("_ "))[0].upper()
+    if not _SYMBOL.fullmatch(first):
+        fix = "Name the symbol, or add a symbol column"
+        raise Invalid("symbol", f"the file name {file.name} does not give one", fix)
+    return first
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    line: int
+    symbol: str
+    t0: datetime
+    o: Decimal
+    h: Decimal
+    l: Decimal  # noqa: E741
+    c: Decimal
+    v: Decimal | None
+
+
+def _frame(file: Path, rows: list[_Row]) -> timedelta | None:
+    """Sorts the rows of one symbol and finds the commonest distance; among equally common ones the shortest."""
+    rows.sort(key=lambda row: row.t0)
+    distances: Counter[timedelta] = Counter()
+    for one, next_ in pairwise(rows):
+        if one.t0 == next_.t0:
+            raise Invalid(
+                f"{file.name} line {next_.line}, time",
+                f"{one.symbol} at {spell_time(one.t0)} was already given in line {one.line}",
+                "Remove one of the two rows, or add a symbol column if they are different instruments",
+            )
+        distances[next_.t0 - one.t0] += 1
+    return min(distances, key=lambda distance: (-distances[distance], distance)) if distances else None
+
+
+def _framed(rows: list[_Row], length: timedelta) -> Iterator[Bar]:
+    nexts: list[datetime | None] = [row.t0 for row in rows[1:]]
+    for row, next_t0 in zip(rows, [*nexts, None], strict=True):
+        t1 = row.t0 + length if next_t0 is None else min(row.t0 + length, next_t0)
+        yield Bar(symbol=row.symbol, t0=row.t0, t1=t1, o=row.o, h=row.h, l=row.l, c=row.c, v=row.v)
+
+
+def _rows(file: Path, default: str, adjust: bool) -> Iterator[_Row]:
+    try:
+        with _opened(file) as text:
+            yield from _parsed(file, text, default, adjust)
+    except (OSError, EOFError) as error:  # a truncated .gz is an EOFError, one that is none a BadGzipFile (OSError)
+        problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        fix = "Give the path of a readable .csv or .csv.gz file"
+        raise Invalid(str(file), f"cannot be read ({problem})", fix) from None
+    except UnicodeDecodeError:
+        raise Invalid(file.name, "is not UTF-8 text", "Save it as CSV in UTF-8; a workbook is not CSV") from None
+    except csv.Error as error:
+        raise Invalid(file.name, f"is not a table ({error})", "Save it as CSV") from None
+
+
+def _opened(file: Path) -> TextIO:
+    if file.suffix.lower() == ".gz":
+        return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
+    return file.open(encoding="utf-8-sig", newline="")
+
+
+def _parsed(file: Path, text: TextIO, default: str, adjust: bool) -> Iterator[_Row]:
+    heading = text.readline()
+    delimiter = max(",;\t", key=heading.count)
+    names = next(csv.reader([heading], delimiter=delimiter), [])
+    at = _columns(file, names, adjust)
+    day = _day_column(names)
+    width = max(at.values()) + 1
+    table = csv.reader(text, delimiter=delimiter)
+    for cells in table:
+        line = table.line_num + 1
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) < width:
+            raise _wrong(file, line, "row", f"has {len(cells)} of {width} columns", "Complete the row or delete it")
+        yield _Reading(file, line, cells, at, day).row(default, adjust)
+
+
+def _columns(file: Path, names: Sequence[str], adjust: bool) -> dict[str, int]:
+    plain = [re.sub(r"[^a-z0-9]", "", name.lower()) for name in names]
+    at: dict[str, int] = {}
+    for column, spellings in HEADINGS.items():
+        for spelling in spellings:
+            if spelling in plain:
+                at[column] = plain.index(spelling)
+                break
+    needed = (*NEEDED, "adj_close") if adjust else NEEDED
+    if missing := [column for column in needed if column not in at]:
+        found = ", ".join(name.strip() for name in names) or "nothing"
+        fix = f"The first line must name the columns time, open, high, low, close, volume (found: {found[:120]})"
+        raise Invalid(f"{file.name} line 1", f"there is no column {', '.join(missing)}", fix)
+    return at
+
+
+def _day_column(names: Sequence[str]) -> int | None:
+    """Where the date stands when date and time of day have a column each, as MetaTrader exports them."""
+    plain = [re.sub(r"[^a-z0-9]", "", name.lower()) for name in names]
+    return plain.index("date") if "date" in plain and "time" in plain else None
+
+
+def _wrong(file: Path, line: int, column: str, problem: str, fix: str) -> Invalid:
+    return Invalid(f"{file.name} line {line}, {column}", problem, fix)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One line being read."""
+
+    file: Path
+    line: int
+    cells: list[str]
+    at: Mapping[str, int]
+    day: int | None
+
+    def row(self, default: str, adjust: bool) -> _Row:
+        o, h, l, c = self.price("open"), self.price("high"), self.price("low"), self.price("close")  # noqa: E741
+        if h < l:
+            raise self.wrong("high", f"{h} is below the low {l}", "Exchange the two, or correct the row")
+        if not l <= min(o, c) <= max(o, c) <= h:
+            column = "open" if not l <= o <= h else "close"
+            fix = "Check the order of the columns, or correct the row"
+            raise self.wrong(column, f"lies outside low {l} and high {h}", fix)
+        if adjust:
+            with localcontext(MONEY):
+                factor = self.price("adj_close") / c
+                o, h, l, c = [(p * factor).quantize(ADJUSTED_TO) for p in (o, h, l, c)]  # noqa: E741
+            if l <= 0:
+                raise self.wrong("adj_close", "is too small beside the close", "Read the file without adjusting")
+        return _Row(self.line, self.symbol(default), self.time(), o, h, l, c, self.volume())
+
+    def cell(self, column: str) -> str:
+        return self.cells[self.at[column]].strip()
+
+    def wrong(self, column: str, problem: str, fix: str) -> Invalid:
+        return _wrong(self.file, self.line, column, problem, fix)
+
+    def symbol(self, default: str) -> str:
+        if "symbol" not in self.at:
+            return default
+        name = self.cell("symbol")
+        if not _SYMBOL.fullmatch(name):
+            raise self.wrong("symbol", f"{name[:40]!r} is not a symbol", "Write it like BTCUSDT or EUR/USD")
+        return name
+
+    def time(self) -> datetime:
+        text = self.cell("time")
+        if self.day is not None and _TIME_OF_DAY.match(text):
+            text = f"{self.cells[self.day].strip()} {text}"
+        try:
+            moment = _moment(text)
+        except (ValueError, OverflowError):
+            fix = "Write ISO 8601 like 2026-06-04T08:00:00Z, a date like 2026-06-04, or an epoch"
+            raise self.wrong("time", f"{text[:40]!r} is not a time", fix) from None
+        if not 1970 <= moment.year <= 2200:
+            fix = "Check the year, or the unit of the epoch"
+            raise self.wrong("time", f"{text[:40]!r} lies outside 1970..2200", fix)
+        return moment
+
+    def number(self, column: str) -> Decimal:
+        text = self.cell(column)
+        if not text:
+            raise self.wrong(column, "is empty", "Fill it in, or delete the row")
+        try:
+            number = Decimal(text)
+        except InvalidOperation:
+            fix = "Write digits and a decimal point, without thousands separators, like 65200.5"
+            raise self.wrong(column, f"{text[:40]!r} is not a number", fix) from None
+        if not number.is_finite():
+            raise self.wrong(column, f"is {text}", "Fill in the number, or delete the row")
+        exponent = number.as_tuple().exponent
+        if isinstance(exponent, int) and (exponent < -18 or number.adjusted() > 19):
+            fix = "Use at most 20 before the point and 18 after it"
+            raise self.wrong(column, f"{text[:40]!r} has too many digits", fix)
+        return number
+
+    def price(self, column: str) -> Decimal:
+        number = self.number(column)
+        if number <= 0:
+            raise self.wrong(column, f"{number} is not a price above 0", "Correct it, or delete the row")
+        return number
+
+    def volume(self) -> Decimal | None:
+        if "volume" not in self.at or not self.cell("volume"):
+            return None
+        number = self.number("volume")
+        if number < 0:
+            raise self.wrong("volume", f"{number} is negative", "Correct it, or leave it empty")
+        return number
+
+
+def _moment(text: str) -> datetime:
+    """A time as files write it.
+
+    >>> [spell_time(_moment(t)) for t in ("2024-01-05", "2024.01.05 13:00", "1704459600", "1704459600000")]
+    ['2024-01-05T00:00:00Z', '2024-01-05T13:00:00Z', '2024-01-05T13:00:00Z', '2024-01-05T13:00:00Z']
+    """
+    if len(text) != 8 and _NUMBER.fullmatch(text):  # eight digits are a date: 20240105
+        return _epoch(Decimal(text))
+    if text[4:5] == "." and text[7:8] == ".":
+        text = text[:10].replace(".", "-") + text[10:]
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _epoch(number: Decimal) -> datetime:
+    if number < 10**8:
+        raise ValueError("a year or a day count, not an epoch")
+    for limit, micros in _MICROS_PER_UNIT:
+        if number < limit:
+            return EPOCH + timedelta(microseconds=int(number * micros))
+    return EPOCH + timedelta(microseconds=int(number) // 1000)

@@ -1,0 +1,220 @@
+"""Bars, a strategy and a paper broker, played through an agent exactly as live: one tick for each bar time.
+
+    bars that close at t -> broker: fills since the last tick -> strategy: decisions, orders -> Tick -> agent.observe
+
+A decision taken at one tick places orders; they fill during the next bar, and the fills arrive with the next tick. They
+carry the order ids that the decision named, which is how the ledger knows why it holds what it holds.
+
+Stops and targets are the broker's own exits and have ids that no decision names. In the tick that reports such an exit
+the strategy is not asked about that symbol: a decision beside it would be read as its reason (rule L15), and the exit
+has none but its trigger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from datetime import datetime
+from decimal import Decimal, localcontext
+from itertools import groupby, pairwise
+from typing import Any, Protocol, runtime_checkable
+
+from memtape.core.codec import plain, spell_decimal, spell_time
+from memtape.core.observed import Bar, Decision, Tick
+from memtape.core.trades import round_money
+from memtape.core.values import MONEY, Money, read
+from memtape.errors import Invalid
+from memtape.sim.figures import EquityPath, Sharpe, TradeFigures, TradeRow, max_drawdown_pct, sharpe, sum_up
+from memtape.sim.paper import PaperBroker
+from memtape.sim.strategies import Strategy
+
+Amount = Decimal | int | float | str
+Progress = Callable[[int, int], object]  # (ticks done, ticks in all)
+OWN_EXITS = ("stop", "target")
+
+
+class Observer(Protocol):
+    """Whatever takes ticks: an agent of the engine, or a test's notebook."""
+
+    def observe(self, tick: Tick, /) -> object:
+        """Takes one tick."""
+        ...
+
+
+@runtime_checkable
+class KeepsTrades(Protocol):
+    """An observer that has a ledger."""
+
+    def trades(self, *, status: str = "closed") -> Sequence[TradeRow]:
+        """Its trades of one status."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimResult:
+    """What a run came to. The figures say how many observations stand behind them in `n`."""
+
+    agent: str
+    strategy: str
+    parameters: dict[str, str]
+    symbols: tuple[str, ...]
+    first: datetime
+    last: datetime
+    bars: int
+    fee_bps: Decimal
+    slippage_bps: Decimal
+    starting_equity: Decimal
+    ending_equity: Decimal
+    ticks: int
+    fills: int
+    decisions: int
+    no_trades: int
+    refused: int  # entries the broker refused because the price had run away
+    figures: TradeFigures
+    max_drawdown_pct: float
+    sharpe: Sharpe
+    closed: tuple[TradeRow, ...] = field(repr=False)
+    equity: EquityPath = field(repr=False)
+
+    @property
+    def trades(self) -> int:
+        """How many trades were closed."""
+        return len(self.closed)
+
+    @property
+    def net_pnl(self) -> Decimal:
+        """What the closed trades brought after fees."""
+        return self.figures.net_pnl
+
+    @property
+    def n(self) -> dict[str, int]:
+        """How many observations each figure rests on."""
+        f = self.figures
+        return {
+            "net_pnl": f.n, "win_rate": f.n, "profit_factor": f.n, "mean_r": f.n_r, "max_drawdown_pct": self.ticks,
+            "sharpe": self.sharpe.n,
+        }  # fmt: skip
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON data: money as strings, times ending in Z."""
+        f = self.figures
+        return {
+            "simulated": True, "agent": self.agent, "strategy": self.strategy, "parameters": self.parameters,
+            "symbols": list(self.symbols), "first": spell_time(self.first), "last": spell_time(self.last),
+            "bars": self.bars, "fee_bps": spell_decimal(self.fee_bps), "slippage_bps": spell_decimal(self.slippage_bps),
+            "starting_equity": spell_decimal(self.starting_equity), "ending_equity": spell_decimal(self.ending_equity),
+            "ticks": self.ticks, "fills": self.fills, "decisions": self.decisions, "no_trades": self.no_trades,
+            "refused": self.refused, "trades": self.trades,
+            "net_pnl": spell_decimal(round_money(f.net_pnl)), "win_rate": _digits(f.win_rate),
+            "profit_factor": _digits(f.profit_factor), "mean_r": _digits(f.mean_r),
+            "max_drawdown_pct": _digits(self.max_drawdown_pct), "sharpe": _digits(self.sharpe.value),
+            "sharpe_clock": self.sharpe.clock, "n": self.n,
+        }  # fmt: skip
+
+
+def run(
+    agent: Observer,
+    bars: Iterable[Bar],
+    strategy: Strategy,
+    *,
+    fee_bps: Amount = 5,
+    slippage_bps: Amount = 2,
+    starting_equity: Amount = 10_000,
+    on_progress: Progress | None = None,
+    name: str | None = None,
+    prefix: str = "p",
+) -> SimResult:
+    """Trades a strategy over bars, with everything observed by `agent`; the same bars give the same ticks.
+
+    `name` is the agent's, for the tick ids; default its `id`. `prefix` begins the ids of fills and orders: a second run
+    of one agent over other bars needs another, or its fills look like those already seen.
+    """
+    who = name or str(getattr(agent, "id", "sim"))
+    ordered = sorted(bars, key=lambda bar: (bar.t1, bar.symbol))
+    if not ordered:
+        raise Invalid("bars", "there are none", "Give at least one bar")
+    cash, fee, slippage = (
+        _amount(value, at)
+        for value, at in ((starting_equity, "starting_equity"), (fee_bps, "fee_bps"), (slippage_bps, "slippage_bps"))
+    )
+    broker = PaperBroker(cash, fee_bps=fee, slippage_bps=slippage, prefix=prefix)
+    total = len({bar.t1 for bar in ordered})
+    path: list[tuple[datetime, Decimal]] = []
+    fills = decisions = no_trades = 0
+    for tick in _ticks(who, ordered, strategy, broker):
+        agent.observe(tick)
+        assert tick.equity is not None
+        path.append((tick.t, tick.equity))
+        fills += len(tick.fills)
+        decisions += len(tick.decision or ())
+        no_trades += sum(d.action == "no_trade" for d in tick.decision or ())
+        if on_progress is not None:
+            on_progress(len(path), total)
+    first, last = min(bar.t0 for bar in ordered), ordered[-1].t1
+    closed = _closed(agent, first, last)
+    return SimResult(
+        agent=who, strategy=_name(strategy), parameters=_parameters(strategy),
+        symbols=tuple(sorted({bar.symbol for bar in ordered})), first=first, last=last, bars=len(ordered),
+        fee_bps=fee, slippage_bps=slippage, starting_equity=cash, ending_equity=path[-1][1],
+        ticks=len(path), fills=fills, decisions=decisions, no_trades=no_trades, refused=len(broker.refused),
+        figures=sum_up(closed), max_drawdown_pct=max_drawdown_pct(cash, path), sharpe=sharpe(cash, path),
+        closed=closed, equity=tuple(path),
+    )  # fmt: skip
+
+
+def _ticks(who: str, ordered: Sequence[Bar], strategy: Strategy, broker: PaperBroker) -> Iterator[Tick]:
+    history: dict[str, list[Bar]] = {}
+    for t, together in groupby(ordered, key=lambda bar: bar.t1):
+        completed = tuple(together)
+        _distinct(completed)
+        fills = broker.advance(completed)
+        for bar in completed:
+            history.setdefault(bar.symbol, []).append(bar)
+        exited = {fill.symbol for fill in fills if fill.trigger in OWN_EXITS}
+        decided: list[Decision] = []
+        for bar in completed:
+            if bar.symbol in exited:
+                continue
+            with localcontext(MONEY):  # the strategy's arithmetic is ours, whatever the caller's is
+                proposals = list(strategy(history[bar.symbol], broker.position(bar.symbol), broker.equity))
+            for proposal in proposals:
+                order_ids = tuple(broker.place(order) for order in proposal.orders)
+                decided.append(replace(proposal.decision, order_ids=order_ids))
+        yield Tick(
+            id=f"{who}-{spell_time(t)}", t=t, positions=broker.snapshot(), marks=dict(sorted(broker.marks.items())),
+            fills=fills, bars=completed, equity=round_money(broker.equity), decision=tuple(decided) or None,
+        )  # fmt: skip
+
+
+def _distinct(completed: Sequence[Bar]) -> None:
+    for one, next_ in pairwise(completed):
+        if one.symbol == next_.symbol:
+            raise Invalid("bars", f"{one.symbol} has two bars that close at {spell_time(one.t1)}", "Give each bar once")
+
+
+def _closed(agent: Observer, first: datetime, last: datetime) -> tuple[TradeRow, ...]:
+    """The trades of this run: an agent may have older ones."""
+    if not isinstance(agent, KeepsTrades):
+        return ()
+    rows = [t for t in agent.trades(status="closed") if first <= t.entry_at and (t.exit_at or last) <= last]
+    return tuple(sorted(rows, key=lambda t: (t.exit_at or last, t.entry_at, t.symbol)))
+
+
+def _amount(value: Amount, at: str) -> Decimal:
+    amount: Decimal = read(Money, value, at)
+    return amount
+
+
+def _name(strategy: Strategy) -> str:
+    return str(getattr(strategy, "name", None) or getattr(strategy, "__name__", type(strategy).__name__))
+
+
+def _parameters(strategy: Strategy) -> dict[str, str]:
+    if not is_dataclass(strategy):
+        return {}
+    return {f.name: str(plain(getattr(strategy, f.name))) for f in fields(strategy)}
+
+
+def _digits(figure: float | None) -> float | None:
+    """Six significant digits: what leaves is the same on every machine."""
+    return None if figure is None else float(f"{figure:.6g}")

@@ -1,0 +1,222 @@
+"""Two plain strategies, to have something that trades: they show what the memory does, not how to earn money.
+
+A strategy is a callable: (the closed bars of one symbol, what is held of it, the account's equity) -> proposals. It
+sees nothing else, so it cannot see the future. A proposal is a decision in the words that the memory keeps, and the
+orders that carry it out; deliberately not trading is a decision without orders, with the direction, stop and target
+that it passed up, so that its outcome can be followed later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, Decimal
+from itertools import pairwise
+from typing import ClassVar, Literal
+
+from memtape.core.observed import Bar, Decision, Side
+from memtape.core.values import ONE, ZERO
+from memtape.sim.paper import Order, Position
+
+LOT = Decimal("1e-8")
+RISK = Decimal("0.01")  # of equity, lost when the stop is hit
+LEVERAGE = ONE  # a single position is never worth more than this many times the equity
+HALF = Decimal("0.5")
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A decision, and the orders that carry it out."""
+
+    decision: Decision
+    orders: tuple[Order, ...] = ()
+
+
+Strategy = Callable[[Sequence[Bar], Position, Decimal], Sequence[Proposal]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breakout:
+    """Goes with a close beyond the range of the last `lookback` bars.
+
+    Stop `stop_atr` ATR away, target at `reward` times that risk. A breakout in the other direction closes what is held.
+    Passes when the ATR is `calm` times its own longer average: the stop would be too wide for what such moves bring.
+    """
+
+    name: ClassVar[str] = "breakout"
+    lookback: int = 20
+    atr_bars: int = 14
+    stop_atr: Decimal = Decimal(2)
+    reward: Decimal = Decimal(2)
+    calm: Decimal = Decimal("1.5")
+    calm_bars: int = 60
+
+    def __call__(self, history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
+        """What to do after the last bar."""
+        if len(history) <= max(self.lookback + 1, self.calm_bars) or position.working:
+            return []
+        side = self._side(history[-self.lookback - 1 :])
+        if side is None or _held(position) == side:
+            return []
+        bar, edge = history[-1], self._edge(history[-self.lookback - 1 : -1], side)
+        seen = f"Closed at {_tell(bar.c)}, {'above' if side == 'long' else 'below'} the {self.lookback}-bar " + (
+            f"high {_tell(edge)}" if side == "long" else f"low {_tell(edge)}"
+        )
+        if position.qty:
+            return [_closing(self.name, bar, position, f"{seen}: the move has turned against the {_held(position)}.")]
+        atr, usual = average_range(history, self.atr_bars), average_range(history, self.calm_bars)
+        risk, sign = self.stop_atr * atr, ONE if side == "long" else -ONE
+        stop, target = _neat(bar.c - sign * risk), _neat(bar.c + sign * risk * self.reward)
+        if risk <= 0 or min(stop, target) <= 0:
+            return []
+        told = f"{seen}. ATR({self.atr_bars}) {_tell(atr, 4)}"
+        if atr > self.calm * usual:
+            if self._side(history[-self.lookback - 2 : -1]) == side:
+                return []  # said when the breakout was new; the same again would be one thought counted twice
+            why = f"against a usual {_tell(usual, 4)}: a stop at {_tell(stop)} would be too wide."
+            return [_passing(self.name, bar, side, stop, target, f"Passed. {told} {why}")]
+        told = f"{told}; stop {self.stop_atr} ATR away at {_tell(stop)}, target {self.reward}R at {_tell(target)}."
+        return _entering(self.name, bar, side, stop, target, equity, told)
+
+    def _side(self, window: Sequence[Bar]) -> Side | None:
+        if window[-1].c > self._edge(window[:-1], "long"):
+            return "long"
+        return "short" if window[-1].c < self._edge(window[:-1], "short") else None
+
+    @staticmethod
+    def _edge(window: Sequence[Bar], side: Side) -> Decimal:
+        return max(bar.h for bar in window) if side == "long" else min(bar.l for bar in window)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeanReversion:
+    """Fades a close that is `entry_z` standard deviations away from the mean of the last `lookback` closes.
+
+    Stop `stop_atr` ATR away, target the mean as it stood. Gives up after `patience` bars. Passes when the way to the
+    mean is less than `worth` times the way to the stop.
+    """
+
+    name: ClassVar[str] = "mean_reversion"
+    lookback: int = 20
+    entry_z: Decimal = Decimal(2)
+    atr_bars: int = 14
+    stop_atr: Decimal = Decimal(2)
+    worth: Decimal = Decimal("0.9")
+    patience: int = 15
+
+    def __call__(self, history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
+        """What to do after the last bar."""
+        if len(history) <= max(self.lookback, self.atr_bars) or position.working:
+            return []
+        bar = history[-1]
+        if position.qty:
+            return self._give_up(history, position)
+        mean, z = self._distance(history)
+        if abs(z) < self.entry_z:
+            return []
+        side: Side = "short" if z > 0 else "long"
+        risk, sign = self.stop_atr * average_range(history, self.atr_bars), ONE if side == "long" else -ONE
+        stop, target = _neat(bar.c - sign * risk), _neat(mean)
+        reward = abs(target - bar.c) / risk if risk > 0 else ZERO
+        if risk <= 0 or min(stop, target) <= 0 or (target - bar.c) * sign <= 0:
+            return []
+        stretch = f"{_tell(abs(z), 3)} deviations {'above' if z > 0 else 'below'}"
+        seen = f"Closed at {_tell(bar.c)}, {stretch} the {self.lookback}-bar mean {_tell(mean)}"
+        if reward < self.worth:
+            if abs(self._distance(history[-self.lookback - 1 : -1])[1]) >= self.entry_z:
+                return []  # said when the stretch was new
+            why = f"a stop at {_tell(stop)} would be too wide, the mean offers only {_tell(reward, 3)}R."
+            return [_passing(self.name, bar, side, stop, target, f"Passed. {seen}: {why}")]
+        plan = f"Stop {self.stop_atr} ATR away at {_tell(stop)}, target the mean, {_tell(reward, 3)}R."
+        return _entering(self.name, bar, side, stop, target, equity, f"{seen}; fading it. {plan}")
+
+    def _give_up(self, history: Sequence[Bar], position: Position) -> list[Proposal]:
+        since = position.since
+        if since is None or len(history) < self.patience or history[-self.patience].t0 < since:
+            return []
+        entry = _tell(position.entry_px or ZERO)
+        told = f"Still {_tell(history[-1].c)} after {self.patience} bars, entered at {entry}: the mean did not pull."
+        return [_closing(self.name, history[-1], position, told)]
+
+    def _distance(self, history: Sequence[Bar]) -> tuple[Decimal, Decimal]:
+        """The mean of the last closes, and how many standard deviations the last one is away from it."""
+        closes = [bar.c for bar in history[-self.lookback :]]
+        mean = sum(closes, ZERO) / len(closes)
+        variance = sum(((c - mean) ** 2 for c in closes), ZERO) / (len(closes) - 1)
+        return mean, (closes[-1] - mean) / variance.sqrt() if variance else ZERO
+
+
+STRATEGIES: Mapping[str, Callable[[], Strategy]] = {Breakout.name: Breakout, MeanReversion.name: MeanReversion}
+
+
+def average_range(history: Sequence[Bar], bars: int) -> Decimal:
+    """The mean true range of the last bars: ATR without Wilder's smoothing, so that it depends on nothing older."""
+    window = history[-bars - 1 :]
+    ranges = [
+        max(bar.h, before.c) - min(bar.l, before.c) for before, bar in pairwise(window)
+    ]
+    return sum(ranges, ZERO) / len(ranges)
+
+
+def size(equity: Decimal, px: Decimal, stop: Decimal) -> Decimal:
+    """How much to trade so that the stop costs RISK of the equity, at most LEVERAGE times the equity.
+
+    >>> size(Decimal(10000), Decimal(100), Decimal(95)), size(Decimal(10000), Decimal(100), Decimal("99.9"))
+    (Decimal('20.00000000'), Decimal('100.00000000'))
+    """
+    if equity <= 0:
+        return ZERO
+    wanted = equity * RISK / abs(px - stop)
+    return min(wanted, equity * LEVERAGE / px).quantize(LOT, rounding=ROUND_DOWN)
+
+
+def _held(position: Position) -> Side | None:
+    return None if not position.qty else "long" if position.qty > 0 else "short"
+
+
+def _entering(
+    name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, equity: Decimal, reason: str
+) -> list[Proposal]:
+    """A market entry with its bracket; refused when the next open has gone half the way to the stop, either way."""
+    qty = size(equity, bar.c, stop)
+    if qty <= 0:
+        return []
+    action: Literal["buy", "sell"] = "buy" if side == "long" else "sell"
+    slack = abs(bar.c - stop) * HALF
+    order = Order(
+        symbol=bar.symbol, side=action, qty=qty, stop=stop, target=target, band=(bar.c - slack, bar.c + slack)
+    )
+    decision = Decision(
+        symbol=bar.symbol, action=action, reason=reason, side=side, qty=qty, stop=stop, target=target, strategy=name
+    )
+    return [Proposal(decision, (order,))]
+
+
+def _passing(name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, reason: str) -> Proposal:
+    return Proposal(
+        Decision(
+            symbol=bar.symbol, action="no_trade", reason=reason, side=side, stop=stop, target=target, strategy=name
+        )
+    )
+
+
+def _closing(name: str, bar: Bar, position: Position, reason: str) -> Proposal:
+    side, qty = _held(position), abs(position.qty)
+    order = Order(symbol=bar.symbol, side="sell" if side == "long" else "buy", qty=qty, reduce_only=True)
+    decision = Decision(symbol=bar.symbol, action="close", reason=reason, side=side, qty=qty, strategy=name)
+    return Proposal(decision, (order,))
+
+
+def _neat(px: Decimal, digits: int = 6) -> Decimal:
+    """A price to six significant digits: finer than any stop means."""
+    return px.quantize(ONE.scaleb(max(min(px.adjusted() + 1 - digits, 0), -18))) if px else px
+
+
+def _tell(number: Decimal, digits: int = 6) -> str:
+    """A number as one would say it.
+
+    >>> _tell(Decimal("1290.4000")), _tell(Decimal("0.000012345678")), _tell(Decimal("2.10987"), 3)
+    ('1290.4', '0.0000123457', '2.11')
+    """
+    text = format(_neat(number, digits), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,94 @@
+"""What the engine asks of a database, and the little that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+Row = tuple[Any, ...]
+Params = Mapping[str, Any]
+
+
+class Session(Protocol):
+    """A transaction in progress. Statements use :name parameters; `IN :names` takes a list."""
+
+    def run(self, sql: str, params: Params) -> None:
+        """Execute a statement."""
+        ...
+
+    def many(self, sql: str, rows: Sequence[Params]) -> None:
+        """Execute a statement once per row."""
+        ...
+
+    def all(self, sql: str, params: Params) -> list[Row]:
+        """Execute a query and fetch everything."""
+        ...
+
+    def lock(self, owner: str, stream: str) -> None:
+        """Make sure that the stream's head exists and nobody else writes to the stream until we commit."""
+        ...
+
+
+class Database(Protocol):
+    """A database that is open."""
+
+    url: str
+    dialect: str
+
+    def writing(self, owner: str) -> AbstractContextManager[Session]:
+        """A transaction that commits as a whole or leaves nothing."""
+        ...
+
+    def reading(self, owner: str) -> AbstractContextManager[Session]:
+        """A transaction that sees one unchanging state and writes nothing."""
+        ...
+
+    def schema(self) -> int:
+        """The number of the last migration it has had."""
+        ...
+
+    def migrate(self, *, upto: int | None = None) -> list[str]:
+        """Bring it to the latest schema; the names of the steps taken."""
+        ...
+
+    def facts(self) -> dict[str, object]:
+        """What `doctor` tells of it."""
+        ...
+
+    def backup(self, path: str) -> None:
+        """A consistent copy of everything in a new file."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+def expand(sql: str, params: Params) -> tuple[str, Params]:
+    """Spell out `IN :names` for a list of values; an empty list matches nothing.
+
+    >>> expand("SELECT 1 WHERE x IN :xs", {"xs": ["a", "b"]})
+    ('SELECT 1 WHERE x IN (:xs_0, :xs_1)', {'xs_0': 'a', 'xs_1': 'b'})
+    """
+    lists = {name: value for name, value in params.items() if isinstance(value, list)}
+    if not lists:
+        return sql, params
+    flat = {name: value for name, value in params.items() if name not in lists}
+    for name, values in lists.items():
+        slots = ", ".join(f":{name}_{n}" for n in range(len(values))) or "NULL"
+        sql = sql.replace(f"IN :{name}", f"IN ({slots})")
+        flat |= {f"{name}_{n}": value for n, value in enumerate(values)}
+    return sql, flat
+
+
+def in_batches(rows: Iterable[Any], size: int = 500) -> Iterable[list[Any]]:
+    """Rows in lists of at most `size`: databases limit the number of parameters."""
+    batch: list[Any] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

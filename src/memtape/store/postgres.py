@@ -1,0 +1,191 @@
+"""PostgreSQL 15 or later, through psycopg 3 and a small pool.
+
+Rows belong to owners by row-level security, forced even on the tables' owner. The application works as the role
+`memtape_app`, which owns nothing; it names its owner at the start of each transaction, and without a name no row exists
+for it. Schema changes come only from `memtape migrate`, with an account that may make them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from memtape.errors import Conflict, Locked, MemtapeError, MissingExtra, NewerSchema, NoStore, OlderSchema, StoreFailure
+from memtape.store.database import Params, Row, expand
+from memtape.store.schema import LATEST, MIGRATIONS, TABLES
+
+try:
+    import psycopg
+    from psycopg import errors as pg
+    from psycopg_pool import ConnectionPool, PoolTimeout
+except ImportError as missing:
+    raise MissingExtra(what="PostgreSQL", extra="postgres") from missing
+
+WAIT_SECONDS = 5
+ROLE = "memtape_app"
+_TYPES = {"money": "NUMERIC", "int": "BIGINT", "options": ""}
+_MARK = re.compile(r"(?<!:):([a-z_][a-z_0-9]*)")
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@lru_cache(maxsize=512)
+def _spelled(sql: str) -> str:
+    """Our :name parameters as psycopg writes them."""
+    return _MARK.sub(r"%(\1)s", sql.replace("%", "%%"))
+
+
+class PostgresSession:
+    """A transaction on a pooled connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def run(self, sql: str, params: Params) -> None:
+        """Execute a statement."""
+        sql, params = expand(sql, params)
+        self._connection.execute(_spelled(sql), params)
+
+    def many(self, sql: str, rows: Sequence[Params]) -> None:
+        """Execute a statement once per row."""
+        if rows:
+            with self._connection.cursor() as cursor:
+                cursor.executemany(_spelled(sql), rows)
+
+    def all(self, sql: str, params: Params) -> list[Row]:
+        """Execute a query and fetch everything."""
+        sql, params = expand(sql, params)
+        return self._connection.execute(_spelled(sql), params).fetchall()
+
+    def lock(self, owner: str, stream: str) -> None:
+        """Make the head if it is missing, then hold its row until the commit."""
+        at = {"owner": owner, "stream": stream, "hash": "0" * 64}
+        self.run(
+            "INSERT INTO streams (owner, stream, seq, hash) VALUES (:owner, :stream, 0, :hash) ON CONFLICT DO NOTHING", at
+        )
+        self.all("SELECT 1 FROM streams WHERE owner = :owner AND stream = :stream FOR UPDATE", at)
+
+
+class PostgresDatabase:
+    """One database on a server."""
+
+    dialect = "postgresql"
+
+    def __init__(self, url: str, *, wait_seconds: float = WAIT_SECONDS, migrating: bool = False) -> None:
+        self.url = re.sub(r"//([^:/@]+):[^@]*@", r"//\1:***@", url)  # messages never show the password
+        self._address = url
+        self._wait = wait_seconds
+        self._pool: ConnectionPool[Connection] | None = None
+        if migrating:
+            return
+        with self._translated():
+            found = self.schema()
+            if found > LATEST:
+                raise NewerSchema(url=self.url, found=found, known=LATEST)
+            if found < LATEST:
+                raise OlderSchema(url=self.url, found=found, known=LATEST)
+            self._pool = ConnectionPool(
+                url, min_size=1, max_size=4, open=True, configure=self._as_application, timeout=wait_seconds * 2
+            )
+
+    def _as_application(self, connection: Connection) -> None:
+        connection.execute(f"SET ROLE {ROLE}")
+        connection.commit()
+
+    @contextmanager
+    def writing(self, owner: str) -> Iterator[PostgresSession]:
+        """A transaction that commits as a whole or leaves nothing."""
+        with self._transaction(owner, f"SET LOCAL lock_timeout = '{int(self._wait * 1000)}ms'") as session:
+            yield session
+
+    @contextmanager
+    def reading(self, owner: str) -> Iterator[PostgresSession]:
+        """One unchanging state."""
+        with self._transaction(owner, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY") as session:
+            yield session
+
+    @contextmanager
+    def _transaction(self, owner: str, how: str) -> Iterator[PostgresSession]:
+        assert self._pool is not None, "a migrating connection reads and writes nothing"
+        with self._translated(), self._pool.connection() as connection, connection.transaction():
+            connection.execute(how)
+            connection.execute("SELECT set_config('memtape.owner', %s, true)", (owner,))
+            yield PostgresSession(connection)
+
+    def schema(self) -> int:
+        """The number of the last migration it has had."""
+        with self._translated(), psycopg.connect(self._address) as connection:
+            if connection.execute("SELECT to_regclass('migrations')").fetchone() == (None,):
+                return 0
+            found = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()
+            return int(found[0]) if found else 0
+
+    def migrate(self, *, upto: int | None = None) -> list[str]:
+        """Each step with its record in one transaction, then the rights of the application role."""
+        done = []
+        with self._translated(), psycopg.connect(self._address) as connection:
+            for step in MIGRATIONS:
+                if step.number > (upto or LATEST):
+                    break
+                with connection.transaction():
+                    connection.execute("SELECT pg_advisory_xact_lock(77003)")
+                    connection.execute(
+                        "CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, name TEXT NOT NULL)"
+                    )
+                    if connection.execute("SELECT 1 FROM migrations WHERE number = %s", (step.number,)).fetchone():
+                        continue
+                    for statement in step.statements:
+                        connection.execute(statement.format(**_TYPES))
+                    self._guard(connection)
+                    connection.execute("INSERT INTO migrations VALUES (%s, %s)", (step.number, step.name))
+                done.append(f"{step.number}: {step.name}")
+        return done
+
+    def _guard(self, connection: Connection) -> None:
+        """Row-level security by owner on every table, and an application role that can do no more than its work."""
+        if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,)).fetchone():
+            connection.execute(f"CREATE ROLE {ROLE} NOLOGIN NOBYPASSRLS NOSUPERUSER")
+        connection.execute(f"GRANT SELECT ON migrations TO {ROLE}")
+        for table in TABLES:
+            if connection.execute("SELECT to_regclass(%s)", (table,)).fetchone() == (None,):
+                continue
+            for statement in (
+                f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
+                f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
+                f"DROP POLICY IF EXISTS own_rows ON {table}",
+                f"CREATE POLICY own_rows ON {table} USING (owner = current_setting('memtape.owner', true)) "
+                "WITH CHECK (owner = current_setting('memtape.owner', true))",
+                f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {ROLE}",
+            ):
+                connection.execute(statement)
+
+    def facts(self) -> dict[str, object]:
+        """What `doctor` tells of it."""
+        with self._translated(), psycopg.connect(self._address) as connection:
+            row = connection.execute("SHOW server_version").fetchone()
+        return {"engine": f"PostgreSQL {row[0] if row else '?'} (psycopg {psycopg.__version__})", "path": self.url,
+                "read_only": False}  # fmt: skip
+
+    def backup(self, path: str) -> None:
+        """PostgreSQL has its own tools for that; ours is the export."""
+        raise Conflict("db", "a PostgreSQL store is backed up by pg_dump", "Use pg_dump, or memtape export")
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        if self._pool is not None:
+            self._pool.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except MemtapeError:
+            raise
+        except (pg.LockNotAvailable, pg.DeadlockDetected, PoolTimeout) as error:
+            raise Locked(url=self.url, seconds=self._wait) from error
+        except psycopg.OperationalError as error:
+            raise NoStore(url=self.url, problem=str(error).strip().splitlines()[0]) from error
+        except psycopg.Error as error:
+            raise StoreFailure(url=self.url, problem=str(error).strip().splitlines()[0]) from error

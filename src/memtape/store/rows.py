@@ -1,0 +1,195 @@
+"""Values as rows and rows as values: one spelling for writing, verifying and rebuilding."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from memtape.core.codec import canonical, canonical_plain, micros, moment, spell_decimal
+from memtape.core.events import Discrepancy
+from memtape.core.history import Version
+from memtape.core.items import Item, body_of
+from memtape.core.ledger import Order, Round, Watched
+from memtape.core.observed import Bar
+from memtape.core.trades import TRADE_FIELDS, Trade
+from memtape.store.database import Row
+from memtape.store.schema import TRADE_COLUMNS
+
+_VERSION_COLUMNS = ("owner", "stream", "known_from", "known_to", "settled_at", *TRADE_FIELDS)
+_ITEM_COLUMNS = ("owner", "stream", "kind", "key", "seq", "symbol", "leg", "at", "known_at", "skill_version", "ref",
+                 "batch", "body", "void_seq", "void_at")  # fmt: skip
+_POSITION_COLUMNS = ("owner", "stream", "symbol", "leg", "last_at", "last_rank", "last_seq", "last_id", "round")
+_BAR_COLUMNS = ("owner", "stream", "symbol", "frame", "t0", "t1", "o", "h", "l", "c", "v", "seq", "known_at")
+_LOG_COLUMNS = ("owner", "stream", "seq", "kind", "key", "occurred_at", "known_at", "recorded_at", "payload",
+                "payload_hash", "prev_hash", "hash")  # fmt: skip
+_DISCREPANCY_COLUMNS = ("owner", "stream", "symbol", "leg", "at", "why", "ledger_qty", "broker_qty", "price")
+_STREAM_COLUMNS = ("owner", "stream", "seq", "hash", "first_snapshot", "last_tick", "known_at")
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "log": _LOG_COLUMNS, "streams": _STREAM_COLUMNS, "items": _ITEM_COLUMNS, "positions": _POSITION_COLUMNS,
+    "trades": _VERSION_COLUMNS, "discrepancies": _DISCREPANCY_COLUMNS, "bars": _BAR_COLUMNS,
+}  # fmt: skip
+KEYS: dict[str, tuple[str, ...]] = {
+    "log": ("stream", "seq"), "streams": ("stream",), "items": ("stream", "kind", "key", "seq"),
+    "positions": ("stream", "symbol", "leg"), "trades": ("stream", "id", "known_from"),
+    "discrepancies": ("stream", "symbol", "leg", "at"), "bars": ("stream", "symbol", "frame", "t0"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a stream stands."""
+
+    seq: int
+    hash: str
+    first_snapshot: datetime | None
+    last_tick: datetime | None
+    known_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """A row of the log; times as the microseconds that were hashed."""
+
+    stream: str
+    seq: int
+    kind: str
+    key: str
+    occurred_at: int
+    known_at: int
+    recorded_at: int
+    payload: str | None
+    payload_hash: str
+    prev_hash: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class PositionRow:
+    """What is held now, and how far its history has been folded."""
+
+    symbol: str
+    leg: str
+    last: Order
+    round: Round | None
+
+
+def time_of(value: int | None) -> datetime | None:
+    """A stored time."""
+    return None if value is None else moment(value)
+
+
+def micros_of(value: datetime | None) -> int | None:
+    """A time to store."""
+    return None if value is None else micros(value)
+
+
+def money_of(value: Any) -> Decimal | None:
+    """A stored amount: text in SQLite, a number in PostgreSQL."""
+    return None if value is None else value if isinstance(value, Decimal) else Decimal(value)
+
+
+def _spelled(value: Decimal | None) -> str | None:
+    return None if value is None else spell_decimal(value)
+
+
+# ---- values as rows; the same functions write, verify and rebuild --------------------------------------------------
+
+
+def item_row(owner: str, stream: str, item: Item, seq: int, known_at: datetime, skill_version: int,
+             batch: str | None) -> dict[str, Any]:  # fmt: skip
+    """An item as its row."""
+    body = body_of(item)
+    return {
+        "owner": owner, "stream": stream, "kind": item.kind, "key": item.key, "seq": seq, "symbol": item.symbol,
+        "leg": item.leg, "at": micros(item.at), "known_at": micros(known_at), "skill_version": skill_version,
+        "ref": item.ref, "batch": batch, "body": None if body is None else canonical_plain(body),
+        "void_seq": None, "void_at": None,
+    }  # fmt: skip
+
+
+def version_row(owner: str, stream: str, version: Version) -> dict[str, Any]:
+    """A version of a closed trade as its row."""
+    row: dict[str, Any] = {
+        "owner": owner, "stream": stream, "known_from": micros(version.known_from), "known_to": micros_of(version.known_to),
+        "settled_at": micros_of(version.settled_at),
+    }  # fmt: skip
+    trade = version.trade
+    for name, kind in TRADE_COLUMNS.items():
+        value = getattr(trade, name)
+        if value is None or kind in ("text", "int"):
+            row[name] = value
+        elif kind == "money":
+            row[name] = spell_decimal(value)
+        elif kind == "time":
+            row[name] = micros(value)
+        elif kind == "flag":
+            row[name] = int(value)
+        else:
+            row[name] = canonical_plain(list(value))
+    return row
+
+
+def trade_of(row: Row) -> Trade:
+    """A row back as a trade; its columns in the order of the fields."""
+    values: dict[str, Any] = {}
+    for (name, kind), value in zip(TRADE_COLUMNS.items(), row, strict=True):
+        if value is None or kind in ("text", "int"):
+            values[name] = value
+        elif kind == "money":
+            values[name] = money_of(value)
+        elif kind == "time":
+            values[name] = moment(value)
+        elif kind == "flag":
+            values[name] = bool(value)
+        else:
+            values[name] = tuple(json.loads(value))
+    return Trade(**values)
+
+
+def position_row(owner: str, stream: str, position: PositionRow) -> dict[str, Any]:
+    """A position as its row."""
+    at, rank, seq, id_ = position.last
+    return {
+        "owner": owner, "stream": stream, "symbol": position.symbol, "leg": position.leg, "last_at": micros(at),
+        "last_rank": rank, "last_seq": seq, "last_id": id_,
+        "round": None if position.round is None else canonical(position.round.kept()),
+    }  # fmt: skip
+
+
+def discrepancy_row(owner: str, stream: str, found: Discrepancy) -> dict[str, Any]:
+    """A discrepancy as its row."""
+    return {
+        "owner": owner, "stream": stream, "symbol": found.symbol, "leg": found.leg, "at": micros(found.at), "why": found.why,
+        "ledger_qty": spell_decimal(found.ledger_qty), "broker_qty": spell_decimal(found.broker_qty),
+        "price": _spelled(found.price),
+    }  # fmt: skip
+
+
+def bar_row(owner: str, stream: str, bar: Bar, seq: int, known_at: datetime) -> dict[str, Any]:
+    """A bar as its row."""
+    return {
+        "owner": owner, "stream": stream, "symbol": bar.symbol, "frame": bar.frame, "t0": micros(bar.t0),
+        "t1": micros(bar.t1), **{letter: spell_decimal(getattr(bar, letter)) for letter in "ohlc"}, "v": _spelled(bar.v),
+        "seq": seq, "known_at": micros(known_at),
+    }  # fmt: skip
+
+
+def comparable(table: str, row: Row) -> dict[str, Any]:
+    """A stored row in the spelling that `*_row` gives, so that stores of both kinds compare equal."""
+    return {
+        name: spell_decimal(value) if isinstance(value, Decimal) else value
+        for name, value in zip(COLUMNS[table], row, strict=True)
+    }
+
+
+def watched_of(row: Row) -> Watched:
+    """A row back as a bar."""
+    symbol, t0, t1, o, h, low, c, v, known_at = row
+    bar = Bar(
+        symbol=symbol, t0=moment(t0), t1=moment(t1), o=Decimal(o), h=Decimal(h), l=Decimal(low), c=Decimal(c), v=money_of(v)
+    )
+    return Watched(bar, moment(known_at))

@@ -1,0 +1,175 @@
+"""Embedded SQLite, through apsw, which brings a current SQLite of its own (before 3.51.3, WAL could corrupt a file).
+
+WAL with synchronous=FULL: a commit that returned survives power loss. SQLite's own write lock is the only lock, so
+`serve`, `memtape mcp` and the CLI work on one file at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from memtape.errors import DiskFull, Locked, MemtapeError, NewerSchema, NoStore, ReadOnly, StoreFailure
+from memtape.store.database import Params, Row, expand
+from memtape.store.schema import LATEST, MIGRATIONS
+
+WAIT_SECONDS = 5
+_TYPES = {"money": "TEXT", "int": "INTEGER", "options": " STRICT"}
+
+
+class SqliteSession:
+    """A transaction on the one connection."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def run(self, sql: str, params: Params) -> None:
+        """Execute a statement."""
+        sql, params = expand(sql, params)
+        self._connection.execute(sql, params)
+
+    def many(self, sql: str, rows: Sequence[Params]) -> None:
+        """Execute a statement once per row."""
+        self._connection.executemany(sql, rows)
+
+    def all(self, sql: str, params: Params) -> list[Row]:
+        """Execute a query and fetch everything."""
+        sql, params = expand(sql, params)
+        return list(self._connection.execute(sql, params))
+
+    def lock(self, owner: str, stream: str) -> None:
+        """BEGIN IMMEDIATE already holds the file's write lock; only the head must exist."""
+        self.run(
+            "INSERT INTO streams (owner, stream, seq, hash) VALUES (:owner, :stream, 0, :hash) ON CONFLICT DO NOTHING",
+            {"owner": owner, "stream": stream, "hash": "0" * 64},
+        )
+
+
+class SqliteDatabase:
+    """One file."""
+
+    dialect = "sqlite"
+
+    def __init__(self, path: str, *, wait_seconds: float = WAIT_SECONDS, vfs: str | None = None) -> None:
+        self.url = path if path == ":memory:" else f"sqlite:///{path}"
+        self.path = path
+        self._wait = wait_seconds
+        self._turn = threading.RLock()
+        self._vfs = vfs
+        with self._translated():
+            self._connection = self._open()
+            found = self.schema()
+            if found > LATEST:
+                self._connection.close()
+                raise NewerSchema(url=self.url, found=found, known=LATEST)
+            if found < LATEST and not self.read_only:
+                self.migrate()
+
+    def _open(self) -> apsw.Connection:
+        if self.path != ":memory:":
+            folder = Path(self.path).parent
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise NoStore(url=self.url, problem=f"the folder {folder} cannot be made ({error.strerror})") from None
+        connection = apsw.Connection(self.path, vfs=self._vfs)
+        connection.set_busy_timeout(int(self._wait * 1000))
+        self.read_only = connection.readonly("main")
+        if not self.read_only:
+            connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-32000")
+        return connection
+
+    @contextmanager
+    def writing(self, owner: str) -> Iterator[SqliteSession]:
+        """BEGIN IMMEDIATE .. COMMIT, or nothing."""
+        with self._turn, self._translated():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield SqliteSession(self._connection)
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    @contextmanager
+    def reading(self, owner: str) -> Iterator[SqliteSession]:
+        """One unchanging state."""
+        with self._turn, self._translated():
+            self._connection.execute("BEGIN")
+            try:
+                yield SqliteSession(self._connection)
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    def schema(self) -> int:
+        """The number of the last migration it has had."""
+        with self._turn, self._translated():
+            known = list(self._connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'"))
+            if not known:
+                return 0
+            found: Any = self._connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchall()
+            return int(found[0][0])
+
+    def migrate(self, *, upto: int | None = None) -> list[str]:
+        """Each step with its record in one transaction; a copy of the file beside it first, if there is anything in it."""
+        done = []
+        start = self.schema()
+        if 0 < start < (upto or LATEST):
+            self.backup(f"{self.path}.before-{start + 1}")
+        for step in MIGRATIONS:
+            if step.number > (upto or LATEST):
+                break
+            with self.writing("") as session:
+                session.run("CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL)", {})
+                if session.all("SELECT 1 FROM migrations WHERE number = :number", {"number": step.number}):
+                    continue  # another process was first
+                for statement in step.statements:
+                    session.run(statement.format(**_TYPES), {})
+                session.run("INSERT INTO migrations VALUES (:number, :name)", {"number": step.number, "name": step.name})
+            done.append(f"{step.number}: {step.name}")
+        return done
+
+    def facts(self) -> dict[str, object]:
+        """What `doctor` tells of it."""
+        return {"engine": f"SQLite {apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})", "path": self.path,
+                "read_only": self.read_only}  # fmt: skip
+
+    def backup(self, path: str) -> None:
+        """A consistent copy of everything in a new file."""
+        if Path(path).exists():
+            raise StoreFailure(url=self.url, problem=f"{path} is already there; name a new file")
+        with self._turn, self._translated():
+            self._connection.execute("VACUUM INTO :path", {"path": path})
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._turn:
+            self._connection.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except MemtapeError:
+            raise
+        except apsw.Error as error:
+            raise self._as_ours(error) from error
+
+    def _as_ours(self, error: apsw.Error) -> MemtapeError:
+        problem: Any = str(error) or type(error).__name__
+        if isinstance(error, apsw.BusyError | apsw.LockedError):
+            return Locked(url=self.url, seconds=self._wait)
+        if isinstance(error, apsw.ReadOnlyError | apsw.PermissionsError):
+            return ReadOnly(url=self.url)
+        if isinstance(error, apsw.FullError):
+            return DiskFull(url=self.url)
+        if isinstance(error, apsw.CantOpenError | apsw.NotADBError):
+            return NoStore(url=self.url, problem=problem)
+        return StoreFailure(url=self.url, problem=problem)

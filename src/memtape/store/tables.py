@@ -1,0 +1,428 @@
+"""Every SQL statement of memtape, once, for both databases: the rows of one stream of one owner.
+
+A `Tables` is handed to the engine inside a transaction. It turns rows into values and back and decides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from memtape.core.codec import micros, moment
+from memtape.core.events import Discrepancy
+from memtape.core.history import Version
+from memtape.core.items import Kept, Position
+from memtape.core.ledger import Round, Watched
+from memtape.core.observed import Bar, Fill
+from memtape.core.trades import TRADE_FIELDS, Trade
+from memtape.core.values import read
+from memtape.store.database import Session, in_batches
+from memtape.store.rows import (
+    COLUMNS,
+    KEYS,
+    Head,
+    LogRow,
+    PositionRow,
+    bar_row,
+    comparable,
+    discrepancy_row,
+    micros_of,
+    money_of,
+    position_row,
+    time_of,
+    trade_of,
+    version_row,
+    watched_of,
+)
+
+FOREVER = 2**62
+NEVER = -(2**62)
+_MINE = "owner = :owner AND stream = :stream"
+_TRADE_LIST = ", ".join(TRADE_FIELDS)
+_LOG_LIST = ", ".join(COLUMNS["log"][1:])
+
+
+def _insert(table: str, on_conflict: str = "") -> str:
+    columns = COLUMNS[table]
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(f':{c}' for c in columns)}) {on_conflict}".strip()
+
+
+_INSERT = {table: _insert(table) for table in COLUMNS}
+_UPSERT_POSITION = _insert(
+    "positions",
+    "ON CONFLICT (owner, stream, symbol, leg) DO UPDATE SET "
+    + ", ".join(f"{c} = excluded.{c}" for c in COLUMNS["positions"][4:]),
+)
+_BAR_ONCE = _insert("bars", "ON CONFLICT DO NOTHING")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a reader may know: what was known by a moment (`as_of`), and recorded by a log row (`head`)."""
+
+    as_of: datetime | None = None
+    head: int | None = None
+
+    def limits(self) -> dict[str, int]:
+        """As parameters."""
+        return {
+            "as_of": FOREVER if self.as_of is None else micros(self.as_of),
+            "upto": FOREVER if self.head is None else self.head,
+        }
+
+    @property
+    def all(self) -> bool:
+        """Whether nothing is left out."""
+        return self.as_of is None and self.head is None
+
+
+EVERYTHING = Known()
+
+
+class Tables:
+    """The rows of one stream of one owner, in one transaction."""
+
+    def __init__(self, session: Session, owner: str, stream: str) -> None:
+        self.session, self.owner, self.stream = session, owner, stream
+        self._mine = {"owner": owner, "stream": stream}
+
+    # ---- the log --------------------------------------------------------------------------------------------------
+
+    def head(self) -> Head:
+        """Where the stream stands; before its first row, at zero."""
+        rows = self.session.all(f"SELECT seq, hash, first_snapshot, last_tick, known_at FROM streams WHERE {_MINE}", self._mine)
+        if not rows:
+            return Head(0, "0" * 64, None, None, None)
+        seq, hash_, first, last, known = rows[0]
+        return Head(seq, hash_, time_of(first), time_of(last), time_of(known))
+
+    def set_head(self, head: Head) -> None:
+        """Move the stream's head."""
+        self.session.run(
+            "UPDATE streams SET seq = :seq, hash = :hash, first_snapshot = :first, last_tick = :last, known_at = :known "
+            f"WHERE {_MINE}",
+            {**self._mine, "seq": head.seq, "hash": head.hash, "first": micros_of(head.first_snapshot),
+             "last": micros_of(head.last_tick), "known": micros_of(head.known_at)},
+        )  # fmt: skip
+
+    def append(self, rows: Sequence[LogRow]) -> None:
+        """Add rows to the log."""
+        self.session.many(
+            _INSERT["log"], [{"owner": self.owner, **{c: getattr(row, c) for c in COLUMNS["log"][1:]}} for row in rows]
+        )
+
+    def log(self, *, after: int = 0, upto: int | None = None, chunk: int = 2000) -> Iterator[LogRow]:
+        """The log in order."""
+        while True:
+            rows = self.session.all(
+                f"SELECT {_LOG_LIST} FROM log WHERE {_MINE} AND seq > :after AND seq <= :upto "
+                "ORDER BY seq LIMIT :chunk",
+                {**self._mine, "after": after, "upto": FOREVER if upto is None else upto, "chunk": chunk},
+            )
+            yield from (LogRow(*row) for row in rows)
+            if len(rows) < chunk:
+                return
+            after = rows[-1][1]
+
+    def logged(self, kind: str, key: str) -> LogRow | None:
+        """The row of one observed value, if it was seen."""
+        rows = self.session.all(
+            f"SELECT {_LOG_LIST} FROM log WHERE {_MINE} AND kind = :kind AND key = :key",
+            {**self._mine, "kind": kind, "key": key},
+        )
+        return LogRow(*rows[0]) if rows else None
+
+    # ---- items ----------------------------------------------------------------------------------------------------
+
+    def seen(self, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """Which of these (kind, key) are here already, and in which log row they came."""
+        wanted = set(names)
+        found: dict[tuple[str, str], int] = {}
+        for some in in_batches(sorted(wanted)):
+            rows = self.session.all(
+                f"SELECT kind, key, seq FROM items WHERE {_MINE} AND void_seq IS NULL AND kind IN :kinds AND key IN :keys",
+                {**self._mine, "kinds": sorted({kind for kind, _ in some}), "keys": sorted({key for _, key in some})},
+            )
+            found |= {(kind, key): seq for kind, key, seq in rows if (kind, key) in wanted}
+        return found
+
+    def put_items(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Add items."""
+        self.session.many(_INSERT["items"], rows)
+
+    def _kept(
+        self, where: str, params: dict[str, Any], known: Known, order: str = "at, seq", gone: bool = False
+    ) -> list[Kept]:
+        here = "" if gone else "AND (void_seq IS NULL OR void_seq > :upto) AND (void_at IS NULL OR void_at > :as_of) "
+        rows = self.session.all(
+            "SELECT seq, kind, key, at, known_at, skill_version, symbol, leg, ref, body, void_seq, void_at FROM items "
+            f"WHERE {_MINE} AND {where} AND known_at <= :as_of AND seq <= :upto {here}ORDER BY {order}",
+            {**self._mine, **params, **known.limits()},
+        )
+        upto = known.limits()["upto"]
+        return [
+            Kept(seq, kind, key, moment(at), moment(known_at), version, symbol, leg, ref, json.loads(body) if body else None,
+                 moment(void_at) if gone and void_seq is not None and void_seq <= upto else None)
+            for seq, kind, key, at, known_at, version, symbol, leg, ref, body, void_seq, void_at in rows
+        ]  # fmt: skip
+
+    def span(self, position: Position, after: datetime | None, known: Known) -> list[Kept]:
+        """All that concerns a position after a moment: its fills and funding, every tick, and the ticks' decisions."""
+        return self._kept(
+            "symbol IN (:symbol, '') AND at > :after AND kind IN ('tick', 'fill', 'funding', 'decision') "
+            "AND (leg = :leg OR kind IN ('tick', 'decision'))",
+            {"symbol": position[0], "leg": position[1], "after": NEVER if after is None else micros(after)},
+            known,
+            gone=known.as_of is None,
+        )
+
+    def items(
+        self, kind: str, known: Known, *, keys: Sequence[str] | None = None, symbol: str | None = None,
+        since: datetime | None = None, before: datetime | None = None, limit: int | None = None, newest: bool = False,
+    ) -> list[Kept]:  # fmt: skip
+        """Items of one kind, oldest first or newest first."""
+        where, params = "kind = :kind", {"kind": kind}  # type: str, dict[str, Any]
+        if keys is not None:
+            where, params = f"{where} AND key IN :keys", params | {"keys": list(keys)}
+        if symbol is not None:
+            where, params = f"{where} AND symbol = :symbol", params | {"symbol": symbol}
+        if since is not None:
+            where, params = f"{where} AND at >= :since", params | {"since": micros(since)}
+        if before is not None:
+            where, params = f"{where} AND at < :before", params | {"before": micros(before)}
+        order = "at DESC, seq DESC, key" if newest else "at, seq, key"
+        return self._kept(where, params, known, order if limit is None else f"{order} LIMIT {int(limit)}")
+
+    def positions_ever(self, known: Known) -> list[Position]:
+        """Every (symbol, leg) that fills, funding or reported trades have named."""
+        rows = self.session.all(
+            f"SELECT DISTINCT symbol, leg FROM items WHERE {_MINE} AND kind IN ('fill', 'funding') "
+            "AND known_at <= :as_of AND seq <= :upto ORDER BY symbol, leg",
+            {**self._mine, **known.limits()},
+        )
+        return [(symbol, leg) for symbol, leg in rows]
+
+    def fills_naming(self, names: Sequence[str], upto: int) -> list[tuple[Position, datetime]]:
+        """The positions whose fills, recorded by a log row, name one of these decisions or orders; and since when."""
+        rows = self.session.all(
+            f"SELECT symbol, leg, min(at) FROM items WHERE {_MINE} AND ref IN :names AND kind = 'fill' AND void_seq IS NULL "
+            "AND seq <= :upto GROUP BY symbol, leg ORDER BY symbol, leg",
+            {**self._mine, "names": list(names), "upto": upto},
+        )
+        return [((symbol, leg), moment(at)) for symbol, leg, at in rows]
+
+    def last_fill(self, position: Position, *, until: datetime | None = None, upto: int = FOREVER) -> Fill | None:
+        """The last fill of a position, by a moment and among the first log rows."""
+        found = self._kept(
+            "kind = 'fill' AND symbol = :symbol AND leg = :leg AND at <= :until",
+            {"symbol": position[0], "leg": position[1], "until": FOREVER if until is None else micros(until)},
+            Known(head=upto),
+            order="at DESC, seq DESC LIMIT 1",
+        )
+        return read(Fill, found[0].body) if found else None
+
+    def void_batch(self, batch: str, seq: int, known_at: datetime) -> list[tuple[str, str, Position, datetime]]:
+        """Take back the items of an import; what they were and where."""
+        rows = self.session.all(
+            f"SELECT kind, key, symbol, leg, at FROM items "
+            f"WHERE {_MINE} AND batch = :batch AND void_seq IS NULL ORDER BY seq",
+            {**self._mine, "batch": batch},
+        )
+        self.session.run(
+            f"UPDATE items SET void_seq = :seq, void_at = :at WHERE {_MINE} AND batch = :batch AND void_seq IS NULL",
+            {**self._mine, "batch": batch, "seq": seq, "at": micros(known_at)},
+        )
+        return [(kind, key, (symbol, leg), moment(at)) for kind, key, symbol, leg, at in rows]
+
+    # ---- positions ------------------------------------------------------------------------------------------------
+
+    def positions(self, symbols: Iterable[str] = (), since: datetime | None = None) -> dict[Position, PositionRow]:
+        """The open positions, those of these symbols, and those in which something happened after a moment."""
+        rows = self.session.all(
+            "SELECT symbol, leg, last_at, last_rank, last_seq, last_id, round FROM positions "
+            f"WHERE {_MINE} AND (round IS NOT NULL OR symbol IN :symbols OR last_at > :since)",
+            {**self._mine, "symbols": sorted(symbols), "since": FOREVER if since is None else micros(since)},
+        )
+        return {
+            (symbol, leg): PositionRow(
+                symbol, leg, (moment(at), rank, seq, id_), read(Round, json.loads(round_)) if round_ else None
+            )
+            for symbol, leg, at, rank, seq, id_, round_ in rows
+        }
+
+    def put_positions(self, positions: Sequence[PositionRow]) -> None:
+        """Add or replace positions."""
+        self.session.many(_UPSERT_POSITION, [position_row(self.owner, self.stream, p) for p in positions])
+
+    def drop_position(self, position: Position) -> None:
+        """Forget a position of which nothing is left."""
+        self.session.run(
+            f"DELETE FROM positions WHERE {_MINE} AND symbol = :symbol AND leg = :leg",
+            {**self._mine, "symbol": position[0], "leg": position[1]},
+        )
+
+    # ---- trades ---------------------------------------------------------------------------------------------------
+
+    def boundary(self, position: Position, before: datetime, known: datetime, open_at: datetime | None) -> datetime | None:
+        """The last moment before another at which the position was flat, in every belief held since `known`."""
+        rows = self.session.all(
+            "SELECT t.exit_at FROM trades t WHERE t.owner = :owner AND t.stream = :stream AND t.symbol = :symbol "
+            "AND t.leg = :leg AND t.known_to IS NULL AND t.exit_at < :before AND t.settled_at <= :known "
+            "AND t.close_cause <> 'flip' AND t.entry_at < t.exit_at AND t.exit_at <> :open_at AND NOT EXISTS ("
+            "SELECT 1 FROM trades n WHERE n.owner = t.owner AND n.stream = t.stream AND n.symbol = t.symbol "
+            "AND n.leg = t.leg AND n.entry_at = t.exit_at) ORDER BY t.exit_at DESC LIMIT 1",
+            {**self._mine, "symbol": position[0], "leg": position[1], "before": micros(before), "known": micros(known),
+             "open_at": NEVER if open_at is None else micros(open_at)},
+        )  # fmt: skip
+        return moment(rows[0][0]) if rows else None
+
+    def versions(self, position: Position, after: datetime | None) -> list[Version]:
+        """All versions of a position's trades that were entered after a moment."""
+        rows = self.session.all(
+            f"SELECT known_from, known_to, settled_at, {_TRADE_LIST} FROM trades "
+            f"WHERE {_MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after",
+            {**self._mine, "symbol": position[0], "leg": position[1], "after": NEVER if after is None else micros(after)},
+        )
+        return [Version(trade_of(row[3:]), moment(row[0]), time_of(row[1]), time_of(row[2])) for row in rows]
+
+    def drop_versions(self, position: Position, after: datetime | None) -> None:
+        """Make room for newly derived trades and discrepancies."""
+        at = {**self._mine, "symbol": position[0], "leg": position[1], "after": NEVER if after is None else micros(after)}
+        self.session.run(f"DELETE FROM trades WHERE {_MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after", at)
+        self.session.run(f"DELETE FROM discrepancies WHERE {_MINE} AND symbol = :symbol AND leg = :leg AND at > :after", at)
+
+    def put_versions(self, versions: Sequence[Version]) -> None:
+        """Add versions of closed trades."""
+        self.session.many(_INSERT["trades"], [version_row(self.owner, self.stream, v) for v in versions])
+
+    def end_versions(self, ids: Sequence[str], known_to: datetime) -> None:
+        """Let the present versions of trades end."""
+        for some in in_batches(ids):
+            self.session.run(
+                f"UPDATE trades SET known_to = :to WHERE {_MINE} AND id IN :ids AND known_to IS NULL",
+                {**self._mine, "ids": some, "to": micros(known_to)},
+            )
+
+    def put_discrepancies(self, found: Sequence[Discrepancy]) -> None:
+        """Add discrepancies."""
+        self.session.many(_INSERT["discrepancies"], [discrepancy_row(self.owner, self.stream, d) for d in found])
+
+    def discrepancies(self, limit: int = 1000) -> list[Discrepancy]:
+        """The discrepancies that stand, newest first."""
+        rows = self.session.all(
+            "SELECT symbol, leg, at, why, ledger_qty, broker_qty, price FROM discrepancies "
+            f"WHERE {_MINE} ORDER BY at DESC, symbol, leg LIMIT :limit",
+            {**self._mine, "limit": limit},
+        )
+        return [
+            Discrepancy(symbol, leg, moment(at), why, Decimal(have), Decimal(seen), money_of(price))
+            for symbol, leg, at, why, have, seen, price in rows
+        ]
+
+    def closed_trades(
+        self, known: Known, *, id: str | None = None, symbol: str | None = None, strategy: str | None = None,
+        side: str | None = None, since: datetime | None = None,
+        limit: int | None = None, after: tuple[datetime, str] | None = None, newest: bool = True,
+    ) -> list[Trade]:  # fmt: skip
+        """Closed trades as believed at a moment, newest entry first or oldest first; `after` continues a page."""
+        where = "known_from <= :as_of AND (known_to IS NULL OR known_to > :as_of)"
+        params: dict[str, Any] = {"as_of": known.limits()["as_of"]}
+        for name, value in (("id", id), ("symbol", symbol), ("strategy", strategy), ("side", side)):
+            if value is not None:
+                where, params[name] = f"{where} AND {name} = :{name}", value
+        if since is not None:
+            where, params["since"] = f"{where} AND exit_at >= :since", micros(since)
+        if after is not None:
+            sign = "<" if newest else ">"
+            where = f"{where} AND (entry_at {sign} :at OR (entry_at = :at AND id > :after_id))"
+            params |= {"at": micros(after[0]), "after_id": after[1]}
+        order = "entry_at DESC, id" if newest else "entry_at, id"
+        rows = self.session.all(
+            f"SELECT {_TRADE_LIST} FROM trades WHERE {_MINE} AND {where} ORDER BY {order}"
+            + (f" LIMIT {int(limit)}" if limit is not None else ""),
+            {**self._mine, **params},
+        )
+        return [trade_of(row) for row in rows]
+
+    def watched_trades(self, symbol: str, t0: datetime, t1: datetime) -> list[tuple[Position, datetime]]:
+        """The positions of a symbol with closed trades that bars over [t0, t1) tell something about, and since when."""
+        rows = self.session.all(
+            f"SELECT symbol, leg, min(entry_at) FROM trades WHERE {_MINE} AND symbol = :symbol AND known_to IS NULL "
+            "AND exit_at > :t0 AND quality <> 'reported' AND (entry_at < :t1 OR quality <> 'fills') GROUP BY symbol, leg",
+            {**self._mine, "symbol": symbol, "t0": micros(t0), "t1": micros(t1)},
+        )
+        return [((symbol, leg), moment(at)) for symbol, leg, at in rows]
+
+    # ---- bars -----------------------------------------------------------------------------------------------------
+
+    def bars(self, symbol: str, known: Known, *, ending_after: datetime | None = None) -> list[Watched]:
+        """The bars of a symbol in order of their end."""
+        rows = self.session.all(
+            f"SELECT symbol, t0, t1, o, h, l, c, v, known_at FROM bars WHERE {_MINE} AND symbol = :symbol AND t1 > :after "
+            "AND known_at <= :as_of AND seq <= :upto ORDER BY t1, frame DESC",
+            {**self._mine, "symbol": symbol, "after": NEVER if ending_after is None else micros(ending_after),
+             **known.limits()},
+        )  # fmt: skip
+        return [watched_of(row) for row in rows]
+
+    def last_bar(self, symbol: str, by: datetime, known: Known) -> Watched | None:
+        """The last bar completed by a moment."""
+        rows = self.session.all(
+            f"SELECT symbol, t0, t1, o, h, l, c, v, known_at FROM bars WHERE {_MINE} AND symbol = :symbol AND t1 <= :by "
+            "AND known_at <= :as_of AND seq <= :upto ORDER BY t1 DESC, frame LIMIT 1",
+            {**self._mine, "symbol": symbol, "by": micros(by), **known.limits()},
+        )
+        return watched_of(rows[0]) if rows else None
+
+    def bars_end(self, symbol: str) -> datetime | None:
+        """When the last known bar of a symbol ended."""
+        rows = self.session.all(
+            f"SELECT max(t1) FROM bars WHERE {_MINE} AND symbol = :symbol", {**self._mine, "symbol": symbol}
+        )
+        return time_of(rows[0][0])
+
+    def bars_between(self, symbol: str, first: datetime, last: datetime) -> dict[tuple[int, datetime], Bar]:
+        """Bars by (frame, open time) whose open time lies in a range."""
+        rows = self.session.all(
+            f"SELECT symbol, t0, t1, o, h, l, c, v, known_at FROM bars WHERE {_MINE} AND symbol = :symbol "
+            "AND t0 BETWEEN :first AND :last",
+            {**self._mine, "symbol": symbol, "first": micros(first), "last": micros(last)},
+        )
+        found = [watched_of(row).bar for row in rows]
+        return {(bar.frame, bar.t0): bar for bar in found}
+
+    def put_bars(self, bars: Iterable[Bar], seq: int, known_at: datetime) -> None:
+        """Add bars."""
+        self.session.many(_INSERT["bars"], [bar_row(self.owner, self.stream, bar, seq, known_at) for bar in bars])
+
+    # ---- whole tables ---------------------------------------------------------------------------------------------
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """A whole table of this stream, in the order of its key."""
+        found = self.session.all(
+            f"SELECT {', '.join(COLUMNS[table])} FROM {table} WHERE {_MINE} ORDER BY {', '.join(KEYS[table])}", self._mine
+        )
+        return [comparable(table, row) for row in found]
+
+    def insert(self, table: str, rows: Sequence[dict[str, Any]]) -> None:
+        """Put rows back as they were."""
+        self.session.many(_INSERT[table], rows)
+
+    def clear(self, table: str) -> None:
+        """Empty a table of this stream."""
+        self.session.run(f"DELETE FROM {table} WHERE {_MINE}", self._mine)
+
+
+def streams(session: Session, owner: str) -> list[str]:
+    """The streams of an owner that have anything."""
+    rows = session.all("SELECT stream FROM streams WHERE owner = :owner ORDER BY stream", {"owner": owner})
+    return [name for (name,) in rows]
+
+
+def owners(session: Session) -> list[str]:
+    """Every owner that this transaction may see."""
+    return [name for (name,) in session.all("SELECT DISTINCT owner FROM streams ORDER BY owner", {})]

@@ -1,0 +1,181 @@
+"""The shapes of questions and answers: pydantic models over the engine's values. Money is text, times are UTC text."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any, get_args, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+
+from memtape.core.codec import plain, spell_decimal, spell_time
+from memtape.core.performance import Performance
+from memtape.core.trades import Trade, round_money, shown
+from memtape.core.values import Slug, Time
+from memtape.engine.observe import Receipt
+from memtape.store.schema import TRADE_COLUMNS
+
+
+class Ask(BaseModel):
+    """A question; what it does not know it refuses."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+
+class OfAgent(Ask):
+    """A question about one agent."""
+
+    agent: Annotated[Slug | None, Field(description="whose memory; default: the server's agent, else 'main'")] = None
+
+
+class AsOf(OfAgent):
+    """A question about one agent at any moment."""
+
+    as_of: Annotated[Time | None, Field(description="answer with what was known at this moment (ISO 8601 with zone)")] = None
+    head: Annotated[int | None, Field(ge=0, description="answer with what had been recorded by this log row")] = None
+
+
+class Answer(BaseModel):
+    """An answer."""
+
+
+def money(amount: Decimal | None) -> str | None:
+    """An amount as it leaves: 8 places at most."""
+    return None if amount is None else spell_decimal(round_money(amount))
+
+
+def figure(number: float | None) -> float | None:
+    """A statistic as it leaves: 6 significant digits."""
+    return None if number is None else float(f"{number:.6g}")
+
+
+def time(moment: datetime | None) -> str | None:
+    """A moment as it leaves."""
+    return None if moment is None else spell_time(moment)
+
+
+_TYPES: dict[str, Any] = {"money": str, "time": str, "text": str, "int": int, "flag": bool, "list": list[str]}
+_WORDS = {
+    "pnl_r": "net PnL in units of initial risk", "pnl_pct": "net PnL in % of entry_size_usd", "mfe_usd": "best the trade ran",
+    "mae_usd": "worst the trade ran", "quality": "fills, reported, inferred or unpriced: how sure the figures are",
+    "net_pnl_usd": "realized - fees + funding, account currency", "realized_pnl_usd": "gross, account currency",
+    "entry_at": "UTC", "exit_at": "UTC", "leg": "'' on a net account", "r_source": "where the risk comes from: stop",
+}  # fmt: skip
+
+TradeRow: type[BaseModel] = create_model(
+    "TradeRow",
+    __base__=Answer,
+    __doc__="One trade: a round trip, flat to flat.",
+    **{
+        name: (_TYPES[kind] | None, Field(description=_WORDS.get(name, name.replace("_", " "))))
+        for name, kind in TRADE_COLUMNS.items()
+    },  # type: ignore[call-overload]
+)
+
+
+def trade_row(trade: Trade) -> BaseModel:
+    """A trade as it leaves."""
+    return TradeRow(**shown(trade))
+
+
+class ReceiptAnswer(Answer):
+    """What an observation came to."""
+
+    stream: Annotated[str, Field(description="the agent")]
+    seq: Annotated[int, Field(description="the log row")]
+    hash: Annotated[str, Field(description="its link in the chain")]
+    duplicate: Annotated[bool, Field(description="true when it had been seen: nothing was written")]
+    revised: Annotated[bool, Field(description="true when earlier conclusions changed")]
+    concluded: Annotated[list[dict[str, Any]], Field(description="opened, closed, revised, discrepancy, stale, bar_differs")]
+
+
+def receipt_answer(receipt: Receipt) -> ReceiptAnswer:
+    """A receipt as it leaves."""
+    return ReceiptAnswer(
+        stream=receipt.stream, seq=receipt.seq, hash=receipt.hash, duplicate=receipt.duplicate,
+        revised=receipt.revised, concluded=[plain(told) for told in receipt.concluded],
+    )  # fmt: skip
+
+
+class PerformanceAnswer(Answer):
+    """How an agent has done, over closed trades; a rate without a sample is null, never 0."""
+
+    agent: Annotated[str, Field(description="the agent")]
+    skill: Annotated[str, Field(description="its skill")]
+    strategy: Annotated[str | None, Field(description="the strategy asked for, or null: all")]
+    symbol: Annotated[str | None, Field(description="the symbol asked for, or null: all")]
+    n: Annotated[int, Field(description="closed trades")]
+    n_priced: Annotated[int, Field(description="of which with a known outcome")]
+    wins: Annotated[int, Field(description="net PnL above 0")]
+    losses: Annotated[int, Field(description="net PnL below 0")]
+    win_rate: Annotated[float | None, Field(description="wins / n_priced")]
+    net_pnl_usd: Annotated[str, Field(description="in the account currency")]
+    gross_pnl_usd: Annotated[str, Field(description="before fees and funding")]
+    fees_usd: Annotated[str, Field(description="paid is positive")]
+    funding_usd: Annotated[str, Field(description="received is positive")]
+    profit_factor: Annotated[float | None, Field(description="gains / losses; null without a loss")]
+    mean_r: Annotated[float | None, Field(description="mean net PnL in R, over n_r trades that had a stop")]
+    n_r: Annotated[int, Field(description="trades with R")]
+    mean_holding_minutes: Annotated[float | None, Field(description="minutes")]
+    max_drawdown_usd: Annotated[str | None, Field(description="deepest fall of NAV from a peak; whole account only")]
+    max_drawdown_pct: Annotated[str | None, Field(description="the same in % of the peak")]
+    sharpe_per_trade: Annotated[float | None, Field(description="mean / standard deviation per trade, not annualised")]
+    first_entry_at: Annotated[str | None, Field(description="UTC")]
+    last_exit_at: Annotated[str | None, Field(description="UTC")]
+    currency: Annotated[str, Field(description="account currency")]
+    equity_source: Annotated[str | None, Field(description="'marks' of the broker or 'closed trades'")]
+
+
+def performance_answer(
+    agent: str, skill: str, found: Performance, strategy: str | None = None, symbol: str | None = None
+) -> PerformanceAnswer:
+    """Figures as they leave."""
+    spelled: dict[str, Any] = {}
+    for field in fields(found):
+        value = getattr(found, field.name)
+        if isinstance(value, Decimal):
+            value = money(value)
+        elif isinstance(value, datetime):
+            value = time(value)
+        elif isinstance(value, float):
+            value = figure(value)
+        spelled[field.name] = value
+    return PerformanceAnswer(agent=agent, skill=skill, strategy=strategy, symbol=symbol, **spelled)
+
+
+def flattened(name: str, value: Any, wrapper: str, words: dict[str, str]) -> type[OfAgent]:
+    """A question whose fields are those of an observed value; the value may also come whole, under `wrapper`."""
+    hints = get_type_hints(value, include_extras=True)
+
+    def unwrap(_cls: Any, data: Any) -> Any:
+        if isinstance(data, dict) and isinstance(data.get(wrapper), dict):
+            return {**{k: v for k, v in data.items() if k != wrapper}, **data[wrapper]}
+        return data
+
+    own: dict[str, Any] = {}
+    for field in fields(value):
+        hint = hints[field.name]
+        described = any(getattr(part, "description", None) for part in get_args(hint)[1:])
+        if not described:
+            hint = Annotated[hint, Field(description=words.get(field.name, field.name.replace("_", " ")))]
+        if field.default is not MISSING:
+            own[field.name] = (hint, field.default)
+        elif field.default_factory is not MISSING:
+            own[field.name] = (hint, Field(default_factory=field.default_factory))
+        else:
+            own[field.name] = (hint, ...)
+    backfill = Annotated[bool, Field(description="told after the fact: counts as known from its own time, not from now")]
+    return create_model(
+        name,
+        __base__=OfAgent,
+        __doc__=value.__doc__,
+        __validators__={"unwrap": model_validator(mode="before")(classmethod(unwrap))},  # type: ignore[arg-type, dict-item]
+        **own,
+        backfill=(backfill, False),
+    )
+
+
+def value_of(ask: OfAgent, value: Any) -> Any:
+    """The observed value that a flattened question holds."""
+    return value(**{field.name: getattr(ask, field.name) for field in fields(value)})

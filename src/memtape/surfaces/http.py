@@ -1,0 +1,490 @@
+"""The operations over HTTP, under /v1, derived; with /mcp beside them and the pages of the web.
+
+Whatever goes wrong is answered as a problem (RFC 9457), in one place each: a `MemtapeError` by its row in `translate`,
+what the framework refuses by `_framework_problem`, a bug of ours by the `Guard`, which logs it. The guard stands before
+everything else. Memtape has no passwords yet and so answers only this machine: it listens on loopback, wants to be
+called by a loopback name (a page elsewhere can point its own name at 127.0.0.1), and takes no write from another site.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import signal
+import socket
+from collections import OrderedDict, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
+from http import HTTPStatus
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memtape.errors import Conflict, Invalid, Locked, MemtapeError, Unknown
+from memtape.surfaces.registry import Operation, ToolSet, Untitled, all_operations, find, params_schema, perform
+from memtape.surfaces.translate import Input, inputs, json_text, problem, problem_object, read_json
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+
+log = logging.getLogger(__name__)
+
+MAX_BODY = 8 * 1024 * 1024
+REMEMBERED_KEYS = 1024
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+LOOPBACK_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
+API_HEADERS = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+def check_bind(host: str) -> str:
+    """The host to listen on, or `Invalid`: there are no passwords yet, so other machines must not reach memtape."""
+    if host.lower() in ("127.0.0.1", "localhost", "::1", "[::1]"):
+        return host.strip("[]")
+    raise Invalid(
+        "host",
+        f"'{host}' is not a loopback address",
+        "Use 127.0.0.1, and reach it from another machine through a tunnel, like ssh -L 8300:127.0.0.1:8300 HOST",
+    )
+
+
+def listen(host: str = "127.0.0.1", port: int = 8300) -> socket.socket:
+    """A socket listening on loopback; port 0 takes a free one (see `getsockname`)."""
+    host = check_bind(host)
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen()
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise Conflict("port", f"{port} cannot be used ({error})", "Choose another with --port") from None
+    return listener
+
+
+def run_http(app: FastAPI, listener: socket.socket) -> None:
+    """Serve until ctrl-C or SIGTERM, then return, so that the caller can close the memory."""
+    import uvicorn
+
+    def stop(*_: object) -> None:
+        raise SystemExit(0)
+
+    # uvicorn ends what is under way and then raises the signal again; unhandled, that would end the process at once.
+    signal.signal(signal.SIGTERM, stop)
+    config = uvicorn.Config(app, log_level="warning", proxy_headers=False, server_header=False, timeout_graceful_shutdown=5)
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def build_app(
+    memory: Memory,
+    *,
+    mcp: bool = True,
+    web: Callable[[FastAPI], None] | None = None,
+    agent: str | None = None,
+    tools: ToolSet = "full",
+    ready: Callable[[], object] | None = None,
+    log_rows: Callable[[], int] | None = None,
+    operations: Mapping[str, Operation] | None = None,
+) -> FastAPI:
+    """The application that `serve` runs.
+
+    `web` adds the pages; `ready` raises a `MemtapeError` when the store cannot be read; `log_rows` is shown by /metrics;
+    `agent` and `tools` are those of /mcp (`agent` of /v1 too).
+    """
+    derived = operations or all_operations()
+    endpoints: list[Callable[[], Any]] = []
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for running in endpoints:
+                await stack.enter_async_context(running())
+            yield
+
+    app = FastAPI(
+        title="memtape", version="1", lifespan=lifespan, openapi_url="/v1/openapi.json", docs_url=None, redoc_url=None
+    )
+    seen = Requests(derived)
+    _add_operations(app, memory, derived, agent)
+    _add_health(app, seen, ready, log_rows)
+    if mcp:
+        from memtape.surfaces.mcp import HttpEndpoint, build_server  # the SDK takes most of a second to import
+
+        endpoint = HttpEndpoint(build_server(lambda: memory, tools=tools, agent=agent, operations=derived), MAX_BODY)
+        app.router.routes.append(Route("/mcp", endpoint=endpoint, methods=["POST"]))
+        endpoints.append(endpoint.running)
+    if web is not None:
+        web(app)
+    app.add_exception_handler(MemtapeError, _memtape_problem)
+    app.add_exception_handler(HTTPException, partial(_framework_problem, derived))
+    app.add_exception_handler(RequestValidationError, _validation_problem)
+    app.add_middleware(Guard, seen=seen)
+    return app
+
+
+# Operations
+
+
+def _add_operations(app: FastAPI, memory: Memory, derived: Mapping[str, Operation], agent: str | None) -> None:
+    threads = anyio.CapacityLimiter(8)
+    kept = Kept()
+
+    async def answer(known: Operation, data: object) -> bytes:
+        done = await anyio.to_thread.run_sync(partial(perform, memory, known, data, agent=agent), limiter=threads)
+        return json_text(done).encode()
+
+    for known in derived.values():
+        for name in (known.name, *known.aliases):
+            described: dict[str, Any] = {
+                "operation_id": name,
+                "summary": known.summary,
+                "description": known.doc,
+                "tags": ["write" if known.writes else "read"],
+                "include_in_schema": name == known.name,
+                "response_model": None,
+            }
+            app.add_api_route(f"/v1/{name}", _posted(known, answer, kept), methods=["POST"], **described)
+            if not known.writes:
+                described["operation_id"] = f"{name}_by_query"
+                app.add_api_route(f"/v1/{name}", _queried(known, answer), methods=["GET"], **described)
+    app.openapi = partial(_openapi, app, derived)  # type: ignore[method-assign]
+
+
+Answer = Callable[[Operation, object], Awaitable[bytes]]
+
+
+def _posted(known: Operation, answer: Answer, kept: Kept) -> Callable[[Request], Awaitable[Response]]:
+    async def post(request: Request) -> Response:
+        body = await request.body()
+        data = _body(body, request.headers)
+        key = request.headers.get("idempotency-key") if known.writes else None
+        if key is None:
+            return _json(await answer(known, data))
+        if not 1 <= len(key) <= 128 or not key.isprintable():
+            raise Invalid("Idempotency-Key", "is not a key", "Send 1 to 128 printable characters")
+        if "id" in known.params.model_fields and "id" not in data:
+            return _json(await answer(known, {**data, "id": key}))
+        return _json(await kept.once((known.name, key), body, partial(answer, known, data)))
+
+    return post
+
+
+def _queried(known: Operation, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+    fields = {field.name: field for field in inputs(params_schema(known))}
+
+    async def get(request: Request) -> Response:
+        query = request.query_params
+        data = {name: _typed(fields.get(name), query.getlist(name)) for name in query}
+        return _json(await answer(known, data))
+
+    return get
+
+
+def _typed(field: Input | None, texts: list[str]) -> object:
+    return texts[0] if field is None else field.read(texts)  # an unknown name is refused with the rest, by the params
+
+
+def _body(body: bytes, headers: Headers) -> dict[str, Any]:
+    if not body.strip():
+        return {}
+    kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise HTTPException(415, f"body: is '{kind}', not JSON. Send it with Content-Type: application/json")
+    data = read_json(body, "body")
+    if not isinstance(data, dict):
+        raise Invalid("body", "is not a JSON object", 'Write the fields by name, like {"agent": "main"}')
+    return data
+
+
+def _json(body: bytes) -> Response:
+    return Response(body, media_type="application/json")
+
+
+class Kept:
+    """Answers of this process by Idempotency-Key, for writes that carry no id of their own.
+
+    Only what was done is kept: after an error the same key may be tried again, mended or not.
+    """
+
+    def __init__(self, size: int = REMEMBERED_KEYS) -> None:
+        self._size = size
+        self._answers: OrderedDict[tuple[str, str], tuple[bytes, bytes]] = OrderedDict()
+        self._one = anyio.Lock()  # a second delivery waits for the first one's answer; the store takes one writer anyway
+
+    async def once(self, key: tuple[str, str], body: bytes, make: Callable[[], Awaitable[bytes]]) -> bytes:
+        digest = hashlib.sha256(body).digest()
+        async with self._one:
+            before, answer = self._answers.get(key, (digest, b""))
+            if before != digest:
+                raise Conflict("Idempotency-Key", "was used with another body", "Use a new key, or send the same body")
+            if not answer:
+                answer = await make()
+                self._answers[key] = (digest, answer)
+                while len(self._answers) > self._size:
+                    self._answers.popitem(last=False)
+            return answer
+
+
+def _openapi(app: FastAPI, derived: Mapping[str, Operation]) -> dict[str, Any]:
+    """The framework's OpenAPI, with the params and results of the operations in it."""
+    if app.openapi_schema:
+        return app.openapi_schema
+    document = get_openapi(title="memtape", version="1", description=(__doc__ or "").split("\n")[0], routes=app.routes)
+    refs, models = models_json_schema(
+        [pair for known in derived.values() for pair in ((known.params, "validation"), (known.result, "serialization"))],
+        ref_template="#/components/schemas/{model}",
+        schema_generator=Untitled,
+    )
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    schemas |= {**models.get("$defs", {}), "Problem": _PROBLEM_SCHEMA}
+    for known in derived.values():
+        for method, entry in document["paths"][f"/v1/{known.name}"].items():
+            asked = refs[known.params, "validation"]
+            if method == "post":
+                required = any(field.required for field in inputs(params_schema(known)))
+                entry["requestBody"] = {"required": required, "content": {"application/json": {"schema": asked}}}
+            else:
+                fields = schemas[asked["$ref"].rpartition("/")[2]]["properties"]
+                entry["parameters"] = [_parameter(field, fields) for field in inputs(params_schema(known))]
+            if known.writes:
+                entry["parameters"] = [
+                    {"name": "Idempotency-Key", "in": "header", "required": False, "schema": {"type": "string"}}
+                ]
+            returned = {"application/json": {"schema": refs[known.result, "serialization"]}}
+            entry["responses"] = {"200": {"description": known.summary, "content": returned}, "default": _PROBLEM}
+    app.openapi_schema = document
+    return document
+
+
+def _parameter(field: Input, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    schema = schemas[field.name]
+    shaped = {"content": {"application/json": {"schema": schema}}} if field.kind == "json" else {"schema": schema}
+    return {"name": field.name, "in": "query", "required": field.required, "description": field.help, **shaped}
+
+
+_PROBLEM_SCHEMA = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {name: {"type": "string"} for name in ("type", "title", "detail", "field", "fix")}
+    | {"status": {"type": "integer"}},
+}
+_PROBLEM = {
+    "description": "What is wrong, and how to mend it.",
+    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+
+
+# Problems
+
+
+def _problem(body: Mapping[str, object], headers: Mapping[str, str] | None = None) -> Response:
+    status = body["status"]
+    assert isinstance(status, int)
+    return Response(json_text(body), status, headers, media_type="application/problem+json")
+
+
+async def _memtape_problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, MemtapeError)
+    return _problem(problem(error), {"retry-after": "1"} if isinstance(error, Locked) else None)
+
+
+async def _framework_problem(derived: Mapping[str, Operation], request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    detail = error.detail
+    if error.status_code == 404 and request.url.path.startswith("/v1/"):
+        try:
+            find(request.url.path.removeprefix("/v1/"), derived)
+        except Unknown as unknown:
+            return _problem(problem(unknown))
+    if error.status_code == 404 and detail == "Not Found":
+        detail = f"There is nothing at {request.url.path}. The operations are listed at /v1/openapi.json"
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "another method")
+        detail = f"{request.method} is not for {request.url.path}. Use {allowed}"
+    return _problem(problem_object(error.status_code, _title(error.status_code), detail), error.headers)
+
+
+async def _validation_problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"][1:]) or "input"
+    return _problem(problem(Invalid(field, str(first["msg"]).lower(), "Correct it")))
+
+
+def _title(status: int) -> str:
+    return HTTPStatus(status).phrase.capitalize()
+
+
+# Health
+
+
+class Requests:
+    """How many requests there were and how long they took, by operation and status."""
+
+    def __init__(self, operations: Mapping[str, Operation]) -> None:
+        self._names = {f"/v1/{name}": known.name for known in operations.values() for name in (known.name, *known.aliases)}
+        self._counts: defaultdict[tuple[str, int], int] = defaultdict(int)
+        self._seconds: defaultdict[tuple[str, int], float] = defaultdict(float)
+
+    def count(self, path: str, status: int, seconds: float) -> None:
+        # The label is one of a few: a path made up by a caller must not become a new series.
+        label = (self._names.get(path) or ("mcp" if path == "/mcp" else "other"), status)
+        self._counts[label] += 1
+        self._seconds[label] += seconds
+
+    def lines(self) -> list[str]:
+        labels = {key: f'{{operation="{key[0]}",status="{key[1]}"}}' for key in sorted(self._counts)}
+        return [
+            "# HELP memtape_requests_total Requests answered.",
+            "# TYPE memtape_requests_total counter",
+            *(f"memtape_requests_total{label} {self._counts[key]}" for key, label in labels.items()),
+            "# HELP memtape_request_seconds Time to answer.",
+            "# TYPE memtape_request_seconds summary",
+            *(f"memtape_request_seconds_sum{label} {self._seconds[key]:.6f}" for key, label in labels.items()),
+            *(f"memtape_request_seconds_count{label} {self._counts[key]}" for key, label in labels.items()),
+        ]
+
+
+def _add_health(
+    app: FastAPI, seen: Requests, ready: Callable[[], object] | None, log_rows: Callable[[], int] | None
+) -> None:
+    @app.get("/healthz", include_in_schema=False)
+    async def healthz() -> Response:
+        return _json(b'{"ok": true}')
+
+    @app.get("/readyz", include_in_schema=False)
+    async def readyz() -> Response:
+        if ready is not None:
+            try:
+                await anyio.to_thread.run_sync(ready)
+            except MemtapeError as error:
+                return _problem({**problem(error), "status": 503}, {"retry-after": "1"})
+        return _json(b'{"ok": true}')
+
+    @app.get("/metrics", include_in_schema=False)
+    async def metrics() -> Response:
+        lines = seen.lines()
+        if log_rows is not None:
+            lines += ["# HELP memtape_store_readable Whether the store could be read just now."]
+            lines += ["# TYPE memtape_store_readable gauge"]
+            try:
+                rows = await anyio.to_thread.run_sync(log_rows)
+            except MemtapeError:
+                lines += ["memtape_store_readable 0"]
+            else:
+                lines += ["memtape_store_readable 1", "# HELP memtape_log_rows Rows in the log."]
+                lines += ["# TYPE memtape_log_rows gauge", f"memtape_log_rows {rows}"]
+        return Response("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+# The door
+
+
+class Guard:
+    """Stands before everything: who may call, how much they may send, and what every answer carries."""
+
+    def __init__(self, app: ASGIApp, seen: Requests, max_body: int = MAX_BODY) -> None:
+        self._app, self._seen, self._max_body = app, seen, max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = perf_counter(), 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in API_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            if refused := _stranger(scope):
+                await refused(scope, receive, sending)
+            elif scope["method"] in SAFE_METHODS:
+                await self._app(scope, receive, sending)
+            elif (body := await _whole_body(scope, receive, self._max_body)) is None:
+                await _refuse(413, f"The body is larger than {self._max_body} bytes. Send it in parts")(
+                    scope, receive, sending
+                )
+            else:
+                await self._app(scope, _replay(body, receive), sending)
+        except ClientDisconnect:
+            status = 499
+        except Exception:
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            if status:
+                raise  # the answer has begun; only breaking the connection can tell
+            await _refuse(500, "An internal error of memtape, not of your call. Its log has the details")(
+                scope, receive, sending
+            )
+        finally:
+            self._seen.count(scope["path"], status, perf_counter() - began)
+
+
+def _refuse(status: int, detail: str) -> Response:
+    return _problem(problem_object(status, _title(status), detail))
+
+
+def _stranger(scope: Scope) -> Response | None:
+    """The refusal of a request that did not come from this machine's user, or None."""
+    headers = Headers(scope=scope)
+    hosts = headers.getlist("host")
+    if len(hosts) != 1 or not LOOPBACK_HOST.fullmatch(hosts[0]):
+        return _refuse(421, "Host: memtape answers only to 127.0.0.1, localhost and [::1]. Use one of these")
+    if scope["method"] in SAFE_METHODS:
+        return None
+    origin = headers.get("origin")
+    if origin is not None and origin.lower() not in (f"http://{hosts[0].lower()}", f"https://{hosts[0].lower()}"):
+        return _refuse(403, "Origin: a page of another site may not write. Call memtape from its own pages or a program")
+    if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        return _refuse(403, "Sec-Fetch-Site: a page of another site may not write")
+    return None
+
+
+async def _whole_body(scope: Scope, receive: Receive, limit: int) -> bytes | None:
+    """The body, or None when it is too large; read here so that no handler has to think of it."""
+    declared = Headers(scope=scope).get("content-length", "0")
+    if declared.isascii() and declared.isdigit() and (len(declared) > 12 or int(declared) > limit):
+        return None
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect  # what came so far is not what was meant
+        body += message.get("body", b"")
+        if len(body) > limit:
+            return None
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replayed() -> Message:
+        return parts.pop() if parts else await receive()
+
+    return replayed

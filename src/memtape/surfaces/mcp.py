@@ -1,0 +1,328 @@
+"""The operations as MCP tools, for clients of both protocol eras (the 2025 handshake and 2026-07-28), by stdio and HTTP.
+
+The tools are derived, so this speaks to the SDK's lower server: the schemas, annotations and results are ours, word for
+word, where the higher one would read them off a Python signature. A refused call is a result with `is_error` and the
+message, which a model can read and mend; a bug of ours is logged with its trace to stderr and answered without it.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from threading import Lock, current_thread, main_thread
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import mcp_types as types
+from mcp.server import CacheHint, Server, ServerRequestContext
+from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+
+from memtape.errors import MemtapeError, Unknown
+from memtape.surfaces.registry import (
+    Operation,
+    ToolSet,
+    all_operations,
+    find,
+    in_tool_set,
+    paragraph,
+    params_schema,
+    perform,
+    reference,
+    result_schema,
+)
+from memtape.surfaces.translate import json_text
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from mcp.shared._stream_protocols import ReadStream, WriteStream
+    from starlette.types import Receive, Scope, Send
+
+    from memtape.engine import Memory
+
+    Inward = MemoryObjectReceiveStream[SessionMessage | Exception]
+    Outward = MemoryObjectSendStream[SessionMessage]
+
+log = logging.getLogger(__name__)
+
+REFERENCE = "memtape://operations"
+LAST_ANSWERS_SECONDS = 30.0
+UNCHANGING = CacheHint(ttl_ms=300_000, scope="private")  # the lists only change with the installed version
+
+INSTRUCTIONS = (
+    "memtape is your memory as a trader: it records decisions, fills and outcomes exactly, and gives back the few "
+    "lines that matter before the next decision. Money is a decimal string, times are ISO 8601 with a zone. "
+    "Repeating a write with the same id changes nothing, so after an unclear failure just repeat it."
+)
+
+
+class Opened:
+    """The memory of this process, opened when first needed: a store that is locked now may be free at the next call."""
+
+    def __init__(self, factory: Callable[[], Memory]) -> None:
+        self._factory = factory
+        self._memory: Memory | None = None
+        self._lock = Lock()
+
+    def __call__(self) -> Memory:
+        with self._lock:
+            if self._memory is None:
+                self._memory = self._factory()
+            return self._memory
+
+    def close(self) -> None:
+        with self._lock:
+            if self._memory is not None:
+                self._memory.close()
+                self._memory = None
+
+
+def build_server(
+    memory_factory: Callable[[], Memory],
+    *,
+    tools: ToolSet = "full",
+    agent: str | None = None,
+    operations: Mapping[str, Operation] | None = None,
+) -> Server[Any]:
+    """An MCP server whose tools are the operations of one tool set, speaking for `agent` where a call names none."""
+    served = in_tool_set(operations or all_operations(), tools)
+    listed = [_tool(known) for known in served.values()]
+    threads = anyio.CapacityLimiter(8)
+    memory = memory_factory if isinstance(memory_factory, Opened) else Opened(memory_factory)
+
+    async def list_tools(
+        ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=listed)
+
+    async def call_tool(ctx: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
+        try:
+            known = find(params.name, served)
+        except Unknown as error:
+            message = f"tool: there is no '{params.name}' in the tool set '{tools}'. {error.facts['fix']}"
+            raise MCPError(types.INVALID_PARAMS, message.strip()) from None
+        work = partial(_call, memory, known, params.arguments or {}, agent)
+        return await anyio.to_thread.run_sync(work, limiter=threads)
+
+    async def list_resources(
+        ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        page = types.Resource(
+            uri=REFERENCE, name="operations", description="What each tool takes and returns.", mime_type="text/markdown"
+        )
+        return types.ListResourcesResult(resources=[page])
+
+    async def list_resource_templates(
+        ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        one = types.ResourceTemplate(
+            uri_template=REFERENCE + "/{name}",
+            name="operation",
+            description="What one tool takes and returns.",
+            mime_type="text/markdown",
+        )
+        return types.ListResourceTemplatesResult(resource_templates=[one])
+
+    async def read_resource(
+        ctx: ServerRequestContext[Any], params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        text = _page(params.uri, served)
+        found = types.TextResourceContents(uri=params.uri, mime_type="text/markdown", text=text)
+        return types.ReadResourceResult(contents=[found])
+
+    def tool_input_schema(name: str) -> Mapping[str, Any] | None:
+        # Asked on every 2026-07-28 call over HTTP; without it the SDK lists all tools again each time.
+        return params_schema(served[name]) if name in served else None
+
+    return Server(
+        "memtape",
+        version=_version(),
+        title="memtape",
+        instructions=INSTRUCTIONS + (f" You speak for the agent '{agent}'." if agent else ""),
+        cache_hints={
+            "tools/list": UNCHANGING,
+            "resources/list": UNCHANGING,
+            "resources/templates/list": UNCHANGING,
+            "resources/read": UNCHANGING,
+        },
+        get_tool_input_schema=tool_input_schema,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_resource_templates,
+        on_read_resource=read_resource,
+    )
+
+
+def _tool(known: Operation) -> types.Tool:
+    return types.Tool(
+        name=known.name,
+        title=known.title,
+        description=known.doc,
+        input_schema=params_schema(known),
+        output_schema=result_schema(known),
+        annotations=types.ToolAnnotations(
+            title=known.title,
+            read_only_hint=not known.writes,
+            destructive_hint=False,
+            idempotent_hint=True,  # writes are idempotent by their own ids, and reading never writes
+            open_world_hint=False,
+        ),
+    )
+
+
+def _call(memory: Callable[[], Memory], known: Operation, data: object, agent: str | None) -> types.CallToolResult:
+    try:
+        answer = perform(memory(), known, data, agent=agent)
+        text = json_text(answer)
+    except MemtapeError as error:
+        return _refused(str(error))
+    except Exception:
+        log.exception("the tool %s failed", known.name)
+        return _refused(f"{known.name}: an internal error of memtape, not of your call. Its log has the details.")
+    return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=answer)
+
+
+def _refused(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
+
+
+def _page(uri: str, served: Mapping[str, Operation]) -> str:
+    if uri == REFERENCE:
+        return reference(served.values())
+    with suppress(Unknown):
+        return paragraph(find(uri.removeprefix(REFERENCE + "/"), served)) + "\n"
+    raise MCPError(types.INVALID_PARAMS, f"uri: there is no resource '{uri}'. Read {REFERENCE}")
+
+
+def _version() -> str:
+    try:
+        return version("memtape")
+    except PackageNotFoundError:  # run from a source tree
+        return "0"
+
+
+def run_stdio(
+    memory_factory: Callable[[], Memory],
+    *,
+    tools: ToolSet = "full",
+    agent: str | None = None,
+    operations: Mapping[str, Operation] | None = None,
+) -> None:
+    """Serve MCP on stdin and stdout until the client closes them; the memory is closed at the end."""
+    memory = Opened(memory_factory)
+    server = build_server(memory, tools=tools, agent=agent, operations=operations)
+
+    async def serve() -> None:
+        async with stdio_server() as (read, write), _answering(read, write) as (inward, outward):
+            await server.run(inward, outward, server.create_initialization_options())
+
+    if current_thread() is main_thread():
+        # The thread that waits for the next line of stdin cannot be cancelled, so Python's own handling of ctrl-C would
+        # hang until one comes. Ending at once is safe: a write is one durable transaction, or it did not happen.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        anyio.run(serve)
+    except* BrokenPipeError:
+        log.info("the client has gone")
+    finally:
+        memory.close()
+
+
+@asynccontextmanager
+async def _answering(
+    read: ReadStream[SessionMessage | Exception], write: WriteStream[SessionMessage]
+) -> AsyncIterator[tuple[Inward, Outward]]:
+    """The stdio streams, so that every line is answered.
+
+    The SDK cancels what is under way when stdin ends: a client that writes its last request and closes (a shell pipe
+    does) would never learn whether its trade was remembered. So the end is passed on only after the last answer. And it
+    drops a line that is no JSON-RPC without a word: here it is answered as JSON-RPC says, with a null id.
+    """
+    to_server, inward = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outward, from_server = anyio.create_memory_object_stream[SessionMessage](0)
+    owed: set[types.RequestId] = set()
+    answered = anyio.Condition()
+
+    async def settle(request: object) -> None:
+        async with answered:
+            owed.discard(request)
+            answered.notify_all()
+
+    async def pass_in() -> None:
+        async with to_server:
+            async for item in read:
+                if isinstance(item, Exception):
+                    log.warning("a line on stdin is not JSON-RPC: %s", item)
+                    await write.send(_unreadable())
+                    continue
+                message = item.message
+                if isinstance(message, types.JSONRPCRequest):
+                    owed.add(message.id)
+                elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
+                    await settle((message.params or {}).get("requestId"))  # a cancelled request is never answered
+                await to_server.send(item)
+            with anyio.move_on_after(LAST_ANSWERS_SECONDS):
+                async with answered:
+                    while owed:
+                        await answered.wait()
+
+    async def pass_out() -> None:
+        async with from_server, write:
+            async for item in from_server:
+                await write.send(item)
+                if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
+                    await settle(item.message.id)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(pass_in)
+        group.start_soon(pass_out)
+        yield inward, outward
+
+
+def _unreadable() -> SessionMessage:
+    wrong = types.ErrorData(code=types.PARSE_ERROR, message="this line is not a JSON-RPC message in UTF-8")
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=None, error=wrong))
+
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+class HttpEndpoint:
+    """The same server as an ASGI endpoint. Enter `running` in the application's lifespan.
+
+    Without sessions: a tool call needs none, so nothing is kept between requests and nothing can expire.
+    """
+
+    def __init__(self, server: Server[Any], max_body: int) -> None:
+        self._server = server
+        self._max_body = max_body
+        self._manager: StreamableHTTPSessionManager | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        # Made here because a session manager can run only once, and an application may be started again.
+        self._manager = StreamableHTTPSessionManager(
+            self._server,
+            stateless=True,
+            json_response=True,
+            max_request_body_size=self._max_body,
+            security_settings=TransportSecuritySettings(
+                allowed_hosts=[*LOOPBACK, *(f"{name}:*" for name in LOOPBACK)],
+                allowed_origins=[f"http://{name}{port}" for name in LOOPBACK for port in ("", ":*")],
+            ),
+        )
+        async with self._manager.run():
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._manager is None:
+            raise RuntimeError("enter HttpEndpoint.running() in the lifespan of the application first")
+        await self._manager.handle_request(scope, receive, send)

@@ -1,0 +1,486 @@
+"""Every operation of memtape, once. The command line, MCP, HTTP and the pages all call these."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from memtape.core.codec import micros, moment, plain
+from memtape.core.observed import Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, Tick
+from memtape.core.skills import AgentSettings, MemoryConfig, Mode
+from memtape.core.values import Key, Label, Line, Slug, Symbol, Time
+from memtape.engine.reading import figures
+from memtape.errors import Invalid, Unknown
+from memtape.surfaces.answers import (
+    Answer,
+    Ask,
+    AsOf,
+    OfAgent,
+    PerformanceAnswer,
+    ReceiptAnswer,
+    TradeRow,
+    flattened,
+    money,
+    performance_answer,
+    receipt_answer,
+    time,
+    trade_row,
+    value_of,
+)
+from memtape.surfaces.registry import operation
+
+if TYPE_CHECKING:
+    from memtape.engine import AgentMemory, Memory
+
+DEFAULT_AGENT = "main"
+
+
+def _reader(memory: Memory, ask: OfAgent) -> AgentMemory:
+    return memory.agent(ask.agent or DEFAULT_AGENT)
+
+
+# ---- skills --------------------------------------------------------------------------------------------------------------
+
+
+class CreateSkill(Ask):
+    """A skill to make, or a new version of one."""
+
+    id: Annotated[Slug, Field(description="its name for ever: a-z, 0-9, dot, dash, underscore")]
+    name: Annotated[Line, Field(max_length=120, description="what people call it")] = ""
+    strategy: Annotated[str, Field(max_length=20_000, description="the strategy in words")] = ""
+    avoid: Annotated[list[Line], Field(max_length=64, description="hard rules: what never to do")] = Field(default_factory=list)
+    limits: Annotated[dict[Label, Line], Field(description="limits by name, as text")] = Field(default_factory=dict)
+    memory: Annotated[MemoryConfig | None, Field(description="what of its memory an agent is shown")] = None
+
+
+class SkillAnswer(Answer):
+    """A version of a skill."""
+
+    id: Annotated[str, Field(description="the skill")]
+    version: Annotated[int, Field(description="1, 2, ...")]
+    name: Annotated[str, Field(description="what people call it")]
+    strategy: Annotated[str, Field(description="the strategy in words")]
+    avoid: Annotated[list[str], Field(description="what never to do")]
+    limits: Annotated[dict[str, str], Field(description="limits by name")]
+    memory: Annotated[dict[str, Any], Field(description="its memory configuration, complete")]
+
+
+class SkillList(Answer):
+    """Skills."""
+
+    skills: Annotated[list[SkillAnswer], Field(description="each in its latest version")]
+    n: Annotated[int, Field(description="how many")]
+
+
+class ShowSkill(Ask):
+    """Which skill."""
+
+    id: Annotated[Slug, Field(description="the skill")]
+    version: Annotated[int | None, Field(ge=1, description="default: the latest")] = None
+
+
+class Nothing(Ask):
+    """No question needed."""
+
+
+def _skill_answer(found: tuple[Any, int]) -> SkillAnswer:
+    skill, version = found
+    return SkillAnswer(
+        id=skill.id, version=version, name=skill.name, strategy=skill.strategy, avoid=list(skill.avoid),
+        limits=dict(skill.limits), memory=plain(skill.context.memory),
+    )  # fmt: skip
+
+
+@operation(writes=True)
+def create_skill(memory: Memory, ask: CreateSkill) -> SkillAnswer:
+    """Make a skill, or its next version if the content differs from the latest."""
+    config = None if ask.memory is None else plain(ask.memory)
+    return _skill_answer(
+        memory.create_skill(
+            ask.id, name=ask.name, strategy=ask.strategy, avoid=ask.avoid, limits=ask.limits, memory=config
+        )
+    )
+
+
+@operation(writes=False, tools={"coach"})
+def list_skills(memory: Memory, ask: Nothing) -> SkillList:
+    """Every skill in its latest version."""
+    found = [_skill_answer(each) for each in memory.skills()]
+    return SkillList(skills=found, n=len(found))
+
+
+@operation(writes=False)
+def show_skill(memory: Memory, ask: ShowSkill) -> SkillAnswer:
+    """One skill, in its latest version or in another."""
+    return _skill_answer(memory.skill(ask.id, ask.version))
+
+
+# ---- agents --------------------------------------------------------------------------------------------------------------
+
+
+class CreateAgent(Ask):
+    """An agent to make."""
+
+    id: Annotated[Slug, Field(description="its name for ever: a-z, 0-9, dot, dash, underscore")]
+    skill: Annotated[Slug, Field(description="the skill it runs")]
+    mode: Annotated[Mode, Field(description="sim, paper or live; never changes")] = "paper"
+    skill_version: Annotated[int | None, Field(ge=1, description="default: the latest")] = None
+    settings: Annotated[AgentSettings | None, Field(description="account currency, excursion mode, dust, starting equity")] = None
+
+
+class UseSkillVersion(Ask):
+    """Which version an agent runs from now on."""
+
+    id: Annotated[Slug, Field(description="the agent")]
+    skill_version: Annotated[int, Field(ge=1, description="the version; trades keep the one they were entered under")]
+
+
+class AgentAnswer(Answer):
+    """An agent and where it stands."""
+
+    id: Annotated[str, Field(description="the agent")]
+    skill: Annotated[str, Field(description="its skill")]
+    skill_version: Annotated[int, Field(description="the version it runs")]
+    mode: Annotated[str, Field(description="sim, paper or live")]
+    settings: Annotated[dict[str, Any], Field(description="what its account fixes")]
+    log_rows: Annotated[int, Field(description="what was observed of it")]
+    last_tick: Annotated[str | None, Field(description="UTC")]
+    last_known_at: Annotated[str | None, Field(description="UTC: the latest it knows of")]
+
+
+class AgentList(Answer):
+    """Agents."""
+
+    agents: Annotated[list[AgentAnswer], Field(description="each with where it stands")]
+    n: Annotated[int, Field(description="how many")]
+
+
+class ShowAgent(Ask):
+    """Which agent."""
+
+    id: Annotated[Slug, Field(description="the agent")]
+
+
+def _agent_answer(memory: Memory, id: str) -> AgentAnswer:
+    found = memory.agent(id)
+    agent, head = found.agent, found.head()
+    return AgentAnswer(
+        id=agent.id, skill=agent.skill, skill_version=agent.skill_version, mode=agent.mode, settings=plain(agent.settings),
+        log_rows=head.seq, last_tick=time(head.last_tick), last_known_at=time(head.known_at),
+    )  # fmt: skip
+
+
+@operation(writes=True)
+def create_agent(memory: Memory, ask: CreateAgent) -> AgentAnswer:
+    """Make an agent: one running instance of a skill on one account. The same again is the same."""
+    memory.create_agent(
+        ask.id, skill=ask.skill, mode=ask.mode, settings=ask.settings, skill_version=ask.skill_version
+    )
+    return _agent_answer(memory, ask.id)
+
+
+@operation(writes=True)
+def use_skill_version(memory: Memory, ask: UseSkillVersion) -> AgentAnswer:
+    """Let an agent run another version of its skill from now on."""
+    memory.use_skill_version(ask.id, ask.skill_version)
+    return _agent_answer(memory, ask.id)
+
+
+@operation(writes=False)
+def list_agents(memory: Memory, ask: Nothing) -> AgentList:
+    """Every agent and where it stands."""
+    found = [_agent_answer(memory, agent.id) for agent in memory.agents()]
+    return AgentList(agents=found, n=len(found))
+
+
+@operation(writes=False)
+def show_agent(memory: Memory, ask: ShowAgent) -> AgentAnswer:
+    """One agent and where it stands."""
+    return _agent_answer(memory, ask.id)
+
+
+# ---- observing -----------------------------------------------------------------------------------------------------------
+
+_TICK_WORDS = {
+    "t": "the moment of the run (ISO 8601 with zone)", "marks": "symbol -> price", "fills": "executions since the last tick",
+    "funding": "funding since the last tick", "bars": "bars completed since the last tick",
+    "equity": "account equity at t, account currency", "cash_flows": "deposits (+) and withdrawals (-)",
+    "id": "the run's own id; a second delivery of it writes nothing",
+}  # fmt: skip
+ObserveTick = flattened("ObserveTick", Tick, "tick", _TICK_WORDS)
+ObserveFill = flattened("ObserveFill", Fill, "fill", {"side": "buy or sell", "qty": "base units, above 0"})
+ObserveFunding = flattened("ObserveFunding", Funding, "funding", {"id": "the source's own id"})
+ObserveTrade = flattened("ObserveTrade", ClosedTrade, "trade", {"pnl": "gross, if the source states it", "qty": "base units"})
+ObserveEquity = flattened("ObserveEquity", EquityMark, "mark", {"equity": "account currency"})
+ObserveCashFlow = flattened("ObserveCashFlow", CashFlow, "flow", {"usd": "deposit +, withdrawal -, account currency"})
+ObserveBars = flattened("ObserveBars", Bars, "delivery", {"bars": "completed bars: symbol, t0, t1, o, h, l, c, v"})
+RecordDecision = flattened("RecordDecision", Decision, "decision", {"stop": "stop price", "target": "target price",
+    "id": "default: made from the content", "t": "default: now", "reason": "why, at most 280 characters"})  # fmt: skip
+
+
+def _observe(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
+    handle = memory.agent_for_writing(ask.agent)
+    return receipt_answer(handle.observe(value_of(ask, value), backfill=ask.backfill))
+
+
+@operation(writes=True, tools={"trader"})
+def observe_tick(memory: Memory, ask: ObserveTick) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Take in what one run saw: positions, fills, funding, bars, equity, and what it decided.
+
+    Send it once per tick; sending it again changes nothing. `positions` absent means that no snapshot was taken, an empty
+    one means flat. A tick that is not later than the last adds its fills, funding and bars, but neither snapshot nor decision.
+    """
+    return _observe(memory, ask, Tick)
+
+
+@operation(writes=True)
+def observe_fill(memory: Memory, ask: ObserveFill) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Take in one execution at the broker; late and doubled ones find their place."""
+    return _observe(memory, ask, Fill)
+
+
+@operation(writes=True)
+def observe_funding(memory: Memory, ask: ObserveFunding) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Take in one funding, swap or borrow payment."""
+    return _observe(memory, ask, Funding)
+
+
+@operation(writes=True)
+def observe_trade(memory: Memory, ask: ObserveTrade) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Take in a closed trade that its source reports whole."""
+    return _observe(memory, ask, ClosedTrade)
+
+
+@operation(writes=True)
+def observe_equity(memory: Memory, ask: ObserveEquity) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Take in the account's equity at a moment."""
+    return _observe(memory, ask, EquityMark)
+
+
+@operation(writes=True)
+def observe_cash_flow(memory: Memory, ask: ObserveCashFlow) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Take in a deposit or a withdrawal: it moves equity and is not profit."""
+    return _observe(memory, ask, CashFlow)
+
+
+@operation(writes=True)
+def observe_bars(memory: Memory, ask: ObserveBars) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Take in completed bars; they tell how far open trades ran, and price what has no mark. The first of two wins."""
+    return _observe(memory, ask, Bars)
+
+
+@operation(writes=True, tools={"trader"})
+def record_decision(memory: Memory, ask: RecordDecision) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Record what a run concluded, deliberately not trading included.
+
+    Fills that name this decision (or one of its order_ids) take their reason and stop from it, whichever comes first.
+    """
+    return _observe(memory, ask, Decision)
+
+
+# ---- reading -------------------------------------------------------------------------------------------------------------
+
+
+class GetTrades(AsOf):
+    """Which trades."""
+
+    status: Annotated[Literal["open", "closed"] | None, Field(description="default: both")] = None
+    symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
+    strategy: Annotated[Label | None, Field(description="only this strategy")] = None
+    side: Annotated[Literal["long", "short"] | None, Field(description="only this side")] = None
+    limit: Annotated[int, Field(ge=1, le=1000, description="how many on a page")] = 50
+    cursor: Annotated[str | None, Field(max_length=200, description="next_cursor of the page before")] = None
+
+
+class TradesPage(Answer):
+    """Trades, newest entry first."""
+
+    agent: Annotated[str, Field(description="whose trades")]
+    trades: Annotated[list[TradeRow], Field(description="a page of them")]  # type: ignore[valid-type]
+    n: Annotated[int, Field(description="how many on this page")]
+    next_cursor: Annotated[str | None, Field(description="give it as cursor to read on; null at the end")]
+
+
+def _cursor(text: str | None) -> tuple[datetime, str] | None:
+    if text is None:
+        return None
+    at, _, id_ = text.partition("-")
+    if not at.isdigit() or not id_.isalnum() or int(at) > 8_000_000_000_000_000:
+        raise Invalid("cursor", "is not one of ours", "Give next_cursor of the page before, or leave it out")
+    return moment(int(at)), id_
+
+
+@operation(writes=False)
+def get_trades(memory: Memory, ask: GetTrades) -> TradesPage:
+    """The trades of an agent, newest entry first: every column, open and closed."""
+    found = _reader(memory, ask).trades(
+        status=ask.status, symbol=ask.symbol, strategy=ask.strategy, side=ask.side, as_of=ask.as_of, head=ask.head,
+        limit=ask.limit + 1, after=_cursor(ask.cursor),
+    )  # fmt: skip
+    page = found[: ask.limit]
+    more = f"{micros(page[-1].entry_at)}-{page[-1].id}" if len(found) > ask.limit else None
+    return TradesPage(
+        agent=ask.agent or DEFAULT_AGENT, trades=[trade_row(trade) for trade in page], n=len(page), next_cursor=more
+    )
+
+
+class GetTrade(AsOf):
+    """Which trade."""
+
+    trade_id: Annotated[Key, Field(description="its id")]
+
+
+class TradeAnswer(Answer):
+    """One trade."""
+
+    trade: Annotated[TradeRow, Field(description="every column")]  # type: ignore[valid-type]
+
+
+@operation(writes=False)
+def get_trade(memory: Memory, ask: GetTrade) -> TradeAnswer:
+    """One trade with its reasons, prices and excursions."""
+    found = _reader(memory, ask).trade(ask.trade_id, as_of=ask.as_of, head=ask.head)
+    if found is None:
+        raise Unknown("trade_id", "trade", ask.trade_id, "List them with get_trades")
+    return TradeAnswer(trade=trade_row(found))
+
+
+class OpenPositions(Answer):
+    """What is held."""
+
+    agent: Annotated[str, Field(description="whose positions")]
+    positions: Annotated[list[TradeRow], Field(description="the open trades")]  # type: ignore[valid-type]
+    n: Annotated[int, Field(description="how many")]
+
+
+@operation(writes=False)
+def get_open_positions(memory: Memory, ask: AsOf) -> OpenPositions:
+    """What an agent holds: its open trades, with what was realised so far and how far they ran."""
+    found = _reader(memory, ask).trades(status="open", as_of=ask.as_of, head=ask.head)
+    return OpenPositions(agent=ask.agent or DEFAULT_AGENT, positions=[trade_row(t) for t in found], n=len(found))
+
+
+class GetPerformance(AsOf):
+    """Of what."""
+
+    strategy: Annotated[Label | None, Field(description="only this strategy")] = None
+    symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
+
+
+@operation(writes=False)
+def get_strategy_performance(memory: Memory, ask: GetPerformance) -> PerformanceAnswer:
+    """How an agent has done over its closed trades, whole or by strategy and symbol, with n for every figure."""
+    handle = _reader(memory, ask)
+    found = handle.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
+    return performance_answer(handle.agent.id, handle.agent.skill, found, ask.strategy, ask.symbol)
+
+
+class LedgerAnswer(Answer):
+    """The whole ledger."""
+
+    agent: Annotated[str, Field(description="whose ledger")]
+    rows: Annotated[list[TradeRow], Field(description="every trade, by entry, symbol")]  # type: ignore[valid-type]
+    totals: Annotated[dict[str, Any], Field(description="n, n_open, n_unpriced, sums in the account currency, orphan funding")]
+    discrepancies: Annotated[list[dict[str, Any]], Field(description="where the broker showed something else than its fills")]
+
+
+@operation(writes=False)
+def get_ledger(memory: Memory, ask: AsOf) -> LedgerAnswer:
+    """The whole ledger of an agent: every trade in order of entry, the totals, and where broker and fills disagree."""
+    handle = _reader(memory, ask)
+    rows = sorted(
+        handle.trades(as_of=ask.as_of, head=ask.head, newest=False), key=lambda t: (t.entry_at, t.symbol, t.leg)
+    )
+    orphans = {symbol: money(usd) for symbol, usd in handle.orphan_funding(as_of=ask.as_of, head=ask.head).items()}
+    totals = {
+        "n": len(rows), "n_open": sum(t.status == "open" for t in rows),
+        "n_unpriced": sum(t.quality == "unpriced" for t in rows), "currency": handle.agent.settings.currency,
+        **{name: money(usd) for name, usd in figures(rows).items()}, "orphan_funding_usd": orphans,
+    }  # fmt: skip
+    found = [plain(d) for d in handle.discrepancies()] if ask.as_of is None and ask.head is None else []
+    return LedgerAnswer(agent=handle.agent.id, rows=[trade_row(t) for t in rows], totals=totals, discrepancies=found)
+
+
+class GetDecisions(AsOf):
+    """Which decisions."""
+
+    symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
+    limit: Annotated[int, Field(ge=1, le=1000, description="how many")] = 20
+    before: Annotated[Time | None, Field(description="only those taken before this moment")] = None
+
+
+class DecisionsAnswer(Answer):
+    """Decisions, newest first."""
+
+    agent: Annotated[str, Field(description="whose decisions")]
+    decisions: Annotated[list[dict[str, Any]], Field(description="id, t, symbol, action, reason, stop, verdict, run, ...")]
+    n: Annotated[int, Field(description="how many")]
+
+
+@operation(writes=False)
+def get_decisions(memory: Memory, ask: GetDecisions) -> DecisionsAnswer:
+    """What an agent decided, newest first, no-trade decisions included, with the run that took each."""
+    found = _reader(memory, ask).decisions(
+        symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before
+    )
+    rows = [{**plain(row.decision), "known_at": time(row.known_at), "tick": row.tick} for row in found]
+    return DecisionsAnswer(agent=ask.agent or DEFAULT_AGENT, decisions=rows, n=len(rows))
+
+
+class EquityPoint(Answer):
+    """NAV at a moment."""
+
+    t: Annotated[str, Field(description="UTC")]
+    nav: Annotated[str, Field(description="account currency, deposits and withdrawals taken out")]
+
+
+class EquityAnswer(Answer):
+    """The equity curve."""
+
+    agent: Annotated[str, Field(description="whose")]
+    points: Annotated[list[EquityPoint], Field(description="oldest first")]
+    n: Annotated[int, Field(description="how many")]
+    source: Annotated[str, Field(description="'marks' of the broker, or 'closed trades' on top of starting equity")]
+    currency: Annotated[str, Field(description="account currency")]
+    max_drawdown_pct: Annotated[str | None, Field(description="deepest fall from a peak, in % of the peak")]
+
+
+@operation(writes=False)
+def get_equity(memory: Memory, ask: AsOf) -> EquityAnswer:
+    """The equity curve of an agent, flow-adjusted: deposits and withdrawals are not profit."""
+    handle = _reader(memory, ask)
+    curve = handle.equity(as_of=ask.as_of, head=ask.head)
+    points = [EquityPoint(t=time(t) or "", nav=money(nav) or "0") for t, nav in curve.points]
+    return EquityAnswer(
+        agent=handle.agent.id, points=points, n=len(points), source=curve.source, currency=handle.agent.settings.currency,
+        max_drawdown_pct=money(curve.max_drawdown[1]) if curve.points else None,
+    )  # fmt: skip
+
+
+class ImportsAnswer(Answer):
+    """Imports of files."""
+
+    agent: Annotated[str, Field(description="whose")]
+    imports: Annotated[list[dict[str, Any]], Field(description="batch, file, format, new, duplicates, undone")]
+    n: Annotated[int, Field(description="how many")]
+
+
+@operation(writes=False)
+def list_imports(memory: Memory, ask: OfAgent) -> ImportsAnswer:
+    """The files that were imported, oldest first, and whether each was undone."""
+    rows = [{"batch": item.key, **item.body, "undone": undone} for item, undone in _reader(memory, ask).imports()]
+    return ImportsAnswer(agent=ask.agent or DEFAULT_AGENT, imports=rows, n=len(rows))
+
+
+class UndoImport(OfAgent):
+    """Which import to take back."""
+
+    batch: Annotated[Key, Field(description="its batch, from list_imports")]
+
+
+@operation(writes=True)
+def undo_import(memory: Memory, ask: UndoImport) -> ReceiptAnswer:
+    """Take an import back: what it brought no longer counts, and what was concluded from it is concluded anew."""
+    return receipt_answer(_reader(memory, ask).undo_import(ask.batch))

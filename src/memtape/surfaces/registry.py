@@ -1,0 +1,203 @@
+"""What an operation is, and the register of them. The command line, MCP and HTTP are all derived from it.
+
+An operation is a typed function with a docstring:
+
+    @operation(writes=False, tools={"coach"})
+    def get_trades(memory: Memory, ask: GetTrades) -> TradesPage:
+        \"\"\"The trades of an agent, newest first.\"\"\"
+
+Its name, the model of what it takes, the model of what it returns and its words are all read off the function, so
+there is nothing to keep in step. `operations.py` holds them; whoever wants the register asks `all_operations`, which
+imports that file first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib import import_module
+from inspect import cleandoc, signature
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import GenerateJsonSchema
+
+from memtape.core.values import refusal
+from memtape.errors import Invalid, Unknown
+from memtape.surfaces.translate import inputs
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+
+ToolSet = Literal["full", "trader", "coach"]
+TOOL_SETS: tuple[ToolSet, ...] = ("full", "trader", "coach")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing memtape can be asked to do."""
+
+    name: str
+    run: Callable[[Memory, Any], BaseModel]
+    params: type[BaseModel]
+    result: type[BaseModel]
+    writes: bool
+    tools: frozenset[str]
+    doc: str
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        return self.doc.partition("\n")[0]
+
+    @property
+    def title(self) -> str:
+        return self.name.replace("_", " ").capitalize()
+
+
+OPERATIONS: dict[str, Operation] = {}
+
+F = TypeVar("F", bound=Callable[..., BaseModel])
+
+
+def operation(
+    *,
+    writes: bool,
+    tools: Collection[str] = (),
+    aliases: tuple[str, ...] = (),
+    into: dict[str, Operation] = OPERATIONS,
+) -> Callable[[F], F]:
+    """Enter a function into the register; it stays an ordinary function."""
+
+    def enter(function: F) -> F:
+        # Only these two annotations are needed at run time: Memory may stay behind TYPE_CHECKING.
+        written = function.__annotations__
+        ask = list(signature(function).parameters)[1]
+        wanted = SimpleNamespace(__annotations__={"ask": written[ask], "answer": written["return"]})
+        types = get_type_hints(wanted, globalns=function.__globals__)
+        made = Operation(
+            name=function.__name__,
+            run=function,
+            params=types["ask"],
+            result=types["answer"],
+            writes=writes,
+            tools=frozenset(tools),
+            doc=cleandoc(function.__doc__ or ""),
+            aliases=aliases,
+        )
+        _check(made, into)
+        into[made.name] = made
+        return function
+
+    return enter
+
+
+def _check(made: Operation, register: Mapping[str, Operation]) -> None:
+    taken = {name for known in register.values() for name in (known.name, *known.aliases)}
+    if again := taken.intersection((made.name, *made.aliases)):
+        raise TypeError(f"operation {made.name}: the name {', '.join(sorted(again))} is taken")
+    if not made.doc:
+        raise TypeError(f"operation {made.name} has no docstring")
+    if strange := made.tools.difference(TOOL_SETS):
+        raise TypeError(f"operation {made.name}: there is no tool set {', '.join(sorted(strange))}")
+    if made.params.model_config.get("extra") != "forbid":
+        raise TypeError(f"operation {made.name}: {made.params.__name__} must forbid extra fields")
+    if bare := [name for name, field in made.params.model_fields.items() if not field.description]:
+        raise TypeError(f"operation {made.name}: {', '.join(bare)} of {made.params.__name__} has no description")
+
+
+def all_operations() -> Mapping[str, Operation]:
+    """The register, complete."""
+    import_module("memtape.surfaces.operations")
+    return OPERATIONS
+
+
+def in_tool_set(operations: Mapping[str, Operation], tools: ToolSet) -> dict[str, Operation]:
+    """The operations that a client of this tool set may use; `full` has them all."""
+    if tools not in TOOL_SETS:
+        raise Invalid("tools", f"there is no tool set '{tools}'", f"Choose one of {', '.join(TOOL_SETS)}")
+    return {name: known for name, known in operations.items() if tools == "full" or tools in known.tools}
+
+
+def find(name: str, operations: Mapping[str, Operation]) -> Operation:
+    """An operation by its name or one of its aliases."""
+    if name in operations:
+        return operations[name]
+    for known in operations.values():
+        if name in known.aliases:
+            return known
+    near = get_close_matches(name, operations, n=3)
+    raise Unknown("operation", "operation", name, f"Did you mean {' or '.join(near)}?" if near else "")
+
+
+def perform(memory: Memory, known: Operation, data: object, *, agent: str | None = None) -> dict[str, Any]:
+    """Check the data, run the operation, return plain JSON data.
+
+    `agent` is the agent that a surface speaks for: used where the operation has one and the data names none.
+    """
+    if not isinstance(data, Mapping):
+        raise Invalid("input", "is not a JSON object", 'Write the fields by name, like {"agent": "main"}')
+    if agent is not None and "agent" in known.params.model_fields and data.get("agent") is None:
+        data = {**data, "agent": agent}
+    try:
+        ask = known.params.model_validate(data)
+    except ValidationError as error:
+        raise refusal(error) from None
+    return known.run(memory, ask).model_dump(mode="json", by_alias=True)
+
+
+def execute(
+    memory: Memory,
+    name: str,
+    data: object,
+    *,
+    agent: str | None = None,
+    operations: Mapping[str, Operation] | None = None,
+) -> dict[str, Any]:
+    """Perform the operation of that name; whatever is wrong with the data raises a `MemtapeError`."""
+    return perform(memory, find(name, operations or all_operations()), data, agent=agent)
+
+
+class Untitled(GenerateJsonSchema):
+    """A schema without a title per field: it only repeats the name, and a model pays for each word of a tool."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        return False
+
+
+@lru_cache(maxsize=512)
+def params_schema(known: Operation) -> dict[str, Any]:
+    return known.params.model_json_schema(schema_generator=Untitled)
+
+
+@lru_cache(maxsize=512)
+def result_schema(known: Operation) -> dict[str, Any]:
+    return known.result.model_json_schema(mode="serialization", schema_generator=Untitled)
+
+
+def reference(operations: Collection[Operation]) -> str:
+    """The operations as a page of markdown."""
+    return "\n\n".join(["# Operations of memtape", *(paragraph(known) for known in operations)]) + "\n"
+
+
+def paragraph(known: Operation) -> str:
+    """One operation as markdown: its words, what it takes, what it returns."""
+    sets = ", ".join(["full", *sorted(known.tools)])
+    lines = [f"## {known.name}", "", known.doc, "", f"{'Writes' if known.writes else 'Reads'}. Tool sets: {sets}."]
+    if known.aliases:
+        lines.append(f"Also called {', '.join(known.aliases)}.")
+    lines += ["", "| takes | form | meaning |", "|---|---|---|"]
+    for field in inputs(params_schema(known)):
+        name = f"`{field.name}`" + (" (required)" if field.required else "")
+        lines.append(f"| {name} | {_cell(field.form)} | {_cell(field.help)} |")
+    returned = result_schema(known).get("properties", {})
+    lines += ["", "| returns | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {_cell(field.get('description', ''))} |" for name, field in returned.items()]
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())

@@ -1,0 +1,193 @@
+"""Between memtape and a surface: what an error is called there, and what a piece of text given there means.
+
+An error has one row, read by all three surfaces: its HTTP status, its exit code, its title. Text that someone typed
+(a query parameter, a command line option) becomes data by the JSON schema of the field it was typed for; whether the
+data is right is then decided where it always is, by the operation's own params.
+
+This module is read by `memtape --help`, so it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from memtape import errors
+from memtape.errors import Invalid, MemtapeError
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a surface reports one kind of error."""
+
+    status: int  # HTTP
+    exit_code: int  # 1 failed, 2 usage, 3 locked or in conflict, 4 the store does not agree with itself
+    title: str
+
+
+OUTCOMES: Mapping[type[MemtapeError], Outcome] = {
+    errors.Invalid: Outcome(422, 2, "Invalid input"),
+    errors.Unknown: Outcome(404, 2, "Not found"),
+    errors.Conflict: Outcome(409, 3, "Conflict"),
+    errors.Locked: Outcome(503, 3, "Store locked"),
+    errors.ReadOnly: Outcome(507, 1, "Store not writable"),
+    errors.DiskFull: Outcome(507, 1, "Disk full"),
+    errors.StoreFailure: Outcome(500, 1, "Store failure"),
+    errors.NoStore: Outcome(503, 2, "No store"),
+    errors.NewerSchema: Outcome(503, 2, "Store newer than memtape"),
+    errors.OlderSchema: Outcome(503, 2, "Store older than memtape"),
+    errors.Tampered: Outcome(500, 4, "Store does not agree with its log"),
+    errors.MissingExtra: Outcome(501, 2, "Extra not installed"),
+    MemtapeError: Outcome(500, 1, "Error"),
+}
+
+
+def outcome(error: MemtapeError) -> Outcome:
+    """The row of an error, or of the nearest kind of error that has one."""
+    return next(OUTCOMES[kind] for kind in type(error).__mro__ if kind in OUTCOMES)
+
+
+def problem(error: MemtapeError) -> dict[str, object]:
+    """An error as a problem object (RFC 9457), the body of an HTTP error and what the command line prints with --json.
+
+    >>> problem(Invalid("px", "should be positive", "Give a larger number"))["type"]
+    'urn:memtape:problem:invalid'
+    """
+    found = outcome(error)
+    return problem_object(found.status, found.title, str(error), type(error).__name__, **_named(error.facts))
+
+
+def problem_object(status: int, title: str, detail: str, kind: str = "", **more: object) -> dict[str, object]:
+    slug = re.sub(r"(?<=[a-z0-9])(?=[A-Z])| ", "-", kind or title).lower()
+    return {"type": f"urn:memtape:problem:{slug}", "title": title, "status": status, "detail": detail, **more}
+
+
+def _named(facts: Mapping[str, object]) -> dict[str, object]:
+    return {name: facts[name] for name in ("field", "fix") if facts.get(name)}
+
+
+# Characters that a terminal may obey (delete, C1 controls), or that UTF-8 cannot hold (half a surrogate pair). A JSON
+# string may spell them as escapes, so the text stays the same data.
+_UNSAFE = re.compile("[\x7f-\x9f\ud800-\udfff]")
+
+
+def json_text(data: object, indent: int | None = None) -> str:
+    """Data as JSON, one spelling for every surface; a number that JSON cannot hold is our bug and raises ValueError.
+
+    >>> json_text({"note": "caf\u00e9 \x9b31m"})
+    '{"note": "caf\u00e9 \\\\u009b31m"}'
+    """
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=indent)
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def read_json(source: str | bytes, field: str) -> Any:
+    """JSON as data, or `Invalid` naming `field`.
+
+    >>> read_json('{"qty": NaN}', "body")
+    Traceback (most recent call last):
+    memtape.errors.Invalid: body: is not JSON: NaN is not a JSON number. Write it as JSON, encoded in UTF-8
+    """
+    try:
+        text = source.decode("utf-8-sig") if isinstance(source, bytes) else source
+        data = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+        if "\\u" in text:
+            json.dumps(data, ensure_ascii=False).encode()  # "\ud800" parses, and then nothing can store it
+    except UnicodeError:
+        raise Invalid(field, "is not Unicode text", "Write it as JSON, encoded in UTF-8") from None
+    except RecursionError:
+        raise Invalid(field, "is nested too deeply", "Write it flatter") from None
+    except ValueError as error:
+        raise Invalid(field, f"is not JSON: {error}", "Write it as JSON, encoded in UTF-8") from None
+    return data
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise ValueError(f"{digits[:20]} is too large a number")
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One field of an operation's params, as someone who types text sees it."""
+
+    name: str
+    kind: Literal["text", "flag", "list", "json", "either"]  # either: text, or JSON when it starts with { or [
+    form: str  # what to write: TEXT, INTEGER, TIME, a choice like long|short, JSON
+    help: str
+    required: bool
+    default: object
+
+    def read(self, texts: Sequence[str]) -> object:
+        """What was typed, as data.
+
+        >>> symbols = Input("symbols", "list", "TEXT", "", False, None)
+        >>> symbols.read(["BTC", "ETH"]), symbols.read(['["BTC", "ETH"]'])
+        (['BTC', 'ETH'], ['BTC', 'ETH'])
+        """
+        if self.kind == "list" and not (len(texts) == 1 and texts[0].lstrip().startswith("[")):
+            return list(texts)
+        if len(texts) != 1:
+            raise Invalid(self.name, f"is given {len(texts)} times", "Give it once")
+        text = texts[0]
+        is_json = self.kind in ("json", "list") or (self.kind == "either" and text.lstrip()[:1] in ("{", "["))
+        return read_json(text, self.name) if is_json else text
+
+
+def inputs(schema: Mapping[str, Any]) -> list[Input]:
+    """The fields of a params schema, those that must be given first."""
+    required = schema.get("required", ())
+    found = [_input(name, field, schema.get("$defs", {}), name in required) for name, field in schema["properties"].items()]
+    return sorted(found, key=lambda field: not field.required)
+
+
+def _input(name: str, field: Mapping[str, Any], defs: Mapping[str, Any], required: bool) -> Input:
+    leaves = [leaf for leaf in _leaves(field, defs) if leaf.get("type") != "null"]
+    nested = [leaf for leaf in leaves if _is_nested(leaf)]
+    kind: Literal["text", "flag", "list", "json", "either"]
+    if nested and len(nested) == len(leaves):
+        items = [leaf for each in nested for leaf in _leaves(each.get("items", {}), defs)]
+        kind = "list" if items and not any(_is_nested(item) for item in items) else "json"
+        form = _form(items) if kind == "list" else "JSON"
+    elif nested:
+        kind, form = "either", f"{_form([leaf for leaf in leaves if leaf not in nested])}|JSON"
+    else:
+        kind = "flag" if leaves and all(leaf.get("type") == "boolean" for leaf in leaves) else "text"
+        form = _form(leaves)
+    return Input(name, kind, form, field.get("description", ""), required, field.get("default"))
+
+
+def _is_nested(leaf: Mapping[str, Any]) -> bool:
+    return leaf.get("type") in ("object", "array") or not leaf.keys() & {"type", "enum", "const"}
+
+
+def _leaves(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The plain alternatives of a schema, its references followed."""
+    if "$ref" in schema:
+        yield from _leaves(defs[schema["$ref"].rpartition("/")[2]], defs)
+        return
+    branches = [*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())]
+    if not branches:
+        yield schema
+    for branch in branches:
+        yield from _leaves(branch, defs)
+
+
+def _form(leaves: Sequence[Mapping[str, Any]]) -> str:
+    words: list[str] = []
+    for leaf in leaves:
+        choices = leaf.get("enum") or ([leaf["const"]] if "const" in leaf else [])
+        named = "TIME" if leaf.get("format") == "date-time" else str(leaf.get("type", "text")).upper()
+        words += [str(choice) for choice in choices] or ["TEXT" if named == "STRING" else named]
+    if "NUMBER" in words:  # a decimal may come as a number or as text; it is a number all the same
+        words = [word for word in words if word != "TEXT"]
+    return "|".join(dict.fromkeys(words))

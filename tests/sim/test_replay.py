@@ -1,0 +1,235 @@
+"""A replay is a broker's day told again: the same ticks, in the same order, every time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal, localcontext
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memtape.core.codec import canonical, plain, spell_time
+from memtape.core.ledger import Execution, Glance, Terms, fold, told
+from memtape.core.observed import Bar, Decision, Tick
+from memtape.core.values import MONEY, read
+from memtape.errors import Invalid
+from memtape.sim.paper import Order, Position
+from memtape.sim.replay import run
+from memtape.sim.report import CAVEAT, render
+from memtape.sim.strategies import STRATEGIES, Breakout, MeanReversion, Proposal
+
+D = Decimal
+
+
+def wander(words: Any, seed: int, symbol: str, n: int = 160) -> list[Bar]:
+    """A random walk that is the same for the same seed."""
+    chance, price, closes = Random(seed), 100.0, []
+    for _ in range(n):
+        price = max(5.0, price * (1 + chance.gauss(0, 0.02)))
+        closes.append(f"{price:.2f}")
+    bars: list[Bar] = words.days(closes, symbol, spread="0.4")
+    return bars
+
+
+def buy_once(history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
+    """Buys after the first bar, with a stop at 95 and a target at 110."""
+    if len(history) != 1:
+        return []
+    stop, target, symbol = D(95), D(110), history[-1].symbol
+    decision = Decision(symbol=symbol, action="buy", side="long", reason="first light", stop=stop, target=target)
+    return [Proposal(decision, (Order(symbol=symbol, side="buy", qty=D(2), stop=stop, target=target),))]
+
+
+def test_a_decision_fills_during_the_next_bar_and_is_reported_with_the_next_tick(words: Any) -> None:
+    notebook = words.Notebook("main")
+    bars = [words.day(0, "99 101 98 100"), words.day(1, "102 103 101 102"), words.day(2, "103 112 102 111")]
+    run(notebook, bars, buy_once, fee_bps=0, slippage_bps=0)
+    decided, entered, left = notebook.ticks
+    assert [tick.id for tick in notebook.ticks] == [f"main-{spell_time(bar.t1)}" for bar in bars]
+    assert (decided.fills, decided.positions, decided.equity) == ((), {}, 10_000)
+    (decision,), (entry,), (exit_,) = decided.decisions, entered.fills, left.fills
+    assert decision.order_ids == (entry.order_id,)
+    assert decided.t < entry.t < entered.t and entry.px == 102
+    assert entered.positions is not None and entered.positions["AAPL"][0].qty == 2
+    assert entered.decision is None
+    assert (exit_.trigger, exit_.px, left.positions, left.equity) == ("target", 110, {}, 10_016)
+    assert exit_.order_id not in decision.order_ids, "the broker's own exit has no reason but its trigger"
+
+
+def test_all_symbols_of_one_time_are_one_tick(words: Any) -> None:
+    notebook = words.Notebook()
+    bars = [*wander(words, 1, "AAPL", 20), *wander(words, 2, "MSFT", 20)]
+    result = run(notebook, bars, Breakout())
+    assert (result.ticks, result.bars) == (20, 40)
+    assert all([bar.symbol for bar in tick.bars] == ["AAPL", "MSFT"] for tick in notebook.ticks)
+    assert all(tick.marks == {bar.symbol: bar.c for bar in tick.bars} for tick in notebook.ticks)
+
+
+def test_a_symbol_is_not_decided_on_in_the_tick_that_reports_its_stop(words: Any) -> None:
+    notebook = words.Notebook()
+    run(notebook, [*wander(words, 3, "AAPL", 400), *wander(words, 4, "MSFT", 400)], MeanReversion())
+    stopped = 0
+    for tick in notebook.ticks:
+        exits = {fill.symbol for fill in tick.fills if fill.trigger in ("stop", "target")}
+        assert not exits & {decision.symbol for decision in tick.decisions}
+        stopped += len(exits)
+    assert stopped > 5
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000), name=st.sampled_from(sorted(STRATEGIES)))
+def test_the_same_bars_give_the_same_bytes(seed: int, name: str, words: Any) -> None:
+    bars = [*wander(words, seed, "AAPL"), *wander(words, seed + 1, "MSFT")]
+    once, again = words.Notebook(), words.Notebook()
+    run(once, bars, STRATEGIES[name]())
+    Random(seed).shuffle(bars)
+    with localcontext() as careless:
+        careless.prec = 12
+        run(again, bars, STRATEGIES[name]())
+    assert [canonical(tick) for tick in once.ticks] == [canonical(tick) for tick in again.ticks]
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000), name=st.sampled_from(sorted(STRATEGIES)), cut=st.integers(70, 159))
+def test_the_future_changes_nothing_in_the_past(seed: int, name: str, cut: int, words: Any) -> None:
+    bars = wander(words, seed, "AAPL")
+    whole, part = words.Notebook(), words.Notebook()
+    run(whole, bars, STRATEGIES[name]())
+    run(part, bars[:cut], STRATEGIES[name]())
+    assert whole.ticks[:cut] == part.ticks
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000), name=st.sampled_from(sorted(STRATEGIES)))
+def test_the_ledger_finds_nothing_to_correct_and_accounts_for_all_the_equity(seed: int, name: str, words: Any) -> None:
+    notebook = words.Notebook()
+    result = run(notebook, wander(words, seed, "AAPL", 300), STRATEGIES[name](), fee_bps="7.5", slippage_bps=3)
+    named = {order: d for d in notebook.decisions for order in d.order_ids}
+    happened: list[Glance | Execution] = []
+    for n, tick in enumerate(notebook.ticks):
+        held = (tick.positions or {}).get("AAPL", (None,))[0]
+        decision = next((d for d in tick.decisions if d.symbol == "AAPL"), None)
+        happened.append(Glance(tick.id, tick.t, tick.t, first=n == 0, held=held, decision=decision))
+        happened += [Execution(f, tick.t, decision=named.get(f.order_id or "")) for f in tick.fills]
+    folded = fold(Terms("notebook", "test"), "AAPL", "", None, happened)
+    assert folded.discrepancies == []
+    trades = [told(Terms("notebook", "test"), "AAPL", "", round_) for round_ in folded.closed]
+    for trade in trades:
+        assert trade.entry_reason and trade.stop_price and trade.r_source == "stop"
+        assert (trade.close_cause, trade.exit_reason is None) in {("external", True), ("close", False)}
+        assert (trade.exit_trigger in ("stop", "target")) == (trade.close_cause == "external")
+    with localcontext(MONEY):
+        net = sum((trade.net_pnl_usd for trade in trades if trade.net_pnl_usd is not None), D(0))
+        if folded.open is None:
+            assert result.ending_equity == 10_000 + net.quantize(D("1e-8"))
+        assert result.net_pnl == net
+
+
+def test_every_tick_can_be_kept_and_read_again(words: Any) -> None:
+    notebook = words.Notebook()
+    run(notebook, [*wander(words, 5, "AAPL", 200), *wander(words, 6, "MSFT", 200)], Breakout(), fee_bps="3.33")
+    for tick in notebook.ticks:
+        assert read(Tick, plain(tick)) == tick
+
+
+def test_the_figures_say_how_much_stands_behind_them(words: Any) -> None:
+    notebook = words.Notebook()
+    result = run(notebook, wander(words, 7, "AAPL", 400), MeanReversion())
+    rows = notebook.trades()
+    told_ = result.as_dict()
+    assert result.trades == len(rows) == told_["n"]["win_rate"] > 3
+    assert result.net_pnl == sum(row.net_pnl_usd for row in rows)
+    assert told_["win_rate"] == pytest.approx(sum(row.net_pnl_usd > 0 for row in rows) / len(rows), abs=1e-6)
+    assert told_["n"]["sharpe"] == 400 and "365 of them a year" in told_["sharpe_clock"]
+    assert told_["simulated"] is True
+
+
+def test_the_drawdown_is_the_deepest_fall_from_a_high_and_no_trade_has_no_rate(words: Any) -> None:
+    notebook = words.Notebook()
+    bars = [words.day(0, "100 101 99 100"), words.day(1, "100 101 99 100"), words.day(2, "100 101 96 96")]
+    result = run(notebook, bars, buy_once, fee_bps=0, slippage_bps=0, starting_equity=200)
+    assert result.max_drawdown_pct == pytest.approx(4.0)
+    assert (result.trades, result.figures.win_rate, result.figures.profit_factor) == (0, None, None)
+
+
+def test_an_observer_without_a_ledger_gets_its_ticks_all_the_same(words: Any) -> None:
+    class Ear:
+        heard = 0
+
+        def observe(self, tick: Tick, /) -> None:
+            self.heard += 1
+
+    ear = Ear()
+    result = run(ear, wander(words, 8, "AAPL", 100), Breakout())
+    assert (ear.heard, result.trades, result.agent) == (100, 0, "sim")
+
+
+def test_trades_from_before_the_run_are_not_counted(words: Any) -> None:
+    notebook = words.Notebook()
+    early = wander(words, 9, "AAPL", 200)
+    run(notebook, early, MeanReversion())
+    late = [words.day(300 + n, "100 101 99 100") for n in range(5)]
+    assert run(notebook, late, MeanReversion(), prefix="q").trades == 0
+
+
+def test_progress_counts_the_ticks(words: Any) -> None:
+    seen: list[tuple[int, int]] = []
+    bars = wander(words, 10, "AAPL", 5)
+    run(words.Notebook(), bars, Breakout(), on_progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]
+
+
+@pytest.mark.parametrize(
+    ("about", "field"),
+    [
+        ({"fee_bps": -1}, "fee_bps"),
+        ({"slippage_bps": 20_000}, "slippage_bps"),
+        ({"starting_equity": 0}, "starting_equity"),
+        ({"fee_bps": "much"}, "fee_bps"),
+    ],
+)
+def test_senseless_settings_are_refused_by_name(words: Any, about: dict[str, Any], field: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        run(words.Notebook(), wander(words, 1, "AAPL", 3), Breakout(), **about)
+    assert refused.value.field == field
+
+
+def test_no_bars_or_one_bar_twice_are_refused(words: Any) -> None:
+    with pytest.raises(Invalid, match="there are none"):
+        run(words.Notebook(), [], Breakout())
+    bar = words.day(0, "100 101 99 100")
+    with pytest.raises(Invalid, match="AAPL has two bars"):
+        run(words.Notebook(), [bar, bar], Breakout())
+
+
+def test_the_report_says_what_it_is_and_shows_the_last_twenty_trades(words: Any) -> None:
+    result = run(words.Notebook("tape-reader"), wander(words, 11, "AAPL", 900), MeanReversion())
+    text = render(result)
+    assert text.startswith(f"# Simulation: tape-reader\n\n{CAVEAT}\n")
+    assert "They say nothing about future returns." in text
+    assert f"## Trades (last 20 of {result.trades})" in text
+    assert f"| Win rate | {100 * (result.figures.win_rate or 0):.1f} % | {result.trades} trades |" in text
+    assert "| Data | 900 bars, 2024-01-08 00:00 to 2026-06-26 00:00 UTC |" in text
+    assert text.count("\n| 20") == 20
+    assert text == render(result)
+
+
+def test_a_reason_cannot_break_the_table(words: Any) -> None:
+    def sly(history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
+        return [
+            Proposal(Decision(symbol="AAPL", action="buy", reason="a | b\n<script>", stop=D(95)), p.orders)
+            for p in buy_once(history, position, equity)
+        ]
+
+    bars = [words.day(0, "99 101 98 100"), words.day(1, "102 103 101 102"), words.day(2, "103 112 102 111")]
+    row = render(run(words.Notebook(), bars, sly)).splitlines()[-1]
+    assert row.endswith(r"| target | a \| b &lt;script> |")
+
+
+def test_a_run_without_trades_says_so(words: Any) -> None:
+    text = render(run(words.Notebook(), [words.day(0, "100 101 99 100")], Breakout()))
+    assert "No trade was closed." in text
+    assert "| Win rate | – | 0 trades |" in text

@@ -1,0 +1,134 @@
+"""One operation, asked four ways: in Python, over HTTP, over MCP by stdio and on the command line.
+
+Each way is the real one: a server process with a socket, a process that speaks MCP with the SDK's own client, a command
+with its exit code. Each function returns the JSON data that came out, so a test can say that they are all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import httpx
+
+STARTED_WITHIN_SECONDS = 60.0
+MEMTAPE = (sys.executable, "-c", "from memtape.surfaces.cli import main; main()")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What came back: the data, or the refusal."""
+
+    data: dict[str, Any] | None
+    error: str | None = None  # the message, as this surface gives it
+    code: int = 0  # the HTTP status or the exit code
+
+
+@dataclass(frozen=True)
+class Program:
+    """A command line with `serve --db D --port P`, `mcp --db D` and one command per operation."""
+
+    argv: Sequence[str] = MEMTAPE
+    db_option: Sequence[str] = ("--db",)  # what stands before the store for serve and mcp
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+    @contextmanager
+    def serving(self, db: str, stop: signal.Signals = signal.SIGTERM) -> Iterator[str]:
+        """The address of a real server on that store; it must end well when it is told to stop."""
+        port = _free_port()
+        argv = [*self.argv, "serve", *self.db_option, db, "--port", str(port)]
+        process = subprocess.Popen(argv, env=self.environment())
+        try:
+            _wait_until_alive(process, port)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.send_signal(stop)
+            code = process.wait(timeout=20)
+        assert code == 0, f"the server ended with exit code {code}"
+
+
+def through_python(memory: Any, name: str, data: Mapping[str, Any], operations: Any = None) -> dict[str, Any]:
+    from memtape.surfaces.registry import execute
+
+    return execute(memory, name, dict(data), operations=operations)
+
+
+def through_http(address: str, name: str, data: Mapping[str, Any], *, by_query: bool = False) -> Asked:
+    """POST with a JSON body; or GET, with what is not plain spelt as JSON."""
+    if by_query:
+        spelt = {key: value if isinstance(value, str) else json.dumps(value) for key, value in data.items()}
+        answer = httpx.get(f"{address}/v1/{name}", params=spelt, timeout=30)
+    else:
+        answer = httpx.post(f"{address}/v1/{name}", json=dict(data), timeout=30)
+    body = answer.json()
+    if answer.is_success:
+        return Asked(body, code=answer.status_code)
+    return Asked(None, body["detail"], answer.status_code)
+
+
+def through_mcp(program: Program, db: str, name: str, data: Mapping[str, Any], *, era: str = "auto") -> Asked:
+    """`era` is "legacy" for the 2025 handshake, "auto" for what the client would choose (2026-07-28)."""
+    from mcp import Client, StdioServerParameters
+
+    server = StdioServerParameters(
+        command=program.argv[0],
+        args=[*program.argv[1:], "mcp", *program.db_option, db],
+        env=program.environment(),
+    )
+
+    async def ask() -> Asked:
+        async with Client(server, mode=era) as client:
+            await client.list_tools()  # then the client checks the result against the output schema itself
+            result = await client.call_tool(name, dict(data))
+            text = "".join(getattr(block, "text", "") for block in result.content)
+            if result.is_error:
+                return Asked(None, text)
+            assert json.loads(text) == result.structured_content
+            return Asked(result.structured_content)
+
+    return anyio.run(ask)
+
+
+def through_cli(program: Program, db: str, name: str, data: Mapping[str, Any]) -> Asked:
+    argv = [*program.argv, name.replace("_", "-"), "--db", db, "--json"]
+    for key, value in data.items():
+        option = key.replace("_", "-")
+        if isinstance(value, bool):
+            argv.append(f"--{option}" if value else f"--no-{option}")
+        else:
+            argv += [f"--{option}", value if isinstance(value, str) else json.dumps(value)]
+    done = subprocess.run(argv, env=program.environment(), capture_output=True, text=True, timeout=60)
+    if done.returncode == 0:
+        return Asked(json.loads(done.stdout))
+    assert done.stdout == "", done.stdout
+    return Asked(None, json.loads(done.stderr)["detail"], done.returncode)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _wait_until_alive(process: subprocess.Popen[bytes], port: int) -> None:
+    until = time.monotonic() + STARTED_WITHIN_SECONDS
+    while time.monotonic() < until:
+        assert process.poll() is None, f"the server ended with exit code {process.returncode}"
+        try:
+            if httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=2).is_success:
+                return
+        except httpx.TransportError:
+            time.sleep(0.05)
+    raise AssertionError("the server did not start")

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Sees to what the web tests need beyond .venv: a browser, and libatomic, which playwright's driver links to and a small
+# Debian lacks. Root gets them from Debian; others are told. Never fails: the tests say themselves what they had to skip.
+cd "$(dirname "$0")/.." || exit 0
+
+missing() {
+    .venv/bin/python tests/chromium.py >/dev/null || echo chromium
+    .venv/bin/playwright --version >/dev/null 2>&1 || echo libatomic1
+}
+
+packages=$(missing | xargs)
+[ -z "$packages" ] && exit 0
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "installing $packages, for the web tests"
+    apt-get -qq update >/dev/null 2>&1
+    # shellcheck disable=SC2086  # one word for each package
+    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $packages >/dev/null 2>&1 </dev/null
+    packages=$(missing | xargs)
+fi
+[ -z "$packages" ] || echo "for the web tests: apt-get install $packages (no chromium there? .venv/bin/playwright install --with-deps chromium)"
+exit 0

@@ -1,0 +1,86 @@
+#!/bin/sh
+# Makes .venv and installs memtape, editable, with the packages of requirements.lock, every one checked by its hash.
+# Nothing outside this folder is changed, except that root on Debian or Ubuntu gets python3-venv where nothing else helps.
+set -eu
+cd "$(dirname "$0")/.."
+
+wanted=${PYTHON:-python3}
+bin=.venv/bin
+
+say() { printf '%s\n' "$*" >&2; }
+
+describe() { "$1" -c 'import sys; print(sys.version, sys.base_prefix)' 2>/dev/null; }
+
+usable() { [ -x "$bin/python" ] && "$bin/python" -m pip --version >/dev/null 2>&1; }
+
+# Debian leaves out of Python what `python3 -m venv` needs, and what fails half-way leaves a broken .venv.
+# pip's --target is allowed where a plain install is not (PEP 668), and virtualenv brings its own pip.
+make_with_venv() { "$wanted" -m venv .venv; }
+
+make_with_virtualenv() {
+    spare=$(mktemp -d)
+    "$wanted" -m pip install -qq --disable-pip-version-check --target "$spare" virtualenv &&
+        PYTHONPATH=$spare "$wanted" -m virtualenv --quiet .venv
+    made=$?
+    rm -rf "$spare"
+    return $made
+}
+
+make_with_apt() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+    version=$("$wanted" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y "python$version-venv" >/dev/null &&
+        make_with_venv
+}
+
+make_venv() {
+    "$wanted" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || {
+        say "memtape needs Python 3.11 or newer, and $wanted is not: try make setup PYTHON=python3.12"
+        exit 1
+    }
+    log=$(mktemp)
+    for way in venv virtualenv apt; do
+        rm -rf .venv
+        if "make_with_$way" >"$log" 2>&1 && usable; then
+            rm -f "$log"
+            return
+        fi
+    done
+    cat "$log" >&2
+    rm -rf .venv "$log"
+    say "$wanted cannot make a virtual environment: apt-get install python3-venv, as root, then make setup"
+    exit 1
+}
+
+if usable && [ -n "${PYTHON:-}" ] && [ "$(describe "$wanted")" != "$(describe "$bin/python")" ]; then
+    rm -rf .venv
+fi
+usable || make_venv
+
+pip() { "$bin/python" -m pip --disable-pip-version-check "$@"; }
+
+# uv first, by pip, as the lock says: its lines go from "uv==" to the first that does not end in a backslash.
+if ! "$bin/uv" --version 2>/dev/null | grep -qF "$(sed -n 's/^uv==\([^ ]*\).*/uv \1/p' requirements.lock)"; then
+    sed -n '/^uv==/,/[^\\]$/p' requirements.lock >.venv/uv.txt
+    pip install -qq --no-deps --require-hashes -r .venv/uv.txt
+fi
+
+# uv does not read pip's settings. A certificate is handed on; where they name another registry or way to it, pip itself
+# installs, from the same lock: slower, and with the same check of hashes.
+settings=$(pip config list)
+setting() { printf '%s\n' "$settings" | sed -n "s/^[^=]*\.$1='\(.*\)'$/\1/p" | head -n 1; }
+
+if [ -z "${SSL_CERT_FILE:-}" ] && [ -n "$(setting cert)" ]; then
+    SSL_CERT_FILE=$(setting cert)
+    export SSL_CERT_FILE
+fi
+
+told_uv=${UV_DEFAULT_INDEX:-}${UV_INDEX_URL:-}${UV_CONFIG_FILE:-}
+told_pip=$(setting index-url)$(setting no-index)$(setting proxy)$(setting client-cert)$(setting trusted-host)
+if [ -z "$told_uv" ] && [ -n "$told_pip" ]; then
+    pip install -qq --no-deps --require-hashes -r requirements.lock
+else
+    "$bin/uv" pip sync --quiet --python "$bin/python" --require-hashes requirements.lock
+fi
+"$bin/uv" pip install --quiet --offline --python "$bin/python" --no-deps --no-build-isolation --editable .
+say "ready: $bin/memtape, with $("$bin/python" --version)"
