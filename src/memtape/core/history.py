@@ -47,8 +47,14 @@ def derive(
     bars: Sequence[Watched] = (),
     before: Fill | None = None,
 ) -> Derived:
-    """Fold a position from flat, with the earlier versions of its closed trades; `before` is the last fill before these."""
+    """Fold a position from flat, with the earlier versions of its closed trades.
+
+    `before` is the last fill before these; without one, these are its whole history, which starts where it is first named.
+    """
     ordered = sorted(happenings, key=lambda h: h.order)
+    if before is None:
+        named = (n for n, h in enumerate(ordered) if not isinstance(h, Glance) or h.held is not None)
+        ordered = ordered[next(named, len(ordered)) :]
     now = fold(terms, symbol, leg, None, [h for h in ordered if h.gone_at is None], bars, before=before)
     settle(now.closed, ordered)
     versions: list[Version] = []
@@ -134,11 +140,15 @@ def _without_late_decision(happening: Happening, cut: datetime) -> Happening:
 
 
 def _bars_near(span: Sequence[Happening], bars: Sequence[Watched]) -> list[Watched]:
-    """The bars that can matter to a span: those that overlap it, and the last close before it."""
+    """The bars that can matter to a span: those that overlap it, and the last close before it in every belief."""
     first, last = span[0].order[0], span[-1].order[0]
     near = [seen for seen in bars if seen.bar.t1 > first and seen.bar.t0 <= last]
-    before = max((s for s in bars if s.bar.t1 <= first), key=lambda s: (s.bar.t1, -s.bar.frame), default=None)
-    return near if before is None else [before, *near]
+    earliest: datetime | None = None
+    for seen in sorted((s for s in bars if s.bar.t1 <= first), key=lambda s: (s.bar.t1, -s.bar.frame), reverse=True):
+        if earliest is None or seen.known_at < earliest:  # in an earlier belief this was the last close
+            earliest = seen.known_at
+            near.append(seen)
+    return near
 
 
 def _surprises(span: Sequence[Happening], bars: Sequence[Watched]) -> list[datetime]:

@@ -13,7 +13,7 @@ from decimal import Decimal, localcontext
 from typing import Any
 
 from memtape.core.codec import digest, plain, spell_time
-from memtape.core.ledger import Execution, Glance, Happening, Payment, Terms, minutes
+from memtape.core.ledger import Execution, Glance, Happening, Payment, Terms, Watched, minutes
 from memtape.core.observed import (
     Bar,
     Bars,
@@ -91,6 +91,11 @@ def bars_digest(bars: Iterable[Bar]) -> str:
     """One hash for a set of bars."""
     lines = sorted(f"{b.symbol}|{spell_time(b.t0)}|{spell_time(b.t1)}|{plain([b.o, b.h, b.l, b.c, b.v])}" for b in bars)
     return digest("\n".join(lines))
+
+
+def delivery_digest(bars: Iterable[Watched]) -> str:
+    """One hash for what a delivery brought: the bars, and when each was known."""
+    return digest("\n".join(sorted(f"{bars_digest([seen.bar])}|{spell_time(seen.known_at)}" for seen in bars)))
 
 
 def body_of(item: Item) -> Any:
@@ -194,6 +199,7 @@ def reported(terms: Terms, trade: ClosedTrade, skill_version: int, id_: str) -> 
         id=id_, agent=terms.agent, skill_id=terms.skill_id, skill_version=skill_version,
         strategy=trade.strategy or terms.skill_id, symbol=trade.symbol, leg=trade.trade_id, side=trade.side,
         currency=terms.currency, status="closed", entry_tick_at=None, entry_at=trade.entry_at,
+        entry_item=f"trade:{trade.trade_id}", entry_seq=0,
         entry_price=trade.entry_price, entry_size_usd=size, entry_leverage=trade.leverage,
         entry_reason=trade.entry_reason, entry_decision=None, exit_tick_at=None, exit_at=trade.exit_at,
         exit_price=trade.exit_price, exit_reason=trade.exit_reason, exit_decision=None, close_cause="reported",

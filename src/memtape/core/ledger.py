@@ -27,6 +27,7 @@ from memtape.core.values import MONEY, ONE, ZERO
 
 KEPT_STATES = 16  # an open trade remembers its last states, enough to judge the next bar without its whole history
 HUNDRED = Decimal(100)
+AFTER_FILLS = 2**31  # where an entry inferred from a snapshot stands among the entries of its moment
 Order = tuple[datetime, int, int, str]
 
 
@@ -109,6 +110,7 @@ class Round:
     """A round trip in the making: the sums from which its trade is told."""
 
     opened_by: str
+    seq: int
     side: int
     entry_at: datetime
     skill_version: int
@@ -147,6 +149,7 @@ class Round:
     unpriced: bool = False
     rate: Decimal = ONE
     pruned: bool = False
+    exit_order: Order | None = None
     settled_at: datetime | None = None  # when all up to its exit was known, if that was before anything after it
     states: list[State] = field(default_factory=list)
 
@@ -260,10 +263,10 @@ def settle(closed: Sequence[Round], ordered: Sequence[Happening]) -> None:
     learned = [max(h.known_at, h.gone_at or h.known_at) for h in ordered]
     known_by = list(accumulate(learned, max))
     known_from = list(accumulate(reversed(learned), min))[::-1]
-    places = [h.order[0] for h in ordered]
+    places = [h.order for h in ordered]
     for round_ in closed:
-        assert round_.exit_at is not None
-        after = bisect_right(places, round_.exit_at)
+        assert round_.exit_order is not None
+        after = bisect_right(places, round_.exit_order)
         known = max(known_by[after - 1], round_.known_at)
         round_.settled_at = known if after == len(ordered) or known <= known_from[after] else None
 
@@ -299,13 +302,13 @@ class _Book:
         self._apply(
             1 if fill.side == "buy" else -1, fill.qty, fill.px, fill.t, f"fill:{fill.id}", decision, glance,
             known_at, happening.skill_version,
-            fee=fill.fee, rate=fill.rate, liquidated=fill.liq, trigger=fill.trigger,
+            seq=fill.seq, fee=fill.fee, rate=fill.rate, liquidated=fill.liq, trigger=fill.trigger,
         )  # fmt: skip
 
     def reconcile(self, glance: Glance) -> None:
         """Make the ledger agree with what the broker says is held, by one inferred fill if it must."""
         held = glance.held
-        seen = held.qty if held else ZERO
+        seen = held.qty if held and abs(held.qty) > self.terms.dust_qty else ZERO
         have = self.round.qty * self.round.side if self.round else ZERO
         if abs(seen - have) <= self.terms.dust_qty:
             return
@@ -327,7 +330,7 @@ class _Book:
         self._apply(
             1 if seen > have else -1, abs(seen - have), price, glance.t, f"tick:{glance.id}",
             None if adopted else glance.decision, glance, known_at, glance.skill_version,
-            rate=self.rate, inferred=True, adopted=adopted,
+            seq=AFTER_FILLS, rate=self.rate, inferred=True, adopted=adopted,
         )  # fmt: skip
 
     def _mark(self, glance: Glance) -> tuple[Decimal | None, datetime]:
@@ -348,7 +351,7 @@ class _Book:
 
     def _apply(
         self, way: int, qty: Decimal, price: Decimal | None, at: datetime, key: str, decision: Decision | None,
-        glance: Glance | None, known_at: datetime, skill_version: int, *, fee: Decimal = ZERO, rate: Decimal = ONE,
+        glance: Glance | None, known_at: datetime, skill_version: int, *, seq: int = 0, fee: Decimal = ZERO, rate: Decimal = ONE,
         liquidated: bool = False, trigger: str | None = None, inferred: bool = False, adopted: bool = False,
     ) -> None:  # fmt: skip
         round_ = self.round
@@ -371,7 +374,7 @@ class _Book:
             qty, fee = qty - leaving, fee - share
         if self.round is None:
             self.round = Round(
-                opened_by=key, side=way, entry_at=at, skill_version=skill_version, known_at=known_at, entry=decision,
+                opened_by=key, seq=seq, side=way, entry_at=at, skill_version=skill_version, known_at=known_at, entry=decision,
                 adopted=adopted, entry_tick_at=glance.t if glance else None,
                 leverage=glance.held.leverage if glance and glance.held else None,
             )  # fmt: skip
@@ -437,7 +440,7 @@ class _Book:
             round_.realized = round_.side * (round_.got_usd - round_.paid_usd + round_.cost_usd)
             round_.witness(round_.realized)
         round_.exit_at, round_.exit_tick_at = at, glance.t if glance else None
-        round_.exit_trigger = trigger
+        round_.exit_order, round_.exit_trigger = self.last, trigger
         if liquidated:
             round_.close_cause, round_.exit_reason = "liquidation", "liquidation"
         else:
@@ -465,6 +468,7 @@ def told(terms: Terms, symbol: str, leg: str, round_: Round) -> Trade:
             symbol=symbol, leg=leg, side="long" if round_.side > 0 else "short", currency=terms.currency,
             status="closed" if closed else "open",
             entry_tick_at=round_.entry_tick_at, entry_at=round_.entry_at,
+            entry_item=round_.opened_by, entry_seq=round_.seq,
             entry_price=round_.paid / round_.entered if size is not None else None,
             entry_size_usd=size, entry_leverage=round_.leverage,
             entry_reason=entry.reason if entry else None, entry_decision=entry.id if entry else None,

@@ -36,6 +36,8 @@ class Trade:
     status: Status
     entry_tick_at: datetime | None
     entry_at: datetime
+    entry_item: str  # what opened it: fill:<id>, tick:<id> or trade:<id>
+    entry_seq: int  # its place among the entries of one moment
     entry_price: Decimal | None
     entry_size_usd: Decimal | None
     entry_leverage: Decimal | None
@@ -80,6 +82,11 @@ class Trade:
 
 
 TRADE_FIELDS = tuple(f.name for f in fields(Trade))
+
+
+def by_entry(trade: Trade) -> tuple[object, ...]:
+    """The order of the ledger: by entry, symbol, leg, and then as they were opened."""
+    return (trade.entry_at, trade.symbol, trade.leg, trade.entry_seq, trade.entry_item)
 
 
 def round_money(amount: Decimal) -> Decimal:

@@ -14,7 +14,7 @@ from typing import Any
 
 from memtape.core.codec import GENESIS, canonical_plain, chain_hash, digest, micros, moment
 from memtape.core.history import Version, derive
-from memtape.core.items import Item, Kept, Named, Position, bars_digest, body_of, happenings, unpack
+from memtape.core.items import Item, Kept, Named, Position, body_of, delivery_digest, happenings, unpack
 from memtape.core.ledger import Watched
 from memtape.core.observed import READERS, Bar, Decision, Fill, Observed, Tick
 from memtape.core.skills import Agent
@@ -274,16 +274,17 @@ def _bars_against(deliveries: dict[int, dict[str, Any]], bars: Rows, tables: Tab
     for bar in bars:
         by_seq.setdefault(bar["seq"], []).append(bar)
     for seq in sorted(by_seq.keys() | deliveries.keys()):
-        said, here = deliveries.get(seq, {"count": 0, "digest": bars_digest(())}), by_seq.get(seq, [])
+        said, here = deliveries.get(seq, {"count": 0, "digest": delivery_digest(())}), by_seq.get(seq, [])
         if len(here) != said["count"]:
             yield f"log row {seq}", f"brought {said['count']} bars, {len(here)} are here"
-        elif bars_digest(_bar(row) for row in here) != said["digest"]:
+        elif delivery_digest(_seen(row) for row in here) != said["digest"]:
             yield f"log row {seq}", "its bars were altered"
 
 
-def _bar(row: dict[str, Any]) -> Bar:
-    return read(Bar, {"symbol": row["symbol"], "t0": moment(row["t0"]), "t1": moment(row["t1"]),
-                      **{letter: row[letter] for letter in "ohlcv"}})  # fmt: skip
+def _seen(row: dict[str, Any]) -> Watched:
+    bar = read(Bar, {"symbol": row["symbol"], "t0": moment(row["t0"]), "t1": moment(row["t1"]),
+                     **{letter: row[letter] for letter in "ohlcv"}})  # fmt: skip
+    return Watched(bar, moment(row["known_at"]))
 
 
 def _watched(tables: Tables) -> dict[str, list[Watched]]:

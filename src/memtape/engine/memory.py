@@ -19,7 +19,7 @@ from typing import Any
 
 from memtape.core.codec import canonical_plain, digest, identify, plain, spell_time
 from memtape.core.items import Item, Kept, unpack
-from memtape.core.observed import READERS, Decision, Observed, Tick, happened_at
+from memtape.core.observed import READERS, Bars, Decision, Observed, Tick, happened_at
 from memtape.core.skills import Agent, AgentSettings, Mode, Skill
 from memtape.core.values import Slug, read
 from memtape.engine.observe import Entry, Receipt, Writer, check_time
@@ -213,7 +213,9 @@ class AgentMemory(Reading):
         value = _complete(value, now)
         check_time(value, now)
         with self.memory.writing(self.agent.id) as tables:
-            return Writer(tables, self.agent, now).one(Entry(value, self._known_at(value, now, backfill)))
+            known_at = self._known_at(value, now, backfill)
+            own_times = isinstance(value, Bars) and (backfill or self.agent.mode == "sim")
+            return Writer(tables, self.agent, now).one(Entry(value, known_at, own_times=own_times))
 
     def _known_at(self, seen: Observed, now: datetime, backfill: bool) -> datetime:
         if self.agent.mode != "sim" and not backfill:
@@ -271,7 +273,8 @@ class AgentMemory(Reading):
             held = tables.positions({symbol for symbol, _ in touched})
             concluded: list[Told] = []
             for position in sorted(touched):
-                concluded += rederive(tables, self.agent, position, held.get(position), touched[position], touched[position])
+                since, first = touched[position], writer.head.first_snapshot
+                concluded += rederive(tables, self.agent, position, held.get(position), since, since, first)
             item = Item("undo", batch, now, {"batch": batch, "items": len(gone)})
             tables.put_items([item_row(tables.owner, tables.stream, item, writer.head.seq + 1, now, 1, None)])
             payload = {"stated": item.body, "symbol": "", "concluded": concluded}

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from memtape.core.codec import canonical_plain, chain_hash, digest, identify, micros, plain, spell_time
-from memtape.core.items import Item, bars_digest, bars_of, unpack
+from memtape.core.items import Item, bars_digest, bars_of, delivery_digest, unpack
 from memtape.core.ledger import Execution, Payment, Watched
 from memtape.core.observed import Bar, Bars, Observed, Tick, happened_at
 from memtape.core.skills import Agent
@@ -48,6 +48,7 @@ class Entry:
     seen: Observed
     known_at: datetime
     batch: str | None = None
+    own_times: bool = False  # a delivery of bars told after the fact: each counts as known from its own close
 
 
 def check_time(seen: Observed, now: datetime) -> None:
@@ -82,16 +83,17 @@ def key_of(seen: Observed) -> str:
     return unpack(seen)[0].key
 
 
-def payload_of(seen: Observed, skill_version: int, batch: str | None, new_bars: Sequence[Bar]) -> dict[str, Any]:
+def payload_of(seen: Observed, skill_version: int, batch: str | None, new_bars: Sequence[Watched]) -> dict[str, Any]:
     """What the log keeps of a delivery; bars only by count, range and digest."""
     observed = plain(seen)
     if bars_of(seen):
         observed["bars"] = {
             "count": len(new_bars),
-            "digest": bars_digest(new_bars),
+            "digest": delivery_digest(new_bars),
         }
         if new_bars:
-            observed["bars"] |= {"first": plain(min(b.t0 for b in new_bars)), "last": plain(max(b.t1 for b in new_bars))}
+            first, last = min(seen.bar.t0 for seen in new_bars), max(seen.bar.t1 for seen in new_bars)
+            observed["bars"] |= {"first": plain(first), "last": plain(last)}
     return {"observed": observed, "skill_version": skill_version, **({"batch": batch} if batch else {})}
 
 
@@ -104,7 +106,7 @@ class Writer:
         self.start = self.head
         self.log: list[LogRow] = []
         self.fresh = Fresh()
-        self._new_here: list[Bar] = []  # the new bars of the value being taken
+        self._new_here: list[Watched] = []  # the new bars of the value being taken
 
     # ---- READ: is it new? --------------------------------------------------------------------------------------
 
@@ -188,12 +190,13 @@ class Writer:
                     self.head = replace(self.head, first_snapshot=seen.t)
         new_bars, differing = self._new_bars(bars_of(seen)) if bars_of(seen) else ([], [])
         concluded += differing
-        for bar in new_bars:
-            fresh.bars.setdefault(bar.symbol, []).append(Watched(bar, known_at))
+        watched = [Watched(bar, bar.t1 if entry.own_times else known_at) for bar in new_bars]
+        for one in watched:
+            fresh.bars.setdefault(one.bar.symbol, []).append(one)
         for symbol in {item.symbol for item in items if item.kind == "fill"} - fresh.bars_ended.keys():
             fresh.bars_ended[symbol] = self.tables.bars_end(symbol)
         if new_bars:
-            self.tables.put_bars(new_bars, seq, known_at)
+            self.tables.put_bars(watched, seq)
         for item in items:
             position = (item.symbol, item.leg)
             if item.kind == "fill":
@@ -206,8 +209,9 @@ class Writer:
                 fresh.decisions.append(item)
             fresh.rows.append(item_row(self.tables.owner, self.tables.stream, item, seq, known_at,
                                        self.agent.skill_version, entry.batch))  # fmt: skip
-        fresh.known_at = known_at if fresh.known_at is None else min(fresh.known_at, known_at)
-        self._new_here = new_bars
+        least = min([known_at, *(one.known_at for one in watched)])
+        fresh.known_at = least if fresh.known_at is None else min(fresh.known_at, least)
+        self._new_here = watched
 
     # ---- WRITE: the log ------------------------------------------------------------------------------------------
 
@@ -217,7 +221,7 @@ class Writer:
         if entry.batch:
             key = f"{key}@{entry.batch}"
         elif isinstance(seen, Tick) and not self.fresh.ticks and self.tables.logged(kind, key):
-            part = identify([row["key"] for row in self.fresh.rows], bars_digest(self._new_here))
+            part = identify([row["key"] for row in self.fresh.rows], delivery_digest(self._new_here))
             kind, key = "more", f"{key}:{part}"
         payload = payload_of(seen, self.agent.skill_version, entry.batch, self._new_here) | {"concluded": list(concluded)}
         at = happened_at(seen) or entry.known_at

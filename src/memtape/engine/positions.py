@@ -22,7 +22,7 @@ from memtape.core.skills import Agent
 from memtape.core.trades import Trade, shown
 from memtape.core.values import ZERO, read
 from memtape.store.rows import Head, PositionRow
-from memtape.store.tables import EVERYTHING, Known, Tables
+from memtape.store.tables import EVERYTHING, Flat, Known, Tables
 
 JUST_AFTER = timedelta(microseconds=1)
 Told = dict[str, object]
@@ -55,7 +55,8 @@ def bring_up_to_date(tables: Tables, agent: Agent, start: Head, fresh: Fresh) ->
             row = held.get(position)
             if position in late:
                 assert fresh.known_at is not None
-                concluded += rederive(tables, agent, position, row, late[position], fresh.known_at)
+                first = fresh.first_snapshot.t if fresh.first_snapshot else start.first_snapshot
+                concluded += rederive(tables, agent, position, row, late[position], fresh.known_at, first)
             else:
                 concluded += _fold_onto(tables, agent, start, fresh, position, row, put)
         tables.put_positions(put)
@@ -100,10 +101,14 @@ def _late(tables: Tables, start: Head, fresh: Fresh, held: dict[Position, Positi
                 since(position, min(tick.t for tick, _ in fresh.ticks))
     for symbol, watched in fresh.bars.items():
         t0, t1 = min(seen.bar.t0 for seen in watched), max(seen.bar.t1 for seen in watched)
+        ends = min(seen.bar.t1 for seen in watched)
         for position, entered in tables.watched_trades(symbol, t0, t1):
             since(position, entered)
         for position, row in held.items():
-            if position[0] == symbol and row.round is not None and (surprising or not row.round.covers(t0)):
+            if position[0] != symbol or row.round is None:
+                continue
+            priced = row.round.inferred and ends <= row.last[0]  # its close may be the price that was missing
+            if surprising or priced or not row.round.covers(t0):
                 since(position, row.round.entry_at)
     for item in fresh.decisions:
         names = [f"d:{item.key}", *(f"o:{order}" for order in item.body.order_ids)]
@@ -161,9 +166,10 @@ def _agrees(agent: Agent, open_: Round | None, glance: Glance) -> bool:
     """Whether a tick tells nothing new of a position."""
     if not glance.snapshot:
         return True
-    seen = glance.held.qty if glance.held else ZERO
+    dust = agent.settings.dust_qty
+    seen = glance.held.qty if glance.held and abs(glance.held.qty) > dust else ZERO
     have = open_.qty * open_.side if open_ else ZERO
-    return abs(seen - have) <= agent.settings.dust_qty
+    return abs(seen - have) <= dust
 
 
 def _with_decision(happened: Happening, named: Named) -> Happening:
@@ -190,15 +196,15 @@ def _named(tables: Tables, fills: Iterable[Fill], known: Known) -> Named:
 
 
 def rederive(
-    tables: Tables, agent: Agent, position: Position, row: PositionRow | None, since: datetime, known_at: datetime
-) -> list[Told]:
+    tables: Tables, agent: Agent, position: Position, row: PositionRow | None, since: datetime, known_at: datetime,
+    first_snapshot: datetime | None,
+) -> list[Told]:  # fmt: skip
     """Derive a position again from the last moment before `since` at which it was flat."""
     open_at = row.round.entry_at if row and row.round else None
-    after = tables.boundary(position, since, known_at, open_at)
-    if after is None and row is None:
-        after = since - JUST_AFTER  # never heard of before: nothing earlier concerns it
+    flat = tables.boundary(position, since, known_at, open_at)
+    after = flat.at if flat else None
     before = tables.versions(position, after)
-    versions, open_, discrepancies, last = derive_position(tables, agent, position, after, EVERYTHING)
+    versions, open_, discrepancies, last = derive_position(tables, agent, position, flat, EVERYTHING, first_snapshot)
     tables.drop_versions(position, after)
     tables.put_versions(versions)
     tables.put_discrepancies(discrepancies)
@@ -219,16 +225,17 @@ def rederive(
 
 
 def derive_position(
-    tables: Tables, agent: Agent, position: Position, after: datetime | None, known: Known
+    tables: Tables, agent: Agent, position: Position, flat: Flat | None, known: Known, first_snapshot: datetime | None
 ) -> tuple[tuple[Version, ...], Round | None, tuple[Discrepancy, ...], Any]:
-    """A position from flat at `after`, out of what a reader may know."""
+    """A position from a moment at which it was flat, out of what a reader may know."""
+    after = flat.at if flat else None
     kept = tables.span(position, after, known)
     bars = tables.bars(position[0], known, ending_after=after)
-    if after is not None and (earlier := tables.last_bar(position[0], after, known)):
-        bars = [earlier, *bars]
+    if flat is not None:
+        bars = [*tables.bars_before(position[0], flat, known), *bars]
     named = _named(tables, (read(Fill, item.body) for item in kept if item.kind == "fill"), known)
-    before = tables.last_fill(position, until=after) if after is not None else None
-    happened = happenings(position, kept, named, tables.head().first_snapshot)
+    before = tables.last_fill(position, until=after) if after else None
+    happened = happenings(position, kept, named, first_snapshot)
     derived = derive(agent.terms(), *position, happened, bars, before)
     return derived.versions, derived.open, derived.discrepancies, derived.last
 

@@ -16,7 +16,7 @@ from memtape.core.codec import EPOCH
 from memtape.core.events import Discrepancy
 from memtape.core.items import Item, Kept, Position
 from memtape.core.ledger import told
-from memtape.core.observed import CashFlow, ClosedTrade, Decision, EquityMark, Funding, Run
+from memtape.core.observed import Bar, CashFlow, ClosedTrade, Decision, EquityMark, Funding, Run
 from memtape.core.performance import Curve, Performance, equity_curve, performance
 from memtape.core.skills import Agent
 from memtape.core.trades import Trade
@@ -115,6 +115,18 @@ class Reading:
             items = tables.items("decision", Known(as_of, head), symbol=symbol, limit=limit, before=before, newest=True)
         return [DecisionRow(read(Decision, item.body), item.at, item.known_at, item.ref) for item in items]
 
+    def decision(self, id: str) -> DecisionRow | None:
+        """One decision."""
+        with self._memory.reading(self.agent.id) as tables:
+            items = tables.items("decision", EVERYTHING, keys=[id])
+        return next((DecisionRow(read(Decision, item.body), item.at, item.known_at, item.ref) for item in items), None)
+
+    def bars(self, symbol: str, since: datetime, until: datetime) -> list[Bar]:
+        """The bars of a symbol that opened within a time, of every length, in order of their opening."""
+        with self._memory.reading(self.agent.id) as tables:
+            found = tables.bars_between(symbol, since, until)
+        return sorted(found.values(), key=lambda bar: (bar.t0, bar.frame))
+
     def imports(self) -> list[tuple[Kept, bool]]:
         """The imports, oldest first, and whether each was undone."""
         with self._memory.reading(self.agent.id) as tables:
@@ -165,13 +177,14 @@ def trades_known(tables: Tables, agent: Agent, known: Known) -> list[Trade]:
         for item in tables.items("trade", known):
             own = Item("trade", item.key, item.at, read(ClosedTrade, item.body), item.symbol, item.leg)
             found.append(reported_version(agent, own, item.known_at, item.skill_version).trade)
+    first = tables.head().first_snapshot
     for position in _positions_known(tables, known):
-        after = None
+        flat = None
         if known.head is None and known.as_of is not None:
-            after = tables.boundary(position, known.as_of, known.as_of, _open_at(tables, position))
-        if after is not None:
-            found += [t for t in closed if (t.symbol, t.leg) == position and t.exit_at is not None and t.exit_at <= after]
-        versions, open_, _, _ = derive_position(tables, agent, position, after, known)
+            flat = tables.boundary(position, known.as_of, known.as_of, _open_at(tables, position))
+        if flat is not None:
+            found += [t for t in closed if (t.symbol, t.leg) == position and t.exit_at is not None and t.exit_at <= flat.at]
+        versions, open_, _, _ = derive_position(tables, agent, position, flat, known, first)
         found += [version.trade for version in versions if version.known_to is None]
         if open_ is not None:
             found.append(told(agent.terms(), *position, open_))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -81,6 +81,14 @@ class Known:
 
 
 EVERYTHING = Known()
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """A moment at which a position was flat, and since when nothing learned later could change that."""
+
+    at: datetime
+    known_at: datetime
 
 
 class Tables:
@@ -267,10 +275,10 @@ class Tables:
 
     # ---- trades ---------------------------------------------------------------------------------------------------
 
-    def boundary(self, position: Position, before: datetime, known: datetime, open_at: datetime | None) -> datetime | None:
+    def boundary(self, position: Position, before: datetime, known: datetime, open_at: datetime | None) -> Flat | None:
         """The last moment before another at which the position was flat, in every belief held since `known`."""
         rows = self.session.all(
-            "SELECT t.exit_at FROM trades t WHERE t.owner = :owner AND t.stream = :stream AND t.symbol = :symbol "
+            "SELECT t.exit_at, t.settled_at FROM trades t WHERE t.owner = :owner AND t.stream = :stream AND t.symbol = :symbol "
             "AND t.leg = :leg AND t.known_to IS NULL AND t.exit_at < :before AND t.settled_at <= :known "
             "AND t.close_cause <> 'flip' AND t.entry_at < t.exit_at AND t.exit_at <> :open_at AND NOT EXISTS ("
             "SELECT 1 FROM trades n WHERE n.owner = t.owner AND n.stream = t.stream AND n.symbol = t.symbol "
@@ -278,7 +286,7 @@ class Tables:
             {**self._mine, "symbol": position[0], "leg": position[1], "before": micros(before), "known": micros(known),
              "open_at": NEVER if open_at is None else micros(open_at)},
         )  # fmt: skip
-        return moment(rows[0][0]) if rows else None
+        return Flat(moment(rows[0][0]), moment(rows[0][1])) if rows else None
 
     def versions(self, position: Position, after: datetime | None) -> list[Version]:
         """All versions of a position's trades that were entered after a moment."""
@@ -378,6 +386,17 @@ class Tables:
         )
         return watched_of(rows[0]) if rows else None
 
+    def bars_before(self, symbol: str, flat: Flat, known: Known) -> list[Watched]:
+        """The bars by a moment that may price something after it: back to the first that was known when it was settled."""
+        found: list[Watched] = []
+        by = flat.at
+        while seen := self.last_bar(symbol, by, known):
+            found.append(seen)
+            if seen.known_at <= flat.known_at:
+                break
+            by = seen.bar.t1 - timedelta(microseconds=1)
+        return found
+
     def bars_end(self, symbol: str) -> datetime | None:
         """When the last known bar of a symbol ended."""
         rows = self.session.all(
@@ -395,9 +414,9 @@ class Tables:
         found = [watched_of(row).bar for row in rows]
         return {(bar.frame, bar.t0): bar for bar in found}
 
-    def put_bars(self, bars: Iterable[Bar], seq: int, known_at: datetime) -> None:
-        """Add bars."""
-        self.session.many(_INSERT["bars"], [bar_row(self.owner, self.stream, bar, seq, known_at) for bar in bars])
+    def put_bars(self, bars: Iterable[Watched], seq: int) -> None:
+        """Add bars that a log row brought."""
+        self.session.many(_INSERT["bars"], [bar_row(self.owner, self.stream, s.bar, seq, s.known_at) for s in bars])
 
     # ---- whole tables ---------------------------------------------------------------------------------------------
 

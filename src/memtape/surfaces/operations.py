@@ -10,6 +10,7 @@ from pydantic import Field
 from memtape.core.codec import micros, moment, plain
 from memtape.core.observed import Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, Tick
 from memtape.core.skills import AgentSettings, MemoryConfig, Mode
+from memtape.core.trades import by_entry
 from memtape.core.values import Key, Label, Line, Slug, Symbol, Time
 from memtape.engine.reading import figures
 from memtape.errors import Invalid, Unknown
@@ -390,9 +391,7 @@ class LedgerAnswer(Answer):
 def get_ledger(memory: Memory, ask: AsOf) -> LedgerAnswer:
     """The whole ledger of an agent: every trade in order of entry, the totals, and where broker and fills disagree."""
     handle = _reader(memory, ask)
-    rows = sorted(
-        handle.trades(as_of=ask.as_of, head=ask.head, newest=False), key=lambda t: (t.entry_at, t.symbol, t.leg)
-    )
+    rows = sorted(handle.trades(as_of=ask.as_of, head=ask.head, newest=False), key=by_entry)
     orphans = {symbol: money(usd) for symbol, usd in handle.orphan_funding(as_of=ask.as_of, head=ask.head).items()}
     totals = {
         "n": len(rows), "n_open": sum(t.status == "open" for t in rows),

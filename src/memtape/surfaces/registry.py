@@ -115,10 +115,17 @@ def all_operations() -> Mapping[str, Operation]:
     return OPERATIONS
 
 
+def tool_set(name: str) -> ToolSet:
+    """A tool set by its name."""
+    for known in TOOL_SETS:
+        if name == known:
+            return known
+    raise Invalid("tools", f"there is no tool set '{name}'", f"Choose one of {', '.join(TOOL_SETS)}")
+
+
 def in_tool_set(operations: Mapping[str, Operation], tools: ToolSet) -> dict[str, Operation]:
     """The operations that a client of this tool set may use; `full` has them all."""
-    if tools not in TOOL_SETS:
-        raise Invalid("tools", f"there is no tool set '{tools}'", f"Choose one of {', '.join(TOOL_SETS)}")
+    tool_set(tools)
     return {name: known for name, known in operations.items() if tools == "full" or tools in known.tools}
 
 

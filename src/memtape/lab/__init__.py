@@ -1,0 +1,1 @@
+"""Evidence: conformance to golden vectors, and benchmarks."""

@@ -1,0 +1,110 @@
+"""`memtape conform`: golden vectors through the product's own door, one by one.
+
+A ledger file is `{rules, cases}`: each case is a list of ticks and the rows they must give. It runs through a whole engine
+on a store in RAM. Names that the vectors use differently are mapped in one table, `NAMES`. A list is a file of formula
+vectors `{name, op, inputs, expected, tol}`; each op that is built answers in `FORMULAS`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from memtape.core.codec import spell_decimal
+from memtape.core.trades import Trade, by_entry, round_money, shown
+from memtape.engine import AgentMemory, Memory
+from memtape.errors import Invalid, MemtapeError
+from memtape.store.sqlite import SqliteDatabase
+
+NAMES: Mapping[str, str] = {
+    "deployment_id": "agent",
+    "snapshot_id": "id",
+    "entry_snapshot_id": "entry_decision",
+    "exit_snapshot_id": "exit_decision",
+}
+FORMULAS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {}
+
+
+def conform(file: Path) -> dict[str, Any]:
+    """Run a file of vectors: how many there are, how many passed, and what each failure expected and got."""
+    try:
+        vectors = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Invalid("FILE", f"cannot be read: {error.strerror}", "Name a file of golden vectors") from None
+    except ValueError as error:
+        raise Invalid("FILE", f"is not JSON: {error}", "Name a file of golden vectors") from None
+    if isinstance(vectors, dict) and isinstance(vectors.get("cases"), list):
+        outcomes = [(case["name"], case["expected"], ledger_case(case)) for case in vectors["cases"]]
+        failed = [
+            {"name": name, "expected": expected, "got": got, "differences": wrong}
+            for name, expected, got in outcomes
+            if (wrong := differences(expected, got))
+        ]
+        return {"total": len(outcomes), "passed": len(outcomes) - len(failed), "failed": failed}
+    if isinstance(vectors, list):
+        failed = [v for vector in vectors if (v := _formula_failure(vector)) is not None]
+        return {"total": len(vectors), "passed": len(vectors) - len(failed), "failed": failed}
+    raise Invalid("FILE", "is neither a list of vectors nor {rules, cases}", "Name a file of golden vectors")
+
+
+def ledger_case(case: Mapping[str, Any]) -> dict[str, Any]:
+    """A ledger case through an engine of its own; an error stands in place of the rows."""
+    with Memory(SqliteDatabase(":memory:")) as memory:
+        try:
+            memory.create_skill("golden")
+            memory.create_agent("golden", skill="golden", mode="sim", settings=case["inputs"].get("config", {}))
+            agent = memory.agent("golden")
+            for tick in case["inputs"]["ticks"]:
+                agent.observe({key: value for key, value in tick.items() if key != "restart_before"})
+            return ledger_rows(agent)
+        except MemtapeError as error:
+            return {"error": str(error)}
+
+
+def ledger_rows(agent: AgentMemory, **known: Any) -> dict[str, Any]:
+    """An agent's ledger in the form of the vectors."""
+    trades = sorted(agent.trades(newest=False, **known), key=by_entry)
+    orphans = {symbol: spell_decimal(round_money(usd)) for symbol, usd in agent.orphan_funding(**known).items()}
+    return {"rows": [golden_row(trade) for trade in trades], "orphan_funding_usd": orphans}
+
+
+def golden_row(trade: Trade) -> dict[str, Any]:
+    """A trade under the vectors' names as well as ours."""
+    row = shown(trade)
+    return row | {theirs: row[ours] for theirs, ours in NAMES.items() if ours in row}
+
+
+def differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[str]:
+    """Where a ledger differs from what is expected; amounts are compared as numbers."""
+    if "error" in got:
+        return [str(got["error"])]
+    wanted, found = expected["rows"], got["rows"]
+    wrong = [] if len(wanted) == len(found) else [f"{len(found)} rows, expected {len(wanted)}"]
+    for n, (want, have) in enumerate(zip(wanted, found, strict=False)):
+        wrong += [f"row {n} {k}: {have.get(k)!r}, expected {v!r}" for k, v in want.items() if not _same(v, have.get(k))]
+    nonzero = {s: usd for s, usd in expected.get("orphan_funding_usd", {}).items() if Decimal(usd)}
+    if nonzero.keys() != got["orphan_funding_usd"].keys() or any(
+        not _same(usd, got["orphan_funding_usd"][s]) for s, usd in nonzero.items()
+    ):
+        wrong.append(f"orphan funding {got['orphan_funding_usd']}, expected {nonzero}")
+    return wrong
+
+
+def _same(want: Any, have: Any) -> bool:
+    if want == have:
+        return True
+    try:
+        return isinstance(want, str) and isinstance(have, str) and Decimal(want) == Decimal(have)
+    except InvalidOperation:
+        return False
+
+
+def _formula_failure(vector: Mapping[str, Any]) -> dict[str, Any] | None:
+    formula = FORMULAS.get(str(vector.get("op")))
+    if formula is None:
+        return {"name": vector.get("name"), "expected": vector.get("expected"), "got": f"no operation '{vector.get('op')}'"}
+    got = formula(vector["inputs"])
+    return None if got == vector["expected"] else {"name": vector["name"], "expected": vector["expected"], "got": got}

@@ -1,0 +1,156 @@
+"""How values read on a page: amounts with separators, sign and unit, times in UTC, codes in words.
+
+The values are those of the operations: amounts and times as text. A value that is not known reads as a dash, never as 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+UNKNOWN = "–"
+MINUS = "−"
+
+# A text can turn the reading direction of what follows it. These characters do so across any border that a browser
+# draws, so they are shown instead of obeyed.
+_TURNING = {code: f"[U+{code:04X}]" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+
+MODES: Mapping[str, str] = {"sim": "simulated", "paper": "paper", "live": "live"}
+QUALITY: Mapping[str, tuple[str, str]] = {
+    "fills": ("from fills", "Every entry and exit is an execution that the broker reported. Prices and sums are exact."),
+    "reported": ("as reported", "Its source reported this trade whole. The figures are the source's own; no fills were seen."),
+    "inferred": (
+        "inferred",
+        "The broker's positions changed without a fill to explain it. What is missing was concluded from the snapshot and the "
+        "price known at that time, so the figures are near, not exact.",
+    ),
+    "unpriced": (
+        "unpriced",
+        "The position changed and nobody knows at which price. The trade is counted, but not in any rate or sum of outcomes.",
+    ),
+}
+CAUSES: Mapping[str, str] = {
+    "close": "closed by a decision",
+    "flip": "closed by changing side",
+    "external": "closed outside any decision",
+    "liquidation": "liquidated by the venue",
+    "reported": "reported as closed by its source",
+}
+EXCURSIONS: Mapping[str, str] = {
+    "hl_strict": "from the highs and lows of bars that lay wholly within the holding time",
+    "close": "from the closes of the bars within the holding time",
+}
+
+
+def ending(trade: Mapping[str, Any]) -> str:
+    """How a trade ended.
+
+    >>> ending({"exit_trigger": "stop", "close_cause": "external"}), ending({"exit_trigger": None, "close_cause": "flip"})
+    ('closed by its stop', 'closed by changing side')
+    """
+    if trade["exit_trigger"] in ("stop", "target"):
+        return f"closed by its {trade['exit_trigger']}"
+    return CAUSES.get(trade["close_cause"], trade["close_cause"] or UNKNOWN)
+
+
+def visible(value: object) -> object:
+    """A text without power over the reading direction of its neighbours.
+
+    >>> visible("buy \u202eyllaer")
+    'buy [U+202E]yllaer'
+    """
+    return value.translate(_TURNING) if isinstance(value, str) else value
+
+
+def amount(value: str | float | Decimal | None, places: int = 2) -> str:
+    """A number with thousands separators.
+
+    >>> amount("1234567.891"), amount("-0.5"), amount("-0.001"), amount(None)
+    ('1,234,567.89', '−0.50', '0.00', '–')
+    """
+    if value is None:
+        return UNKNOWN
+    exact = value if isinstance(value, Decimal) else Decimal(str(value))
+    rounded = exact.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_EVEN)
+    return f"{abs(rounded):,f}" if rounded >= 0 else f"{MINUS}{abs(rounded):,f}"
+
+
+def signed(value: str | float | Decimal | None, places: int = 2) -> str:
+    """The same with its sign, for what can be won or lost.
+
+    >>> signed("12.5"), signed("-12.5"), signed("0.001")
+    ('+12.50', '−12.50', '0.00')
+    """
+    text = amount(value, places)
+    return f"+{text}" if tone(value) == "gain" and text.strip("0.,") else text
+
+
+def tone(value: str | float | Decimal | None) -> str:
+    """Whether it is a gain, a loss or neither.
+
+    >>> tone("3"), tone("-3"), tone("0"), tone(None)
+    ('gain', 'loss', 'even', 'even')
+    """
+    exact = Decimal(str(value)) if value is not None else Decimal(0)
+    return "gain" if exact > 0 else "loss" if exact < 0 else "even"
+
+
+def price(value: str | None) -> str:
+    """A price or a quantity, with as many places as its size deserves.
+
+    >>> price("65200"), price("399.30722248"), price("21.5"), price("0.000123456789")
+    ('65,200.00', '399.3072', '21.50', '0.000123457')
+    """
+    if value is None:
+        return UNKNOWN
+    exact = Decimal(value)
+    size = abs(exact)
+    places = 2 if size >= 1000 or not size else 4 if size >= 1 else 5 - size.adjusted()
+    text = amount(exact, min(places, 12))
+    whole, _, part = text.partition(".")
+    return f"{whole}.{part.rstrip('0').ljust(2, '0')}"
+
+
+def percent(rate: float | None, places: int = 1) -> str:
+    """A share of one.
+
+    >>> percent(0.407692), percent(None)
+    ('40.8 %', '–')
+    """
+    return UNKNOWN if rate is None else f"{amount(100 * rate, places)} %"
+
+
+def when(time: str | None) -> str:
+    """A moment.
+
+    >>> when("2026-06-04T08:00:00Z")
+    '2026-06-04 08:00 UTC'
+    """
+    return UNKNOWN if time is None else f"{time[:10]} {time[11:16]} UTC"
+
+
+def lasting(minutes: str | float | None) -> str:
+    """A length of time.
+
+    >>> lasting("45.4"), lasting(300), lasting("30959.98"), lasting(None)
+    ('45 min', '5.0 h', '21.5 days', '–')
+    """
+    if minutes is None:
+        return UNKNOWN
+    exact = Decimal(str(minutes))
+    if exact < 90:
+        return f"{amount(exact, 0)} min"
+    return f"{amount(exact / 60, 1)} h" if exact < 48 * 60 else f"{amount(exact / 1440, 1)} days"
+
+
+def frame(seconds: int) -> str:
+    """The length of a bar.
+
+    >>> frame(86400), frame(4 * 3600), frame(300), frame(10)
+    ('1 day', '4 h', '5 min', '10 s')
+    """
+    for unit, length in (("day", 86400), ("h", 3600), ("min", 60)):
+        if seconds % length == 0:
+            return f"{seconds // length} {unit}{'s' if unit == 'day' and seconds > length else ''}"
+    return f"{seconds} s"

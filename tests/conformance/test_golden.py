@@ -1,0 +1,36 @@
+"""The golden ledger, tick by tick, with memtape closed and opened again before every tick: nothing lives in memory only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memtape.engine import Memory
+from memtape.engine.audit import verify
+from tests.desk import differences, given_agent, plain_tick, rows_of
+
+CASES: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "golden" / "ledger_golden.json").read_text(encoding="utf-8")
+)["cases"]
+
+
+def test_there_are_thirty_six_cases() -> None:
+    assert len(CASES) == 36
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["name"]))
+def test_a_golden_history_survives_a_restart_before_every_tick(
+    case: dict[str, Any], opened: Callable[..., Memory], store_url: str
+) -> None:
+    memory = opened(store_url)
+    given_agent(memory, case["inputs"]["config"])
+    for tick in case["inputs"]["ticks"]:
+        memory.close()
+        memory = opened(store_url)
+        memory.agent("desk").observe(plain_tick(tick))
+    assert differences(case["expected"], rows_of(memory.agent("desk"))) == []
+    assert verify(memory).ok

@@ -1,0 +1,67 @@
+"""Same inputs, same bytes: SQLite and PostgreSQL hold the very same rows, hashes and digests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from memtape.engine import Memory
+from memtape.engine.audit import rebuild, verify
+from memtape.store.schema import TABLES
+from memtape.store.tables import streams
+from tests.desk import plain_tick
+from tests.tamper.house import furnish
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "ledger_golden.json"
+
+
+def everything(memory: Memory) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Every row of every stream."""
+    with memory.reading("@owner") as tables:
+        names = streams(tables.session, memory.owner)
+    found = {}
+    for stream in names:
+        with memory.reading(stream) as tables:
+            found[stream] = {table: tables.rows(table) for table in TABLES}
+    return found
+
+
+def trade_golden(memory: Memory) -> None:
+    """Every golden history, each by an agent of its own, all in one store."""
+    memory.create_skill("plain")
+    for case in json.loads(GOLDEN.read_text(encoding="utf-8"))["cases"]:
+        name = case["name"].replace("_", "-")
+        memory.create_agent(name, skill="plain", mode="sim", settings=case["inputs"]["config"])
+        agent = memory.agent(name)
+        for tick in case["inputs"]["ticks"]:
+            agent.observe(plain_tick(tick))
+
+
+def assert_same(one: Memory, other: Memory) -> None:
+    here, there = verify(one), verify(other)
+    assert here.ok and there.ok, here.problems + there.problems
+    assert here.heads == there.heads
+    assert here.digests == there.digests
+    assert everything(one) == everything(other)
+
+
+def test_the_house_is_the_same_on_both_stores(opened: Callable[..., Memory], sqlite_url: str, postgres_url: str) -> None:
+    one, other = furnish(opened(sqlite_url)), furnish(opened(postgres_url))
+    assert_same(one, other)
+    assert rebuild(one).digests == rebuild(other).digests
+    assert_same(one, other)
+
+
+def test_the_golden_histories_are_the_same_on_both_stores(
+    opened: Callable[..., Memory], sqlite_url: str, postgres_url: str
+) -> None:
+    one, other = opened(sqlite_url), opened(postgres_url)
+    trade_golden(one)
+    trade_golden(other)
+    assert_same(one, other)
+
+
+def test_two_stores_of_one_kind_are_the_same_too(opened: Callable[..., Memory], sqlite_url: str) -> None:
+    assert_same(furnish(opened(sqlite_url)), furnish(opened(f"{sqlite_url}.other")))

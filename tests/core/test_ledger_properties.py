@@ -1,0 +1,133 @@
+"""What must hold for every history, however it is delivered."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memtape.engine.audit import rebuild, verify
+from tests import desk, histories, oracle
+
+CONFIGS = st.sampled_from([{"mfe_mode": "hl_strict", "dust_qty": "0"}, {"mfe_mode": "close", "dust_qty": "0"}])
+
+
+def fed(ticks: list[dict[str, Any]], config: dict[str, Any]) -> Any:
+    memory = desk.given_memory()
+    agent = desk.given_agent(memory, config)
+    for tick in ticks:
+        agent.observe(desk.plain_tick(tick))
+    return agent
+
+
+@given(histories.histories(), CONFIGS)
+def test_the_ledger_equals_the_second_opinion(ticks, config):
+    expected = oracle.rows(ticks, config)
+    assert desk.differences(expected, desk.folded_whole(ticks, config)) == []
+    assert desk.differences(expected, desk.rows_of(fed(ticks, config))) == []
+
+
+@given(histories.histories(hedge=True))
+def test_hedge_legs_are_positions_of_their_own(ticks):
+    config = {"mfe_mode": "hl_strict", "dust_qty": "0"}
+    assert desk.differences(oracle.rows(ticks, config), desk.rows_of(fed(ticks, config))) == []
+
+
+@given(histories.histories(rates=True))
+def test_amounts_are_in_the_account_currency(ticks):
+    config = {"mfe_mode": "hl_strict", "dust_qty": "0"}
+    assert desk.differences(oracle.rows(ticks, config), desk.rows_of(fed(ticks, config))) == []
+
+
+@given(histories.histories(crumbs=True))
+def test_a_crumb_that_the_venue_leaves_counts_as_flat(ticks):
+    config = {"mfe_mode": "hl_strict", "dust_qty": "0.001"}
+    assert desk.differences(oracle.rows(ticks, config), desk.rows_of(fed(ticks, config))) == []
+
+
+@given(histories.histories(), CONFIGS)
+def test_a_replay_of_the_log_gives_every_row_again(ticks, config):
+    agent = fed(ticks, config)
+    found = verify(agent.memory)
+    assert found.problems == []
+    rebuild(agent.memory)
+    assert verify(agent.memory).digests == found.digests
+
+
+@given(st.data(), histories.histories())
+def test_the_order_of_deliveries_changes_nothing(data, ticks):
+    config = {"mfe_mode": "hl_strict", "dust_qty": "0"}
+    first = histories.shuffled_deliveries(data.draw, ticks)
+    second = histories.shuffled_deliveries(data.draw, ticks)
+    ledgers = []
+    for deliveries in (first, second):
+        memory = desk.given_memory()
+        agent = desk.given_agent(memory, config)
+        for kind, value in deliveries:
+            agent.observe(desk.plain_tick(value), kind=kind)
+        assert verify(memory).problems == []
+        ledgers.append(desk.projections(memory))
+    assert ledgers[0] == ledgers[1]
+
+
+@given(st.data(), histories.histories())
+def test_a_second_delivery_of_everything_writes_nothing(data, ticks):
+    agent = fed(ticks, {})
+    before, rows = desk.projections(agent.memory), agent.head()
+    for kind, value in histories.shuffled_deliveries(data.draw, ticks):
+        if kind != "bars":
+            agent.observe(desk.plain_tick(value), kind=kind)
+    assert desk.projections(agent.memory) == before
+    assert agent.head().last_tick == rows.last_tick
+
+
+@given(st.data(), histories.histories())
+def test_what_was_known_then_is_what_a_history_cut_there_would_have_told(data, ticks):
+    """No look-ahead: as of T the whole history answers like the one in which nothing after T was ever delivered."""
+    config = {"mfe_mode": "hl_strict", "dust_qty": "0"}
+    deliveries = histories.shuffled_deliveries(data.draw, ticks)
+    memory = desk.given_memory(now=desk.NOON)
+    agent = desk.given_agent(memory, config, mode="paper")
+    cut = data.draw(st.integers(0, len(deliveries)))
+    for n, (kind, value) in enumerate(deliveries):
+        memory.clock.at = desk.NOON + timedelta(minutes=n)
+        agent.observe(desk.plain_tick(value), kind=kind)
+    whole = agent
+    part = desk.given_agent(desk.given_memory(), config, mode="paper")
+    for n, (kind, value) in enumerate(deliveries[:cut]):
+        part.memory.clock.at = desk.NOON + timedelta(minutes=n)
+        part.observe(desk.plain_tick(value), kind=kind)
+    as_of = desk.NOON + timedelta(minutes=cut - 1, seconds=30)
+    assert desk.rows_of(whole, as_of=as_of) == desk.rows_of(part)
+    head = part.head().seq
+    assert desk.rows_of(whole, head=head) == desk.rows_of(part)
+
+
+@given(st.data(), histories.histories())
+def test_splitting_a_fill_at_one_price_changes_nothing(data, ticks):
+    config = {"mfe_mode": "hl_strict", "dust_qty": "0"}
+    whole = desk.rows_of(fed(ticks, config))
+    parts = [{**tick, "fills": [p for fill in tick["fills"] for p in split(data.draw, fill)]} for tick in ticks]
+    again = desk.rows_of(fed(parts, config))
+    for row, other in zip(whole["rows"], again["rows"], strict=True):
+        for name in ("realized_pnl_usd", "fees_usd", "net_pnl_usd", "entry_price", "exit_price", "mfe_usd", "mae_usd"):
+            assert close(row[name], other[name]), name
+
+
+def split(draw: Any, fill: dict[str, Any]) -> list[dict[str, Any]]:
+    if fill.get("liq") or not draw(st.booleans()):
+        return [fill]
+    half, fee = Decimal(fill["qty"]) / 2, Decimal(fill["fee"]) / 2
+    rest = Decimal(fill["qty"]) - half, Decimal(fill["fee"]) - fee
+    return [
+        {**fill, "qty": str(half), "fee": str(fee)},
+        {**fill, "id": fill["id"] + "b", "qty": str(rest[0]), "fee": str(rest[1])},
+    ]
+
+
+def close(one: str | None, other: str | None) -> bool:
+    return one == other or (one is not None and other is not None and abs(Decimal(one) - Decimal(other)) <= Decimal("1e-7"))
+

@@ -1,0 +1,232 @@
+"""The pages in a real browser: what a trader sees, clicks and reads is what the engine says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+import memtape
+from memtape.engine import Memory
+from tests.web.conftest import Visit, served
+from tests.web.floor import HOSTILE_SEEN
+
+SCREENS = Path(__file__).parents[2] / ".screens"
+Come = Callable[..., Visit]
+
+
+def spelled(amount: Decimal | None) -> str:
+    assert amount is not None
+    return f"{amount:+,.2f}".replace("-", "−")
+
+
+def keep(visit: Visit, name: str, whole: bool = True) -> None:
+    SCREENS.mkdir(exist_ok=True)
+    visit.page.screenshot(path=SCREENS / f"{name}.png", full_page=whole)
+
+
+def test_a_trader_goes_from_the_agents_to_one_trade_and_back(visit: Come, floor: Memory) -> None:
+    agent = floor.agent("swing")
+    did, total = agent.performance(), len(agent.trades())
+    here = visit()
+    page = here.at("/")
+    row = here.text("tbody tr:has-text('swing')")
+    assert "simulated" in row and f"n = {did.n_priced}" in row and f"{spelled(did.net_pnl_usd)} USD" in row
+    assert did.win_rate is not None and f"{100 * did.win_rate:.1f} %" in row
+    assert did.max_drawdown_pct is not None and f"{did.max_drawdown_pct:.2f} %" in row
+    keep(here, "agents")
+
+    page.get_by_role("link", name="swing").click()
+    here.drawn()
+    figures = here.text(".tiles")
+    assert f"{spelled(did.net_pnl_usd)} USD" in figures and f"n = {did.n} closed" in figures
+    assert f"{did.wins} won, {did.losses} lost" in figures
+    assert f"n = {did.n_r} trades that had a stop" in figures
+    assert f"{total} of {total} trades" in here.text("#trades [role=status]")
+    keep(here, "agent")
+
+    with page.expect_response(lambda got: "symbol=AAPL" in got.url):
+        page.get_by_label("Symbol").select_option("AAPL")
+    apple = agent.performance(symbol="AAPL")
+    page.wait_for_function("document.querySelectorAll('#trades tbody tr').length < 25")
+    held = len(agent.trades(status="open", symbol="AAPL"))
+    assert here.text("#trades [role=status]").startswith(f"{apple.n + held} of {total} trades")
+    with page.expect_response(lambda got: "outcome=loss" in got.url):
+        page.get_by_label("Outcome").select_option("loss")
+    page.wait_for_url("**symbol=AAPL**outcome=loss**")
+    lost = [t for t in agent.trades(status="closed", symbol="AAPL") if t.net_pnl_usd is not None and t.net_pnl_usd < 0]
+    page.wait_for_function(f"document.querySelectorAll('#trades tbody tr').length === {len(lost)}")
+    assert here.text("#trades [role=status]") == (
+        f"{apple.losses} of {total} trades: 0 won, {apple.losses} lost; "
+        f"closed net {spelled(sum((t.net_pnl_usd or Decimal(0) for t in lost), Decimal(0)))} USD"
+    )
+    assert page.locator("#trades tbody tr").count() == len(lost) == apple.losses
+
+    page.get_by_role("link", name="Net PnL (USD)").click()  # largest first, so the smallest loss
+    page.wait_for_selector("th[aria-sort=descending]:has-text('Net PnL')")
+    least = max(lost, key=lambda t: t.net_pnl_usd or Decimal(0))
+    assert spelled(least.net_pnl_usd) in here.text("#trades tbody tr >> nth=0")
+    page.locator("#trades tbody a").first.click()
+    here.drawn()
+    assert page.url.endswith(f"/agents/swing/trades/{least.id}")
+    said = here.text("main")
+    assert f"Net PnL {spelled(least.net_pnl_usd)} USD" in said and f"{spelled(least.pnl_r)} R" in said
+    assert least.entry_reason and least.entry_reason in said
+    assert "Every entry and exit is an execution that the broker reported." in said
+    keep(here, "trade")
+
+    page.go_back()
+    here.drawn()
+    assert page.get_by_label("Symbol").input_value() == "AAPL" and page.get_by_label("Outcome").input_value() == "loss"
+    assert page.locator("#trades tbody tr").count() == len(lost)
+    page.go_back()  # undoes the order, by a reload of the page as it was
+    page.wait_for_selector("th[aria-sort=descending]:has-text('Entry')")
+    here.drawn()
+
+
+def test_the_pages_of_the_table_hold_every_trade_once(visit: Come, floor: Memory) -> None:
+    here = visit()
+    page = here.at("/agents/swing")
+    here.drawn()
+    seen: list[str] = []
+    number = 1
+    while True:
+        page.wait_for_selector(f"text=Page {number} of")
+        seen += [link.get_attribute("href") or "" for link in page.locator("#trades tbody a").all()]
+        following = page.locator(".pages a[rel=next]")
+        if not following.count():
+            break
+        following.click()
+        number += 1
+    trades = floor.agent("swing").trades()
+    assert number > 1 and sorted(seen) == sorted(f"/agents/swing/trades/{trade.id}" for trade in trades)
+    entered = {f"/agents/swing/trades/{trade.id}": trade.entry_at for trade in trades}
+    assert [entered[path] for path in seen] == [trade.entry_at for trade in trades]
+
+
+def test_without_scripts_everything_can_still_be_read_and_filtered(visit: Come, floor: Memory) -> None:
+    agent = floor.agent("swing")
+    here = visit(scripts=False)
+    page = here.at("/")
+    page.get_by_role("link", name="swing").click()
+    assert page.locator(".chart svg polyline").get_attribute("points")
+    page.get_by_label("Symbol").select_option("MSFT")
+    page.get_by_label("Outcome").select_option("win")
+    page.get_by_role("button", name="Apply").click()
+    won = agent.performance(symbol="MSFT").wins
+    assert page.locator("#trades tbody tr").count() == min(won, 25)
+    assert here.text("#trades [role=status]").startswith(f"{won} of ")
+    page.get_by_role("link", name="R", exact=True).click()
+    best = max((t for t in agent.trades(symbol="MSFT", status="closed")), key=lambda t: t.pnl_r or Decimal(0))
+    assert spelled(best.pnl_r) in here.text("#trades tbody tr >> nth=0")
+    page.locator("#trades tbody a").first.click()
+    assert page.url.endswith(best.id)
+    assert "MSFT" in here.text("h1") and page.locator("svg.axis rect").count() == 2
+    keep(here, "trade-without-scripts")
+
+
+def test_hostile_text_is_shown_as_text(visit: Come, floor: Memory) -> None:
+    here = visit()
+    here.page.on("dialog", lambda dialog: here.amiss.append(f"a dialog: {dialog.message}"))
+    here.at("/agents/crypto")
+    here.drawn()
+    assert HOSTILE_SEEN in here.text(".decisions")
+    assert "odd[U+202E]one" in here.text("#trades")
+    here.page.get_by_label("Strategy").select_option("odd[U+202E]one")
+    here.page.wait_for_url("**strategy=**")
+    here.page.wait_for_selector("#trades [role=status]:has-text('1 of 3 trades')")
+    here.page.locator("#trades tbody a").first.click()
+    said = here.text("main")
+    for text in (HOSTILE_SEEN, "d1<img src=x>", "mood<i>", '"calm"</dd>', "a<b", "m<odel", "fine <b>"):
+        assert text in said
+    assert here.page.locator("main img, main script, main b, main i").count() == 0
+    assert not any(turn in here.page.content() for turn in "\u202e\u202c")
+    keep(here, "hostile")
+
+
+def test_a_broker_that_differs_from_its_fills_is_told(visit: Come, floor: Memory) -> None:
+    here = visit()
+    here.at("/agents/crypto")
+    here.drawn()
+    found = floor.agent("crypto").discrepancies()
+    assert found and here.text(".notice").startswith(f"{len(found)} discrepancies")
+    assert here.page.locator("section:has(#discrepancies) tbody tr").count() == len(found)
+    said = here.text("main")
+    assert "refused: R3_CAP" in said and "no trade" in said and "Too thin." in said
+    assert "1 of the closed trades have no known price" in said
+    assert "ETH" in here.text("section:has(#open-title)")
+    here.page.get_by_role("link", name="XRP short, entered").click()
+    assert "unpriced" in here.text("section:has(#quality-title)")
+    assert "No bars of XRP are known around this trade." in here.text("main")
+
+
+def test_an_agent_that_has_not_begun_says_so(visit: Come) -> None:
+    here = visit()
+    here.at("/")
+    assert "nothing yet" in here.text("tbody tr:has-text('fresh')")
+    here.at("/agents/fresh")
+    said = here.text("main")
+    for words in ("live", "Nothing observed yet.", "No equity yet", "Flat: nothing is held.", "No trade yet.", "No decision"):
+        assert words in said
+    assert "n = 0 closed" in said and "Win rate – n = 0" in said
+
+
+def test_an_empty_memory_says_what_to_do_next(visit: Come, tmp_path: Path) -> None:
+    with memtape.open(str(tmp_path / "empty.db")) as memory, served(memory) as address:
+        here = visit(at=address)
+        here.at("/")
+        said = here.text("main")
+        for command in ("memtape serve --demo", "memtape import trades.csv --agent main", "memtape mcp --agent main"):
+            assert command in said
+        keep(here, "empty")
+
+
+@pytest.mark.parametrize("path", ["/agents/nobody", "/agents/swing/trades/0123456789abcdef"])
+def test_what_is_not_there_is_said_in_a_page(visit: Come, path: str) -> None:
+    here = visit(expected=("status of 404",))
+    answer = here.page.goto(here.address + path)
+    assert answer is not None and answer.status == 404
+    assert "Not found" in here.text("h1")
+    here.page.get_by_role("link", name="To the list of agents").click()
+    assert here.text("h1") == "Agents"
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (400, False), (760, False)])
+def test_every_page_fits_its_window(visit: Come, floor: Memory, width: int, dark: bool) -> None:
+    here = visit(width=width, dark=dark)
+    trade = floor.agent("swing").trades(status="closed")[0]
+    for name, path in (("agents", "/"), ("agent", "/agents/swing"), ("trade", f"/agents/swing/trades/{trade.id}"),
+                       ("troubles", "/agents/crypto")):  # fmt: skip
+        here.at(path)
+        if path != "/":
+            here.drawn()
+        assert here.page.evaluate("document.documentElement.scrollWidth") <= width, path
+        if width != 760:
+            keep(here, f"{name}-{width}-{'dark' if dark else 'light'}")
+
+
+def test_a_change_of_colours_reaches_the_charts(visit: Come) -> None:
+    here = visit()
+    here.at("/agents/swing")
+    here.drawn()
+    chart = here.page.locator("[data-chart=equity]")
+    light = chart.screenshot()
+    here.page.emulate_media(color_scheme="dark")
+    here.page.wait_for_timeout(200)
+    assert chart.screenshot() != light
+
+
+def test_the_table_can_be_used_by_keyboard_alone(visit: Come) -> None:
+    here = visit()
+    page = here.at("/agents/swing")
+    here.drawn()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.get_by_label("Side").focus()
+    page.keyboard.press("s")  # picks "short"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**side=short**")
+    page.wait_for_function("![...document.querySelectorAll('#trades tbody .side')].some((side) => side.textContent === 'long')")
+    assert page.evaluate("document.activeElement.name") == "side"  # the filters are not swapped: the focus stays
