@@ -31,10 +31,11 @@ IN_OPENING = 0.1  # share of the kills that come while the store is being opened
 def tick(n: int) -> dict[str, Any]:
     """The n-th tick: it enters or leaves a position, brings a bar, and every third one states a decision."""
     at = OPEN + timedelta(minutes=n)
-    held = {"BTC": {"qty": "2", "entry_px": str(100 + n % 7)}} if n % 2 else {}
+    px, side = str(100 + n % 7), "buy" if n % 2 else "sell"
+    held = {"BTC": {"qty": "2", "entry_px": px}} if n % 2 else {}
     seen: dict[str, Any] = {
         "id": f"t{n}", "t": at, "positions": held, "equity": str(10_000 + n),
-        "fills": [{"id": f"f{n}", "t": at, "symbol": "BTC", "side": "buy" if n % 2 else "sell", "qty": "2", "px": str(100 + n % 7)}],
+        "fills": [{"id": f"f{n}", "t": at, "symbol": "BTC", "side": side, "qty": "2", "px": px}],
         "bars": [{"symbol": "BTC", "t0": at - timedelta(minutes=1), "t1": at, "o": "103", "h": "107", "l": "99", "c": "104"}],
     }  # fmt: skip
     if n % 3 == 0:

@@ -32,7 +32,19 @@ def furnish(url: str, writers: int) -> None:
 
 
 def open_office(url: str) -> Memory:
+    """The store, with a clock that stands."""
     return memtape.open(url, clock=FixedClock(NOW))
+
+
+def office(url: str, who: int, number: int) -> Callable[[], None]:
+    """A writer's whole day, to be done anywhere."""
+
+    def work() -> None:
+        with open_office(url) as memory:
+            for write in writes(who, number):
+                write(memory)
+
+    return work
 
 
 def writes(who: int, number: int) -> Writes:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.faults.offices import books, furnish, open_office, writes
+from tests.faults.offices import books, furnish, office, open_office
 from tests.faults.processes import together
 
 WRITERS, EACH = 4, 100
@@ -17,24 +15,13 @@ def test_four_processes_at_once_write_what_one_after_another_would(
 ) -> None:
     monkeypatch.setenv("MEMTAPE_WAIT_SECONDS", "60")  # on a busy machine a turn may be long in coming
     furnish(store_url, WRITERS)
-    assert together([office(store_url, who) for who in range(WRITERS)]) == [0] * WRITERS
+    assert together([office(store_url, who, EACH) for who in range(WRITERS)]) == [0] * WRITERS
     with open_office(store_url) as memory:
         at_once = books(memory, WRITERS)
     alone = f"sqlite:///{tmp_path_factory.mktemp('alone') / 'memory.db'}"
     furnish(alone, WRITERS)
     for who in range(WRITERS):
-        office(alone, who)()
+        office(alone, who, EACH)()
     with open_office(alone) as memory:
         assert books(memory, WRITERS) == at_once
     assert at_once["rows in the log"] == WRITERS * EACH + WRITERS + 2  # and a skill, and the agents
-
-
-def office(url: str, who: int) -> Callable[[], None]:
-    """A writer's whole day."""
-
-    def work() -> None:
-        with open_office(url) as memory:
-            for write in writes(who, EACH):
-                write(memory)
-
-    return work

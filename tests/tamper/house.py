@@ -29,14 +29,12 @@ def fill(id: str, minute: float, side: str, qty: object, px: object, symbol: str
     return {"id": id, "t": at(minute), "symbol": symbol, "side": side, "qty": str(qty), "px": str(px), **more}
 
 
-def hourly(first: int, closes: Iterable[object], symbol: str = "AAPL") -> tuple[Bar, ...]:
+def quarters(first: int, closes: Iterable[object], symbol: str = "AAPL") -> tuple[Bar, ...]:
     """Bars of 15 minutes that reach half a dollar beyond their closes."""
-    found = []
+    found, half = [], Decimal("0.5")
     for n, close in enumerate(closes):
-        c, half = Decimal(str(close)), Decimal("0.5")
-        found.append(
-            Bar(symbol=symbol, t0=at(first + 15 * n), t1=at(first + 15 * n + 15), o=c, h=c + half, l=c - half, c=c, v=Decimal(10 + n))
-        )
+        c, t0 = Decimal(str(close)), first + 15 * n
+        found.append(Bar(symbol=symbol, t0=at(t0), t1=at(t0 + 15), o=c, h=c + half, l=c - half, c=c, v=Decimal(10 + n)))
     return tuple(found)
 
 
@@ -65,15 +63,15 @@ def _net_account(agent: AgentMemory, clock: FixedClock) -> None:
     held = {"qty": "10", "entry_px": "100", "leverage": "2", "mark": "100.5"}
     _seen(agent, clock, 1, "a1", positions={}, decision={"symbol": "AAPL", "action": "no_trade", "reason": "quiet"})
     _seen(agent, clock, 5, "a2", positions={"AAPL": held}, decision=decision, equity="25000",
-          fills=[fill("f1", 4, "buy", 10, 100, order_id="o1", fee="0.35")], bars=hourly(-15, [99.5]))  # fmt: skip
-    _seen(agent, clock, 45, "a3", marks={"AAPL": "104"}, bars=hourly(0, [101, 103]),
+          fills=[fill("f1", 4, "buy", 10, 100, order_id="o1", fee="0.35")], bars=quarters(-15, [99.5]))  # fmt: skip
+    _seen(agent, clock, 45, "a3", marks={"AAPL": "104"}, bars=quarters(0, [101, 103]),
           funding=[{"id": "p1", "t": at(40), "symbol": "AAPL", "usd": "-0.123456789"}])  # fmt: skip
     leaving = {"symbol": "AAPL", "action": "close", "reason": "target", "situation": {"regime": "range"}}
     _seen(agent, clock, 50, "a4", positions={}, decision=leaving, equity="25039.2",
           fills=[fill("f2", 48, "sell", 10, "104.0000001", trigger="target")],
           cash_flows=[{"id": "c1", "t": at(49), "usd": "-500"}])  # fmt: skip
     clock.at = at(70)  # a bar and a fill that come late, and change what was believed
-    agent.observe(Bars(bars=hourly(30, [104, 105])))
+    agent.observe(Bars(bars=quarters(30, [104, 105])))
     agent.observe(fill("f3", 52, "buy", 3, "104.5"), kind="fill")
     _seen(agent, clock, 75, "a5", positions={})
     agent.observe(fill("f4", 60, "sell", 3, "105.25", fee="-0.01"), kind="fill")
@@ -91,16 +89,18 @@ def _hedged_account(agent: AgentMemory, clock: FixedClock) -> None:
     agent.observe({"id": "h2", "t": at(20), "positions": {"BTC": both}, "marks": {"BTC": "66000"},
                    "fills": [fill("g1", 19, "sell", "0.5", 66000, "BTC", leg="SHORT")]})  # fmt: skip
     agent.observe({"id": "h3", "t": at(30), "positions": {"BTC": before}, "marks": {"BTC": "65500"}})  # the short is gone: how?
-    agent.observe({"id": "h4", "t": at(40), "positions": {}, "fills": [fill("g2", 39, "sell", 1, 64000, "BTC", leg="LONG", liq=True)]})
+    liquidated = fill("g2", 39, "sell", 1, 64000, "BTC", leg="LONG", liq=True)
+    agent.observe({"id": "h4", "t": at(40), "positions": {}, "fills": [liquidated]})
 
 
 def _imported_account(agent: AgentMemory, clock: FixedClock) -> None:
     clock.at = at(300)
 
     def trade(n: int, exit_price: str) -> ClosedTrade:
-        return ClosedTrade(trade_id=f"x{n}", symbol="ETH", side="short", entry_at=at(n), exit_at=at(n + 5), entry_price=Decimal(3000),
-                           exit_price=Decimal(exit_price), qty=Decimal("1.5"), fees=Decimal("0.2"), stop=Decimal(3050),
-                           tags=("imported",))  # fmt: skip
+        return ClosedTrade(
+            trade_id=f"x{n}", symbol="ETH", side="short", entry_at=at(n), exit_at=at(n + 5), entry_price=Decimal(3000),
+            exit_price=Decimal(exit_price), qty=Decimal("1.5"), fees=Decimal("0.2"), stop=Decimal(3050), tags=("imported",),
+        )  # fmt: skip
 
     agent.import_items([trade(1, "2990"), trade(2, "3010.5")], {"file": "eth.csv", "format": "generic"})
     fills = [Fill(id=f"y{n}", t=at(20 + n), symbol="SOL", side="buy" if n % 2 else "sell", qty=Decimal(2), px=Decimal(150 + n))

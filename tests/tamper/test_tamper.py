@@ -15,9 +15,9 @@ from memtape.engine import Memory
 from memtape.engine.audit import rebuild, verify
 from memtape.store.rows import COLUMNS
 from memtape.store.schema import TABLES
-from tests.tamper.conftest import Trial
 from tests.tamper.forger import Forger, Forgery, Refused, insertion, update
 from tests.tamper.house import at, furnish
+from tests.tamper.trial import Trial
 
 PROJECTIONS = ("items", "positions", "trades", "discrepancies")
 ALL_KINDS = ("edits", "deletions", "copies", "swaps")
@@ -151,9 +151,8 @@ def test_payloads_may_be_forgotten_without_breaking_the_chain(house: Trial) -> N
 @st.composite
 def vandalism(draw: st.DrawFn) -> list[tuple[str, str, int]]:
     """Some forgeries of projections: which table, which kind, which of them."""
-    return draw(
-        st.lists(st.tuples(st.sampled_from(PROJECTIONS), st.sampled_from(ALL_KINDS), st.integers(0, 10_000)), min_size=1, max_size=6)
-    )
+    one = st.tuples(st.sampled_from(PROJECTIONS), st.sampled_from(ALL_KINDS), st.integers(0, 10_000))
+    return draw(st.lists(one, min_size=1, max_size=6))
 
 
 def test_a_rebuild_mends_whatever_was_done_to_the_projections(on_sqlite: Trial) -> None:

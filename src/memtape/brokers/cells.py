@@ -215,7 +215,7 @@ class Times:
     zone: tzinfo | None  # None: not given, so naive times are taken as UTC and counted
     ahead: timedelta = timedelta()
     naive: int = 0
-    twice: int = 0  # naive times in the hour that clocks going back show twice
+    twice: int = 0  # naive times in an hour that a clock change repeats or leaves out
     _known: dict[tuple[str, bool], datetime | Bad | None] = field(default_factory=dict)
 
     def column(self, cells: Sequence[str], *, utc: bool = False) -> list[datetime | Bad | None]:

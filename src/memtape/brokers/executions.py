@@ -11,8 +11,8 @@ from typing import Any
 
 from memtape.brokers.cells import EMPTY, Bad, shown
 from memtape.brokers.headings import plain_name
-from memtape.brokers.identity import name_rows, own_ids
-from memtape.brokers.reading import Found, Problem
+from memtape.brokers.identity import identify
+from memtape.brokers.reading import Found
 from memtape.brokers.roundtrips import LABEL, STEP, tag_list
 from memtape.brokers.sheets import Sheet
 from memtape.brokers.sides import BUY, NEITHER, SELL, Words
@@ -157,23 +157,7 @@ def _names(sheet: Sheet, rows: Sequence[_Row]) -> list[str]:
         (r.symbol, r.side, micros(r.t), str(r.qty.normalize()), str(r.px.normalize()), orders[r.row], accounts[r.row])
         for r in rows
     ]
-    cells = sheet.cells("id", ":") if "id" in sheet else [""] * len(sheet)
-    if "account" in sheet and sheet.chosen.by != "saved" and _repeats(rows, cells, accounts):
-        sheet.chosen.columns["id"] = (*sheet.chosen.columns["account"], *sheet.chosen.columns["id"])
-        cells = sheet.cells("id", ":")
-        sheet.notes.append(f"ids are counted anew for each {sheet.heading('account')}: both together name a row")
-    ids = own_ids(cells, sheet.texts)
-    names, alike, shared = name_rows([ids[r.row] for r in rows], contents, [r.t for r in rows])
-    if alike:
-        sheet.notes.append(f"{alike} rows repeat another row exactly: taken as fills of their own")
-    if shared:
-        sheet.notes.append(f"{shared} rows share their id with a different row: numbered #2, #3, ... in order of time")
-    return names
-
-
-def _repeats(rows: Sequence[_Row], ids: Sequence[str], accounts: Sequence[str]) -> bool:
-    first: dict[str, str] = {}
-    return any(ids[r.row] and first.setdefault(ids[r.row], accounts[r.row]) != accounts[r.row] for r in rows)
+    return identify(sheet, [r.row for r in rows], contents, [r.t for r in rows])
 
 
 def _places(rows: Sequence[_Row]) -> list[int]:
@@ -216,7 +200,7 @@ def _built(sheet: Sheet, rows: Sequence[_Row], names: Sequence[str], places: Seq
                 data["decision"] = id_
             yield Found(r.line, read(Fill, data), decision)
         except Invalid as error:
-            sheet.problems.append(Problem(r.line, error.field, error.problem, error.fix))
+            sheet.refused(r.line, error)
 
 
 def _leg_names(sheet: Sheet) -> list[str]:

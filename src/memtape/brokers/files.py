@@ -23,6 +23,7 @@ from memtape.errors import Invalid
 MAX_BYTES = 256 * 2**20
 MAX_ROWS = 1_000_000
 MAX_COLUMNS = 500
+MAX_CELLS = 100_000_000
 PREAMBLE = 20  # lines that may stand before the header: titles, account, period
 NESTING = 3
 WRAPPING = 5  # an object with more members of its own than this is a trade, not the wrapping of a list of them
@@ -181,10 +182,11 @@ def _first_lines(text: str, separator: str) -> list[list[str]]:
 def _csv_rows(name: str, text: str, before: int, separator: str, ahead: int) -> Table:
     body = text.split("\n", before)[before]
     source = csv.reader(io.StringIO(body, newline=""), delimiter=separator)
-    table = Table(_names(next(source)), separator=separator)
-    width = len(table.header)
+    names = next(source)
+    width = len(names)
     if width > MAX_COLUMNS:
         raise Invalid(name, f"has {width} columns", f"Keep at most {MAX_COLUMNS}")
+    table = Table(_names(names), separator=separator)
     above, last = before + ahead, source.line_num
     for cells in source:
         line, several = above + last + 1, source.line_num > last + 1
@@ -235,7 +237,7 @@ def json_table(content: Content) -> Table:
         found.append((line, flat))
         for name in flat:
             names.setdefault(name, len(names))
-        if len(names) > MAX_COLUMNS:
+        if len(names) > MAX_COLUMNS or len(names) * len(found) > MAX_CELLS:
             raise Invalid(content.name, f"has more than {MAX_COLUMNS} keys", "Give the trades alone")
     if not found:
         raise Invalid(content.name, "has no objects", 'Give objects, like {"symbol": "BTC", "side": "buy", ...}')
@@ -292,5 +294,5 @@ def _flat(value: dict[str, Any], before: str = "", depth: int = 0) -> Iterator[t
             yield name, "true" if member else "false"
         elif isinstance(member, str):
             yield name, member
-        elif isinstance(member, list):
-            yield name, ",".join(each for each in member if isinstance(each, str))
+        elif isinstance(member, list) and all(isinstance(each, str) for each in member):
+            yield name, ",".join(member)

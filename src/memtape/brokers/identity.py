@@ -14,10 +14,42 @@ from datetime import datetime
 from hashlib import sha256
 
 from memtape.brokers.cells import EMPTY
+from memtape.brokers.sheets import Sheet
 from memtape.brokers.texts import Texts
 
 LONGEST = 120
 Content = tuple[object, ...]
+
+
+def identify(sheet: Sheet, rows: Sequence[int], contents: Sequence[Content], times: Sequence[datetime]) -> list[str]:
+    """A name for each of these rows of a file."""
+    if "id" not in sheet:
+        own = [""] * len(rows)
+    else:
+        if sheet.chosen.by != "saved" and (with_ := _scope(sheet, rows)):
+            sheet.chosen.columns["id"] = (*sheet.chosen.columns[with_], *sheet.chosen.columns["id"])
+            sheet.notes.append(f"ids repeat from one {sheet.heading(with_)} to another: both together name a row")
+        cells = sheet.cells("id", ":")
+        own = own_ids([cells[row] for row in rows], sheet.texts)
+    names, alike, shared = name_rows(own, contents, times)
+    if alike:
+        sheet.notes.append(f"{alike} rows repeat another row exactly: each is taken")
+    if shared:
+        sheet.notes.append(f"{shared} rows share their id with a different row: numbered #2, #3, ... in order of time")
+    return names
+
+
+def _scope(sheet: Sheet, rows: Sequence[int]) -> str | None:
+    """Within what ids are unique, if not in the whole file: an account, or a symbol as on Binance."""
+    ids = sheet.cells("id", ":")
+    for field in ("account", "symbol"):
+        if not sheet.chosen.columns.get(field) or not sheet.chosen.columns.get("id"):
+            continue
+        cells = sheet.cells(field)
+        first: dict[str, str] = {}
+        if any(ids[row] and first.setdefault(ids[row], cells[row]) != cells[row] for row in rows):
+            return field
+    return None
 
 
 def own_ids(cells: Sequence[str], texts: Texts) -> list[str]:

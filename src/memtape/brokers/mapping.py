@@ -16,6 +16,7 @@ from memtape.brokers.files import Table, clean_name
 from memtape.brokers.headings import ADDED, KINDS, SETTINGS, Names, plain_name
 from memtape.brokers.reading import Wishes
 from memtape.brokers.sides import Words
+from memtape.core.values import Symbol, read
 from memtape.errors import Invalid
 
 SAMPLE = 200
@@ -66,7 +67,7 @@ def choose(table: Table, wishes: Wishes) -> Chosen:
     """The mapping of a file; `Invalid` names what is missing and how to say it."""
     said = dict(wishes.mapping)
     if wishes.symbol:
-        said["symbol"] = f"={wishes.symbol}"
+        said["symbol"] = f"={read(Symbol, wishes.symbol, at='symbol')}"
     if wishes.zone:
         said["zone"] = wishes.zone
     saved = wishes.saved(table.header)
@@ -127,8 +128,8 @@ def _given(header: Sequence[str], said: Mapping[str, str]) -> Chosen:
             close = get_close_matches(name, sorted(fields), n=1)
             meant = f"Did you mean {close[0]}? " if close else ""
             raise Invalid("map", f"'{clean_name(name)}' is not a field", f"{meant}Fields are: {', '.join(sorted(fields))}")
-        elif text.startswith("="):
-            given.constants[name] = text[1:].strip()
+        elif text.startswith("=") and text not in header:
+            given.constants[name] = clean_name(text[1:])
         else:
             given.columns[name] = _places(header, name, text)
     return given
@@ -137,10 +138,9 @@ def _given(header: Sequence[str], said: Mapping[str, str]) -> Chosen:
 def _places(header: Sequence[str], field_: str, text: str) -> tuple[int, ...]:
     if not text:
         return ()  # leave the field out
-    parts = [text] if text in header else [part.strip() for part in text.split("+")]
     plain = [plain_name(name) for name in header]
     found: list[int] = []
-    for part in parts:
+    for part in _parts(header, text):
         if part in header:
             found.append(header.index(part))
         elif plain_name(part) in plain:
@@ -151,6 +151,17 @@ def _places(header: Sequence[str], field_: str, text: str) -> tuple[int, ...]:
             names = ", ".join(header)[:300]
             raise Invalid(f"map {field_}", f"there is no column '{clean_name(part)}'", f"{meant}The columns are: {names}")
     return tuple(found)
+
+
+def _parts(header: Sequence[str], text: str) -> list[str]:
+    """The names joined by +, also where a name has a + of its own: the longest that is a column counts."""
+    words = text.split("+")
+    parts: list[str] = []
+    while words:
+        size = next((n for n in range(len(words), 0, -1) if "+".join(words[:n]).strip() in header), 1)
+        parts.append("+".join(words[:size]).strip())
+        words = words[size:]
+    return parts
 
 
 # ---- the guess -----------------------------------------------------------------------------------------------------
@@ -172,6 +183,7 @@ def _complete(table: Table, kind: str, given: Chosen, *, guess: bool) -> Chosen:
 
 def _guess(table: Table, names: Names, chosen: Chosen) -> None:
     plain = [plain_name(name) for name in table.header]
+    places = {own: at for at, own in reversed(list(enumerate(plain)))}
     taken = {at for places in chosen.columns.values() for at in places}
 
     def suits(name: str, at: int) -> bool:
@@ -184,12 +196,12 @@ def _guess(table: Table, names: Names, chosen: Chosen) -> None:
     for name, spellings in names.items():
         if name in chosen:
             continue  # said already, perhaps that it is to be left out
-        for spelling in spellings:
-            at = next((n for n, own in enumerate(plain) if own == plain_name(spelling) and n not in taken), None)
-            if at is not None and suits(name, at):
-                chosen.columns[name] = (at,)
-                taken.add(at)
-                break
+        named = [places[own] for spelling in spellings if (own := plain_name(spelling)) in places]
+        named.sort(key=lambda at: not any(table.column(at)))  # an empty column only if there is no other
+        at = next((at for at in named if at not in taken and suits(name, at)), None)
+        if at is not None:
+            chosen.columns[name] = (at,)
+            taken.add(at)
     if "fees" in chosen:  # the whole beside its parts
         chosen.columns = {name: places for name, places in chosen.columns.items() if name not in ("entry_fee", "exit_fee")}
     _join_days(table, names, chosen)

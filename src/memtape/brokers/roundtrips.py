@@ -10,7 +10,7 @@ from typing import Any
 from memtape.brokers.cells import Bad, shown
 from memtape.brokers.figures import Draft, settle
 from memtape.brokers.headings import GROSS, plain_name
-from memtape.brokers.identity import name_rows, own_ids
+from memtape.brokers.identity import identify
 from memtape.brokers.reading import Found, Problem
 from memtape.brokers.sheets import Sheet, total
 from memtape.brokers.sides import NEITHER, Words
@@ -156,19 +156,12 @@ def _fees(sheet: Sheet) -> list[Decimal | Bad | None]:
 def _names(sheet: Sheet, drafts: Sequence[Draft], raw: Mapping[int, tuple[object, ...]]) -> list[str]:
     """From what the file says, before anything was concluded from the other rows."""
     strategies = sheet.cells("strategy") if "strategy" in sheet else [""] * len(sheet)
-    ids = own_ids(sheet.cells("id", ":"), sheet.texts) if "id" in sheet else [""] * len(sheet)
     contents = [
         (d.symbol, micros(d.entry_at), micros(d.exit_at), *(_spelled(x) for x in (d.entry, d.exit, *raw[d.row])),
          strategies[d.row])
         for d in drafts
     ]  # fmt: skip
-    own = [ids[draft.row] for draft in drafts]
-    names, alike, shared = name_rows(own, contents, [draft.exit_at for draft in drafts])
-    if alike:
-        sheet.notes.append(f"{alike} rows repeat another row exactly: taken as trades of their own")
-    if shared:
-        sheet.notes.append(f"{shared} rows share their id with a different row: numbered #2, #3, ... in order of time")
-    return names
+    return identify(sheet, [draft.row for draft in drafts], contents, [draft.exit_at for draft in drafts])
 
 
 def _spelled(value: object) -> str:
@@ -220,7 +213,7 @@ def _built(sheet: Sheet, drafts: Sequence[Draft], names: Sequence[str]) -> Itera
                 trade: ClosedTrade = read(CheckedTrade, data)
                 yield Found(draft.line, trade)
         except Invalid as error:
-            sheet.problems.append(Problem(draft.line, error.field, error.problem, error.fix))
+            sheet.refused(draft.line, error)
 
 
 def tag_list(text: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from memtape.brokers.mapping import NUMBERS, TIMES, Chosen
 from memtape.brokers.reading import Problem, Wishes
 from memtape.brokers.texts import Texts
 from memtape.core.values import MONEY, ZERO
+from memtape.errors import Invalid
 
 NO_ZONE = "times have no zone; read as UTC"
 STABLE = frozenset({"USD", "USDT", "USDC", "BUSD", "FDUSD", "DAI", "TUSD"})  # one unit of account as far as fees go
@@ -117,6 +118,10 @@ class Sheet:
 
     # ---- what there is to say ---------------------------------------------------------------------------------------
 
+    def refused(self, line: int, error: Invalid) -> None:
+        """A row that memtape's own rules do not allow."""
+        self.problems.append(Problem(line, "row" if error.field == "input" else error.field, error.problem, error.fix))
+
     def wrong(self, row: int, name: str, bad: Bad) -> None:
         """A row that cannot be read."""
         heading = self.heading(name)
@@ -141,7 +146,7 @@ class Sheet:
             fix = "Say --zone Europe/Berlin (or another) if not"
             self.problems.insert(0, Problem(None, "zone", NO_ZONE, fix, blocks=False))
         if self.times.twice:
-            self.notes.append(f"{self.times.twice} times fall in the hour that clocks going back show twice: read as the first")
+            self.notes.append(f"{self.times.twice} times fall in the hour of a clock change: read as if it were yet to come")
         if self.skipped:
             several = ", ".join(f"{word} {n}" for word, n in self.skipped.most_common(8))
             self.notes.append(f"{sum(self.skipped.values())} rows are no executions and were skipped: {several}")

@@ -38,7 +38,7 @@ def spell_time(moment: datetime) -> str:
     >>> spell_time(datetime(2026, 6, 4, 8, tzinfo=UTC)), spell_time(datetime(2026, 6, 4, 8, 0, 0, 250000, tzinfo=UTC))
     ('2026-06-04T08:00:00Z', '2026-06-04T08:00:00.25Z')
     """
-    text = moment.astimezone(UTC).replace(tzinfo=None).isoformat()
+    text = (moment if moment.tzinfo is UTC else moment.astimezone(UTC)).isoformat()[:-6]
     return (text.rstrip("0") if "." in text else text) + "Z"
 
 
@@ -61,23 +61,32 @@ def moment(micros_since_1970: int) -> datetime:
     return EPOCH + timedelta(microseconds=micros_since_1970)
 
 
+_FIELDS: dict[type, tuple[str, ...]] = {}  # the names of a dataclass's fields, looked up once
+
+
 def plain(value: Any) -> Any:
     """A value as canonical JSON's own types; fields that are None are left out of dataclasses."""
-    if value is None or isinstance(value, str | bool | int):
+    kind = type(value)
+    if kind is str or value is None or kind is int or kind is bool:
         return value
-    if isinstance(value, Decimal):
+    if kind is Decimal:
         return spell_decimal(value)
-    if isinstance(value, datetime):
+    if kind is datetime:
         return spell_time(value)
-    if isinstance(value, float):
+    if kind is dict:
+        return {str(k): plain(v) for k, v in value.items()}
+    if kind is tuple or kind is list:
+        return [plain(v) for v in value]
+    if kind is float:
         if value != value or value in (float("inf"), float("-inf")):
             raise ValueError("NaN and infinity have no canonical spelling")
         return value
-    if is_dataclass(value):
-        return {f.name: plain(v) for f in fields(value) if (v := getattr(value, f.name)) is not None}
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    return [plain(v) for v in value]
+    names = _FIELDS.get(kind)
+    if names is None:
+        if not is_dataclass(value):
+            return [plain(v) for v in value] if not isinstance(value, Mapping) else {str(k): plain(v) for k, v in value.items()}
+        names = _FIELDS[kind] = tuple(f.name for f in fields(value))
+    return {name: plain(v) for name in names if (v := getattr(value, name)) is not None}
 
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode

@@ -7,7 +7,7 @@ cash flow, equity mark and decision in it. Whatever road an item takes, its (kin
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal, localcontext
 from typing import Any
@@ -102,11 +102,11 @@ def body_of(item: Item) -> Any:
     """An item as it is kept: plain data; a tick without the items that stand on their own."""
     if item.kind == "order":
         return None
-    body = plain(item.body)
     if item.kind == "tick":
-        for part in ("fills", "funding", "bars", "cash_flows", "decision", "equity"):
-            body.pop(part, None)
-    return body
+        tick = item.body
+        own = {"id": tick.id, "t": tick.t, "positions": tick.positions, "marks": tick.marks}
+        return {name: plain(part) for name, part in own.items() if part is not None}
+    return plain(item.body)
 
 
 # ---- from items back to what happened to a position -------------------------------------------------------------
@@ -148,6 +148,7 @@ def happenings(
 ) -> list[Happening]:
     """What happened to one position, from the items that concern it and all ticks and tick decisions of its span."""
     symbol, _ = position
+    kept = _once(kept)
     by_tick: dict[str, Decision] = {}
     for item in kept:
         if item.kind == "decision" and item.symbol == symbol and item.ref is not None and item.ref not in by_tick:
@@ -165,6 +166,19 @@ def happenings(
         elif item.kind == "funding":
             happened.append(Payment(read(Funding, item.body), item.known_at, item.gone_at))
     return happened
+
+
+def _once(kept: Sequence[Kept]) -> list[Kept]:
+    """Items that were taken back and brought again: the earlier one counts only until the later was known."""
+    latest = {(item.kind, item.key): item for item in sorted(kept, key=lambda item: item.seq)}
+    chosen: list[Kept] = []
+    for item in kept:
+        again = latest[item.kind, item.key]
+        if item.gone_at is not None and again.seq > item.seq:
+            item = replace(item, gone_at=min(item.gone_at, again.known_at))
+        if item.gone_at is None or item.gone_at > item.known_at:
+            chosen.append(item)
+    return chosen
 
 
 def glance(position: Position, tick: Kept, decision: Decision | None, first_snapshot: datetime | None) -> Glance:

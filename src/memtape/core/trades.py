@@ -85,8 +85,8 @@ TRADE_FIELDS = tuple(f.name for f in fields(Trade))
 
 
 def by_entry(trade: Trade) -> tuple[object, ...]:
-    """The order of the ledger: by entry, symbol, leg, and then as they were opened."""
-    return (trade.entry_at, trade.symbol, trade.leg, trade.entry_seq, trade.entry_item)
+    """The order of the ledger: by entry, symbol, and then as they were opened."""
+    return (trade.entry_at, trade.symbol, trade.entry_seq, trade.entry_item, trade.leg)
 
 
 def round_money(amount: Decimal) -> Decimal:
@@ -98,13 +98,18 @@ def round_money(amount: Decimal) -> Decimal:
     return amount.quantize(PLACES, rounding=ROUND_HALF_EVEN, context=MONEY)
 
 
+def spelled(amount: Decimal | None) -> str | None:
+    """An amount as it leaves."""
+    return None if amount is None else spell_decimal(round_money(amount))
+
+
 def shown(trade: Trade) -> dict[str, object]:
     """A trade as plain JSON data: amounts as strings of at most 8 places, times in UTC."""
     row: dict[str, object] = {}
     for name in TRADE_FIELDS:
         value = getattr(trade, name)
         if isinstance(value, Decimal):
-            value = spell_decimal(round_money(value))
+            value = spelled(value)
         elif isinstance(value, datetime):
             value = spell_time(value)
         elif isinstance(value, tuple):

@@ -22,7 +22,7 @@ ZERO = Decimal(0)
 ONE = Decimal(1)
 REASON_LENGTH = 280
 
-STRICT = ConfigDict(extra="forbid")
+STRICT = ConfigDict(extra="forbid", revalidate_instances="always")
 
 
 def _aware(value: object) -> datetime:
@@ -63,16 +63,13 @@ def _clean(value: str) -> str:
 
 
 Time = Annotated[datetime, BeforeValidator(_aware)]
-Number = Annotated[
-    Decimal,
-    BeforeValidator(_number),
-    Field(allow_inf_nan=False, max_digits=38, decimal_places=18),
-    AfterValidator(_finite),
-]
+_LIMITS: dict[str, Any] = {"allow_inf_nan": False, "max_digits": 38, "decimal_places": 18}
+# The limits stand next to Decimal, where they are checked natively; what is written after them runs before.
+Number = Annotated[Decimal, Field(**_LIMITS), BeforeValidator(_number), AfterValidator(_finite)]
 Money = Number
-Price = Annotated[Number, Field(ge=0)]
-Quantity = Annotated[Number, Field(gt=0)]
-Fraction = Annotated[Number, Field(ge=0, le=1)]
+Price = Annotated[Decimal, Field(ge=0, **_LIMITS), BeforeValidator(_number), AfterValidator(_finite)]
+Quantity = Annotated[Decimal, Field(gt=0, **_LIMITS), BeforeValidator(_number)]
+Fraction = Annotated[Decimal, Field(ge=0, le=1, **_LIMITS), BeforeValidator(_number), AfterValidator(_finite)]
 Text = Annotated[str, AfterValidator(_clean)]
 Reason = Annotated[Text, Field(max_length=REASON_LENGTH)]
 Line = Annotated[Text, Field(max_length=2000)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from memtape.core.codec import GENESIS, canonical_plain, chain_hash, digest, micros, moment
+from memtape.core.codec import GENESIS, canonical_plain, chain_hash, digest, identify, micros, moment
 from memtape.core.history import Version, derive
 from memtape.core.items import Item, Kept, Named, Position, body_of, delivery_digest, happenings, unpack
 from memtape.core.ledger import Watched
@@ -66,7 +66,7 @@ class Replay:
         self.owner, self.stream, self.agent = owner, stream, agent
         self.items: Rows = []
         self.kept: list[Kept] = []
-        self.reported: list[tuple[int, Version]] = []
+        self.reported: dict[str, list[tuple[int, Version]]] = {}  # by trade, with the index of the item
         self.first_snapshot: datetime | None = None
         self.last_tick: datetime | None = None
         self.known_at: datetime | None = None
@@ -115,7 +115,17 @@ class Replay:
         kept = Kept(row.seq, item.kind, item.key, item.at, known_at, version, item.symbol, item.leg, item.ref, body_of(item))
         self.kept.append(kept)
         if item.kind == "trade" and self.agent is not None:
-            self.reported.append((index, reported_version(self.agent, item, known_at, version)))
+            self._report(index, reported_version(self.agent, item, known_at, version))
+
+    def _report(self, index: int, new: Version) -> None:
+        """A reported trade; if it was taken back before, the earlier version ends where this one begins."""
+        earlier = self.reported.get(new.trade.id, [])
+        kept = [(n, v) for n, v in earlier if v.known_from < new.known_from]
+        kept = [
+            (n, replace(v, known_to=new.known_from) if v.known_to is not None and v.known_to > new.known_from else v)
+            for n, v in kept
+        ]
+        self.reported[new.trade.id] = [*kept, (index, new)]
 
     def _void(self, batch: str, seq: int, known_at: datetime) -> None:
         for index in self._batches.pop(batch, ()):
@@ -123,13 +133,13 @@ class Replay:
             row["void_seq"], row["void_at"] = seq, micros(known_at)
             self.kept[index] = replace(kept, gone_at=known_at)
             self._here.pop((kept.kind, kept.key), None)
-            self.reported = [
-                (n, Version(v.trade, v.known_from, known_at, None) if n == index else v) for n, v in self.reported
-            ]
+            if kept.kind == "trade" and self.agent is not None:
+                id_ = identify(self.agent.id, f"trade:{kept.key}", kept.symbol, kept.leg)
+                self.reported[id_] = [(n, replace(v, known_to=known_at) if n == index else v) for n, v in self.reported[id_]]
 
     def projections(self, bars: dict[str, list[Watched]]) -> dict[str, Rows]:
         """The rows of every projection."""
-        versions = [version for _, version in self.reported]
+        versions = [version for several in self.reported.values() for _, version in several]
         positions: list[PositionRow] = []
         discrepancies: Rows = []
         if self.agent is not None:

@@ -312,7 +312,7 @@ def _checked(seen: Observed) -> Observed:
     """A value made in Python, checked like any other."""
     if seen.kind not in READERS:
         raise Invalid("kind", f"'{seen.kind}' is not an observed kind", f"Use one of {', '.join(READERS)}")
-    value: Observed = read(READERS[seen.kind], plain(seen))
+    value: Observed = read(READERS[seen.kind], seen)
     return value
 
 

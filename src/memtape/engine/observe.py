@@ -85,7 +85,7 @@ def key_of(seen: Observed) -> str:
 
 def payload_of(seen: Observed, skill_version: int, batch: str | None, new_bars: Sequence[Watched]) -> dict[str, Any]:
     """What the log keeps of a delivery; bars only by count, range and digest."""
-    observed = plain(seen)
+    observed = plain(replace(seen, bars=()) if isinstance(seen, Tick | Bars) else seen)
     if bars_of(seen):
         observed["bars"] = {
             "count": len(new_bars),

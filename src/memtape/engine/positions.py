@@ -19,7 +19,7 @@ from memtape.core.items import Item, Named, Position, happenings, reported
 from memtape.core.ledger import Execution, Glance, Happening, Round, Watched, fold, told
 from memtape.core.observed import Decision, Fill, Tick
 from memtape.core.skills import Agent
-from memtape.core.trades import Trade, shown
+from memtape.core.trades import Trade, spelled
 from memtape.core.values import ZERO, read
 from memtape.store.rows import Head, PositionRow
 from memtape.store.tables import EVERYTHING, Flat, Known, Tables
@@ -216,7 +216,7 @@ def rederive(
     now = {v.trade.id: v.trade for v in versions if v.known_to is None}
     concluded = [_closing(trade) for id_, trade in now.items() if id_ not in was]
     concluded += [{"event": "revised", "trade_id": id_, "symbol": position[0], "leg": position[1],
-                   "net_pnl_usd": shown(now[id_])["net_pnl_usd"] if id_ in now else None}
+                   "net_pnl_usd": spelled(now[id_].net_pnl_usd) if id_ in now else None}
                   for id_, trade in was.items() if now.get(id_) != trade]  # fmt: skip
     opened_before = row.round.opened_by if row and row.round else None
     if open_ is not None and open_.opened_by != opened_before:
@@ -251,7 +251,7 @@ def reported_version(agent: Agent, item: Item, known_at: datetime, skill_version
 
 def _put_reported(tables: Tables, agent: Agent, fresh: Fresh) -> list[Told]:
     versions = [reported_version(agent, item, known_at, agent.skill_version) for item, known_at in fresh.trades]
-    tables.put_versions(versions)
+    tables.replace_versions(versions)
     return [_closing(version.trade) for version in versions]
 
 
@@ -259,15 +259,14 @@ def _put_reported(tables: Tables, agent: Agent, fresh: Fresh) -> list[Told]:
 
 
 def _opening(trade: Trade) -> Told:
-    row = shown(trade)
-    return {"event": "opened", **{k: row[k] for k in ("symbol", "leg", "side")}, "trade_id": trade.id,
-            "qty": row["qty_open"], "entry_price": row["entry_price"], "quality": trade.quality}  # fmt: skip
+    return {"event": "opened", "trade_id": trade.id, "symbol": trade.symbol, "leg": trade.leg, "side": trade.side,
+            "qty": spelled(trade.qty_open), "entry_price": spelled(trade.entry_price), "quality": trade.quality}  # fmt: skip
 
 
 def _closing(trade: Trade) -> Told:
-    row = shown(trade)
-    return {"event": "closed", "trade_id": trade.id,
-            **{k: row[k] for k in ("symbol", "leg", "side", "net_pnl_usd", "pnl_r", "close_cause", "quality")}}  # fmt: skip
+    return {"event": "closed", "trade_id": trade.id, "symbol": trade.symbol, "leg": trade.leg, "side": trade.side,
+            "net_pnl_usd": spelled(trade.net_pnl_usd), "pnl_r": spelled(trade.pnl_r), "close_cause": trade.close_cause,
+            "quality": trade.quality}  # fmt: skip
 
 
 def _differing(found: Discrepancy) -> Told:

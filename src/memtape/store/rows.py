@@ -6,15 +6,17 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, get_type_hints
 
-from memtape.core.codec import canonical, canonical_plain, micros, moment, spell_decimal
+from memtape.core.codec import canonical, canonical_plain, micros, moment, read_time, spell_decimal
 from memtape.core.events import Discrepancy
+from memtape.core.excursions import State
 from memtape.core.history import Version
 from memtape.core.items import Item, body_of
 from memtape.core.ledger import Order, Round, Watched
-from memtape.core.observed import Bar
+from memtape.core.observed import Bar, Decision
 from memtape.core.trades import TRADE_FIELDS, Trade
+from memtape.core.values import read
 from memtape.store.database import Row
 from memtape.store.schema import TRADE_COLUMNS
 
@@ -148,6 +150,33 @@ def trade_of(row: Row) -> Trade:
         else:
             values[name] = tuple(json.loads(value))
     return Trade(**values)
+
+
+_ROUND_KINDS: dict[str, str] = {
+    name: next((kind for kind in ("Decimal", "datetime", "Decision", "State") if kind in str(hint)), "as it is")
+    for name, hint in get_type_hints(Round).items()
+}
+
+
+def round_of(text: str) -> Round:
+    """An open round trip back from its canonical JSON, which we wrote ourselves: no need to check it again."""
+    data = json.loads(text)
+    for name, value in data.items():
+        kind = _ROUND_KINDS[name]
+        if kind == "Decimal":
+            data[name] = Decimal(value)
+        elif kind == "datetime":
+            data[name] = read_time(value)
+        elif kind == "Decision":
+            data[name] = read(Decision, value)
+        elif kind == "State":
+            data[name] = [_state(state) for state in value]
+    return Round(**data)
+
+
+def _state(data: dict[str, Any]) -> State:
+    realized, cost, qty, rate = (Decimal(data[name]) for name in ("realized", "cost", "qty", "rate"))
+    return State(read_time(data["at"]), realized, cost, qty, rate, data["priced"])
 
 
 def position_row(owner: str, stream: str, position: PositionRow) -> dict[str, Any]:

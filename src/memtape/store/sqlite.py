@@ -35,12 +35,13 @@ class SqliteSession:
 
     def many(self, sql: str, rows: Sequence[Params]) -> None:
         """Execute a statement once per row."""
-        self._connection.executemany(sql, rows)
+        if rows:
+            self._connection.executemany(sql, rows)
 
     def all(self, sql: str, params: Params) -> list[Row]:
         """Execute a query and fetch everything."""
         sql, params = expand(sql, params)
-        return list(self._connection.execute(sql, params))
+        return self._connection.execute(sql, params).fetchall()
 
     def lock(self, owner: str, stream: str) -> None:
         """BEGIN IMMEDIATE already holds the file's write lock; only the head must exist."""

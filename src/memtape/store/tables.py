@@ -16,7 +16,7 @@ from memtape.core.codec import micros, moment
 from memtape.core.events import Discrepancy
 from memtape.core.history import Version
 from memtape.core.items import Kept, Position
-from memtape.core.ledger import Round, Watched
+from memtape.core.ledger import Watched
 from memtape.core.observed import Bar, Fill
 from memtape.core.trades import TRADE_FIELDS, Trade
 from memtape.core.values import read
@@ -33,6 +33,7 @@ from memtape.store.rows import (
     micros_of,
     money_of,
     position_row,
+    round_of,
     time_of,
     trade_of,
     version_row,
@@ -165,18 +166,21 @@ class Tables:
     def _kept(
         self, where: str, params: dict[str, Any], known: Known, order: str = "at, seq", gone: bool = False
     ) -> list[Kept]:
-        here = "" if gone else "AND (void_seq IS NULL OR void_seq > :upto) AND (void_at IS NULL OR void_at > :as_of) "
+        here = "" if gone else "AND (void_seq IS NULL OR void_seq > :upto OR void_at > :as_of) "
         rows = self.session.all(
             "SELECT seq, kind, key, at, known_at, skill_version, symbol, leg, ref, body, void_seq, void_at FROM items "
             f"WHERE {_MINE} AND {where} AND known_at <= :as_of AND seq <= :upto {here}ORDER BY {order}",
             {**self._mine, **params, **known.limits()},
         )
         upto = known.limits()["upto"]
-        return [
+        found = [
             Kept(seq, kind, key, moment(at), moment(known_at), version, symbol, leg, ref, json.loads(body) if body else None,
                  moment(void_at) if gone and void_seq is not None and void_seq <= upto else None)
             for seq, kind, key, at, known_at, version, symbol, leg, ref, body, void_seq, void_at in rows
         ]  # fmt: skip
+        if gone or known.as_of is None:
+            return found
+        return list({(item.kind, item.key): item for item in found}.values())  # taken back later and brought again: one
 
     def span(self, position: Position, after: datetime | None, known: Known) -> list[Kept]:
         """All that concerns a position after a moment: its fills and funding, every tick, and the ticks' decisions."""
@@ -257,7 +261,7 @@ class Tables:
         )
         return {
             (symbol, leg): PositionRow(
-                symbol, leg, (moment(at), rank, seq, id_), read(Round, json.loads(round_)) if round_ else None
+                symbol, leg, (moment(at), rank, seq, id_), round_of(round_) if round_ else None
             )
             for symbol, leg, at, rank, seq, id_, round_ in rows
         }
@@ -306,6 +310,17 @@ class Tables:
     def put_versions(self, versions: Sequence[Version]) -> None:
         """Add versions of closed trades."""
         self.session.many(_INSERT["trades"], [version_row(self.owner, self.stream, v) for v in versions])
+
+    def replace_versions(self, versions: Sequence[Version]) -> None:
+        """Add versions of trades that may have been taken back and brought again: the new ones stand from then on."""
+        for some in in_batches(versions):
+            ids = {**self._mine, "ids": [v.trade.id for v in some]}
+            if self.session.all(f"SELECT 1 FROM trades WHERE {_MINE} AND id IN :ids LIMIT 1", ids):
+                for version in some:
+                    at = {**self._mine, "id": version.trade.id, "at": micros(version.known_from)}
+                    self.session.run(f"DELETE FROM trades WHERE {_MINE} AND id = :id AND known_from >= :at", at)
+                    self.session.run(f"UPDATE trades SET known_to = :at WHERE {_MINE} AND id = :id AND known_to > :at", at)
+        self.put_versions(versions)
 
     def end_versions(self, ids: Sequence[str], known_to: datetime) -> None:
         """Let the present versions of trades end."""

@@ -9,9 +9,10 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
-from memtape.core.codec import plain, spell_decimal, spell_time
+from memtape.core.codec import plain, spell_time
 from memtape.core.performance import Performance
-from memtape.core.trades import Trade, round_money, shown
+from memtape.core.trades import Trade, shown
+from memtape.core.trades import spelled as money
 from memtape.core.values import Slug, Time
 from memtape.engine.observe import Receipt
 from memtape.store.schema import TRADE_COLUMNS
@@ -38,11 +39,6 @@ class AsOf(OfAgent):
 
 class Answer(BaseModel):
     """An answer."""
-
-
-def money(amount: Decimal | None) -> str | None:
-    """An amount as it leaves: 8 places at most."""
-    return None if amount is None else spell_decimal(round_money(amount))
 
 
 def figure(number: float | None) -> float | None:

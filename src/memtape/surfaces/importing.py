@@ -86,6 +86,45 @@ def _saved(handle: AgentMemory | None, header: Sequence[str]) -> Mapping[str, st
     return None
 
 
+def pairs(option: str, said: Sequence[str]) -> dict[str, str]:
+    """Repeated options like `--map side=direction` as a mapping.
+
+    >>> pairs("map", ["side=direction", "symbol==XAUUSD", "fees="])
+    {'side': 'direction', 'symbol': '=XAUUSD', 'fees': ''}
+    """
+    found: dict[str, str] = {}
+    for each in said:
+        name, equals, value = each.partition("=")
+        if not equals or not name.strip():
+            raise Invalid(option, f"'{each}' is not a pair", f"Write it like --{option} NAME=VALUE")
+        found[name.strip()] = value.strip()
+    return found
+
+
+# ---- imports made --------------------------------------------------------------------------------------------------
+
+
+def list_imports(memory: Memory, agent: str | None = None) -> dict[str, Any]:
+    """The imports of one agent, or of all, oldest first: what `memtape imports list --json` prints."""
+    handles = [memory.agent(agent)] if agent else [memory.agent(each.id) for each in memory.agents()]
+    found = [
+        {"batch": item.key, "agent": handle.agent.id, "undone": undone,
+         **{name: item.body.get(name) for name in ("file", "format", "recorded_at", "new", "duplicates", "digest")}}
+        for handle in handles
+        for item, undone in handle.imports()
+    ]  # fmt: skip
+    return {"imports": found, "n": len(found)}
+
+
+def undo_import(memory: Memory, batch: str, agent: str | None = None) -> dict[str, Any]:
+    """Take an import back: what `memtape imports undo BATCH --json` prints. The log keeps it; it no longer counts."""
+    owner = next((each["agent"] for each in list_imports(memory, agent)["imports"] if each["batch"] == batch), None)
+    if owner is None:
+        raise Unknown("batch", "import", batch, "List them with: memtape imports list")
+    receipt = memory.agent(owner).undo_import(batch)
+    return {"batch": batch, "agent": owner, "undone": True, "already": receipt.duplicate, "seq": receipt.seq}
+
+
 # ---- checks that need more than the file ---------------------------------------------------------------------------
 
 
@@ -141,8 +180,9 @@ def _refuse_bad(reading: Reading, skip_bad: bool) -> None:
     bad = [problem for problem in reading.problems if problem.blocks]
     if bad and not skip_bad:
         first = bad[0]
-        problem = f"{len(bad)} of {reading.rows} rows cannot be read, the first in line {first.line}: {first.field} {first.problem}"
-        raise Invalid("file", problem, f"Nothing was written. {first.fix}; or import the other rows with --skip-bad")
+        where = f"the first in line {first.line}: {first.field} {first.problem}"
+        fix = f"Nothing was written. {first.fix}; or import the other rows with --skip-bad"
+        raise Invalid("file", f"{len(bad)} of {reading.rows} rows cannot be read, {where}", fix)
     if not reading.found:
         raise Invalid("file", "has no rows to import", "Look at it first, without --commit")
 

@@ -1,0 +1,92 @@
+"""The import desk: files written on the spot, and what memtape makes of them."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import memtape
+from memtape.brokers import Problem, Reading, Wishes, read_content
+from memtape.brokers.files import content_of
+from memtape.core.codec import spell_decimal, spell_time
+from memtape.core.observed import ClosedTrade, Fill
+from memtape.engine import Memory
+from memtape.plugs.clock import FixedClock
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "trades"
+TRADES = "symbol,side,entry_time,exit_time,entry_price,exit_price,qty\n"
+FILLS = "id,time,symbol,side,qty,price,fee\n"
+
+
+def read(text: str | bytes, name: str = "trades.csv", **wishes: Any) -> Reading:
+    """A file's content, read."""
+    data = text.encode() if isinstance(text, str) else text
+    return read_content(content_of(name, data), Wishes(**wishes))[1]
+
+
+def read_trade(header: str, row: str, **wishes: Any) -> ClosedTrade:
+    """The one closed trade of a file of one row."""
+    reading = read(f"{header}\n{row}\n", **wishes)
+    assert [p for p in reading.problems if p.blocks] == []
+    (found,) = reading.found
+    assert isinstance(found.value, ClosedTrade)
+    return found.value
+
+
+def read_fill(header: str, row: str, **wishes: Any) -> Fill:
+    """The one fill of a file of one row."""
+    reading = read(f"{header}\n{row}\n", **wishes)
+    assert [p for p in reading.problems if p.blocks] == []
+    (found,) = reading.found
+    assert isinstance(found.value, Fill)
+    return found.value
+
+
+def told(reading: Reading) -> list[str]:
+    """What was read, in the language of the desk."""
+    lines: list[str] = []
+    for each in reading.found:
+        v = each.value
+        if isinstance(v, Fill):
+            lines.append(f"{v.side} {spell_decimal(v.qty)} {v.symbol} @ {spell_decimal(v.px)} {spell_time(v.t)}")
+        else:
+            size = "" if v.qty is None else f"{spell_decimal(v.qty)} "
+            lines.append(f"{v.side} {size}{v.symbol} {spell_decimal(v.entry_price)} -> {spell_decimal(v.exit_price)}")
+    return lines
+
+
+def said(problem: Problem) -> str:
+    """A problem as one line."""
+    return f"{problem.line}: {problem.field}: {problem.problem}. {problem.fix}"
+
+
+def given_memory(now: datetime = NOON, **settings: Any) -> Memory:
+    """A memory in RAM with an agent named desk."""
+    memory = memtape.open(":memory:", clock=FixedClock(now))
+    memory.create_skill("plain")
+    memory.create_agent("desk", skill="plain", mode="sim", settings=settings)
+    return memory
+
+
+def saved(folder: Path, text: str | bytes, name: str = "trades.csv") -> Path:
+    """A file on disk, compressed if its name says so."""
+    data = text.encode() if isinstance(text, str) else text
+    path = folder / name
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return path
+
+
+def ledger(memory: Memory) -> list[Mapping[str, Any]]:
+    """Every trade of the desk, whole."""
+    from dataclasses import asdict
+
+    return sorted((asdict(trade) for trade in memory.agent("desk").trades()), key=lambda row: (row["entry_at"], row["id"]))
+
+
+def money(text: str) -> Decimal:
+    return Decimal(text)

@@ -1,0 +1,26 @@
+"""The long versions of the trust tests: only with MEMTAPE_SOAK=1, as `make soak` sets it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _only_when_asked() -> None:
+    if os.environ.get("MEMTAPE_SOAK") != "1":
+        pytest.skip("a long test: set MEMTAPE_SOAK=1, or run make soak")
+
+
+@pytest.fixture
+def memory_folder() -> Iterator[Path]:
+    """A folder in memory where there is one: for disks that fail by themselves."""
+    shm = Path("/dev/shm")
+    place = Path(tempfile.mkdtemp(prefix="memtape-soak-", dir=shm if os.access(shm, os.W_OK) else None))
+    yield place
+    shutil.rmtree(place)
