@@ -19,7 +19,7 @@ from memtape.engine import Memory
 from memtape.errors import StoreFailure
 from memtape.store.rows import PositionRow
 from memtape.store.schema import TRADE_COLUMNS
-from memtape.store.tables import EVERYTHING, Known
+from memtape.store.tables import EVERYTHING, Flat, Known
 from tests.conformance.desk import a_bar, a_decision_row, a_trade, a_version, minute, seen
 
 AAPL = ("AAPL", "")
@@ -162,8 +162,11 @@ def boundary(
         tables.put_versions(versions)
         found = tables.boundary(AAPL, minute(before), minute(known), None if open_at is None else minute(open_at))
         raise LookupError(found)
-    at = said.value.args[0]
-    return None if at is None else (at - minute(0)).total_seconds() / 60
+    flat: Flat | None = said.value.args[0]
+    if flat is None:
+        return None
+    assert flat.known_at <= minute(known)
+    return (flat.at - minute(0)).total_seconds() / 60
 
 
 def test_the_position_was_last_flat_when_its_last_trade_ended(memory: Memory) -> None:

@@ -25,7 +25,8 @@ NUMBERS = frozenset({
     "funding", "leverage", "stop", "target", "buy_qty", "buy_price", "sell_qty", "sell_price", "confidence",
 })  # fmt: skip
 TIMES = frozenset({"entry_at", "exit_at", "time"})
-SUMMED = frozenset({"fees", "funding", "pnl", "net_pnl"})
+NEEDED = TIMES | {"entry_price", "exit_price", "price", "qty", "side", "symbol"}
+VAGUE = frozenset({"entry", "exit", "opened", "closed", "type", "ordertype", "position", "transaction", "action", "order"})
 _LOOKS_NUMERIC = re.compile(
     r"[\s(+\-−$€£¥₿₹]*(?:[A-Za-z]{2,6} )?[\d.,'\s\u00a0\u202f/]*\d[\d.,'\s]*(?:[eE][+-]?\d+)?\s*[%)xA-Z€$£-]{0,7}"
 )
@@ -198,7 +199,10 @@ def _guess(table: Table, names: Names, chosen: Chosen) -> None:
             continue  # said already, perhaps that it is to be left out
         named = [places[own] for spelling in spellings if (own := plain_name(spelling)) in places]
         named.sort(key=lambda at: not any(table.column(at)))  # an empty column only if there is no other
-        at = next((at for at in named if at not in taken and suits(name, at)), None)
+        named = [at for at in named if at not in taken]
+        at = next((at for at in named if suits(name, at)), None)
+        if at is None and name in NEEDED:  # cells that nobody can read are told row by row, not taken for another column's
+            at = next((at for at in named if plain[at] not in VAGUE), None)
         if at is not None:
             chosen.columns[name] = (at,)
             taken.add(at)
@@ -252,9 +256,11 @@ def _join_days(table: Table, names: Names, chosen: Chosen) -> None:
     """Where the day has a column of its own, the time needs both."""
     plain = [plain_name(name) for name in table.header]
     for name in TIMES & chosen.columns.keys():
+        if len(chosen.columns[name]) != 1:
+            continue
         at = chosen.columns[name][0]
         cells = list(filter(None, table.column(at)[:SAMPLE]))
-        if len(chosen.columns[name]) > 1 or not cells or not all(map(is_time_of_day, cells)):
+        if not cells or not all(map(is_time_of_day, cells)):
             continue
         days = [n for n, own in enumerate(plain) if n != at and own in (*names[name], "date", "day", "tradedate")]
         days = [n for n in days if any(cell and not is_time_of_day(cell) for cell in table.column(n)[:SAMPLE])]

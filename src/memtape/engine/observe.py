@@ -65,10 +65,8 @@ def check_time(seen: Observed, now: datetime) -> None:
         named = [(f"bars.{n}.t1", bar.t1) for n, bar in enumerate(seen.bars)]
     for name, time in named:
         if time is not None and time > latest:
-            raise Invalid(
-                name, f"{spell_time(time)} is more than 5 minutes ahead of the clock",
-                f"It is now {spell_time(now)}; check the zone and the year",
-            )  # fmt: skip
+            problem = f"{spell_time(time)} is more than 5 minutes ahead of the clock"
+            raise Invalid(name, problem, "Check the zone and the year, or this machine's clock")
 
 
 def standing_alone(items: Iterable[Item]) -> list[Item]:

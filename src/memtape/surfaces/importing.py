@@ -16,9 +16,10 @@ from memtape.brokers.reading import Progress
 from memtape.brokers.totals import Sums, totals
 from memtape.core.codec import plain, spell_time
 from memtape.core.observed import ClosedTrade, Fill, Observed, happened_at
+from memtape.core.trades import spelled as money
 from memtape.errors import Invalid, Unknown
 from memtape.store.tables import EVERYTHING
-from memtape.surfaces.answers import money, time
+from memtape.surfaces.answers import time
 
 if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory

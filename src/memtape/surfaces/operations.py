@@ -11,6 +11,7 @@ from memtape.core.codec import micros, moment, plain
 from memtape.core.observed import Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, Tick
 from memtape.core.skills import AgentSettings, MemoryConfig, Mode
 from memtape.core.trades import by_entry
+from memtape.core.trades import spelled as money
 from memtape.core.values import Key, Label, Line, Slug, Symbol, Time
 from memtape.engine.reading import figures
 from memtape.errors import Invalid, Unknown
@@ -23,7 +24,6 @@ from memtape.surfaces.answers import (
     ReceiptAnswer,
     TradeRow,
     flattened,
-    money,
     performance_answer,
     receipt_answer,
     time,

@@ -1,0 +1,184 @@
+"""The pages tell the truth: what they show is run, and comes out as they show it.
+
+On a page of README.md and docs/, in the order in which they stand and in one empty folder:
+
+- a `python` block runs; a `text` block after it is what it prints;
+- a `console` block runs its `$ memtape ...` lines; what stands below each is what it prints. A command must succeed unless
+  `$ echo $?` follows it. A backslash at the end continues a command on the next line;
+- a block with `file=NAME` beside its language is put into that file.
+
+As in doctests, `...` stands for anything, and one blank is as good as several or a tab. What cannot run here (make, curl, a
+server) is marked `sh`, and is not run.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from memtape import errors
+from memtape.settings import SETTINGS
+from memtape.surfaces.cli import HOUSEKEEPING, app
+from memtape.surfaces.reference import write_reference
+from memtape.surfaces.registry import all_operations
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINKING = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]
+BLOCK = re.compile(r"^```(?P<language>\w+)(?: file=(?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    language: str
+    file: str | None
+    text: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(found["language"], found["file"], found["text"], text.count("\n", 0, found.start()) + 2)
+        for found in BLOCK.finditer(text)
+    ]
+
+
+def commands(console: str) -> Iterator[tuple[str, str]]:
+    """Each command of a console block, and what the page says that it prints."""
+    for part in re.split(r"^\$ ", console.replace("\\\n", " "), flags=re.MULTILINE)[1:]:
+        command, _, printed = part.partition("\n")
+        yield command.strip(), printed
+
+
+class Reader:
+    """Someone who works through a page, line by line."""
+
+    def __init__(self, page: Path) -> None:
+        self.page = page
+        self.names: dict[str, Any] = {"__name__": "__main__"}
+        self.printed = ""
+        self.ended = 0
+
+    def take(self, block: Block) -> None:
+        at = f"{named(self.page)}:{block.line}"
+        if block.file is not None:
+            Path(block.file).write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
+            out = StringIO()
+            with redirect_stdout(out):
+                exec(compile(block.text, at, "exec"), self.names)
+            self.printed = out.getvalue()
+        elif block.language == "text":
+            self.compare(at, block.text, self.printed)
+        elif block.language == "console":
+            self.type(at, block.text)
+
+    def type(self, at: str, console: str) -> None:
+        for command, expected in commands(console):
+            if command == "echo $?":
+                self.compare(at, expected, f"{self.ended}\n")
+                self.ended = 0
+                continue
+            assert not self.ended, f"{at}: the command before '{command}' failed: {self.printed}"
+            program, *words = shlex.split(command)
+            assert program == "memtape", f"{at}: only memtape runs here; mark '{command}' as sh"
+            done = CliRunner().invoke(app, words)
+            if done.exception is not None and not isinstance(done.exception, SystemExit):
+                raise done.exception
+            self.ended, self.printed = done.exit_code, done.output
+            self.compare(f"{at}: {command}", expected, done.output)
+        assert not self.ended, f"{at}: the last command failed: {self.printed}"
+
+    @staticmethod
+    def compare(at: str, expected: str, printed: str) -> None:
+        same = OutputChecker().check_output(expected, printed, ELLIPSIS | NORMALIZE_WHITESPACE)
+        assert same or not expected.strip(), f"{at}\nthe page shows:\n{expected}\nit prints:\n{printed}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MEMTAPE_DB", str(tmp_path / "memory.db"))
+    monkeypatch.delenv("MEMTAPE_OWNER", raising=False)
+    reader = Reader(page)
+    for block in blocks(page):
+        reader.take(block)
+
+
+def test_the_readme_runs_python_and_shows_how_to_run_test_and_connect() -> None:
+    languages = [block.language for block in blocks(ROOT / "README.md")]
+    assert {"sh", "python", "json"} <= set(languages)
+    assert all(word in (ROOT / "README.md").read_text(encoding="utf-8") for word in ("make run", "make test", "mcpServers"))
+
+
+@pytest.mark.parametrize("page", LINKING, ids=named)
+def test_a_page_links_only_to_what_is_there(page: Path) -> None:
+    text = re.sub(BLOCK, "", page.read_text(encoding="utf-8"))
+    assert [link for link in LINK.findall(text) if not (page.parent / link).exists()] == []
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    linked = set(LINK.findall((ROOT / "README.md").read_text(encoding="utf-8")))
+    pages = [*(ROOT / "docs").glob("*.md"), *REFERENCE.glob("*.md")]
+    assert {named(page) for page in pages} <= linked
+
+
+def test_the_architecture_names_every_room_and_only_files_that_are_there() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    source = ROOT / "src" / "memtape"
+    rooms = [folder.name for folder in source.iterdir() if (folder / "__init__.py").exists()]
+    assert [room for room in rooms if f"  {room}/" not in text] == []
+    files = re.findall(r"`((?:core|store|engine|brokers|plugs|sim|surfaces|lab)/[\w/]+\.py)`", text)
+    assert files and [file for file in files if not (source / file).exists()] == []
+
+
+# ---- the reference ---------------------------------------------------------------------------------------------------
+
+
+def headings(page: str) -> set[str]:
+    return {line[3:] for line in (REFERENCE / page).read_text(encoding="utf-8").splitlines() if line.startswith("## ")}
+
+
+def test_every_operation_has_its_paragraph() -> None:
+    assert headings("operations.md") == set(all_operations())
+
+
+def test_every_setting_has_its_row() -> None:
+    page = (REFERENCE / "settings.md").read_text(encoding="utf-8")
+    assert [s.name for s in SETTINGS if f"| `{s.name}` | `{s.default}` | {s.help} |" not in page] == []
+
+
+def test_every_error_has_its_paragraph() -> None:
+    known = {name for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.MemtapeError)}
+    assert headings("errors.md") == known
+
+
+def test_every_housekeeping_command_has_its_paragraph() -> None:
+    assert {f"memtape {name}" for name in HOUSEKEEPING} <= headings("cli.md")
+
+
+def test_the_reference_is_what_the_program_writes_today(tmp_path: Path) -> None:
+    for page in write_reference(tmp_path):
+        here = REFERENCE / page.name
+        assert here.read_bytes() == page.read_bytes(), f"{named(here)} is out of date: run make docs"

@@ -1,0 +1,181 @@
+"""One real call of every operation on one store: over HTTP, over MCP and on the command line, the same JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+from typer.testing import CliRunner
+
+import memtape
+from memtape.core.observed import ClosedTrade
+from memtape.core.values import read
+from memtape.errors import MemtapeError
+from memtape.surfaces.cli import app
+from memtape.surfaces.registry import all_operations
+from memtape.surfaces.translate import outcome
+
+from .parity import Asked, Program, through_cli, through_http, through_python
+
+PROGRAM = Program()
+T = "2026-06-04T{:02d}:00:00Z"
+BTC = {"symbol": "BTC", "side": "buy", "qty": "0.5", "px": "65200"}
+# What each operation is asked, in an order in which each can answer.
+CALLS: dict[str, dict[str, Any]] = {
+    "create_skill": {"id": "breakout", "strategy": "Buy strength.", "avoid": ["never average down"], "limits": {"risk": "1 %"},
+                     "memory": {"recentTradesK": 5}},
+    "list_skills": {},
+    "show_skill": {"id": "breakout", "version": 1},
+    "create_agent": {"id": "desk", "skill": "breakout", "mode": "sim", "settings": {"currency": "EUR", "dust_qty": "0.001"}},
+    "use_skill_version": {"id": "desk", "skill_version": 1},
+    "list_agents": {},
+    "show_agent": {"id": "desk"},
+    "observe_tick": {"agent": "desk", "id": "s1", "t": T.format(8), "positions": {"BTC": {"qty": "0.5", "entry_px": "65200"}},
+                     "marks": {"BTC": "65210"}, "equity": "10000", "fills": [{"id": "f1", "t": T.format(8), **BTC}],
+                     "decision": {"symbol": "BTC", "reason": "naïve “breakout” → up", "stop": "64000"}},
+    "observe_fill": {"agent": "desk", "id": "f2", "t": T.format(9), **BTC, "side": "sell", "trigger": "target"},
+    "observe_funding": {"agent": "desk", "id": "u1", "t": T.format(10), "symbol": "BTC", "usd": "-0.25"},
+    "observe_trade": {"agent": "desk", "trade_id": "x1", "symbol": "ETH", "side": "short", "entry_at": T.format(7),
+                      "exit_at": T.format(8), "entry_price": "3420", "exit_price": "3455", "qty": "0.05"},
+    "observe_equity": {"agent": "desk", "t": T.format(11), "equity": "10100.5"},
+    "observe_cash_flow": {"agent": "desk", "id": "c1", "t": T.format(11), "usd": "100"},
+    "observe_bars": {"agent": "desk", "bars": [{"symbol": "BTC", "t0": T.format(8), "t1": T.format(9), "o": "65200",
+                                                "h": "65900", "l": "65100", "c": "65800", "v": "12"}]},
+    "record_decision": {"agent": "desk", "id": "d1", "t": T.format(12), "action": "no_trade", "symbol": "BTC", "reason": "chop"},
+    "get_trades": {"agent": "desk", "limit": 1, "status": "closed"},
+    "get_trade": {"agent": "desk", "trade_id": "?"},
+    "get_open_positions": {"agent": "desk"},
+    "get_strategy_performance": {"agent": "desk"},
+    "get_ledger": {"agent": "desk", "as_of": T.format(20)},
+    "get_decisions": {"agent": "desk", "limit": 5},
+    "get_equity": {"agent": "desk"},
+    "list_imports": {"agent": "desk"},
+    "undo_import": {"agent": "desk", "batch": "?"},
+}  # fmt: skip
+# What each must refuse, with the field that is wrong.
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "create_skill": ({"id": "No Spaces"}, "id"),
+    "list_skills": ({"colour": "red"}, "colour"),
+    "show_skill": ({"id": "nowhere"}, "skill"),
+    "create_agent": ({"id": "x", "skill": "nowhere"}, "skill"),
+    "use_skill_version": ({"id": "desk", "skill_version": 99}, "skill_version"),
+    "list_agents": ({"colour": "red"}, "colour"),
+    "show_agent": ({"id": "nobody"}, "agent"),
+    "observe_tick": ({"agent": "desk", "id": "z", "t": "2026-06-04T08:00:00"}, "t"),
+    "observe_fill": ({"agent": "desk", "id": "z", "t": T.format(9), **BTC, "qty": "-1"}, "qty"),
+    "observe_funding": ({"agent": "desk", "id": "z", "t": T.format(9), "symbol": "BTC", "usd": "NaN"}, "usd"),
+    "observe_trade": ({"agent": "desk", "trade_id": "z", "symbol": "ETH", "side": "up", "entry_at": T.format(7),
+                       "exit_at": T.format(8), "entry_price": "1", "exit_price": "1"}, "side"),
+    "observe_equity": ({"agent": "desk", "t": "2099-01-01T00:00:00Z", "equity": "1"}, "t"),
+    "observe_cash_flow": ({"agent": "desk", "id": "a\u0007b", "t": T.format(9), "usd": "1"}, "id"),
+    "observe_bars": ({"agent": "desk", "bars": []}, "bars"),
+    "record_decision": ({"agent": "desk", "reason": "x" * 281}, "reason"),
+    "get_trades": ({"agent": "desk", "cursor": "nonsense"}, "cursor"),
+    "get_trade": ({"agent": "desk", "trade_id": "nothing"}, "trade_id"),
+    "get_open_positions": ({"agent": "nobody"}, "agent"),
+    "get_strategy_performance": ({"agent": "desk", "as_of": "yesterday"}, "as_of"),
+    "get_ledger": ({"agent": "desk", "head": -1}, "head"),
+    "get_decisions": ({"agent": "desk", "limit": 0}, "limit"),
+    "get_equity": ({"agent": "no such"}, "agent"),
+    "list_imports": ({"agent": "nobody"}, "agent"),
+    "undo_import": ({"agent": "desk", "batch": "nothing"}, "batch"),
+}  # fmt: skip
+
+
+def over_mcp(db: str, calls: list[tuple[str, dict[str, Any]]], era: str) -> list[Asked]:
+    """All calls in one session with one subprocess."""
+    from mcp import Client, StdioServerParameters
+
+    server = StdioServerParameters(
+        command=PROGRAM.argv[0], args=[*PROGRAM.argv[1:], "mcp", "--db", db], env=PROGRAM.environment()
+    )
+
+    async def ask() -> list[Asked]:
+        found: list[Asked] = []
+        async with Client(server, mode=era) as client:
+            await client.list_tools()
+            for name, data in calls:
+                result = await client.call_tool(name, data)
+                text = "".join(getattr(block, "text", "") for block in result.content)
+                if result.is_error:
+                    found.append(Asked(None, text))
+                else:
+                    assert json.loads(text) == result.structured_content
+                    found.append(Asked(result.structured_content))
+        return found
+
+    return anyio.run(ask)
+
+
+@pytest.fixture(scope="module")
+def primed(tmp_path_factory):
+    """A store on which every operation has been performed once, and what each then answers."""
+    db = str(tmp_path_factory.mktemp("parity") / "desk.db")
+    calls = {name: dict(data) for name, data in CALLS.items()}
+    with memtape.open(db) as memory:
+        for name in list(calls):
+            if name == "get_trade":
+                calls[name]["trade_id"] = memory.agent("desk").trades(status="closed")[0].id
+            if name == "undo_import":
+                trade = {"trade_id": "i1", "symbol": "SOL", "side": "long", "entry_at": T.format(7), "exit_at": T.format(8),
+                         "entry_price": 1, "exit_price": 2, "qty": 1}  # fmt: skip
+                calls[name]["batch"] = memory.agent("desk").import_items([read(ClosedTrade, trade)], {"file": "a.csv"}).batch
+            through_python(memory, name, calls[name])
+        expected = {name: through_python(memory, name, data) for name, data in calls.items()}
+        refused: dict[str, MemtapeError] = {}
+        for name, (data, _) in REFUSED.items():
+            with pytest.raises(MemtapeError) as error:
+                through_python(memory, name, data)
+            refused[name] = error.value
+    return db, calls, expected, refused
+
+
+def test_every_operation_is_called_and_refused_here():
+    assert set(CALLS) == set(REFUSED) == set(all_operations())
+
+
+def test_over_http_every_operation_answers_and_refuses_alike(primed):
+    db, calls, expected, refused = primed
+    with PROGRAM.serving(db) as address:
+        for name, data in calls.items():
+            assert through_http(address, name, data).data == expected[name], name
+            if not all_operations()[name].writes:
+                assert through_http(address, name, data, by_query=True).data == expected[name], name
+        for name, (data, field) in REFUSED.items():
+            asked = through_http(address, name, data)
+            assert (asked.code, asked.error) == (outcome(refused[name]).status, str(refused[name])), name
+            assert refused[name].field == field, name
+
+
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+def test_over_mcp_every_operation_answers_and_refuses_alike(primed, era):
+    db, calls, expected, refused = primed
+    answers = over_mcp(db, list(calls.items()), era)
+    assert {name: asked.data for name, asked in zip(calls, answers, strict=True)} == expected
+    refusals = over_mcp(db, [(name, data) for name, (data, _) in REFUSED.items()], era)
+    assert [asked.error for asked in refusals] == [str(refused[name]) for name in REFUSED]
+
+
+def test_on_the_command_line_every_operation_answers_and_refuses_alike(primed):
+    db, calls, expected, refused = primed
+    for name, data in calls.items():
+        assert through_cli(PROGRAM, db, name, data).data == expected[name], name
+    for name, (data, field) in REFUSED.items():
+        if field == "colour":
+            continue  # an option that does not exist is the parser's own refusal: see below
+        asked = through_cli(PROGRAM, db, name, data)
+        assert asked.code == 2, name
+        assert (asked.error or "").split(":")[0] == field, name
+
+
+def test_an_option_that_does_not_exist_is_named_and_exits_2():
+    done = CliRunner().invoke(app, ["list-skills", "--colour", "red"])
+    assert done.exit_code == 2 and "--colour" in done.stderr
+
+
+def test_what_was_refused_left_nothing_behind(primed):
+    db, _, expected, _ = primed
+    with memtape.open(db) as memory:
+        assert through_python(memory, "show_agent", {"id": "desk"})["log_rows"] == expected["show_agent"]["log_rows"]
