@@ -51,7 +51,7 @@ def test_a_module_imports_only_from_rooms_further_left(path):
     own = room(path)
     for name in imports(path):
         if name.startswith("memtape"):
-            target = (name.split(".") + ["__init__"])[1]
+            target = [*name.split("."), "__init__"][1]
             if name == "memtape" and own == "surfaces":
                 continue  # `from memtape import errors`
             assert target == own or target in ROOMS[own], f"{path.name} of {own} imports {name}"

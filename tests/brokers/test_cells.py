@@ -29,7 +29,8 @@ def test_a_number_is_read_however_it_is_dressed(cell: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "value"), [("1.204,50", "1204.5"), ("88,1", "88.1"), ("1 204,50 €", "1204.5"), ("-0,5", "-0.5"), ("1.234.567", "1234567")]
+    ("cell", "value"),
+    [("1.204,50", "1204.5"), ("88,1", "88.1"), ("1 204,50 €", "1204.5"), ("-0,5", "-0.5"), ("1.234.567", "1234567")],
 )
 def test_a_decimal_comma_is_read(cell: str, value: str) -> None:
     assert numbers([cell], "comma") == [Decimal(value)]
@@ -40,7 +41,9 @@ def test_nothing_is_written_in_many_ways(cell: str) -> None:
     assert numbers([cell], "point") == [None]
 
 
-@pytest.mark.parametrize("cell", ["abc", "1,2,3", "12,5", "inf", "1e99", "9" * 40, "0x10", ".", "1.2.3", "5%", "1" * 5000, "1 2 3a"])
+@pytest.mark.parametrize(
+    "cell", ["abc", "1,2,3", "12,5", "inf", "1e99", "9" * 40, "0x10", ".", "1.2.3", "5%", "1" * 5000, "1 2 3a"]
+)
 def test_what_is_no_amount_is_told(cell: str) -> None:
     (value,) = numbers([cell], "point")
     assert isinstance(value, Bad)
@@ -60,7 +63,9 @@ def test_the_file_decides_what_a_comma_means() -> None:
 
 
 def test_a_comma_that_nothing_explains_is_asked_about_and_can_be_told() -> None:
-    text = "symbol;side;entry_time;exit_time;entry_price;exit_price;qty\nX;long;2026-06-04T08:00Z;2026-06-04T09:00Z;1,234;1,235;2\n"
+    text = (
+        "symbol;side;entry_time;exit_time;entry_price;exit_price;qty\nX;long;2026-06-04T08:00Z;2026-06-04T09:00Z;1,234;1,235;2\n"
+    )
     assert said(read(text).problems[0]) == (
         "2: entry_price: '1,234' may be thousands or decimals. Say --map decimal=comma or --map decimal=point"
     )
@@ -127,7 +132,9 @@ def test_a_date_that_may_be_two_days_is_asked_about_and_can_be_told() -> None:
     assert spell_time(by_day.entry_at) == "2024-04-03T00:00:00Z"  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("cell", ["yesterday", "12:00", "2024", "2024-13-01", "13/13/2024", "1e9", "2024-01-31T25:00", "5", "-1706702400"])
+@pytest.mark.parametrize(
+    "cell", ["yesterday", "12:00", "2024", "2024-13-01", "13/13/2024", "1e9", "2024-01-31T25:00", "5", "-1706702400"]
+)
 def test_what_is_no_time_is_told(cell: str) -> None:
     assert isinstance(Times(None, None).read(cell), Bad)
 
@@ -176,6 +183,11 @@ def test_a_secret_in_a_reason_is_not_kept(secret: str) -> None:
 
 def test_an_ordinary_reason_is_kept_word_for_word() -> None:
     texts = Texts()
-    for reason in ("MANUAL SELL - GAIN CAPITAL FOR ACTU", "12H_ML_CUT", "RSI(14)=28.5, 20-day low; order 204600432746", "key level broke"):
+    for reason in (
+        "MANUAL SELL - GAIN CAPITAL FOR ACTU",
+        "12H_ML_CUT",
+        "RSI(14)=28.5, 20-day low; order 204600432746",
+        "key level broke",
+    ):
         assert texts.line(reason, 280) == reason
     assert texts.notes() == []

@@ -76,7 +76,9 @@ def test_a_quotation_mark_that_swallows_lines_is_told() -> None:
 
 
 def test_a_line_break_inside_a_reason_does_not_break_the_row() -> None:
-    reading = read(TRADES.replace("\n", ",reason\n") + ROW.replace("\n", ',"broke out,\nthen failed"\n') + ROW.replace("\n", ",x\n"))
+    reading = read(
+        TRADES.replace("\n", ",reason\n") + ROW.replace("\n", ',"broke out,\nthen failed"\n') + ROW.replace("\n", ",x\n")
+    )
     assert [f.line for f in reading.found] == [2, 4]
     assert reading.found[0].value.exit_reason == "broke out, then failed"  # type: ignore[union-attr]
 

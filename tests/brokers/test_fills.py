@@ -36,7 +36,9 @@ def test_without_side_and_without_sign_every_row_asks() -> None:
 
 
 def test_orders_that_came_to_nothing_are_no_fills() -> None:
-    reading = read(f"time,symbol,side,qty,price,status\n{T},A,buy,1,2,filled\n{T},A,buy,1,2,cancelled\n{T},A,no_trade,0,,\n{T},A,buy,0,2,\n")
+    reading = read(
+        f"time,symbol,side,qty,price,status\n{T},A,buy,1,2,filled\n{T},A,buy,1,2,cancelled\n{T},A,no_trade,0,,\n{T},A,buy,0,2,\n"
+    )
     assert len(reading.found) == 1
     assert reading.notes == ["3 rows are no executions and were skipped: no_trade 1, cancelled 1, quantity 0 1"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memtape.errors import Invalid, Unknown
-from memtape.surfaces.importing import list_imports, run_import, undo_import
+from memtape.surfaces.importing import run_import
 
 from .desk import FILLS, TRADES, given_memory, ledger, saved
 
@@ -32,7 +32,7 @@ def test_a_preview_tells_everything_and_writes_nothing(tmp_path: Path) -> None:
         "last": "2026-06-05T09:00:00Z", "open": {},
         "by_symbol": {"BTC": {"n": 1, "net_pnl": "20"}, "ETH": {"n": 1, "net_pnl": "-15"}},
     }  # fmt: skip
-    assert (ledger(memory), list_imports(memory)["n"]) == ([], 0)
+    assert (ledger(memory), memory.agent("desk").imports()) == ([], [])
 
 
 def test_a_commit_remembers_every_trade_and_the_second_time_none(tmp_path: Path) -> None:
@@ -66,14 +66,16 @@ def test_equal_rows_are_trades_of_their_own_and_still_come_in_once(tmp_path: Pat
 
 def test_undone_and_imported_again_the_ledger_is_the_same(tmp_path: Path) -> None:
     memory = given_memory()
-    text = "Date,Ticker,Shares Bought,Buy Price,Reason,Shares Sold,Sell Price\n2025-06-30,A,6,5,first,,\n2025-07-01,A,,,trim,2,6\n"
+    text = (
+        "Date,Ticker,Shares Bought,Buy Price,Reason,Shares Sold,Sell Price\n2025-06-30,A,6,5,first,,\n2025-07-01,A,,,trim,2,6\n"
+    )
     path = saved(tmp_path, text + "2025-07-02,A,,,out,4,7\n2025-07-03,B,1,1,in,,\n")
     done = run_import(memory, path, agent="desk", commit=True)
     before = ledger(memory)
     assert [(row["symbol"], row["status"], row["entry_reason"], row["exit_reason"]) for row in before] == [
         ("A", "closed", "first", "out"), ("B", "open", "in", None),
     ]  # fmt: skip
-    assert undo_import(memory, done["batch"])["undone"]
+    memory.agent("desk").undo_import(done["batch"])
     assert ledger(memory) == []
     assert memory.agent("desk").decisions() == []
     assert run_import(memory, path, agent="desk", commit=True)["new"] == 4
@@ -81,7 +83,11 @@ def test_undone_and_imported_again_the_ledger_is_the_same(tmp_path: Path) -> Non
 
 
 def test_fills_imported_in_any_order_of_rows_give_one_ledger(tmp_path: Path) -> None:
-    rows = ["1,2026-06-04T08:00:00Z,A,buy,2,10,1\n", "2,2026-06-04T09:00:00Z,A,sell,1,12,1\n", "3,2026-06-04T10:00:00Z,A,sell,1,9,1\n"]
+    rows = [
+        "1,2026-06-04T08:00:00Z,A,buy,2,10,1\n",
+        "2,2026-06-04T09:00:00Z,A,sell,1,12,1\n",
+        "3,2026-06-04T10:00:00Z,A,sell,1,9,1\n",
+    ]
     books = []
     for order in (rows, rows[::-1], [rows[1], rows[0], rows[2]]):
         memory = given_memory()
@@ -167,18 +173,6 @@ def test_the_log_keeps_where_an_import_came_from(tmp_path: Path) -> None:
         "statement.csv.gz", "csv", "symbol", "exit_time",
     )  # fmt: skip
     assert len(body["digest"]) == 64
-
-
-def test_imports_are_listed_and_undone_by_their_batch_alone(tmp_path: Path) -> None:
-    memory = given_memory()
-    batch = run_import(memory, saved(tmp_path, TRADES + BTC), agent="desk", commit=True)["batch"]
-    (listed,) = list_imports(memory)["imports"]
-    assert (listed["batch"], listed["agent"], listed["file"], listed["new"], listed["undone"]) == (batch, "desk", "trades.csv", 1, False)
-    assert undo_import(memory, batch)["already"] is False
-    assert undo_import(memory, batch)["already"] is True
-    assert list_imports(memory, "desk")["imports"][0]["undone"] is True
-    with pytest.raises(Unknown, match="there is no import 'none'"):
-        undo_import(memory, "none")
 
 
 def test_progress_is_told_from_the_first_row_to_the_last(tmp_path: Path) -> None:

@@ -160,3 +160,9 @@ def test_a_column_with_a_plus_in_its_name_is_found_again(tmp_path: Path) -> None
     path = saved(tmp_path, header + "1,2026-06-04T08:00:00Z,BTC,buy,1,2,3,4\n")
     run_import(memory, path, agent="desk", mapping={"fees": "a+b+c"}, commit=True)
     assert run_import(memory, path, agent="desk")["totals"]["fees"] == "7"
+
+
+def test_side_words_that_nobody_knows_are_asked_about_not_guessed_from_the_profit() -> None:
+    text = TRADES.replace("qty", "pnl") + "DAX,Kauf,2026-06-04T08:00Z,2026-06-04T09:00Z,100,110,10\n"
+    reading = read(text)
+    assert (reading.found, reading.problems[0].problem) == ([], "'Kauf' is neither long nor short")

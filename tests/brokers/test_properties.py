@@ -21,7 +21,7 @@ from memtape.brokers.files import content_of
 from memtape.core.codec import spell_decimal, spell_time
 from memtape.core.observed import ClosedTrade
 from memtape.errors import MemtapeError
-from memtape.surfaces.importing import run_import, undo_import
+from memtape.surfaces.importing import run_import
 
 from .desk import given_memory, ledger
 
@@ -123,9 +123,11 @@ def test_twice_is_once_in_any_dialect_and_undo_gives_back_the_same(listed: list[
     other.write_bytes(file)
     again = run_import(memory, other, agent="desk", mapping=said, zone="UTC", commit=True)
     assert (again["new"], ledger(memory)) == (0, before)
-    undo_import(memory, first["batch"])
+    memory.agent("desk").undo_import(first["batch"])
     assert ledger(memory) == []
-    run_import(memory, path, agent="desk", mapping=said | {"decimal": first["mapping"]["columns"]["decimal"]}, zone="UTC", commit=True)
+    run_import(
+        memory, path, agent="desk", mapping=said | {"decimal": first["mapping"]["columns"]["decimal"]}, zone="UTC", commit=True
+    )
     assert ledger(memory) == before
 
 
@@ -181,18 +183,30 @@ def test_any_cells_under_known_headings_are_answered(names: list[str], data: st.
         out = io.StringIO()
         csv.writer(out, delimiter=data.draw(st.sampled_from(",;\t"))).writerows([names, *rows])
         answered(out.getvalue().encode("utf-8", "replace"), zone=data.draw(st.sampled_from([None, "Europe/Berlin"])))
-    
+
 
 @settings(max_examples=100, deadline=None)
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-                    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4), max_leaves=20))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+        max_leaves=20,
+    )
+)
 def test_any_json_is_answered(value: Any) -> None:  # fmt: skip
     answered(json.dumps(value).encode())
-    answered(json.dumps([{"symbol": "BTC", "side": "buy", "qty": 1, "price": 2, "time": "2026-06-04T08:00Z", "fee": value}]).encode())
+    answered(
+        json.dumps([{"symbol": "BTC", "side": "buy", "qty": 1, "price": 2, "time": "2026-06-04T08:00Z", "fee": value}]).encode()
+    )
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.dictionaries(st.sampled_from(["symbol", "side", "qty", "price", "time", "fees", "id", "kind", "dates", "zone", "nonsense"]),
-                       st.text(max_size=10), max_size=4))
+@given(
+    st.dictionaries(
+        st.sampled_from(["symbol", "side", "qty", "price", "time", "fees", "id", "kind", "dates", "zone", "nonsense"]),
+        st.text(max_size=10),
+        max_size=4,
+    )
+)
 def test_any_mapping_is_answered(mapping: dict[str, str]) -> None:  # fmt: skip
     answered(b"id,time,symbol,side,qty,price,fee\n1,2026-06-04T08:00:00Z,BTC,buy,1,2,0\n", mapping=mapping)

@@ -55,7 +55,9 @@ def test_six_models_on_hyperliquid_end_with_the_net_that_their_file_states() -> 
 
 def test_a_humans_options_are_all_long_count_a_hundred_shares_and_lose_twenty_two_thousand() -> None:
     memory = given_memory()
-    answer = run_import(memory, REAL / "human_options_roundtrips_2021_2023.csv.gz", agent="desk", zone="America/New_York", commit=True)
+    answer = run_import(
+        memory, REAL / "human_options_roundtrips_2021_2023.csv.gz", agent="desk", zone="America/New_York", commit=True
+    )
     assert (answer["rows"], answer["trades"], answer["totals"]["net_pnl"]) == (1221, 1198, "-22101")
     assert Counter(p["problem"] for p in answer["problems"]) == {"still open, skipped": 23}
     rows = ledger(memory)
@@ -71,7 +73,10 @@ def test_a_microcap_log_keeps_its_reasons_and_pairs_partial_sells() -> None:
     assert (answer["fills"], answer["new"], answer["problems"]) == (74, 74, [])
     rows = ledger(memory)
     first = next(row for row in rows if row["symbol"] == "ABEO")
-    assert (first["entry_reason"], first["exit_reason"]) == ("MANUAL BUY - INTIAL POSITION", "AUTOMATED SELL - STOPLOSS TRIGGERED")
+    assert (first["entry_reason"], first["exit_reason"]) == (
+        "MANUAL BUY - INTIAL POSITION",
+        "AUTOMATED SELL - STOPLOSS TRIGGERED",
+    )
     assert first["realized_pnl_usd"] == Decimal("3.72")
     realised = sum(row["realized_pnl_usd"] for row in rows)
     assert abs(realised - Decimal(answer["totals"]["gross_pnl"])) < Decimal("0.0000001")
@@ -80,7 +85,9 @@ def test_a_microcap_log_keeps_its_reasons_and_pairs_partial_sells() -> None:
 
 def test_six_models_on_the_nasdaq_hold_what_their_own_log_says_they_hold() -> None:
     memory = given_memory()
-    answer = run_import(memory, REAL / "aitrader_us_nasdaq100_hourly_actions.csv.gz", agent="desk", zone="America/New_York", commit=True)
+    answer = run_import(
+        memory, REAL / "aitrader_us_nasdaq100_hourly_actions.csv.gz", agent="desk", zone="America/New_York", commit=True
+    )
     assert (answer["rows"], answer["fills"], answer["new"], answer["problems"]) == (1326, 533, 533, [])
     assert "793 rows are no executions and were skipped: no_trade 781, init 6, quantity 0 6" in answer["mapping"]["notes"]
     held = {(row["leg"], row["symbol"]): row["qty_open"] for row in ledger(memory) if row["status"] == "open"}

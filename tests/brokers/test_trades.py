@@ -21,7 +21,12 @@ def test_every_column_of_a_rich_file_is_kept() -> None:
         "t1", Decimal(2), Decimal(20), Decimal("1.5"), Decimal("-0.25"),
     )  # fmt: skip
     assert (trade.leverage, trade.stop, trade.target) == (3, 95, 120)
-    assert (trade.entry_reason, trade.exit_reason, trade.strategy, trade.tags) == ("broke out", "target hit", "breakout", ("a", "b"))
+    assert (trade.entry_reason, trade.exit_reason, trade.strategy, trade.tags) == (
+        "broke out",
+        "target hit",
+        "breakout",
+        ("a", "b"),
+    )
     assert trade.situation is not None
     assert (trade.situation.session, trade.situation.regime) == ("LONDON", "trending")
 
@@ -56,7 +61,9 @@ def test_prices_tell_whether_pnl_is_before_or_after_fees() -> None:
 
 
 def test_fees_written_with_a_minus_are_costs() -> None:
-    reading = read(f"{HEAD},qty,commission\nBTC,long,{SPAN},100,110,2,-3\nBTC,long,{SPAN},100,120,2,-3\nETH,long,{SPAN},1,2,2,0.5\n")
+    reading = read(
+        f"{HEAD},qty,commission\nBTC,long,{SPAN},100,110,2,-3\nBTC,long,{SPAN},100,120,2,-3\nETH,long,{SPAN},1,2,2,0.5\n"
+    )
     assert [str(f.value.fees) for f in reading.found] == ["3", "3", "-0.5"]  # type: ignore[union-attr]
     assert "fees are written with a minus: read as costs" in reading.notes
 
@@ -78,25 +85,36 @@ def test_a_multiplier_column_is_believed() -> None:
 
 
 def test_quantity_that_fits_no_multiple_is_left_out_rather_than_wrong() -> None:
-    rows = [f"BTCUSD,long,{SPAN},{p},{p + 100 * n},1000,{round(1000 * 100 * n / p, 6)}" for n, p in enumerate((60000, 70000, 50000), 1)]
+    rows = [
+        f"BTCUSD,long,{SPAN},{p},{p + 100 * n},1000,{round(1000 * 100 * n / p, 6)}"
+        for n, p in enumerate((60000, 70000, 50000), 1)
+    ]
     reading = read(f"{HEAD},qty,pnl\n" + "\n".join(rows))
     assert [f.value.qty for f in reading.found] == [None, None, None]  # type: ignore[union-attr]
     assert reading.notes == ["qty is left out for BTCUSD: pnl is no fixed multiple of price move x qty"]
 
 
 def test_costs_inside_the_profit_do_not_make_lots_of_units() -> None:
-    reading = read(f"{HEAD},qty,pnl\nBTC,long,{SPAN},100,101,2,1.2\nBTC,long,{SPAN},100,100.1,2,-0.6\nBTC,short,{SPAN},100,98,1,1.8\n")
+    reading = read(
+        f"{HEAD},qty,pnl\nBTC,long,{SPAN},100,101,2,1.2\nBTC,long,{SPAN},100,100.1,2,-0.6\nBTC,short,{SPAN},100,98,1,1.8\n"
+    )
     assert told(reading) == ["long 2 BTC 100 -> 101", "long 2 BTC 100 -> 100.1", "short 1 BTC 100 -> 98"]
 
 
 def test_a_profit_that_contradicts_side_and_prices_is_refused_with_its_line() -> None:
     reading = read(f"{HEAD},qty,pnl\nBTC,long,{SPAN},100,110,2,20\nBTC,long,{SPAN},100,110,2,-20\n")
     assert told(reading) == ["long 2 BTC 100 -> 110"]
-    assert said(reading.problems[0]).startswith("3: pnl: -20 contradicts a long whose price rose from 100 to 110. Correct side or pnl")
+    assert said(reading.problems[0]).startswith(
+        "3: pnl: -20 contradicts a long whose price rose from 100 to 110. Correct side or pnl"
+    )
 
 
 def test_a_small_loss_on_a_small_favourable_move_is_costs() -> None:
-    rows = [f"XAUUSD,SELL,{SPAN},1912.936,1912.858,-0.60", f"XAUUSD,BUY,{SPAN},1893.9,1899.4,5.5", f"XAUUSD,BUY,{SPAN},1893.9,1890,-3.9"]
+    rows = [
+        f"XAUUSD,SELL,{SPAN},1912.936,1912.858,-0.60",
+        f"XAUUSD,BUY,{SPAN},1893.9,1899.4,5.5",
+        f"XAUUSD,BUY,{SPAN},1893.9,1890,-3.9",
+    ]
     assert len(read(f"{HEAD},pnl\n" + "\n".join(rows)).found) == 3
 
 
@@ -113,10 +131,14 @@ def test_net_losses_on_favourable_moves_are_believed_when_costs_are_inside() -> 
 
 
 def test_without_a_side_column_profit_and_prices_tell_the_side() -> None:
-    reading = read("symbol,entry_time,exit_time,entry_price,exit_price,pnl\n" + f"A,{SPAN},10,11,5\nA,{SPAN},10,9,-5\nA,{SPAN},10,10,0\n")
+    reading = read(
+        "symbol,entry_time,exit_time,entry_price,exit_price,pnl\n" + f"A,{SPAN},10,11,5\nA,{SPAN},10,9,-5\nA,{SPAN},10,10,0\n"
+    )
     assert told(reading) == ["long A 10 -> 11", "long A 10 -> 9", "long A 10 -> 10"]
     assert reading.notes == ["there is no side column: side follows from prices and pnl (2 long, 0 short)"]
-    mixed = read("symbol,entry_time,exit_time,entry_price,exit_price,pnl\n" + f"A,{SPAN},10,11,5\nA,{SPAN},10,9,5\nA,{SPAN},10,10,0\n")
+    mixed = read(
+        "symbol,entry_time,exit_time,entry_price,exit_price,pnl\n" + f"A,{SPAN},10,11,5\nA,{SPAN},10,9,5\nA,{SPAN},10,10,0\n"
+    )
     assert told(mixed) == ["long A 10 -> 11", "short A 10 -> 9"]
     assert mixed.problems[0].line == 4
 
@@ -186,9 +208,12 @@ def test_several_models_in_one_file_are_told_apart_by_strategy() -> None:
 
 
 def test_texts_are_kept_to_one_line_and_their_length() -> None:
-    reading = read(f"{HEAD},qty,reason\nBTC,long,{SPAN},1,2,3,\"stop\x07ped\tout\n{'x' * 400}\"\n")
+    reading = read(f'{HEAD},qty,reason\nBTC,long,{SPAN},1,2,3,"stop\x07ped\tout\n{"x" * 400}"\n')
     reason = reading.found[0].value.exit_reason  # type: ignore[union-attr]
     assert reason is not None
     assert reason.startswith("stopped out xxx")
     assert (len(reason), reason[-1]) == (280, "…")
-    assert reading.notes == ["control characters were removed from 1 different text", "cut to the length that is kept: 1 different text"]
+    assert reading.notes == [
+        "control characters were removed from 1 different text",
+        "cut to the length that is kept: 1 different text",
+    ]

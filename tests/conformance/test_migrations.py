@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,16 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def with_steps(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Lets memtape know other migrations."""
-    from memtape.store import postgres, sqlite
+    from memtape.store import sqlite
+
+    modules = [schema, sqlite]
+    if find_spec("psycopg"):
+        from memtape.store import postgres
+
+        modules.append(postgres)
 
     def know(*steps: Migration) -> None:
-        for module in (sqlite, postgres, schema):
+        for module in modules:
             monkeypatch.setattr(module, "MIGRATIONS", steps)
             monkeypatch.setattr(module, "LATEST", steps[-1].number)
 

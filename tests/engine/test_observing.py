@@ -76,6 +76,19 @@ def test_the_second_delivery_of_a_tick_returns_the_first_receipt_and_writes_noth
     assert agent.head().seq == 1
 
 
+def test_a_fill_that_stands_twice_in_one_tick_counts_once(agent):
+    twice = [fill("f1", T.format(8, 0), "buy", "1", "100"), fill("f1", T.format(8, 0), "buy", "1", "100")]
+    agent.observe({"id": "s1", "t": T.format(8, 0), "fills": twice})
+    assert agent.trades()[0].qty_open == 1
+
+
+def test_bars_that_are_all_known_write_nothing(agent):
+    bars = [{"symbol": "BTC", "t0": T.format(h, 0), "t1": T.format(h + 1, 0), "o": 1, "h": 2, "l": 1, "c": 2} for h in (8, 9)]
+    first = agent.observe({"bars": bars}, kind="bars")
+    part = agent.observe({"bars": bars[1:]}, kind="bars")
+    assert part.duplicate and part.seq == first.seq and agent.head().seq == 1
+
+
 def test_a_fill_that_came_in_a_tick_is_known_when_it_comes_alone(agent):
     first = agent.observe({"id": "s1", "t": T.format(8, 0), "fills": [fill("f1", T.format(8, 0), "buy", "1", "100")]})
     again = agent.observe(fill("f1", T.format(8, 0), "buy", "1", "100"), kind="fill")

@@ -159,7 +159,7 @@ def test_over_mcp_every_operation_answers_and_refuses_alike(primed, era):
 
 
 def test_on_the_command_line_every_operation_answers_and_refuses_alike(primed):
-    db, calls, expected, refused = primed
+    db, calls, expected, _ = primed
     for name, data in calls.items():
         assert through_cli(PROGRAM, db, name, data).data == expected[name], name
     for name, (data, field) in REFUSED.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal, InvalidOperation
 from zoneinfo import ZoneInfo
@@ -216,17 +216,11 @@ class Times:
     ahead: timedelta = timedelta()
     naive: int = 0
     twice: int = 0  # naive times in an hour that a clock change repeats or leaves out
-    _known: dict[tuple[str, bool], datetime | Bad | None] = field(default_factory=dict)
 
     def column(self, cells: Sequence[str], *, utc: bool = False) -> list[datetime | Bad | None]:
         """A column of times; `utc` if its name says so."""
-        known = self._known
-        found: list[datetime | Bad | None] = []
-        for cell in cells:
-            if (cell, utc) not in known:
-                known[cell, utc] = self.read(cell, utc=utc)
-            found.append(known[cell, utc])
-        return found
+        known = {cell: self.read(cell, utc=utc) for cell in set(cells)}
+        return [known[cell] for cell in cells]
 
     def read(self, cell: str, *, utc: bool = False) -> datetime | Bad | None:
         """One time.

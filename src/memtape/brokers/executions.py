@@ -81,7 +81,9 @@ def _rows(sheet: Sheet) -> Iterator[_Row]:
         if qty == 0:
             sheet.skipped["quantity 0"] += 1
             continue
-        bad = next(((name, value) for name, value in zip(names, values, strict=True) if isinstance(value, Bad)), None)
+        bad = None
+        if Bad in map(type, values):
+            bad = next((name, value) for name, value in zip(names, values, strict=True) if isinstance(value, Bad))
         if bad is None:
             bad = _absent({"symbol": symbol, "side": side, "time": t, "qty": qty, "price": px})
         if bad is None and currencies and isinstance(paid := sheet.fee(fee or ZERO, currencies[row], symbol, px), Bad):

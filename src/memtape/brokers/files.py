@@ -152,8 +152,8 @@ def csv_table(content: Content, known: Callable[[Sequence[str]], int]) -> Table:
     text = content.text
     first, _, rest = text.partition("\n")
     separator, ahead = "", 0
-    if re.fullmatch(r"sep=[,;\t|]", first.strip("\ufeff \"")):  # Excel's own hint
-        separator, text, ahead = first.strip("\ufeff \"")[4], rest, 1
+    if re.fullmatch(r"sep=[,;\t|]", first.strip('\ufeff "')):  # Excel's own hint
+        separator, text, ahead = first.strip('\ufeff "')[4], rest, 1
     best: tuple[int, int, str] = (0, 0, ",")
     for each in separator or ",;\t|":
         for number, cells in enumerate(_first_lines(text, each)):

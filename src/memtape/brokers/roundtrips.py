@@ -77,7 +77,9 @@ def _drafts(sheet: Sheet) -> Iterator[Draft]:
             fix = "Import again once it is closed"
             sheet.problems.append(Problem(sheet.table.lines[row], "exit_at", "still open, skipped", fix, blocks=False))
             continue
-        bad = next(((name, value) for name, value in zip(names, values, strict=True) if isinstance(value, Bad)), None)
+        bad = None
+        if Bad in map(type, values):
+            bad = next((name, value) for name, value in zip(names, values, strict=True) if isinstance(value, Bad))
         bad = bad or _absent(symbol, entry_at, entry, qty, pnl if net is None else net)
         if bad is None and currencies and isinstance(paid := sheet.fee(fees or ZERO, currencies[row], symbol, exit_), Bad):
             bad = ("fees", paid)

@@ -95,7 +95,9 @@ class Sheet:
         """A field's texts, cleaned."""
         if name not in self:
             return [None] * len(self)
-        return [None if cell.lower() in EMPTY else self.texts.line(cell, limit) for cell in self.cells(name)]
+        cells = self.cells(name)
+        known = {cell: None if cell.lower() in EMPTY else self.texts.line(cell, limit) for cell in set(cells)}
+        return [known[cell] for cell in cells]
 
     def flags(self, name: str) -> list[bool | None]:
         """A field's yes or no."""

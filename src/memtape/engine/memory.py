@@ -161,7 +161,7 @@ class Memory:
 
     def _ready(self, tables: Tables, agent: Agent) -> Agent:
         """Give a new agent its stream, so that its disappearance would be noticed."""
-        tables.session.lock(self.owner, agent.id)
+        Tables(tables.session, self.owner, agent.id).make_head()
         return agent
 
     def agents(self, known: Known = EVERYTHING) -> list[Agent]:
@@ -221,7 +221,10 @@ class AgentMemory(Reading):
         if self.agent.mode != "sim" and not backfill:
             return now
         at = happened_at(seen) or now
-        return max([at, *(item.at for item in unpack(seen))]) if isinstance(seen, Tick) else at
+        if not isinstance(seen, Tick):
+            return at
+        parts = [fill.t for fill in seen.fills] + [paid.t for paid in seen.funding] + [flow.t for flow in seen.cash_flows]
+        return max([at, *parts])
 
     def import_items(self, seen: Iterable[Observed], source: Mapping[str, Any]) -> Imported:
         """Take in a file's worth of observations, all or none; each counts as known from its own time on."""

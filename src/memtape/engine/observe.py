@@ -15,7 +15,7 @@ from typing import Any
 from memtape.core.codec import canonical_plain, chain_hash, digest, identify, micros, plain, spell_time
 from memtape.core.items import Item, bars_digest, bars_of, delivery_digest, unpack
 from memtape.core.ledger import Execution, Payment, Watched
-from memtape.core.observed import Bar, Bars, Observed, Tick, happened_at
+from memtape.core.observed import Bar, Bars, ClosedTrade, EquityMark, Observed, Tick, happened_at
 from memtape.core.skills import Agent
 from memtape.engine.positions import Fresh, Told, bring_up_to_date
 from memtape.errors import Invalid
@@ -75,10 +75,17 @@ def standing_alone(items: Iterable[Item]) -> list[Item]:
 
 
 def key_of(seen: Observed) -> str:
-    """The key under which a delivery is logged."""
-    if isinstance(seen, Bars):
-        return bars_digest(seen.bars)
-    return unpack(seen)[0].key
+    """The key under which a delivery is logged: its source's own."""
+    match seen:
+        case Bars():
+            return bars_digest(seen.bars)
+        case ClosedTrade():
+            return seen.trade_id
+        case EquityMark():
+            return seen.id or spell_time(seen.t)
+        case _:
+            assert seen.id is not None
+            return seen.id
 
 
 def payload_of(seen: Observed, skill_version: int, batch: str | None, new_bars: Sequence[Watched]) -> dict[str, Any]:
@@ -140,18 +147,22 @@ class Writer:
 
     def _unseen(self, seen: Observed) -> tuple[list[Item], Receipt | None]:
         """The items of a delivery that are not here yet; or the receipt of the first, if there are none."""
-        items = unpack(seen)
+        items = list({(item.kind, item.key): item for item in reversed(unpack(seen))}.values())[::-1]  # the first of two
         logged = self.tables.logged(seen.kind, key_of(seen)) if isinstance(seen, Tick | Bars) else None
         if logged is not None:
             items = standing_alone(items)
         places = self.tables.seen((item.kind, item.key) for item in items)
         fresh = [item for item in items if (item.kind, item.key) not in places]
-        if logged is not None and not fresh and not (isinstance(seen, Tick) and self._new_bars(seen.bars)[0]):
-            return [], _receipt_of(logged)
-        if logged is None and not fresh and not bars_of(seen):
-            row = next(iter(self.tables.log(after=places[items[0].kind, items[0].key] - 1, chunk=1)))
-            return [], _receipt_of(row)
-        return fresh, None
+        if fresh:
+            return fresh, None
+        if bars_of(seen) and (logged is None or isinstance(seen, Tick)):
+            new, differing = self._new_bars(bars_of(seen))
+            if new or (differing and logged is None):
+                return [], None
+        if logged is None:  # every part of it came before, by another road
+            came_in = places[items[0].kind, items[0].key] if items else self.tables.bar_row(bars_of(seen)[0])
+            logged = next(iter(self.tables.log(after=came_in - 1, chunk=1)))
+        return [], _receipt_of(logged)
 
     def _new_bars(self, bars: Sequence[Bar]) -> tuple[list[Bar], list[Told]]:
         """The bars not yet here; one that differs from what is here is told and not taken."""

@@ -26,7 +26,7 @@ class Session(Protocol):
         ...
 
     def lock(self, owner: str, stream: str) -> None:
-        """Make sure that the stream's head exists and nobody else writes to the stream until we commit."""
+        """Make sure that nobody else writes to the stream until we commit."""
         ...
 
 
@@ -71,9 +71,9 @@ def expand(sql: str, params: Params) -> tuple[str, Params]:
     >>> expand("SELECT 1 WHERE x IN :xs", {"xs": ["a", "b"]})
     ('SELECT 1 WHERE x IN (:xs_0, :xs_1)', {'xs_0': 'a', 'xs_1': 'b'})
     """
-    lists = {name: value for name, value in params.items() if isinstance(value, list)}
-    if not lists:
+    if " IN :" not in sql:
         return sql, params
+    lists = {name: value for name, value in params.items() if isinstance(value, list)}
     flat = {name: value for name, value in params.items() if name not in lists}
     for name, values in lists.items():
         slots = ", ".join(f":{name}_{n}" for n in range(len(values))) or "NULL"

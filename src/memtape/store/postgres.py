@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
+from memtape.core.codec import GENESIS
 from memtape.errors import Conflict, Locked, MemtapeError, MissingExtra, NewerSchema, NoStore, OlderSchema, StoreFailure
 from memtape.store.database import Params, Row, expand
 from memtape.store.schema import LATEST, MIGRATIONS, TABLES
@@ -60,12 +61,15 @@ class PostgresSession:
         return self._connection.execute(_spelled(sql), params).fetchall()
 
     def lock(self, owner: str, stream: str) -> None:
-        """Make the head if it is missing, then hold its row until the commit."""
-        at = {"owner": owner, "stream": stream, "hash": "0" * 64}
-        self.run(
-            "INSERT INTO streams (owner, stream, seq, hash) VALUES (:owner, :stream, 0, :hash) ON CONFLICT DO NOTHING", at
-        )
-        self.all("SELECT 1 FROM streams WHERE owner = :owner AND stream = :stream FOR UPDATE", at)
+        """Hold the head's row until the commit; make it first if it is missing."""
+        at = {"owner": owner, "stream": stream, "hash": GENESIS}
+        held = "SELECT 1 FROM streams WHERE owner = :owner AND stream = :stream FOR UPDATE"
+        if not self.all(held, at):
+            self.run(
+                "INSERT INTO streams (owner, stream, seq, hash) VALUES (:owner, :stream, 0, :hash) ON CONFLICT DO NOTHING",
+                at,
+            )
+            self.all(held, at)
 
 
 class PostgresDatabase:

@@ -44,11 +44,7 @@ class SqliteSession:
         return self._connection.execute(sql, params).fetchall()
 
     def lock(self, owner: str, stream: str) -> None:
-        """BEGIN IMMEDIATE already holds the file's write lock; only the head must exist."""
-        self.run(
-            "INSERT INTO streams (owner, stream, seq, hash) VALUES (:owner, :stream, 0, :hash) ON CONFLICT DO NOTHING",
-            {"owner": owner, "stream": stream, "hash": "0" * 64},
-        )
+        """Nothing to do: BEGIN IMMEDIATE already holds the file's write lock."""
 
 
 class SqliteDatabase:

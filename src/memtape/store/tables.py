@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from memtape.core.codec import micros, moment
+from memtape.core.codec import GENESIS, micros, moment
 from memtape.core.events import Discrepancy
 from memtape.core.history import Version
 from memtape.core.items import Kept, Position
@@ -105,18 +105,26 @@ class Tables:
         """Where the stream stands; before its first row, at zero."""
         rows = self.session.all(f"SELECT seq, hash, first_snapshot, last_tick, known_at FROM streams WHERE {_MINE}", self._mine)
         if not rows:
-            return Head(0, "0" * 64, None, None, None)
+            return Head(0, GENESIS, None, None, None)
         seq, hash_, first, last, known = rows[0]
         return Head(seq, hash_, time_of(first), time_of(last), time_of(known))
 
     def set_head(self, head: Head) -> None:
-        """Move the stream's head."""
+        """Move the stream's head; its first row makes it."""
         self.session.run(
-            "UPDATE streams SET seq = :seq, hash = :hash, first_snapshot = :first, last_tick = :last, known_at = :known "
-            f"WHERE {_MINE}",
+            "INSERT INTO streams (owner, stream, seq, hash, first_snapshot, last_tick, known_at) "
+            "VALUES (:owner, :stream, :seq, :hash, :first, :last, :known) ON CONFLICT (owner, stream) DO UPDATE SET "
+            "seq = :seq, hash = :hash, first_snapshot = :first, last_tick = :last, known_at = :known",
             {**self._mine, "seq": head.seq, "hash": head.hash, "first": micros_of(head.first_snapshot),
              "last": micros_of(head.last_tick), "known": micros_of(head.known_at)},
         )  # fmt: skip
+
+    def make_head(self) -> None:
+        """Give the stream a head at zero, unless it has one."""
+        self.session.run(
+            "INSERT INTO streams (owner, stream, seq, hash) VALUES (:owner, :stream, 0, :hash) ON CONFLICT DO NOTHING",
+            {**self._mine, "hash": GENESIS},
+        )
 
     def append(self, rows: Sequence[LogRow]) -> None:
         """Add rows to the log."""
@@ -428,6 +436,14 @@ class Tables:
         )
         found = [watched_of(row).bar for row in rows]
         return {(bar.frame, bar.t0): bar for bar in found}
+
+    def bar_row(self, bar: Bar) -> int:
+        """The log row that brought a bar which is here."""
+        rows = self.session.all(
+            f"SELECT seq FROM bars WHERE {_MINE} AND symbol = :symbol AND frame = :frame AND t0 = :t0",
+            {**self._mine, "symbol": bar.symbol, "frame": bar.frame, "t0": micros(bar.t0)},
+        )
+        return int(rows[0][0])
 
     def put_bars(self, bars: Iterable[Watched], seq: int) -> None:
         """Add bars that a log row brought."""

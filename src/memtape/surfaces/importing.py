@@ -102,30 +102,6 @@ def pairs(option: str, said: Sequence[str]) -> dict[str, str]:
     return found
 
 
-# ---- imports made --------------------------------------------------------------------------------------------------
-
-
-def list_imports(memory: Memory, agent: str | None = None) -> dict[str, Any]:
-    """The imports of one agent, or of all, oldest first: what `memtape imports list --json` prints."""
-    handles = [memory.agent(agent)] if agent else [memory.agent(each.id) for each in memory.agents()]
-    found = [
-        {"batch": item.key, "agent": handle.agent.id, "undone": undone,
-         **{name: item.body.get(name) for name in ("file", "format", "recorded_at", "new", "duplicates", "digest")}}
-        for handle in handles
-        for item, undone in handle.imports()
-    ]  # fmt: skip
-    return {"imports": found, "n": len(found)}
-
-
-def undo_import(memory: Memory, batch: str, agent: str | None = None) -> dict[str, Any]:
-    """Take an import back: what `memtape imports undo BATCH --json` prints. The log keeps it; it no longer counts."""
-    owner = next((each["agent"] for each in list_imports(memory, agent)["imports"] if each["batch"] == batch), None)
-    if owner is None:
-        raise Unknown("batch", "import", batch, "List them with: memtape imports list")
-    receipt = memory.agent(owner).undo_import(batch)
-    return {"batch": batch, "agent": owner, "undone": True, "already": receipt.duplicate, "seq": receipt.seq}
-
-
 # ---- checks that need more than the file ---------------------------------------------------------------------------
 
 
