@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +83,4 @@ def saved(folder: Path, text: str | bytes, name: str = "trades.csv") -> Path:
 
 def ledger(memory: Memory) -> list[Mapping[str, Any]]:
     """Every trade of the desk, whole."""
-    from dataclasses import asdict
-
     return sorted((asdict(trade) for trade in memory.agent("desk").trades()), key=lambda row: (row["entry_at"], row["id"]))
-
-
-def money(text: str) -> Decimal:
-    return Decimal(text)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memtape.errors import Invalid, Unknown
+from memtape.errors import Invalid
 from memtape.surfaces.importing import run_import
 
 from .desk import FILLS, TRADES, given_memory, ledger, saved
@@ -157,9 +157,15 @@ def test_a_preview_for_the_default_agent_does_not_make_it_and_a_commit_does(tmp_
     assert [agent.id for agent in memory.agents()] == ["desk", "main"]
 
 
-def test_an_agent_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Unknown, match="there is no agent 'nobody'"):
-        run_import(given_memory(), saved(tmp_path, TRADES + BTC), agent="nobody")
+def test_an_agent_that_does_not_exist_is_named_in_the_preview_and_made_by_the_commit(tmp_path: Path) -> None:
+    memory, path = given_memory(), saved(tmp_path, TRADES + BTC)
+    preview = run_import(memory, path, agent="newcomer")
+    assert "there is no agent 'newcomer' yet" in preview["mapping"]["notes"][-1]
+    assert [agent.id for agent in memory.agents()] == ["desk"]
+    run_import(memory, path, agent="newcomer", commit=True)
+    assert memory.agent("newcomer").agent.mode == "paper"
+    with pytest.raises(Invalid, match="agent"):
+        run_import(memory, path, agent="No Slug")
 
 
 def test_the_log_keeps_where_an_import_came_from(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -110,7 +110,11 @@ def test_a_list_of_trades_reads_the_same_in_every_dialect(listed: list[dict[str,
 @settings(max_examples=25, deadline=None)
 @given(st.lists(trades(), min_size=1, max_size=8), st.data())
 def test_twice_is_once_in_any_dialect_and_undo_gives_back_the_same(listed: list[dict[str, Any]], data: st.DataObject) -> None:
-    folder = Path(data.draw(st.builds(lambda: _folder)))
+    with TemporaryDirectory() as folder:
+        twice_is_once(Path(folder), listed, data)
+
+
+def twice_is_once(folder: Path, listed: list[dict[str, Any]], data: st.DataObject) -> None:
     memory = given_memory()
     path, other = folder / "one", folder / "other"
     file, said = data.draw(dressed(listed))
@@ -129,15 +133,6 @@ def test_twice_is_once_in_any_dialect_and_undo_gives_back_the_same(listed: list[
         memory, path, agent="desk", mapping=said | {"decimal": first["mapping"]["columns"]["decimal"]}, zone="UTC", commit=True
     )
     assert ledger(memory) == before
-
-
-_folder = ""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _a_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
-    global _folder
-    _folder = str(tmp_path_factory.mktemp("imports"))
 
 
 def answered(data: bytes, **wishes: Any) -> None:

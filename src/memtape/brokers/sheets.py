@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 
 from memtape.brokers.cells import EMPTY, Bad, Times, decide_dates, decide_decimal, numbers, zone_of
@@ -52,7 +52,7 @@ class Sheet:
         if dates is None and (dates := decide_dates(chosen.cells(table, name) for name in TIMES & chosen.columns.keys())):
             notes.append(f"dates are {'day/month' if dates == 'dmy' else 'month/day'}, as those above 12 show")
             settings["dates"] = dates
-        zone, ahead = zone_of(settings["zone"]) if "zone" in settings else (None, Times(None, None).ahead)
+        zone, ahead = zone_of(settings["zone"]) if "zone" in settings else (None, timedelta())
         return cls(table, chosen, wishes, style, Times(dates, zone, ahead), notes=notes)
 
     def __contains__(self, name: str) -> bool:

@@ -29,11 +29,7 @@ _NEITHER = frozenset({
     "wait", "skip", "flat", "noaction", "nothing", "cancel", "canceled", "cancelled", "rejected", "expired", "rebate",
     "conversion", "adjustment", "airdrop", "staking", "reward", "split",
 })  # fmt: skip
-_CODES: tuple[tuple[frozenset[str], Mapping[str, int]], ...] = (
-    (frozenset({"1", "-1"}), {"1": BUY, "-1": SELL}),
-    (frozenset({"1", "2"}), {"1": BUY, "2": SELL}),
-)
-_METATRADER: Mapping[str, int] = {"0": BUY, "1": SELL}  # higher numbers are balance, credit, charge, ...
+_METATRADER = {"0": BUY, "1": SELL}  # higher numbers are balance, credit, charge, ...
 _LETTERS = re.compile(r"[^a-z]+")
 _INTEGER = re.compile(r"([+-]?\d{1,2})(\.0+)?")
 _LONG, _SHORT = frozenset({"buy", "long", "bought"}), frozenset({"sell", "short", "sold"})
@@ -86,10 +82,9 @@ class Words:
 
 
 def _codes(numbers: set[str], name: str) -> Mapping[str, int]:
-    if name == "type" or "0" in numbers:
-        return {**{n: NEITHER for n in numbers if n not in _METATRADER}, **_METATRADER} if "-1" not in numbers else {
-            "1": BUY, "-1": SELL, "0": NEITHER}  # fmt: skip
-    for used, codes in _CODES:
-        if numbers <= used:
-            return codes
-    return {}
+    """What numbers mean in a column that uses these."""
+    if "-1" in numbers:
+        return {"1": BUY, "-1": SELL, "0": NEITHER}
+    if "0" in numbers or name == "type":
+        return dict.fromkeys(numbers, NEITHER) | _METATRADER
+    return {"1": BUY, "2": SELL} if numbers <= {"1", "2"} else {}

@@ -174,17 +174,18 @@ class Memory:
         with self.reading(OWNER_STREAM) as tables:
             return AgentMemory(self, _agent_of(tables, id))
 
-    def agent_for_writing(self, id: str | None) -> AgentMemory:
-        """An agent to write to; the default one is made on first use: agent `main` of skill `main`, mode paper."""
-        if id is None or id == DEFAULT:
+    def agent_for_writing(self, id: str | None, *, make: bool = False) -> AgentMemory:
+        """An agent to write to. The default one, and with `make` any, is made on first use: of skill `main`, mode paper."""
+        name = id or DEFAULT
+        if make or name == DEFAULT:
             with self.reading(OWNER_STREAM) as tables:
-                known = _find_agent(tables, DEFAULT) is not None
+                known = _find_agent(tables, name) is not None
                 has_skill = bool(_skill_versions(tables, EVERYTHING, DEFAULT))
             if not known:
                 if not has_skill:
                     self.create_skill(DEFAULT)
-                self.create_agent(DEFAULT, skill=DEFAULT)
-        return self.agent(id or DEFAULT)
+                self.create_agent(name, skill=DEFAULT)
+        return self.agent(name)
 
     def _state(self, tables: Tables, kind: str, key: str, body: dict[str, Any], symbol: str = "") -> None:
         """Record a statement of the owner."""

@@ -290,6 +290,7 @@ def import_(
     agent: AgentName = "main",
     form: Annotated[str | None, typer.Option("--format", help="Default: guessed.")] = None,
     mapping: Annotated[list[str] | None, typer.Option("--map", help="field=column, for what was guessed wrong.")] = None,
+    where: Annotated[list[str] | None, typer.Option("--where", help="column=value: only rows that have it.")] = None,
     zone: Annotated[str | None, typer.Option(help="Zone of times without one, like Europe/Berlin.")] = None,
     symbol: Annotated[str | None, typer.Option(help="Symbol of a file without one.")] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows with problems.")] = False,
@@ -298,15 +299,12 @@ def import_(
 ) -> None:  # fmt: skip
     """Preview a file of fills or closed trades; --commit imports it. Nothing is written twice."""
     with reporting(as_json), open_store(db, owner) as memory, progress("import") as report:
-        from memtape.errors import Invalid
-        from memtape.surfaces.importing import run_import
+        from memtape.surfaces.importing import pairs, run_import
 
-        pairs = [given.partition("=") for given in mapping or []]
-        if bad := next((field for field, sign, _ in pairs if not sign), None):
-            raise Invalid("--map", f"'{bad}' is not field=column", "Write it like --map entry_at=open_time")
         found = run_import(
-            memory, file, agent=agent, format=form, mapping={field: column for field, _, column in pairs} or None,
-            zone=zone, symbol=symbol, skip_bad=skip_bad, commit=commit, on_progress=report,
+            memory, file, agent=agent, format=form, mapping=pairs("map", mapping or []) or None,
+            where=pairs("where", where or []) or None, zone=zone, symbol=symbol, skip_bad=skip_bad, commit=commit,
+            on_progress=report,
         )  # fmt: skip
         answer(found, as_json)
         if not commit and not as_json:

@@ -17,6 +17,7 @@ from memtape.brokers.totals import Sums, totals
 from memtape.core.codec import plain, spell_time
 from memtape.core.observed import ClosedTrade, Fill, Observed, happened_at
 from memtape.core.trades import spelled as money
+from memtape.core.values import Slug, read
 from memtape.errors import Invalid, Unknown
 from memtape.store.tables import EVERYTHING
 from memtape.surfaces.answers import time
@@ -60,23 +61,23 @@ def run_import(
                     "notes": reading.notes},
         "committed": False, "batch": None,
     }  # fmt: skip
+    if handle is None:
+        reading.notes.append(f"there is no agent '{agent or DEFAULT_AGENT}' yet: a commit makes it, mode paper, skill main")
     if commit:
         _refuse_bad(reading, skip_bad)
         source = {"file": content.name, "format": name, "digest": content.digest, "mapping": reading.mapping,
                   "header": list(reading.header)}  # fmt: skip
-        done = memory.agent_for_writing(agent).import_items(list(_values(reading.found)), source)
+        done = memory.agent_for_writing(agent, make=True).import_items(list(_values(reading.found)), source)
         answer |= {"committed": True, "batch": done.batch if done.new else None}
     return answer
 
 
 def _existing(memory: Memory, agent: str | None) -> AgentMemory | None:
-    """The agent; None for the default one before its first write, because a preview makes nothing."""
+    """The agent; None before its first write, because a preview makes nothing."""
     try:
-        return memory.agent(agent or DEFAULT_AGENT)
+        return memory.agent(read(Slug, agent or DEFAULT_AGENT, at="agent"))
     except Unknown:
-        if agent in (None, DEFAULT_AGENT):
-            return None
-        raise
+        return None
 
 
 def _saved(handle: AgentMemory | None, header: Sequence[str]) -> Mapping[str, str] | None:

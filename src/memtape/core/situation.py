@@ -1,0 +1,279 @@
+"""A situation: the market and the agent's own state at a moment, how it is labelled from bars, and how alike two are.
+
+The labels come from completed bars only, so what a situation says was knowable then. Volatility is the rank of ATR/close
+among its own past; a trend is a path that gets somewhere (efficiency ratio), and once called it is kept until the path
+has clearly lost its way; a session is a stretch of the UTC day.
+
+Three measures of likeness share one table of weights. `similarity_2_6` and `similarity_7_4` are the original forms, which
+look from the memory's side only and miss identity at zero drawdown. `similarity` is ours: the same from both sides, 1 for
+a situation with itself when everything is known, ½ for what is unknown, 1 for what a belief leaves open (`ANY`).
+
+>>> then = ContextVector(regime="ranging", atr_d1=80.0)
+>>> round(similarity(then, then), 6), round(similarity_7_4(then, then), 6)
+(0.7, 0.421053)
+
+References: Gower 1971 (mixed similarity); Wilder 1978 (ATR); Kaufman 1995 (efficiency ratio).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, Literal, NamedTuple
+
+from memtape.core.observed import Bar
+from memtape.errors import Invalid
+
+ANY: Final = "*"  # what a belief leaves open: it holds whatever the value
+Level = float | Literal["*"] | None  # a number, anything, or unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextVector:
+    """A situation as it is compared. None is unknown."""
+
+    symbol: str | None = None
+    price: Level = None
+    atr_d1: Level = None
+    atr_h1: Level = None
+    atr_m5: Level = None
+    atr_ratio_h1_d1: Level = None
+    regime: str | None = None
+    volatility_regime: str | None = None
+    session: str | None = None
+    hour_utc: int | None = None
+    day_of_week: int | None = None  # 0 is Monday
+    spread_points: Level = None
+    spread_as_atr_pct: Level = None
+    drawdown_pct: Level = None  # a fraction: 0.05 is 5 %
+    consecutive_losses: int | None = None
+    confidence: float | None = None
+
+
+# Labels with their weight; numbers with their weight and their bandwidth as a fraction of the value.
+Labels = tuple[tuple[str, float], ...]
+Numbers = tuple[tuple[str, float, float], ...]
+LABELS: Labels = (("regime", 0.25), ("volatility_regime", 0.15), ("session", 0.10))
+NUMBERS: Numbers = (
+    ("atr_d1", 0.15, 0.3),
+    ("atr_h1", 0.10, 0.3),
+    ("spread_as_atr_pct", 0.05, 0.5),
+    ("drawdown_pct", 0.10, 0.1),
+    ("price", 0.10, 0.2),
+)
+NUMBERS_7_4: Numbers = tuple(row for row in NUMBERS if row[0] != "spread_as_atr_pct")
+DRAWDOWN_BANDWIDTH = 0.05
+UNKNOWN = 0.5
+
+
+def similarity(a: ContextVector, b: ContextVector, labels: Labels = LABELS, numbers: Numbers = NUMBERS) -> float:
+    """How alike two situations are, 0 to 1, the same from both sides.
+
+    Numbers above zero are compared by their ratio, so that 100 to 130 is as far as 130 to 100; drawdowns by their
+    difference, so that 0.1 % and 0.2 % are nearly the same.
+
+    >>> round(similarity(ContextVector(drawdown_pct=0.001), ContextVector(drawdown_pct=0.002)), 6)
+    0.54998
+    """
+    parts = [weight * _label_match(getattr(a, name), getattr(b, name)) for name, weight in labels]
+    parts += [weight * _level_match(name, getattr(a, name), getattr(b, name), width) for name, weight, width in numbers]
+    return math.fsum(parts) / _total(labels, numbers)
+
+
+def similarity_2_6(memory: ContextVector, query: ContextVector, labels: Labels = LABELS, numbers: Numbers = NUMBERS) -> float:
+    """The first original form: eight fields; two unknown labels count as a match.
+
+    >>> similarity_2_6(ContextVector(), ContextVector())
+    0.5
+    """
+    parts = [weight for name, weight in labels if getattr(memory, name) == getattr(query, name)]
+    return math.fsum(parts + _kernels(memory, query, numbers)) / _total(labels, numbers)
+
+
+def similarity_7_4(memory: ContextVector, query: ContextVector, labels: Labels = LABELS, numbers: Numbers = NUMBERS_7_4) -> float:
+    """The second original form: seven fields; a label must be known to match.
+
+    >>> similarity_7_4(ContextVector(), ContextVector())
+    0.0
+    """
+    known = ((getattr(memory, name), getattr(query, name), weight) for name, weight in labels)
+    parts = [weight for then, now, weight in known if then and now and then == now]
+    return math.fsum(parts + _kernels(memory, query, numbers)) / _total(labels, numbers)
+
+
+def relative(situation: ContextVector) -> ContextVector:
+    """A situation in shares of its own price, for comparing across symbols: ATR per price, and no price level.
+
+    >>> relative(ContextVector(symbol="XAU", price=5000.0, atr_d1=100.0)).atr_d1
+    0.02
+    """
+    price = situation.price
+    if not isinstance(price, float | int) or price <= 0:
+        return replace(situation, price=None, atr_d1=None, atr_h1=None, atr_m5=None)
+    atr = {name: _divided(getattr(situation, name), price) for name in ("atr_d1", "atr_h1", "atr_m5")}
+    return replace(situation, price=None, **atr)
+
+
+def _divided(level: Level, price: float) -> Level:
+    return level / price if isinstance(level, float | int) else level
+
+
+def _total(labels: Labels, numbers: Numbers) -> float:
+    return math.fsum([weight for _, weight in labels] + [weight for _, weight, _ in numbers])
+
+
+def _kernels(memory: ContextVector, query: ContextVector, numbers: Numbers) -> list[float]:
+    """Gaussian kernels whose width is scaled by the memory's value; at zero or unknown they give nothing, as written."""
+    found = []
+    for name, weight, width in numbers:
+        then, now = getattr(memory, name), getattr(query, name)
+        if isinstance(then, float | int) and isinstance(now, float | int) and then != 0:
+            ratio = (then - now) / (width * abs(then))
+            found.append(weight * math.exp(-0.5 * ratio * ratio))
+    return found
+
+
+def _label_match(a: str | None, b: str | None) -> float:
+    if ANY in (a, b):
+        return 1.0
+    return UNKNOWN if a is None or b is None else float(a == b)
+
+
+def _level_match(name: str, a: Level, b: Level, width: float) -> float:
+    if a == ANY or b == ANY:
+        return 1.0
+    if a is None or b is None:
+        return UNKNOWN
+    if name == "drawdown_pct":
+        return math.exp(-0.5 * ((a - b) / DRAWDOWN_BANDWIDTH) ** 2)
+    if a <= 0 or b <= 0:
+        return float(a <= 0 and b <= 0)
+    return math.exp(-0.5 * ((math.log(a) - math.log(b)) / math.log1p(width)) ** 2)
+
+
+# --- labels from bars ---------------------------------------------------------------------------------------------------
+
+Session = Literal["asia", "london", "overlap", "newyork"]
+Volatility = Literal["low", "normal", "high", "extreme"]
+Regime = Literal["trending_up", "trending_down", "ranging", "volatile"]
+TREND_ENTERED, TREND_KEPT = 0.45, 0.30
+RANKED_AMONG, RANKED_AT_LEAST = 252, 20
+
+
+class Candle(NamedTuple):
+    """A completed bar in plain numbers."""
+
+    open: float
+    high: float
+    low: float
+    close: float
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """What completed bars say. None where there are too few of them."""
+
+    atr: float | None
+    efficiency: float | None
+    volatility_rank: float | None
+    volatility_regime: Volatility
+    regime: Regime | None
+
+
+def classify(bars: Sequence[Bar], now: datetime, atr_n: int = 14, er_n: int = 20) -> Market:
+    """The market at `now`, from the bars that were complete by then, in order of time."""
+    if now.tzinfo is None:
+        raise Invalid("now", "has no time zone", "Add Z for UTC or an offset")
+    known = sorted((bar for bar in bars if bar.t1 <= now), key=lambda bar: bar.t1)
+    return label([Candle(float(bar.o), float(bar.h), float(bar.l), float(bar.c)) for bar in known], atr_n, er_n)
+
+
+def label(candles: Sequence[Candle], atr_n: int = 14, er_n: int = 20) -> Market:
+    """The market after the last of these completed candles.
+
+    >>> rising = [Candle(n, n + 1.5, n - 0.5, n + 1.0) for n in range(100, 160)]
+    >>> market = label(rising)
+    >>> market.atr, market.efficiency, market.volatility_regime, market.regime
+    (2.0, 1.0, 'low', 'trending_up')
+    """
+    closes = [candle.close for candle in candles]
+    atrs = average_true_range(candles, atr_n)
+    shares = [None if atr is None or not close else atr / close for atr, close in zip(atrs, closes, strict=True)]
+    ranks = lambda at: _rank(shares, at)  # noqa: E731  ranks are needed for few of the bars
+    last = len(candles) - 1
+    if last < 0:
+        return Market(None, None, None, "normal", None)
+    rank = ranks(last)
+    return Market(atrs[last], efficiency_ratio(closes, er_n), rank, volatility_of(rank), _regime(closes, er_n, ranks))
+
+
+def average_true_range(candles: Sequence[Candle], n: int = 14) -> list[float | None]:
+    """Wilder's ATR after every candle; the first is the mean of the first n true ranges.
+
+    >>> average_true_range([Candle(1, 3, 1, 2), Candle(2, 6, 2, 5), Candle(5, 6, 4, 5)], n=2)
+    [None, 3.0, 2.5]
+    """
+    out: list[float | None] = []
+    ranges: list[float] = []
+    atr: float | None = None
+    for at, candle in enumerate(candles):
+        before = candles[at - 1].close if at else None
+        extremes = (candle.high, candle.low) if before is None else (candle.high, candle.low, before)
+        reach = max(extremes) - min(extremes)
+        if atr is not None:
+            atr = (atr * (n - 1) + reach) / n
+        else:
+            ranges.append(reach)
+            if len(ranges) == n:
+                atr = math.fsum(ranges) / n
+        out.append(atr)
+    return out
+
+
+def efficiency_ratio(closes: Sequence[float], n: int = 20) -> float | None:
+    """How much of the way travelled in n steps was kept, 0 to 1.
+
+    >>> efficiency_ratio([1.0, 2.0, 1.0, 2.0], n=3)
+    0.3333333333333333
+    """
+    if len(closes) <= n:
+        return None
+    path = closes[len(closes) - n - 1 :]
+    travelled = math.fsum(abs(b - a) for a, b in zip(path, path[1:], strict=False))
+    return abs(path[-1] - path[0]) / travelled if travelled else 0.0
+
+
+def volatility_of(rank: float | None) -> Volatility:
+    """The volatility that a rank among the past means; too little past is called normal."""
+    if rank is None:
+        return "normal"
+    return "low" if rank < 0.25 else "normal" if rank < 0.75 else "high" if rank < 0.95 else "extreme"
+
+
+def session_at(moment: datetime) -> Session:
+    """The session of a moment."""
+    if moment.tzinfo is None or (offset := moment.utcoffset()) is None:
+        raise Invalid("moment", "has no time zone", "Add Z for UTC or an offset")
+    utc = moment - offset
+    return session_of(utc.hour * 60 + utc.minute)
+
+
+def session_of(minute_utc: int) -> Session:
+    """The session of a minute of the UTC day.
+
+    >>> session_of(419), session_of(420), session_of(720), session_of(960), session_of(1260)
+    ('asia', 'london', 'overlap', 'newyork', 'asia')
+    """
+    hour = minute_utc / 60
+    if hour < 7 or hour >= 21:
+        return "asia"
+    return "london" if hour < 12 else "overlap" if hour < 16 else "newyork"
+
+
+def is_weekend(moment: datetime) -> bool:
+    """Saturday or Sunday, UTC; a flag of its own, beside the session."""
+    if moment.tzinfo is None or (offset := moment.utcoffset()) is None:
+        raise Invalid("moment", "has no time zone", "Add Z for UTC or an offset")
+    return (moment - offset).weekday() >= 5

@@ -1,0 +1,171 @@
+"""The distributions behind memtape's figures: beta, Student's t, normal, binomial, and the mean and spread of a sample.
+
+A win rate known from few trades is a beta distribution, a mean of few trades a t distribution; what may be said with
+75 % or 95 % certainty is one of their quantiles. They are computed here, so that the same history gives the same figure
+on every machine, whatever else is installed there. Accuracy: about 14 digits, also for thousands of trades.
+
+>>> round(beta_cdf(0.5, 8, 4), 8), round(beta_quantile(0.05, 8, 4), 6)
+(0.11328125, 0.435626)
+
+References: the continued fraction with the modified method of Lentz, Press et al., Numerical Recipes (3rd ed.) 6.4;
+the density without cancellation, Loader 2000, Fast and Accurate Computation of Binomial Probabilities.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+
+_TINY = 1e-300
+_HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+
+
+def mean(values: Sequence[float]) -> float:
+    """The arithmetic mean, summed without rounding on the way."""
+    return math.fsum(values) / len(values)
+
+
+def spread(values: Sequence[float], ddof: int = 1) -> float:
+    """The standard deviation with divisor n - ddof; of equal values exactly 0, whatever their digits.
+
+    >>> round(spread([2.0, -1.0, 1.5, -1.0, -1.0, 3.0]), 6), spread([0.1] * 6)
+    (1.800463, 0.0)
+    """
+    if min(values) == max(values):
+        return 0.0
+    middle = mean(values)
+    return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / (len(values) - ddof))
+
+
+def beta_cdf(x: float, a: float, b: float) -> float:
+    """P(p <= x) where p ~ Beta(a, b): the regularised incomplete beta function.
+
+    >>> round(beta_cdf(0.3, 1, 1), 12), beta_cdf(-1, 2, 2), beta_cdf(1, 2, 2)
+    (0.3, 0.0, 1.0)
+    """
+    return _regularised(x, 1.0 - x, a, b)
+
+
+def beta_quantile(p: float, a: float, b: float) -> float:
+    """The x with P(p <= x) = p: Newton's steps, with halving wherever they leave the bracket or hardly shorten it.
+
+    >>> round(beta_quantile(0.25, 35, 35), 6)
+    0.459614
+    """
+    if p <= 0.0 or p >= 1.0:
+        return 0.0 if p <= 0.0 else 1.0
+    low, high, x = 0.0, 1.0, a / (a + b)
+    last = width = 1.0
+    for _ in range(2200):  # halving alone reaches the smallest double within 1100
+        miss = beta_cdf(x, a, b) - p
+        if miss == 0.0:
+            return x
+        low, high = (x, high) if miss < 0.0 else (low, x)
+        slope = _power_term(x, 1.0 - x, a, b) / (x * (1.0 - x)) if 0.0 < x < 1.0 else 0.0
+        to = x - miss / slope if slope > 0.0 else -1.0
+        if not low < to < high or abs(to - x) > 0.5 * last:
+            to = 0.5 * (low + high)
+        last, width = width, abs(to - x)
+        if width <= 1e-16 * x or to in (low, high):
+            return to
+        x = to
+    return x
+
+
+def student_cdf(t: float, df: float) -> float:
+    """P(T <= t) of Student's t with df degrees of freedom, which need not be whole.
+
+    >>> round(student_cdf(0.0, 5), 12), round(student_cdf(2.0, 10), 9)
+    (0.5, 0.963305983)
+    """
+    square = t * t
+    tail = 0.5 * _regularised(df / (df + square), square / (df + square), 0.5 * df, 0.5)
+    return 1.0 - tail if t > 0.0 else tail
+
+
+def normal_cdf(z: float) -> float:
+    """P(Z <= z) of the standard normal.
+
+    >>> round(normal_cdf(1.959963984540054), 12)
+    0.975
+    """
+    return 0.5 * math.erfc(-z / math.sqrt(2.0))
+
+
+def normal_quantile(p: float) -> float:
+    """The z with P(Z <= z) = p, for 0 < p < 1.
+
+    >>> round(normal_quantile(0.975), 9)
+    1.959963985
+    """
+    return NormalDist().inv_cdf(p)
+
+
+def binomial_tail(wins: int, n: int, rate: float) -> float:
+    """P(at least `wins` of n | each won with probability `rate`).
+
+    >>> round(binomial_tail(7, 10, 0.5), 6)
+    0.171875
+    """
+    if wins <= 0 or wins > n:
+        return 1.0 if wins <= 0 else 0.0
+    return beta_cdf(rate, wins, n - wins + 1)
+
+
+def _regularised(x: float, y: float, a: float, b: float) -> float:
+    """I_x(a, b), with y = 1 - x given apart so that neither end loses digits."""
+    if x <= 0.0 or y <= 0.0:
+        return 0.0 if x <= 0.0 else 1.0
+    if x < (a + 1.0) / (a + b + 2.0):
+        return _power_term(x, y, a, b) * _continued_fraction(x, a, b) / a
+    return 1.0 - _power_term(y, x, b, a) * _continued_fraction(y, b, a) / b
+
+
+def _continued_fraction(x: float, a: float, b: float) -> float:
+    c, d = 1.0, 1.0 / _away_from_zero(1.0 - (a + b) * x / (a + 1.0))
+    value = d
+    for m in range(1, 100_000):  # grows with the root of a + b only
+        even = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0))
+        for step in (even, odd):
+            d = 1.0 / _away_from_zero(1.0 + step * d)
+            c = _away_from_zero(1.0 + step / c)
+            value *= c * d
+        if abs(c * d - 1.0) < 1e-16:
+            break
+    return value
+
+
+def _away_from_zero(value: float) -> float:
+    return value if abs(value) > _TINY else _TINY
+
+
+def _power_term(x: float, y: float, a: float, b: float) -> float:
+    """x^a y^b / B(a, b), by Loader's saddle point, which stays exact where the three factors are huge and tiny."""
+    n = a + b
+    exponent = _stirling_error(n) - _stirling_error(a) - _stirling_error(b) - _deviance(a, n * x) - _deviance(b, n * y)
+    return math.sqrt(a * b / (2.0 * math.pi * n)) * math.exp(exponent)
+
+
+def _stirling_error(n: float) -> float:
+    """ln n! less Stirling's formula."""
+    if n <= 15.0:
+        return math.lgamma(n + 1.0) - (n + 0.5) * math.log(n) + n - _HALF_LOG_TWO_PI
+    square = n * n
+    return (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - 1 / 1188 / square) / square) / square) / square) / n
+
+
+def _deviance(k: float, expected: float) -> float:
+    """k ln(k / expected) + expected - k, also where both are nearly equal."""
+    if abs(k - expected) >= 0.1 * (k + expected):
+        return k * (math.log(k) - math.log(expected)) + expected - k
+    v = (k - expected) / (k + expected)
+    total, term = (k - expected) * v, 2.0 * k * v
+    for j in range(1, 1000):
+        term *= v * v
+        longer = total + term / (2 * j + 1)
+        if longer == total:
+            break
+        total = longer
+    return total

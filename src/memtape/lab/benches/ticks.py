@@ -1,0 +1,152 @@
+"""What one tick costs: against its own statements replayed raw, against a bare commit, and with a long past against a short.
+
+The statements are recorded from an engine on a copy of the same store, so the replay reads and writes the very same rows;
+at the end both files must hold the same.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from memtape.core.observed import Tick
+from memtape.engine import AgentMemory, Memory
+from memtape.lab.benches.desk import Bench, at, desk, everything, heard, tick
+from memtape.lab.benches.timing import Result, Sides, cpu, in_turn, judged, milliseconds, took, wall
+from memtape.store.schema import TABLES
+
+Statement = tuple[str, Any]
+WARM = 20  # ticks before the first that counts
+COUNTED = 6  # ticks of which the steps are counted
+QUICK_COMMIT = 0.0002  # a disk that commits faster than this does not wait for the platter
+
+
+def observe(memory: Memory, agent: AgentMemory, seen: Tick) -> object:
+    """One tick as it arrives live."""
+    at(memory, seen.t)
+    return agent.observe(seen)
+
+
+def measure_ticks(bench: Bench) -> dict[str, Result]:
+    """`tick` and `tick_vs_commit`."""
+    ticks = [tick(n) for n in range(WARM + bench.scale.ticks)]
+    with desk(bench.folder / "tick.db") as (memory, agent):
+        for seen in ticks[:WARM]:
+            observe(memory, agent, seen)
+    start, later = bench.folder / "tick.db", ticks[WARM:]
+    opening, recorded = record(bench.copy(start, "recorded.db"), later)
+    raw = opened(bench.copy(start, "raw.db"), opening)
+    bare = opened(bench.folder / "bare.db", opening)
+    bare.execute("CREATE TABLE one (n INTEGER PRIMARY KEY, text TEXT)")
+    commits: list[float] = []
+    with desk(bench.copy(start, "subject.db")) as (memory, agent):
+
+        def rounds() -> Any:
+            for n, (seen, statements) in enumerate(zip(later, recorded, strict=True)):
+                commits.extend(took(partial(commit_one, bare, n), wall))
+                yield partial(replay, raw, statements), partial(observe, memory, agent, seen)
+
+        walls, cpus = in_turn(rounds(), wall, cpu)
+    done = apsw.Connection(str(bench.folder / "subject.db"))
+    assert everything(raw, TABLES) == everything(done, TABLES), "the replay wrote other rows than the engine"
+    for connection in (raw, bare, done):
+        connection.close()
+    against_commit = Sides(commits, walls.subject)
+    found = judged(
+        "A durable tick with a bar, a decision and a fill, against its own statements replayed raw in one durable transaction.",
+        len(later), walls, 3.0, cpu_ratio=round(cpus.ratio, 3), baseline_cpu_ms=milliseconds(cpus.baseline),
+        subject_cpu_ms=milliseconds(cpus.subject), statements=sum(len(s) for s in recorded) // len(recorded),
+    )  # fmt: skip
+    bare_found = judged("The same tick against a bare durable commit of one row.", len(later), against_commit, 8.0)
+    if milliseconds(commits) < QUICK_COMMIT * 1000:
+        bare_found |= {"ok": True, "note": f"not judged: the bare commit took less than {QUICK_COMMIT * 1000} ms"}
+    return {"tick": found, "tick_vs_commit": bare_found}
+
+
+def record(path: Path, ticks: list[Tick]) -> tuple[list[Statement], list[list[Statement]]]:
+    """The statements with which the engine opens a store, and those of each tick."""
+    told: list[Statement] = []
+
+    def note(_: apsw.Cursor, sql: str, bindings: Any) -> bool:
+        told.append((sql, bindings))
+        return True
+
+    def listen(connection: apsw.Connection) -> None:
+        connection.exec_trace = note
+
+    with heard(listen), desk(path) as (memory, agent):
+        opening = [(sql, bindings) for sql, bindings in told if sql.startswith("PRAGMA")]
+        recorded: list[list[Statement]] = []
+        for seen in ticks:
+            told.clear()
+            observe(memory, agent, seen)
+            recorded.append(list(told))
+    return opening, recorded
+
+
+def opened(path: Path, opening: list[Statement]) -> apsw.Connection:
+    """A connection set up as the engine sets up its own."""
+    connection = apsw.Connection(str(path))
+    for sql, _ in opening:
+        connection.execute(sql).fetchall()
+    return connection
+
+
+def replay(connection: apsw.Connection, statements: list[Statement]) -> None:
+    """The same statements with the same values, rows of one statement at once as the engine writes them."""
+    for sql, several in groupby(statements, key=lambda statement: statement[0]):
+        values = [bindings for _, bindings in several]
+        if len(values) > 1:
+            connection.executemany(sql, values)
+        else:
+            connection.execute(sql, values[0]).fetchall()
+
+
+def commit_one(connection: apsw.Connection, n: int) -> None:
+    """One row, durably."""
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("INSERT INTO one VALUES (?, ?)", (n, "a row"))
+    connection.execute("COMMIT")
+
+
+def measure_flatness(bench: Bench) -> dict[str, Result]:
+    """`tick_flat`."""
+    scale = bench.scale
+    paths = [bench.copy(bench.store(trades), f"flat-{trades}.db") for trades in (scale.small, scale.large)]
+    ticks = [tick(n) for n in range(WARM + scale.ticks + COUNTED)]
+    with ExitStack() as stack:
+        small, large = (stack.enter_context(desk(path)) for path in paths)
+        for seen in ticks[:WARM]:
+            observe(*small, seen)
+            observe(*large, seen)
+        (sides,) = in_turn(
+            ((partial(observe, *small, seen), partial(observe, *large, seen)) for seen in ticks[WARM:-COUNTED]), cpu
+        )
+    steps = [count_steps(path, ticks[-COUNTED:]) for path in paths]
+    found = judged(
+        f"CPU of a tick with one fill at {scale.large} stored trades against at {scale.small}.", scale.ticks, sides, 1.3,
+        baseline_steps=steps[0], subject_steps=steps[1], steps_ratio=round(steps[1] / steps[0], 3),
+    )  # fmt: skip
+    return {"tick_flat": found}
+
+
+def count_steps(path: Path, ticks: list[Tick]) -> int:
+    """The steps that SQLite's machine takes for a tick: unlike time, the same on every run."""
+    steps: list[int] = []
+
+    def note(event: dict[str, Any]) -> None:
+        steps.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
+
+    def listen(connection: apsw.Connection) -> None:
+        connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
+
+    with heard(listen), desk(path) as (memory, agent):
+        steps.clear()
+        for seen in ticks:
+            observe(memory, agent, seen)
+        return sum(steps) // len(ticks)
