@@ -18,7 +18,7 @@ $(READY): requirements.lock pyproject.toml tools/setup.sh $(if $(PYTHON),FORCE)
 	@touch $@
 
 run: setup  ## the demo on 127.0.0.1:8765
-	$(BIN)/memtape serve --demo
+	$(BIN)/memtape serve --demo --db .demo/demo.db
 
 test: setup chromium lint  ## lint, types, all tests; ends with the list of those skipped
 	$(BIN)/python -m pytest -n 2 -r fEs --ignore=tests/soak

@@ -201,12 +201,10 @@ def label(candles: Sequence[Candle], atr_n: int = 14, er_n: int = 20) -> Market:
     closes = [candle.close for candle in candles]
     atrs = average_true_range(candles, atr_n)
     shares = [None if atr is None or not close else atr / close for atr, close in zip(atrs, closes, strict=True)]
-    ranks = lambda at: _rank(shares, at)  # noqa: E731  ranks are needed for few of the bars
-    last = len(candles) - 1
-    if last < 0:
+    if not candles:
         return Market(None, None, None, "normal", None)
-    rank = ranks(last)
-    return Market(atrs[last], efficiency_ratio(closes, er_n), rank, volatility_of(rank), _regime(closes, er_n, ranks))
+    rank = _rank(shares)
+    return Market(atrs[-1], efficiency_ratio(closes, er_n), rank, volatility_of(rank), _regime(closes, shares, er_n))
 
 
 def average_true_range(candles: Sequence[Candle], n: int = 14) -> list[float | None]:
@@ -277,3 +275,34 @@ def is_weekend(moment: datetime) -> bool:
     if moment.tzinfo is None or (offset := moment.utcoffset()) is None:
         raise Invalid("moment", "has no time zone", "Add Z for UTC or an offset")
     return (moment - offset).weekday() >= 5
+
+
+def _rank(shares: Sequence[float | None]) -> float | None:
+    """Where the last value stands among those before it, equal ones counted half; None with too few before it."""
+    current = shares[-1]
+    before = [share for share in shares[-RANKED_AMONG - 1 : -1] if share is not None]
+    if current is None or len(before) < RANKED_AT_LEAST:
+        return None
+    return (sum(share < current for share in before) + 0.5 * sum(share == current for share in before)) / len(before)
+
+
+def _regime(closes: Sequence[float], shares: Sequence[float | None], er_n: int) -> Regime | None:
+    """The regime after the last close; looks back only while a weakened trend may still be the one that was entered."""
+    if volatility_of(_rank(shares)) == "extreme":
+        return "volatile"
+    if len(closes) <= er_n:
+        return None
+    called = _direction(closes, len(closes), er_n)
+    for end in range(len(closes), er_n, -1):
+        efficiency = efficiency_ratio(closes[end - er_n - 1 : end], er_n)
+        if efficiency is None or efficiency < TREND_KEPT or _direction(closes, end, er_n) != called:
+            return "ranging"
+        if volatility_of(_rank(shares[max(end - RANKED_AMONG - 1, 0) : end])) == "extreme":
+            return "ranging"  # a volatile bar ends a trend; what is left of it is not one yet
+        if efficiency >= TREND_ENTERED:
+            return called
+    return "ranging"
+
+
+def _direction(closes: Sequence[float], end: int, er_n: int) -> Regime:
+    return "trending_up" if closes[end - 1] > closes[end - 1 - er_n] else "trending_down"

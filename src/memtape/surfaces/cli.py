@@ -84,10 +84,8 @@ def serve(
         from memtape.surfaces.registry import tool_set
         from memtape.surfaces.web import add_pages
 
-        where = db or (str(Path.home() / ".memtape" / "demo.db") if demo else None)
+        where = _demo_store(db, owner) if demo else db
         with open_store(where, owner) as memory:
-            if demo:
-                _fill_demo(memory)
             listener = listen(host, port)
             at = f"http://{host}:{listener.getsockname()[1]}"
             say(_greeting(at, memory.url, demo))
@@ -102,14 +100,20 @@ def serve(
             run_http(application, listener)
 
 
-def _fill_demo(memory: Memory) -> None:
+def _demo_store(db: str | None, owner: str | None) -> str:
+    """The demo's own file, filled whole before it gets its name: an interrupted filling starts anew."""
     from memtape.sim.demo import fill
 
-    if memory.agents():
-        return
-    say("Filling the demo: simulated trades on real prices (daily stock bars).")
-    with progress("demo") as report:
-        fill(memory, lambda _agent, done, total: report(done, total))
+    target = Path(db or Path.home() / ".memtape" / "demo.db").expanduser().absolute()
+    if not target.exists():
+        say("Filling the demo: simulated trades on real prices (daily stock bars).")
+        part = target.with_name(target.name + ".part")
+        for leftover in target.parent.glob(part.name + "*"):
+            leftover.unlink()
+        with progress("demo") as report, open_store(str(part), owner) as memory:
+            fill(memory, lambda _agent, done, total: report(done, total))
+        part.rename(target)
+    return str(target)
 
 
 def _greeting(at: str, url: str, demo: bool) -> str:
@@ -120,10 +124,12 @@ def _greeting(at: str, url: str, demo: bool) -> str:
     ]
     if demo:
         store = url.removeprefix("sqlite:///")
+        here = Path(sys.argv[0]).absolute()
+        program = here.relative_to(Path.cwd()) if here.name == "memtape" and here.is_relative_to(Path.cwd()) else "memtape"
         lines += [
             "Next:",
             f"  1. open {at}/ and look at an agent's trades",
-            f"  2. memtape ledger --agent tech-breakout --db {store}",
+            f"  2. {program} ledger --agent tech-breakout --db {store}",
             f"  3. claude mcp add --transport http memtape {at}/mcp",
         ]
     return "\n".join(lines)

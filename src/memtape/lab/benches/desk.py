@@ -130,7 +130,7 @@ def tick(n: int, symbol: str = NOW, start: datetime = LIVE, leg: str = "") -> Ti
     t, price = start + n * MINUTE, Decimal(65_000 + n // 2 % 50)
     buys = n % 2 == 0
     name = f"{symbol}-{start:%y%m}-{n}"
-    held = {symbol: (Held(qty=Decimal("0.5"), entry_px=price, leg=leg),)} if buys else {}
+    held: dict[str, tuple[Held, ...]] = {symbol: (Held(qty=Decimal("0.5"), entry_px=price, leg=leg),)} if buys else {}
     decision = Decision(
         id=name, symbol=symbol, action="buy" if buys else "close", reason="a new high of the hour", strategy="breakout",
         stop=price - 100 if buys else None, confidence=Decimal("0.6"), tags=("trend",),

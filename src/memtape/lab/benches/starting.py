@@ -11,7 +11,7 @@ from threading import Timer
 from typing import Any
 
 from memtape.lab.benches.desk import Bench, desk
-from memtape.lab.benches.timing import Result, Sides, Work, children_cpu, in_turn, judged, wall
+from memtape.lab.benches.timing import Result, Work, children_cpu, in_turn, judged, wall
 
 MEMTAPE = (sys.executable, "-m", "memtape.surfaces.cli")
 HEAVY = frozenset({"numpy", "mcp", "fastapi", "apsw", "anthropic", "openai"})  # nothing that help may import
@@ -49,7 +49,6 @@ def run(*command: str) -> str:
 def measure_help(bench: Bench) -> dict[str, Result]:
     """`help`."""
     typer, ours = partial(run, sys.executable, "-c", "import typer"), partial(run, *MEMTAPE, "--help")
-    typer(), ours()
     cpus, walls = in_turn([(typer, ours)] * bench.scale.starts, children_cpu, wall)
     heavy = sorted(HEAVY & imported(run(sys.executable, "-X", "importtime", *MEMTAPE[1:], "--help")))
     found = judged(
@@ -77,13 +76,12 @@ def measure_mcp(bench: Bench) -> dict[str, Result]:
     one, ours = Server(sys.executable, str(script)), Server(*MEMTAPE, "mcp", "--db", str(path))
 
     def rounds() -> Iterator[tuple[Work, Work]]:
-        for _ in range(1 + bench.scale.starts):
+        for _ in range(bench.scale.starts):
             yield one.answer, ours.answer
             one.stop()
             ours.stop()
 
     (sides,) = in_turn(rounds(), wall)
-    sides = Sides(sides.baseline[1:], sides.subject[1:])  # the first start reads the packages from the disk
     found = judged("From starting `memtape mcp` to its list of tools, against an MCPServer with one tool.", bench.scale.starts,
                    sides, 2.5, tools=ours.tools)  # fmt: skip
     return {"mcp_ready": found}
@@ -108,7 +106,8 @@ class Server:
         try:
             process.stdin.writelines(json.dumps(message) + "\n" for message in GREETING)
             process.stdin.flush()
-            self.tools = next(len(told["result"]["tools"]) for line in process.stdout if (told := json.loads(line)).get("id") == 2)
+            answers = (json.loads(line) for line in process.stdout)
+            self.tools = next(len(told["result"]["tools"]) for told in answers if told.get("id") == 2)
         finally:
             impatience.cancel()
 
