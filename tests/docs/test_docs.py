@@ -3,8 +3,8 @@
 On a page of README.md and docs/, in the order in which they stand and in one empty folder:
 
 - a `python` block runs; a `text` block after it is what it prints;
-- a `console` block runs its `$ memtape ...` lines; what stands below each is what it prints. A command must succeed unless
-  `$ echo $?` follows it. A backslash at the end continues a command on the next line;
+- a `console` block runs its `$ memtape ...` lines; what stands below each, if anything, is what it prints. A command must
+  succeed unless `$ echo $?` follows it. A backslash at the end continues a command on the next line;
 - a block with `file=NAME` beside its language is put into that file.
 
 As in doctests, `...` stands for anything, and one blank is as good as several or a tab. What cannot run here (make, curl, a
