@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -36,6 +37,15 @@ def address(url: str | None = None) -> str:
     if not given:
         raise Invalid("db", "the path is empty", "Name a file, like sqlite:///memory.db")
     return str(Path(given).expanduser().absolute())
+
+
+def without_password(url: str) -> str:
+    """An address that may be shown.
+
+    >>> without_password("postgresql://ann:secret@host/db")
+    'postgresql://ann:***@host/db'
+    """
+    return re.sub(r"//([^:/@]+):[^@]*@", r"//\1:***@", url)
 
 
 def open_database(url: str | None = None, *, migrating: bool = False) -> Database:

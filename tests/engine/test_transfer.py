@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from memtape.engine.audit import verify
+from memtape.engine.audit import rebuild, verify
 from memtape.engine.transfer import export, restore
 from memtape.errors import Conflict, Invalid, Tampered
 from tests import desk, oracle
@@ -52,8 +52,29 @@ def test_an_export_that_was_altered_is_refused(memory, tmp_path):
     export(memory, tmp_path / "out.jsonl", "jsonl")
     text = (tmp_path / "out.jsonl").read_text().replace("104.123456789", "204.123456789")
     (tmp_path / "bad.jsonl").write_text(text)
+    fresh = desk.given_memory()
     with pytest.raises(Tampered):
-        restore(desk.given_memory(), tmp_path / "bad.jsonl")
+        restore(fresh, tmp_path / "bad.jsonl")
+    assert fresh.agents() == []  # nothing of it was let in
+
+
+def test_an_export_whose_bars_were_altered_is_taken_back_whole(memory, tmp_path):
+    export(memory, tmp_path / "out.jsonl", "jsonl")
+    (tmp_path / "bad.jsonl").write_text((tmp_path / "out.jsonl").read_text().replace('"h":"101"', '"h":"201"'))
+    fresh = desk.given_memory()
+    with pytest.raises(Tampered, match="bars"):
+        restore(fresh, tmp_path / "bad.jsonl")
+    assert fresh.agents() == []
+
+
+def test_a_row_without_its_payload_is_found_and_nothing_is_rebuilt_from_it(memory):
+    with memory.writing("desk") as tables:
+        tables.session.run("UPDATE log SET payload = NULL WHERE stream = 'desk' AND seq = 1", {})
+    assert verify(memory).problems[0].problem == "its payload is missing"
+    before = desk.projections(memory)
+    with pytest.raises(Tampered):
+        rebuild(memory)
+    assert desk.projections(memory) == before
 
 
 def test_nothing_is_restored_over_what_is_there(memory, tmp_path):

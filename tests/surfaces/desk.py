@@ -173,7 +173,7 @@ def program() -> typer.Typer:
 
         run_stdio(lambda: Desk(db), agent=agent, tools=tools, operations=DESK)  # type: ignore[arg-type, return-value]
 
-    def open_memory(db: str | None) -> Desk:
+    def open_memory(db: str | None, owner: str | None = None) -> Desk:
         if db is None:
             raise Unknown("db", "store", "", "Give --db")
         return Desk(db)

@@ -162,7 +162,7 @@ import sys, typer
 from pathlib import Path
 from memtape.surfaces.commands import add_operations
 app = typer.Typer()
-add_operations(app, lambda db: None, file=Path(sys.argv.pop(1)))
+add_operations(app, lambda db, owner: None, file=Path(sys.argv.pop(1)))
 try:
     app(["--help"])
 except SystemExit:

@@ -14,7 +14,7 @@ from memtape.errors import Invalid, MemtapeError, Unknown
 from memtape.surfaces.commands import Listed, listing
 from memtape.surfaces.registry import (
     OPERATIONS,
-    Operation,
+    all_operations,
     execute,
     find,
     in_tool_set,
@@ -141,8 +141,7 @@ def test_the_list_for_help_is_the_register_read_without_importing_it():
 
 
 def test_the_list_of_memtape_itself_is_its_register():
-    operations = pytest.importorskip("memtape.surfaces.operations")
-    registered: dict[str, Operation] = operations.OPERATIONS
+    registered = dict(all_operations())
     assert {each.name: (each.summary, each.writes, each.aliases) for each in listing()} == {
         known.name: (known.summary, known.writes, known.aliases) for known in registered.values()
     }

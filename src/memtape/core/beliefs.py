@@ -46,6 +46,11 @@ class Beta:
         total = self.alpha + self.beta
         return self.alpha * self.beta / (total * total * (total + 1.0))
 
+    @property
+    def count(self) -> float:
+        """How much was counted on top of no opinion."""
+        return self.alpha + self.beta - 2.0
+
     def probability_above(self, rate: float) -> float:
         """P(the true rate exceeds `rate`)."""
         return beta_cdf(1.0 - rate, self.beta, self.alpha)
@@ -112,7 +117,7 @@ def mean_edge(pnl_rs: Sequence[float | None], kappa: float = 10.0, s0: float = 1
 
     >>> edge = mean_edge([1.0, -1.0, 2.0, -1.0])
     >>> round(edge.mean, 6), edge.df, round(edge.probability_positive, 3)
-    (0.071429, 13.0, 0.596)
+    (0.071429, 13.0, 0.594)
     """
     known = [r for r in pnl_rs if r is not None]
     n, total = len(known), kappa + len(known)

@@ -19,11 +19,3 @@ class Discrepancy:
     ledger_qty: Decimal
     broker_qty: Decimal
     price: Decimal | None
-
-
-@dataclass(frozen=True, slots=True)
-class Concluded:
-    """One conclusion, in words a receipt can carry: opened, closed, revised, discrepancy, stale, duplicate."""
-
-    event: str
-    facts: dict[str, object]

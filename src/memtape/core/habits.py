@@ -57,6 +57,16 @@ def mean_r(pnl_rs: Sequence[float | None]) -> float | None:
     return mean(known) if known else None
 
 
+def holds_by_outcome(trades: Iterable[tuple[float | None, float | None]]) -> tuple[list[float], list[float]]:
+    """The hold times of winners and of losers, from (outcome in R, hold); scratches are neither.
+
+    >>> holds_by_outcome([(2.0, 60.0), (-1.0, 90.0), (0.0, 5.0), (None, 5.0)])
+    ([60.0], [90.0])
+    """
+    known = [(r, held) for r, held in trades if r is not None and held is not None]
+    return [held for r, held in known if r > 0], [held for r, held in known if r < 0]
+
+
 def hold_ratio(winners: Sequence[float], losers: Sequence[float], at_least: int = SIDE_AT_LEAST) -> float | None:
     """How much longer losers were held than winners: 0.5 is half as long again."""
     if min(len(winners), len(losers)) < max(at_least, 1) or not (held := mean(winners)):
@@ -186,9 +196,7 @@ class PageHinkley:
     def seen(self, x: float, delta: float = 0.25) -> PageHinkley:
         n = self.n + 1
         middle = self.mean + (x - self.mean) / n
-        return PageHinkley(
-            n, middle, max(0.0, self.up + (x - middle) - delta), max(0.0, self.down - (x - middle) - delta)
-        )
+        return PageHinkley(n, middle, max(0.0, self.up + (x - middle) - delta), max(0.0, self.down - (x - middle) - delta))
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +267,4 @@ def _ranks(values: Sequence[float]) -> list[float]:
 def _between_halves(values: Sequence[float]) -> float:
     """The Kolmogorov-Smirnov distance between the first and the second half."""
     first, second = sorted(values[: len(values) // 2]), sorted(values[len(values) // 2 :])
-    return max(
-        abs(bisect_right(first, at) / len(first) - bisect_right(second, at) / len(second)) for at in (*first, *second)
-    )
+    return max(abs(bisect_right(first, at) / len(first) - bisect_right(second, at) / len(second)) for at in (*first, *second))

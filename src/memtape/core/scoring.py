@@ -127,9 +127,9 @@ def recency(formed: datetime | None, now: datetime, tau_days: float = 30.0, expo
     return NEUTRAL if formed is None else faded(_age_days(formed, now), tau_days, exponent)
 
 
-def recency_by_whole_days(formed: datetime, now: datetime, tau_days: float = 30.0, exponent: float = 0.5) -> float:
+def recency_by_whole_days(formed: datetime | None, now: datetime, tau_days: float = 30.0, exponent: float = 0.5) -> float:
     """Rec of the original text: the age is cut to whole days."""
-    return faded(math.floor(_age_days(formed, now)), tau_days, exponent)
+    return NEUTRAL if formed is None else faded(math.floor(_age_days(formed, now)), tau_days, exponent)
 
 
 def faded(age_days: float, tau_days: float, exponent: float) -> float:

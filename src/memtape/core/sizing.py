@@ -45,6 +45,15 @@ def kelly_r(p: float, loss: float, win: float) -> float:
     return p / loss - (1.0 - p) / win
 
 
+def kelly_bet_of_r(p: float, loss: float, win: float) -> float:
+    """The same in the other unit, from a mean loss and a mean win in R.
+
+    >>> round(kelly_bet_of_r(0.9, 0.1, 0.5), 6), round(kelly_r(0.9, 0.1, 0.5), 6)
+    (0.88, 8.8)
+    """
+    return kelly_bet(p, win / loss)
+
+
 def win_from_average(p: float, mean_r: float, loss: float = 1.0) -> float | None:
     """The mean win that a win rate and a mean outcome imply, once the mean loss is given; None if nothing ever won.
 
@@ -97,9 +106,7 @@ class FromMemory:
     raw: float | None = None
 
 
-def from_memory(
-    scored: Sequence[Weighted], risk_appetite: float = 1.0, fraction: float = 0.25, at_least: int = 10
-) -> FromMemory:
+def from_memory(scored: Sequence[Weighted], risk_appetite: float = 1.0, fraction: float = 0.25, at_least: int = 10) -> FromMemory:
     """The original form to the letter: weights are recall scores, and what neither won nor lost counts as lost."""
     won = [(w, r) for w, r in scored if r is not None and r > 0]
     lost = [(w, -r) for w, r in scored if r is not None and r < 0]
@@ -148,9 +155,7 @@ def lower_bound(
         return SizingHint(0.0, n_eff, p_hat, loss)
     win = _mean(won)
     zero_edge = loss / (loss + win)
-    p_bound = beta_quantile(
-        gamma, kappa * zero_edge + n_eff * p_hat, kappa * (1.0 - zero_edge) + n_eff * (1.0 - p_hat)
-    )
+    p_bound = beta_quantile(gamma, kappa * zero_edge + n_eff * p_hat, kappa * (1.0 - zero_edge) + n_eff * (1.0 - p_hat))
     f_raw = kelly_r(p_bound, loss, win)
     f = min(cap, fraction * max(0.0, f_raw) * risk_appetite) if n_eff >= at_least else 0.0
     return SizingHint(f, n_eff, p_hat, loss, win, p_bound, f_raw)

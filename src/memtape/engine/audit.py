@@ -1,7 +1,7 @@
 """Proof and repair: the log is hashed link by link, and every projection must follow from it.
 
-`expected` replays a stream's log from nothing and gives the rows that every other table must have. `verify` compares and
-names the first row that differs; `rebuild` puts those rows in place of what is there.
+`Replay` takes a stream's log from nothing and gives the rows that every other table must have. `verify` compares and names
+the first row that differs; `rebuild` puts those rows in place of what is there, if the chain is whole.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from memtape.core.values import read
 from memtape.engine.memory import OWNER_STREAM, Memory
 from memtape.engine.observe import standing_alone
 from memtape.engine.positions import reported_version
+from memtape.errors import Tampered
 from memtape.store.rows import KEYS, LogRow, PositionRow, discrepancy_row, item_row, position_row, version_row
 from memtape.store.schema import TABLES
 from memtape.store.tables import EVERYTHING, Tables, owners, streams
@@ -78,8 +79,7 @@ class Replay:
         """The next row."""
         known_at = moment(row.known_at)
         self.known_at = known_at if self.known_at is None else max(self.known_at, known_at)
-        if row.payload is None:
-            return  # forgotten: the chain keeps its hash, nothing follows from it
+        assert row.payload is not None, "a row without its payload is a broken link"
         payload = json.loads(row.payload)
         if "stated" in payload:
             item = Item(row.kind, row.key, moment(row.occurred_at), payload["stated"], payload["symbol"])
@@ -265,12 +265,24 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None) -> None:
             wrong(table, *difference)
 
 
+def whole_chain(rows: Iterable[LogRow], url: str) -> Iterator[LogRow]:
+    """Pass rows on, each checked against the one before; `Tampered` at the first that does not follow."""
+    seq, last_hash = 0, GENESIS
+    for row in rows:
+        if (problem := _broken_link(row, seq, last_hash)) is not None:
+            raise Tampered(url=url, problem=f"log row {row.seq} of {row.stream}: {problem}")
+        seq, last_hash = row.seq, row.hash
+        yield row
+
+
 def _broken_link(row: LogRow, seq: int, last_hash: str) -> str | None:
     if row.seq != seq + 1:
         return f"row {seq + 1} is missing" if row.seq > seq else "stands twice"
     if row.prev_hash != last_hash:
         return "does not follow the row before it"
-    if row.payload is not None and digest(row.payload) != row.payload_hash:
+    if row.payload is None:
+        return "its payload is missing"
+    if digest(row.payload) != row.payload_hash:
         return "its payload was altered"
     times = row.occurred_at, row.known_at, row.recorded_at
     if chain_hash(row.stream, row.seq, row.kind, row.key, *times, row.payload_hash, row.prev_hash) != row.hash:
@@ -332,7 +344,7 @@ def _verify_head(audit: Audit, tables: Tables, head: dict[str, Any]) -> None:
 
 
 def rebuild(memory: Memory) -> Audit:
-    """Throw every projection away and make it anew from the log."""
+    """Throw every projection away and make it anew from the log; refused, with nothing changed, if the chain is broken."""
     audit = Audit()
     with memory.reading(OWNER_STREAM) as tables:
         agents = {item.key: read(Agent, item.body) for item in _stated_agents(tables)}
@@ -340,7 +352,7 @@ def rebuild(memory: Memory) -> Audit:
     for stream in names:
         with memory.writing(stream) as tables:
             replay = Replay(memory.owner, stream, agents.get(stream))
-            for row in tables.log():
+            for row in whole_chain(tables.log(), memory.url):
                 audit.log_rows += 1
                 replay.take(row)
             for table, rows in replay.projections(_watched(tables)).items():
@@ -358,7 +370,7 @@ def rebuild(memory: Memory) -> Audit:
 def _stated_agents(tables: Tables) -> list[Kept]:
     """The agents as the owner's log states them: the projection may be what is broken."""
     replay = Replay(tables.owner, OWNER_STREAM, None)
-    for row in tables.log():
+    for row in whole_chain(tables.log(), "store"):
         replay.take(row)
     return [item for item in replay.kept if item.kind == "agent"]
 

@@ -71,7 +71,7 @@ def check_time(seen: Observed, now: datetime) -> None:
 
 def standing_alone(items: Iterable[Item]) -> list[Item]:
     """The items of a tick that count even when the tick itself comes too late or a second time."""
-    return [item for item in items if item.kind in ("fill", "funding", "flow")]
+    return [item for item in items if item.kind in ("fill", "funding", "flow", "equity")]
 
 
 def key_of(seen: Observed) -> str:

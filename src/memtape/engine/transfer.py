@@ -15,10 +15,11 @@ from typing import Any
 
 from memtape.core.codec import canonical_plain
 from memtape.core.trades import TRADE_FIELDS, by_entry, shown
-from memtape.engine.audit import Audit, rebuild, verify
+from memtape.engine.audit import Audit, rebuild, verify, whole_chain
 from memtape.engine.memory import Memory
 from memtape.errors import Conflict, Invalid, MissingExtra, Tampered
-from memtape.store.rows import COLUMNS
+from memtape.store.rows import COLUMNS, LogRow
+from memtape.store.schema import TABLES
 from memtape.store.tables import Tables, streams
 
 KEPT = ("streams", "log", "bars")
@@ -150,6 +151,10 @@ def restore(memory: Memory, path: Path) -> Audit:
         if row["owner"] != memory.owner:
             row["owner"] = memory.owner
         by_stream.setdefault(str(row["stream"]), {}).setdefault(table, []).append(row)
+    for tables_ in by_stream.values():  # nothing of a forged log is let in
+        rows = sorted(tables_.get("log", []), key=lambda row: row["seq"])
+        for _ in whole_chain((LogRow(**{c: row[c] for c in COLUMNS["log"][1:]}) for row in rows), str(path)):
+            pass
     with memory.database.writing(memory.owner) as session:
         for stream, tables_ in by_stream.items():
             tables = Tables(session, memory.owner, stream)
@@ -159,8 +164,17 @@ def restore(memory: Memory, path: Path) -> Audit:
     found = verify(memory)
     if not found.ok:
         first = found.problems[0]
+        _empty(memory, by_stream)
         raise Tampered(url=str(path), problem=f"{first.table} {first.key}: {first.problem}")
     return found
+
+
+def _empty(memory: Memory, by_stream: Iterable[str]) -> None:
+    """Take back what does not verify."""
+    with memory.database.writing(memory.owner) as session:
+        for stream in by_stream:
+            for table in TABLES:
+                Tables(session, memory.owner, stream).clear(table)
 
 
 def _read(path: Path) -> Rows:

@@ -8,7 +8,7 @@ vectors `{name, op, inputs, expected, tol}`; each op that is built answers in `F
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from memtape.core.codec import spell_decimal
 from memtape.core.trades import Trade, by_entry, round_money, shown
 from memtape.engine import AgentMemory, Memory
 from memtape.errors import Invalid, MemtapeError
+from memtape.lab.formulas import FORMULAS
 from memtape.store.sqlite import SqliteDatabase
 
 NAMES: Mapping[str, str] = {
@@ -25,7 +26,6 @@ NAMES: Mapping[str, str] = {
     "entry_snapshot_id": "entry_decision",
     "exit_snapshot_id": "exit_decision",
 }
-FORMULAS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {}
 
 
 def conform(file: Path) -> dict[str, Any]:
@@ -106,5 +106,29 @@ def _formula_failure(vector: Mapping[str, Any]) -> dict[str, Any] | None:
     formula = FORMULAS.get(str(vector.get("op")))
     if formula is None:
         return {"name": vector.get("name"), "expected": vector.get("expected"), "got": f"no operation '{vector.get('op')}'"}
-    got = formula(vector["inputs"])
-    return None if got == vector["expected"] else {"name": vector["name"], "expected": vector["expected"], "got": got}
+    try:
+        got = formula(vector["inputs"])
+    except (MemtapeError, ArithmeticError, LookupError, TypeError, ValueError) as error:  # one bad vector is one failure
+        got = f"{type(error).__name__}: {error}"
+    if near(vector["expected"], got, float(vector.get("tol", 1e-9))):
+        return None
+    return {"name": vector["name"], "expected": vector["expected"], "got": got}
+
+
+def near(want: Any, have: Any, tol: float) -> bool:
+    """Whether an answer is the expected one: numbers within tol, all else exactly; a vector names only what it pins.
+
+    >>> near({"f": 0.5, "order": ["a"]}, {"f": 0.5 + 1e-12, "order": ["a"], "n": 3}, 1e-9), near(1, True, 1e-9)
+    (True, False)
+    """
+    if isinstance(want, dict):
+        return isinstance(have, Mapping) and all(key in have and near(value, have[key], tol) for key, value in want.items())
+    if isinstance(want, list):
+        return (
+            isinstance(have, list | tuple)
+            and len(want) == len(have)
+            and all(near(a, b, tol) for a, b in zip(want, have, strict=True))
+        )
+    if isinstance(want, bool) or isinstance(have, bool) or not isinstance(want, int | float):
+        return type(want) is type(have) and bool(want == have)
+    return isinstance(have, int | float) and abs(want - have) <= tol

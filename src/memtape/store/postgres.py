@@ -86,6 +86,7 @@ class PostgresDatabase:
             return
         with self._translated():
             found = self.schema()
+            self._check_role()
             if found > LATEST:
                 raise NewerSchema(url=self.url, found=found, known=LATEST)
             if found < LATEST:
@@ -93,6 +94,16 @@ class PostgresDatabase:
             self._pool = ConnectionPool(
                 url, min_size=1, max_size=4, open=True, configure=self._as_application, timeout=wait_seconds * 2
             )
+
+    def _check_role(self) -> None:
+        """Say at once, and in words, when this login may not work as the application."""
+        with psycopg.connect(self._address) as connection:
+            row = connection.execute(
+                "SELECT current_user, pg_has_role(current_user, oid, 'MEMBER') FROM pg_roles WHERE rolname = %s", (ROLE,)
+            ).fetchone()
+        if row is not None and not row[1]:
+            problem = f"the login {row[0]} is not a member of {ROLE}; let an administrator run: GRANT {ROLE} TO {row[0]}"
+            raise NoStore(url=self.url, problem=problem)
 
     def _as_application(self, connection: Connection) -> None:
         connection.execute(f"SET ROLE {ROLE}")
@@ -151,6 +162,7 @@ class PostgresDatabase:
         """Row-level security by owner on every table, and an application role that can do no more than its work."""
         if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,)).fetchone():
             connection.execute(f"CREATE ROLE {ROLE} NOLOGIN NOBYPASSRLS NOSUPERUSER")
+        connection.execute(f"GRANT {ROLE} TO CURRENT_USER")
         connection.execute(f"GRANT SELECT ON migrations TO {ROLE}")
         for table in TABLES:
             if connection.execute("SELECT to_regclass(%s)", (table,)).fetchone() == (None,):

@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from memtape.errors import DiskFull, Locked, MemtapeError, NewerSchema, NoStore, ReadOnly, StoreFailure
+from memtape.errors import Conflict, DiskFull, Locked, MemtapeError, NewerSchema, NoStore, ReadOnly, StoreFailure
 from memtape.store.database import Params, Row, expand
 from memtape.store.schema import LATEST, MIGRATIONS
 
@@ -141,7 +141,7 @@ class SqliteDatabase:
     def backup(self, path: str) -> None:
         """A consistent copy of everything in a new file."""
         if Path(path).exists():
-            raise StoreFailure(url=self.url, problem=f"{path} is already there; name a new file")
+            raise Conflict("path", f"{path} is already there", "Name a new file")
         with self._turn, self._translated():
             self._connection.execute("VACUUM INTO :path", {"path": path})
 

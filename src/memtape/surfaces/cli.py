@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memtape.surfaces.commands import DB_HELP, add_operations, answer, reporting
+from memtape.surfaces.commands import DB_HELP, OWNER_HELP, add_operations, answer, reporting
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
@@ -27,7 +27,7 @@ imports_app = typer.Typer(help="The files that were imported.", no_args_is_help=
 app.add_typer(imports_app, name="imports")
 
 Db = Annotated[str | None, typer.Option("--db", help=DB_HELP)]
-Owner = Annotated[str | None, typer.Option("--owner", help="Whose memory (default: MEMTAPE_OWNER, then 'local').")]
+Owner = Annotated[str | None, typer.Option("--owner", help=OWNER_HELP)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 AgentName = Annotated[str, typer.Option("--agent", help="The agent.")]
 PORT = 8765

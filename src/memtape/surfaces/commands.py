@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     from memtape.engine import Memory
     from memtape.surfaces.registry import Operation
 
-    OpenMemory = Callable[[str | None], Memory]
+    OpenMemory = Callable[[str | None, str | None], Memory]
     Load = Callable[[], Mapping[str, Operation]]
 
 OPERATIONS_FILE = Path(__file__).with_name("operations.py")
+INPUT_HELP = "All fields as one JSON object; @FILE reads a file, - reads stdin. Options add to it."
+OWNER_HELP = "Whose memory (default: MEMTAPE_OWNER, then 'local')."
 DB_HELP = "The store: a path, sqlite:///... or postgresql://... (default: MEMTAPE_DB, then ~/.memtape/memory.db)."
 
 
@@ -66,7 +69,7 @@ def _listed(module: ast.Module) -> Iterator[Listed]:
 def add_operations(
     app: typer.Typer, open_memory: OpenMemory, *, file: Path = OPERATIONS_FILE, load: Load | None = None
 ) -> None:
-    """Add one command per operation to `app`. `open_memory` is given what --db says, or None."""
+    """Add one command per operation to `app`. `open_memory` is given what --db and --owner say, or None."""
     for found in listing(file):
         lazy = _lazy(found.name, open_memory, load or _load)
         for name in (found.name, *found.aliases):
@@ -106,17 +109,20 @@ def command(known: Operation, open_memory: OpenMemory) -> Any:
 
     fields = inputs(params_schema(known))
 
-    def run(as_json: bool, db: str | None, **typed: Any) -> None:
+    def run(as_json: bool, db: str | None, owner: str | None, whole: str | None, **typed: Any) -> None:
         with reporting(as_json):
             given = {field.name: typed[f"{field.name}_"] for field in fields if typed[f"{field.name}_"] is not None}
-            data = {field.name: _value(field, given[field.name]) for field in fields if field.name in given}
-            with open_memory(db) as memory:
+            data = _object(whole) if whole is not None else {}
+            data |= {field.name: _value(field, given[field.name]) for field in fields if field.name in given}
+            with open_memory(db, owner) as memory:
                 done = perform(memory, known, data)
             answer(done, as_json)
 
     parameters = [
         *(_option(field) for field in fields),
+        _parameter("whole", str | None, typer.Option("--input", metavar="JSON", help=INPUT_HELP), None),
         _parameter("db", str | None, typer.Option("--db", metavar="STORE", help=DB_HELP), None),
+        _parameter("owner", str | None, typer.Option("--owner", help=OWNER_HELP), None),
         _parameter("as_json", bool, typer.Option("--json", help="Print the result as JSON."), False),
     ]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -156,6 +162,17 @@ def _value(field: Input, given: Any) -> object:
     if field.kind in ("json", "either", "list"):
         texts = [_fetched(field.name, text) for text in texts]
     return field.read(texts)
+
+
+def _object(text: str) -> dict[str, Any]:
+    """What --input says: one JSON object."""
+    try:
+        found = json.loads(_fetched("input", text))
+    except ValueError:
+        raise Invalid("input", "is not JSON", "Write one JSON object, or @FILE") from None
+    if not isinstance(found, dict):
+        raise Invalid("input", "is not a JSON object", 'Write the fields by name, like {"agent": "main"}')
+    return found
 
 
 def _fetched(name: str, text: str) -> str:

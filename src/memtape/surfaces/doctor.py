@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from memtape.compose import address, open_memory
+from memtape.compose import address, open_memory, without_password
 from memtape.core.codec import spell_time
 from memtape.errors import MemtapeError
 from memtape.store.schema import LATEST
@@ -54,7 +54,7 @@ def examine(db: str | None) -> dict[str, Any]:
             notes += _contents(memory, checks)
     except MemtapeError as error:
         check("store", False, str(error))
-    return {"ok": not problems, "problems": problems, "checks": checks, "notes": notes, "db": where}
+    return {"ok": not problems, "problems": problems, "checks": checks, "notes": notes, "db": without_password(where)}
 
 
 def _contents(memory: Any, checks: list[dict[str, Any]]) -> list[str]:

@@ -62,11 +62,11 @@ def check_bind(host: str) -> str:
     raise Invalid(
         "host",
         f"'{host}' is not a loopback address",
-        "Use 127.0.0.1, and reach it from another machine through a tunnel, like ssh -L 8300:127.0.0.1:8300 HOST",
+        "Use 127.0.0.1, and reach it from another machine through a tunnel, like ssh -L 8765:127.0.0.1:8765 HOST",
     )
 
 
-def listen(host: str = "127.0.0.1", port: int = 8300) -> socket.socket:
+def listen(host: str = "127.0.0.1", port: int = 8765) -> socket.socket:
     """A socket listening on loopback; port 0 takes a free one (see `getsockname`)."""
     host = check_bind(host)
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
@@ -318,7 +318,9 @@ async def _framework_problem(derived: Mapping[str, Operation], request: Request,
     if error.status_code == 404 and detail == "Not Found":
         detail = f"There is nothing at {request.url.path}. The operations are listed at /v1/openapi.json"
     if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "another method")
+        operation = derived.get(request.url.path.removeprefix("/v1/"))
+        reads = operation is not None and not operation.writes
+        allowed = "GET or POST" if reads else (error.headers or {}).get("Allow", "another method")
         detail = f"{request.method} is not for {request.url.path}. Use {allowed}"
     return _problem(problem_object(error.status_code, _title(error.status_code), detail), error.headers)
 

@@ -57,8 +57,8 @@ LAST_ANSWERS_SECONDS = 30.0
 UNCHANGING = CacheHint(ttl_ms=300_000, scope="private")  # the lists only change with the installed version
 
 INSTRUCTIONS = (
-    "memtape is your memory as a trader: it records decisions, fills and outcomes exactly, and gives back the few "
-    "lines that matter before the next decision. Money is a decimal string, times are ISO 8601 with a zone. "
+    "memtape is your memory as a trader: it records decisions, fills and outcomes exactly, and tells what was known at any "
+    "moment. Money is a decimal string, times are ISO 8601 with a zone. "
     "Repeating a write with the same id changes nothing, so after an unclear failure just repeat it."
 )
 

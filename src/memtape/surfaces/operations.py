@@ -384,7 +384,9 @@ class LedgerAnswer(Answer):
     agent: Annotated[str, Field(description="whose ledger")]
     rows: Annotated[list[TradeRow], Field(description="every trade, by entry, symbol")]  # type: ignore[valid-type]
     totals: Annotated[dict[str, Any], Field(description="n, n_open, n_unpriced, sums in the account currency, orphan funding")]
-    discrepancies: Annotated[list[dict[str, Any]], Field(description="where the broker showed something else than its fills")]
+    discrepancies: Annotated[
+        list[dict[str, Any]], Field(description="where broker and fills disagree, as it stands now; empty with as_of or head")
+    ]
 
 
 @operation(writes=False)

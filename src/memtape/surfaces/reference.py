@@ -43,12 +43,13 @@ def cli_page() -> str:
     from memtape.surfaces.cli import HOUSEKEEPING, app
 
     group = typer.main.get_command(app)
-    lines = ["# Command line", "", "Every command takes `--json`. Exit codes: 0 ok, 1 check failed, 2 usage or bad input, "
+    lines = ["# Command line", "", "Every command that answers takes `--json`. Exit codes: 0 ok, 1 check failed, 2 usage or bad input, "
              "3 locked or conflict, 4 integrity.", "",
              "Each operation is also a command: `get_trades` is `memtape get-trades` (see operations.md).", ""]  # fmt: skip
     commands = getattr(group, "commands", {})
-    for name in HOUSEKEEPING:
-        command = commands[name]
+    chosen = [(name, commands[name]) for name in HOUSEKEEPING]
+    chosen += [(f"{name} {part}", each) for name, group_ in chosen for part, each in getattr(group_, "commands", {}).items()]
+    for name, command in chosen:
         lines += [f"## memtape {name}", "", (command.help or "").strip(), ""]
         options = [p for p in command.params if p.name != "help"]
         if options:
