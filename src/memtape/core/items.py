@@ -190,7 +190,7 @@ def glance(position: Position, tick: Kept, decision: Decision | None, first_snap
     return Glance(
         id=tick.key, t=tick.at, known_at=tick.known_at, skill_version=tick.skill_version, first=tick.at == first_snapshot,
         snapshot=positions is not None, held=read(Held, held) if held else None,
-        mark=Decimal(mark) if mark is not None else None, decision=decision,
+        mark=Decimal(mark) if mark is not None else None, decision=decision, gone_at=tick.gone_at,
     )  # fmt: skip
 
 

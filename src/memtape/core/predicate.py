@@ -35,6 +35,7 @@ MEMBERSHIP: frozenset[str] = frozenset({"in", "nin"})
 ORDER: frozenset[str] = frozenset({"lt", "le", "gt", "ge", "crosses_above", "crosses_below"})
 OPS: frozenset[str] = EQUALITY | MEMBERSHIP | ORDER | {"between", "exists", "changed"}
 DEEPEST, MOST_NODES = 6, 64
+WIDEST = 10**300  # a whole number beyond this is no float any more
 
 # What a trigger may speak of: the situation, the agent's state, the decision at hand, the next calendar event.
 FIELDS: Mapping[str, Type] = {
@@ -51,38 +52,42 @@ FIELDS: Mapping[str, Type] = {
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
+    """True when every part is."""
+
     parts: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
+    """True when some part is."""
+
     parts: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
+    """True when its part is false."""
+
     part: Predicate
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class Condition:
     """One look at one field."""
-
-    __test__ = False  # not a test case, whatever a test runner makes of the name
 
     field: str
     op: Op
     value: Scalar | tuple[Scalar, ...] | None = None
 
 
-Predicate = AllOf | AnyOf | Not | Test
+Predicate = AllOf | AnyOf | Not | Condition
 
 
 def read_predicate(source: object, fields: Mapping[str, Type] | None = FIELDS, at: str = "trigger") -> Predicate:
     """A predicate from its JSON, or `Invalid` naming the place; with `fields` None any field may be named.
 
     >>> read_predicate({"regime": "ranging", "type": "market_condition"})
-    AllOf(parts=(Test(field='regime', op='eq', value='ranging'),))
+    AllOf(parts=(Condition(field='regime', op='eq', value='ranging'),))
     >>> read_predicate({"field": "regime", "op": "gt", "value": 3})
     Traceback (most recent call last):
     memtape.errors.Invalid: trigger.op: gt does not go with regime, which is text. Use one of: changed, eq, exists, in, ne, nin
@@ -108,7 +113,7 @@ def holds(predicate: Predicate, now: Mapping[str, object], before: Mapping[str, 
         return any_of([holds(part, now, before) for part in predicate.parts])
     if isinstance(predicate, Not):
         return negated(holds(predicate.part, now, before))
-    return _tested(predicate, now.get(predicate.field), (before or {}).get(predicate.field))
+    return _met(predicate, now.get(predicate.field), (before or {}).get(predicate.field))
 
 
 def all_of(truths: Sequence[Truth]) -> Truth:
@@ -154,17 +159,17 @@ def _read(source: object, fields: Mapping[str, Type] | None, at: str, depth: int
         return Not(_read(source["not"], fields, f"{at}.not", depth + 1))
     if "field" in keys:
         _only(keys, {"field", "op", "value"}, at)
-        return _read_test(source, fields, at)
+        return _read_condition(source, fields, at)
     named = {key: value for key, value in source.items() if key != "type"}
     if not named:
         raise Invalid(at, "says nothing", "Give at least one condition")
     if depth == DEEPEST:
         raise Invalid(at, f"is nested deeper than {DEEPEST}", "Say it in fewer levels")
-    tests = ({"field": key, "op": "eq", "value": value} for key, value in named.items())
-    return AllOf(tuple(_read_test(test, fields, f"{at}.{test['field']}") for test in tests))
+    conditions = ({"field": key, "op": "eq", "value": value} for key, value in named.items())
+    return AllOf(tuple(_read_condition(one, fields, f"{at}.{one['field']}") for one in conditions))
 
 
-def _read_test(source: Mapping[str, object], fields: Mapping[str, Type] | None, at: str) -> Test:
+def _read_condition(source: Mapping[str, object], fields: Mapping[str, Type] | None, at: str) -> Condition:
     field, op, value = source.get("field"), source.get("op"), source.get("value")
     if not isinstance(field, str) or (fields is not None and field not in fields):
         raise Invalid(f"{at}.field", f"there is no field {field!r}", "Use one of the situation's fields, like regime")
@@ -173,25 +178,29 @@ def _read_test(source: Mapping[str, object], fields: Mapping[str, Type] | None, 
     kind = fields[field] if fields is not None else None
     if kind in ("text", "flag") and op not in (fitting := _ops_for(kind)):
         raise Invalid(f"{at}.op", f"{op} does not go with {field}, which is {kind}", f"Use one of: {', '.join(sorted(fitting))}")
-    return Test(field, cast(Op, op), _read_value(op, value, kind, "value" in source, f"{at}.value"))
+    return Condition(field, cast(Op, op), _read_value(op, value, kind, f"{at}.value"))
 
 
 def _ops_for(kind: str) -> frozenset[str]:
     return EQUALITY | {"exists", "changed"} | (MEMBERSHIP if kind == "text" else frozenset())
 
 
-def _read_value(op: str, value: object, kind: Type | None, given: bool, at: str) -> Scalar | tuple[Scalar, ...] | None:
+def _read_value(op: str, value: object, kind: Type | None, at: str) -> Scalar | tuple[Scalar, ...] | None:
     if op == "changed":
-        if given and value is not None:
+        if value is not None:
             raise Invalid(at, "is not wanted: a change has no value", "Leave it out")
         return None
     if op == "exists":
-        if given and not isinstance(value, bool):
+        if value is not None and not isinstance(value, bool):
             raise Invalid(at, "is neither true nor false", "Leave it out, or say false for a field that is absent")
         return value is not False
     if op in MEMBERSHIP or op == "between":
         if not isinstance(value, list | tuple) or not value:
-            raise Invalid(at, "is not a list", f"Give {'[low, high]' if op == 'between' else 'a list of values'}")
+            raise Invalid(
+                at, "is not a list with something in it", f"Give {'[low, high]' if op == 'between' else 'a list of values'}"
+            )
+        if len(value) > MOST_NODES:
+            raise Invalid(at, f"has {len(value)} values, more than {MOST_NODES}", "Say it with fewer values")
         values = tuple(_read_scalar(item, "number" if op == "between" else kind, f"{at}.{n}") for n, item in enumerate(value))
         if op == "between" and (len(values) != 2 or not cast(float, values[0]) <= cast(float, values[1])):
             raise Invalid(at, "is not a range", "Give [low, high], the lower one first")
@@ -212,7 +221,9 @@ def _type_of(value: object) -> Type | None:
         return "flag"
     if isinstance(value, str):
         return "text"
-    return "number" if isinstance(value, float | int) and math.isfinite(value) else None
+    if isinstance(value, int):
+        return "number" if abs(value) < WIDEST else None
+    return "number" if isinstance(value, float) and math.isfinite(value) else None
 
 
 def _only(keys: set[str], wanted: set[str], at: str) -> None:
@@ -220,28 +231,27 @@ def _only(keys: set[str], wanted: set[str], at: str) -> None:
         raise Invalid(f"{at}.{extra[0]}", "does not belong here", "Remove it, or nest it under all or any")
 
 
-# --- testing ------------------------------------------------------------------------------------------------------------
+# --- asking ------------------------------------------------------------------------------------------------------------
 
 
-def _tested(test: Test, now: object, before: object) -> Truth:
-    """What is there but of another type than the test's is as good as missing: a trigger never fails at run time."""
-    value = test.value
-    if test.op == "exists":
+def _met(condition: Condition, now: object, before: object) -> Truth:
+    """What is there but of another type than the condition's is as good as missing: a trigger never fails at run time."""
+    value = condition.value
+    if condition.op == "exists":
         return (now is not None) == value
-    if test.op == "changed":
+    if condition.op == "changed":
         return None if _type_of(now) is None or _type_of(now) != _type_of(before) else now != before
     if isinstance(value, tuple):
-        if test.op == "between":
+        if condition.op == "between":
             low, high = value
             return low <= now <= high if _is_number(now) and _is_number(low) and _is_number(high) else None
-        if _type_of(now) not in {_type_of(item) for item in value}:
-            return None
-        return (now in value) == (test.op == "in")
+        alike = [item for item in value if _type_of(item) == _type_of(now)]
+        return (now in alike) == (condition.op == "in") if alike else None
     if _type_of(now) is None or _type_of(now) != _type_of(value):
         return None
-    if test.op in EQUALITY:
-        return (now == value) == (test.op == "eq")
-    return _compared(test.op, now, value, before) if _is_number(now) and _is_number(value) else None
+    if condition.op in EQUALITY:
+        return (now == value) == (condition.op == "eq")
+    return _compared(condition.op, now, value, before) if _is_number(now) and _is_number(value) else None
 
 
 def _compared(op: Op, now: float, value: float, before: object) -> Truth:

@@ -116,20 +116,20 @@ def sigma_known(closed: Sequence[tuple[datetime, float]], as_of: datetime, last:
 # --- Rec, Conf, Aff -----------------------------------------------------------------------------------------------------
 
 
-def recency(formed: datetime | None, now: datetime, tau_days: float = 30.0, exponent: float = 0.5) -> float:
-    """Rec: 1 now, towards 0; a time ahead of `now` counts as now, an unreadable one (None) is ½, as in the original.
+def recency(formed: datetime | None, as_of: datetime, tau_days: float = 30.0, exponent: float = 0.5) -> float:
+    """Rec: 1 now, towards 0; a time ahead of `as_of` counts as now, an unreadable one (None) is ½, as in the original.
 
     >>> from datetime import UTC
     >>> day = datetime(2026, 6, 5, tzinfo=UTC)
     >>> round(recency(day - 30 * DAY, day), 6), recency(day + DAY, day), recency(None, day)
     (0.707107, 1.0, 0.5)
     """
-    return NEUTRAL if formed is None else faded(_age_days(formed, now), tau_days, exponent)
+    return NEUTRAL if formed is None else faded(_age_days(formed, as_of), tau_days, exponent)
 
 
-def recency_by_whole_days(formed: datetime | None, now: datetime, tau_days: float = 30.0, exponent: float = 0.5) -> float:
+def recency_by_whole_days(formed: datetime | None, as_of: datetime, tau_days: float = 30.0, exponent: float = 0.5) -> float:
     """Rec of the original text: the age is cut to whole days."""
-    return NEUTRAL if formed is None else faded(math.floor(_age_days(formed, now)), tau_days, exponent)
+    return NEUTRAL if formed is None else faded(math.floor(_age_days(formed, as_of)), tau_days, exponent)
 
 
 def faded(age_days: float, tau_days: float, exponent: float) -> float:
@@ -272,7 +272,7 @@ class Mood:
     consecutive_losses: int = 0
 
 
-def rank_7_4(candidates: Sequence[Candidate], query: ContextVector, mood: Mood, now: datetime) -> list[Scored]:
+def rank_7_4(candidates: Sequence[Candidate], query: ContextVector, mood: Mood, as_of: datetime) -> list[Scored]:
     """Every candidate by the second original form, best first: sigma is the RMS of the candidates, a belief's Q is ½."""
     sigma = sigma_rms([c.pnl_r for c in candidates])
 
@@ -280,7 +280,7 @@ def rank_7_4(candidates: Sequence[Candidate], query: ContextVector, mood: Mood, 
         return Components(
             quality(c.pnl_r, sigma),
             similarity_7_4(c.situation, query),
-            fade(c, now),
+            fade(c, as_of),
             confidence_factor(c.confidence),
             affect_7_4(c.pnl_r, mood.drawdown_state, mood.consecutive_losses),
         )
@@ -289,7 +289,7 @@ def rank_7_4(candidates: Sequence[Candidate], query: ContextVector, mood: Mood, 
 
 
 def rank_3_3(
-    candidates: Sequence[Candidate], query: ContextVector, mood: Mood, now: datetime, sigma_r: float = SIGMA_UNKNOWN
+    candidates: Sequence[Candidate], query: ContextVector, mood: Mood, as_of: datetime, sigma_r: float = SIGMA_UNKNOWN
 ) -> list[Scored]:
     """Every candidate by the first original form, best first: Q by kind, likeness of 2.6, Aff of 3.2."""
     by_id = {c.id: c for c in candidates}
@@ -298,7 +298,7 @@ def rank_3_3(
         return Components(
             _quality_by_kind(c, by_id, sigma_r),
             similarity_2_6(c.situation, query),
-            fade(c, now),
+            fade(c, as_of),
             confidence_factor(_posterior(c) if c.kind == "semantic" else c.confidence),
             affect_3_2(c.pnl_r, mood.drawdown_state, mood.consecutive_losses),
         )
@@ -307,13 +307,13 @@ def rank_3_3(
 
 
 def rank_balanced(
-    candidates: Sequence[Candidate], query: ContextVector, now: datetime, sigma_r: float, limit: int, share: float = 0.4
+    candidates: Sequence[Candidate], query: ContextVector, as_of: datetime, sigma_r: float, limit: int, share: float = 0.4
 ) -> tuple[list[Scored], list[Scored]]:
     """The `limit` best by salience, and every candidate so scored. Losses and the rest each have seats of their own."""
 
     def components(c: Candidate) -> Components:
         return Components(
-            salience(c.pnl_r, sigma_r), similarity(c.situation, query), fade(c, now), confidence_factor(c.confidence)
+            salience(c.pnl_r, sigma_r), similarity(c.situation, query), fade(c, as_of), confidence_factor(c.confidence)
         )
 
     ranked = in_order(candidates, components)
@@ -331,10 +331,10 @@ def evidence_weight(situation: ContextVector, query: ContextVector, rec: float, 
     return float(similarity(situation, query) ** power * rec * conf)
 
 
-def fade(candidate: Candidate, now: datetime) -> float:
+def fade(candidate: Candidate, as_of: datetime) -> float:
     """Rec by kind: episodes fade within months, beliefs and plans within years."""
     law = EPISODES_FADE if candidate.kind == "episodic" else THE_REST_FADES
-    return recency(candidate.formed, now, law.tau_days, law.exponent)
+    return recency(candidate.formed, as_of, law.tau_days, law.exponent)
 
 
 def in_order(candidates: Sequence[Candidate], components: Callable[[Candidate], Components]) -> list[Scored]:
@@ -363,10 +363,10 @@ def _posterior(c: Candidate) -> float:
     return quality_of_belief(c.alpha, c.beta)
 
 
-def _age_days(formed: datetime, now: datetime) -> float:
+def _age_days(formed: datetime, as_of: datetime) -> float:
     _aware(formed, "formed")
-    _aware(now, "now")
-    return max((now - formed) / DAY, 0.0)
+    _aware(as_of, "as_of")
+    return max((as_of - formed) / DAY, 0.0)
 
 
 def _aware(moment: datetime, field: str) -> None:

@@ -20,7 +20,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from memtape.core.observed import Bar
@@ -112,8 +113,13 @@ def relative(situation: ContextVector) -> ContextVector:
     price = situation.price
     if not isinstance(price, float | int) or price <= 0:
         return replace(situation, price=None, atr_d1=None, atr_h1=None, atr_m5=None)
-    atr = {name: _divided(getattr(situation, name), price) for name in ("atr_d1", "atr_h1", "atr_m5")}
-    return replace(situation, price=None, **atr)
+    return replace(
+        situation,
+        price=None,
+        atr_d1=_divided(situation.atr_d1, price),
+        atr_h1=_divided(situation.atr_h1, price),
+        atr_m5=_divided(situation.atr_m5, price),
+    )
 
 
 def _divided(level: Level, price: float) -> Level:
@@ -130,9 +136,12 @@ def _kernels(memory: ContextVector, query: ContextVector, numbers: Numbers) -> l
     for name, weight, width in numbers:
         then, now = getattr(memory, name), getattr(query, name)
         if isinstance(then, float | int) and isinstance(now, float | int) and then != 0:
-            ratio = (then - now) / (width * abs(then))
-            found.append(weight * math.exp(-0.5 * ratio * ratio))
+            found.append(weight * _bell((then - now) / abs(then) / width))
     return found
+
+
+def _bell(deviations: float) -> float:
+    return math.exp(-0.5 * deviations * deviations)
 
 
 def _label_match(a: str | None, b: str | None) -> float:
@@ -147,10 +156,10 @@ def _level_match(name: str, a: Level, b: Level, width: float) -> float:
     if a is None or b is None:
         return UNKNOWN
     if name == "drawdown_pct":
-        return math.exp(-0.5 * ((a - b) / DRAWDOWN_BANDWIDTH) ** 2)
+        return _bell((a - b) / DRAWDOWN_BANDWIDTH)
     if a <= 0 or b <= 0:
         return float(a <= 0 and b <= 0)
-    return math.exp(-0.5 * ((math.log(a) - math.log(b)) / math.log1p(width)) ** 2)
+    return _bell((math.log(a) - math.log(b)) / math.log1p(width))
 
 
 # --- labels from bars ---------------------------------------------------------------------------------------------------
@@ -239,7 +248,7 @@ def efficiency_ratio(closes: Sequence[float], n: int = 20) -> float | None:
     if len(closes) <= n:
         return None
     path = closes[len(closes) - n - 1 :]
-    travelled = math.fsum(abs(b - a) for a, b in zip(path, path[1:], strict=False))
+    travelled = math.fsum(abs(b - a) for a, b in pairwise(path))
     return abs(path[-1] - path[0]) / travelled if travelled else 0.0
 
 
@@ -252,9 +261,7 @@ def volatility_of(rank: float | None) -> Volatility:
 
 def session_at(moment: datetime) -> Session:
     """The session of a moment."""
-    if moment.tzinfo is None or (offset := moment.utcoffset()) is None:
-        raise Invalid("moment", "has no time zone", "Add Z for UTC or an offset")
-    utc = moment - offset
+    utc = _utc(moment)
     return session_of(utc.hour * 60 + utc.minute)
 
 
@@ -272,9 +279,13 @@ def session_of(minute_utc: int) -> Session:
 
 def is_weekend(moment: datetime) -> bool:
     """Saturday or Sunday, UTC; a flag of its own, beside the session."""
-    if moment.tzinfo is None or (offset := moment.utcoffset()) is None:
+    return _utc(moment).weekday() >= 5
+
+
+def _utc(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
         raise Invalid("moment", "has no time zone", "Add Z for UTC or an offset")
-    return (moment - offset).weekday() >= 5
+    return moment.astimezone(UTC)
 
 
 def _rank(shares: Sequence[float | None]) -> float | None:

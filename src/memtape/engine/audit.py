@@ -22,9 +22,9 @@ from memtape.core.values import read
 from memtape.engine.memory import OWNER_STREAM, Memory
 from memtape.engine.observe import standing_alone
 from memtape.engine.positions import reported_version
-from memtape.errors import Tampered
+from memtape.errors import Invalid, Tampered
 from memtape.store.rows import KEYS, LogRow, PositionRow, discrepancy_row, item_row, position_row, version_row
-from memtape.store.schema import TABLES
+from memtape.store.schema import PROJECTIONS, TABLES
 from memtape.store.tables import EVERYTHING, Tables, owners, streams
 
 Rows = list[dict[str, Any]]
@@ -216,7 +216,7 @@ def verify(memory: Memory, against: Iterable[dict[str, Any]] = ()) -> Audit:
 
 
 def _verify_owner(audit: Audit, session: Any, owner: str) -> None:
-    agents = {item.key: read(Agent, item.body) for item in Tables(session, owner, OWNER_STREAM).items("agent", EVERYTHING)}
+    agents = _stated_agents(Tables(session, owner, OWNER_STREAM))
     known = streams(session, owner)
     for table in TABLES:
         rows = session.all(f"SELECT DISTINCT stream FROM {table} WHERE owner = :owner ORDER BY stream", {"owner": owner})
@@ -254,9 +254,12 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None) -> None:
         wrong("streams", tables.stream, "its times do not follow from the log")
     bars = tables.rows("bars")
     audit.rows["bars"] = audit.rows.get("bars", 0) + len(bars)
-    for key, problem in _bars_against(replay.deliveries, bars, tables):
+    altered = list(_bars_against(replay.deliveries, bars, tables))
+    for key, problem in altered:
         wrong("bars", key, problem)
     audit.digests[f"{tables.owner}/{tables.stream}/bars"] = digest(canonical_plain(bars))
+    if altered:
+        return  # trades cannot be judged by bars that are not those of the log
     for table, expected in replay.projections(_watched(tables)).items():
         found = tables.rows(table)
         audit.rows[table] = audit.rows.get(table, 0) + len(found)
@@ -273,6 +276,17 @@ def whole_chain(rows: Iterable[LogRow], url: str) -> Iterator[LogRow]:
             raise Tampered(url=url, problem=f"log row {row.seq} of {row.stream}: {problem}")
         seq, last_hash = row.seq, row.hash
         yield row
+
+
+def _stated_agents(tables: Tables) -> dict[str, Agent]:
+    """The agents as the owner's log states them: the projection may be what is broken."""
+    replay = Replay(tables.owner, OWNER_STREAM, None)
+    try:
+        for row in whole_chain(tables.log(), ""):
+            replay.take(row)
+    except Tampered:
+        pass  # what stands before the break still counts; whoever asked comes to the break itself
+    return {item.key: read(Agent, item.body) for item in replay.kept if item.kind == "agent"}
 
 
 def _broken_link(row: LogRow, seq: int, last_hash: str) -> str | None:
@@ -299,8 +313,17 @@ def _bars_against(deliveries: dict[int, dict[str, Any]], bars: Rows, tables: Tab
         said, here = deliveries.get(seq, {"count": 0, "digest": delivery_digest(())}), by_seq.get(seq, [])
         if len(here) != said["count"]:
             yield f"log row {seq}", f"brought {said['count']} bars, {len(here)} are here"
-        elif delivery_digest(_seen(row) for row in here) != said["digest"]:
+        elif _altered(here, said["digest"]):
             yield f"log row {seq}", "its bars were altered"
+
+
+def _altered(bars: Rows, digest_: str) -> bool:
+    if any(row["frame"] * 1_000_000 != row["t1"] - row["t0"] for row in bars):
+        return True
+    try:
+        return delivery_digest(_seen(row) for row in bars) != digest_
+    except (Invalid, ArithmeticError):
+        return True  # no bar at all
 
 
 def _seen(row: dict[str, Any]) -> Watched:
@@ -347,8 +370,16 @@ def rebuild(memory: Memory) -> Audit:
     """Throw every projection away and make it anew from the log; refused, with nothing changed, if the chain is broken."""
     audit = Audit()
     with memory.reading(OWNER_STREAM) as tables:
-        agents = {item.key: read(Agent, item.body) for item in _stated_agents(tables)}
+        agents = _stated_agents(tables)
         names = streams(tables.session, memory.owner)
+    for stream in names:  # all are looked at before one is changed
+        with memory.reading(stream) as tables:
+            for _ in whole_chain(tables.log(), memory.url):
+                pass
+    with memory.writing(OWNER_STREAM) as tables:
+        for table in PROJECTIONS:
+            strays = f"DELETE FROM {table} WHERE owner = :owner AND stream NOT IN :names"
+            tables.session.run(strays, {"owner": memory.owner, "names": names})
     for stream in names:
         with memory.writing(stream) as tables:
             replay = Replay(memory.owner, stream, agents.get(stream))
@@ -365,12 +396,3 @@ def rebuild(memory: Memory) -> Audit:
                 replace(head, first_snapshot=replay.first_snapshot, last_tick=replay.last_tick, known_at=replay.known_at)
             )
     return audit
-
-
-def _stated_agents(tables: Tables) -> list[Kept]:
-    """The agents as the owner's log states them: the projection may be what is broken."""
-    replay = Replay(tables.owner, OWNER_STREAM, None)
-    for row in whole_chain(tables.log(), "store"):
-        replay.take(row)
-    return [item for item in replay.kept if item.kind == "agent"]
-

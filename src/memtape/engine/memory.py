@@ -17,7 +17,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any
 
-from memtape.core.codec import canonical_plain, digest, identify, plain, spell_time
+from memtape.core.codec import EPOCH, canonical_plain, digest, identify, plain, spell_time
 from memtape.core.items import Item, Kept, unpack
 from memtape.core.observed import READERS, Bars, Decision, Observed, Tick, happened_at
 from memtape.core.skills import Agent, AgentSettings, Mode, Skill
@@ -271,9 +271,13 @@ class AgentMemory(Reading):
             reported = [(key, position) for kind, key, position, _ in gone if kind == "trade"]
             tables.end_versions([identify(self.agent.id, f"trade:{key}", *position) for key, position in reported], now)
             touched: dict[tuple[str, str], datetime] = {}
+            everywhere = list(tables.positions(since=EPOCH)) if any(kind == "tick" for kind, *_ in gone) else []
             for kind, _, position, at in gone:
-                if kind in ("fill", "funding"):
-                    touched[position] = min(touched.get(position, at), at)
+                for each in [position] if kind in ("fill", "funding") else everywhere if kind == "tick" else []:
+                    touched[each] = min(touched.get(each, at), at)
+            names = [f"{kind[0]}:{key}" for kind, key, _, _ in gone if kind in ("decision", "order")]
+            for position, at in tables.fills_naming(names, upto=writer.head.seq) if names else ():
+                touched[position] = min(touched.get(position, at), at)
             held = tables.positions({symbol for symbol, _ in touched})
             concluded: list[Told] = []
             for position in sorted(touched):

@@ -131,4 +131,4 @@ def near(want: Any, have: Any, tol: float) -> bool:
         )
     if isinstance(want, bool) or isinstance(have, bool) or not isinstance(want, int | float):
         return type(want) is type(have) and bool(want == have)
-    return isinstance(have, int | float) and abs(want - have) <= tol
+    return isinstance(have, int | float) and (want == have or abs(want - have) <= tol)

@@ -12,6 +12,7 @@ from typing import Any
 
 from memtape.core import affect, beliefs, habits, plans, predicate, scoring, situation, sizing, statistics, validation
 from memtape.core.situation import Candle, ContextVector
+from memtape.errors import Invalid
 
 Inputs = Mapping[str, Any]
 _KNOWN = frozenset(field.name for field in fields(ContextVector))
@@ -43,7 +44,8 @@ def _stamp_to_the_letter(text: str) -> datetime | None:
 
 def _now(i: Inputs) -> datetime:
     moment = _stamp(i["now"])
-    assert moment is not None, "a vector's now is a time"
+    if moment is None:
+        raise Invalid("now", "is not a time", "Write ISO 8601 with its zone, like 2026-06-04T08:00:00Z")
     return moment
 
 
@@ -278,7 +280,7 @@ def _affect(formula: Callable[[float | None, float, int, float], float]) -> Call
 
 def _score_extended(i: Inputs) -> dict[str, Any]:
     c = i["components"]
-    return {"score": scoring.Components(c["Q"], c["Sim"], c["Rec"], c["Conf"], c["Aff"], i["sharpe_w"]).score}
+    return {"score": scoring.Components(c["Q"], c["Sim"], c["Rec"], c["Conf"], c.get("Aff", 1.0), i.get("sharpe_w", 1.0)).score}
 
 
 FORMULAS: Mapping[str, Callable[[Inputs], Any]] = {

@@ -27,7 +27,7 @@ except ImportError as missing:
 
 WAIT_SECONDS = 5
 ROLE = "memtape_app"
-_TYPES = {"money": "NUMERIC", "int": "BIGINT", "options": ""}
+_TYPES = {"money": "NUMERIC", "text": 'TEXT COLLATE "C"', "int": "BIGINT", "options": ""}
 _MARK = re.compile(r"(?<!:):([a-z_][a-z_0-9]*)")
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -171,8 +171,8 @@ class PostgresDatabase:
                 f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
                 f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
                 f"DROP POLICY IF EXISTS own_rows ON {table}",
-                f"CREATE POLICY own_rows ON {table} USING (owner = current_setting('memtape.owner', true)) "
-                "WITH CHECK (owner = current_setting('memtape.owner', true))",
+                f"CREATE POLICY own_rows ON {table} USING (owner = nullif(current_setting('memtape.owner', true), '')) "
+                "WITH CHECK (owner = nullif(current_setting('memtape.owner', true), ''))",
                 f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {ROLE}",
             ):
                 connection.execute(statement)

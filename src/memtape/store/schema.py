@@ -1,8 +1,8 @@
 """The tables, written once for both databases, and the numbered steps that lead to them.
 
 Types that differ are named in braces: {money} is exact decimal (TEXT in SQLite, NUMERIC in PostgreSQL), {int} holds 64
-bits; times are microseconds since 1970 in UTC. Every key starts with owner and stream, so tables partition and shard by
-them. `log` is the authority and `bars` the market data it vouches for by digest; every other table is a projection.
+bits, {text} sorts by its bytes; times are microseconds since 1970 in UTC. Every key starts with owner and stream, so tables
+partition and shard by them. `log` is the authority and `bars` the market data it vouches for by digest; every other table is a projection.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _kind(hint: object) -> str:
 TRADE_COLUMNS: dict[str, str] = {name: _kind(hint) for name, hint in get_type_hints(Trade).items()}
 assert list(TRADE_COLUMNS) == [f.name for f in fields(Trade)]
 
-_SQL_TYPE = {"money": "{money}", "time": "{int}", "int": "{int}", "flag": "{int}", "list": "TEXT", "text": "TEXT"}
+_SQL_TYPE = {"money": "{money}", "time": "{int}", "int": "{int}", "flag": "{int}", "list": "{text}", "text": "{text}"}
 _TRADES = ",\n  ".join(
     f"{name} {_SQL_TYPE[kind]}" + (" NOT NULL" if name in ("id", "symbol", "leg", "entry_at", "exit_at") else "")
     for name, kind in TRADE_COLUMNS.items()
@@ -50,18 +50,18 @@ MIGRATIONS: tuple[Migration, ...] = (
         "log, items, positions, trades, bars",
         (
             """CREATE TABLE log (
-  owner TEXT NOT NULL, stream TEXT NOT NULL, seq {int} NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,
+  owner {text} NOT NULL, stream {text} NOT NULL, seq {int} NOT NULL, kind {text} NOT NULL, key {text} NOT NULL,
   occurred_at {int} NOT NULL, known_at {int} NOT NULL, recorded_at {int} NOT NULL,
-  payload TEXT, payload_hash TEXT NOT NULL, prev_hash TEXT NOT NULL, hash TEXT NOT NULL,
+  payload {text}, payload_hash {text} NOT NULL, prev_hash {text} NOT NULL, hash {text} NOT NULL,
   PRIMARY KEY (owner, stream, seq), UNIQUE (owner, stream, kind, key)){options}""",
             """CREATE TABLE streams (
-  owner TEXT NOT NULL, stream TEXT NOT NULL, seq {int} NOT NULL, hash TEXT NOT NULL,
+  owner {text} NOT NULL, stream {text} NOT NULL, seq {int} NOT NULL, hash {text} NOT NULL,
   first_snapshot {int}, last_tick {int}, known_at {int},
   PRIMARY KEY (owner, stream)){options}""",
             """CREATE TABLE items (
-  owner TEXT NOT NULL, stream TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, seq {int} NOT NULL,
-  symbol TEXT NOT NULL, leg TEXT NOT NULL, at {int} NOT NULL, known_at {int} NOT NULL, skill_version {int} NOT NULL,
-  ref TEXT, batch TEXT, body TEXT, void_seq {int}, void_at {int},
+  owner {text} NOT NULL, stream {text} NOT NULL, kind {text} NOT NULL, key {text} NOT NULL, seq {int} NOT NULL,
+  symbol {text} NOT NULL, leg {text} NOT NULL, at {int} NOT NULL, known_at {int} NOT NULL, skill_version {int} NOT NULL,
+  ref {text}, batch {text}, body {text}, void_seq {int}, void_at {int},
   PRIMARY KEY (owner, stream, kind, key, seq)){options}""",
             "CREATE UNIQUE INDEX items_once ON items (owner, stream, kind, key) WHERE void_seq IS NULL",
             "CREATE INDEX items_placed ON items (owner, stream, symbol, at)",
@@ -69,22 +69,22 @@ MIGRATIONS: tuple[Migration, ...] = (
             "CREATE INDEX items_ref ON items (owner, stream, ref) WHERE ref IS NOT NULL",
             "CREATE INDEX items_batch ON items (owner, stream, batch) WHERE batch IS NOT NULL",
             """CREATE TABLE positions (
-  owner TEXT NOT NULL, stream TEXT NOT NULL, symbol TEXT NOT NULL, leg TEXT NOT NULL,
-  last_at {int} NOT NULL, last_rank {int} NOT NULL, last_seq {int} NOT NULL, last_id TEXT NOT NULL,
-  round TEXT,
+  owner {text} NOT NULL, stream {text} NOT NULL, symbol {text} NOT NULL, leg {text} NOT NULL,
+  last_at {int} NOT NULL, last_rank {int} NOT NULL, last_seq {int} NOT NULL, last_id {text} NOT NULL,
+  round {text},
   PRIMARY KEY (owner, stream, symbol, leg)){options}""",
             "CREATE INDEX positions_open ON positions (owner, stream) WHERE round IS NOT NULL",
             "CREATE INDEX positions_last ON positions (owner, stream, last_at)",
-            "CREATE TABLE trades (\n  owner TEXT NOT NULL, stream TEXT NOT NULL, known_from {int} NOT NULL, known_to {int}, "
+            "CREATE TABLE trades (\n  owner {text} NOT NULL, stream {text} NOT NULL, known_from {int} NOT NULL, known_to {int}, "
             "settled_at {int},\n  " + _TRADES + ",\n  PRIMARY KEY (owner, stream, id, known_from)){options}",
             "CREATE INDEX trades_exit ON trades (owner, stream, symbol, exit_at)",
             "CREATE INDEX trades_entry ON trades (owner, stream, entry_at)",
             """CREATE TABLE discrepancies (
-  owner TEXT NOT NULL, stream TEXT NOT NULL, symbol TEXT NOT NULL, leg TEXT NOT NULL, at {int} NOT NULL,
-  why TEXT NOT NULL, ledger_qty {money} NOT NULL, broker_qty {money} NOT NULL, price {money},
+  owner {text} NOT NULL, stream {text} NOT NULL, symbol {text} NOT NULL, leg {text} NOT NULL, at {int} NOT NULL,
+  why {text} NOT NULL, ledger_qty {money} NOT NULL, broker_qty {money} NOT NULL, price {money},
   PRIMARY KEY (owner, stream, symbol, leg, at)){options}""",
             """CREATE TABLE bars (
-  owner TEXT NOT NULL, stream TEXT NOT NULL, symbol TEXT NOT NULL, frame {int} NOT NULL, t0 {int} NOT NULL,
+  owner {text} NOT NULL, stream {text} NOT NULL, symbol {text} NOT NULL, frame {int} NOT NULL, t0 {int} NOT NULL,
   t1 {int} NOT NULL, o {money} NOT NULL, h {money} NOT NULL, l {money} NOT NULL, c {money} NOT NULL, v {money},
   seq {int} NOT NULL, known_at {int} NOT NULL,
   PRIMARY KEY (owner, stream, symbol, frame, t0)){options}""",
@@ -96,4 +96,5 @@ MIGRATIONS: tuple[Migration, ...] = (
 
 TABLES = ("log", "streams", "items", "positions", "trades", "discrepancies", "bars")
 
+PROJECTIONS = ("items", "positions", "trades", "discrepancies")
 LATEST = MIGRATIONS[-1].number

@@ -6,11 +6,15 @@ WAL with synchronous=FULL: a commit that returned survives power loss. SQLite's 
 
 from __future__ import annotations
 
+import itertools
+import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 
@@ -19,7 +23,7 @@ from memtape.store.database import Params, Row, expand
 from memtape.store.schema import LATEST, MIGRATIONS
 
 WAIT_SECONDS = 5
-_TYPES = {"money": "TEXT", "int": "INTEGER", "options": " STRICT"}
+_TYPES = {"money": "TEXT", "text": "TEXT", "int": "INTEGER", "options": " STRICT"}
 
 
 class SqliteSession:
@@ -77,10 +81,28 @@ class SqliteDatabase:
         connection = apsw.Connection(self.path, vfs=self._vfs)
         connection.set_busy_timeout(int(self._wait * 1000))
         self.read_only = connection.readonly("main")
+        folder = Path(self.path).parent
+        if self.read_only and not os.access(folder, os.W_OK) and not Path(f"{self.path}-wal").exists():
+            connection.close()  # WAL needs files beside it that cannot be made here: read it as it stands
+            flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+            connection = apsw.Connection(f"file:{quote(self.path)}?immutable=1", flags=flags, vfs=self._vfs)
         if not self.read_only:
-            connection.execute("PRAGMA journal_mode=WAL")
+            self._write_ahead(connection)
         connection.execute("PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-32000")
         return connection
+
+    def _write_ahead(self, connection: apsw.Connection) -> None:
+        """Put a file into WAL mode. SQLite does not wait for the lock this takes, and only tells if it cannot."""
+        deadline = time.monotonic() + self._wait
+        while True:
+            try:
+                if connection.pragma("journal_mode", "wal") not in ("wal", "memory"):
+                    raise StoreFailure(url=self.url, problem="it cannot be put into WAL mode")
+                return
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
 
     @contextmanager
     def writing(self, owner: str) -> Iterator[SqliteSession]:
@@ -119,7 +141,7 @@ class SqliteDatabase:
         done = []
         start = self.schema()
         if 0 < start < (upto or LATEST):
-            self.backup(f"{self.path}.before-{start + 1}")
+            self._copy_aside(f"{self.path}.before-{start + 1}")
         for step in MIGRATIONS:
             if step.number > (upto or LATEST):
                 break
@@ -132,6 +154,18 @@ class SqliteDatabase:
                 session.run("INSERT INTO migrations VALUES (:number, :name)", {"number": step.number, "name": step.name})
             done.append(f"{step.number}: {step.name}")
         return done
+
+    def _copy_aside(self, path: str) -> None:
+        """A copy under this name, or a numbered one if an earlier attempt (or another process) left one there."""
+        mine = f"{path}.{os.getpid()}"
+        self.backup(mine)
+        for n in itertools.count():
+            try:
+                os.link(mine, f"{path}.{n}" if n else path)
+                break
+            except FileExistsError:
+                continue
+        Path(mine).unlink()
 
     def facts(self) -> dict[str, object]:
         """What `doctor` tells of it."""

@@ -39,6 +39,7 @@ from memtape.store.rows import (
     version_row,
     watched_of,
 )
+from memtape.store.schema import TABLES
 
 FOREVER = 2**62
 NEVER = -(2**62)
@@ -475,4 +476,5 @@ def streams(session: Session, owner: str) -> list[str]:
 
 def owners(session: Session) -> list[str]:
     """Every owner that this transaction may see."""
-    return [name for (name,) in session.all("SELECT DISTINCT owner FROM streams ORDER BY owner", {})]
+    everywhere = " UNION ".join(f"SELECT owner FROM {table}" for table in TABLES)
+    return sorted(name for (name,) in session.all(everywhere, {}))

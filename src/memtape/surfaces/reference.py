@@ -43,9 +43,15 @@ def cli_page() -> str:
     from memtape.surfaces.cli import HOUSEKEEPING, app
 
     group = typer.main.get_command(app)
-    lines = ["# Command line", "", "Every command that answers takes `--json`. Exit codes: 0 ok, 1 check failed, 2 usage or bad input, "
-             "3 locked or conflict, 4 integrity.", "",
-             "Each operation is also a command: `get_trades` is `memtape get-trades` (see operations.md).", ""]  # fmt: skip
+    lines = [
+        "# Command line",
+        "",
+        "Every command that answers takes `--json`. Exit codes: 0 ok, 1 check failed, 2 usage or bad input, 3 locked or "
+        "conflict, 4 integrity.",
+        "",
+        "Each operation is also a command: `get_trades` is `memtape get-trades` (see operations.md).",
+        "",
+    ]
     commands = getattr(group, "commands", {})
     chosen = [(name, commands[name]) for name in HOUSEKEEPING]
     chosen += [(f"{name} {part}", each) for name, group_ in chosen for part, each in getattr(group_, "commands", {}).items()]

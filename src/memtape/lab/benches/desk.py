@@ -1,6 +1,6 @@
 """The desk that is measured: its ticks, its past, and stores that hold as much of that past as a bench asks for.
 
-A past of n trades is nine tenths and more reported trades over twelve symbols; the rest come from ticks, each with a fill,
+A past of n trades is mostly reported trades over twelve symbols; one in fifty comes from ticks, each with a fill,
 the decision it names and a bar, half of them on a net account and half under tickets of their own. The symbol that is
 traded now has a bar stored for every second trade. So whatever a tick looks up, there is much of it to be found.
 """
@@ -33,8 +33,9 @@ CHARTED = datetime(2025, 5, 1, tzinfo=UTC)  # bars of the symbol that is traded 
 TICKED = datetime(2025, 9, 1, tzinfo=UTC)  # trades from ticks
 LIVE = datetime(2025, 12, 1, tzinfo=UTC)  # the ticks that are measured
 MINUTE = timedelta(minutes=1)
-TICK_SHARE = 25  # every so manieth trade of the past comes from ticks
+TICK_SHARE = 50  # every so manieth trade of the past comes from ticks
 BATCH = 5000
+TICKS_AT_ONCE = 500
 # What the bytes of a store depend on: a store that was made by other code is made anew.
 MAKERS = ("errors.py", "core", "store", "plugs", "engine", "lab/benches/desk.py")
 
@@ -171,7 +172,7 @@ def remember(memory: Memory, agent: AgentMemory, trades: int) -> None:
     for chart in in_batches((bar(NOW, CHARTED + n * MINUTE) for n in range(1, trades // 2 + 1)), BATCH):
         at(memory, chart[-1].t1)
         agent.observe(Bars(bars=tuple(chart)))
-    for ticks in in_batches(_past_ticks(from_ticks), BATCH):
+    for ticks in in_batches(_past_ticks(from_ticks), TICKS_AT_ONCE):
         at(memory, ticks[-1].t)
         agent.import_items(ticks, {"file": "ticks.jsonl", "from": ticks[0].id})
     at(memory, LIVE)
