@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -83,4 +82,4 @@ def saved(folder: Path, text: str | bytes, name: str = "trades.csv") -> Path:
 
 def ledger(memory: Memory) -> list[Mapping[str, Any]]:
     """Every trade of the desk, whole."""
-    return sorted((asdict(trade) for trade in memory.agent("desk").trades()), key=lambda row: (row["entry_at"], row["id"]))
+    return sorted((trade._asdict() for trade in memory.agent("desk").trades()), key=lambda row: (row["entry_at"], row["id"]))

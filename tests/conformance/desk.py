@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -41,7 +40,7 @@ def a_trade(id: str = "trade", entry: float = 0, exit_: float = 10, leg: str = "
         exit_price=Decimal(101), qty=Decimal(1),
     )  # fmt: skip
     about: dict[str, Any] = {"leg": leg, "close_cause": "close", "quality": "fills", **more}
-    return replace(reported(TERMS, told, 1, id), **about)
+    return reported(TERMS, told, 1, id)._replace(**about)
 
 
 def a_version(trade: Trade, known: float = 10, until: float | None = None, settled: float | None = 10) -> Version:

@@ -235,6 +235,16 @@ def test_an_agent_never_changes_its_mode():
         memory.agent("nobody")
 
 
+def test_what_came_from_a_file_takes_no_reason_from_the_next_tick(agent):
+    """A history imported today is not explained by the decision of tomorrow's first tick."""
+    bought = read(Fill, fill("f1", T.format(7, 0), "buy", "1", "100"))
+    agent.import_items([bought, read(Fill, fill("f2", T.format(7, 30), "sell", "1", "101"))], {"file": "a.csv"})
+    agent.observe({"id": "s1", "t": T.format(8, 0), "positions": {}, "decision": {"symbol": "BTC", "reason": "of today"}})
+    (trade,) = agent.trades()
+    assert (trade.entry_reason, trade.exit_reason, trade.entry_tick_at, trade.close_cause) == (None, None, None, "external")
+    assert verify(agent.memory).ok
+
+
 def test_an_import_taken_back_leaves_the_ledger_as_it_was_and_can_come_again():
     memory = desk.given_memory()
     agent = desk.given_agent(memory)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -100,4 +100,4 @@ def books(memory: Memory, writers: int) -> dict[str, Any]:
 
 
 def _timeless(trade: Trade) -> Trade:
-    return replace(trade, **dict.fromkeys(BY_TICK))
+    return trade._replace(**dict.fromkeys(BY_TICK))

@@ -170,7 +170,8 @@ def _surprises(span: Sequence[Happening], bars: Sequence[Watched]) -> list[datet
         if isinstance(happening, Execution):
             if happening.decided_at is not None and happening.decided_at > happening.known_at:
                 cuts.add(happening.decided_at)
-            seen_since_tick = min(seen_since_tick or happening.known_at, happening.known_at)
+            if not happening.imported:
+                seen_since_tick = min(seen_since_tick or happening.known_at, happening.known_at)
         elif isinstance(happening, Glance):
             if seen_since_tick is not None and seen_since_tick < happening.known_at:
                 cuts.add(happening.known_at)

@@ -126,6 +126,7 @@ class Kept:
     leg: str
     ref: str | None
     body: Any
+    imported: bool = False  # came from a file: no run saw it happen
     gone_at: datetime | None = None
 
 
@@ -162,7 +163,9 @@ def happenings(
         elif item.kind == "fill":
             fill = read(Fill, item.body)
             decision, decided_at = named.of(fill)
-            happened.append(Execution(fill, item.known_at, item.skill_version, decision, decided_at, item.gone_at))
+            happened.append(
+                Execution(fill, item.known_at, item.skill_version, decision, decided_at, item.imported, item.gone_at)
+            )
         elif item.kind == "funding":
             happened.append(Payment(read(Funding, item.body), item.known_at, item.gone_at))
     return happened

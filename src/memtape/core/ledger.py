@@ -72,6 +72,7 @@ class Execution:
     skill_version: int = 1
     decision: Decision | None = None
     decided_at: datetime | None = None  # when that decision was known
+    imported: bool = False  # came from a file: no run saw it, so no tick's decision explains it
     gone_at: datetime | None = None  # when it was taken back, with its import
 
     @property
@@ -245,14 +246,18 @@ def fold(
 
 
 def _ticks_after(ordered: Sequence[Happening]) -> list[Glance | None]:
-    """For each happening the first tick at or after it: the run that saw it, whenever it was delivered."""
+    """For each happening the first tick at or after it: the run that saw it, whenever it was delivered.
+
+    What came from a file was seen by no run; its reasons come only from decisions that it names.
+    """
     ticks: list[Glance | None] = [None] * len(ordered)
     following: Glance | None = None
     for n in range(len(ordered) - 1, -1, -1):
         happening = ordered[n]
         if isinstance(happening, Glance):
             following = happening
-        ticks[n] = following
+        if not (isinstance(happening, Execution) and happening.imported):
+            ticks[n] = following
     return ticks
 
 

@@ -112,7 +112,8 @@ class Replay:
         if batch:
             self._batches.setdefault(batch, []).append(index)
         self.items.append(item_row(self.owner, self.stream, item, row.seq, known_at, version, batch))
-        kept = Kept(row.seq, item.kind, item.key, item.at, known_at, version, item.symbol, item.leg, item.ref, body_of(item))
+        kept = Kept(row.seq, item.kind, item.key, item.at, known_at, version, item.symbol, item.leg, item.ref, body_of(item),
+                    batch is not None)  # fmt: skip
         self.kept.append(kept)
         if item.kind == "trade" and self.agent is not None:
             self._report(index, reported_version(self.agent, item, known_at, version))

@@ -42,7 +42,6 @@ class Imported:
     batch: str
     new: int
     duplicates: int
-    concluded: tuple[Told, ...]
 
 
 class Memory:
@@ -193,7 +192,7 @@ class Memory:
         writer = Writer(tables, Agent(id="owner", skill="owner"), now)
         item = Item(kind, key, now, body, symbol)
         tables.put_items([item_row(self.owner, tables.stream, item, writer.head.seq + 1, now, 1, None)])
-        writer.state(kind, key, now, now, {"stated": body, "symbol": symbol})
+        writer.state(kind, key, now, now, canonical_plain({"stated": body, "symbol": symbol}))
 
 
 class AgentMemory(Reading):
@@ -237,13 +236,15 @@ class AgentMemory(Reading):
             earlier = len(tables.items("import", EVERYTHING))
             batch = identify(self.agent.id, "import", digest(canonical_plain(plain(dict(source)))), earlier)
             writer = Writer(tables, self.agent, now)
-            new, known, concluded = writer.many(Entry(v, happened_at(v) or now, batch) for v in listed)
+            entries = [Entry(value, happened_at(value) or now, batch) for value in listed]
+            new, known = writer.many(entries)
             if new:
                 body = {**plain(dict(source)), "new": new, "duplicates": known, "recorded_at": spell_time(now)}
-                item = Item("import", batch, now, body)
-                tables.put_items([item_row(tables.owner, tables.stream, item, writer.head.seq + 1, now, 1, None)])
-                writer.state("import", batch, now, now, {"stated": body, "symbol": ""})
-            return Imported(batch, new, known, tuple(concluded))
+                known_at = max(entry.known_at for entry in entries)  # told after the fact, like all that it brought
+                item = Item("import", batch, known_at, body)
+                tables.put_items([item_row(tables.owner, tables.stream, item, writer.head.seq + 1, known_at, 1, None)])
+                writer.state("import", batch, known_at, known_at, canonical_plain({"stated": body, "symbol": ""}))
+            return Imported(batch, new, known)
 
     def preview(self, seen: Iterable[Observed]) -> tuple[int, int]:
         """How many of these would be new, and how many are known already; writes nothing."""
@@ -276,7 +277,7 @@ class AgentMemory(Reading):
                 for each in [position] if kind in ("fill", "funding") else everywhere if kind == "tick" else []:
                     touched[each] = min(touched.get(each, at), at)
             names = [f"{kind[0]}:{key}" for kind, key, _, _ in gone if kind in ("decision", "order")]
-            for position, at in tables.fills_naming(names, upto=writer.head.seq) if names else ():
+            for position, at in tables.fills_naming(names, upto=writer.head.seq).items() if names else ():
                 touched[position] = min(touched.get(position, at), at)
             held = tables.positions({symbol for symbol, _ in touched})
             concluded: list[Told] = []
@@ -285,7 +286,7 @@ class AgentMemory(Reading):
                 concluded += rederive(tables, self.agent, position, held.get(position), since, since, first)
             item = Item("undo", batch, now, {"batch": batch, "items": len(gone)})
             tables.put_items([item_row(tables.owner, tables.stream, item, writer.head.seq + 1, now, 1, None)])
-            payload = {"stated": item.body, "symbol": "", "concluded": concluded}
+            payload = canonical_plain({"stated": item.body, "symbol": "", "concluded": concluded})
             return writer.state("undo", batch, now, now, payload, tuple(concluded))
 
 

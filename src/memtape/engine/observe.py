@@ -10,19 +10,19 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
-from memtape.core.codec import canonical_plain, chain_hash, digest, identify, micros, plain, spell_time
+from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, identify, micros, plain, spell_time
 from memtape.core.items import Item, bars_digest, bars_of, delivery_digest, unpack
 from memtape.core.ledger import Execution, Payment, Watched
 from memtape.core.observed import Bar, Bars, ClosedTrade, EquityMark, Observed, Tick, happened_at
 from memtape.core.skills import Agent
-from memtape.engine.positions import Fresh, Told, bring_up_to_date
+from memtape.engine.positions import Fresh, Told, bring_up_to_date, put_reported
 from memtape.errors import Invalid
 from memtape.store.rows import Head, LogRow, item_row
 from memtape.store.tables import Tables
 
 AHEAD = timedelta(minutes=5)
+CHUNK = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,12 @@ def key_of(seen: Observed) -> str:
             return seen.id
 
 
-def payload_of(seen: Observed, skill_version: int, batch: str | None, new_bars: Sequence[Watched]) -> dict[str, Any]:
-    """What the log keeps of a delivery; bars only by count, range and digest."""
-    observed = plain(replace(seen, bars=()) if isinstance(seen, Tick | Bars) else seen)
-    if bars_of(seen):
+def observed_text(seen: Observed, new_bars: Sequence[Watched]) -> str:
+    """What the log keeps of a delivery, in canonical JSON; bars only by count, range and digest."""
+    if not isinstance(seen, Tick | Bars):
+        return canonical(seen)
+    observed = plain(replace(seen, bars=()))
+    if seen.bars:
         observed["bars"] = {
             "count": len(new_bars),
             "digest": delivery_digest(new_bars),
@@ -99,7 +101,13 @@ def payload_of(seen: Observed, skill_version: int, batch: str | None, new_bars: 
         if new_bars:
             first, last = min(seen.bar.t0 for seen in new_bars), max(seen.bar.t1 for seen in new_bars)
             observed["bars"] |= {"first": plain(first), "last": plain(last)}
-    return {"observed": observed, "skill_version": skill_version, **({"batch": batch} if batch else {})}
+    return canonical_plain(observed)
+
+
+def payload_text(observed: str, concluded: Sequence[Told], skill_version: int, batch: str | None) -> str:
+    """A whole payload in canonical JSON, around what was observed: its keys are known and sorted."""
+    came_with = f'"batch":"{batch}",' if batch else ""
+    return f'{{{came_with}"concluded":{canonical_plain(concluded)},"observed":{observed},"skill_version":{skill_version}}}'
 
 
 class Writer:
@@ -107,11 +115,18 @@ class Writer:
 
     def __init__(self, tables: Tables, agent: Agent, now: datetime) -> None:
         self.tables, self.agent, self.now = tables, agent, now
-        self.head: Head = tables.head()
-        self.start = self.head
+        self.start: Head = tables.head()
+        self.seq, self.hash, self.known_at = self.start.seq, self.start.hash, self.start.known_at
+        self.first_snapshot, self.last_tick = self.start.first_snapshot, self.start.last_tick
         self.log: list[LogRow] = []
         self.fresh = Fresh()
         self._new_here: list[Watched] = []  # the new bars of the value being taken
+        self._observed = ""  # that value in canonical JSON
+
+    @property
+    def head(self) -> Head:
+        """Where the stream stands with what was taken so far."""
+        return Head(self.seq, self.hash, self.first_snapshot, self.last_tick, self.known_at)
 
     # ---- READ: is it new? --------------------------------------------------------------------------------------
 
@@ -126,24 +141,26 @@ class Writer:
         concluded += self._conclude()
         return self._append(entry, concluded)
 
-    def many(self, entries: Iterable[Entry]) -> tuple[int, int, list[Told]]:
-        """Record a batch: one log row each, concluded together. How many were new, how many known, what it came to."""
+    def many(self, entries: Iterable[Entry]) -> tuple[int, int]:
+        """Record a batch: one log row each, concluded together. How many were new, how many known."""
         new = known = 0
-        listed = list(entries)
-        keys = self.tables.seen((item.kind, item.key) for entry in listed for item in unpack(entry.seen))
-        for entry in listed:
-            items = [item for item in unpack(entry.seen) if (item.kind, item.key) not in keys]
+        listed = [(entry, unpack(entry.seen)) for entry in entries]
+        keys: set[tuple[str, str]] = set(self.tables.seen((item.kind, item.key) for _, items in listed for item in items))
+        for entry, items in listed:
+            items = [item for item in items if (item.kind, item.key) not in keys]
             if not items and not bars_of(entry.seen):
                 known += 1
                 continue
-            keys |= {(item.kind, item.key): 0 for item in items}
+            keys.update((item.kind, item.key) for item in items)
             concluded: list[Told] = []
             self._take(entry, items, concluded)
             self._append(entry, concluded, flush=False)
             new += 1
-        concluded = self._conclude()
+            if new % CHUNK == 0:
+                self._spill()
+        self._conclude(tell=False)
         self.flush()
-        return new, known, concluded
+        return new, known
 
     def _unseen(self, seen: Observed) -> tuple[list[Item], Receipt | None]:
         """The items of a delivery that are not here yet; or the receipt of the first, if there are none."""
@@ -184,19 +201,18 @@ class Writer:
 
     def _take(self, entry: Entry, items: list[Item], concluded: list[Told]) -> None:
         """Note what is new: rows to write, and what happened to which position."""
-        seen, known_at, seq = entry.seen, entry.known_at, self.head.seq + 1
+        seen, known_at, seq = entry.seen, entry.known_at, self.seq + 1
         fresh = self.fresh
         if isinstance(seen, Tick) and any(item.kind == "tick" for item in items):
-            if self.head.last_tick is not None and seen.t <= self.head.last_tick:
+            if self.last_tick is not None and seen.t <= self.last_tick:
                 concluded.append({"event": "stale", "tick": seen.id, "t": spell_time(seen.t),
-                                  "last_tick": spell_time(self.head.last_tick)})  # fmt: skip
+                                  "last_tick": spell_time(self.last_tick)})  # fmt: skip
                 items = standing_alone(items)
             else:
                 fresh.ticks.append((seen, known_at))
-                self.head = replace(self.head, last_tick=seen.t)
-                if seen.positions is not None and self.head.first_snapshot is None:
-                    fresh.first_snapshot = seen
-                    self.head = replace(self.head, first_snapshot=seen.t)
+                self.last_tick = seen.t
+                if seen.positions is not None and self.first_snapshot is None:
+                    fresh.first_snapshot, self.first_snapshot = seen, seen.t
         new_bars, differing = self._new_bars(bars_of(seen)) if bars_of(seen) else ([], [])
         concluded += differing
         watched = [Watched(bar, bar.t1 if entry.own_times else known_at) for bar in new_bars]
@@ -206,18 +222,21 @@ class Writer:
             fresh.bars_ended[symbol] = self.tables.bars_end(symbol)
         if new_bars:
             self.tables.put_bars(watched, seq)
+        self._observed = observed_text(seen, watched)
         for item in items:
             position = (item.symbol, item.leg)
             if item.kind == "fill":
-                fresh.happened.setdefault(position, []).append(Execution(item.body, known_at, self.agent.skill_version))
+                execution = Execution(item.body, known_at, self.agent.skill_version, imported=entry.batch is not None)
+                fresh.happened.setdefault(position, []).append(execution)
             elif item.kind == "funding":
                 fresh.happened.setdefault(position, []).append(Payment(item.body, known_at))
             elif item.kind == "trade":
                 fresh.trades.append((item, known_at))
             elif item.kind == "decision":
                 fresh.decisions.append(item)
+            body = self._observed if item.body is seen and item.kind != "tick" else None
             fresh.rows.append(item_row(self.tables.owner, self.tables.stream, item, seq, known_at,
-                                       self.agent.skill_version, entry.batch))  # fmt: skip
+                                       self.agent.skill_version, entry.batch, body))  # fmt: skip
         least = min([known_at, *(one.known_at for one in watched)])
         fresh.known_at = least if fresh.known_at is None else min(fresh.known_at, least)
         self._new_here = watched
@@ -232,26 +251,25 @@ class Writer:
         elif isinstance(seen, Tick) and not self.fresh.ticks and self.tables.logged(kind, key):
             part = identify([row["key"] for row in self.fresh.rows], delivery_digest(self._new_here))
             kind, key = "more", f"{key}:{part}"
-        payload = payload_of(seen, self.agent.skill_version, entry.batch, self._new_here) | {"concluded": list(concluded)}
+        payload = payload_text(self._observed, concluded, self.agent.skill_version, entry.batch)
         at = happened_at(seen) or entry.known_at
         return self.state(kind, key, at, entry.known_at, payload, tuple(concluded), flush)
 
     def state(
-        self, kind: str, key: str, at: datetime, known_at: datetime, payload: dict[str, Any],
+        self, kind: str, key: str, at: datetime, known_at: datetime, payload: str,
         concluded: tuple[Told, ...] = (), flush: bool = True,
     ) -> Receipt:  # fmt: skip
-        """Add one row to the log."""
-        text = canonical_plain(payload)
-        payload_hash = digest(text)
-        seq, stream = self.head.seq + 1, self.tables.stream
+        """Add one row to the log; its payload is canonical JSON."""
+        payload_hash = digest(payload)
+        stream, before = self.tables.stream, self.hash
+        self.seq += 1
         times = micros(at), micros(known_at), micros(self.now)
-        hash_ = chain_hash(stream, seq, kind, key, *times, payload_hash, self.head.hash)
-        self.log.append(LogRow(stream, seq, kind, key, *times, text, payload_hash, self.head.hash, hash_))
-        known = known_at if self.head.known_at is None else max(self.head.known_at, known_at)
-        self.head = replace(self.head, seq=seq, hash=hash_, known_at=known)
+        self.hash = chain_hash(stream, self.seq, kind, key, *times, payload_hash, before)
+        self.log.append(LogRow(stream, self.seq, kind, key, *times, payload, payload_hash, before, self.hash))
+        self.known_at = known_at if self.known_at is None else max(self.known_at, known_at)
         if flush:
             self.flush()
-        return Receipt(stream, seq, hash_, concluded)
+        return Receipt(stream, self.seq, self.hash, concluded)
 
     def flush(self) -> None:
         """Write the log rows and move the head."""
@@ -259,10 +277,17 @@ class Writer:
         self.tables.set_head(self.head)
         self.log = []
 
-    def _conclude(self) -> list[Told]:
+    def _spill(self) -> None:
+        """Write what nothing else waits for, so that a long batch does not pile up."""
+        self.tables.put_items(self.fresh.rows)
+        put_reported(self.tables, self.agent, self.fresh, tell=False)
+        self.tables.append(self.log)
+        self.fresh.rows, self.fresh.trades, self.log = [], [], []
+
+    def _conclude(self, tell: bool = True) -> list[Told]:
         """Write the items, then bring every position they touch up to date."""
         self.tables.put_items(self.fresh.rows)
-        return bring_up_to_date(self.tables, self.agent, self.start, self.fresh)
+        return bring_up_to_date(self.tables, self.agent, self.start, self.fresh, tell)
 
 
 def _receipt_of(row: LogRow) -> Receipt:

@@ -43,9 +43,9 @@ class Fresh:
     known_at: datetime | None = None  # the least
 
 
-def bring_up_to_date(tables: Tables, agent: Agent, start: Head, fresh: Fresh) -> list[Told]:
+def bring_up_to_date(tables: Tables, agent: Agent, start: Head, fresh: Fresh, tell: bool = True) -> list[Told]:
     """Conclude what follows from fresh items that are already in their table; `start` is the head before them."""
-    concluded = _put_reported(tables, agent, fresh)
+    concluded = put_reported(tables, agent, fresh, tell)
     if fresh.happened or fresh.ticks or fresh.bars or fresh.decisions:
         symbols = {s for s, _ in fresh.happened} | set(fresh.bars) | {s for t, _ in fresh.ticks for s in t.positions or ()}
         held = tables.positions(symbols, since=(start.last_tick or EPOCH) if fresh.ticks else None)
@@ -112,7 +112,7 @@ def _late(tables: Tables, start: Head, fresh: Fresh, held: dict[Position, Positi
                 since(position, row.round.entry_at)
     for item in fresh.decisions:
         names = [f"d:{item.key}", *(f"o:{order}" for order in item.body.order_ids)]
-        for position, at in tables.fills_naming(names, upto=start.seq):
+        for position, at in tables.fills_naming(names, upto=start.seq).items():
             since(position, at)
     return late
 
@@ -249,10 +249,11 @@ def reported_version(agent: Agent, item: Item, known_at: datetime, skill_version
     return Version(trade, known_at, None, None)
 
 
-def _put_reported(tables: Tables, agent: Agent, fresh: Fresh) -> list[Told]:
+def put_reported(tables: Tables, agent: Agent, fresh: Fresh, tell: bool) -> list[Told]:
+    """Write the trades that a source reports whole."""
     versions = [reported_version(agent, item, known_at, agent.skill_version) for item, known_at in fresh.trades]
     tables.replace_versions(versions)
-    return [_closing(version.trade) for version in versions]
+    return [_closing(version.trade) for version in versions] if tell else []
 
 
 # ---- words --------------------------------------------------------------------------------------------------------------

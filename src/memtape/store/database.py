@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from typing import Any, Protocol
 
 Row = tuple[Any, ...]
@@ -17,8 +18,8 @@ class Session(Protocol):
         """Execute a statement."""
         ...
 
-    def many(self, sql: str, rows: Sequence[Params]) -> None:
-        """Execute a statement once per row."""
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row], on_conflict: str = "") -> None:
+        """Add rows, their values in the order of the columns."""
         ...
 
     def all(self, sql: str, params: Params) -> list[Row]:
@@ -63,6 +64,17 @@ class Database(Protocol):
     def close(self) -> None:
         """Let go of it."""
         ...
+
+
+@lru_cache(maxsize=64)
+def insertion(table: str, columns: tuple[str, ...], mark: str, on_conflict: str) -> str:
+    """The statement that adds a row.
+
+    >>> insertion("t", ("a", "b"), "?", "")
+    'INSERT INTO t (a, b) VALUES (?, ?)'
+    """
+    marks = ", ".join([mark] * len(columns))
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) {on_conflict}".strip()
 
 
 def expand(sql: str, params: Params) -> tuple[str, Params]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from memtape.core.codec import GENESIS
 from memtape.errors import Conflict, Locked, MemtapeError, MissingExtra, NewerSchema, NoStore, OlderSchema, StoreFailure
-from memtape.store.database import Params, Row, expand
+from memtape.store.database import Params, Row, expand, insertion
 from memtape.store.schema import LATEST, MIGRATIONS, TABLES
 
 try:
@@ -49,11 +49,11 @@ class PostgresSession:
         sql, params = expand(sql, params)
         self._connection.execute(_spelled(sql), params)
 
-    def many(self, sql: str, rows: Sequence[Params]) -> None:
-        """Execute a statement once per row."""
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row], on_conflict: str = "") -> None:
+        """Add rows, their values in the order of the columns."""
         if rows:
             with self._connection.cursor() as cursor:
-                cursor.executemany(_spelled(sql), rows)
+                cursor.executemany(insertion(table, tuple(columns), "%s", on_conflict), rows)
 
     def all(self, sql: str, params: Params) -> list[Row]:
         """Execute a query and fetch everything."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -102,54 +103,47 @@ def _spelled(value: Decimal | None) -> str | None:
 
 
 def item_row(owner: str, stream: str, item: Item, seq: int, known_at: datetime, skill_version: int,
-             batch: str | None) -> dict[str, Any]:  # fmt: skip
-    """An item as its row."""
-    body = body_of(item)
+             batch: str | None, body: str | None = None) -> dict[str, Any]:  # fmt: skip
+    """An item as its row; `body` is its canonical JSON, where that is known already."""
+    if body is None and (data := body_of(item)) is not None:
+        body = canonical_plain(data)
     return {
         "owner": owner, "stream": stream, "kind": item.kind, "key": item.key, "seq": seq, "symbol": item.symbol,
         "leg": item.leg, "at": micros(item.at), "known_at": micros(known_at), "skill_version": skill_version,
-        "ref": item.ref, "batch": batch, "body": None if body is None else canonical_plain(body),
+        "ref": item.ref, "batch": batch, "body": body,
         "void_seq": None, "void_at": None,
     }  # fmt: skip
 
 
+_SPELLING: dict[str, Callable[[Any], Any] | None] = {
+    "text": None, "int": None, "money": spell_decimal, "time": micros, "flag": int,
+    "list": lambda value: canonical_plain(list(value)) if value else "[]",
+}  # fmt: skip
+_SPELL = [_SPELLING[kind] for kind in TRADE_COLUMNS.values()]
+
+
+def version_values(owner: str, stream: str, version: Version) -> Row:
+    """A version of a closed trade as the values of its row, in the order of its columns."""
+    own = [v if v is None or spell is None else spell(v) for v, spell in zip(version.trade, _SPELL, strict=True)]
+    return (
+        owner, stream, micros(version.known_from), micros_of(version.known_to), micros_of(version.settled_at), *own,
+    )  # fmt: skip
+
+
 def version_row(owner: str, stream: str, version: Version) -> dict[str, Any]:
     """A version of a closed trade as its row."""
-    row: dict[str, Any] = {
-        "owner": owner, "stream": stream, "known_from": micros(version.known_from), "known_to": micros_of(version.known_to),
-        "settled_at": micros_of(version.settled_at),
-    }  # fmt: skip
-    trade = version.trade
-    for name, kind in TRADE_COLUMNS.items():
-        value = getattr(trade, name)
-        if value is None or kind in ("text", "int"):
-            row[name] = value
-        elif kind == "money":
-            row[name] = spell_decimal(value)
-        elif kind == "time":
-            row[name] = micros(value)
-        elif kind == "flag":
-            row[name] = int(value)
-        else:
-            row[name] = canonical_plain(list(value))
-    return row
+    return dict(zip(_VERSION_COLUMNS, version_values(owner, stream, version), strict=True))
+
+
+_READING: dict[str, Callable[[Any], Any] | None] = {
+    "text": None, "int": None, "money": money_of, "time": moment, "flag": bool, "list": lambda text: tuple(json.loads(text)),
+}  # fmt: skip
+_READ = [_READING[kind] for kind in TRADE_COLUMNS.values()]
 
 
 def trade_of(row: Row) -> Trade:
     """A row back as a trade; its columns in the order of the fields."""
-    values: dict[str, Any] = {}
-    for (name, kind), value in zip(TRADE_COLUMNS.items(), row, strict=True):
-        if value is None or kind in ("text", "int"):
-            values[name] = value
-        elif kind == "money":
-            values[name] = money_of(value)
-        elif kind == "time":
-            values[name] = moment(value)
-        elif kind == "flag":
-            values[name] = bool(value)
-        else:
-            values[name] = tuple(json.loads(value))
-    return Trade(**values)
+    return Trade._make(v if v is None or read_ is None else read_(v) for v, read_ in zip(row, _READ, strict=True))
 
 
 _ROUND_KINDS: dict[str, str] = {

@@ -2,12 +2,13 @@
 
 Types that differ are named in braces: {money} is exact decimal (TEXT in SQLite, NUMERIC in PostgreSQL), {int} holds 64
 bits, {text} sorts by its bytes; times are microseconds since 1970 in UTC. Every key starts with owner and stream, so tables
-partition and shard by them. `log` is the authority and `bars` the market data it vouches for by digest; every other table is a projection.
+partition and shard by them. `log` is the authority and `bars` the market data it vouches for by digest; every other table is a
+projection.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import get_type_hints
 
 from memtape.core.trades import Trade
@@ -36,7 +37,6 @@ def _kind(hint: object) -> str:
 
 
 TRADE_COLUMNS: dict[str, str] = {name: _kind(hint) for name, hint in get_type_hints(Trade).items()}
-assert list(TRADE_COLUMNS) == [f.name for f in fields(Trade)]
 
 _SQL_TYPE = {"money": "{money}", "time": "{int}", "int": "{int}", "flag": "{int}", "list": "{text}", "text": "{text}"}
 _TRADES = ",\n  ".join(

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import apsw
 
 from memtape.errors import Conflict, DiskFull, Locked, MemtapeError, NewerSchema, NoStore, ReadOnly, StoreFailure
-from memtape.store.database import Params, Row, expand
+from memtape.store.database import Params, Row, expand, insertion
 from memtape.store.schema import LATEST, MIGRATIONS
 
 WAIT_SECONDS = 5
@@ -37,10 +37,10 @@ class SqliteSession:
         sql, params = expand(sql, params)
         self._connection.execute(sql, params)
 
-    def many(self, sql: str, rows: Sequence[Params]) -> None:
-        """Execute a statement once per row."""
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row], on_conflict: str = "") -> None:
+        """Add rows, their values in the order of the columns."""
         if rows:
-            self._connection.executemany(sql, rows)
+            self._connection.executemany(insertion(table, tuple(columns), "?", on_conflict), rows)
 
     def all(self, sql: str, params: Params) -> list[Row]:
         """Execute a query and fetch everything."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from memtape.core.codec import GENESIS, micros, moment
@@ -36,7 +37,7 @@ from memtape.store.rows import (
     round_of,
     time_of,
     trade_of,
-    version_row,
+    version_values,
     watched_of,
 )
 from memtape.store.schema import TABLES
@@ -45,21 +46,14 @@ FOREVER = 2**62
 NEVER = -(2**62)
 _MINE = "owner = :owner AND stream = :stream"
 _TRADE_LIST = ", ".join(TRADE_FIELDS)
+_log_values = attrgetter(*COLUMNS["log"][1:])
 _LOG_LIST = ", ".join(COLUMNS["log"][1:])
 
 
-def _insert(table: str, on_conflict: str = "") -> str:
-    columns = COLUMNS[table]
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(f':{c}' for c in columns)}) {on_conflict}".strip()
-
-
-_INSERT = {table: _insert(table) for table in COLUMNS}
-_UPSERT_POSITION = _insert(
-    "positions",
-    "ON CONFLICT (owner, stream, symbol, leg) DO UPDATE SET "
-    + ", ".join(f"{c} = excluded.{c}" for c in COLUMNS["positions"][4:]),
+_REPLACE_POSITION = "ON CONFLICT (owner, stream, symbol, leg) DO UPDATE SET " + ", ".join(
+    f"{column} = excluded.{column}" for column in COLUMNS["positions"][4:]
 )
-_BAR_ONCE = _insert("bars", "ON CONFLICT DO NOTHING")
+_values = {table: itemgetter(*columns) for table, columns in COLUMNS.items()}  # a row's values in the order of its columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +123,7 @@ class Tables:
 
     def append(self, rows: Sequence[LogRow]) -> None:
         """Add rows to the log."""
-        self.session.many(
-            _INSERT["log"], [{"owner": self.owner, **{c: getattr(row, c) for c in COLUMNS["log"][1:]}} for row in rows]
-        )
+        self.session.insert("log", COLUMNS["log"], [(self.owner, *_log_values(row)) for row in rows])
 
     def log(self, *, after: int = 0, upto: int | None = None, chunk: int = 2000) -> Iterator[LogRow]:
         """The log in order."""
@@ -170,22 +162,22 @@ class Tables:
 
     def put_items(self, rows: Sequence[dict[str, Any]]) -> None:
         """Add items."""
-        self.session.many(_INSERT["items"], rows)
+        self.insert("items", rows)
 
     def _kept(
         self, where: str, params: dict[str, Any], known: Known, order: str = "at, seq", gone: bool = False
     ) -> list[Kept]:
         here = "" if gone else "AND (void_seq IS NULL OR void_seq > :upto OR void_at > :as_of) "
         rows = self.session.all(
-            "SELECT seq, kind, key, at, known_at, skill_version, symbol, leg, ref, body, void_seq, void_at FROM items "
+            "SELECT seq, kind, key, at, known_at, skill_version, symbol, leg, ref, batch, body, void_seq, void_at FROM items "
             f"WHERE {_MINE} AND {where} AND known_at <= :as_of AND seq <= :upto {here}ORDER BY {order}",
             {**self._mine, **params, **known.limits()},
         )
         upto = known.limits()["upto"]
         found = [
             Kept(seq, kind, key, moment(at), moment(known_at), version, symbol, leg, ref, json.loads(body) if body else None,
-                 moment(void_at) if gone and void_seq is not None and void_seq <= upto else None)
-            for seq, kind, key, at, known_at, version, symbol, leg, ref, body, void_seq, void_at in rows
+                 batch is not None, moment(void_at) if gone and void_seq is not None and void_seq <= upto else None)
+            for seq, kind, key, at, known_at, version, symbol, leg, ref, batch, body, void_seq, void_at in rows
         ]  # fmt: skip
         if gone or known.as_of is None:
             return found
@@ -227,19 +219,22 @@ class Tables:
         )
         return [(symbol, leg) for symbol, leg in rows]
 
-    def fills_naming(self, names: Sequence[str], upto: int) -> list[tuple[Position, datetime]]:
+    def fills_naming(self, names: Sequence[str], upto: int) -> dict[Position, datetime]:
         """The positions whose fills, recorded by a log row, name one of these decisions or orders; and since when."""
-        rows = self.session.all(
-            f"SELECT symbol, leg, min(at) FROM items WHERE {_MINE} AND ref IN :names AND kind = 'fill' AND void_seq IS NULL "
-            "AND seq <= :upto GROUP BY symbol, leg ORDER BY symbol, leg",
+        rows = self.session.all(  # unsorted and ungrouped, so that SQLite takes the index by name
+            f"SELECT symbol, leg, at FROM items WHERE {_MINE} AND ref IN :names AND kind || '' = 'fill' "
+            "AND void_seq IS NULL AND seq <= :upto",
             {**self._mine, "names": list(names), "upto": upto},
         )
-        return [((symbol, leg), moment(at)) for symbol, leg, at in rows]
+        since: dict[Position, datetime] = {}
+        for symbol, leg, at in rows:
+            since[symbol, leg] = min(since.get((symbol, leg), moment(at)), moment(at))
+        return since
 
     def last_fill(self, position: Position, *, until: datetime | None = None, upto: int = FOREVER) -> Fill | None:
         """The last fill of a position, by a moment and among the first log rows."""
         found = self._kept(
-            "kind = 'fill' AND symbol = :symbol AND leg = :leg AND at <= :until",
+            "kind || '' = 'fill' AND symbol = :symbol AND leg = :leg AND at <= :until",  # by symbol and time, not by kind
             {"symbol": position[0], "leg": position[1], "until": FOREVER if until is None else micros(until)},
             Known(head=upto),
             order="at DESC, seq DESC LIMIT 1",
@@ -277,7 +272,8 @@ class Tables:
 
     def put_positions(self, positions: Sequence[PositionRow]) -> None:
         """Add or replace positions."""
-        self.session.many(_UPSERT_POSITION, [position_row(self.owner, self.stream, p) for p in positions])
+        rows = [_values["positions"](position_row(self.owner, self.stream, p)) for p in positions]
+        self.session.insert("positions", COLUMNS["positions"], rows, _REPLACE_POSITION)
 
     def drop_position(self, position: Position) -> None:
         """Forget a position of which nothing is left."""
@@ -318,7 +314,7 @@ class Tables:
 
     def put_versions(self, versions: Sequence[Version]) -> None:
         """Add versions of closed trades."""
-        self.session.many(_INSERT["trades"], [version_row(self.owner, self.stream, v) for v in versions])
+        self.session.insert("trades", COLUMNS["trades"], [version_values(self.owner, self.stream, v) for v in versions])
 
     def replace_versions(self, versions: Sequence[Version]) -> None:
         """Add versions of trades that may have been taken back and brought again: the new ones stand from then on."""
@@ -341,7 +337,7 @@ class Tables:
 
     def put_discrepancies(self, found: Sequence[Discrepancy]) -> None:
         """Add discrepancies."""
-        self.session.many(_INSERT["discrepancies"], [discrepancy_row(self.owner, self.stream, d) for d in found])
+        self.insert("discrepancies", [discrepancy_row(self.owner, self.stream, d) for d in found])
 
     def discrepancies(self, limit: int = 1000) -> list[Discrepancy]:
         """The discrepancies that stand, newest first."""
@@ -448,7 +444,7 @@ class Tables:
 
     def put_bars(self, bars: Iterable[Watched], seq: int) -> None:
         """Add bars that a log row brought."""
-        self.session.many(_INSERT["bars"], [bar_row(self.owner, self.stream, s.bar, seq, s.known_at) for s in bars])
+        self.insert("bars", [bar_row(self.owner, self.stream, s.bar, seq, s.known_at) for s in bars])
 
     # ---- whole tables ---------------------------------------------------------------------------------------------
 
@@ -460,8 +456,8 @@ class Tables:
         return [comparable(table, row) for row in found]
 
     def insert(self, table: str, rows: Sequence[dict[str, Any]]) -> None:
-        """Put rows back as they were."""
-        self.session.many(_INSERT[table], rows)
+        """Put rows in, as the row functions give them."""
+        self.session.insert(table, COLUMNS[table], [_values[table](row) for row in rows])
 
     def clear(self, table: str) -> None:
         """Empty a table of this stream."""
