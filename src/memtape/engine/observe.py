@@ -213,15 +213,17 @@ class Writer:
                 self.last_tick = seen.t
                 if seen.positions is not None and self.first_snapshot is None:
                     fresh.first_snapshot, self.first_snapshot = seen, seen.t
-        new_bars, differing = self._new_bars(bars_of(seen)) if bars_of(seen) else ([], [])
-        concluded += differing
-        watched = [Watched(bar, bar.t1 if entry.own_times else known_at) for bar in new_bars]
+        watched: list[Watched] = []
+        if bars := bars_of(seen):
+            new_bars, differing = self._new_bars(bars)
+            concluded += differing
+            watched = [Watched(bar, bar.t1 if entry.own_times else known_at) for bar in new_bars]
+        for item in items:
+            if item.kind == "fill" and item.symbol not in fresh.bars_ended:  # before the new ones are there
+                fresh.bars_ended[item.symbol] = self.tables.bars_end(item.symbol)
         for one in watched:
             fresh.bars.setdefault(one.bar.symbol, []).append(one)
-        for symbol in {item.symbol for item in items if item.kind == "fill"} - fresh.bars_ended.keys():
-            fresh.bars_ended[symbol] = self.tables.bars_end(symbol)
-        if new_bars:
-            self.tables.put_bars(watched, seq)
+        self.tables.put_bars(watched, seq)
         self._observed = observed_text(seen, watched)
         for item in items:
             position = (item.symbol, item.leg)
@@ -237,7 +239,7 @@ class Writer:
             body = self._observed if item.body is seen and item.kind != "tick" else None
             fresh.rows.append(item_row(self.tables.owner, self.tables.stream, item, seq, known_at,
                                        self.agent.skill_version, entry.batch, body))  # fmt: skip
-        least = min([known_at, *(one.known_at for one in watched)])
+        least = min([known_at, *(one.known_at for one in watched)]) if watched else known_at
         fresh.known_at = least if fresh.known_at is None else min(fresh.known_at, least)
         self._new_here = watched
 

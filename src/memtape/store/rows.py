@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 from memtape.core.codec import canonical, canonical_plain, micros, moment, read_time, spell_decimal
 from memtape.core.events import Discrepancy
@@ -53,9 +53,8 @@ class Head:
     known_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class LogRow:
-    """A row of the log; times as the microseconds that were hashed."""
+class LogRow(NamedTuple):
+    """A row of the log without its owner, as the table has it; times as the microseconds that were hashed."""
 
     stream: str
     seq: int

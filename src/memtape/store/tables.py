@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any
 
 from memtape.core.codec import GENESIS, micros, moment
@@ -46,7 +46,6 @@ FOREVER = 2**62
 NEVER = -(2**62)
 _MINE = "owner = :owner AND stream = :stream"
 _TRADE_LIST = ", ".join(TRADE_FIELDS)
-_log_values = attrgetter(*COLUMNS["log"][1:])
 _LOG_LIST = ", ".join(COLUMNS["log"][1:])
 
 
@@ -123,7 +122,7 @@ class Tables:
 
     def append(self, rows: Sequence[LogRow]) -> None:
         """Add rows to the log."""
-        self.session.insert("log", COLUMNS["log"], [(self.owner, *_log_values(row)) for row in rows])
+        self.session.insert("log", COLUMNS["log"], [(self.owner, *row) for row in rows])
 
     def log(self, *, after: int = 0, upto: int | None = None, chunk: int = 2000) -> Iterator[LogRow]:
         """The log in order."""
@@ -133,7 +132,7 @@ class Tables:
                 "ORDER BY seq LIMIT :chunk",
                 {**self._mine, "after": after, "upto": FOREVER if upto is None else upto, "chunk": chunk},
             )
-            yield from (LogRow(*row) for row in rows)
+            yield from map(LogRow._make, rows)
             if len(rows) < chunk:
                 return
             after = rows[-1][1]
