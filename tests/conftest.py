@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import memtape
 from memtape.compose import open_database
@@ -23,6 +24,10 @@ from memtape.engine import Memory
 from memtape.plugs.clock import FixedClock
 from memtape.store.schema import TABLES
 from tests import postgres
+
+# The same examples every time, and no clock: a shared machine has slow moments.
+settings.register_profile("memtape", max_examples=100, derandomize=True, deadline=None)
+settings.load_profile("memtape")
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 WORK = "work"  # the name of the database that tests share, one after another

@@ -54,6 +54,8 @@ def beta_quantile(p: float, a: float, b: float) -> float:
     >>> round(beta_quantile(0.25, 35, 35), 6)
     0.459614
     """
+    if a <= 0.0 or b <= 0.0:
+        return 0.0 if a <= 0.0 else 1.0  # all the weight on one side: a point, not a curve
     if p <= 0.0 or p >= 1.0:
         return 0.0 if p <= 0.0 else 1.0
     low, high, x = 0.0, 1.0, a / (a + b)

@@ -52,12 +52,22 @@ def took(work: Work, *clocks: Clock) -> list[float]:
 
 
 def in_turn(rounds: Iterable[tuple[Work, Work]], *clocks: Clock) -> tuple[Sides, ...]:
-    """Time (baseline, subject) round by round, by each clock; who goes first changes from round to round."""
-    measured = tuple(Sides() for _ in clocks)
-    for n, (baseline, subject) in enumerate(rounds):
-        for work in (baseline, subject) if n % 2 == 0 else (subject, baseline):
-            for sides, seconds in zip(measured, took(work, *clocks), strict=True):
-                (sides.baseline if work is baseline else sides.subject).append(seconds)
+    """Time (baseline, subject) round by round, by each clock."""
+    return tuple(Sides(*times) for times in all_in_turn(rounds, *clocks))
+
+
+def all_in_turn(rounds: Iterable[tuple[Work, ...]], *clocks: Clock) -> list[list[list[float]]]:
+    """The times of several works, by clock and then by work; who goes first changes from round to round.
+
+    What follows a commit on the disk, or a large work in the processor's caches, pays for it: so all take that place.
+    """
+    measured: list[list[list[float]]] = [[] for _ in clocks]
+    for n, works in enumerate(rounds):
+        for step in range(len(works)):
+            turn = (n + step) % len(works)
+            for by_work, seconds in zip(measured, took(works[turn], *clocks), strict=True):
+                by_work.extend([] for _ in range(len(works) - len(by_work)))
+                by_work[turn].append(seconds)
     return measured
 
 
