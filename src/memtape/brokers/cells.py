@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal, InvalidOperation
 from zoneinfo import ZoneInfo
 
-from memtape.core.codec import EPOCH
+from memtape.core.codec import read_epoch
 from memtape.errors import Invalid
 
 EMPTY = frozenset({"", "-", "--", "nan", "none", "null", "n/a", "na", "nat", "#n/a"})
@@ -159,7 +159,6 @@ _ZONES: Mapping[str, int] = {
     "Z": 0, "UTC": 0, "GMT": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
     "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "BST": 1, "MSK": 3, "JST": 9, "HKT": 8, "SGT": 8,
 }  # fmt: skip
-_MICROS_PER_UNIT = ((10**11, 10**6), (10**14, 10**3), (10**17, 1))  # seconds, milliseconds, microseconds; else nano
 _FIX = "Write ISO 8601 like 2026-06-04T08:00:00Z, or an epoch"
 
 
@@ -305,10 +304,4 @@ def _epoch_or_compact(cell: str) -> datetime:
         return datetime.strptime(cell, "%Y%m%d")
     if len(whole) == 14 and whole == cell:
         return datetime.strptime(cell, "%Y%m%d%H%M%S")
-    number = Decimal(cell)
-    if number < 10**8:
-        raise ValueError("a year or a day count, not an epoch")
-    for limit, micros in _MICROS_PER_UNIT:
-        if number < limit:
-            return EPOCH + timedelta(microseconds=int(number * micros))
-    return EPOCH + timedelta(microseconds=int(number) // 1000)
+    return read_epoch(Decimal(cell))

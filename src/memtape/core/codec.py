@@ -64,6 +64,24 @@ def moment(micros_since_1970: int) -> datetime:
     return EPOCH + timedelta(microseconds=micros_since_1970)
 
 
+# Epochs by size: seconds, milliseconds, microseconds; what is larger counts nanoseconds.
+_MICROS_PER_UNIT = ((10**11, 10**6), (10**14, 10**3), (10**17, 1))
+
+
+def read_epoch(number: Decimal) -> datetime:
+    """A time since 1970 as files give it, in whatever unit its size betrays.
+
+    >>> spell_time(read_epoch(Decimal(1717488000))), spell_time(read_epoch(Decimal(1717488000000)))
+    ('2024-06-04T08:00:00Z', '2024-06-04T08:00:00Z')
+    """
+    if number < 10**8:
+        raise ValueError("a year or a day count, not an epoch")
+    for limit, unit in _MICROS_PER_UNIT:
+        if number < limit:
+            return EPOCH + timedelta(microseconds=int(number * unit))
+    return EPOCH + timedelta(microseconds=int(number) // 1000)
+
+
 # A dataclass's fields, looked up once: their names, and one call that gets them all.
 _FIELDS: dict[type, tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]] = {}
 

@@ -6,11 +6,12 @@ flows so far; where it gave none, starting equity plus the net PnL of what was c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, localcontext
 from math import sqrt
+from typing import Protocol
 
 from memtape.core.observed import CashFlow, EquityMark
 from memtape.core.skills import AgentSettings
@@ -70,6 +71,53 @@ class Performance:
     equity_source: str | None
 
 
+class Judged(Protocol):
+    """What is read of a trade to judge it."""
+
+    @property
+    def net_pnl_usd(self) -> Decimal | None:
+        """Its outcome, if it is known."""
+        ...
+
+    @property
+    def pnl_r(self) -> Decimal | float | None:
+        """Its outcome in R, if its risk is known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcomes:
+    """Closed trades, summed up. `n` are those with a known outcome, `n_r` those with a known risk."""
+
+    n: int
+    wins: int
+    losses: int
+    win_rate: float | None
+    net_pnl: Decimal
+    profit_factor: float | None  # None without a loss: a ratio to nothing says nothing
+    n_r: int
+    mean_r: float | None
+
+
+def outcomes(trades: Iterable[Judged]) -> Outcomes:
+    """The outcomes of closed trades; a rate without a sample is None, never 0."""
+    nets: list[Decimal] = []
+    in_r: list[float] = []
+    for trade in trades:
+        if trade.net_pnl_usd is not None:
+            nets.append(trade.net_pnl_usd)
+        if trade.pnl_r is not None:
+            in_r.append(float(trade.pnl_r))
+    won, lost = [n for n in nets if n > 0], [n for n in nets if n < 0]
+    with localcontext(MONEY):
+        gained, given = sum(won, ZERO), -sum(lost, ZERO)
+        return Outcomes(
+            n=len(nets), wins=len(won), losses=len(lost), win_rate=len(won) / len(nets) if nets else None,
+            net_pnl=gained - given, profit_factor=float(gained / given) if given else None,
+            n_r=len(in_r), mean_r=sum(in_r) / len(in_r) if in_r else None,
+        )  # fmt: skip
+
+
 def equity_curve(
     closed: Sequence[Trade], marks: Sequence[EquityMark], flows: Sequence[CashFlow], starting: Decimal
 ) -> Curve:
@@ -95,25 +143,20 @@ def equity_curve(
 
 def performance(closed: Sequence[Trade], curve: Curve | None, settings: AgentSettings) -> Performance:
     """The figures of a set of closed trades; drawdown only with the curve of the whole account."""
-    priced = [(t, t.net_pnl_usd) for t in closed if t.net_pnl_usd is not None]
-    nets = [net for _, net in priced]
-    won, lost = [n for n in nets if n > 0], [n for n in nets if n < 0]
+    told = outcomes(closed)
+    priced = [t for t in closed if t.net_pnl_usd is not None]
     with localcontext(MONEY):
-        in_r = [float(t.pnl_r) for t in closed if t.pnl_r is not None]
-        net, gained, given = sum(nets, ZERO), sum(won, ZERO), -sum(lost, ZERO)
-        gross = sum((t.realized_pnl_usd or ZERO for t, _ in priced), ZERO)
+        gross = sum((t.realized_pnl_usd or ZERO for t in priced), ZERO)
         fees, funding = sum((t.fees_usd for t in closed), ZERO), sum((t.funding_usd for t in closed), ZERO)
     holding = [float(t.holding_minutes) for t in closed if t.holding_minutes is not None]
     deepest = curve.max_drawdown if curve and curve.points else None
     return Performance(
-        n=len(closed), n_priced=len(priced), wins=len(won), losses=len(lost),
-        win_rate=len(won) / len(priced) if priced else None,
-        net_pnl_usd=net, gross_pnl_usd=gross, fees_usd=fees, funding_usd=funding,
-        profit_factor=float(gained / given) if given else None,
-        mean_r=sum(in_r) / len(in_r) if in_r else None, n_r=len(in_r),
+        n=len(closed), n_priced=told.n, wins=told.wins, losses=told.losses, win_rate=told.win_rate,
+        net_pnl_usd=told.net_pnl, gross_pnl_usd=gross, fees_usd=fees, funding_usd=funding,
+        profit_factor=told.profit_factor, mean_r=told.mean_r, n_r=told.n_r,
         mean_holding_minutes=sum(holding) / len(holding) if holding else None,
         max_drawdown_usd=deepest[0] if deepest else None, max_drawdown_pct=deepest[1] if deepest else None,
-        sharpe_per_trade=_sharpe([float(n) for n in nets]),
+        sharpe_per_trade=_sharpe([float(t.net_pnl_usd or ZERO) for t in priced]),
         first_entry_at=min((t.entry_at for t in closed), default=None),
         last_exit_at=max((t.exit_at for t in closed if t.exit_at), default=None),
         currency=settings.currency, equity_source=curve.source if curve else None,

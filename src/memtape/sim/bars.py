@@ -25,7 +25,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TextIO
 
-from memtape.core.codec import EPOCH, spell_time
+from memtape.core.codec import read_epoch, spell_time
 from memtape.core.observed import Bar
 from memtape.core.values import MONEY
 from memtape.errors import Invalid
@@ -46,7 +46,6 @@ ADJUSTED_TO = Decimal("0.000001")
 _SYMBOL = re.compile(r"[A-Za-z0-9^$][A-Za-z0-9 ._:/@#=^$+&*()-]{0,63}")
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d")
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?")
-_MICROS_PER_UNIT = ((10**11, 10**6), (10**14, 10**3), (10**17, 1))  # seconds, milliseconds, microseconds; else nano
 
 
 def read_bars(
@@ -283,17 +282,8 @@ def _moment(text: str) -> datetime:
     ['2024-01-05T00:00:00Z', '2024-01-05T13:00:00Z', '2024-01-05T13:00:00Z', '2024-01-05T13:00:00Z']
     """
     if len(text) != 8 and _NUMBER.fullmatch(text):  # eight digits are a date: 20240105
-        return _epoch(Decimal(text))
+        return read_epoch(Decimal(text))
     if text[4:5] == "." and text[7:8] == ".":
         text = text[:10].replace(".", "-") + text[10:]
     moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def _epoch(number: Decimal) -> datetime:
-    if number < 10**8:
-        raise ValueError("a year or a day count, not an epoch")
-    for limit, micros in _MICROS_PER_UNIT:
-        if number < limit:
-            return EPOCH + timedelta(microseconds=int(number * micros))
-    return EPOCH + timedelta(microseconds=int(number) // 1000)

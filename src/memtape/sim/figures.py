@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from itertools import pairwise
 from math import sqrt
 from statistics import fmean, stdev
 from typing import Protocol
 
-from memtape.core.values import MONEY, ZERO
+from memtape.core.performance import Curve
 
 YEAR_DAYS = 365.25
 EquityPath = Sequence[tuple[datetime, Decimal]]
@@ -58,37 +58,6 @@ class Sharpe:
     clock: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TradeFigures:
-    """Closed trades, summed up. `n` are those with a known outcome, `n_r` those with a known risk."""
-
-    n: int
-    net_pnl: Decimal
-    wins: int
-    win_rate: float | None
-    profit_factor: float | None  # None without a loss: a ratio to nothing says nothing
-    n_r: int
-    mean_r: float | None
-
-
-def sum_up(trades: Sequence[TradeRow]) -> TradeFigures:
-    """The figures of closed trades."""
-    nets = [trade.net_pnl_usd for trade in trades if trade.net_pnl_usd is not None]
-    rs = [float(trade.pnl_r) for trade in trades if trade.pnl_r is not None]
-    with localcontext(MONEY):
-        won, lost = sum((n for n in nets if n > 0), ZERO), -sum((n for n in nets if n < 0), ZERO)
-        wins = sum(n > 0 for n in nets)
-        return TradeFigures(
-            n=len(nets),
-            net_pnl=won - lost,
-            wins=wins,
-            win_rate=wins / len(nets) if nets else None,
-            profit_factor=float(won / lost) if lost else None,
-            n_r=len(rs),
-            mean_r=fmean(rs) if rs else None,
-        )
-
-
 def max_drawdown_pct(start: Decimal, path: EquityPath) -> float:
     """The deepest fall from a high of the equity, in percent of that high.
 
@@ -96,11 +65,9 @@ def max_drawdown_pct(start: Decimal, path: EquityPath) -> float:
     >>> max_drawdown_pct(Decimal(100), [(day, Decimal(120)), (day, Decimal(90)), (day, Decimal(130))])
     25.0
     """
-    high, worst = start, ZERO
-    for _, equity in path:
-        high = max(high, equity)
-        worst = max(worst, (high - equity) / high)
-    return float(worst * 100)
+    if not path:
+        return 0.0
+    return float(Curve(((path[0][0], start), *path), "marks").max_drawdown[1])
 
 
 def sharpe(start: Decimal, path: EquityPath) -> Sharpe:

@@ -21,10 +21,11 @@ from typing import Any, Protocol, runtime_checkable
 
 from memtape.core.codec import plain, spell_decimal, spell_time
 from memtape.core.observed import Bar, Decision, Tick
+from memtape.core.performance import Outcomes, outcomes
 from memtape.core.trades import round_money
 from memtape.core.values import MONEY, Money, read
 from memtape.errors import Invalid
-from memtape.sim.figures import EquityPath, Sharpe, TradeFigures, TradeRow, max_drawdown_pct, sharpe, sum_up
+from memtape.sim.figures import EquityPath, Sharpe, TradeRow, max_drawdown_pct, sharpe
 from memtape.sim.paper import PaperBroker
 from memtape.sim.strategies import Strategy
 
@@ -70,7 +71,7 @@ class SimResult:
     decisions: int
     no_trades: int
     refused: int  # entries the broker refused because the price had run away
-    figures: TradeFigures
+    figures: Outcomes
     max_drawdown_pct: float
     sharpe: Sharpe
     closed: tuple[TradeRow, ...] = field(repr=False)
@@ -157,7 +158,7 @@ def run(
         symbols=tuple(sorted({bar.symbol for bar in ordered})), first=first, last=last, bars=len(ordered),
         fee_bps=fee, slippage_bps=slippage, starting_equity=cash, ending_equity=path[-1][1],
         ticks=len(path), fills=fills, decisions=decisions, no_trades=no_trades, refused=len(broker.refused),
-        figures=sum_up(closed), max_drawdown_pct=max_drawdown_pct(cash, path), sharpe=sharpe(cash, path),
+        figures=outcomes(closed), max_drawdown_pct=max_drawdown_pct(cash, path), sharpe=sharpe(cash, path),
         closed=closed, equity=tuple(path),
     )  # fmt: skip
 

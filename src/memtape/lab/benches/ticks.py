@@ -7,6 +7,7 @@ at the end both files must hold the same.
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -68,9 +69,18 @@ def measure_ticks(bench: Bench) -> dict[str, Result]:
     return {"tick": found, "tick_vs_commit": bare_found}
 
 
-def record(path: Path, ticks: list[Tick]) -> tuple[list[Statement], list[list[Statement]]]:
-    """The statements with which the engine opens a store, and those of each tick."""
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How the engine sets up a connection."""
+
+    pragmas: tuple[str, ...]
+    stable: int  # 1: SQLite keeps its plans whatever values are bound
+
+
+def record(path: Path, ticks: list[Tick]) -> tuple[Opening, list[list[Statement]]]:
+    """How the engine opens a store, and the statements of each tick."""
     told: list[Statement] = []
+    connections: list[apsw.Connection] = []
 
     def note(_: apsw.Cursor, sql: str, bindings: Any) -> bool:
         told.append((sql, bindings))
@@ -78,9 +88,11 @@ def record(path: Path, ticks: list[Tick]) -> tuple[list[Statement], list[list[St
 
     def listen(connection: apsw.Connection) -> None:
         connection.exec_trace = note
+        connections.append(connection)
 
     with heard(listen), desk(path) as (memory, agent):
-        opening = [(sql, bindings) for sql, bindings in told if sql.lower().startswith("pragma")]
+        pragmas = tuple(sql for sql, _ in told if sql.lower().startswith("pragma"))
+        opening = Opening(pragmas, connections[-1].config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, -1))
         recorded: list[list[Statement]] = []
         for seen in ticks:
             told.clear()
@@ -89,11 +101,12 @@ def record(path: Path, ticks: list[Tick]) -> tuple[list[Statement], list[list[St
     return opening, recorded
 
 
-def opened(path: Path, opening: list[Statement]) -> apsw.Connection:
+def opened(path: Path, opening: Opening) -> apsw.Connection:
     """A connection set up as the engine sets up its own."""
     connection = apsw.Connection(str(path))
-    for sql, _ in opening:
+    for sql in opening.pragmas:
         connection.execute(sql).fetchall()
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, opening.stable)
     return connection
 
 
