@@ -10,8 +10,9 @@ from typing import Any
 from memtape.core.codec import spell_decimal
 from memtape.core.history import derive
 from memtape.core.items import bars_of, unpack
-from memtape.core.ledger import Execution, Glance, Happening, Payment, Terms, Watched, told
+from memtape.core.ledger import Execution, Glance, Happening, Payment
 from memtape.core.observed import Tick
+from memtape.core.rounds import Terms, Watched, told
 from memtape.core.skills import Agent
 from memtape.core.trades import Trade, by_entry, round_money
 from memtape.core.values import read

@@ -8,8 +8,8 @@ from typing import Any
 
 from memtape.core.history import Version
 from memtape.core.items import Item, reported
-from memtape.core.ledger import Terms, Watched
 from memtape.core.observed import Bar, ClosedTrade, Decision, Fill
+from memtape.core.rounds import Terms, Watched
 from memtape.core.trades import Trade
 from memtape.store.rows import item_row
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from memtape.core.events import Discrepancy
 from memtape.core.excursions import State
 from memtape.core.history import Version
-from memtape.core.ledger import Round
 from memtape.core.observed import Decision, Situation
+from memtape.core.rounds import Round
 from memtape.core.trades import TRADE_FIELDS, Trade
 from memtape.engine import Memory
 from memtape.errors import StoreFailure

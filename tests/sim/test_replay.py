@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memtape.core.codec import canonical, plain, spell_time
-from memtape.core.ledger import Execution, Glance, Terms, fold, told
+from memtape.core.ledger import Execution, Glance, fold
 from memtape.core.observed import Bar, Decision, Tick
+from memtape.core.rounds import Terms, told
 from memtape.core.values import MONEY, read
 from memtape.errors import Invalid
 from memtape.sim.paper import Order, Position

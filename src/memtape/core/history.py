@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memtape.core.events import Discrepancy
-from memtape.core.ledger import Execution, Glance, Happening, Order, Round, Terms, Watched, fold, settle, told
+from memtape.core.ledger import Execution, Glance, Happening, fold, settle
 from memtape.core.observed import Fill
+from memtape.core.rounds import Order, Round, Terms, Watched, told
 from memtape.core.trades import Trade
 
 

@@ -13,7 +13,7 @@ from decimal import Decimal, localcontext
 from typing import Any
 
 from memtape.core.codec import digest, plain, spell_time
-from memtape.core.ledger import Execution, Glance, Happening, Payment, Terms, Watched, minutes
+from memtape.core.ledger import Execution, Glance, Happening, Payment
 from memtape.core.observed import (
     Bar,
     Bars,
@@ -27,6 +27,7 @@ from memtape.core.observed import (
     Observed,
     Tick,
 )
+from memtape.core.rounds import Terms, Watched, minutes
 from memtape.core.trades import Trade
 from memtape.core.values import MONEY, read
 

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from memtape.core.excursions import MfeMode
-from memtape.core.ledger import Terms
+from memtape.core.rounds import Terms
 from memtape.core.values import STRICT, ZERO, Currency, Label, Line, Price, Quantity, Slug, Text
 
 Mode = Literal["sim", "paper", "live"]

@@ -15,8 +15,8 @@ from typing import Any
 from memtape.core.codec import GENESIS, canonical_plain, chain_hash, digest, identify, micros, moment
 from memtape.core.history import Version, derive
 from memtape.core.items import Item, Kept, Named, Position, body_of, delivery_digest, happenings, unpack
-from memtape.core.ledger import Watched
 from memtape.core.observed import READERS, Bar, Decision, Fill, Observed, Tick
+from memtape.core.rounds import Watched
 from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.memory import OWNER_STREAM, Memory

@@ -13,8 +13,9 @@ from datetime import datetime, timedelta
 
 from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, identify, micros, plain, spell_time
 from memtape.core.items import Item, bars_digest, bars_of, delivery_digest, unpack
-from memtape.core.ledger import Execution, Payment, Watched
+from memtape.core.ledger import Execution, Payment
 from memtape.core.observed import Bar, Bars, ClosedTrade, EquityMark, Observed, Tick, happened_at
+from memtape.core.rounds import Watched
 from memtape.core.skills import Agent
 from memtape.engine.positions import Fresh, Told, bring_up_to_date, put_reported
 from memtape.errors import Invalid

@@ -16,8 +16,9 @@ from memtape.core.codec import EPOCH, identify, spell_decimal, spell_time
 from memtape.core.events import Discrepancy
 from memtape.core.history import Version, derive
 from memtape.core.items import Item, Named, Position, happenings, reported
-from memtape.core.ledger import Execution, Glance, Happening, Round, Watched, fold, told
+from memtape.core.ledger import Execution, Glance, Happening, fold
 from memtape.core.observed import Decision, Fill, Tick
+from memtape.core.rounds import Round, Watched, told
 from memtape.core.skills import Agent
 from memtape.core.trades import Trade, spelled
 from memtape.core.values import ZERO, read

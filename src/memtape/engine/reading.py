@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from memtape.core.codec import EPOCH
 from memtape.core.events import Discrepancy
 from memtape.core.items import Item, Kept, Position
-from memtape.core.ledger import told
 from memtape.core.observed import Bar, CashFlow, ClosedTrade, Decision, EquityMark, Funding, Run
 from memtape.core.performance import Curve, Performance, equity_curve, performance
+from memtape.core.rounds import told
 from memtape.core.skills import Agent
 from memtape.core.trades import Trade
 from memtape.core.values import ZERO, read

@@ -14,8 +14,8 @@ from memtape.core.events import Discrepancy
 from memtape.core.excursions import State
 from memtape.core.history import Version
 from memtape.core.items import Item, body_of
-from memtape.core.ledger import Order, Round, Watched
 from memtape.core.observed import Bar, Decision
+from memtape.core.rounds import Order, Round, Watched
 from memtape.core.trades import TRADE_FIELDS, Trade
 from memtape.core.values import read
 from memtape.store.database import Row

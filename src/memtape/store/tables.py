@@ -17,8 +17,8 @@ from memtape.core.codec import GENESIS, micros, moment
 from memtape.core.events import Discrepancy
 from memtape.core.history import Version
 from memtape.core.items import Kept, Position
-from memtape.core.ledger import Watched
 from memtape.core.observed import Bar, Fill
+from memtape.core.rounds import Watched
 from memtape.core.trades import TRADE_FIELDS, Trade
 from memtape.core.values import read
 from memtape.store.database import Session, in_batches
