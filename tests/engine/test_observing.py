@@ -7,10 +7,12 @@ from decimal import Decimal
 
 import pytest
 
+from memtape.core.codec import spell_time
 from memtape.core.observed import Bar, Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, Held, Tick
 from memtape.core.values import read
 from memtape.engine.audit import verify
 from memtape.errors import Conflict, Invalid, Unknown
+from memtape.surfaces.registry import execute
 from tests import desk
 
 T = "2026-06-04T{:02d}:{:02d}:00Z"
@@ -264,3 +266,25 @@ def test_an_import_taken_back_leaves_the_ledger_as_it_was_and_can_come_again():
     assert second.batch != first.batch and second.new == 2
     assert desk.rows_of(agent) == after and verify(memory).ok
     assert agent.import_items([sell, trade], {"file": "a.csv"}).new == 0
+
+
+def test_skills_agents_imports_and_discrepancies_are_told_as_they_stood():
+    memory = desk.given_memory()
+    memory.create_skill("s", strategy="one")
+    memory.create_agent("a", skill="s", mode="sim")
+    agent = memory.agent("a")
+    agent.observe({"id": "s1", "t": T.format(8, 0), "positions": {}})
+    agent.observe({"id": "s2", "t": T.format(9, 0), "positions": {"BTC": {"qty": "1", "entry_px": "100"}}})
+    memory.clock.at += timedelta(hours=1)
+    memory.create_skill("s", strategy="two")
+    memory.create_skill("t")
+
+    then = execute(memory, "list_skills", {"as_of": spell_time(desk.NOON)})
+    assert [(skill["id"], skill["strategy"]) for skill in then["skills"]] == [("s", "one")]
+    assert execute(memory, "list_skills", {"head": 1})["n"] == 1
+    assert execute(memory, "list_agents", {"head": 1})["n"] == 0
+    assert execute(memory, "list_imports", {"agent": "a", "head": 1})["n"] == 0
+    (found,) = execute(memory, "get_ledger", {"agent": "a"})["discrepancies"]
+    assert (found["symbol"], found["ledger_qty"], found["broker_qty"]) == ("BTC", "0", "1")
+    assert execute(memory, "get_ledger", {"agent": "a", "head": 2})["discrepancies"] == [found]
+    assert execute(memory, "get_ledger", {"agent": "a", "as_of": T.format(8, 30)})["discrepancies"] == []

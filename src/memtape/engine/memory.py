@@ -166,12 +166,13 @@ class Memory:
     def agents(self, known: Known = EVERYTHING) -> list[Agent]:
         """Every agent."""
         with self.reading(OWNER_STREAM) as tables:
-            return sorted((_agent_of(tables, item.key) for item in tables.items("agent", known)), key=lambda agent: agent.id)
+            found = [_agent_of(tables, item.key, known) for item in tables.items("agent", known)]
+        return sorted(found, key=lambda agent: agent.id)
 
-    def agent(self, id: str = DEFAULT) -> AgentMemory:
+    def agent(self, id: str = DEFAULT, known: Known = EVERYTHING) -> AgentMemory:
         """The memory of one agent."""
         with self.reading(OWNER_STREAM) as tables:
-            return AgentMemory(self, _agent_of(tables, id))
+            return AgentMemory(self, _agent_of(tables, id, known))
 
     def agent_for_writing(self, id: str | None, *, make: bool = False) -> AgentMemory:
         """An agent to write to. The default one, and with `make` any, is made on first use: of skill `main`, mode paper."""
@@ -301,17 +302,17 @@ def _skill_versions(tables: Tables, known: Known, id: str) -> list[Skill]:
     return [skill for skill, _ in sorted(found, key=lambda pair: pair[1])]
 
 
-def _find_agent(tables: Tables, id: str) -> Agent | None:
-    found = tables.items("agent", EVERYTHING, keys=[id])
+def _find_agent(tables: Tables, id: str, known: Known = EVERYTHING) -> Agent | None:
+    found = tables.items("agent", known, keys=[id])
     if not found:
         return None
     agent = read(Agent, found[0].body)
-    changes = tables.items("agent_version", EVERYTHING, symbol=id, newest=True, limit=1)
+    changes = tables.items("agent_version", known, symbol=id, newest=True, limit=1)
     return replace(agent, skill_version=changes[0].body["skill_version"]) if changes else agent
 
 
-def _agent_of(tables: Tables, id: str) -> Agent:
-    found = _find_agent(tables, id)
+def _agent_of(tables: Tables, id: str, known: Known = EVERYTHING) -> Agent:
+    found = _find_agent(tables, id, known)
     if found is None:
         raise Unknown("agent", "agent", id, "List them with list_agents, or make it with create_agent")
     return found

@@ -76,7 +76,7 @@ class Reading:
                 open_ = [] if status == "closed" else self._open(tables)
                 found = closed + open_
             else:
-                found = trades_known(tables, self.agent, known)
+                found, _ = ledger_known(tables, self.agent, known)
         chosen = [
             trade for trade in found
             if (status is None or trade.status == status)
@@ -101,10 +101,17 @@ class Reading:
         """One trade."""
         return next((trade for trade in self.trades(as_of=as_of, head=head) if trade.id == id), None)
 
-    def discrepancies(self, limit: int = 1000) -> list[Discrepancy]:
-        """Where the broker showed something else than its fills explain."""
+    def discrepancies(
+        self, limit: int = 1000, *, as_of: datetime | None = None, head: int | None = None
+    ) -> list[Discrepancy]:
+        """Where the broker showed something else than its fills explain, newest first."""
+        known = Known(as_of, head)
         with self._memory.reading(self.agent.id) as tables:
-            return tables.discrepancies(limit)
+            if known.all or (head is None and self._is_latest(tables, as_of)):
+                return tables.discrepancies(limit)
+            _, found = ledger_known(tables, self.agent, known)
+        found.sort(key=lambda d: (d.symbol, d.leg))
+        return sorted(found, key=lambda d: d.at, reverse=True)[:limit]
 
     def decisions(
         self, *, symbol: str | None = None, limit: int | None = None, as_of: datetime | None = None,
@@ -127,11 +134,12 @@ class Reading:
             found = tables.bars_between(symbol, since, until)
         return sorted(found.values(), key=lambda bar: (bar.t0, bar.frame))
 
-    def imports(self) -> list[tuple[Kept, bool]]:
+    def imports(self, *, as_of: datetime | None = None, head: int | None = None) -> list[tuple[Kept, bool]]:
         """The imports, oldest first, and whether each was undone."""
+        known = Known(as_of, head)
         with self._memory.reading(self.agent.id) as tables:
-            undone = {item.key for item in tables.items("undo", EVERYTHING)}
-            return [(item, item.key in undone) for item in tables.items("import", EVERYTHING)]
+            undone = {item.key for item in tables.items("undo", known)}
+            return [(item, item.key in undone) for item in tables.items("import", known)]
 
     def orphan_funding(self, *, as_of: datetime | None = None, head: int | None = None) -> dict[str, Decimal]:
         """Funding that fell when no trade was open, by symbol: all funding less what the trades carry."""
@@ -166,29 +174,35 @@ class Reading:
         return performance(closed, self.equity(as_of=as_of, head=head) if whole else None, self.agent.settings)
 
 
-def trades_known(tables: Tables, agent: Agent, known: Known) -> list[Trade]:
-    """All trades of an agent as a reader of that moment and head would have seen them."""
-    found: list[Trade] = []
+def ledger_known(tables: Tables, agent: Agent, known: Known) -> tuple[list[Trade], list[Discrepancy]]:
+    """All trades and discrepancies of an agent as a reader of that moment and head would have seen them."""
+    trades: list[Trade] = []
+    settled: dict[Position, list[Trade]] = {}
     if known.head is None:
-        closed = tables.closed_trades(known, newest=False)
-        found += [trade for trade in closed if trade.quality == "reported"]
+        for trade in tables.closed_trades(known, newest=False):
+            if trade.quality == "reported":
+                trades.append(trade)
+            else:
+                settled.setdefault((trade.symbol, trade.leg), []).append(trade)
     else:
-        closed = []
         for item in tables.items("trade", known):
             own = Item("trade", item.key, item.at, read(ClosedTrade, item.body), item.symbol, item.leg)
-            found.append(reported_version(agent, own, item.known_at, item.skill_version).trade)
-    first = tables.head().first_snapshot
+            trades.append(reported_version(agent, own, item.known_at, item.skill_version).trade)
+    first, standing = tables.head().first_snapshot, tables.discrepancies()
+    discrepancies: list[Discrepancy] = []
     for position in _positions_known(tables, known):
         flat = None
         if known.head is None and known.as_of is not None:
             flat = tables.boundary(position, known.as_of, known.as_of, _open_at(tables, position))
-        if flat is not None:
-            found += [t for t in closed if (t.symbol, t.leg) == position and t.exit_at is not None and t.exit_at <= flat.at]
-        versions, open_, _, _ = derive_position(tables, agent, position, flat, known, first)
-        found += [version.trade for version in versions if version.known_to is None]
+        if flat is not None:  # all up to there was known; what follows is folded again from what was
+            trades += [t for t in settled.get(position, ()) if t.exit_at is not None and t.exit_at <= flat.at]
+            discrepancies += [d for d in standing if (d.symbol, d.leg) == position and d.at <= flat.at]
+        versions, open_, differing, _ = derive_position(tables, agent, position, flat, known, first)
+        trades += [version.trade for version in versions if version.known_to is None]
+        discrepancies += differing
         if open_ is not None:
-            found.append(told(agent.terms(), *position, open_))
-    return found
+            trades.append(told(agent.terms(), *position, open_))
+    return trades, discrepancies
 
 
 def _open_at(tables: Tables, position: Position) -> datetime | None:

@@ -30,6 +30,13 @@ class OfAgent(Ask):
     agent: Annotated[Slug | None, Field(description="whose memory; default: the server's agent, else 'main'")] = None
 
 
+class OfOwner(Ask):
+    """A question about the owner's skills and agents, at any moment."""
+
+    as_of: Annotated[Time | None, Field(description="answer with what was known at this moment (ISO 8601 with zone)")] = None
+    head: Annotated[int | None, Field(ge=0, description="answer with what the owner had stated by this log row")] = None
+
+
 class AsOf(OfAgent):
     """A question about one agent at any moment."""
 

@@ -15,11 +15,13 @@ from memtape.core.trades import spelled as money
 from memtape.core.values import Key, Label, Line, Slug, Symbol, Time
 from memtape.engine.reading import figures
 from memtape.errors import Invalid, Unknown
+from memtape.store.tables import EVERYTHING, Known
 from memtape.surfaces.answers import (
     Answer,
     Ask,
     AsOf,
     OfAgent,
+    OfOwner,
     PerformanceAnswer,
     ReceiptAnswer,
     TradeRow,
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
 
 DEFAULT_AGENT = "main"
+
+
+def _known(ask: OfOwner) -> Known:
+    return Known(ask.as_of, ask.head)
 
 
 def _reader(memory: Memory, ask: OfAgent) -> AgentMemory:
@@ -75,15 +81,11 @@ class SkillList(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-class ShowSkill(Ask):
+class ShowSkill(OfOwner):
     """Which skill."""
 
     id: Annotated[Slug, Field(description="the skill")]
     version: Annotated[int | None, Field(ge=1, description="default: the latest")] = None
-
-
-class Nothing(Ask):
-    """No question needed."""
 
 
 def _skill_answer(found: tuple[Any, int]) -> SkillAnswer:
@@ -106,16 +108,16 @@ def create_skill(memory: Memory, ask: CreateSkill) -> SkillAnswer:
 
 
 @operation(writes=False, tools={"coach"})
-def list_skills(memory: Memory, ask: Nothing) -> SkillList:
+def list_skills(memory: Memory, ask: OfOwner) -> SkillList:
     """Every skill in its latest version."""
-    found = [_skill_answer(each) for each in memory.skills()]
+    found = [_skill_answer(each) for each in memory.skills(_known(ask))]
     return SkillList(skills=found, n=len(found))
 
 
 @operation(writes=False)
 def show_skill(memory: Memory, ask: ShowSkill) -> SkillAnswer:
     """One skill, in its latest version or in another."""
-    return _skill_answer(memory.skill(ask.id, ask.version))
+    return _skill_answer(memory.skill(ask.id, ask.version, _known(ask)))
 
 
 # ---- agents --------------------------------------------------------------------------------------------------------------
@@ -158,14 +160,14 @@ class AgentList(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-class ShowAgent(Ask):
+class ShowAgent(OfOwner):
     """Which agent."""
 
     id: Annotated[Slug, Field(description="the agent")]
 
 
-def _agent_answer(memory: Memory, id: str) -> AgentAnswer:
-    found = memory.agent(id)
+def _agent_answer(memory: Memory, id: str, known: Known = EVERYTHING) -> AgentAnswer:
+    found = memory.agent(id, known)
     agent, head = found.agent, found.head()
     return AgentAnswer(
         id=agent.id, skill=agent.skill, skill_version=agent.skill_version, mode=agent.mode, settings=plain(agent.settings),
@@ -190,16 +192,16 @@ def use_skill_version(memory: Memory, ask: UseSkillVersion) -> AgentAnswer:
 
 
 @operation(writes=False)
-def list_agents(memory: Memory, ask: Nothing) -> AgentList:
+def list_agents(memory: Memory, ask: OfOwner) -> AgentList:
     """Every agent and where it stands."""
-    found = [_agent_answer(memory, agent.id) for agent in memory.agents()]
+    found = [_agent_answer(memory, agent.id, _known(ask)) for agent in memory.agents(_known(ask))]
     return AgentList(agents=found, n=len(found))
 
 
 @operation(writes=False)
 def show_agent(memory: Memory, ask: ShowAgent) -> AgentAnswer:
     """One agent and where it stands."""
-    return _agent_answer(memory, ask.id)
+    return _agent_answer(memory, ask.id, _known(ask))
 
 
 # ---- observing -----------------------------------------------------------------------------------------------------------
@@ -384,9 +386,7 @@ class LedgerAnswer(Answer):
     agent: Annotated[str, Field(description="whose ledger")]
     rows: Annotated[list[TradeRow], Field(description="every trade, by entry, symbol")]  # type: ignore[valid-type]
     totals: Annotated[dict[str, Any], Field(description="n, n_open, n_unpriced, sums in the account currency, orphan funding")]
-    discrepancies: Annotated[
-        list[dict[str, Any]], Field(description="where broker and fills disagree, as it stands now; empty with as_of or head")
-    ]
+    discrepancies: Annotated[list[dict[str, Any]], Field(description="where broker and fills disagree")]
 
 
 @operation(writes=False)
@@ -400,7 +400,7 @@ def get_ledger(memory: Memory, ask: AsOf) -> LedgerAnswer:
         "n_unpriced": sum(t.quality == "unpriced" for t in rows), "currency": handle.agent.settings.currency,
         **{name: money(usd) for name, usd in figures(rows).items()}, "orphan_funding_usd": orphans,
     }  # fmt: skip
-    found = [plain(d) for d in handle.discrepancies()] if ask.as_of is None and ask.head is None else []
+    found = [plain(d) for d in handle.discrepancies(as_of=ask.as_of, head=ask.head)]
     return LedgerAnswer(agent=handle.agent.id, rows=[trade_row(t) for t in rows], totals=totals, discrepancies=found)
 
 
@@ -469,9 +469,10 @@ class ImportsAnswer(Answer):
 
 
 @operation(writes=False)
-def list_imports(memory: Memory, ask: OfAgent) -> ImportsAnswer:
+def list_imports(memory: Memory, ask: AsOf) -> ImportsAnswer:
     """The files that were imported, oldest first, and whether each was undone."""
-    rows = [{"batch": item.key, **item.body, "undone": undone} for item, undone in _reader(memory, ask).imports()]
+    found = _reader(memory, ask).imports(as_of=ask.as_of, head=ask.head)
+    rows = [{"batch": item.key, **item.body, "undone": undone} for item, undone in found]
     return ImportsAnswer(agent=ask.agent or DEFAULT_AGENT, imports=rows, n=len(rows))
 
 
