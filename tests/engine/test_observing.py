@@ -288,3 +288,18 @@ def test_skills_agents_imports_and_discrepancies_are_told_as_they_stood():
     assert (found["symbol"], found["ledger_qty"], found["broker_qty"]) == ("BTC", "0", "1")
     assert execute(memory, "get_ledger", {"agent": "a", "head": 2})["discrepancies"] == [found]
     assert execute(memory, "get_ledger", {"agent": "a", "as_of": T.format(8, 30)})["discrepancies"] == []
+
+
+def test_a_bar_that_comes_late_and_tells_nothing_leaves_the_books_in_order():
+    """The tick that explains an exit comes after it: what was believed before the bar must not lose that reason."""
+    memory = desk.given_memory()
+    agent = desk.given_agent(memory, mode="paper")
+    for n, side in enumerate(("buy", "sell", "buy", "sell")):
+        memory.clock.at = read_time(9, n)
+        agent.observe({"id": f"s{n}", "t": T.format(9, n), "positions": {"BTC": {"qty": 1}} if side == "buy" else {},
+                       "fills": [fill(f"f{n}", f"2026-06-04T09:{n - 1 if n else 0:02d}:{55 if n else 0:02d}Z", side, "1", "100")],
+                       "decision": {"symbol": "BTC", "reason": f"r{n}"}})  # fmt: skip
+    agent.observe({"bars": [{"symbol": "BTC", "t0": T.format(7, 0), "t1": T.format(8, 0), "o": 1, "h": 1, "l": 1, "c": 1}]}, kind="bars")
+    assert verify(memory).problems == []
+    with memory.reading("desk") as tables:
+        assert [row["known_to"] for row in tables.rows("trades")] == [None, None]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from memtape.core.events import Discrepancy
 from memtape.core.ledger import Execution, Glance, Happening, fold, settle
@@ -58,14 +58,23 @@ def derive(
         ordered = ordered[next(named, len(ordered)) :]
     now = fold(terms, symbol, leg, None, [h for h in ordered if h.gone_at is None], bars, before=before)
     settle(now.closed, ordered)
+    bars = sorted(bars, key=lambda seen: (seen.bar.t1, -seen.bar.frame))
+    longest = max((seen.bar.t1 - seen.bar.t0 for seen in bars), default=timedelta(0))
     versions: list[Version] = []
     start = 0
     for segment, end in _segments(now.closed, ordered):
-        versions += _versions(terms, symbol, leg, segment, ordered[start:end], bars, _last_fill(ordered[:start], before))
+        span = _explained(ordered, start, end)
+        versions += _versions(terms, symbol, leg, segment, span, bars, longest, _last_fill(ordered[:start], before))
         start = end
     if start < len(ordered):  # what follows the last settled trade: still open, or flat again in some earlier belief
-        versions += _versions(terms, symbol, leg, [], ordered[start:], bars, _last_fill(ordered[:start], before))
+        versions += _versions(terms, symbol, leg, [], ordered[start:], bars, longest, _last_fill(ordered[:start], before))
     return Derived(tuple(versions), now.open, tuple(now.discrepancies), now.last)
+
+
+def _explained(ordered: Sequence[Happening], start: int, end: int) -> list[Happening]:
+    """A segment with the tick that explains its last fill, which comes after it; what that tick shows belongs to the next."""
+    following = next((h for h in ordered[end:] if isinstance(h, Glance)), None)
+    return [*ordered[start:end], *([replace(following, snapshot=False)] if following else [])]
 
 
 def _segments(closed: Sequence[Round], ordered: Sequence[Happening]) -> Iterable[tuple[list[Round], int]]:
@@ -92,11 +101,11 @@ def _turned(round_: Round) -> bool:
 
 def _versions(
     terms: Terms, symbol: str, leg: str, final: Sequence[Round], span: Sequence[Happening], bars: Sequence[Watched],
-    before: Fill | None,
+    longest: timedelta, before: Fill | None,
 ) -> list[Version]:  # fmt: skip
     if not span:
         return []
-    near = _bars_near(span, bars)
+    near = _bars_near(span, bars, longest)
     cuts = _surprises(span, near)
     past: list[Version] = []
     believed: dict[Trade, datetime] = {}
@@ -140,15 +149,25 @@ def _without_late_decision(happening: Happening, cut: datetime) -> Happening:
     return happening
 
 
-def _bars_near(span: Sequence[Happening], bars: Sequence[Watched]) -> list[Watched]:
+def _bars_near(span: Sequence[Happening], bars: Sequence[Watched], longest: timedelta) -> list[Watched]:
     """The bars that can matter to a span: those that overlap it, and the last close before it in every belief."""
     first, last = span[0].order[0], span[-1].order[0]
-    near = [seen for seen in bars if seen.bar.t1 > first and seen.bar.t0 <= last]
+    after = bisect_right(bars, first, key=lambda seen: seen.bar.t1)
+    near = []
+    for n in range(after, len(bars)):
+        if bars[n].bar.t0 <= last:
+            near.append(bars[n])
+        elif bars[n].bar.t1 > last + longest:
+            break
+    least = min(happening.known_at for happening in span)
     earliest: datetime | None = None
-    for seen in sorted((s for s in bars if s.bar.t1 <= first), key=lambda s: (s.bar.t1, -s.bar.frame), reverse=True):
+    for n in range(after - 1, -1, -1):
+        seen = bars[n]
         if earliest is None or seen.known_at < earliest:  # in an earlier belief this was the last close
             earliest = seen.known_at
             near.append(seen)
+            if earliest <= least:
+                break  # it was known before anything of the span: no belief about it looked further back
     return near
 
 

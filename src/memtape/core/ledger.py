@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 from itertools import accumulate
 
@@ -132,8 +132,13 @@ def fold(
             elif happening.snapshot:
                 book.reconcile(happening)
     settle(book.closed, ordered)
+    by_end = sorted(bars, key=lambda seen: seen.bar.t1)
+    ends = [seen.bar.t1 for seen in by_end]
+    longest = max((seen.bar.t1 - seen.bar.t0 for seen in by_end), default=timedelta(0))
     for round_ in [*book.closed, *([book.round] if book.round else [])]:
-        round_.watch(bars, terms.mfe_mode)
+        first = bisect_right(ends, round_.entry_at)
+        last = len(ends) if round_.exit_at is None else bisect_right(ends, round_.exit_at + longest)
+        round_.watch(by_end[first:last], terms.mfe_mode)
     return Folded(book.closed, book.round, book.discrepancies, book.last)
 
 

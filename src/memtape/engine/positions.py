@@ -48,8 +48,11 @@ def bring_up_to_date(tables: Tables, agent: Agent, start: Head, fresh: Fresh, te
     """Conclude what follows from fresh items that are already in their table; `start` is the head before them."""
     concluded = put_reported(tables, agent, fresh, tell)
     if fresh.happened or fresh.ticks or fresh.bars or fresh.decisions:
-        symbols = {s for s, _ in fresh.happened} | set(fresh.bars) | {s for t, _ in fresh.ticks for s in t.positions or ()}
-        held = tables.positions(symbols, since=(start.last_tick or EPOCH) if fresh.ticks else None)
+        named = set(fresh.happened) | {
+            (s, h.leg) for t, _ in fresh.ticks for s, several in (t.positions or {}).items() for h in several
+        }
+        since = (start.last_tick or EPOCH) if fresh.ticks else None
+        held = tables.positions({s for s, _ in named}, since, legs={leg for _, leg in named})
         late = _late(tables, start, fresh, held)
         put: list[PositionRow] = []
         for position in sorted(_touched(fresh, held) | late.keys()):

@@ -73,7 +73,7 @@ MIGRATIONS: tuple[Migration, ...] = (
   last_at {int} NOT NULL, last_rank {int} NOT NULL, last_seq {int} NOT NULL, last_id {text} NOT NULL,
   round {text},
   PRIMARY KEY (owner, stream, symbol, leg)){options}""",
-            "CREATE INDEX positions_open ON positions (owner, stream) WHERE round IS NOT NULL",
+            "CREATE INDEX positions_open ON positions (owner, stream, symbol, leg) WHERE round IS NOT NULL",
             "CREATE INDEX positions_last ON positions (owner, stream, last_at)",
             "CREATE TABLE trades (\n  owner {text} NOT NULL, stream {text} NOT NULL, known_from {int} NOT NULL, known_to {int}, "
             "settled_at {int},\n  " + _TRADES + ",\n  PRIMARY KEY (owner, stream, id, known_from)){options}",
@@ -87,7 +87,7 @@ MIGRATIONS: tuple[Migration, ...] = (
   owner {text} NOT NULL, stream {text} NOT NULL, symbol {text} NOT NULL, frame {int} NOT NULL, t0 {int} NOT NULL,
   t1 {int} NOT NULL, o {money} NOT NULL, h {money} NOT NULL, l {money} NOT NULL, c {money} NOT NULL, v {money},
   seq {int} NOT NULL, known_at {int} NOT NULL,
-  PRIMARY KEY (owner, stream, symbol, frame, t0)){options}""",
+  PRIMARY KEY (owner, stream, symbol, t0, frame)){options}""",
             "CREATE INDEX bars_end ON bars (owner, stream, symbol, t1)",
             "CREATE INDEX bars_seq ON bars (owner, stream, seq)",
         ),

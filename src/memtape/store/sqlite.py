@@ -89,6 +89,8 @@ class SqliteDatabase:
         if not self.read_only:
             self._write_ahead(connection)
         connection.execute("PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-32000")
+        # apsw's SQLite has STAT4: without this guarantee it plans a query anew whenever its parameters change.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         return connection
 
     def _write_ahead(self, connection: apsw.Connection) -> None:

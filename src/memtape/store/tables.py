@@ -255,13 +255,23 @@ class Tables:
 
     # ---- positions ------------------------------------------------------------------------------------------------
 
-    def positions(self, symbols: Iterable[str] = (), since: datetime | None = None) -> dict[Position, PositionRow]:
-        """The open positions, those of these symbols, and those in which something happened after a moment."""
-        rows = self.session.all(
-            "SELECT symbol, leg, last_at, last_rank, last_seq, last_id, round FROM positions "
-            f"WHERE {_MINE} AND (round IS NOT NULL OR symbol IN :symbols OR last_at > :since)",
-            {**self._mine, "symbols": sorted(symbols), "since": FOREVER if since is None else micros(since)},
-        )
+    def positions(
+        self, symbols: Iterable[str] = (), since: datetime | None = None, legs: Iterable[str] | None = None
+    ) -> dict[Position, PositionRow]:
+        """The open positions, those of these symbols (and legs), and those in which something happened after a moment.
+
+        One query each: an OR of the three would walk every position the stream ever had, and tickets are many.
+        """
+        which = f"SELECT symbol, leg, last_at, last_rank, last_seq, last_id, round FROM positions WHERE {_MINE}"
+        rows = self.session.all(f"{which} AND round IS NOT NULL ORDER BY symbol, leg", self._mine)
+        for some in in_batches(sorted(symbols)):
+            if legs is None:
+                rows += self.session.all(f"{which} AND symbol IN :symbols", {**self._mine, "symbols": some})
+            for few in in_batches(sorted(legs or ())):
+                at = {**self._mine, "symbols": some, "legs": few}
+                rows += self.session.all(f"{which} AND symbol IN :symbols AND leg IN :legs", at)
+        if since is not None:
+            rows += self.session.all(f"{which} AND last_at > :since", {**self._mine, "since": micros(since)})
         return {
             (symbol, leg): PositionRow(
                 symbol, leg, (moment(at), rank, seq, id_), round_of(round_) if round_ else None
