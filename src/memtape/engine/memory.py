@@ -28,7 +28,6 @@ from memtape.engine.reading import Reading
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.plugs.clock import Clock, SystemClock
 from memtape.store.database import Database
-from memtape.store.rows import item_row
 from memtape.store.tables import EVERYTHING, Known, Tables
 
 OWNER_STREAM = "@owner"
@@ -190,10 +189,7 @@ class Memory:
     def _state(self, tables: Tables, kind: str, key: str, body: dict[str, Any], symbol: str = "") -> None:
         """Record a statement of the owner."""
         now = self.clock.now()
-        writer = Writer(tables, Agent(id="owner", skill="owner"), now)
-        item = Item(kind, key, now, body, symbol)
-        tables.put_items([item_row(self.owner, tables.stream, item, writer.head.seq + 1, now, 1, None)])
-        writer.state(kind, key, now, now, canonical_plain({"stated": body, "symbol": symbol}))
+        Writer(tables, Agent(id="owner", skill="owner"), now).declare(Item(kind, key, now, body, symbol), now)
 
 
 class AgentMemory(Reading):
@@ -242,9 +238,7 @@ class AgentMemory(Reading):
             if new:
                 body = {**plain(dict(source)), "new": new, "duplicates": known, "recorded_at": spell_time(now)}
                 known_at = max(entry.known_at for entry in entries)  # told after the fact, like all that it brought
-                item = Item("import", batch, known_at, body)
-                tables.put_items([item_row(tables.owner, tables.stream, item, writer.head.seq + 1, known_at, 1, None)])
-                writer.state("import", batch, known_at, known_at, canonical_plain({"stated": body, "symbol": ""}))
+                writer.declare(Item("import", batch, known_at, body), known_at)
             return Imported(batch, new, known)
 
     def preview(self, seen: Iterable[Observed]) -> tuple[int, int]:
@@ -285,10 +279,7 @@ class AgentMemory(Reading):
             for position in sorted(touched):
                 since, first = touched[position], writer.head.first_snapshot
                 concluded += rederive(tables, self.agent, position, held.get(position), since, since, first)
-            item = Item("undo", batch, now, {"batch": batch, "items": len(gone)})
-            tables.put_items([item_row(tables.owner, tables.stream, item, writer.head.seq + 1, now, 1, None)])
-            payload = canonical_plain({"stated": item.body, "symbol": "", "concluded": concluded})
-            return writer.state("undo", batch, now, now, payload, tuple(concluded))
+            return writer.declare(Item("undo", batch, now, {"batch": batch, "items": len(gone)}), now, concluded)
 
 
 def _skill(item: Kept) -> tuple[Skill, int]:

@@ -274,6 +274,13 @@ class Writer:
             self.flush()
         return Receipt(stream, self.seq, self.hash, concluded)
 
+    def declare(self, item: Item, known_at: datetime, concluded: Sequence[Told] = ()) -> Receipt:
+        """Record a statement, like a skill, an agent, an import or its undoing: an item and its log row."""
+        row = item_row(self.tables.owner, self.tables.stream, item, self.seq + 1, known_at, 1, None)
+        self.tables.put_items([row])
+        payload = {"stated": item.body, "symbol": item.symbol, "concluded": list(concluded)}
+        return self.state(item.kind, item.key, item.at, known_at, canonical_plain(payload), tuple(concluded))
+
     def flush(self) -> None:
         """Write the log rows and move the head."""
         self.tables.append(self.log)

@@ -23,11 +23,6 @@ class Migration:
     statements: tuple[str, ...]
 
 
-def column_kind(name: str) -> str:
-    """How a trade's field is kept: text, money, time, int or list."""
-    return TRADE_COLUMNS[name]
-
-
 def _kind(hint: object) -> str:
     text = str(hint)
     for word, kind in (("Decimal", "money"), ("datetime", "time"), ("bool", "flag"), ("int", "int"), ("tuple", "list")):

@@ -7,7 +7,6 @@ to hold against the broker's own. A commit writes all readable rows in one batch
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from memtape.core.codec import plain, spell_time
 from memtape.core.observed import ClosedTrade, Fill, Observed, happened_at
 from memtape.core.trades import spelled as money
 from memtape.core.values import Slug, read
+from memtape.engine.observe import AHEAD
 from memtape.errors import Invalid, Unknown
 from memtape.store.tables import EVERYTHING
 from memtape.surfaces.answers import time
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
 
 DEFAULT_AGENT = "main"
-AHEAD = timedelta(minutes=5)  # as the engine allows
 LISTED = 1000  # problems told one by one
 BATCH = 500
 _SAME: Mapping[str, tuple[str, ...]] = {
