@@ -92,7 +92,11 @@ class Visit:
         self.page.on("console", lambda said: self._note(said.type, said.text))
         self.page.on("pageerror", lambda error: self._note("error", str(error)))
         self.page.on("request", lambda asked: self._asked(asked.url))
-        self.page.on("requestfailed", lambda asked: self._note("error", f"failed: {asked.url} {asked.failure}"))
+        self.page.on("requestfailed", lambda asked: self._failed(asked.url, asked.failure or ""))
+
+    def _failed(self, url: str, why: str) -> None:
+        if "net::ERR_ABORTED" not in why:  # going to the next page cuts short what the last one still asked for
+            self._note("error", f"failed: {url} {why}")
 
     def _note(self, kind: str, text: str) -> None:
         if kind in ("error", "warning") and not any(words in text for words in self.expected):
