@@ -22,7 +22,7 @@ import memtape
 from memtape.compose import open_database
 from memtape.engine import Memory
 from memtape.plugs.clock import FixedClock
-from memtape.store.schema import TABLES
+from memtape.store.schema import CACHES, TABLES
 from tests import postgres
 
 # The same examples every time, and no clock: a shared machine has slow moments.
@@ -88,7 +88,7 @@ def working_postgres(postgres_server: str) -> Iterator[tuple[str, Any]]:
 def postgres_url(working_postgres: tuple[str, Any]) -> str:
     """A migrated PostgreSQL database with nothing in it."""
     address, superuser = working_postgres
-    superuser.execute("; ".join(f"DELETE FROM {table}" for table in TABLES))
+    superuser.execute("; ".join(f"DELETE FROM {table}" for table in (*TABLES, *CACHES)))
     return address
 
 

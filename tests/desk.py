@@ -20,6 +20,7 @@ from memtape.engine import AgentMemory, Memory
 from memtape.lab.conform import differences, golden_row
 from memtape.lab.conform import ledger_rows as rows_of
 from memtape.plugs.clock import FixedClock
+from memtape.store.schema import PROJECTIONS
 from memtape.store.sqlite import SqliteDatabase
 
 __all__ = ["NOON", "differences", "folded_whole", "given_agent", "given_memory", "plain_tick", "projections", "rows_of"]
@@ -96,5 +97,5 @@ def _glance(tick: Tick, symbol: str, leg: str, first: datetime | None) -> Glance
 def projections(memory: Memory, stream: str = "desk") -> dict[str, Sequence[dict[str, Any]]]:
     """What the log came to: every projection that does not merely point into the log."""
     with memory.reading(stream) as tables:
-        return {table: tables.rows(table) for table in ("positions", "trades", "discrepancies")}
+        return {table: tables.rows(table) for table in PROJECTIONS if table != "items"}
 

@@ -68,7 +68,7 @@ def test_every_observation_moves_the_head_by_one_link(memory: Memory) -> None:
     rows = log_of(memory)
     assert [(r.seq, r.hash) for r in receipts] == [(row.seq, row.hash) for row in rows]
     assert [row.prev_hash for row in rows] == [GENESIS, *(row.hash for row in rows[:-1])]
-    assert head_of(memory) == Head(5, rows[-1].hash, None, minute(5), minute(5))
+    assert head_of(memory) == Head(5, rows[-1].hash, None, minute(5), minute(5), minute(1))
 
 
 def test_the_first_snapshot_is_remembered_for_ever(memory: Memory) -> None:

@@ -15,7 +15,7 @@ from memtape.engine.audit import verify
 from memtape.errors import MemtapeError, NewerSchema, OlderSchema, StoreFailure
 from memtape.store import schema
 from memtape.store.database import Database
-from memtape.store.schema import LATEST, MIGRATIONS, TABLES, Migration
+from memtape.store.schema import CACHES, LATEST, MIGRATIONS, TABLES, Migration
 from memtape.store.sqlite import SqliteDatabase
 from tests.faults.processes import together
 from tests.tamper.house import furnish, path_of
@@ -95,7 +95,7 @@ def set_schema(url: str, number: int) -> None:
 
 def test_an_empty_store_gets_every_table(empty_url: str) -> None:
     migrate(empty_url)
-    assert tables_of(empty_url) == {*TABLES, "migrations"}
+    assert tables_of(empty_url) == {*TABLES, *CACHES, "migrations"}
     with memtape.open(empty_url) as memory:
         assert memory.database.schema() == LATEST
         assert furnish(memory).agents()
@@ -126,7 +126,7 @@ def test_a_first_step_that_breaks_leaves_no_table(empty_url: str, with_steps: Ca
     assert tables_of(empty_url) <= {"migrations"}
     with_steps(*MIGRATIONS)
     migrate(empty_url)
-    assert tables_of(empty_url) == {*TABLES, "migrations"}
+    assert tables_of(empty_url) == {*TABLES, *CACHES, "migrations"}
     with furnish(memtape.open(empty_url)) as memory:
         assert verify(memory).ok
 
@@ -140,14 +140,14 @@ def test_a_later_step_that_breaks_leaves_the_store_as_it_was_and_can_be_taken_ag
     with_steps(*MIGRATIONS, BROKEN)
     with pytest.raises(StoreFailure):
         migrate(empty_url)
-    assert tables_of(empty_url) == {*TABLES, "migrations"}
+    assert tables_of(empty_url) == {*TABLES, *CACHES, "migrations"}
     with_steps(*MIGRATIONS)
     with memtape.open(empty_url) as memory:
         assert memory.database.schema() == LATEST
         assert verify(memory).digests == before
     with_steps(*MIGRATIONS, NEXT)
     migrate(empty_url)
-    assert tables_of(empty_url) == {*TABLES, "migrations", "moods"}
+    assert tables_of(empty_url) == {*TABLES, *CACHES, "migrations", "moods"}
     with memtape.open(empty_url) as memory:
         assert verify(memory).digests == before
 
@@ -155,7 +155,7 @@ def test_a_later_step_that_breaks_leaves_the_store_as_it_was_and_can_be_taken_ag
 @pytest.mark.parametrize("count", [2, 4])
 def test_processes_that_migrate_at_once_do_it_once(empty_url: str, count: int) -> None:
     assert together([lambda: assert_migrates(empty_url)] * count) == [0] * count
-    assert tables_of(empty_url) == {*TABLES, "migrations"}
+    assert tables_of(empty_url) == {*TABLES, *CACHES, "migrations"}
     with furnish(memtape.open(empty_url)) as memory:
         assert verify(memory).ok
 
@@ -256,4 +256,4 @@ def test_a_step_can_be_stopped_short_of(new_postgres: Callable[[], str], with_st
 
 def test_every_table_is_named_in_the_schema(empty_url: str) -> None:
     made: Any = {word for step in MIGRATIONS for s in step.statements if s.startswith("CREATE TABLE") for word in [s.split()[2]]}
-    assert made == set(TABLES)
+    assert made == {*TABLES, *CACHES}

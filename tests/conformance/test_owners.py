@@ -14,7 +14,7 @@ from memtape.engine import Memory
 from memtape.engine.audit import verify
 from memtape.errors import MissingExtra, StoreFailure, Unknown
 from memtape.store.rows import COLUMNS
-from memtape.store.schema import TABLES
+from memtape.store.schema import CACHES, TABLES
 from memtape.store.tables import owners
 from tests.tamper.house import furnish
 
@@ -158,7 +158,7 @@ def test_every_table_is_guarded_and_belongs_to_somebody_else(alice: str) -> None
         "SELECT c.relname, c.relrowsecurity, c.relforcerowsecurity, pg_get_userbyid(c.relowner) FROM pg_class c "
         "WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND c.relname <> 'migrations'",
     )
-    assert {name for name, *_ in rows} == set(TABLES)
+    assert {name for name, *_ in rows} == {*TABLES, *CACHES}
     for name, enabled, forced, owner in rows:
         assert enabled and forced, f"{name} is not guarded"
         assert owner != ROLE, f"{name} belongs to the application"

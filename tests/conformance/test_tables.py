@@ -77,7 +77,8 @@ def full_trade() -> Trade:
         target_price=Decimal(7), initial_risk_usd=Decimal("0.1"), r_source="stop", pnl_r=Decimal(-1), mfe_usd=Decimal(0),
         mae_usd=Decimal("-0.1"), mfe_r=Decimal(0), mae_r=Decimal(-1), excursion_method="hl_strict", entry_regime="trend",
         entry_volatility="high", entry_session="us", exit_regime="range", adopted=True, liquidation_fills=3,
-        entry_leverage=Decimal("2.5"), tags=("a", "b, c", "ü"),
+        entry_leverage=Decimal("2.5"), tags=("a", "b, c", "ü"), confidence=Decimal("0.75"), entry_situation='{"regime":"trend"}',
+        first_partial_price=Decimal(101), reflection="held well", source="agent",
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memtape.core import habits, plans, predicate, scoring, situation, sizing, statistics
 from memtape.core.scoring import Candidate, Mood
-from memtape.core.situation import ANY, Candle, ContextVector
+from memtape.core.situation import ANY, Candle, Situation
 from memtape.errors import Invalid
 
 NOON = datetime(2026, 6, 5, 12, tzinfo=UTC)
@@ -22,7 +22,7 @@ outcomes = st.floats(-20, 20)
 positive = st.floats(1e-3, 1e5)
 labels = st.sampled_from(["trending_up", "ranging", "volatile", "london", "asia", "high"])
 whole = st.builds(
-    ContextVector, regime=labels, volatility_regime=labels, session=labels, price=positive, atr_d1=positive,
+    Situation, regime=labels, volatility_regime=labels, session=labels, price=positive, atr_d1=positive,
     atr_h1=positive, spread_as_atr_pct=positive, drawdown_pct=st.floats(0, 1),
 )  # fmt: skip
 
@@ -57,14 +57,14 @@ def test_a_known_situation_is_wholly_like_itself(known):
 
 
 def test_what_knows_nothing_is_half_like_anything_and_what_leaves_all_open_wholly():
-    anything = ContextVector(**dict.fromkeys(COMPARED, ANY))
-    assert situation.similarity(ContextVector(), ContextVector(regime="ranging")) == pytest.approx(0.5)
-    assert situation.similarity(anything, ContextVector()) == pytest.approx(1.0)
+    anything = Situation(**dict.fromkeys(COMPARED, ANY))
+    assert situation.similarity(Situation(), Situation(regime="ranging")) == pytest.approx(0.5)
+    assert situation.similarity(anything, Situation()) == pytest.approx(1.0)
 
 
 def test_across_symbols_atr_is_compared_per_price():
-    gold, bitcoin = ContextVector(price=5000.0, atr_d1=100.0), ContextVector(price=65000.0, atr_d1=1300.0)
-    assert situation.relative(gold) == situation.relative(bitcoin) == ContextVector(atr_d1=0.02)
+    gold, bitcoin = Situation(price=5000.0, atr_d1=100.0), Situation(price=65000.0, atr_d1=1300.0)
+    assert situation.relative(gold) == situation.relative(bitcoin) == Situation(atr_d1=0.02)
 
 
 @given(outcomes, st.floats(0.1, 10))
@@ -111,8 +111,8 @@ def test_balanced_recall_always_shows_a_loss_when_there_is_one(history, query, l
 
 def test_equal_scores_are_ordered_by_time_then_by_id():
     at = [NOON + timedelta(days=n) for n in (1, 1, 2)]  # all ahead of the moment asked for, so equally fresh
-    same = [Candidate(id=i, formed=t, situation=ContextVector(regime="ranging")) for i, t in zip("bac", at, strict=True)]
-    ranked = scoring.rank_7_4(same, ContextVector(regime="ranging"), Mood(), NOON)
+    same = [Candidate(id=i, formed=t, situation=Situation(regime="ranging")) for i, t in zip("bac", at, strict=True)]
+    ranked = scoring.rank_7_4(same, Situation(regime="ranging"), Mood(), NOON)
     assert [scored.candidate.id for scored in ranked] == ["c", "a", "b"]
 
 
@@ -344,7 +344,7 @@ def test_drift_watched_trade_by_trade_is_drift_over_the_whole(xs):
     assert habits.page_hinkley(xs, threshold=3.0).alarm == rang
 
 
-def market_of(closes: list[float]) -> situation.Market:
+def market_of(closes: list[float]) -> situation.Called:
     return situation.label([Candle(c, c + 1, c - 1, c) for c in closes])
 
 
@@ -380,4 +380,4 @@ def test_bars_that_were_not_complete_are_not_seen():
 
 
 def test_the_context_vector_holds_every_field_that_is_compared():
-    assert set(COMPARED) <= {field.name for field in fields(ContextVector)}
+    assert set(COMPARED) <= {field.name for field in fields(Situation)}

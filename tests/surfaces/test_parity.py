@@ -53,7 +53,36 @@ CALLS: dict[str, dict[str, Any]] = {
     "get_equity": {"agent": "desk"},
     "list_imports": {"agent": "desk"},
     "undo_import": {"agent": "desk", "batch": "?"},
+    "remember_trade": {"agent": "diary", "symbol": "XAU", "direction": "long", "entry_price": "2400", "exit_price": "2390",
+                       "pnl": "-100", "pnl_r": -1.0, "strategy_name": "vb", "market_context": "chop", "context_regime": "ranging",
+                       "context_atr_d1": 30.0, "confidence": 0.6, "reflection": "too early", "trade_id": "m1",
+                       "entry_at": T.format(7), "exit_at": T.format(8)},
+    "close_trade": {"agent": "diary", "trade_id": "m2", "exit_price": "2420", "exit_at": T.format(10)},
+    "recall_memories": {"agent": "diary", "symbol": "XAU", "context_regime": "ranging", "explain": True, "as_of": T.format(20)},
+    "get_beliefs": {"agent": "diary", "as_of": T.format(20)},
+    "state_belief": {"agent": "diary", "sentence": "Ranges are no place to buy strength", "id": "b1", "op": "le",
+                     "validity_conditions": {"regime": "ranging"}},
+    "get_belief": {"agent": "diary", "belief_id": "b1", "as_of": T.format(20)},
+    "get_behavioral_analysis": {"agent": "diary", "symbol": "XAU", "as_of": T.format(20)},
+    "get_agent_state": {"agent": "diary", "history": 3, "as_of": T.format(20)},
+    "get_trade_reflection": {"agent": "diary", "trade_id": "?", "as_of": T.format(20)},
+    "pre_trade_check": {"agent": "diary", "symbol": "XAU", "side": "long", "entry_price": "2400", "stop": "2390", "qty": "1",
+                        "context": {"regime": "ranging"}, "as_of": T.format(20)},
+    "create_trading_plan": {"agent": "diary", "trigger_condition": {"regime": "ranging"}, "reasoning": "three false breakouts",
+                            "planned_action": {"type": "reduce", "size_factor": 0.5}, "id": "p1", "expires_at": T.format(23)},
+    "confirm_plan": {"agent": "diary", "plan_id": "p1"},
+    "check_active_plans": {"agent": "diary", "current_context": {"regime": "ranging"}, "as_of": T.format(20), "all": True},
+    "cancel_plan": {"agent": "diary", "plan_id": "p2"},
+    "record_events": {"events": [{"id": "nfp", "t": "2026-06-05T12:30:00Z", "name": "NFP", "impact": "high", "currency": "USD"}]},
+    "get_upcoming_events": {"as_of": "2026-12-04T12:30:00Z", "hours": 48},
+    "correct_memory": {"agent": "diary", "memory_id": "?", "changes": {"teach": "exclude"}, "reason": "typed twice"},
+    "forget_memory": {"agent": "diary", "memory_id": "?", "reason": "a test"},
+    "delete_agent": {"id": "gone", "confirm": "gone"},
+    "erase_owner": {"confirm": "local"},
 }  # fmt: skip
+# Each call is made several times. These leave their mark every time, so their answers carry another number each time, or
+# cannot be given twice; they are made once here, and their own tests are in tests/engine.
+ONCE = {"correct_memory", "forget_memory", "delete_agent", "erase_owner"}
 # What each must refuse, with the field that is wrong.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "create_skill": ({"id": "No Spaces"}, "id"),
@@ -81,6 +110,28 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "get_equity": ({"agent": "no such"}, "agent"),
     "list_imports": ({"agent": "nobody"}, "agent"),
     "undo_import": ({"agent": "desk", "batch": "nothing"}, "batch"),
+    "remember_trade": ({"agent": "diary", "symbol": "XAU", "direction": "long", "entry_price": "1", "exit_price": "1", "pnl": "5",
+                        "pnl_r": -1.0}, "input"),
+    "close_trade": ({"agent": "diary", "trade_id": "nothing", "exit_price": "1"}, "trade_id"),
+    "recall_memories": ({"agent": "diary", "limit": 1000}, "limit"),
+    "get_beliefs": ({"agent": "nobody"}, "agent"),
+    "state_belief": ({"agent": "diary", "sentence": "VB works", "validity_conditions": {}}, "validity_conditions"),
+    "get_belief": ({"agent": "diary", "belief_id": "nothing"}, "belief_id"),
+    "get_behavioral_analysis": ({"agent": "nobody"}, "agent"),
+    "get_agent_state": ({"agent": "diary", "history": -1}, "history"),
+    "get_trade_reflection": ({"agent": "diary", "trade_id": "nothing"}, "trade_id"),
+    "pre_trade_check": ({"agent": "diary", "symbol": "XAU", "side": "up"}, "side"),
+    "create_trading_plan": ({"agent": "diary", "trigger_condition": {"regime": 3}, "planned_action": {"type": "alert"},
+                             "reasoning": "x"}, "trigger_condition.regime.value"),
+    "confirm_plan": ({"agent": "diary", "plan_id": "nothing"}, "plan_id"),
+    "check_active_plans": ({"agent": "nobody"}, "agent"),
+    "cancel_plan": ({"agent": "diary", "plan_id": "nothing"}, "plan_id"),
+    "record_events": ({"events": []}, "events"),
+    "get_upcoming_events": ({"hours": 0}, "hours"),
+    "correct_memory": ({"agent": "diary", "memory_id": "nothing", "changes": {"teach": "exclude"}}, "memory_id"),
+    "forget_memory": ({"agent": "diary", "memory_id": "nothing"}, "memory_id"),
+    "delete_agent": ({"id": "desk", "confirm": "no"}, "confirm"),
+    "erase_owner": ({"confirm": "someone else"}, "confirm"),
 }  # fmt: skip
 
 
@@ -122,7 +173,21 @@ def primed(tmp_path_factory):
                 trade = {"trade_id": "i1", "symbol": "SOL", "side": "long", "entry_at": T.format(7), "exit_at": T.format(8),
                          "entry_price": 1, "exit_price": 2, "qty": 1}  # fmt: skip
                 calls[name]["batch"] = memory.agent("desk").import_items([read(ClosedTrade, trade)], {"file": "a.csv"}).batch
-            through_python(memory, name, calls[name])
+            if name == "remember_trade":
+                memory.create_agent("diary", skill="breakout", mode="sim")
+                memory.create_agent("gone", skill="breakout", mode="sim")
+                opened = {"symbol": "XAU", "side": "long", "entry_price": 2400, "stop": 2390, "qty": 1, "trade_id": "m2",
+                          "entry_at": T.format(9)}  # fmt: skip
+                memory.agent("diary").remember_trade(opened)
+            if calls[name].get("memory_id") == "?" or (name == "get_trade_reflection"):
+                field = "trade_id" if name == "get_trade_reflection" else "memory_id"
+                calls[name][field] = memory.agent("diary").trades(status="closed")[0].id
+            if name == "cancel_plan":
+                plan = {"id": "p2", "trigger": {"session": "asia"}, "action": "alert", "reasoning": "thin"}
+                memory.agent("diary").plan(plan)
+            if name not in ONCE:
+                through_python(memory, name, calls[name])
+        calls = {name: data for name, data in calls.items() if name not in ONCE}
         expected = {name: through_python(memory, name, data) for name, data in calls.items()}
         refused: dict[str, MemtapeError] = {}
         for name, (data, _) in REFUSED.items():

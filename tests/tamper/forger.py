@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import apsw
 
 from memtape.store.rows import COLUMNS, KEYS
-from memtape.store.schema import TABLES, TRADE_COLUMNS
+from memtape.store.schema import EPISODE_COLUMNS, FELT_COLUMNS, TABLES, TRADE_COLUMNS
 
 Row = dict[str, Any]
 Deed = tuple[str, tuple[Any, ...]]  # a statement and its values
@@ -22,6 +22,10 @@ _NOT_NULL = {
     "trades": {"owner", "stream", "known_from", "id", "symbol", "leg", "entry_at", "exit_at"},
     "discrepancies": set(COLUMNS["discrepancies"]) - {"price"},
     "bars": set(COLUMNS["bars"]) - {"v"},
+    "episodes": {"owner", "stream", "id", "known_from", "kind", "symbol", "entry_at", "exit_at"},
+    "affect": {"owner", "stream", "at", "rank", "id", "known_at", "known_by"},
+    "shadows": {"owner", "stream", "id", "symbol", "at"},
+    "plans": {"owner", "stream", "id", "status", "at", "fired", "body"},
 }
 
 
@@ -166,10 +170,14 @@ def falsified(table: str, column: str, value: Any) -> list[Any]:
     """What a forger might write in place of a value."""
     may_be_null = column not in _NOT_NULL[table]
     if value is None:
+        if is_real(table, column):
+            return [0.5]
         return [Decimal("0.5")] if _is_money(table, column) else [1] if _is_int(table, column) else ["x"]
     new: list[Any]
     if isinstance(value, bool | int):
         new = [value + 1, 0 if value else -1]
+    elif isinstance(value, float):
+        new = [value + 1e-9, -value if value else 7.0]
     elif isinstance(value, Decimal):
         new = [value + Decimal("0.00000001"), -value if value else Decimal(7)]
     elif _is_money(table, column):
@@ -210,8 +218,15 @@ def _is_money(table: str, column: str) -> bool:
 
 
 def _is_int(table: str, column: str) -> bool:
-    whole = {"known_to", "settled_at", "void_seq", "void_at", "first_snapshot", "last_tick", "known_at"}
-    return column in whole or (table == "trades" and TRADE_COLUMNS.get(column) in ("time", "int", "flag"))
+    whole = {"known_to", "settled_at", "void_seq", "void_at", "first_snapshot", "last_tick", "known_at", "verified_from", "until",
+             "fired_at", "ended_at"}  # fmt: skip
+    kinds = {"trades": TRADE_COLUMNS, "episodes": EPISODE_COLUMNS, "affect": FELT_COLUMNS}.get(table, {})
+    return column in whole or kinds.get(column) in ("time", "int", "flag")
+
+
+def is_real(table: str, column: str) -> bool:
+    """Whether a column holds a double."""
+    return {"episodes": EPISODE_COLUMNS, "affect": FELT_COLUMNS}.get(table, {}).get(column) == "real"
 
 
 def _spread(rows: list[Row], column: str, most: int | None) -> list[Row]:

@@ -48,17 +48,20 @@ def furnish(memory: Memory) -> Memory:
     memory.create_agent("aapl", skill="breakout", skill_version=1, mode="live", settings={"starting_equity": "25000"})
     memory.create_agent("hedge", skill="carry", mode="sim", settings={"dust_qty": "0.001", "mfe_mode": "close"})
     memory.create_agent("paper", skill="carry", mode="paper", settings={"currency": "EUR"})
+    memory.create_agent("diary", skill="carry", mode="paper")
     memory.use_skill_version("aapl", 2)
     _net_account(memory.agent("aapl"), clock)
     _hedged_account(memory.agent("hedge"), clock)
     _imported_account(memory.agent("paper"), clock)
+    _told_account(memory.agent("diary"), clock)
     return memory
 
 
 def _net_account(agent: AgentMemory, clock: FixedClock) -> None:
     decision = {"symbol": "AAPL", "action": "buy", "side": "long", "reason": "new high", "stop": "98", "target": "106",
                 "confidence": "0.7", "strategy": "breakout-long", "tags": ["gap", "open"], "order_ids": ["o1"],
-                "situation": {"regime": "trend", "volatility": "low", "session": "us"},
+                "situation": {"regime": "trend", "volatility": "low", "session": "us", "price": 99.5, "atr_d1": 2.5, "atr_h1": 0.8,
+                              "atr_m5": 0.2, "spread_points": 0.02},
                 "run": {"id": "r1", "model": "m", "tokens_in": 10, "cost_usd": "0.01"}}  # fmt: skip
     held = {"qty": "10", "entry_px": "100", "leverage": "2", "mark": "100.5"}
     _seen(agent, clock, 1, "a1", positions={}, decision={"symbol": "AAPL", "action": "no_trade", "reason": "quiet"})
@@ -68,7 +71,7 @@ def _net_account(agent: AgentMemory, clock: FixedClock) -> None:
           funding=[{"id": "p1", "t": at(40), "symbol": "AAPL", "usd": "-0.123456789"}])  # fmt: skip
     leaving = {"symbol": "AAPL", "action": "close", "reason": "target", "situation": {"regime": "range"}}
     _seen(agent, clock, 50, "a4", positions={}, decision=leaving, equity="25039.2",
-          fills=[fill("f2", 48, "sell", 10, "104.0000001", trigger="target")],
+          fills=[fill("f2a", 46, "sell", 2, "103"), fill("f2", 48, "sell", 8, "104.0000001", trigger="target")],
           cash_flows=[{"id": "c1", "t": at(49), "usd": "-500"}])  # fmt: skip
     clock.at = at(70)  # a bar and a fill that come late, and change what was believed
     agent.observe(Bars(bars=quarters(30, [104, 105])))
@@ -79,6 +82,19 @@ def _net_account(agent: AgentMemory, clock: FixedClock) -> None:
     _seen(agent, clock, 90, "a6", positions={"MSFT": {"qty": "-2", "entry_px": "300"}}, decision=short,
           fills=[fill("f5", 89, "sell", 2, 300, "MSFT")])  # fmt: skip
     agent.observe({"id": "d7", "symbol": "MSFT", "action": "hold", "reason": "still weak"}, kind="decision")
+    agent.plan({"id": "p1", "trigger": {"regime": "range"}, "action": "skip_trade", "reasoning": "ranges cost us"})
+    agent.plan({"id": "p2", "trigger": {"regime": "trend"}, "action": "alert", "reasoning": "watch it", "maker": "agent"})
+    agent.confirm_plan("p2")
+    agent.state_belief({"id": "b1", "sentence": "Trends pay", "when": {"regime": "trend"}})
+    agent.plan({"id": "p3", "trigger": {"session": "us"}, "action": "alert", "reasoning": "no longer"})
+    agent.cancel_plan("p3")
+    not_taken = {"symbol": "AAPL", "action": "no_trade", "side": "long", "stop": "104", "target": "106", "reason": "range",
+                 "situation": {"regime": "range", "price": 105}}  # fmt: skip
+    _seen(agent, clock, 105, "a7", marks={"AAPL": "105"}, decision=not_taken)
+    _seen(agent, clock, 106, "a7b", decision={**not_taken, "side": "short", "stop": "120", "target": "90", "confidence": "0.4"})
+    _seen(agent, clock, 150, "a8", marks={"AAPL": "106"}, bars=quarters(105, [105, 105.2, 106]))
+    closed = next(trade for trade in agent.trades(status="closed"))
+    agent.correct(closed.id, {"reflection": "left too early", "teach": "anomaly"}, "looked again")
 
 
 def _hedged_account(agent: AgentMemory, clock: FixedClock) -> None:
@@ -109,6 +125,19 @@ def _imported_account(agent: AgentMemory, clock: FixedClock) -> None:
     clock.at = at(310)
     agent.undo_import(wrong.batch)
     agent.import_items(fills[:2], {"file": "right.csv", "format": "generic"})
+
+
+def _told_account(agent: AgentMemory, clock: FixedClock) -> None:
+    """An agent that reports its own trades: one is forgotten, one destroyed, one still open."""
+    clock.at = at(400)
+    for n in range(6):
+        agent.remember_trade({"symbol": "XAU", "side": "long", "entry_price": 2400, "exit_price": 2400 + 5 * n - 10, "qty": 1,
+                              "stop": 2390, "trade_id": f"m{n}", "entry_at": at(n * 10), "exit_at": at(n * 10 + 5),
+                              "confidence": "0.6", "situation": {"regime": "ranging"}, "reflection": f"trade {n}"})  # fmt: skip
+    agent.remember_trade({"symbol": "XAU", "side": "short", "entry_price": 2410, "trade_id": "m9", "stop": 2420, "qty": 1})
+    ids = [trade.id for trade in agent.trades(status="closed", newest=False)]
+    agent.forget(ids[1], "entered twice")
+    agent.forget(ids[2], "not ours", shred=True)
 
 
 def _seen(agent: AgentMemory, clock: FixedClock, minute: float, id: str, **parts: Any) -> None:

@@ -72,6 +72,9 @@ TRADES: Names = {
     "regime": ("regime", "marketregime", "entryregime"),
     "volatility": ("volatilityregime", "volregime", "entryvolatility"),
     "session": ("session", "marketsession", "entrysession"),
+    "atr_d1": ("atrd1", "atrdaily", "dailyatr", "contextatrd1"),
+    "atr_h1": ("atrh1", "atrhourly", "hourlyatr", "contextatrh1", "atr", "fatr", "entryatr"),
+    "atr_m5": ("atrm5", "contextatrm5"),
 }  # fmt: skip
 
 FILLS: Names = {

@@ -23,6 +23,7 @@ SAMPLE = 200
 NUMBERS = frozenset({
     "entry_price", "exit_price", "price", "qty", "fees", "multiplier", "rate", "pnl", "net_pnl", "entry_fee", "exit_fee",
     "funding", "leverage", "stop", "target", "buy_qty", "buy_price", "sell_qty", "sell_price", "confidence",
+    "atr_d1", "atr_h1", "atr_m5",
 })  # fmt: skip
 TIMES = frozenset({"entry_at", "exit_at", "time"})
 NEEDED = TIMES | {"entry_price", "exit_price", "price", "qty", "side", "symbol"}

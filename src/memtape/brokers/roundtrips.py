@@ -181,7 +181,12 @@ def _built(sheet: Sheet, drafts: Sequence[Draft], names: Sequence[str]) -> Itera
         "strategy": sheet.lines("strategy", LABEL),
     }
     optional = {name: column for name, column in optional.items() if name in sheet}
-    situation = {name: sheet.lines(name, LABEL) for name in ("regime", "volatility", "session") if name in sheet}
+    situation: dict[str, list[Any]] = {
+        name: sheet.lines(name, LABEL) for name in ("regime", "volatility", "session") if name in sheet
+    }
+    for name in ("atr_d1", "atr_h1", "atr_m5"):
+        if name in sheet:
+            situation[name] = [float(v) if isinstance(v, Decimal) and v > 0 else None for v in sheet.numbers(name)]
     tags = sheet.lines("tags", 1000) if "tags" in sheet else None
     for done, (draft, id_) in enumerate(zip(drafts, names, strict=True)):
         row = draft.row

@@ -13,10 +13,12 @@ Reference: Grossman & Zhou 1993, Optimal Investment Strategies for Controlling D
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple
 
-from memtape.core.scoring import sigmoid
+from memtape.core.scoring import Spread, sigmoid
 from memtape.errors import Invalid
 
 MEMORY = 0.9  # how much of confidence the next trade leaves in place
@@ -125,6 +127,117 @@ def path(state: Affect, happened: Iterable[Happened]) -> Affect:
         if event.equity is not None:
             state = after_equity(state, event.equity)
     return state
+
+
+# --- the fold over what happened to an account ------------------------------------------------------------------------
+
+
+class Close(NamedTuple):
+    """A trade ended."""
+
+    at: datetime
+    id: str
+    known_at: datetime
+    pnl_r: float | None
+    pnl_usd: float | None
+    counts: bool = True  # False: the owner set it aside; only the account feels it
+    rank: int = 1
+
+
+class Mark(NamedTuple):
+    """The broker stated the account's equity."""
+
+    at: datetime
+    id: str
+    known_at: datetime
+    equity: float
+    rank: int = 2
+
+
+class Flow(NamedTuple):
+    """Money was paid in (+) or out (-)."""
+
+    at: datetime
+    id: str
+    known_at: datetime
+    usd: float
+    rank: int = 0
+
+
+Event = Close | Mark | Flow
+
+
+class Felt(NamedTuple):
+    """The state after one event, and what the next one needs to go on from here."""
+
+    at: datetime
+    rank: int
+    id: str
+    known_at: datetime
+    known_by: datetime  # when this and all before it were known
+    confidence: float
+    wins: int  # in a row
+    losses: int  # in a row
+    nav: float  # equity less deposits
+    peak: float
+    flows: float
+    marked: bool  # the broker has stated equity
+    pnl_r: float | None = None  # of the close that this was
+
+    @property
+    def drawdown(self) -> float:
+        """How far equity is below its peak, as a share of it."""
+        return (self.peak - self.nav) / self.peak if self.peak > 0 else 0.0
+
+    def state(self, limit: float = DRAWDOWN_LIMIT) -> Affect:
+        """The state of mind that this is."""
+        calm = Affect(confidence=self.confidence, peak_equity=self.peak, equity=self.peak, consecutive_wins=self.wins,
+                      consecutive_losses=self.losses, limit=limit)  # fmt: skip
+        return after_equity(calm, self.nav)
+
+
+def felt(events: Iterable[Event], starting: float, before: Felt | None = None, outcomes: Sequence[float] = ()) -> list[Felt]:
+    """The state after each event, in order of time; goes on from `before`, with the outcomes in R that led up to it.
+
+    A close moves equity by its net outcome until the next statement of the broker, which is taken at its word; a deposit is
+    no profit. The first statement sets the scale and keeps the drawdown that closed trades had come to.
+
+    >>> from datetime import UTC, timedelta
+    >>> day = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> losses = [Close(day + timedelta(days=n), str(n), day + timedelta(days=n), -3.0, -300.0) for n in range(20)]
+    >>> last = felt(losses, 10_000.0)[-1]
+    >>> round(last.confidence, 3), last.losses, round(last.state().drawdown, 2), last.state().risk_appetite
+    (0.089, 20, 0.6, 0.1)
+    """
+    spread = Spread(outcomes)
+    confidence, wins, losses = (before.confidence, before.wins, before.losses) if before else (0.5, 0, 0)
+    nav, peak, flows, marked = starting, starting, 0.0, False
+    if before is not None:
+        nav, peak, flows, marked = before.nav, before.peak, before.flows, before.marked
+    known_by = before.known_by if before else None
+    steps: list[Felt] = []
+    for event in sorted(events, key=lambda e: (e.at, e.rank, e.id)):
+        if isinstance(event, Close):
+            r = event.pnl_r if event.counts else None
+            won = r if r is not None else event.pnl_usd
+            if r is not None:
+                confidence = averaged(confidence, signal(r, spread.sigma()))
+                spread.add(r)
+            if won is not None and event.counts:  # a scratch ends a winning streak, as in the original
+                wins, losses = (wins + 1, 0) if won > 0 else (0, losses + 1)
+            nav += event.pnl_usd or 0.0
+        elif isinstance(event, Flow):
+            flows += event.usd
+        else:
+            stated = event.equity - flows
+            if not marked:
+                peak = stated * (peak / nav) if nav > 0 else max(stated, peak)
+            nav, marked = stated, True
+        peak = max(peak, nav)
+        known_by = event.known_at if known_by is None else max(known_by, event.known_at)
+        steps.append(Felt(event.at, event.rank, event.id, event.known_at, known_by, confidence, wins, losses, nav, peak, flows,
+                          marked, event.pnl_r if isinstance(event, Close) and event.counts else None))  # fmt: skip
+    return steps
 
 
 def _checked(limit: float) -> float:

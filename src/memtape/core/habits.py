@@ -106,22 +106,32 @@ def realised_shares(gains: int, paper_gains: int, losses: int, paper_losses: int
     return RealisedShares(pgr, plr, pgr - plr, error)
 
 
-def loss_aversion(risks: Sequence[float], pnl_rs: Sequence[float | None], at_least: int = SIDE_AT_LEAST) -> float | None:
+def loss_aversion(
+    risks: Sequence[float | None], pnl_rs: Sequence[float | None], at_least: int = SIDE_AT_LEAST
+) -> float | None:
     """How much less is risked after a loss than after a win; risks are shares of equity, in the order of the trades.
 
     >>> loss_aversion([1.0, 1.0, 0.5] * 4, [1.0, -1.0, 1.0] * 4)
     0.5
     """
-    following = list(zip(risks[1:], pnl_rs, strict=False))
-    after_loss = [risk for risk, before in following if before is not None and before < 0]
-    after_win = [risk for risk, before in following if before is not None and before > 0]
+    after_loss, after_win = risks_after(risks, pnl_rs)
     if min(len(after_loss), len(after_win)) < max(at_least, 1) or not (usual := mean(after_win)):
         return None
     return 1.0 - mean(after_loss) / usual
 
 
+def risks_after(risks: Sequence[float | None], pnl_rs: Sequence[float | None]) -> tuple[list[float], list[float]]:
+    """What was risked on the trade after a loss, and on the trade after a win, as far as it is known.
+
+    >>> risks_after([1.0, 2.0, None, 3.0], [1.0, -1.0, -1.0, 1.0])
+    ([3.0], [2.0])
+    """
+    following = [(risk, r) for risk, r in zip(risks[1:], pnl_rs, strict=False) if risk is not None and r is not None]
+    return [risk for risk, r in following if r < 0], [risk for risk, r in following if r > 0]
+
+
 def recency_bias(
-    risks: Sequence[float], pnl_rs: Sequence[float | None], memory: float = 0.7, at_least: int = SIDE_AT_LEAST
+    risks: Sequence[float | None], pnl_rs: Sequence[float | None], memory: float = 0.7, at_least: int = SIDE_AT_LEAST
 ) -> float | None:
     """Whether size follows the latest outcomes: rank correlation of each risk with the average of the outcomes before it.
 
@@ -132,7 +142,7 @@ def recency_bias(
     for r in pnl_rs:
         felt = memory * felt + (1.0 - memory) * (0.0 if r is None else r)
         before.append(felt)
-    pairs = list(zip(risks[1:], before, strict=False))
+    pairs = [(risk, mood) for risk, mood in zip(risks[1:], before, strict=False) if risk is not None]
     return rank_correlation([risk for risk, _ in pairs], [mood for _, mood in pairs]) if len(pairs) >= at_least else None
 
 
@@ -232,6 +242,42 @@ def page_hinkley(xs: Iterable[float], delta: float = 0.25, threshold: float = 10
         if (direction := alarm(state, threshold)) is not None:
             return Drift(at, direction, state.up, state.down)
     return Drift(None, None, state.up, state.down)
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One alarm: where it rang, where what it rang for began, which way, and by how much the values before and since differ."""
+
+    at: int
+    began: int
+    direction: Direction
+    magnitude: float
+
+
+def alarms(xs: Sequence[float], delta: float = 0.25, threshold: float = 10.0, at_most: float = math.inf) -> list[Alarm]:
+    """Every alarm of Page and Hinkley's test, which starts anew after each: so what has ended no longer rings.
+
+    The change began after the last moment at which the sum that rang was nil. `at_most` is how far from the running mean one
+    value may count: a habit is what is done again and again, so that no single value should ring alone.
+
+    >>> [(a.at, a.began, a.direction, round(a.magnitude, 6)) for a in alarms([0.0] * 30 + [2.0] * 30)]
+    [(36, 30, 'improving', 2.0)]
+    """
+    found: list[Alarm] = []
+    start, n, middle, up, down, up_from, down_from = 0, 0, 0.0, 0.0, 0.0, 0, 0
+    for at, x in enumerate(xs):  # `PageHinkley.seen`, with plain numbers: histories are long
+        n += 1
+        x = max(middle - at_most, min(middle + at_most, x)) if n > 1 else x
+        middle += (x - middle) / n
+        up, down = max(0.0, up + (x - middle) - delta), max(0.0, down - (x - middle) - delta)
+        up_from, down_from = up_from if up else at + 1, down_from if down else at + 1
+        if max(up, down) > threshold:
+            began = down_from if down >= up else up_from
+            before = mean(xs[start:began]) if began > start else middle
+            direction: Direction = "degrading" if down >= up else "improving"
+            found.append(Alarm(at, began, direction, mean(xs[began : at + 1]) - before))
+            start, n, middle, up, down, up_from, down_from = at + 1, 0, 0.0, 0.0, 0.0, at + 1, at + 1
+    return found
 
 
 def cusum(zs: Iterable[float], slack: float = 0.25, threshold: float = 10.0) -> Drift:

@@ -12,13 +12,15 @@ from datetime import datetime
 from decimal import Decimal, localcontext
 from typing import Any
 
-from memtape.core.codec import digest, plain, spell_time
+from memtape.core.codec import canonical, digest, identify, plain, spell_time
 from memtape.core.ledger import Execution, Glance, Happening, Payment
 from memtape.core.observed import (
     Bar,
     Bars,
     CashFlow,
+    Claim,
     ClosedTrade,
+    Closing,
     Decision,
     EquityMark,
     Fill,
@@ -32,6 +34,7 @@ from memtape.core.trades import Trade
 from memtape.core.values import MONEY, read
 
 Position = tuple[str, str]  # symbol, leg
+OWNER_STREAM = "@owner"  # what belongs to no agent: skills, agents, the calendar
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +76,26 @@ def unpack(seen: Observed) -> list[Item]:
             return [Item("flow", seen.id, seen.t, seen)]
         case Decision():
             return _decision_items(seen, None)
+        case Claim():
+            assert seen.trade_id is not None and seen.entry_at is not None
+            content = f"c:{content_of(seen)}"
+            return [Item("claim", seen.trade_id, seen.exit_at or seen.entry_at, seen, seen.symbol, seen.trade_id, content)]
+        case Closing():
+            assert seen.exit_at is not None
+            return [Item("closing", seen.trade_id, seen.exit_at, seen, "", seen.trade_id)]
         case Bars():
             return []
+
+
+def content_of(claim: Claim) -> str:
+    """What a claim says, whatever id and times it was given: by this a repetition is recognised."""
+    return identify(canonical(replace(claim, trade_id=None, entry_at=None, exit_at=None)))
+
+
+def closed_by(claim: Claim, closing: Closing) -> Claim:
+    """A claim that was open, with the end that was reported later."""
+    return replace(claim, exit_price=closing.exit_price, exit_at=closing.exit_at, pnl=closing.pnl, pnl_r=closing.pnl_r,
+                   reflection=closing.reflection or claim.reflection, mae=closing.mae)  # fmt: skip
 
 
 def _decision_items(decision: Decision, tick: str | None) -> list[Item]:
@@ -229,7 +250,55 @@ def reported(terms: Terms, trade: ClosedTrade, skill_version: int, id_: str) -> 
         pnl_pct=percent, pnl_r=in_r,
         mfe_usd=None, mae_usd=None, mfe_r=None, mae_r=None, excursion_method=None,
         entry_regime=situation.regime if situation else None,
-        entry_volatility=situation.volatility if situation else None,
+        entry_volatility=situation.volatility_regime if situation else None,
         entry_session=situation.session if situation else None, exit_regime=None,
         quality="reported", adopted=False, liquidation_fills=0, tags=trade.tags, teach="learn",
+        entry_situation=canonical(situation) if situation else None,
+    )  # fmt: skip
+
+
+def claimed(terms: Terms, claim: Claim, skill_version: int, id_: str) -> Trade:
+    """A trade as the agent reports it, open or closed; `pnl` is net as the agent states it."""
+    assert claim.entry_at is not None and claim.trade_id is not None
+    side = 1 if claim.side == "long" else -1
+    size = net = risk = in_r = None
+    with localcontext(MONEY):
+        if claim.qty is not None:
+            size = claim.entry_price * claim.qty
+            if claim.stop is not None:
+                risk = abs(claim.entry_price - claim.stop) * claim.qty or None
+            if claim.exit_price is not None:
+                net = side * (claim.exit_price - claim.entry_price) * claim.qty
+        net = net if claim.pnl is None else claim.pnl
+        source = "stop"
+        if claim.pnl_r is not None:
+            in_r, source = Decimal(repr(claim.pnl_r)), "stated"
+        elif net is not None and risk:
+            in_r = net / risk
+        elif claim.exit_price is not None and claim.stop is not None:
+            in_r = side * (claim.exit_price - claim.entry_price) / abs(claim.entry_price - claim.stop)
+        if risk is None and net is not None and in_r:
+            risk = abs(net / in_r) or None
+        percent = 100 * net / size if net is not None and size else None
+    situation, closed = claim.situation, claim.exit_price is not None
+    held = minutes(claim.exit_at - claim.entry_at) if closed and claim.exit_at and claim.exit_at > claim.entry_at else None
+    return Trade(
+        id=id_, agent=terms.agent, skill_id=terms.skill_id, skill_version=skill_version,
+        strategy=claim.strategy or terms.skill_id, symbol=claim.symbol, leg=claim.trade_id, side=claim.side,
+        currency=terms.currency, status="closed" if closed else "open", entry_tick_at=None, entry_at=claim.entry_at,
+        entry_item=f"claim:{claim.trade_id}", entry_seq=0, entry_price=claim.entry_price, entry_size_usd=size,
+        entry_leverage=None, entry_reason=claim.note, entry_decision=None, exit_tick_at=None,
+        exit_at=claim.exit_at if closed else None, exit_price=claim.exit_price, exit_reason=None, exit_decision=None,
+        close_cause="claimed" if closed else None, exit_trigger=None, qty_entered=claim.qty,
+        qty_exited=claim.qty if closed else None, qty_open=Decimal(0) if closed and claim.qty is not None else claim.qty,
+        avg_cost=None, stop_price=claim.stop, target_price=claim.target, initial_risk_usd=risk,
+        r_source=source if in_r is not None else None, holding_minutes=held, realized_pnl_usd=net, fees_usd=Decimal(0),
+        funding_usd=Decimal(0), net_pnl_usd=net, pnl_pct=percent, pnl_r=in_r, mfe_usd=None,
+        mae_usd=None if claim.mae is None else -abs(claim.mae), mfe_r=None, mae_r=None, excursion_method=None,
+        entry_regime=situation.regime if situation else None,
+        entry_volatility=situation.volatility_regime if situation else None,
+        entry_session=situation.session if situation else None, exit_regime=None,
+        quality="claimed", adopted=False, liquidation_fills=0, tags=claim.tags, teach="learn",
+        confidence=claim.confidence, entry_situation=canonical(situation) if situation else None,
+        reflection=claim.reflection, source=claim.source,
     )  # fmt: skip

@@ -331,6 +331,8 @@ class _Book:
         round_.got += price * qty
         round_.got_usd += price * qty * rate
         round_.realized += round_.side * (price * qty * rate - cost_usd)
+        if round_.qty > self.terms.dust_qty and round_.first_partial is None:
+            round_.first_partial = price
         if round_.qty > self.terms.dust_qty and not round_.unpriced:
             round_.witness(round_.realized + round_.side * (price * rate * round_.qty - round_.cost_usd))
 

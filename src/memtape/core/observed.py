@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field
 
@@ -164,14 +164,40 @@ class Run:
     cost_usd: Price | None = None
 
 
+ANY: Final = "*"  # what is left open: it matches whatever the value
+
+
+def _named(name: str, *others: str) -> Any:
+    """A field of a situation: its own name, and the names under which agents and files know it."""
+    return Field(validation_alias=AliasChoices(name, f"context_{name}", *others))
+
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Level = Finite | Literal["*"] | None  # a number, anything, or unknown
+Positive = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["*"] | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """Labels of the market at a moment, as the caller sees it. What is missing is unknown."""
+    """The market and the agent's own state at a moment: what two moments are compared by. None is unknown, '*' anything."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
-    regime: Label | None = None
-    volatility: Label | None = None
-    session: Label | None = None
+    symbol: Symbol | None = None
+    price: Annotated[Positive, _named("price")] = None
+    atr_d1: Annotated[Positive, _named("atr_d1")] = None
+    atr_h1: Annotated[Positive, _named("atr_h1")] = None
+    atr_m5: Annotated[Positive, _named("atr_m5")] = None
+    atr_ratio_h1_d1: Annotated[Positive, _named("atr_ratio_h1_d1")] = None
+    regime: Annotated[Label | None, _named("regime")] = None
+    volatility_regime: Annotated[Label | None, _named("volatility_regime", "volatility")] = None
+    session: Annotated[Label | None, _named("session")] = None
+    hour_utc: Annotated[int | None, _named("hour_utc")] = None
+    day_of_week: Annotated[int | None, _named("day_of_week")] = None  # 0 is Monday
+    spread_points: Annotated[Positive, _named("spread_points", "spread")] = None
+    spread_as_atr_pct: Annotated[Positive, _named("spread_as_atr_pct")] = None
+    drawdown_pct: Annotated[Level, _named("drawdown_pct", "recent_drawdown_pct")] = None  # a fraction: 0.05 is 5 %
+    consecutive_losses: Annotated[int | None, _named("consecutive_losses")] = None
+    confidence: Annotated[Finite | None, _named("confidence")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,6 +318,79 @@ class ClosedTrade:
 CheckedTrade = Annotated[ClosedTrade, AfterValidator(_in_order)]
 
 
+def _told_apart(*names: str) -> Any:
+    return Field(validation_alias=AliasChoices(*names))
+
+
+def _agreeing(claim: Claim | Closing) -> Claim | Closing:
+    """Refuse a report that contradicts itself."""
+    if claim.pnl is not None and claim.pnl_r is not None and float(claim.pnl) * claim.pnl_r < 0:
+        raise ValueError("pnl_r and pnl have opposite signs; correct one of them")
+    if isinstance(claim, Claim):
+        if claim.entry_at is not None and claim.exit_at is not None and claim.exit_at < claim.entry_at:
+            raise ValueError("exit_at is before entry_at; exchange them or correct one")
+        if claim.exit_price is None and (claim.pnl is not None or claim.pnl_r is not None or claim.exit_at is not None):
+            raise ValueError("exit_price is missing although an outcome is given; give it, or close the trade later")
+        side = 1 if claim.side == "long" else -1
+        if claim.stop is not None and side * (claim.entry_price - claim.stop) <= 0:
+            raise ValueError("stop does not lie on the losing side of entry_price; give the stop that was set at entry")
+        if claim.exit_price is None:
+            return claim
+        if claim.qty is None and claim.pnl is None and claim.pnl_r is None and claim.stop is None:
+            raise ValueError("pnl, pnl_r, qty and stop are all missing; one of them is needed to know the outcome")
+    return claim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A trade as the agent itself reports it, whole or still open. Its outcome is a claim until the broker's own confirms it."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    kind: ClassVar[str] = "claim"
+    trade_id: Annotated[Key | None, Field(description="the agent's own id of it; default: made from the content")] = None
+    symbol: Symbol
+    side: Annotated[Side, BeforeValidator(lambda s: {"buy": "long", "sell": "short"}.get(str(s).lower(), str(s).lower())),
+                    _told_apart("side", "direction")]  # fmt: skip
+    entry_price: Price
+    exit_price: Annotated[Price | None, Field(description="absent: it is still open")] = None
+    pnl: Annotated[Money | None, Field(description="net, in the account currency")] = None
+    pnl_r: Annotated[Finite | None, Field(description="the outcome in units of initial risk")] = None
+    strategy: Annotated[Label | None, _told_apart("strategy", "strategy_name")] = None
+    note: Annotated[Line | None, _told_apart("note", "market_context")] = None
+    situation: Annotated[Situation | None, Field(description="the market at entry")] = None
+    confidence: Annotated[Fraction | None, Field(description="of the decision to enter, 0 to 1")] = None
+    reflection: Annotated[Line | None, Field(description="what the agent makes of it")] = None
+    mae: Annotated[Money | None, _told_apart("mae", "max_adverse_excursion")] = None
+    entry_at: Time | None = None
+    exit_at: Annotated[Time | None, Field(description="default: now")] = None
+    qty: Quantity | None = None
+    stop: Price | None = None
+    target: Price | None = None
+    tags: Annotated[tuple[Label, ...], Field(max_length=16)] = ()
+    source: Annotated[Label, Field(description="who says so: the agent, a model, a file")] = "agent"
+
+
+CheckedClaim = Annotated[Claim, AfterValidator(_agreeing)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closing:
+    """The end of a trade that the agent had reported open."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    kind: ClassVar[str] = "closing"
+    trade_id: Annotated[Key, Field(description="the id under which it was reported")]
+    exit_price: Price
+    exit_at: Annotated[Time | None, Field(description="default: now")] = None
+    pnl: Annotated[Money | None, Field(description="net, in the account currency")] = None
+    pnl_r: Annotated[Finite | None, Field(description="the outcome in units of initial risk")] = None
+    reflection: Annotated[Line | None, Field(description="what the agent makes of it")] = None
+    mae: Annotated[Money | None, _told_apart("mae", "max_adverse_excursion")] = None
+
+
+CheckedClosing = Annotated[Closing, AfterValidator(_agreeing)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
     """A delivery of bars on their own."""
@@ -301,7 +400,7 @@ class Bars:
     bars: Annotated[tuple[CheckedBar, ...], Field(min_length=1)]
 
 
-Observed = Tick | Fill | Funding | ClosedTrade | EquityMark | CashFlow | Decision | Bars
+Observed = Tick | Fill | Funding | ClosedTrade | EquityMark | CashFlow | Decision | Bars | Claim | Closing
 
 READERS: Mapping[str, Any] = {
     "tick": Tick,
@@ -312,13 +411,17 @@ READERS: Mapping[str, Any] = {
     "flow": CashFlow,
     "decision": Decision,
     "bars": Bars,
+    "claim": CheckedClaim,
+    "closing": CheckedClosing,
 }
 
 
 def happened_at(seen: Observed) -> datetime | None:
     """When an observed value was complete: the latest moment in it."""
-    if isinstance(seen, ClosedTrade):
+    if isinstance(seen, ClosedTrade | Closing):
         return seen.exit_at
+    if isinstance(seen, Claim):
+        return seen.exit_at or seen.entry_at
     if isinstance(seen, Bars):
         return max(bar.t1 for bar in seen.bars)
     return seen.t

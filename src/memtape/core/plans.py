@@ -15,16 +15,147 @@ target was stopped first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
+from pydantic import ConfigDict, Field
+
+from memtape.core.codec import canonical
+from memtape.core.predicate import Predicate, holds, read_predicate
 from memtape.core.situation import Candle
+from memtape.core.values import STRICT, Key, Label, Line, Time, read
 from memtape.errors import Invalid
 
 Action = Literal["force_exit", "skip_trade", "reduce", "adjust_param", "alert"]
 CAREFUL_FIRST: tuple[Action, ...] = ("force_exit", "skip_trade", "reduce", "adjust_param", "alert")
+
+
+FireMode = Literal["once", "rising_edge", "every"]
+Maker = Literal["owner", "agent", "reflection", "belief", "affect"]
+LASTS_DAYS = 30
+OWNERS_OWN: frozenset[str] = frozenset({"owner", "affect", "belief"})  # the owner's word, or computed by us from the broker's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """If the trigger holds, then the action: advice, unless the owner says otherwise."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    id: Key
+    trigger: dict[str, Any]
+    action: Action
+    size_factor: Annotated[float, Field(ge=0, le=10)] | None = None
+    parameters: dict[Label, Any] = field(default_factory=dict)
+    priority: Annotated[float, Field(ge=0, le=1)] = 0.5
+    reasoning: Line
+    expires_at: Time | None = None
+    expire_when: dict[str, Any] | None = None
+    fire_mode: FireMode = "rising_edge"
+    cooldown_minutes: Annotated[float, Field(ge=0, le=525_600)] = 0.0
+    maker: Maker = "owner"
+    sources: Annotated[tuple[Key, ...], Field(max_length=64)] = ()
+    executes: bool = False  # the owner lets it act, not only advise
+
+    @property
+    def tier(self) -> int:
+        """Where it comes from: the owner 1, computed by us 2, a model 3."""
+        return 1 if self.maker == "owner" else 2 if self.maker in OWNERS_OWN else 3
+
+    @property
+    def first_status(self) -> str:
+        """A model's plan is a proposal until the owner confirms it."""
+        return "proposed" if self.tier >= 3 else "active"
+
+    def checked(self) -> Plan:
+        """Itself, if its predicates can be asked; `Invalid` names what cannot."""
+        read_predicate(self.trigger, at="trigger_condition")
+        if self.expire_when is not None:
+            read_predicate(self.expire_when, at="expire_when")
+        if self.action == "reduce" and (self.size_factor is None or self.size_factor >= 1):
+            raise Invalid("planned_action.size_factor", "a plan to reduce needs a factor below 1", "Give it, like 0.5 for half")
+        return self
+
+
+class Standing(NamedTuple):
+    """A plan and where it stands: proposed, active, triggered (it fired its last), expired or cancelled."""
+
+    id: str
+    status: str
+    at: datetime  # when it was made
+    fired: int
+    fired_at: datetime | None
+    ended_at: datetime | None
+    body: str  # the plan in canonical JSON
+
+    @property
+    def plan(self) -> Plan:
+        return read(Plan, json.loads(self.body))
+
+
+def made(body: Mapping[str, Any], at: datetime) -> Standing:
+    """A plan that was just stated."""
+    plan = read(Plan, dict(body))
+    return Standing(plan.id, plan.first_status, at, 0, None, None, canonical(plan))
+
+
+def changed(standing: Standing, status: str, at: datetime) -> Standing:
+    """A plan that fired, expired, was confirmed or cancelled."""
+    if status == "fired":
+        done = standing.plan.fire_mode == "once"
+        return standing._replace(status="triggered" if done else standing.status, fired=standing.fired + 1, fired_at=at,
+                                 ended_at=at if done else None)  # fmt: skip
+    return standing._replace(status=status, ended_at=None if status in ("active", "proposed") else at)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a plan may look at: what is the case now, what was the case at the look before, and when."""
+
+    at: datetime
+    now: Mapping[str, object]
+    before: Mapping[str, object] | None = None
+
+
+Finding = Literal["expired", "fires", "holds", "waits"]
+
+
+def judged(plan: Plan, look: Look, fired: int, fired_at: datetime | None) -> Finding:
+    """What becomes of a plan at a look: its end is checked first, then its trigger; only TRUE fires.
+
+    `once` fires a single time; `rising_edge` when the trigger has become true since the look before; `every` each time. A
+    cooldown keeps any of them quiet for a while. `holds` says that the trigger is true but the plan stays quiet.
+
+    >>> from datetime import UTC
+    >>> at = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> quiet = Plan(id="p", trigger={"regime": "ranging"}, action="skip_trade", reasoning="three false breakouts")
+    >>> judged(quiet, Look(at, {"regime": "ranging"}, {"regime": "volatile"}), 0, None)
+    'fires'
+    >>> judged(quiet, Look(at, {"regime": "ranging"}, {"regime": "ranging"}), 1, at)
+    'holds'
+    >>> judged(quiet, Look(at, {}), 0, None)
+    'waits'
+    """
+    if plan.expires_at is not None and look.at >= plan.expires_at:
+        return "expired"
+    if plan.expire_when is not None and holds(_predicate(plan.expire_when), look.now, look.before) is True:
+        return "expired"
+    trigger = _predicate(plan.trigger)
+    if holds(trigger, look.now, look.before) is not True:
+        return "waits"
+    if fired_at is not None and look.at < fired_at + timedelta(minutes=plan.cooldown_minutes):
+        return "holds"
+    if plan.fire_mode == "once" and fired:
+        return "holds"
+    if plan.fire_mode == "rising_edge" and fired and look.before is not None and holds(trigger, look.before) is True:
+        return "holds"
+    return "fires"
+
+
+def _predicate(source: Mapping[str, Any]) -> Predicate:
+    return read_predicate(source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,19 +219,25 @@ def shadow(side: int, entry: float, stop: float, target: float | None, later: Se
         raise Invalid("stop", "does not lie on the losing side of the entry", "Give the stop that the trade would have had")
     if not later:
         return None
-    return side * (_exit_price(side, stop, target, later) - entry) / abs(entry - stop)
+    ended = ending(side, stop, target, later)
+    return side * ((later[-1].close if ended is None else ended[1]) - entry) / abs(entry - stop)
 
 
-def _exit_price(side: int, stop: float, target: float | None, later: Sequence[Candle]) -> float:
-    for candle in later:
+def ending(side: int, stop: float, target: float | None, later: Sequence[Candle]) -> tuple[int, float] | None:
+    """Where a trade ends: the place of the candle that ends it and the price; None while neither stop nor target was met.
+
+    >>> ending(1, 98.0, 104.0, [Candle(100.0, 101.0, 99.0, 100.0), Candle(105.0, 106.0, 104.5, 105.0)])
+    (1, 105.0)
+    """
+    for place, candle in enumerate(later):
         worst, best = (candle.low, candle.high) if side > 0 else (candle.high, candle.low)
         if side * (candle.open - stop) <= 0 or (target is not None and side * (candle.open - target) >= 0):
-            return candle.open
+            return place, candle.open
         if side * (worst - stop) <= 0:
-            return stop
+            return place, stop
         if target is not None and side * (best - target) >= 0:
-            return target
-    return later[-1].close
+            return place, target
+    return None
 
 
 def value_of_skipping(shadow_r: float) -> float:

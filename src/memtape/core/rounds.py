@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 
-from memtape.core.codec import identify
+from memtape.core.codec import canonical, identify
 from memtape.core.excursions import MfeMode, State, observations
 from memtape.core.observed import Bar, Decision
 from memtape.core.trades import Quality, Trade
@@ -76,6 +76,7 @@ class Round:
     stop: Decimal | None = None  # in force for the next entry
     first_stop: Decimal | None = None
     first_target: Decimal | None = None
+    first_partial: Decimal | None = None  # price at which a part was first taken off
     risk: Decimal = ZERO
     stopped: bool = True  # every entry so far had a stop
     mfe: Decimal = ZERO
@@ -162,11 +163,12 @@ def told(terms: Terms, symbol: str, leg: str, round_: Round) -> Trade:
             mfe_r=round_.mfe / risk if risk else None, mae_r=round_.mae / risk if risk else None,
             excursion_method=terms.mfe_mode,
             entry_regime=situation.regime if situation else None,
-            entry_volatility=situation.volatility if situation else None,
+            entry_volatility=situation.volatility_regime if situation else None,
             entry_session=situation.session if situation else None,
             exit_regime=left.regime if left else None,
             quality=round_.quality, adopted=round_.adopted, liquidation_fills=round_.liquidation_fills,
-            tags=entry.tags if entry else (), teach="learn",
+            tags=entry.tags if entry else (), teach="learn", confidence=entry.confidence if entry else None,
+            entry_situation=canonical(situation) if situation else None, first_partial_price=round_.first_partial,
         )  # fmt: skip
 
 

@@ -20,12 +20,14 @@ References: Wixted & Ebbesen 1991 (power law of forgetting); Lo 2002 (standard e
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from memtape.core.situation import ContextVector, similarity, similarity_2_6, similarity_7_4
+from memtape.core.observed import Situation
+from memtape.core.situation import LABELS, NUMBERS, Labels, Numbers, similarity, similarity_2_6, similarity_7_4
 from memtape.core.statistics import mean, spread
 from memtape.errors import Invalid
 
@@ -109,8 +111,41 @@ def sigma_known(closed: Sequence[tuple[datetime, float]], as_of: datetime, last:
     (1.5, 0.5)
     """
     _aware(as_of, "as_of")
-    known = [r for exit_at, r in sorted(closed) if exit_at < as_of][-last:]
-    return max(SIGMA_FLOOR, spread(known)) if len(known) >= at_least else SIGMA_UNKNOWN
+    return Spread([r for exit_at, r in sorted(closed) if exit_at < as_of], last).sigma(at_least)
+
+
+class Spread:
+    """How much the last outcomes vary, kept up as they come. Sums are whole billionths of R: no order of steps changes them.
+
+    >>> spread = Spread([2.0, -1.0, 1.5, -1.0, -1.0, 3.0] * 2)
+    >>> round(spread.sigma(), 6)
+    1.716674
+    """
+
+    def __init__(self, outcomes: Sequence[float] = (), last: int = 100) -> None:
+        self.last = last
+        self._window: deque[int] = deque()
+        self._sum = self._squares = 0
+        for r in outcomes[-last:]:
+            self.add(r)
+
+    def add(self, r: float) -> None:
+        """One more outcome; beyond the last hundred the oldest goes."""
+        whole = round(r * 1e9)
+        self._window.append(whole)
+        self._sum += whole
+        self._squares += whole * whole
+        if len(self._window) > self.last:
+            gone = self._window.popleft()
+            self._sum -= gone
+            self._squares -= gone * gone
+
+    def sigma(self, at_least: int = 10) -> float:
+        """The standard deviation, at least ½; 1.5 while there are too few to have one."""
+        n = len(self._window)
+        if n < max(at_least, 2):
+            return SIGMA_UNKNOWN
+        return max(SIGMA_FLOOR, math.sqrt((n * self._squares - self._sum * self._sum) / (n * (n - 1))) / 1e9)
 
 
 # --- Rec, Conf, Aff -----------------------------------------------------------------------------------------------------
@@ -227,7 +262,7 @@ class Candidate:
     id: str
     kind: Kind = "episodic"
     formed: datetime | None
-    situation: ContextVector
+    situation: Situation
     pnl_r: float | None = None
     confidence: float | None = None
     alpha: float | None = None
@@ -272,9 +307,14 @@ class Mood:
     consecutive_losses: int = 0
 
 
-def rank_7_4(candidates: Sequence[Candidate], query: ContextVector, mood: Mood, as_of: datetime) -> list[Scored]:
-    """Every candidate by the second original form, best first: sigma is the RMS of the candidates, a belief's Q is ½."""
-    sigma = sigma_rms([c.pnl_r for c in candidates])
+def rank_7_4(
+    candidates: Sequence[Candidate], query: Situation, mood: Mood, as_of: datetime, sigma_r: float | None = None
+) -> list[Scored]:
+    """Every candidate by the second original form, best first: a belief's Q is ½.
+
+    Sigma is the RMS of the candidates; whoever ranks only the best of them gives the sigma of them all.
+    """
+    sigma = sigma_rms([c.pnl_r for c in candidates]) if sigma_r is None else sigma_r
 
     def components(c: Candidate) -> Components:
         return Components(
@@ -289,7 +329,7 @@ def rank_7_4(candidates: Sequence[Candidate], query: ContextVector, mood: Mood, 
 
 
 def rank_3_3(
-    candidates: Sequence[Candidate], query: ContextVector, mood: Mood, as_of: datetime, sigma_r: float = SIGMA_UNKNOWN
+    candidates: Sequence[Candidate], query: Situation, mood: Mood, as_of: datetime, sigma_r: float = SIGMA_UNKNOWN
 ) -> list[Scored]:
     """Every candidate by the first original form, best first: Q by kind, likeness of 2.6, Aff of 3.2."""
     by_id = {c.id: c for c in candidates}
@@ -307,7 +347,7 @@ def rank_3_3(
 
 
 def rank_balanced(
-    candidates: Sequence[Candidate], query: ContextVector, as_of: datetime, sigma_r: float, limit: int, share: float = 0.4
+    candidates: Sequence[Candidate], query: Situation, as_of: datetime, sigma_r: float, limit: int, share: float = 0.4
 ) -> tuple[list[Scored], list[Scored]]:
     """The `limit` best by salience, and every candidate so scored. Losses and the rest each have seats of their own."""
 
@@ -319,16 +359,19 @@ def rank_balanced(
     ranked = in_order(candidates, components)
     seats = max(0, min(math.ceil(round(share * limit, 9)), limit // 2))
     lost = [at for at, scored in enumerate(ranked) if scored.candidate.pnl_r is not None and scored.candidate.pnl_r < 0]
-    rest = [at for at in range(len(ranked)) if at not in set(lost)]
-    chosen = {*lost[:seats], *rest[:seats]}
+    won = sorted(set(range(len(ranked))) - set(lost))
+    chosen = {*lost[:seats], *won[:seats]}
     free = [at for at in range(len(ranked)) if at not in chosen]
     chosen.update(free[: max(0, limit - len(chosen))])
     return [ranked[at] for at in sorted(chosen)], ranked
 
 
-def evidence_weight(situation: ContextVector, query: ContextVector, rec: float, conf: float, power: float = 4.0) -> float:
+def evidence_weight(
+    situation: Situation, query: Situation, rec: float, conf: float, power: float = 4.0, labels: Labels = LABELS,
+    numbers: Numbers = NUMBERS,
+) -> float:  # fmt: skip
     """How much a trade tells about the present situation, without a look at how it ended."""
-    return float(similarity(situation, query) ** power * rec * conf)
+    return float(similarity(situation, query, labels, numbers) ** power * rec * conf)
 
 
 def fade(candidate: Candidate, as_of: datetime) -> float:
@@ -339,12 +382,13 @@ def fade(candidate: Candidate, as_of: datetime) -> float:
 
 def in_order(candidates: Sequence[Candidate], components: Callable[[Candidate], Components]) -> list[Scored]:
     """Scored, best first: by score to 12 significant digits, then newest, then id."""
-    return sorted((Scored(candidate, components(candidate)) for candidate in candidates), key=_place)
+    scored = (Scored(candidate, components(candidate)) for candidate in candidates)
+    return sorted(scored, key=lambda each: place(each.score, each.candidate.formed, each.candidate.id))
 
 
-def _place(scored: Scored) -> tuple[float, float, str]:
-    formed = scored.candidate.formed
-    return -float(f"{scored.score:.11e}"), math.inf if formed is None else -formed.timestamp(), scored.candidate.id
+def place(score: float, formed: datetime | None, id: str) -> tuple[float, float, str]:
+    """What every list is sorted by: score to 12 significant digits, then newest, then id."""
+    return -float(f"{score:.11e}"), math.inf if formed is None else -formed.timestamp(), id
 
 
 def _quality_by_kind(c: Candidate, by_id: Mapping[str, Candidate], sigma_r: float) -> float:

@@ -8,7 +8,7 @@ Three measures of likeness share one table of weights. `similarity_2_6` and `sim
 look from the memory's side only and miss identity at zero drawdown. `similarity` is ours: the same from both sides, 1 for
 a situation with itself when everything is known, ½ for what is unknown, 1 for what a belief leaves open (`ANY`).
 
->>> then = ContextVector(regime="ranging", atr_d1=80.0)
+>>> then = Situation(regime="ranging", atr_d1=80.0)
 >>> round(similarity(then, then), 6), round(similarity_7_4(then, then), 6)
 (0.7, 0.421053)
 
@@ -22,36 +22,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from memtape.core.observed import Bar
+from memtape.core.observed import ANY, Bar, Level, Situation
 from memtape.errors import Invalid
-
-ANY: Final = "*"  # what a belief leaves open: it holds whatever the value
-Level = float | Literal["*"] | None  # a number, anything, or unknown
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextVector:
-    """A situation as it is compared. None is unknown."""
-
-    symbol: str | None = None
-    price: Level = None
-    atr_d1: Level = None
-    atr_h1: Level = None
-    atr_m5: Level = None
-    atr_ratio_h1_d1: Level = None
-    regime: str | None = None
-    volatility_regime: str | None = None
-    session: str | None = None
-    hour_utc: int | None = None
-    day_of_week: int | None = None  # 0 is Monday
-    spread_points: Level = None
-    spread_as_atr_pct: Level = None
-    drawdown_pct: Level = None  # a fraction: 0.05 is 5 %
-    consecutive_losses: int | None = None
-    confidence: float | None = None
-
 
 # Labels with their weight; numbers with their weight and their bandwidth as a fraction of the value.
 Labels = tuple[tuple[str, float], ...]
@@ -69,13 +43,13 @@ DRAWDOWN_BANDWIDTH = 0.05
 UNKNOWN = 0.5
 
 
-def similarity(a: ContextVector, b: ContextVector, labels: Labels = LABELS, numbers: Numbers = NUMBERS) -> float:
+def similarity(a: Situation, b: Situation, labels: Labels = LABELS, numbers: Numbers = NUMBERS) -> float:
     """How alike two situations are, 0 to 1, the same from both sides.
 
     Numbers above zero are compared by their ratio, so that 100 to 130 is as far as 130 to 100; drawdowns by their
     difference, so that 0.1 % and 0.2 % are nearly the same.
 
-    >>> round(similarity(ContextVector(drawdown_pct=0.001), ContextVector(drawdown_pct=0.002)), 6)
+    >>> round(similarity(Situation(drawdown_pct=0.001), Situation(drawdown_pct=0.002)), 6)
     0.54998
     """
     parts = [weight * _label_match(getattr(a, name), getattr(b, name)) for name, weight in labels]
@@ -83,20 +57,20 @@ def similarity(a: ContextVector, b: ContextVector, labels: Labels = LABELS, numb
     return math.fsum(parts) / _total(labels, numbers)
 
 
-def similarity_2_6(memory: ContextVector, query: ContextVector, labels: Labels = LABELS, numbers: Numbers = NUMBERS) -> float:
+def similarity_2_6(memory: Situation, query: Situation, labels: Labels = LABELS, numbers: Numbers = NUMBERS) -> float:
     """The first original form: eight fields; two unknown labels count as a match.
 
-    >>> similarity_2_6(ContextVector(), ContextVector())
+    >>> similarity_2_6(Situation(), Situation())
     0.5
     """
     parts = [weight for name, weight in labels if getattr(memory, name) == getattr(query, name)]
     return math.fsum(parts + _kernels(memory, query, numbers)) / _total(labels, numbers)
 
 
-def similarity_7_4(memory: ContextVector, query: ContextVector, labels: Labels = LABELS, numbers: Numbers = NUMBERS_7_4) -> float:
+def similarity_7_4(memory: Situation, query: Situation, labels: Labels = LABELS, numbers: Numbers = NUMBERS_7_4) -> float:
     """The second original form: seven fields; a label must be known to match.
 
-    >>> similarity_7_4(ContextVector(), ContextVector())
+    >>> similarity_7_4(Situation(), Situation())
     0.0
     """
     known = ((getattr(memory, name), getattr(query, name), weight) for name, weight in labels)
@@ -104,10 +78,10 @@ def similarity_7_4(memory: ContextVector, query: ContextVector, labels: Labels =
     return math.fsum(parts + _kernels(memory, query, numbers)) / _total(labels, numbers)
 
 
-def relative(situation: ContextVector) -> ContextVector:
+def relative(situation: Situation) -> Situation:
     """A situation in shares of its own price, for comparing across symbols: ATR per price, and no price level.
 
-    >>> relative(ContextVector(symbol="XAU", price=5000.0, atr_d1=100.0)).atr_d1
+    >>> relative(Situation(symbol="XAU", price=5000.0, atr_d1=100.0)).atr_d1
     0.02
     """
     price = situation.price
@@ -130,7 +104,7 @@ def _total(labels: Labels, numbers: Numbers) -> float:
     return math.fsum([weight for _, weight in labels] + [weight for _, weight, _ in numbers])
 
 
-def _kernels(memory: ContextVector, query: ContextVector, numbers: Numbers) -> list[float]:
+def _kernels(memory: Situation, query: Situation, numbers: Numbers) -> list[float]:
     """Gaussian kernels whose width is scaled by the memory's value; at zero or unknown they give nothing, as written."""
     found = []
     for name, weight, width in numbers:
@@ -181,7 +155,7 @@ class Candle(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Market:
+class Called:
     """What completed bars say. None where there are too few of them."""
 
     atr: float | None
@@ -191,7 +165,7 @@ class Market:
     regime: Regime | None
 
 
-def classify(bars: Sequence[Bar], now: datetime, atr_n: int = 14, er_n: int = 20) -> Market:
+def classify(bars: Sequence[Bar], now: datetime, atr_n: int = 14, er_n: int = 20) -> Called:
     """The market at `now`, from the bars that were complete by then, in order of time."""
     if now.tzinfo is None:
         raise Invalid("now", "has no time zone", "Add Z for UTC or an offset")
@@ -199,7 +173,7 @@ def classify(bars: Sequence[Bar], now: datetime, atr_n: int = 14, er_n: int = 20
     return label([Candle(float(bar.o), float(bar.h), float(bar.l), float(bar.c)) for bar in known], atr_n, er_n)
 
 
-def label(candles: Sequence[Candle], atr_n: int = 14, er_n: int = 20) -> Market:
+def label(candles: Sequence[Candle], atr_n: int = 14, er_n: int = 20) -> Called:
     """The market after the last of these completed candles.
 
     >>> rising = [Candle(n, n + 1.5, n - 0.5, n + 1.0) for n in range(100, 160)]
@@ -211,9 +185,9 @@ def label(candles: Sequence[Candle], atr_n: int = 14, er_n: int = 20) -> Market:
     atrs = average_true_range(candles, atr_n)
     shares = [None if atr is None or not close else atr / close for atr, close in zip(atrs, closes, strict=True)]
     if not candles:
-        return Market(None, None, None, "normal", None)
+        return Called(None, None, None, "normal", None)
     rank = _rank(shares)
-    return Market(atrs[-1], efficiency_ratio(closes, er_n), rank, volatility_of(rank), _regime(closes, shares, er_n))
+    return Called(atrs[-1], efficiency_ratio(closes, er_n), rank, volatility_of(rank), _regime(closes, shares, er_n))
 
 
 def average_true_range(candles: Sequence[Candle], n: int = 14) -> list[float | None]:

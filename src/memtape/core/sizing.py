@@ -150,10 +150,24 @@ def lower_bound(
     if not known:
         return SizingHint(0.0, n_eff)
     p_hat = math.fsum(w for w, _ in won) / math.fsum(w for w, _ in known)
-    loss = _mean(lost) if lost else 1.0
-    if not won:
+    return bounded(
+        n_eff, p_hat, _mean(lost) if lost else None, _mean(won) if won else None, risk_appetite,
+        kappa=kappa, gamma=gamma, fraction=fraction, cap=cap, at_least=at_least,
+    )  # fmt: skip
+
+
+def bounded(
+    n_eff: float, p_hat: float, loss: float | None, win: float | None, risk_appetite: float = 1.0, *, kappa: float = 20.0,
+    gamma: float = 0.25, fraction: float = 0.25, cap: float = 0.02, at_least: float = 10.0,
+) -> SizingHint:  # fmt: skip
+    """`lower_bound` from what it sums: the effective count, the win rate, the mean loss and the mean win.
+
+    >>> round(bounded(50.0, 0.6, 1.0, 1.0).f, 6)
+    0.015917
+    """
+    loss = 1.0 if loss is None else loss
+    if win is None:
         return SizingHint(0.0, n_eff, p_hat, loss)
-    win = _mean(won)
     zero_edge = loss / (loss + win)
     p_bound = beta_quantile(gamma, kappa * zero_edge + n_eff * p_hat, kappa * (1.0 - zero_edge) + n_eff * (1.0 - p_hat))
     f_raw = kelly_r(p_bound, loss, win)

@@ -15,7 +15,7 @@ from memtape.core.observed import Side
 from memtape.core.values import MONEY
 
 Status = Literal["open", "closed"]
-Quality = Literal["fills", "reported", "inferred", "unpriced"]
+Quality = Literal["fills", "reported", "inferred", "unpriced", "claimed"]
 PLACES = Decimal("1e-8")
 
 
@@ -77,6 +77,11 @@ class Trade(NamedTuple):
     liquidation_fills: int
     tags: tuple[str, ...]
     teach: str
+    confidence: Decimal | None = None  # of the decision to enter, 0 to 1
+    entry_situation: str | None = None  # what that decision said of the market, canonical JSON
+    first_partial_price: Decimal | None = None  # where the first part was taken off
+    reflection: str | None = None  # what the agent made of a trade it reported itself
+    source: str | None = None  # who reported it, where that was not the broker
 
 
 TRADE_FIELDS = Trade._fields

@@ -12,18 +12,36 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from memtape.core.codec import GENESIS, canonical_plain, chain_hash, digest, identify, micros, moment
+from memtape.core.codec import GENESIS, canonical_plain, chain_hash, digest, micros, moment, read_time
 from memtape.core.history import Version, derive
-from memtape.core.items import Item, Kept, Named, Position, body_of, delivery_digest, happenings, unpack
-from memtape.core.observed import READERS, Bar, Decision, Fill, Observed, Tick
+from memtape.core.items import OWNER_STREAM, Item, Kept, Named, Position, body_of, closed_by, delivery_digest, happenings, unpack
+from memtape.core.learn import Note, Told, claims_on, in_versions, memories_of
+from memtape.core.market import Market, Seen, ended
+from memtape.core.observed import READERS, Bar, Claim, Decision, Fill, Observed, Tick
+from memtape.core.plans import Standing, changed, made
 from memtape.core.rounds import Watched
+from memtape.core.shadows import FOLLOWED_FOR, endings, is_followed, shadow_episodes, shadow_id
 from memtape.core.skills import Agent
 from memtape.core.values import read
-from memtape.engine.memory import OWNER_STREAM, Memory
-from memtape.engine.observe import standing_alone
-from memtape.engine.positions import reported_version
+from memtape.engine.learning import account_event, correction
+from memtape.engine.memory import Memory
+from memtape.engine.observe import broker_said, standing_alone
+from memtape.engine.positions import reported_id, reported_version
 from memtape.errors import Invalid, Tampered
-from memtape.store.rows import KEYS, LogRow, PositionRow, discrepancy_row, item_row, position_row, version_row
+from memtape.store.memories import EVERY_ONE, Learned, plan_values
+from memtape.store.rows import (
+    KEYS,
+    LogRow,
+    PositionRow,
+    discrepancy_row,
+    episode_values,
+    felt_values,
+    item_row,
+    micros_of,
+    position_row,
+    row_of,
+    version_row,
+)
 from memtape.store.schema import PROJECTIONS, TABLES
 from memtape.store.tables import EVERYTHING, Tables, owners, streams
 
@@ -63,8 +81,8 @@ class Audit:
 class Replay:
     """A stream's log, row by row, into the rows that must follow from it."""
 
-    def __init__(self, owner: str, stream: str, agent: Agent | None) -> None:
-        self.owner, self.stream, self.agent = owner, stream, agent
+    def __init__(self, owner: str, stream: str, agent: Agent | None, deleted: bool = False) -> None:
+        self.owner, self.stream, self.agent, self.deleted = owner, stream, agent, deleted
         self.items: Rows = []
         self.kept: list[Kept] = []
         self.reported: dict[str, list[tuple[int, Version]]] = {}  # by trade, with the index of the item
@@ -74,19 +92,30 @@ class Replay:
         self.deliveries: dict[int, dict[str, Any]] = {}  # log row -> what it says of its bars
         self._here: dict[tuple[str, str], int] = {}  # (kind, key) -> index among the items
         self._batches: dict[str, list[int]] = {}
+        self.verified_from: datetime | None = None
+        self._broker: dict[int, datetime] = {}  # items that are the broker's own word, and since when
+        self.plans: dict[str, Standing] = {}
 
     def take(self, row: LogRow) -> None:
         """The next row."""
         known_at = moment(row.known_at)
+        if row.payload is None and self.deleted:
+            return
         self.known_at = known_at if self.known_at is None else max(self.known_at, known_at)
-        assert row.payload is not None, "a row without its payload is a broken link"
+        if row.payload is None:
+            return  # destroyed, as a later row says
         payload = json.loads(row.payload)
         if "stated" in payload:
             item = Item(row.kind, row.key, moment(row.occurred_at), payload["stated"], payload["symbol"])
             self._add(item, row, known_at, 1, None)
             if row.kind == "undo":
                 self._void(row.key, row.seq, known_at)
+            self._plan(row.kind, payload["stated"], known_at)
             return
+        for told in payload["concluded"]:
+            if told["event"] in ("plan_fired", "plan_expired"):
+                status = told["event"].removeprefix("plan_")
+                self.plans[told["plan"]] = changed(self.plans[told["plan"]], status, read_time(told["at"]))
         observed = dict(payload["observed"])
         kind = "tick" if row.kind == "more" else row.kind
         if kind in ("tick", "bars") and isinstance(observed.get("bars"), dict):
@@ -115,8 +144,24 @@ class Replay:
         kept = Kept(row.seq, item.kind, item.key, item.at, known_at, version, item.symbol, item.leg, item.ref, body_of(item),
                     batch is not None)  # fmt: skip
         self.kept.append(kept)
-        if item.kind == "trade" and self.agent is not None:
+        if broker_said(item):
+            self._broker[index] = known_at
+            self.verified_from = known_at if self.verified_from is None else min(self.verified_from, known_at)
+        if self.agent is None:
+            return
+        if item.kind == "closing":
+            claim = self.kept[self._here["claim", item.key]]
+            whole = closed_by(read(Claim, claim.body), item.body)
+            item = Item("claim", item.key, item.at, whole, claim.symbol, claim.leg, claim.ref)
             self._report(index, reported_version(self.agent, item, known_at, version))
+        elif item.kind == "trade" or (item.kind == "claim" and item.body.exit_price is not None):
+            self._report(index, reported_version(self.agent, item, known_at, version))
+
+    def _plan(self, kind: str, stated: dict[str, Any], at: datetime) -> None:
+        if kind == "plan":
+            self.plans[stated["id"]] = made(stated, at)
+        elif kind == "plan_status":
+            self.plans[stated["plan"]] = changed(self.plans[stated["plan"]], stated["status"], at)
 
     def _report(self, index: int, new: Version) -> None:
         """A reported trade; if it was taken back before, the earlier version ends where this one begins."""
@@ -133,10 +178,56 @@ class Replay:
             row, kept = self.items[index], self.kept[index]
             row["void_seq"], row["void_at"] = seq, micros(known_at)
             self.kept[index] = replace(kept, gone_at=known_at)
+            claim = self._here.get(("claim", kept.key))
             self._here.pop((kept.kind, kept.key), None)
-            if kept.kind == "trade" and self.agent is not None:
-                id_ = identify(self.agent.id, f"trade:{kept.key}", kept.symbol, kept.leg)
-                self.reported[id_] = [(n, replace(v, known_to=known_at) if n == index else v) for n, v in self.reported[id_]]
+            self._broker.pop(index, None)
+            if self.agent is None or kept.kind not in ("trade", "claim", "closing"):
+                continue
+            named = self.kept[claim] if kept.kind == "closing" and claim is not None else kept
+            kind = "trade" if kept.kind == "trade" else "claim"
+            id_ = reported_id(self.agent.id, kind, kept.key, (named.symbol, named.leg))
+            told = self.reported.get(id_, [])
+            self.reported[id_] = [(n, v if v.known_to is not None else replace(v, known_to=known_at)) for n, v in told]
+        self.verified_from = min(self._broker.values(), default=None)
+
+    def _memories(self, versions: Sequence[Version], bars: dict[str, list[Watched]]) -> dict[str, Rows]:
+        """The rows of what was learned."""
+        assert self.agent is not None
+        own, who = self.agent, (self.owner, self.stream)
+        markets = {symbol: Market(ended(seen) for seen in several) for symbol, several in bars.items()}
+        account = [
+            Told(account_event(item.kind, item.body, item.key, item.known_at), item.gone_at)
+            for item in self.kept if item.kind in ("equity", "flow")
+        ]  # fmt: skip
+        said: dict[str, list[Note]] = claims_on(versions)
+        for item in self.kept:
+            if item.kind == "correction":
+                said.setdefault(item.symbol, []).insert(0, correction(item))
+        starting = float(own.settings.starting_equity)
+        episodes, steps, past = memories_of(
+            versions, account, lambda symbol, _: markets.get(symbol), starting, self.verified_from,
+            lambda trade: said.get(trade.id, []),
+        )  # fmt: skip
+        shadows: Rows = []
+        for item in self.kept:
+            if item.kind != "decision" or item.gone_at is not None or not is_followed(decision := read(Decision, item.body)):
+                continue
+            assert decision.symbol is not None and decision.t is not None
+            later = [w for w in bars.get(decision.symbol, []) if decision.t < w.bar.t1 <= decision.t + 2 * FOLLOWED_FOR]
+            market = markets.get(decision.symbol)
+            found = shadow_episodes(own.id, own.skill, decision, item.known_at, later,
+                                    market.at(decision.t) if market else Seen(), past.at(decision.t))  # fmt: skip
+            notes = said.get(shadow_id(own.id, item.key), [])
+            episodes += [version for episode in found for version in in_versions(episode, notes)]
+            ends = endings(decision, item.known_at, later)
+            until = micros_of(ends[-1].exit_at) if ends else None
+            shadows.append(row_of("shadows", (*who, item.key, decision.symbol, micros(decision.t), until)))
+        return {
+            "episodes": [row_of("episodes", episode_values(*who, e)) for e in episodes],
+            "affect": [row_of("affect", felt_values(*who, step)) for step in steps],
+            "shadows": shadows,
+            "plans": [row_of("plans", plan_values(*who, plan)) for plan in self.plans.values()],
+        }
 
     def projections(self, bars: dict[str, list[Watched]]) -> dict[str, Rows]:
         """The rows of every projection."""
@@ -157,6 +248,7 @@ class Replay:
             "positions": [position_row(self.owner, self.stream, p) for p in positions],
             "trades": [version_row(self.owner, self.stream, v) for v in versions],
             "discrepancies": discrepancies,
+            **(self._memories(versions, bars) if self.agent is not None else {}),
         }
         for table, rows in found.items():
             rows.sort(key=lambda row, table=table: tuple(row[c] for c in KEYS[table]))  # type: ignore[misc]
@@ -217,7 +309,8 @@ def verify(memory: Memory, against: Iterable[dict[str, Any]] = ()) -> Audit:
 
 
 def _verify_owner(audit: Audit, session: Any, owner: str) -> None:
-    agents = _stated_agents(Tables(session, owner, OWNER_STREAM))
+    own = Tables(session, owner, OWNER_STREAM)
+    agents, deleted = _stated_agents(own), deleted_streams(own.log_of(("agent_deleted", "erased")))
     known = streams(session, owner)
     for table in TABLES:
         rows = session.all(f"SELECT DISTINCT stream FROM {table} WHERE owner = :owner ORDER BY stream", {"owner": owner})
@@ -227,13 +320,15 @@ def _verify_owner(audit: Audit, session: Any, owner: str) -> None:
     for stream in sorted(agents.keys() - set(known)):
         audit.problems.append(Problem(owner, stream, "streams", stream, "the head of this agent's stream is missing"))
     for stream in known:
-        if stream != OWNER_STREAM and stream not in agents:
+        gone = stream in deleted and stream != OWNER_STREAM
+        if stream != OWNER_STREAM and stream not in agents and not gone:
             audit.problems.append(Problem(owner, stream, "streams", stream, "a stream of no agent"))
-        _verify_stream(audit, Tables(session, owner, stream), agents.get(stream))
+        _verify_stream(audit, Tables(session, owner, stream), agents.get(stream), gone)
 
 
-def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None) -> None:
-    replay = Replay(tables.owner, tables.stream, agent)
+def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None, deleted: bool) -> None:
+    replay = Replay(tables.owner, tables.stream, agent, deleted)
+    destroyed = destroyed_in(tables.log_of(("correction", "erased")), deleted)
 
     def wrong(table: str, key: object, problem: str) -> None:
         audit.problems.append(Problem(tables.owner, tables.stream, table, str(key), problem))
@@ -241,7 +336,7 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None) -> None:
     last_hash, seq = GENESIS, 0
     for row in tables.log():
         audit.log_rows += 1
-        if (problem := _broken_link(row, seq, last_hash)) is not None:
+        if (problem := _broken_link(row, seq, last_hash, destroyed)) is not None:
             wrong("log", row.seq, problem)
             return  # nothing after a broken link can be trusted
         seq, last_hash = row.seq, row.hash
@@ -251,7 +346,8 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None) -> None:
     if (head.seq, head.hash) != (seq, last_hash):
         wrong("streams", tables.stream, f"its head says row {head.seq}, the log ends at row {seq}: rows were cut or added")
         return
-    if (head.first_snapshot, head.last_tick, head.known_at) != (replay.first_snapshot, replay.last_tick, replay.known_at):
+    times = head.first_snapshot, head.last_tick, head.known_at, head.verified_from
+    if times != (replay.first_snapshot, replay.last_tick, replay.known_at, replay.verified_from):
         wrong("streams", tables.stream, "its times do not follow from the log")
     bars = tables.rows("bars")
     audit.rows["bars"] = audit.rows.get("bars", 0) + len(bars)
@@ -269,11 +365,52 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None) -> None:
             wrong(table, *difference)
 
 
-def whole_chain(rows: Iterable[LogRow], url: str) -> Iterator[LogRow]:
+@dataclass(frozen=True, slots=True)
+class Destroyed:
+    """The rows of a stream whose payload was destroyed: some by name, and all before one."""
+
+    rows: frozenset[int] = frozenset()
+    before: int = 0
+
+    def covers(self, seq: int) -> bool:
+        """Whether a row may be without its payload."""
+        return seq in self.rows or seq < self.before
+
+
+def destroyed_in(rows: Iterable[LogRow], deleted: bool) -> Destroyed:
+    """What the log of a stream says was destroyed in it."""
+    named: set[int] = set()
+    before = 2**62 if deleted else 0
+    for row in rows:
+        if row.kind == "correction" and row.payload is not None:
+            named |= {seq for seq in _stated(row).get("shredded", ()) if seq < row.seq}
+        elif row.kind == "erased":
+            before = max(before, row.seq)
+    return Destroyed(frozenset(named), before)
+
+
+def deleted_streams(rows: Iterable[LogRow]) -> set[str]:
+    """The streams that the owner's log says were deleted."""
+    found: set[str] = set()
+    for row in rows:
+        if row.payload is not None and row.kind in ("agent_deleted", "erased"):
+            stated = _stated(row)
+            found |= {stated.get("agent", "")} if row.kind == "agent_deleted" else set(stated.get("streams", ()))
+    return found
+
+
+def _stated(row: LogRow) -> dict[str, Any]:
+    """What a row states; nothing if it states nothing: it may be forged, which the chain will tell."""
+    payload = json.loads(row.payload or "{}")
+    stated = payload.get("stated", {}) if isinstance(payload, dict) else {}
+    return stated if isinstance(stated, dict) else {}
+
+
+def whole_chain(rows: Iterable[LogRow], url: str, destroyed: Destroyed) -> Iterator[LogRow]:
     """Pass rows on, each checked against the one before; `Tampered` at the first that does not follow."""
     seq, last_hash = 0, GENESIS
     for row in rows:
-        if (problem := _broken_link(row, seq, last_hash)) is not None:
+        if (problem := _broken_link(row, seq, last_hash, destroyed)) is not None:
             raise Tampered(url=url, problem=f"log row {row.seq} of {row.stream}: {problem}")
         seq, last_hash = row.seq, row.hash
         yield row
@@ -283,21 +420,22 @@ def _stated_agents(tables: Tables) -> dict[str, Agent]:
     """The agents as the owner's log states them: the projection may be what is broken."""
     replay = Replay(tables.owner, OWNER_STREAM, None)
     try:
-        for row in whole_chain(tables.log(), ""):
+        for row in whole_chain(tables.log(), "", destroyed_in(tables.log_of(("erased",)), False)):
             replay.take(row)
     except Tampered:
         pass  # what stands before the break still counts; whoever asked comes to the break itself
-    return {item.key: read(Agent, item.body) for item in replay.kept if item.kind == "agent"}
+    deleted = {item.key for item in replay.kept if item.kind == "agent_deleted"}
+    return {item.key: read(Agent, item.body) for item in replay.kept if item.kind == "agent" and item.key not in deleted}
 
 
-def _broken_link(row: LogRow, seq: int, last_hash: str) -> str | None:
+def _broken_link(row: LogRow, seq: int, last_hash: str, destroyed: Destroyed) -> str | None:
     if row.seq != seq + 1:
         return f"row {seq + 1} is missing" if row.seq > seq else "stands twice"
     if row.prev_hash != last_hash:
         return "does not follow the row before it"
-    if row.payload is None:
+    if row.payload is None and not destroyed.covers(row.seq):
         return "its payload is missing"
-    if digest(row.payload) != row.payload_hash:
+    if row.payload is not None and digest(row.payload) != row.payload_hash:
         return "its payload was altered"
     times = row.occurred_at, row.known_at, row.recorded_at
     if chain_hash(row.stream, row.seq, row.kind, row.key, *times, row.payload_hash, row.prev_hash) != row.hash:
@@ -373,18 +511,21 @@ def rebuild(memory: Memory) -> Audit:
     with memory.reading(OWNER_STREAM) as tables:
         agents = _stated_agents(tables)
         names = streams(tables.session, memory.owner)
+        deleted = deleted_streams(tables.log_of(("agent_deleted", "erased"))) - {OWNER_STREAM}
+    destroyed: dict[str, Destroyed] = {}
     for stream in names:  # all are looked at before one is changed
         with memory.reading(stream) as tables:
-            for _ in whole_chain(tables.log(), memory.url):
+            destroyed[stream] = destroyed_in(tables.log_of(("correction", "erased")), stream in deleted)
+            for _ in whole_chain(tables.log(), memory.url, destroyed[stream]):
                 pass
-    with memory.writing(OWNER_STREAM) as tables:
+    with memory.repairing(OWNER_STREAM) as tables:
         for table in PROJECTIONS:
             strays = f"DELETE FROM {table} WHERE owner = :owner AND stream NOT IN :names"
             tables.session.run(strays, {"owner": memory.owner, "names": names})
     for stream in names:
-        with memory.writing(stream) as tables:
-            replay = Replay(memory.owner, stream, agents.get(stream))
-            for row in whole_chain(tables.log(), memory.url):
+        with memory.repairing(stream) as tables:
+            replay = Replay(memory.owner, stream, agents.get(stream), stream in deleted)
+            for row in whole_chain(tables.log(), memory.url, destroyed[stream]):
                 audit.log_rows += 1
                 replay.take(row)
             for table, rows in replay.projections(_watched(tables)).items():
@@ -394,6 +535,8 @@ def rebuild(memory: Memory) -> Audit:
                 audit.digests[f"{memory.owner}/{stream}/{table}"] = digest(canonical_plain(tables.rows(table)))
             head = tables.head()
             tables.set_head(
-                replace(head, first_snapshot=replay.first_snapshot, last_tick=replay.last_tick, known_at=replay.known_at)
+                replace(head, first_snapshot=replay.first_snapshot, last_tick=replay.last_tick, known_at=replay.known_at,
+                        verified_from=replay.verified_from)
             )
+            Learned(tables).note_changes([EVERY_ONE])
     return audit

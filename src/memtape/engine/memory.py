@@ -13,24 +13,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any
 
+from memtape.core.calendar import Event, told_ahead
 from memtape.core.codec import EPOCH, canonical_plain, digest, identify, plain, spell_time
-from memtape.core.items import Item, Kept, unpack
-from memtape.core.observed import READERS, Bars, Decision, Observed, Tick, happened_at
+from memtape.core.items import OWNER_STREAM, Item, Kept, content_of, unpack
+from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, happened_at
 from memtape.core.skills import Agent, AgentSettings, Mode, Skill
 from memtape.core.values import Slug, read
-from memtape.engine.observe import Entry, Receipt, Writer, check_time
-from memtape.engine.positions import Told, rederive
-from memtape.engine.reading import Reading
+from memtape.engine.following import Follower
+from memtape.engine.forgetting import delete_agent, erase_owner, refuse_deleted
+from memtape.engine.learning import learn
+from memtape.engine.observe import Entry, Receipt, Writer, check_time, verified_since
+from memtape.engine.planning import events_known
+from memtape.engine.positions import Fresh, Told, rederive, reported_id
+from memtape.engine.recalling import Recollection
+from memtape.engine.stating import Stating
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.plugs.clock import Clock, SystemClock
 from memtape.store.database import Database
 from memtape.store.tables import EVERYTHING, Known, Tables
 
-OWNER_STREAM = "@owner"
+SAME_REPORT = timedelta(minutes=10)
+Gone = tuple[str, str, tuple[str, str], datetime]  # kind, key, position and time of an item that was taken back
 DEFAULT = "main"
 
 
@@ -50,6 +57,7 @@ class Memory:
         self.database = database
         self.owner: str = read(Slug, owner, at="owner")
         self.clock: Clock = clock or SystemClock()
+        self.follower = Follower()
 
     @property
     def url(self) -> str:
@@ -69,6 +77,14 @@ class Memory:
     @contextmanager
     def writing(self, stream: str) -> Iterator[Tables]:
         """A transaction on one stream."""
+        with self.database.writing(self.owner) as session:
+            session.lock(self.owner, stream)
+            refuse_deleted(Tables(session, self.owner, OWNER_STREAM), stream)
+            yield Tables(session, self.owner, stream)
+
+    @contextmanager
+    def repairing(self, stream: str) -> Iterator[Tables]:
+        """A transaction on one stream that adds nothing to its log."""
         with self.database.writing(self.owner) as session:
             session.lock(self.owner, stream)
             yield Tables(session, self.owner, stream)
@@ -132,6 +148,8 @@ class Memory:
             versions = _skill_versions(tables, EVERYTHING, wanted.skill)
             if not versions:
                 raise Unknown("skill", "skill", skill, "Make it first, with create_skill")
+            if tables.items("agent_deleted", EVERYTHING, keys=[wanted.id]):
+                raise Conflict("id", f"the agent '{id}' was deleted", "Choose another id: the log of a deleted one stays closed")
             known = _find_agent(tables, wanted.id)
             version = skill_version or (known.skill_version if known else len(versions))
             if not 1 <= version <= len(versions):
@@ -165,7 +183,8 @@ class Memory:
     def agents(self, known: Known = EVERYTHING) -> list[Agent]:
         """Every agent."""
         with self.reading(OWNER_STREAM) as tables:
-            found = [_agent_of(tables, item.key, known) for item in tables.items("agent", known)]
+            gone = {item.key for item in tables.items("agent_deleted", known)}
+            found = [_agent_of(tables, item.key, known) for item in tables.items("agent", known) if item.key not in gone]
         return sorted(found, key=lambda agent: agent.id)
 
     def agent(self, id: str = DEFAULT, known: Known = EVERYTHING) -> AgentMemory:
@@ -186,17 +205,49 @@ class Memory:
                 self.create_agent(name, skill=DEFAULT)
         return self.agent(name)
 
+    def delete_agent(self, id: str, confirm: str) -> int:
+        """Delete an agent and destroy all that was recorded of it; how many log rows. There is no way back."""
+        return delete_agent(self, id, confirm)
+
+    def erase_owner(self, confirm: str) -> tuple[list[str], int]:
+        """Destroy everything of this owner; which streams, and how many log rows. There is no way back."""
+        return erase_owner(self, confirm)
+
+    # ---- the calendar -------------------------------------------------------------------------------------------------
+
+    def record_events(self, events: Iterable[Event | Mapping[str, Any]], *, backfill: bool = False) -> tuple[int, int]:
+        """Take in scheduled events, or what is newly known of them; how many were new, how many known.
+
+        With `backfill` a schedule counts as known a month ahead of its event, and the actual figure from its release on.
+        """
+        listed = [read(Event, event) for event in events]
+        with self.writing(OWNER_STREAM) as tables:
+            known = {event.id: event for event in events_known(tables)}
+            fresh = [event for event in listed if known.get(event.id) != event]
+            seq = tables.head().seq
+            writer = Writer(tables, Agent(id="owner", skill="owner"), self.clock.now())
+            for event in fresh:
+                for each, known_at in told_ahead(event) if backfill else [(event, self.clock.now())]:
+                    seq += 1
+                    writer.declare(Item("event", f"{event.id}#{seq}", each.t, plain(each)), known_at)
+        return len(fresh), len(listed) - len(fresh)
+
+    def events(self, known: Known = EVERYTHING) -> list[Event]:
+        """The calendar, each event as it was last stated."""
+        with self.reading(OWNER_STREAM) as tables:
+            return events_known(tables, known)
+
     def _state(self, tables: Tables, kind: str, key: str, body: dict[str, Any], symbol: str = "") -> None:
         """Record a statement of the owner."""
         now = self.clock.now()
         Writer(tables, Agent(id="owner", skill="owner"), now).declare(Item(kind, key, now, body, symbol), now)
 
 
-class AgentMemory(Reading):
+class AgentMemory(Stating, Recollection):
     """What one agent remembers: observe to write, the rest to read."""
 
     def __init__(self, memory: Memory, agent: Agent) -> None:
-        super().__init__(memory, agent)
+        super().__init__(memory, agent, memory.follower)
         self.memory = memory
 
     def observe(self, seen: Observed | Mapping[str, Any], *, kind: str = "tick", backfill: bool = False) -> Receipt:
@@ -210,6 +261,8 @@ class AgentMemory(Reading):
         value = _complete(value, now)
         check_time(value, now)
         with self.memory.writing(self.agent.id) as tables:
+            if isinstance(value, Claim):
+                value = named_claim(tables, value)
             known_at = self._known_at(value, now, backfill)
             own_times = isinstance(value, Bars) and (backfill or self.agent.mode == "sim")
             return Writer(tables, self.agent, now).one(Entry(value, known_at, own_times=own_times))
@@ -264,8 +317,8 @@ class AgentMemory(Reading):
                 return Receipt(done.stream, done.seq, done.hash, (), duplicate=True)
             writer = Writer(tables, self.agent, now)
             gone = tables.void_batch(batch, writer.head.seq + 1, now)
-            reported = [(key, position) for kind, key, position, _ in gone if kind == "trade"]
-            tables.end_versions([identify(self.agent.id, f"trade:{key}", *position) for key, position in reported], now)
+            whole = self._reported(tables, gone)
+            tables.end_versions(list(whole), now)
             touched: dict[tuple[str, str], datetime] = {}
             everywhere = list(tables.positions(since=EPOCH)) if any(kind == "tick" for kind, *_ in gone) else []
             for kind, _, position, at in gone:
@@ -276,10 +329,30 @@ class AgentMemory(Reading):
                 touched[position] = min(touched.get(position, at), at)
             held = tables.positions({symbol for symbol, _ in touched})
             concluded: list[Told] = []
+            fresh = Fresh()
             for position in sorted(touched):
                 since, first = touched[position], writer.head.first_snapshot
-                concluded += rederive(tables, self.agent, position, held.get(position), since, since, first)
-            return writer.declare(Item("undo", batch, now, {"batch": batch, "items": len(gone)}), now, concluded)
+                concluded += rederive(tables, self.agent, position, held.get(position), since, since, first, fresh.changed)
+            fresh.changed |= whole
+            moved = min((at for kind, _, _, at in gone if kind in ("equity", "flow")), default=None)
+            if moved is not None:
+                fresh.changed[""] = moved  # no trade, but the account felt it
+            writer.verified_from = verified_since(tables)
+            receipt = writer.declare(Item("undo", batch, now, {"batch": batch, "items": len(gone)}), now, concluded)
+            learn(tables, self.agent, writer.start, writer.verified_from, fresh)
+            return receipt
+
+    def _reported(self, tables: Tables, gone: Iterable[Gone]) -> dict[str, datetime | None]:
+        """The trades reported whole that items taken back had told of, and when each ended."""
+        found: dict[str, datetime | None] = {}
+        for kind, key, position, at in gone:
+            if kind == "closing":
+                claims = tables.items("claim", EVERYTHING, keys=[key], gone=True)
+                position = (claims[0].symbol, claims[0].leg) if claims else position
+            if kind in ("trade", "claim", "closing"):
+                id_ = reported_id(self.agent.id, "trade" if kind == "trade" else "claim", key, position)
+                found[id_] = min(at, found.get(id_) or at)
+        return found
 
 
 def _skill(item: Kept) -> tuple[Skill, int]:
@@ -295,7 +368,7 @@ def _skill_versions(tables: Tables, known: Known, id: str) -> list[Skill]:
 
 def _find_agent(tables: Tables, id: str, known: Known = EVERYTHING) -> Agent | None:
     found = tables.items("agent", known, keys=[id])
-    if not found:
+    if not found or tables.items("agent_deleted", known, keys=[id]):
         return None
     agent = read(Agent, found[0].body)
     changes = tables.items("agent_version", known, symbol=id, newest=True, limit=1)
@@ -324,4 +397,30 @@ def _complete(seen: Observed, now: datetime | None) -> Observed:
         if at is None:
             raise Invalid("t", "is missing", "Give the time of the decision")
         return replace(seen, t=at, id=seen.id or identify("decision", plain(seen), spell_time(at)))
+    if isinstance(seen, Claim):
+        closed = seen.exit_price is not None
+        at = seen.exit_at or (now if closed else None)
+        entry_at = seen.entry_at or at or now
+        if entry_at is None or (closed and at is None):
+            raise Invalid("exit_at", "is missing", "Give the time at which the trade ended")
+        seen = replace(seen, exit_at=at, entry_at=entry_at)
+        return seen if now is not None or seen.trade_id else replace(seen, trade_id=content_of(seen))
+    if isinstance(seen, Closing):
+        at = seen.exit_at or now
+        if at is None:
+            raise Invalid("exit_at", "is missing", "Give the time at which the trade ended")
+        return replace(seen, exit_at=at)
     return seen
+
+
+def named_claim(tables: Tables, claim: Claim) -> Claim:
+    """A claim with its id: the one it came with, or that of the same report within ten minutes, or one of its own."""
+    if claim.trade_id is not None:
+        return claim
+    content = content_of(claim)
+    earlier = tables.items_about(f"c:{content}")
+    at = claim.exit_at or claim.entry_at
+    for item in earlier:
+        if at is not None and abs(item.at - at) <= SAME_REPORT:
+            return replace(claim, trade_id=item.key)
+    return replace(claim, trade_id=content if not earlier else f"{content}-{len(earlier) + 1}")

@@ -12,15 +12,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, identify, micros, plain, spell_time
-from memtape.core.items import Item, bars_digest, bars_of, delivery_digest, unpack
+from memtape.core.items import Item, bars_digest, bars_of, closed_by, delivery_digest, unpack
 from memtape.core.ledger import Execution, Payment
-from memtape.core.observed import Bar, Bars, ClosedTrade, EquityMark, Observed, Tick, happened_at
+from memtape.core.observed import Bar, Bars, Claim, ClosedTrade, Closing, EquityMark, Observed, Tick, happened_at
 from memtape.core.rounds import Watched
 from memtape.core.skills import Agent
+from memtape.core.values import read
+from memtape.engine.learning import account_event, is_followed, learn
+from memtape.engine.planning import fire
 from memtape.engine.positions import Fresh, Told, bring_up_to_date, put_reported
-from memtape.errors import Invalid
+from memtape.errors import Conflict, Invalid, Unknown
 from memtape.store.rows import Head, LogRow, item_row
-from memtape.store.tables import Tables
+from memtape.store.tables import EVERYTHING, Tables
 
 AHEAD = timedelta(minutes=5)
 CHUNK = 500
@@ -56,7 +59,7 @@ def check_time(seen: Observed, now: datetime) -> None:
     """Refuse what claims to come from the future."""
     latest = now + AHEAD
     at = happened_at(seen)
-    named: list[tuple[str, datetime | None]] = [("exit_at" if seen.kind == "trade" else "t", at)]
+    named: list[tuple[str, datetime | None]] = [("exit_at" if seen.kind in ("trade", "claim", "closing") else "t", at)]
     if isinstance(seen, Tick):
         named += [(f"fills.{n}.t", fill.t) for n, fill in enumerate(seen.fills)]
         named += [(f"funding.{n}.t", paid.t) for n, paid in enumerate(seen.funding)]
@@ -75,12 +78,36 @@ def standing_alone(items: Iterable[Item]) -> list[Item]:
     return [item for item in items if item.kind in ("fill", "funding", "flow", "equity")]
 
 
+def broker_said(item: Item) -> bool:
+    """Whether an item is the broker's own word, so that from then on there is one to ask."""
+    return item.kind in ("fill", "funding", "trade") or (item.kind == "tick" and item.body.positions is not None)
+
+
+def verified_since(tables: Tables) -> datetime | None:
+    """Since when the broker has said anything that still stands."""
+    said = [item.known_at for kind in ("fill", "funding", "trade") for item in tables.items(kind, EVERYTHING)]
+    said += [item.known_at for item in tables.items("tick", EVERYTHING) if "positions" in item.body]
+    return min(said, default=None)
+
+
+def open_claim(tables: Tables, key: str) -> Item:
+    """A trade that the agent reported open, by the id it gave; refused if there is none or it has ended."""
+    found = tables.items("claim", EVERYTHING, keys=[key])
+    if not found:
+        raise Unknown("trade_id", "open trade of this agent's own report", key, "Report it first with remember_trade")
+    claim = read(Claim, found[0].body)
+    if claim.exit_price is not None:
+        raise Conflict("trade_id", f"the trade '{key}' was reported closed", "Correct it with correct_memory")
+    return Item("claim", key, found[0].at, claim, found[0].symbol, found[0].leg, found[0].ref)
+
+
 def key_of(seen: Observed) -> str:
     """The key under which a delivery is logged: its source's own."""
     match seen:
         case Bars():
             return bars_digest(seen.bars)
-        case ClosedTrade():
+        case ClosedTrade() | Claim() | Closing():
+            assert seen.trade_id is not None
             return seen.trade_id
         case EquityMark():
             return seen.id or spell_time(seen.t)
@@ -119,15 +146,17 @@ class Writer:
         self.start: Head = tables.head()
         self.seq, self.hash, self.known_at = self.start.seq, self.start.hash, self.start.known_at
         self.first_snapshot, self.last_tick = self.start.first_snapshot, self.start.last_tick
+        self.verified_from = self.start.verified_from
         self.log: list[LogRow] = []
         self.fresh = Fresh()
         self._new_here: list[Watched] = []  # the new bars of the value being taken
         self._observed = ""  # that value in canonical JSON
+        self._open_claims: list[tuple[Item, datetime]] = []  # of this transaction
 
     @property
     def head(self) -> Head:
         """Where the stream stands with what was taken so far."""
-        return Head(self.seq, self.hash, self.first_snapshot, self.last_tick, self.known_at)
+        return Head(self.seq, self.hash, self.first_snapshot, self.last_tick, self.known_at, self.verified_from)
 
     # ---- READ: is it new? --------------------------------------------------------------------------------------
 
@@ -140,6 +169,8 @@ class Writer:
         concluded: list[Told] = []
         self._take(entry, items, concluded)
         concluded += self._conclude()
+        if isinstance(seen, Tick) and self.fresh.ticks:
+            concluded += fire(self.tables, self.agent, seen, self.start.last_tick)
         return self._append(entry, concluded)
 
     def many(self, entries: Iterable[Entry]) -> tuple[int, int]:
@@ -233,16 +264,33 @@ class Writer:
                 fresh.happened.setdefault(position, []).append(execution)
             elif item.kind == "funding":
                 fresh.happened.setdefault(position, []).append(Payment(item.body, known_at))
-            elif item.kind == "trade":
+            elif item.kind == "trade" or (item.kind == "claim" and item.body.exit_price is not None):
                 fresh.trades.append((item, known_at))
+            elif item.kind == "claim":
+                self._open_claims.append((item, known_at))
+            elif item.kind == "closing":
+                fresh.trades.append((self._closed(item), known_at))
             elif item.kind == "decision":
                 fresh.decisions.append(item)
+                if is_followed(item.body):
+                    fresh.shadows.append(item.body)
+            elif item.kind in ("equity", "flow"):
+                fresh.account.append(account_event(item.kind, item.body, item.key, known_at))
+            if broker_said(item) and (self.verified_from is None or known_at < self.verified_from):
+                self.verified_from = known_at
             body = self._observed if item.body is seen and item.kind != "tick" else None
             fresh.rows.append(item_row(self.tables.owner, self.tables.stream, item, seq, known_at,
                                        self.agent.skill_version, entry.batch, body))  # fmt: skip
         least = min([known_at, *(one.known_at for one in watched)]) if watched else known_at
         fresh.known_at = least if fresh.known_at is None else min(fresh.known_at, least)
         self._new_here = watched
+
+    def _closed(self, closing: Item) -> Item:
+        """The claim that a closing ends, whole."""
+        claim = next((item for item, _ in self._open_claims if item.key == closing.key), None)
+        if claim is None:
+            claim = open_claim(self.tables, closing.key)
+        return replace(claim, at=closing.at, body=closed_by(claim.body, closing.body))
 
     # ---- WRITE: the log ------------------------------------------------------------------------------------------
 
@@ -297,7 +345,9 @@ class Writer:
     def _conclude(self, tell: bool = True) -> list[Told]:
         """Write the items, then bring every position they touch up to date."""
         self.tables.put_items(self.fresh.rows)
-        return bring_up_to_date(self.tables, self.agent, self.start, self.fresh, tell)
+        concluded = bring_up_to_date(self.tables, self.agent, self.start, self.fresh, tell)
+        learn(self.tables, self.agent, self.start, self.verified_from, self.fresh)
+        return concluded
 
 
 def _receipt_of(row: LogRow) -> Receipt:

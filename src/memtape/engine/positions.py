@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from memtape.core.affect import Event
 from memtape.core.codec import EPOCH, identify, spell_decimal, spell_time
 from memtape.core.events import Discrepancy
 from memtape.core.history import Version, derive
-from memtape.core.items import Item, Named, Position, happenings, reported
+from memtape.core.items import Item, Named, Position, claimed, happenings, reported
 from memtape.core.ledger import Execution, Glance, Happening, fold
 from memtape.core.observed import Decision, Fill, Tick
 from memtape.core.rounds import Round, Watched, told
@@ -41,7 +42,25 @@ class Fresh:
     trades: list[tuple[Item, datetime]] = field(default_factory=list)
     decisions: list[Item] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
+    account: list[Event] = field(default_factory=list)  # equity marks and cash flows
+    shadows: list[Decision] = field(default_factory=list)  # decisions not to trade that can be followed
+    changed: dict[str, datetime | None] = field(default_factory=dict)  # closed trades, and the earliest exit concerned
+    versions: list[Version] = field(default_factory=list)  # of those that are new
     known_at: datetime | None = None  # the least
+
+    def learn_of(self, closed: Iterable[Version]) -> None:
+        """Note trades that closed just now."""
+        for version in closed:
+            self.versions.append(version)
+            self.changed[version.trade.id] = version.trade.exit_at
+
+
+def note_changes(changed: dict[str, datetime | None], *several: Iterable[Version]) -> None:
+    """Remember which closed trades are not what they were, and the earliest exit that this concerns."""
+    for versions in several:
+        for version in versions:
+            exit_at, earlier = version.trade.exit_at, changed.get(version.trade.id)
+            changed[version.trade.id] = exit_at if earlier is None or exit_at is None else min(exit_at, earlier)
 
 
 def bring_up_to_date(tables: Tables, agent: Agent, start: Head, fresh: Fresh, tell: bool = True) -> list[Told]:
@@ -60,7 +79,7 @@ def bring_up_to_date(tables: Tables, agent: Agent, start: Head, fresh: Fresh, te
             if position in late:
                 assert fresh.known_at is not None
                 first = fresh.first_snapshot.t if fresh.first_snapshot else start.first_snapshot
-                concluded += rederive(tables, agent, position, row, late[position], fresh.known_at, first)
+                concluded += rederive(tables, agent, position, row, late[position], fresh.known_at, first, fresh.changed)
             else:
                 concluded += _fold_onto(tables, agent, start, fresh, position, row, put)
         tables.put_positions(put)
@@ -146,6 +165,7 @@ def _fold_onto(
     folded = fold(terms, symbol, leg, open_, [*events, *glances], bars, earlier, before)
     closed = [Version(told(terms, symbol, leg, r), r.known_at, None, r.settled_at) for r in folded.closed]
     tables.put_versions(closed)
+    fresh.learn_of(closed)
     tables.put_discrepancies(folded.discrepancies)
     last = folded.last or (row.last if row else None)
     if last is not None:
@@ -201,7 +221,7 @@ def _named(tables: Tables, fills: Iterable[Fill], known: Known) -> Named:
 
 def rederive(
     tables: Tables, agent: Agent, position: Position, row: PositionRow | None, since: datetime, known_at: datetime,
-    first_snapshot: datetime | None,
+    first_snapshot: datetime | None, changed: dict[str, datetime | None],
 ) -> list[Told]:  # fmt: skip
     """Derive a position again from the last moment before `since` at which it was flat."""
     open_at = row.round.entry_at if row and row.round else None
@@ -216,6 +236,7 @@ def rederive(
         tables.put_positions([PositionRow(*position, last, open_)])
     elif row is not None:
         tables.drop_position(position)
+    note_changes(changed, before, versions)
     was = {v.trade.id: v.trade for v in before if v.known_to is None}
     now = {v.trade.id: v.trade for v in versions if v.known_to is None}
     concluded = [_closing(trade) for id_, trade in now.items() if id_ not in was]
@@ -249,14 +270,22 @@ def derive_position(
 
 def reported_version(agent: Agent, item: Item, known_at: datetime, skill_version: int) -> Version:
     """A reported trade as the one version it has."""
-    trade = reported(agent.terms(), item.body, skill_version, identify(agent.id, f"trade:{item.key}", item.symbol, item.leg))
+    tell = claimed if item.kind == "claim" else reported
+    trade = tell(agent.terms(), item.body, skill_version, reported_id(agent.id, item.kind, item.key, (item.symbol, item.leg)))
     return Version(trade, known_at, None, None)
+
+
+def reported_id(agent: str, kind: str, key: str, position: Position) -> str:
+    """The id of a trade that is reported whole, by a source or by the agent itself."""
+    return identify(agent, f"{kind}:{key}", *position)
 
 
 def put_reported(tables: Tables, agent: Agent, fresh: Fresh, tell: bool) -> list[Told]:
     """Write the trades that a source reports whole."""
     versions = [reported_version(agent, item, known_at, agent.skill_version) for item, known_at in fresh.trades]
-    tables.replace_versions(versions)
+    replaced = tables.replace_versions(versions)
+    fresh.learn_of([version for version in versions if version.trade.id not in replaced])
+    note_changes(fresh.changed, [version for version in versions if version.trade.id in replaced])
     return [_closing(version.trade) for version in versions] if tell else []
 
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from memtape.core.codec import EPOCH
 from memtape.core.events import Discrepancy
-from memtape.core.items import Item, Kept, Position
-from memtape.core.observed import Bar, CashFlow, ClosedTrade, Decision, EquityMark, Funding, Run
+from memtape.core.items import Item, Kept, Position, claimed, closed_by
+from memtape.core.observed import Bar, CashFlow, Claim, ClosedTrade, Closing, Decision, EquityMark, Funding, Run
 from memtape.core.performance import Curve, Performance, equity_curve, performance
 from memtape.core.rounds import told
 from memtape.core.skills import Agent
 from memtape.core.trades import Trade
 from memtape.core.values import ZERO, read
-from memtape.engine.positions import derive_position, reported_version
+from memtape.engine.positions import derive_position, reported_id, reported_version
 from memtape.store.rows import Head
 from memtape.store.tables import EVERYTHING, Known, Tables
 
@@ -69,9 +69,11 @@ class Reading:
         """Trades, newest entry first: open and closed, or one of them; as of a moment, by a head of the log."""
         known = Known(as_of, head)
         with self._memory.reading(self.agent.id) as tables:
+            verified = verified_at(tables, known)
             if known.all or (head is None and self._is_latest(tables, as_of)):
                 closed = [] if status == "open" else tables.closed_trades(
-                    EVERYTHING, symbol=symbol, strategy=strategy, side=side, newest=newest, limit=limit, after=after
+                    EVERYTHING, symbol=symbol, strategy=strategy, side=side, newest=newest, limit=limit, after=after,
+                    claims=not verified,
                 )  # fmt: skip
                 open_ = [] if status == "closed" else self._open(tables)
                 found = closed + open_
@@ -80,6 +82,7 @@ class Reading:
         chosen = [
             trade for trade in found
             if (status is None or trade.status == status)
+            and not (verified and trade.quality == "claimed")
             and (symbol is None or trade.symbol == symbol)
             and (strategy is None or trade.strategy == strategy)
             and (side is None or trade.side == side)
@@ -95,7 +98,8 @@ class Reading:
 
     def _open(self, tables: Tables) -> list[Trade]:
         rows = tables.positions()
-        return [told(self.agent.terms(), *position, row.round) for position, row in rows.items() if row.round is not None]
+        held = [told(self.agent.terms(), *position, row.round) for position, row in rows.items() if row.round is not None]
+        return held + open_claims(tables, self.agent, EVERYTHING)
 
     def trade(self, id: str, *, as_of: datetime | None = None, head: int | None = None) -> Trade | None:
         """One trade."""
@@ -151,7 +155,7 @@ class Reading:
         if not paid:
             return {}
         for trade in self.trades(as_of=as_of, head=head):
-            if trade.symbol in paid and trade.quality != "reported":
+            if trade.symbol in paid and trade.quality not in ("reported", "claimed"):
                 paid[trade.symbol] -= trade.funding_usd
         return {symbol: usd for symbol, usd in sorted(paid.items()) if usd}
 
@@ -180,7 +184,7 @@ def ledger_known(tables: Tables, agent: Agent, known: Known) -> tuple[list[Trade
     settled: dict[Position, list[Trade]] = {}
     if known.head is None:
         for trade in tables.closed_trades(known, newest=False):
-            if trade.quality == "reported":
+            if trade.quality in ("reported", "claimed"):
                 trades.append(trade)
             else:
                 settled.setdefault((trade.symbol, trade.leg), []).append(trade)
@@ -188,6 +192,8 @@ def ledger_known(tables: Tables, agent: Agent, known: Known) -> tuple[list[Trade
         for item in tables.items("trade", known):
             own = Item("trade", item.key, item.at, read(ClosedTrade, item.body), item.symbol, item.leg)
             trades.append(reported_version(agent, own, item.known_at, item.skill_version).trade)
+        trades += _claims(tables, agent, known)
+    trades += open_claims(tables, agent, known)
     first, standing = tables.head().first_snapshot, tables.discrepancies()
     discrepancies: list[Discrepancy] = []
     for position in _positions_known(tables, known):
@@ -203,6 +209,37 @@ def ledger_known(tables: Tables, agent: Agent, known: Known) -> tuple[list[Trade
         if open_ is not None:
             trades.append(told(agent.terms(), *position, open_))
     return trades, discrepancies
+
+
+def _claims(tables: Tables, agent: Agent, known: Known) -> list[Trade]:
+    """The trades that the agent reported closed, at once or later."""
+    endings = {item.key: read(Closing, item.body) for item in tables.items("closing", known)}
+    found: list[Trade] = []
+    for item in tables.items("claim", known):
+        claim = read(Claim, item.body)
+        if item.key in endings:
+            claim = closed_by(claim, endings[item.key])
+        if claim.exit_price is not None:
+            own = Item("claim", item.key, item.at, claim, item.symbol, item.leg)
+            found.append(reported_version(agent, own, item.known_at, item.skill_version).trade)
+    return found
+
+
+def open_claims(tables: Tables, agent: Agent, known: Known) -> list[Trade]:
+    """The trades that the agent reported open and has not yet reported closed."""
+    ended = {item.key for item in tables.items("closing", known)}
+    found: list[Trade] = []
+    for item in tables.items("claim", known):
+        if item.key not in ended and (claim := read(Claim, item.body)).exit_price is None:
+            id_ = reported_id(agent.id, "claim", item.key, (item.symbol, item.leg))
+            found.append(claimed(agent.terms(), claim, item.skill_version, id_))
+    return found
+
+
+def verified_at(tables: Tables, known: Known) -> bool:
+    """Whether there was a broker to ask: then the agent's own claims are no part of its ledger."""
+    verified_from = tables.head().verified_from
+    return verified_from is not None and (known.as_of is None or verified_from <= known.as_of)
 
 
 def _open_at(tables: Tables, position: Position) -> datetime | None:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from memtape.core.codec import canonical_plain
+from memtape.core.items import OWNER_STREAM
 from memtape.core.trades import TRADE_FIELDS, by_entry, shown
-from memtape.engine.audit import Audit, rebuild, verify, whole_chain
+from memtape.engine.audit import Audit, deleted_streams, destroyed_in, rebuild, verify, whole_chain
 from memtape.engine.memory import Memory
 from memtape.errors import Conflict, Invalid, MissingExtra, Tampered
 from memtape.store.rows import COLUMNS, LogRow
@@ -24,7 +25,7 @@ from memtape.store.tables import Tables, streams
 
 KEPT = ("streams", "log", "bars")
 FORMATS = ("jsonl", "csv", "parquet", "markdown")
-_INTEGERS = {"seq", "occurred_at", "known_at", "recorded_at", "frame", "t0", "t1", "first_snapshot", "last_tick"}
+_INTEGERS = {"seq", "occurred_at", "known_at", "recorded_at", "frame", "t0", "t1", "first_snapshot", "last_tick", "verified_from"}
 _RISKY = ("=", "+", "-", "@", "\t", "\r", "'")
 Rows = Iterable[tuple[str, dict[str, Any]]]
 
@@ -151,9 +152,13 @@ def restore(memory: Memory, path: Path) -> Audit:
         if row["owner"] != memory.owner:
             row["owner"] = memory.owner
         by_stream.setdefault(str(row["stream"]), {}).setdefault(table, []).append(row)
-    for tables_ in by_stream.values():  # nothing of a forged log is let in
-        rows = sorted(tables_.get("log", []), key=lambda row: row["seq"])
-        for _ in whole_chain((LogRow(**{c: row[c] for c in COLUMNS["log"][1:]}) for row in rows), str(path)):
+    logs = {
+        stream: [LogRow(**{c: row[c] for c in COLUMNS["log"][1:]}) for row in sorted(t.get("log", []), key=lambda r: r["seq"])]
+        for stream, t in by_stream.items()
+    }
+    deleted = deleted_streams(logs.get(OWNER_STREAM, [])) - {OWNER_STREAM}
+    for stream, rows in logs.items():  # nothing of a forged log is let in
+        for _ in whole_chain(rows, str(path), destroyed_in(rows, stream in deleted)):
             pass
     with memory.database.writing(memory.owner) as session:
         for stream, tables_ in by_stream.items():

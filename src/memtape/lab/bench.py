@@ -11,9 +11,10 @@ from pathlib import Path
 
 from memtape.errors import Unknown
 from memtape.lab.benches.desk import FULL, QUICK, Bench
+from memtape.lab.benches.recall import measure_load, measure_ranked, measure_recall
 from memtape.lab.benches.records import measure_import, measure_page, measure_rebuild, measure_verify
 from memtape.lab.benches.starting import measure_help, measure_mcp
-from memtape.lab.benches.ticks import measure_flatness, measure_ticks
+from memtape.lab.benches.ticks import measure_flatness, measure_reports, measure_reports_flatness, measure_ticks
 from memtape.lab.benches.timing import Result
 
 KEPT = Path(".bench")
@@ -21,10 +22,18 @@ BENCHES: dict[str, Callable[[Bench], dict[str, Result]]] = {
     "tick": measure_ticks,
     "tick_vs_commit": measure_ticks,
     "tick_flat": measure_flatness,
+    "remember_trade": measure_reports,
+    "remember_trade_vs_commit": measure_reports,
+    "remember_trade_flat": measure_reports_flatness,
     "import_10k": measure_import,
     "verify_100k": measure_verify,
     "rebuild_100k": measure_rebuild,
     "read_trades": measure_page,
+    "ranked_100k": measure_ranked,
+    "recall_100k": measure_recall,
+    "recall_1m": measure_recall,
+    "recall_one_symbol": measure_recall,
+    "recall_load": measure_load,
     "help": measure_help,
     "mcp_ready": measure_mcp,
 }

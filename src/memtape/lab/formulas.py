@@ -11,17 +11,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memtape.core import affect, beliefs, habits, plans, predicate, scoring, situation, sizing, statistics, validation
-from memtape.core.situation import Candle, ContextVector
+from memtape.core.observed import Situation
+from memtape.core.situation import Candle
 from memtape.errors import Invalid
 
 Inputs = Mapping[str, Any]
-_KNOWN = frozenset(field.name for field in fields(ContextVector))
+_KNOWN = frozenset(field.name for field in fields(Situation))
 
 
-def _vector(context: Inputs) -> ContextVector:
+def _vector(context: Inputs) -> Situation:
     """A context of the vectors, whose names may carry the prefix of the original's columns."""
     named = {name.removeprefix("context_"): value for name, value in context.items()}
-    return ContextVector(**{name: value for name, value in named.items() if name in _KNOWN})
+    return Situation(**{name: value for name, value in named.items() if name in _KNOWN})
 
 
 def _stamp(text: str) -> datetime | None:
@@ -94,7 +95,7 @@ def _ranking(ranked: list[scoring.Scored], limit: int) -> dict[str, Any]:
     }
 
 
-def _similar(measure: Callable[[ContextVector, ContextVector], float]) -> Callable[[Inputs], Any]:
+def _similar(measure: Callable[[Situation, Situation], float]) -> Callable[[Inputs], Any]:
     def answer(i: Inputs) -> dict[str, float]:
         memory, query = _vector(i["memory"]), _vector(i["query"])
         return {"sim": measure(memory, query), "sim_swapped": measure(query, memory)}

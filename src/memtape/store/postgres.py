@@ -16,7 +16,7 @@ from typing import Any
 from memtape.core.codec import GENESIS
 from memtape.errors import Conflict, Locked, MemtapeError, MissingExtra, NewerSchema, NoStore, OlderSchema, StoreFailure
 from memtape.store.database import Params, Row, expand, insertion
-from memtape.store.schema import LATEST, MIGRATIONS, TABLES
+from memtape.store.schema import CACHES, LATEST, MIGRATIONS, TABLES
 
 try:
     import psycopg
@@ -27,7 +27,7 @@ except ImportError as missing:
 
 WAIT_SECONDS = 5
 ROLE = "memtape_app"
-_TYPES = {"money": "NUMERIC", "text": 'TEXT COLLATE "C"', "int": "BIGINT", "options": ""}
+_TYPES = {"money": "NUMERIC", "text": 'TEXT COLLATE "C"', "int": "BIGINT", "real": "DOUBLE PRECISION", "options": ""}
 _MARK = re.compile(r"(?<!:):([a-z_][a-z_0-9]*)")
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -164,7 +164,7 @@ class PostgresDatabase:
             connection.execute(f"CREATE ROLE {ROLE} NOLOGIN NOBYPASSRLS NOSUPERUSER")
         connection.execute(f"GRANT {ROLE} TO CURRENT_USER")
         connection.execute(f"GRANT SELECT ON migrations TO {ROLE}")
-        for table in TABLES:
+        for table in (*TABLES, *CACHES):
             if connection.execute("SELECT to_regclass(%s)", (table,)).fetchone() == (None,):
                 continue
             for statement in (

@@ -9,7 +9,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple, get_type_hints
 
+from memtape.core.affect import Felt
 from memtape.core.codec import canonical, canonical_plain, micros, moment, read_time, spell_decimal
+from memtape.core.episodes import EPISODE_FIELDS, Episode
 from memtape.core.events import Discrepancy
 from memtape.core.excursions import State
 from memtape.core.history import Version
@@ -19,7 +21,7 @@ from memtape.core.rounds import Order, Round, Watched
 from memtape.core.trades import TRADE_FIELDS, Trade
 from memtape.core.values import read
 from memtape.store.database import Row
-from memtape.store.schema import TRADE_COLUMNS
+from memtape.store.schema import EPISODE_COLUMNS, FELT_COLUMNS, TRADE_COLUMNS
 
 _VERSION_COLUMNS = ("owner", "stream", "known_from", "known_to", "settled_at", *TRADE_FIELDS)
 _ITEM_COLUMNS = ("owner", "stream", "kind", "key", "seq", "symbol", "leg", "at", "known_at", "skill_version", "ref",
@@ -29,16 +31,24 @@ _BAR_COLUMNS = ("owner", "stream", "symbol", "frame", "t0", "t1", "o", "h", "l",
 _LOG_COLUMNS = ("owner", "stream", "seq", "kind", "key", "occurred_at", "known_at", "recorded_at", "payload",
                 "payload_hash", "prev_hash", "hash")  # fmt: skip
 _DISCREPANCY_COLUMNS = ("owner", "stream", "symbol", "leg", "at", "why", "ledger_qty", "broker_qty", "price")
-_STREAM_COLUMNS = ("owner", "stream", "seq", "hash", "first_snapshot", "last_tick", "known_at")
+_STREAM_COLUMNS = ("owner", "stream", "seq", "hash", "first_snapshot", "last_tick", "known_at", "verified_from")
+_EPISODE_COLUMNS = ("owner", "stream", *EPISODE_FIELDS)
+_FELT_COLUMNS = ("owner", "stream", *Felt._fields)
+_SHADOW_COLUMNS = ("owner", "stream", "id", "symbol", "at", "until")
+_PLAN_COLUMNS = ("owner", "stream", "id", "status", "at", "fired", "fired_at", "ended_at", "body")
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "log": _LOG_COLUMNS, "streams": _STREAM_COLUMNS, "items": _ITEM_COLUMNS, "positions": _POSITION_COLUMNS,
     "trades": _VERSION_COLUMNS, "discrepancies": _DISCREPANCY_COLUMNS, "bars": _BAR_COLUMNS,
+    "episodes": _EPISODE_COLUMNS, "affect": _FELT_COLUMNS, "shadows": _SHADOW_COLUMNS, "plans": _PLAN_COLUMNS,
+    "changes": ("owner", "stream", "revision", "id"),
 }  # fmt: skip
 KEYS: dict[str, tuple[str, ...]] = {
     "log": ("stream", "seq"), "streams": ("stream",), "items": ("stream", "kind", "key", "seq"),
     "positions": ("stream", "symbol", "leg"), "trades": ("stream", "id", "known_from"),
     "discrepancies": ("stream", "symbol", "leg", "at"), "bars": ("stream", "symbol", "frame", "t0"),
+    "episodes": ("stream", "id", "known_from"), "affect": ("stream", "at", "rank", "id"), "shadows": ("stream", "id"),
+    "plans": ("stream", "id"),
 }  # fmt: skip
 
 
@@ -51,6 +61,7 @@ class Head:
     first_snapshot: datetime | None
     last_tick: datetime | None
     known_at: datetime | None
+    verified_from: datetime | None = None  # since when a broker could be asked
 
 
 class LogRow(NamedTuple):
@@ -118,7 +129,10 @@ _SPELLING: dict[str, Callable[[Any], Any] | None] = {
     "text": None, "int": None, "money": spell_decimal, "time": micros, "flag": int,
     "list": lambda value: canonical_plain(list(value)) if value else "[]",
 }  # fmt: skip
+_SPELLING["real"] = None
 _SPELL = [_SPELLING[kind] for kind in TRADE_COLUMNS.values()]
+_SPELL_EPISODE = [_SPELLING[kind] for kind in EPISODE_COLUMNS.values()]
+_SPELL_FELT = [_SPELLING[kind] for kind in FELT_COLUMNS.values()]
 
 
 def version_values(owner: str, stream: str, version: Version) -> Row:
@@ -137,7 +151,37 @@ def version_row(owner: str, stream: str, version: Version) -> dict[str, Any]:
 _READING: dict[str, Callable[[Any], Any] | None] = {
     "text": None, "int": None, "money": money_of, "time": moment, "flag": bool, "list": lambda text: tuple(json.loads(text)),
 }  # fmt: skip
+_READING["real"] = None
 _READ = [_READING[kind] for kind in TRADE_COLUMNS.values()]
+_READ_EPISODE = [_READING[kind] for kind in EPISODE_COLUMNS.values()]
+_READ_FELT = [_READING[kind] for kind in FELT_COLUMNS.values()]
+
+
+def episode_values(owner: str, stream: str, episode: Episode) -> Row:
+    """A version of an episode as the values of its row."""
+    own = [v if v is None or spell is None else spell(v) for v, spell in zip(episode, _SPELL_EPISODE, strict=True)]
+    return (owner, stream, *own)
+
+
+def episode_of(row: Row) -> Episode:
+    """A row back as an episode."""
+    return Episode._make(v if v is None or read_ is None else read_(v) for v, read_ in zip(row, _READ_EPISODE, strict=True))
+
+
+def felt_values(owner: str, stream: str, step: Felt) -> Row:
+    """A step of affect as the values of its row."""
+    own = [v if v is None or spell is None else spell(v) for v, spell in zip(step, _SPELL_FELT, strict=True)]
+    return (owner, stream, *own)
+
+
+def felt_of(row: Row) -> Felt:
+    """A row back as a step of affect."""
+    return Felt._make(v if v is None or read_ is None else read_(v) for v, read_ in zip(row, _READ_FELT, strict=True))
+
+
+def row_of(table: str, values: Row) -> dict[str, Any]:
+    """Values in the order of a table's columns as its row."""
+    return dict(zip(COLUMNS[table], values, strict=True))
 
 
 def trade_of(row: Row) -> Trade:

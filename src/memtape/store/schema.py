@@ -3,7 +3,7 @@
 Types that differ are named in braces: {money} is exact decimal (TEXT in SQLite, NUMERIC in PostgreSQL), {int} holds 64
 bits, {text} sorts by its bytes; times are microseconds since 1970 in UTC. Every key starts with owner and stream, so tables
 partition and shard by them. `log` is the authority and `bars` the market data it vouches for by digest; every other table is a
-projection.
+projection. {real} is a double.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_type_hints
 
+from memtape.core.affect import Felt
+from memtape.core.episodes import Episode
 from memtape.core.trades import Trade
 
 
@@ -25,19 +27,38 @@ class Migration:
 
 def _kind(hint: object) -> str:
     text = str(hint)
-    for word, kind in (("Decimal", "money"), ("datetime", "time"), ("bool", "flag"), ("int", "int"), ("tuple", "list")):
+    for word, kind in (("Decimal", "money"), ("datetime", "time"), ("bool", "flag"), ("float", "real"), ("tuple", "list"),
+                       ("int", "int")):  # fmt: skip
         if word in text:
             return kind
     return "text"
 
 
-TRADE_COLUMNS: dict[str, str] = {name: _kind(hint) for name, hint in get_type_hints(Trade).items()}
+def _kinds(value: type) -> dict[str, str]:
+    """The fields of a value, and what kind of column each is."""
+    return {name: _kind(hint) for name, hint in get_type_hints(value).items()}
 
-_SQL_TYPE = {"money": "{money}", "time": "{int}", "int": "{int}", "flag": "{int}", "list": "{text}", "text": "{text}"}
-_TRADES = ",\n  ".join(
-    f"{name} {_SQL_TYPE[kind]}" + (" NOT NULL" if name in ("id", "symbol", "leg", "entry_at", "exit_at") else "")
-    for name, kind in TRADE_COLUMNS.items()
-)
+
+TRADE_COLUMNS = _kinds(Trade)
+EPISODE_COLUMNS = _kinds(Episode)
+FELT_COLUMNS = _kinds(Felt)
+
+_SQL_TYPE = {"money": "{money}", "time": "{int}", "int": "{int}", "flag": "{int}", "real": "{real}", "list": "{text}",
+             "text": "{text}"}  # fmt: skip
+_LATER = ("confidence", "entry_situation", "first_partial_price", "reflection", "source")  # columns of a trade since step 2
+
+
+def _columns(kinds: dict[str, str], required: tuple[str, ...], leave_out: tuple[str, ...] = ()) -> str:
+    return ",\n  ".join(
+        f"{name} {_SQL_TYPE[kind]}" + (" NOT NULL" if name in required else "")
+        for name, kind in kinds.items()
+        if name not in leave_out
+    )
+
+
+_TRADES = _columns(TRADE_COLUMNS, ("id", "symbol", "leg", "entry_at", "exit_at"), _LATER)
+_EPISODES = _columns(EPISODE_COLUMNS, ("id", "known_from", "kind", "symbol", "entry_at", "exit_at"))
+_FELT = _columns(FELT_COLUMNS, ("at", "rank", "id", "known_at", "known_by"))
 
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
@@ -87,9 +108,38 @@ MIGRATIONS: tuple[Migration, ...] = (
             "CREATE INDEX bars_seq ON bars (owner, stream, seq)",
         ),
     ),
+    Migration(
+        2,
+        "episodes, affect, shadows, plans",
+        (
+            *(f"ALTER TABLE trades ADD COLUMN {name} {_SQL_TYPE[TRADE_COLUMNS[name]]}" for name in _LATER),
+            "CREATE INDEX trades_replaced ON trades (owner, stream, known_to) WHERE known_to IS NOT NULL",
+            "ALTER TABLE streams ADD COLUMN verified_from {int}",
+            "CREATE INDEX bars_frame ON bars (owner, stream, symbol, frame, t1)",
+            "CREATE TABLE episodes (\n  owner {text} NOT NULL, stream {text} NOT NULL, " + _EPISODES + ","
+            "\n  PRIMARY KEY (owner, stream, id, known_from)){options}",
+            "CREATE INDEX episodes_entry ON episodes (owner, stream, entry_at)",
+            "CREATE INDEX episodes_exit ON episodes (owner, stream, exit_at)",
+            """CREATE TABLE changes (
+  owner {text} NOT NULL, stream {text} NOT NULL, revision {int} NOT NULL, id {text} NOT NULL,
+  PRIMARY KEY (owner, stream, revision, id)){options}""",
+            "CREATE TABLE affect (\n  owner {text} NOT NULL, stream {text} NOT NULL, " + _FELT + ","
+            "\n  PRIMARY KEY (owner, stream, at, rank, id)){options}",
+            """CREATE TABLE shadows (
+  owner {text} NOT NULL, stream {text} NOT NULL, id {text} NOT NULL, symbol {text} NOT NULL, at {int} NOT NULL, until {int},
+  PRIMARY KEY (owner, stream, id)){options}""",
+            "CREATE INDEX shadows_symbol ON shadows (owner, stream, symbol, until)",
+            """CREATE TABLE plans (
+  owner {text} NOT NULL, stream {text} NOT NULL, id {text} NOT NULL, status {text} NOT NULL, at {int} NOT NULL,
+  fired {int} NOT NULL, fired_at {int}, ended_at {int}, body {text} NOT NULL,
+  PRIMARY KEY (owner, stream, id)){options}""",
+            "CREATE INDEX plans_status ON plans (owner, stream, status)",
+        ),
+    ),
 )
 
-TABLES = ("log", "streams", "items", "positions", "trades", "discrepancies", "bars")
+TABLES = ("log", "streams", "items", "positions", "trades", "discrepancies", "bars", "episodes", "affect", "shadows", "plans")
 
-PROJECTIONS = ("items", "positions", "trades", "discrepancies")
+PROJECTIONS = ("items", "positions", "trades", "discrepancies", "episodes", "affect", "shadows", "plans")
+CACHES = ("changes",)  # which episodes changed when: what readers with columns in memory follow; proves nothing
 LATEST = MIGRATIONS[-1].number

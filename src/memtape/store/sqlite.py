@@ -23,7 +23,7 @@ from memtape.store.database import Params, Row, expand, insertion
 from memtape.store.schema import LATEST, MIGRATIONS
 
 WAIT_SECONDS = 5
-_TYPES = {"money": "TEXT", "text": "TEXT", "int": "INTEGER", "options": " STRICT"}
+_TYPES = {"money": "TEXT", "text": "TEXT", "int": "INTEGER", "real": "REAL", "options": " STRICT"}
 
 
 class SqliteSession:

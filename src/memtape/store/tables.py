@@ -45,7 +45,7 @@ from memtape.store.schema import TABLES
 FOREVER = 2**62
 NEVER = -(2**62)
 _MINE = "owner = :owner AND stream = :stream"
-_TRADE_LIST = ", ".join(TRADE_FIELDS)
+TRADE_LIST = ", ".join(TRADE_FIELDS)
 _LOG_LIST = ", ".join(COLUMNS["log"][1:])
 
 
@@ -97,20 +97,22 @@ class Tables:
 
     def head(self) -> Head:
         """Where the stream stands; before its first row, at zero."""
-        rows = self.session.all(f"SELECT seq, hash, first_snapshot, last_tick, known_at FROM streams WHERE {_MINE}", self._mine)
+        what = "seq, hash, first_snapshot, last_tick, known_at, verified_from"
+        rows = self.session.all(f"SELECT {what} FROM streams WHERE {_MINE}", self._mine)
         if not rows:
             return Head(0, GENESIS, None, None, None)
-        seq, hash_, first, last, known = rows[0]
-        return Head(seq, hash_, time_of(first), time_of(last), time_of(known))
+        seq, hash_, first, last, known, verified = rows[0]
+        return Head(seq, hash_, time_of(first), time_of(last), time_of(known), time_of(verified))
 
     def set_head(self, head: Head) -> None:
         """Move the stream's head; its first row makes it."""
         self.session.run(
-            "INSERT INTO streams (owner, stream, seq, hash, first_snapshot, last_tick, known_at) "
-            "VALUES (:owner, :stream, :seq, :hash, :first, :last, :known) ON CONFLICT (owner, stream) DO UPDATE SET "
-            "seq = :seq, hash = :hash, first_snapshot = :first, last_tick = :last, known_at = :known",
+            "INSERT INTO streams (owner, stream, seq, hash, first_snapshot, last_tick, known_at, verified_from) "
+            "VALUES (:owner, :stream, :seq, :hash, :first, :last, :known, :verified) ON CONFLICT (owner, stream) DO UPDATE SET "
+            "seq = :seq, hash = :hash, first_snapshot = :first, last_tick = :last, known_at = :known, verified_from = :verified",
             {**self._mine, "seq": head.seq, "hash": head.hash, "first": micros_of(head.first_snapshot),
-             "last": micros_of(head.last_tick), "known": micros_of(head.known_at)},
+             "last": micros_of(head.last_tick), "known": micros_of(head.known_at),
+             "verified": micros_of(head.verified_from)},
         )  # fmt: skip
 
     def make_head(self) -> None:
@@ -137,6 +139,14 @@ class Tables:
                 return
             after = rows[-1][1]
 
+    def log_of(self, kinds: Sequence[str], telling: str = "") -> list[LogRow]:
+        """The rows of some kinds, in order; or only those whose payload contains something."""
+        own, where = {**self._mine, "kinds": list(kinds)}, "kind IN :kinds"  # type: dict[str, Any], str
+        if telling:
+            own, where = own | {"telling": f"%{telling}%"}, f"{where} AND payload LIKE :telling"
+        rows = self.session.all(f"SELECT {_LOG_LIST} FROM log WHERE {_MINE} AND {where} ORDER BY seq", own)
+        return [LogRow(*row) for row in rows]
+
     def logged(self, kind: str, key: str) -> LogRow | None:
         """The row of one observed value, if it was seen."""
         rows = self.session.all(
@@ -144,6 +154,26 @@ class Tables:
             {**self._mine, "kind": kind, "key": key},
         )
         return LogRow(*rows[0]) if rows else None
+
+    def shred_log(self, rows: Sequence[int] | None = None) -> int:
+        """Destroy the payloads of the whole log, or of some rows; how many there were."""
+        which, params = "payload IS NOT NULL", dict(self._mine)  # type: str, dict[str, Any]
+        if rows is not None:
+            which, params = f"{which} AND seq IN :rows", params | {"rows": list(rows)}
+        found = self.session.all(f"SELECT count(*) FROM log WHERE {_MINE} AND {which}", params)
+        self.session.run(f"UPDATE log SET payload = NULL WHERE {_MINE} AND {which}", params)
+        return int(found[0][0])
+
+    def drop_items(self, kinds: Sequence[str], key: str) -> list[int]:
+        """Remove items for good; the log rows that brought them."""
+        own = {**self._mine, "kinds": list(kinds), "key": key}
+        rows = self.session.all(f"SELECT seq FROM items WHERE {_MINE} AND kind IN :kinds AND key = :key ORDER BY seq", own)
+        self.session.run(f"DELETE FROM items WHERE {_MINE} AND kind IN :kinds AND key = :key", own)
+        return [seq for (seq,) in rows]
+
+    def drop_trade(self, id: str) -> None:
+        """Remove a reported trade for good."""
+        self.session.run(f"DELETE FROM trades WHERE {_MINE} AND id = :id", {**self._mine, "id": id})
 
     # ---- items ----------------------------------------------------------------------------------------------------
 
@@ -158,6 +188,12 @@ class Tables:
             )
             found |= {(kind, key): seq for kind, key, seq in rows if (kind, key) in wanted}
         return found
+
+    def stated(self, kinds: Sequence[str], keys: Sequence[str]) -> list[str]:
+        """The kinds of the items that are here under one of these keys."""
+        own = {**self._mine, "kinds": list(kinds), "keys": list(keys)}
+        rows = self.session.all(f"SELECT kind FROM items WHERE {_MINE} AND kind IN :kinds AND key IN :keys", own)
+        return [kind for (kind,) in rows]
 
     def put_items(self, rows: Sequence[dict[str, Any]]) -> None:
         """Add items."""
@@ -195,8 +231,9 @@ class Tables:
     def items(
         self, kind: str, known: Known, *, keys: Sequence[str] | None = None, symbol: str | None = None,
         since: datetime | None = None, before: datetime | None = None, limit: int | None = None, newest: bool = False,
+        gone: bool = False,
     ) -> list[Kept]:  # fmt: skip
-        """Items of one kind, oldest first or newest first."""
+        """Items of one kind, oldest first or newest first; with those that were taken back (`gone`) on request."""
         where, params = "kind = :kind", {"kind": kind}  # type: str, dict[str, Any]
         if keys is not None:
             where, params = f"{where} AND key IN :keys", params | {"keys": list(keys)}
@@ -207,7 +244,11 @@ class Tables:
         if before is not None:
             where, params = f"{where} AND at < :before", params | {"before": micros(before)}
         order = "at DESC, seq DESC, key" if newest else "at, seq, key"
-        return self._kept(where, params, known, order if limit is None else f"{order} LIMIT {int(limit)}")
+        return self._kept(where, params, known, order if limit is None else f"{order} LIMIT {int(limit)}", gone)
+
+    def items_about(self, ref: str) -> list[Kept]:
+        """Items that refer to something."""
+        return self._kept("ref = :ref", {"ref": ref}, EVERYTHING)
 
     def positions_ever(self, known: Known) -> list[Position]:
         """Every (symbol, leg) that fills, funding or reported trades have named."""
@@ -309,7 +350,7 @@ class Tables:
     def versions(self, position: Position, after: datetime | None) -> list[Version]:
         """All versions of a position's trades that were entered after a moment."""
         rows = self.session.all(
-            f"SELECT known_from, known_to, settled_at, {_TRADE_LIST} FROM trades "
+            f"SELECT known_from, known_to, settled_at, {TRADE_LIST} FROM trades "
             f"WHERE {_MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after",
             {**self._mine, "symbol": position[0], "leg": position[1], "after": NEVER if after is None else micros(after)},
         )
@@ -325,16 +366,22 @@ class Tables:
         """Add versions of closed trades."""
         self.session.insert("trades", COLUMNS["trades"], [version_values(self.owner, self.stream, v) for v in versions])
 
-    def replace_versions(self, versions: Sequence[Version]) -> None:
-        """Add versions of trades that may have been taken back and brought again: the new ones stand from then on."""
+    def replace_versions(self, versions: Sequence[Version]) -> set[str]:
+        """Add versions of trades that may have been taken back and brought again: the new ones stand from then on.
+
+        The ids of those that were here before.
+        """
+        here: set[str] = set()
         for some in in_batches(versions):
             ids = {**self._mine, "ids": [v.trade.id for v in some]}
-            if self.session.all(f"SELECT 1 FROM trades WHERE {_MINE} AND id IN :ids LIMIT 1", ids):
-                for version in some:
+            here |= {id_ for (id_,) in self.session.all(f"SELECT DISTINCT id FROM trades WHERE {_MINE} AND id IN :ids", ids)}
+            for version in some:
+                if version.trade.id in here:
                     at = {**self._mine, "id": version.trade.id, "at": micros(version.known_from)}
                     self.session.run(f"DELETE FROM trades WHERE {_MINE} AND id = :id AND known_from >= :at", at)
                     self.session.run(f"UPDATE trades SET known_to = :at WHERE {_MINE} AND id = :id AND known_to > :at", at)
         self.put_versions(versions)
+        return here
 
     def end_versions(self, ids: Sequence[str], known_to: datetime) -> None:
         """Let the present versions of trades end."""
@@ -363,11 +410,13 @@ class Tables:
     def closed_trades(
         self, known: Known, *, id: str | None = None, symbol: str | None = None, strategy: str | None = None,
         side: str | None = None, since: datetime | None = None,
-        limit: int | None = None, after: tuple[datetime, str] | None = None, newest: bool = True,
+        limit: int | None = None, after: tuple[datetime, str] | None = None, newest: bool = True, claims: bool = True,
     ) -> list[Trade]:  # fmt: skip
         """Closed trades as believed at a moment, newest entry first or oldest first; `after` continues a page."""
         where = "known_from <= :as_of AND (known_to IS NULL OR known_to > :as_of)"
         params: dict[str, Any] = {"as_of": known.limits()["as_of"]}
+        if not claims:
+            where += " AND quality <> 'claimed'"
         for name, value in (("id", id), ("symbol", symbol), ("strategy", strategy), ("side", side)):
             if value is not None:
                 where, params[name] = f"{where} AND {name} = :{name}", value
@@ -379,7 +428,7 @@ class Tables:
             params |= {"at": micros(after[0]), "after_id": after[1]}
         order = "entry_at DESC, id" if newest else "entry_at, id"
         rows = self.session.all(
-            f"SELECT {_TRADE_LIST} FROM trades WHERE {_MINE} AND {where} ORDER BY {order}"
+            f"SELECT {TRADE_LIST} FROM trades WHERE {_MINE} AND {where} ORDER BY {order}"
             + (f" LIMIT {int(limit)}" if limit is not None else ""),
             {**self._mine, **params},
         )
@@ -389,20 +438,23 @@ class Tables:
         """The positions of a symbol with closed trades that bars over [t0, t1) tell something about, and since when."""
         rows = self.session.all(
             f"SELECT symbol, leg, min(entry_at) FROM trades WHERE {_MINE} AND symbol = :symbol AND known_to IS NULL "
-            "AND exit_at > :t0 AND quality <> 'reported' AND (entry_at < :t1 OR quality <> 'fills') GROUP BY symbol, leg",
+            "AND exit_at > :t0 AND quality NOT IN ('reported', 'claimed') AND (entry_at < :t1 OR quality <> 'fills') "
+            "GROUP BY symbol, leg",
             {**self._mine, "symbol": symbol, "t0": micros(t0), "t1": micros(t1)},
         )
         return [((symbol, leg), moment(at)) for symbol, leg, at in rows]
 
     # ---- bars -----------------------------------------------------------------------------------------------------
 
-    def bars(self, symbol: str, known: Known, *, ending_after: datetime | None = None) -> list[Watched]:
+    def bars(
+        self, symbol: str, known: Known, *, ending_after: datetime | None = None, ending_by: datetime | None = None
+    ) -> list[Watched]:
         """The bars of a symbol in order of their end."""
         rows = self.session.all(
             f"SELECT symbol, t0, t1, o, h, l, c, v, known_at FROM bars WHERE {_MINE} AND symbol = :symbol AND t1 > :after "
-            "AND known_at <= :as_of AND seq <= :upto ORDER BY t1, frame DESC",
+            "AND t1 <= :by AND known_at <= :as_of AND seq <= :upto ORDER BY t1, frame DESC",
             {**self._mine, "symbol": symbol, "after": NEVER if ending_after is None else micros(ending_after),
-             **known.limits()},
+             "by": FOREVER if ending_by is None else micros(ending_by), **known.limits()},
         )  # fmt: skip
         return [watched_of(row) for row in rows]
 

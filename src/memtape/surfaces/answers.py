@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, asdict, fields
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
+from memtape.core.behaviour import Behaviour, Figure
 from memtape.core.codec import plain, spell_time
+from memtape.core.evidence import leaving
 from memtape.core.performance import Performance
 from memtape.core.trades import Trade, shown
 from memtape.core.trades import spelled as money
@@ -128,10 +130,11 @@ class PerformanceAnswer(Answer):
     last_exit_at: Annotated[str | None, Field(description="UTC")]
     currency: Annotated[str, Field(description="account currency")]
     equity_source: Annotated[str | None, Field(description="'marks' of the broker or 'closed trades'")]
+    habits: Annotated[dict[str, Any], Field(description="what it does again and again: each figure with its n")]
 
 
 def performance_answer(
-    agent: str, skill: str, found: Performance, strategy: str | None = None, symbol: str | None = None
+    agent: str, skill: str, found: Performance, habits: dict[str, Any], strategy: str | None = None, symbol: str | None = None
 ) -> PerformanceAnswer:
     """Figures as they leave."""
     spelled: dict[str, Any] = {}
@@ -144,7 +147,26 @@ def performance_answer(
         elif isinstance(value, float):
             value = figure(value)
         spelled[field.name] = value
-    return PerformanceAnswer(agent=agent, skill=skill, strategy=strategy, symbol=symbol, **spelled)
+    return PerformanceAnswer(agent=agent, skill=skill, strategy=strategy, symbol=symbol, habits=habits, **spelled)
+
+
+_FIGURES = ("win_rate", "mean_r", "mean_hold_minutes", "entry_timing", "exit_timing", "size_v_kelly", "size_variation",
+            "disposition", "disposition_effect", "loss_aversion", "recency_bias", "momentum_bias", "stability",
+            "expected_win_rate", "expected_mean_r", "kelly")  # fmt: skip
+
+
+def _figure(found: Figure) -> dict[str, Any]:
+    return {"value": figure(found.value), "n": found.n, "why": found.why}
+
+
+def behaviour_row(found: Behaviour) -> dict[str, Any]:
+    """Habits as they leave."""
+    return {
+        "strategy": found.strategy, "symbol": found.symbol, "window_trades": found.window,
+        "figures": {name: _figure(getattr(found, name)) for name in _FIGURES},
+        "drift": [plain(leaving(asdict(drift))) for drift in found.drifts], "drift_detected": found.drift_detected,
+        "patterns": [plain(leaving(asdict(pattern))) for pattern in found.patterns],
+    }  # fmt: skip
 
 
 def flattened(name: str, value: Any, wrapper: str, words: dict[str, str]) -> type[OfAgent]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memtape.surfaces.commands import DB_HELP, OWNER_HELP, add_operations, answer, reporting
+from memtape.surfaces.commands import DB_HELP, OWNER_HELP, add_operations, answer, json_object, reporting
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
@@ -33,7 +33,7 @@ AgentName = Annotated[str, typer.Option("--agent", help="The agent.")]
 PORT = 8765
 # The housekeeping commands: command line only, and all of them.
 HOUSEKEEPING = (
-    "serve", "mcp", "init", "doctor", "conform", "ledger", "sim", "import", "imports", "verify", "rebuild", "backup",
+    "serve", "mcp", "init", "doctor", "conform", "ledger", "recall", "sim", "import", "imports", "verify", "rebuild", "backup",
     "restore", "export", "bench", "migrate", "docs-reference",
 )  # fmt: skip
 
@@ -203,6 +203,43 @@ def ledger(
         answer(found, as_json)
 
 
+@app.command()
+def recall(
+    agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False,
+    context: Annotated[str | None, typer.Option(metavar="JSON", help="The situation; without it, the agent's own.")] = None,
+    symbol: Annotated[str | None, typer.Option(help="Only this symbol.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="Only this strategy.")] = None,
+    limit: Annotated[int, typer.Option(help="How many to rank.")] = 10,
+    as_of: Annotated[str | None, typer.Option(help="What was known at this moment.")] = None,
+    head: Annotated[int | None, typer.Option(help="What had been recorded by this log row.")] = None,
+    profile: Annotated[str, typer.Option(help="owm, owm-literal or balanced.")] = "owm",
+    explain: Annotated[bool, typer.Option(help="Also what barely missed its place, and why.")] = False,
+    kelly: Annotated[bool, typer.Option(help="Also the original's Kelly and recency Kelly, labelled.")] = False,
+) -> None:  # fmt: skip
+    """What memory has to say about a situation: ranked, warnings, evidence."""
+    with reporting(as_json), open_store(db, owner) as memory:
+        from memtape.surfaces.registry import execute
+
+        asked = {
+            "agent": agent, "symbol": symbol, "strategy_name": strategy, "limit": limit, "as_of": as_of, "head": head,
+            "context": json_object(context, "context") if context is not None else None, "profile": profile,
+            "explain": explain, "kelly_beside": kelly,
+        }  # fmt: skip
+        found = execute(memory, "recall_memories", asked)
+        answer(found if as_json else told_recall(found), as_json)
+
+
+def told_recall(found: dict[str, Any]) -> dict[str, Any]:
+    """An answer of recall for people: one line an item."""
+    told = {name: found[name] for name in ("agent", "as_of", "n", "window", "outcomes", "profile")}
+    told["ranked"] = [{"score": round(i["score"], 6), **{k: i[k] for k in ("kind", "tier", "why")}} for i in found["ranked"]]
+    told["warnings"] = [{"r": i["r"], "similarity": round(i["similarity"], 3), "why": i["why"]} for i in found["warnings"]]
+    told["evidence"] = {name: value for name, value in found["evidence"].items() if value not in (None, [], {})}
+    told["near_misses"] = [{"score": round(i["score"], 6), "why": i["why"]} for i in found["near_misses"]]
+    told["worth_testing"] = [u["why"] for u in found["worth_testing"]]
+    return told
+
+
 LEDGER_COLUMNS = ("entry_at", "exit_at", "symbol", "side", "qty_entered", "entry_price", "exit_price", "net_pnl_usd", "pnl_r",
                   "close_cause", "quality")  # fmt: skip
 
@@ -292,9 +329,9 @@ def export(
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="CSV or JSONL of fills or closed trades; .gz too.")],
+    file: Annotated[Path, typer.Argument(help="CSV or JSONL of fills or closed trades, .gz too; a tradememory .db.")],
     agent: AgentName = "main",
-    form: Annotated[str | None, typer.Option("--format", help="Default: guessed.")] = None,
+    form: Annotated[str | None, typer.Option("--format", help="csv, json or tradememory; default: guessed.")] = None,
     mapping: Annotated[list[str] | None, typer.Option("--map", help="field=column, for what was guessed wrong.")] = None,
     where: Annotated[list[str] | None, typer.Option("--where", help="column=value: only rows that have it.")] = None,
     zone: Annotated[str | None, typer.Option(help="Zone of times without one, like Europe/Berlin.")] = None,

@@ -1,7 +1,7 @@
 """The operations as commands: `get_trades` becomes `memtape get-trades`, each field of its params an option.
 
 Listing the commands must be quick, so `memtape --help` reads the names and first lines of the operations off the source
-of `operations.py`, without importing it; only the command that is called imports the operations and grows its options.
+of `operations/`, without importing it; only the command that is called imports the operations and grows its options.
 All options are read as text and judged by the operation's params: the same words are refused for the same reason here
 as over HTTP and MCP.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     OpenMemory = Callable[[str | None, str | None], Memory]
     Load = Callable[[], Mapping[str, Operation]]
 
-OPERATIONS_FILE = Path(__file__).with_name("operations.py")
+OPERATIONS_FILE = Path(__file__).with_name("operations")
 INPUT_HELP = "All fields as one JSON object; @FILE reads a file, - reads stdin. Options add to it."
 OWNER_HELP = "Whose memory (default: MEMTAPE_OWNER, then 'local')."
 DB_HELP = "The store: a path, sqlite:///... or postgresql://... (default: MEMTAPE_DB, then ~/.memtape/memory.db)."
@@ -112,7 +112,7 @@ def command(known: Operation, open_memory: OpenMemory) -> Any:
     def run(as_json: bool, db: str | None, owner: str | None, whole: str | None, **typed: Any) -> None:
         with reporting(as_json):
             given = {field.name: typed[f"{field.name}_"] for field in fields if typed[f"{field.name}_"] is not None}
-            data = _object(whole) if whole is not None else {}
+            data = json_object(whole, "input") if whole is not None else {}
             data |= {field.name: _value(field, given[field.name]) for field in fields if field.name in given}
             with open_memory(db, owner) as memory:
                 done = perform(memory, known, data)
@@ -164,14 +164,14 @@ def _value(field: Input, given: Any) -> object:
     return field.read(texts)
 
 
-def _object(text: str) -> dict[str, Any]:
-    """What --input says: one JSON object."""
+def json_object(text: str, option: str) -> dict[str, Any]:
+    """What an option says: one JSON object."""
     try:
-        found = json.loads(_fetched("input", text))
+        found = json.loads(_fetched(option, text))
     except ValueError:
-        raise Invalid("input", "is not JSON", "Write one JSON object, or @FILE") from None
+        raise Invalid(option, "is not JSON", "Write one JSON object, or @FILE") from None
     if not isinstance(found, dict):
-        raise Invalid("input", "is not a JSON object", 'Write the fields by name, like {"agent": "main"}')
+        raise Invalid(option, "is not a JSON object", 'Write the fields by name, like {"agent": "main"}')
     return found
 
 

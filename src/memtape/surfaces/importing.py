@@ -1,22 +1,27 @@
 """`memtape import`: a file of fills or closed trades into an agent's memory; a look at it first, unless told to commit.
 
 The preview reads everything and writes nothing: which columns mean what, what is new, what cannot be read, and the sums
-to hold against the broker's own. A commit writes all readable rows in one batch, or nothing.
+to hold against the broker's own. A commit writes all readable rows in one batch, or nothing. A journal of another memory
+(`brokers.tradememory`) brings beliefs and plans besides: they are stated once its trades are in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from memtape.brokers import Found, Problem, Reading, Wishes, load, read_content
+from memtape.brokers import TRADEMEMORY, Content, Found, Problem, Reading, Wishes, load, read_content
 from memtape.brokers.reading import Progress
-from memtape.brokers.totals import Sums, totals
+from memtape.brokers.totals import Sums, Totals, totals
+from memtape.brokers.tradememory import Journal, is_journal, read_journal
 from memtape.core.codec import plain, spell_time
-from memtape.core.observed import ClosedTrade, Fill, Observed, happened_at
+from memtape.core.observed import Claim, ClosedTrade, Closing, Fill, Observed, happened_at
+from memtape.core.plans import Plan
 from memtape.core.trades import spelled as money
-from memtape.core.values import Slug, read
+from memtape.core.values import ZERO, Slug, read
 from memtape.engine.observe import AHEAD
 from memtape.errors import Invalid, Unknown
 from memtape.store.tables import EVERYTHING
@@ -31,7 +36,22 @@ BATCH = 500
 _SAME: Mapping[str, tuple[str, ...]] = {
     "fill": ("symbol", "side", "t", "qty", "px"),
     "trade": ("symbol", "side", "entry_at", "exit_at", "entry_price", "exit_price"),
+    "claim": ("symbol", "side", "entry_price", "exit_price", "exit_at"),
 }  # in these a second delivery under the same id must agree with the first
+_CORRECTED = "If ids repeat across symbols or accounts: --map id=symbol+id; if it is a correction, undo the earlier import"
+_OTHER_JOURNAL = "If it is of another journal, give that an agent of its own; if it is a correction, say it with correct_memory"
+
+
+class Sourced(Protocol):
+    """A value and the line it came from."""
+
+    @property
+    def line(self) -> int: ...
+    @property
+    def value(self) -> Fill | ClosedTrade | Claim: ...
+
+
+S = TypeVar("S", bound=Sourced)
 
 
 def run_import(
@@ -46,16 +66,19 @@ def run_import(
         mapping=dict(mapping or {}), zone=zone, symbol=symbol, where=dict(where or {}), on_progress=on_progress,
         currency=handle.agent.settings.currency if handle else "USD", saved=lambda header: _saved(handle, header),
     )  # fmt: skip
+    if format == TRADEMEMORY or (format is None and is_journal(path, content)):
+        return _import_journal(memory, handle, agent, content, read_journal(path, content, wishes), commit=commit)
     name, reading = read_content(content, wishes, format)
-    _not_yet(memory, reading)
+    reading.found[:] = _not_yet(memory.clock.now(), reading.found, reading.problems)
     if handle:
-        _known_otherwise(handle, reading)
+        reading.found[:] = _known_otherwise(handle, reading.found, reading.problems)
     new, duplicates = _counted(handle, reading.found)
     answer = {
         "format": name, "rows": reading.rows,
         "fills": sum(isinstance(each.value, Fill) for each in reading.found),
         "trades": sum(isinstance(each.value, ClosedTrade) for each in reading.found),
-        "new": new, "duplicates": duplicates, "problems": _told(reading.problems), "totals": _sums(reading.found),
+        "new": new, "duplicates": duplicates, "problems": _told(reading.problems),
+        "totals": _sums(totals(reading.found)),
         "mapping": {"kind": reading.kind, "by": reading.mapped_by, "columns": reading.mapping, "unused": reading.unused,
                     "notes": reading.notes},
         "committed": False, "batch": None,
@@ -105,42 +128,45 @@ def pairs(option: str, said: Sequence[str]) -> dict[str, str]:
 # ---- checks that need more than the file ---------------------------------------------------------------------------
 
 
-def _not_yet(memory: Memory, reading: Reading) -> None:
+def _not_yet(now: datetime, found: Sequence[S], problems: list[Problem], *, blocks: bool = True) -> list[S]:
     """What lies ahead of the clock has its zone or its year wrong."""
-    now = memory.clock.now()
-    kept: list[Found] = []
-    for each in reading.found:
+    kept: list[S] = []
+    for each in found:
         at = happened_at(each.value)
         if at is not None and at > now + AHEAD:
-            field = "exit_at" if isinstance(each.value, ClosedTrade) else "time"
+            field = "time" if isinstance(each.value, Fill) else "exit_at"
             problem = f"{spell_time(at)} lies ahead of the clock"
-            reading.problems.append(Problem(each.line, field, problem, f"It is now {spell_time(now)}; check zone and year"))
+            problems.append(Problem(each.line, field, problem, f"It is now {spell_time(now)}; check zone and year", blocks))
         else:
             kept.append(each)
-    reading.found[:] = kept
+    return kept
 
 
-def _known_otherwise(handle: AgentMemory, reading: Reading) -> None:
+def _known_otherwise(handle: AgentMemory, found: Sequence[S], problems: list[Problem], *, blocks: bool = True) -> list[S]:
     """An id that is known with another content would be taken for a second delivery and lost; say so instead."""
-    known = _kept_already(handle, reading.found)
-    if not known:
-        return
-    kept: list[Found] = []
-    for each in reading.found:
-        earlier = known.get((each.value.kind, _key(each)))
+    known = _kept_already(handle, found)
+    kept: list[S] = []
+    for each in found:
+        kind = each.value.kind
+        earlier = known.get((kind, _key(each)))
         now = plain(each.value) if earlier else {}
-        differing = [name for name in _SAME[each.value.kind] if earlier and earlier.get(name) != now.get(name)]
+        differing = [name for name in _same(kind, earlier) if earlier and earlier.get(name) != now.get(name)]
         if earlier and differing:
             was, is_ = earlier.get(differing[0]), now.get(differing[0])
             problem = f"id {_key(each)} is known with {differing[0]} {was}, here it is {is_}"
-            fix = "If ids repeat across symbols or accounts: --map id=symbol+id; if it is a correction, undo the earlier import"
-            reading.problems.append(Problem(each.line, "id", problem, fix))
+            problems.append(Problem(each.line, "id", problem, _OTHER_JOURNAL if kind == "claim" else _CORRECTED, blocks))
         else:
             kept.append(each)
-    reading.found[:] = kept
+    return kept
 
 
-def _kept_already(handle: AgentMemory, found: Sequence[Found]) -> dict[tuple[str, str], dict[str, Any]]:
+def _same(kind: str, earlier: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """What must agree; a trade that was told open may have ended since."""
+    still_open = kind == "claim" and earlier is not None and "exit_price" not in earlier
+    return tuple(name for name in _SAME[kind] if not (still_open and name.startswith("exit_")))
+
+
+def _kept_already(handle: AgentMemory, found: Sequence[Sourced]) -> dict[tuple[str, str], dict[str, Any]]:
     """What is remembered under the names of these rows."""
     kept: dict[tuple[str, str], dict[str, Any]] = {}
     with handle.memory.reading(handle.agent.id) as tables:
@@ -167,8 +193,8 @@ def _refuse_bad(reading: Reading, skip_bad: bool) -> None:
 # ---- what is told --------------------------------------------------------------------------------------------------
 
 
-def _key(found: Found) -> str:
-    return found.value.id if isinstance(found.value, Fill) else found.value.trade_id
+def _key(found: Sourced) -> str:
+    return found.value.id if isinstance(found.value, Fill) else found.value.trade_id or ""
 
 
 def _values(found: Sequence[Found]) -> Iterator[Observed]:
@@ -193,9 +219,7 @@ def _told(problems: Sequence[Problem]) -> list[dict[str, Any]]:
     return told
 
 
-def _sums(found: Sequence[Found]) -> dict[str, Any]:
-    whole = totals(found)
-
+def _sums(whole: Totals) -> dict[str, Any]:
     def told(sums: Sums) -> dict[str, Any]:
         return {"n": sums.n, "net_pnl": money(sums.net), "gross_pnl": money(sums.gross), "fees": money(sums.fees),
                 "funding": money(sums.funding)}  # fmt: skip
@@ -205,3 +229,120 @@ def _sums(found: Sequence[Found]) -> dict[str, Any]:
         "by_symbol": {symbol: {"n": sums.n, "net_pnl": money(sums.net)} for symbol, sums in whole.by_symbol.items()},
         "open": {symbol: money(qty) for symbol, qty in whole.open.items()},
     }  # fmt: skip
+
+
+# ---- a journal of another memory -----------------------------------------------------------------------------------
+
+
+def _import_journal(
+    memory: Memory, handle: AgentMemory | None, agent: str | None, content: Content, journal: Journal, *, commit: bool
+) -> dict[str, Any]:
+    """The trades of a journal as one batch of claims, then its beliefs and plans, each once. Nothing in it blocks the rest."""
+    now, problems = memory.clock.now(), journal.problems
+    journal.trades = _not_yet(now, journal.trades, problems, blocks=False)
+    _unexpired(journal, now)
+    if handle:
+        journal.trades = _known_otherwise(handle, journal.trades, problems, blocks=False)
+        _said_otherwise(handle, journal)
+    else:
+        journal.notes.append(f"there is no agent '{agent or DEFAULT_AGENT}' yet: a commit makes it, mode paper, skill main")
+    values = _ended_since(handle, [each.value for each in journal.trades])
+    new, duplicates = handle.preview(values) if handle else (len(values), 0)
+    answer = {
+        "format": TRADEMEMORY, "rows": journal.rows, "fills": 0, "trades": len(values), "beliefs": len(journal.beliefs),
+        "plans": len(journal.plans), "new": new, "duplicates": duplicates, "problems": _told(problems),
+        "totals": _sums(_claimed_totals([each.value for each in journal.trades])),
+        "mapping": {"kind": "trades", "by": "format", "columns": {}, "unused": [], "notes": journal.notes},
+        "committed": False, "batch": None,
+    }  # fmt: skip
+    if commit:
+        if not (values or journal.beliefs or journal.plans):
+            raise Invalid(content.name, "has nothing to import", "Look at it first, without --commit")
+        source = {"file": content.name, "format": TRADEMEMORY, "digest": content.digest}
+        batch = _take_journal(memory.agent_for_writing(agent, make=True), values, journal, source)
+        answer |= {"committed": True, "batch": batch}
+    return answer
+
+
+def _take_journal(
+    desk: AgentMemory, values: Sequence[Claim | Closing], journal: Journal, source: Mapping[str, Any]
+) -> str | None:
+    """Trades, ends, beliefs, plans, in this order; each is taken once, so what was broken off is completed by a repetition."""
+    claims = [value for value in values if isinstance(value, Claim)]
+    done = desk.import_items(claims, source) if claims else None
+    for value in values:
+        if isinstance(value, Closing):
+            desk.close_trade(value, backfill=True)
+    for belief in journal.beliefs:
+        desk.state_belief(belief)
+    for plan in journal.plans:
+        desk.plan(plan)
+    return done.batch if done and done.new else None
+
+
+def _unexpired(journal: Journal, now: datetime) -> None:
+    waiting = [plan for plan in journal.plans if plan.get("expires_at", now + AHEAD) > now]
+    if past := len(journal.plans) - len(waiting):
+        journal.notes.append(f"{past} plan{'s have' if past > 1 else ' has'} expired: left out")
+    journal.plans = waiting
+
+
+def _said_otherwise(handle: AgentMemory, journal: Journal) -> None:
+    """A belief or plan that is known and now says something else would be refused; the one that stands is kept, and told."""
+    with handle.memory.reading(handle.agent.id) as tables:
+        said = {item.key: item.body for item in tables.items("belief", EVERYTHING, keys=[b["id"] for b in journal.beliefs])}
+        made = {item.key: item.body for item in tables.items("plan", EVERYTHING, keys=[p["id"] for p in journal.plans])}
+    told = "is known and says something else: the one that stands is kept"
+    fix = "Take the one that stands back, and state this one under a new id"
+    both = (("belief", journal.beliefs, said, _same_belief), ("plan", journal.plans, made, _same_plan))
+    for name, listed, known, alike in both:
+        other = [each["id"] for each in listed if each["id"] in known and not alike(each, known[each["id"]])]
+        journal.problems += [Problem(None, name, f"{id_} {told}", fix, blocks=False) for id_ in other]
+        listed[:] = [each for each in listed if each["id"] not in other]
+        if repeated := sum(each["id"] in known for each in listed):
+            journal.notes.append(f"{repeated} {name}{'s are' if repeated > 1 else ' is'} known already")
+
+
+def _same_belief(belief: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    return bool(plain({name: value for name, value in belief.items() if name != "id"}) == body)
+
+
+def _same_plan(plan: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    return replace(read(Plan, dict(plan)), expires_at=None) == replace(read(Plan, dict(body)), expires_at=None)
+
+
+def _ended_since(handle: AgentMemory | None, claims: Sequence[Claim]) -> list[Claim | Closing]:
+    """Trades that an earlier import told open come as their end."""
+    if handle is None:
+        return list(claims)
+    known: dict[str, Any] = {}
+    with handle.memory.reading(handle.agent.id) as tables:
+        for start in range(0, len(claims), BATCH):
+            some = [claim.trade_id or "" for claim in claims[start : start + BATCH]]
+            known |= {item.key: item.body for item in tables.items("claim", EVERYTHING, keys=some)}
+
+    def told_open(claim: Claim) -> bool:
+        return claim.exit_price is not None and "exit_price" not in known.get(claim.trade_id or "", {"exit_price": None})
+
+    return [_ending(claim) if told_open(claim) else claim for claim in claims]
+
+
+def _ending(claim: Claim) -> Closing:
+    assert claim.trade_id is not None and claim.exit_price is not None
+    return Closing(trade_id=claim.trade_id, exit_price=claim.exit_price, exit_at=claim.exit_at, pnl=claim.pnl, pnl_r=claim.pnl_r,
+                   reflection=claim.reflection, mae=claim.mae)  # fmt: skip
+
+
+def _claimed_totals(claims: Sequence[Claim]) -> Totals:
+    """What the journal says that its trades earned; net, because a claim's profit is."""
+    whole = Totals()
+    for claim in claims:
+        side = 1 if claim.side == "long" else -1
+        if claim.exit_price is None or claim.exit_at is None:
+            whole.open[claim.symbol] = whole.open.get(claim.symbol, ZERO) + side * (claim.qty or ZERO)
+            continue
+        net = claim.pnl if claim.pnl is not None else side * (claim.exit_price - claim.entry_price) * (claim.qty or ZERO)
+        for sums in (whole, whole.by_symbol.setdefault(claim.symbol, Sums())):
+            sums.add(net, ZERO, ZERO, claim.entry_at or claim.exit_at, claim.exit_at)
+    whole.by_symbol = dict(sorted(whole.by_symbol.items()))
+    return whole

@@ -19,7 +19,7 @@ from typing import Any
 
 import apsw
 
-from memtape.core.observed import Bar, Bars, ClosedTrade, Decision, Fill, Held, Tick
+from memtape.core.observed import Bar, Bars, Claim, ClosedTrade, Decision, Fill, Held, Situation, Tick
 from memtape.engine import AgentMemory, Memory
 from memtape.plugs.clock import FixedClock
 from memtape.store.database import in_batches
@@ -68,17 +68,24 @@ class Bench:
 
     def store(self, trades: int) -> Path:
         """A file with a past of so many trades; not to be written to."""
+        return self._kept("past", trades, remember)
+
+    def diary(self, trades: int) -> Path:
+        """A file of an agent that reported so many trades itself; not to be written to."""
+        return self._kept("diary", trades, tell)
+
+    def _kept(self, kind: str, trades: int, fill: Callable[[Memory, AgentMemory, int], None]) -> Path:
         made_by = _digest_of_makers()
-        path = self.kept / f"past-{trades}-{made_by}.db"
+        path = self.kept / f"{kind}-{trades}-{made_by}.db"
         if not path.exists():
             self.say(f"Making a store of {trades} trades: {path}")
-            for other in self.kept.glob("past-*"):
+            for other in self.kept.glob(f"{kind}-*"):
                 if not other.stem.endswith(made_by):
                     other.unlink()
             growing = path.with_suffix(".growing")
             _discard(growing)
             with desk(growing) as (memory, agent):
-                remember(memory, agent, trades)
+                fill(memory, agent, trades)
             growing.replace(path)
         return path
 
@@ -161,6 +168,30 @@ def reported(n: int) -> ClosedTrade:
         fees=Decimal("0.2"), stop=price + 2 if n % 3 == 0 else price - 2, entry_reason="a new high of the hour",
         exit_reason="the target was reached", strategy="breakout", tags=("trend",),
     )  # fmt: skip
+
+
+REGIMES, SESSIONS = ("trending_up", "ranging", "volatile"), ("asia", "london", "newyork")
+
+
+def claim(n: int, start: datetime) -> Claim:
+    """The n-th trade that the agent reports, whole."""
+    entered, price = start + 30 * n * MINUTE, Decimal(100 + n % 37)
+    return Claim(
+        trade_id=f"c{start:%y%m}-{n}", symbol=SYMBOLS[n % len(SYMBOLS)], side="short" if n % 3 == 0 else "long",
+        entry_at=entered, exit_at=entered + 25 * MINUTE, entry_price=price, exit_price=price + Decimal(n % 7 - 3) / 4,
+        pnl=Decimal(n % 7 - 3) * 10, pnl_r=(n % 7 - 3) / 4, strategy="breakout", note="a new high of the hour",
+        situation=Situation(regime=REGIMES[n % 3], session=SESSIONS[n // 3 % 3], atr_d1=2.0 + n % 11 / 10, atr_h1=0.5),
+        confidence=Decimal("0.6"), reflection="the target was reached",
+    )  # fmt: skip
+
+
+def tell(memory: Memory, agent: AgentMemory, trades: int) -> None:
+    """Give an agent a past that it reported itself."""
+    for past in in_batches((claim(n, PAST) for n in range(trades)), BATCH):
+        assert past[-1].exit_at is not None
+        at(memory, past[-1].exit_at)
+        agent.import_items(past, {"file": "diary.jsonl", "from": past[0].trade_id})
+    at(memory, LIVE)
 
 
 def remember(memory: Memory, agent: AgentMemory, trades: int) -> None:

@@ -1,4 +1,4 @@
-"""What one tick costs: against its own statements replayed raw, against a bare commit, and with a long past against a short.
+"""What one tick costs, and one trade that the agent reports: against its own statements replayed raw, against a bare commit, and with a long past against a short.
 
 The statements are recorded from an engine on a copy of the same store, so the replay reads and writes the very same rows;
 at the end both files must hold the same.
@@ -6,6 +6,7 @@ at the end both files must hold the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -15,9 +16,9 @@ from typing import Any
 
 import apsw
 
-from memtape.core.observed import Tick
+from memtape.core.observed import Observed, happened_at
 from memtape.engine import AgentMemory, Memory
-from memtape.lab.benches.desk import Bench, at, desk, everything, heard, tick
+from memtape.lab.benches.desk import LIVE, Bench, at, claim, desk, everything, heard, tick
 from memtape.lab.benches.timing import Result, Sides, all_in_turn, cpu, in_turn, judged, milliseconds, wall
 from memtape.store.schema import TABLES
 
@@ -28,23 +29,33 @@ COUNTED = 6  # ticks of which the steps are counted
 QUICK_COMMIT = 0.0002  # a disk that commits faster than this does not wait for the platter
 
 
-def observe(memory: Memory, agent: AgentMemory, seen: Tick) -> object:
-    """One tick as it arrives live."""
-    at(memory, seen.t)
+def observe(memory: Memory, agent: AgentMemory, seen: Observed) -> object:
+    """One value as it arrives live."""
+    at(memory, happened_at(seen) or LIVE)
     return agent.observe(seen)
 
 
 def measure_ticks(bench: Bench) -> dict[str, Result]:
     """`tick` and `tick_vs_commit`."""
-    ticks = [tick(n) for n in range(WARM + bench.scale.ticks)]
-    with desk(bench.folder / "tick.db") as (memory, agent):
-        for seen in ticks[:WARM]:
+    ticks: list[Observed] = [tick(n) for n in range(WARM + bench.scale.ticks)]
+    return _measure(bench, "tick", ticks, "tick with a bar, a decision and a fill")
+
+
+def measure_reports(bench: Bench) -> dict[str, Result]:
+    """`remember_trade` and `remember_trade_vs_commit`."""
+    claims: list[Observed] = [claim(n, LIVE) for n in range(WARM + bench.scale.ticks)]
+    return _measure(bench, "remember_trade", claims, "trade that the agent reports, all memories learned")
+
+
+def _measure(bench: Bench, name: str, values: list[Observed], words: str) -> dict[str, Result]:
+    with desk(bench.folder / f"{name}.db") as (memory, agent):
+        for seen in values[:WARM]:
             observe(memory, agent, seen)
-    start, later = bench.folder / "tick.db", ticks[WARM:]
-    opening, recorded = record(bench.copy(start, "recorded.db"), later)
-    raw = opened(bench.copy(start, "raw.db"), opening)
-    bare = running(opened(bench.folder / "bare.db", opening))
-    with desk(bench.copy(start, "subject.db")) as (memory, agent):
+    start, later = bench.folder / f"{name}.db", values[WARM:]
+    opening, recorded = record(bench.copy(start, f"{name}-recorded.db"), later)
+    raw = opened(bench.copy(start, f"{name}-raw.db"), opening)
+    bare = running(opened(bench.folder / f"{name}-bare.db", opening))
+    with desk(bench.copy(start, f"{name}-subject.db")) as (memory, agent):
         by_wall, by_cpu = all_in_turn(
             (
                 (partial(commit_one, bare, n), partial(replay, raw, statements), partial(observe, memory, agent, seen))
@@ -52,21 +63,21 @@ def measure_ticks(bench: Bench) -> dict[str, Result]:
             ),
             wall, cpu,
         )  # fmt: skip
-    done = apsw.Connection(str(bench.folder / "subject.db"))
+    done = apsw.Connection(str(bench.folder / f"{name}-subject.db"))
     assert everything(raw, TABLES) == everything(done, TABLES), "the replay wrote other rows than the engine"
     for connection in (raw, bare, done):
         connection.close()
     commits, *in_full = by_wall
     walls, cpus, against_commit = Sides(*in_full), Sides(*by_cpu[1:]), Sides(commits, in_full[1])
     found = judged(
-        "A durable tick with a bar, a decision and a fill, against its own statements replayed raw in one durable transaction.",
+        f"A durable {words}, against its own statements replayed raw in one durable transaction.",
         len(later), walls, 3.0, cpu_ratio=round(cpus.ratio, 3), baseline_cpu_ms=milliseconds(cpus.baseline),
         subject_cpu_ms=milliseconds(cpus.subject), statements=sum(len(s) for s in recorded) // len(recorded),
     )  # fmt: skip
-    bare_found = judged("The same tick against a bare durable commit of one row.", len(later), against_commit, 8.0)
+    bare_found = judged("The same against a bare durable commit of one row.", len(later), against_commit, 8.0)
     if milliseconds(commits) < QUICK_COMMIT * 1000:
         bare_found |= {"ok": True, "note": f"not judged: the bare commit took less than {QUICK_COMMIT * 1000} ms"}
-    return {"tick": found, "tick_vs_commit": bare_found}
+    return {name: found, f"{name}_vs_commit": bare_found}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +88,7 @@ class Opening:
     stable: int  # 1: SQLite keeps its plans whatever values are bound
 
 
-def record(path: Path, ticks: list[Tick]) -> tuple[Opening, list[list[Statement]]]:
+def record(path: Path, ticks: list[Observed]) -> tuple[Opening, list[list[Statement]]]:
     """How the engine opens a store, and the statements of each tick."""
     told: list[Statement] = []
     connections: list[apsw.Connection] = []
@@ -139,26 +150,36 @@ def commit_one(connection: apsw.Connection, n: int) -> None:
 
 def measure_flatness(bench: Bench) -> dict[str, Result]:
     """`tick_flat`."""
+    ticks: list[Observed] = [tick(n) for n in range(WARM + bench.scale.ticks + COUNTED)]
+    return _flatness(bench, "tick_flat", bench.store, ticks, "a tick with one fill")
+
+
+def measure_reports_flatness(bench: Bench) -> dict[str, Result]:
+    """`remember_trade_flat`."""
+    claims: list[Observed] = [claim(n, LIVE) for n in range(WARM + bench.scale.ticks + COUNTED)]
+    return _flatness(bench, "remember_trade_flat", bench.diary, claims, "a trade that the agent reports")
+
+
+def _flatness(bench: Bench, name: str, store: Callable[[int], Path], values: list[Observed], words: str) -> dict[str, Result]:
     scale = bench.scale
-    paths = [bench.copy(bench.store(trades), f"flat-{trades}.db") for trades in (scale.small, scale.large)]
-    ticks = [tick(n) for n in range(WARM + scale.ticks + COUNTED)]
+    paths = [bench.copy(store(trades), f"{name}-{trades}.db") for trades in (scale.small, scale.large)]
     with ExitStack() as stack:
         small, large = (stack.enter_context(desk(path)) for path in paths)
-        for seen in ticks[:WARM]:
+        for seen in values[:WARM]:
             observe(*small, seen)
             observe(*large, seen)
         (sides,) = in_turn(
-            ((partial(observe, *small, seen), partial(observe, *large, seen)) for seen in ticks[WARM:-COUNTED]), cpu
+            ((partial(observe, *small, seen), partial(observe, *large, seen)) for seen in values[WARM:-COUNTED]), cpu
         )
-    steps = [count_steps(path, ticks[-COUNTED:]) for path in paths]
+    steps = [count_steps(path, values[-COUNTED:]) for path in paths]
     found = judged(
-        f"CPU of a tick with one fill at {scale.large} stored trades against at {scale.small}.", scale.ticks, sides, 1.3,
+        f"CPU of {words} at {scale.large} stored trades against at {scale.small}.", scale.ticks, sides, 1.3,
         baseline_steps=steps[0], subject_steps=steps[1], steps_ratio=round(steps[1] / steps[0], 3),
     )  # fmt: skip
-    return {"tick_flat": found}
+    return {name: found}
 
 
-def count_steps(path: Path, ticks: list[Tick]) -> int:
+def count_steps(path: Path, ticks: list[Observed]) -> int:
     """The steps that SQLite's machine takes for a tick: unlike time, the same on every run."""
     steps: list[int] = []
 

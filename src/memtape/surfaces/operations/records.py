@@ -1,4 +1,4 @@
-"""Every operation of memtape, once. The command line, MCP, HTTP and the pages all call these."""
+"""Skills and agents, what is observed of them, and the ledger that it comes to."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from memtape.surfaces.answers import (
     PerformanceAnswer,
     ReceiptAnswer,
     TradeRow,
+    behaviour_row,
     flattened,
     performance_answer,
     receipt_answer,
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
 DEFAULT_AGENT = "main"
 
 
-def _known(ask: OfOwner) -> Known:
+def known_of(ask: OfOwner) -> Known:
     return Known(ask.as_of, ask.head)
 
 
-def _reader(memory: Memory, ask: OfAgent) -> AgentMemory:
+def reader(memory: Memory, ask: OfAgent) -> AgentMemory:
     return memory.agent(ask.agent or DEFAULT_AGENT)
 
 
@@ -110,14 +111,14 @@ def create_skill(memory: Memory, ask: CreateSkill) -> SkillAnswer:
 @operation(writes=False, tools={"coach"})
 def list_skills(memory: Memory, ask: OfOwner) -> SkillList:
     """Every skill in its latest version."""
-    found = [_skill_answer(each) for each in memory.skills(_known(ask))]
+    found = [_skill_answer(each) for each in memory.skills(known_of(ask))]
     return SkillList(skills=found, n=len(found))
 
 
 @operation(writes=False)
 def show_skill(memory: Memory, ask: ShowSkill) -> SkillAnswer:
     """One skill, in its latest version or in another."""
-    return _skill_answer(memory.skill(ask.id, ask.version, _known(ask)))
+    return _skill_answer(memory.skill(ask.id, ask.version, known_of(ask)))
 
 
 # ---- agents --------------------------------------------------------------------------------------------------------------
@@ -194,14 +195,14 @@ def use_skill_version(memory: Memory, ask: UseSkillVersion) -> AgentAnswer:
 @operation(writes=False)
 def list_agents(memory: Memory, ask: OfOwner) -> AgentList:
     """Every agent and where it stands."""
-    found = [_agent_answer(memory, agent.id, _known(ask)) for agent in memory.agents(_known(ask))]
+    found = [_agent_answer(memory, agent.id, known_of(ask)) for agent in memory.agents(known_of(ask))]
     return AgentList(agents=found, n=len(found))
 
 
 @operation(writes=False)
 def show_agent(memory: Memory, ask: ShowAgent) -> AgentAnswer:
     """One agent and where it stands."""
-    return _agent_answer(memory, ask.id, _known(ask))
+    return _agent_answer(memory, ask.id, known_of(ask))
 
 
 # ---- observing -----------------------------------------------------------------------------------------------------------
@@ -318,7 +319,7 @@ def _cursor(text: str | None) -> tuple[datetime, str] | None:
 @operation(writes=False)
 def get_trades(memory: Memory, ask: GetTrades) -> TradesPage:
     """The trades of an agent, newest entry first: every column, open and closed."""
-    found = _reader(memory, ask).trades(
+    found = reader(memory, ask).trades(
         status=ask.status, symbol=ask.symbol, strategy=ask.strategy, side=ask.side, as_of=ask.as_of, head=ask.head,
         limit=ask.limit + 1, after=_cursor(ask.cursor),
     )  # fmt: skip
@@ -344,7 +345,7 @@ class TradeAnswer(Answer):
 @operation(writes=False)
 def get_trade(memory: Memory, ask: GetTrade) -> TradeAnswer:
     """One trade with its reasons, prices and excursions."""
-    found = _reader(memory, ask).trade(ask.trade_id, as_of=ask.as_of, head=ask.head)
+    found = reader(memory, ask).trade(ask.trade_id, as_of=ask.as_of, head=ask.head)
     if found is None:
         raise Unknown("trade_id", "trade", ask.trade_id, "List them with get_trades")
     return TradeAnswer(trade=trade_row(found))
@@ -361,7 +362,7 @@ class OpenPositions(Answer):
 @operation(writes=False)
 def get_open_positions(memory: Memory, ask: AsOf) -> OpenPositions:
     """What an agent holds: its open trades, with what was realised so far and how far they ran."""
-    found = _reader(memory, ask).trades(status="open", as_of=ask.as_of, head=ask.head)
+    found = reader(memory, ask).trades(status="open", as_of=ask.as_of, head=ask.head)
     return OpenPositions(agent=ask.agent or DEFAULT_AGENT, positions=[trade_row(t) for t in found], n=len(found))
 
 
@@ -375,9 +376,12 @@ class GetPerformance(AsOf):
 @operation(writes=False)
 def get_strategy_performance(memory: Memory, ask: GetPerformance) -> PerformanceAnswer:
     """How an agent has done over its closed trades, whole or by strategy and symbol, with n for every figure."""
-    handle = _reader(memory, ask)
+    handle = reader(memory, ask)
     found = handle.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
-    return performance_answer(handle.agent.id, handle.agent.skill, found, ask.strategy, ask.symbol)
+    habits, _ = handle.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
+    return performance_answer(
+        handle.agent.id, handle.agent.skill, found, behaviour_row(habits), ask.strategy, ask.symbol
+    )
 
 
 class LedgerAnswer(Answer):
@@ -392,7 +396,7 @@ class LedgerAnswer(Answer):
 @operation(writes=False)
 def get_ledger(memory: Memory, ask: AsOf) -> LedgerAnswer:
     """The whole ledger of an agent: every trade in order of entry, the totals, and where broker and fills disagree."""
-    handle = _reader(memory, ask)
+    handle = reader(memory, ask)
     rows = sorted(handle.trades(as_of=ask.as_of, head=ask.head, newest=False), key=by_entry)
     orphans = {symbol: money(usd) for symbol, usd in handle.orphan_funding(as_of=ask.as_of, head=ask.head).items()}
     totals = {
@@ -423,7 +427,7 @@ class DecisionsAnswer(Answer):
 @operation(writes=False)
 def get_decisions(memory: Memory, ask: GetDecisions) -> DecisionsAnswer:
     """What an agent decided, newest first, no-trade decisions included, with the run that took each."""
-    found = _reader(memory, ask).decisions(
+    found = reader(memory, ask).decisions(
         symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before
     )
     rows = [{**plain(row.decision), "known_at": time(row.known_at), "tick": row.tick} for row in found]
@@ -451,7 +455,7 @@ class EquityAnswer(Answer):
 @operation(writes=False)
 def get_equity(memory: Memory, ask: AsOf) -> EquityAnswer:
     """The equity curve of an agent, flow-adjusted: deposits and withdrawals are not profit."""
-    handle = _reader(memory, ask)
+    handle = reader(memory, ask)
     curve = handle.equity(as_of=ask.as_of, head=ask.head)
     points = [EquityPoint(t=time(t) or "", nav=money(nav) or "0") for t, nav in curve.points]
     return EquityAnswer(
@@ -471,7 +475,7 @@ class ImportsAnswer(Answer):
 @operation(writes=False)
 def list_imports(memory: Memory, ask: AsOf) -> ImportsAnswer:
     """The files that were imported, oldest first, and whether each was undone."""
-    found = _reader(memory, ask).imports(as_of=ask.as_of, head=ask.head)
+    found = reader(memory, ask).imports(as_of=ask.as_of, head=ask.head)
     rows = [{"batch": item.key, **item.body, "undone": undone} for item, undone in found]
     return ImportsAnswer(agent=ask.agent or DEFAULT_AGENT, imports=rows, n=len(rows))
 
@@ -485,4 +489,4 @@ class UndoImport(OfAgent):
 @operation(writes=True)
 def undo_import(memory: Memory, ask: UndoImport) -> ReceiptAnswer:
     """Take an import back: what it brought no longer counts, and what was concluded from it is concluded anew."""
-    return receipt_answer(_reader(memory, ask).undo_import(ask.batch))
+    return receipt_answer(reader(memory, ask).undo_import(ask.batch))

@@ -1,0 +1,356 @@
+"""Recall over columns: the answer of `core.recall`, without looking at every memory in Python.
+
+The kernel finds which rows can have a place or warn; the store is asked for these alone; and the reference's own functions
+rank them, word for word. Evidence is summed over the arrays and concluded by the reference. So lists are equal to the
+reference's, scores bit for bit, and figures in the six digits in which they leave.
+
+`fetch` reads episodes by (id, known_from in microseconds) from the snapshot that the columns were filled from.
+
+>>> from datetime import UTC, datetime
+>>> from memtape.core.observed import Situation
+>>> asked = Query(situation=Situation(), as_of=datetime(2026, 6, 5, tzinfo=UTC))
+>>> recall(Columns(), [], [], asked, lambda keys: []).ranked
+()
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memtape.columns import kernel, weighing
+from memtape.columns.index import OPEN, Bools, Columns, Floats, Rows
+from memtape.columns.kernel import MARGIN, ROUGH, chosen, count
+from memtape.columns.leaders import (
+    FEW,
+    Parts,
+    Places,
+    best,
+    leaders,
+    newest,
+    nth,
+    of_each,
+    situation_parts,
+    source_groups,
+    thinned,
+)
+from memtape.core.beliefs import Belief
+from memtape.core.codec import micros, moment
+from memtape.core.episodes import Episode
+from memtape.core.evidence import RECENT, Beside, Evidence, beside, conclude
+from memtape.core.query import Parameters, Plan, Profile, Query, likeness
+from memtape.core.ranking import MISSES, Ranking, Yardstick, rank
+from memtape.core.recall import Recalled, assembled, literal_best, sharpe_of, source_qualities
+from memtape.core.scoring import SIGMA_FLOOR, SIGMA_UNKNOWN, retrieval_strength, sigma_known
+from memtape.core.warning import ALIKE, LASTS_DAYS, LASTS_EXPONENT, Warned, warn
+
+Key = tuple[str, int]  # id and known_from in microseconds
+Fetch = Callable[[list[Key]], Sequence[Episode]]
+SIGMA_LAST = 100  # outcomes that sigma is known from
+SAMPLE = 4096  # rows from which the score that a place takes is guessed, from below
+FAR = 100.0  # e^100 time constants: nothing is that old
+PLAIN = Parameters()
+TINY_SCORE = 1e-25  # where this is enough for a place, float32 may have lost Q altogether
+SHARPE_MARGIN = 0.376  # a Sharpe weight lies between ½ and 2: what has none yet may be four times too low
+
+
+def recall(columns: Columns, beliefs: Sequence[Belief], plans: Sequence[Plan], query: Query, fetch: Fetch) -> Recalled:
+    """What memory has to say about the situation asked about, as of the moment asked for."""
+    asked = Asked(columns, query, fetch)
+    yardstick = asked.yardstick(beliefs, plans)
+    warnings = asked.warnings()
+    ranking = rank(asked.candidates(yardstick), beliefs, plans, query, yardstick)
+    other = asked.beside(yardstick) if query.kelly_beside else ()
+    return assembled(ranking, warnings, asked.evidence(other), beliefs, query)
+
+
+def ranked(columns: Columns, beliefs: Sequence[Belief], plans: Sequence[Plan], query: Query, fetch: Fetch) -> Ranking:
+    """The ranking alone."""
+    asked = Asked(columns, query, fetch)
+    yardstick = asked.yardstick(beliefs, plans)
+    return rank(asked.candidates(yardstick), beliefs, plans, query, yardstick)
+
+
+def evidence(columns: Columns, query: Query) -> Evidence:
+    """The evidence alone."""
+    return Asked(columns, query, lambda keys: []).evidence(())
+
+
+class Asked:
+    """One question to the columns: its rows, and what several answers share."""
+
+    def __init__(self, columns: Columns, query: Query, fetch: Fetch) -> None:
+        self.columns, self.query, self.fetch = columns, query, fetch
+        self.as_of = micros(query.as_of)
+        self.rows: Rows = columns.segment(query.symbol, query.strategy)
+        self.believed: Bools = columns.believed(self.rows, self.as_of)
+        if 2 * np.count_nonzero(self.believed) < len(self.believed):  # a past moment: leave the rest alone
+            self.rows = np.flatnonzero(self.believed) if isinstance(self.rows, slice) else self.rows[self.believed]
+            self.believed = np.ones(len(self.rows), np.bool_)
+
+    # --- what several answers share -------------------------------------------------------------------------------------
+
+    @cached_property
+    def outcomes(self) -> tuple[Floats, Bools]:
+        return kernel.outcomes(self.columns, self.rows, self.query.claims_count)
+
+    @cached_property
+    def ages(self) -> Floats:
+        return kernel.ages(self.columns, self.rows, self.query.as_of)
+
+    @cached_property
+    def likeness(self) -> Floats:
+        return kernel.likeness(self.columns, self.rows, self.query)
+
+    @cached_property
+    def groups(self) -> NDArray[np.int32]:
+        return source_groups(self.columns, self.rows)
+
+    def read(self, places: Places) -> list[Episode]:
+        """The episodes at these places, from the store."""
+        which = chosen(self.rows, places)
+        assert not isinstance(which, slice)
+        return list(self.fetch([(self.columns.ids[row], int(self.columns.known_from[row])) for row in which.tolist()]))
+
+    # --- what scores are measured by ------------------------------------------------------------------------------------
+
+    def yardstick(self, beliefs: Sequence[Belief], plans: Sequence[Plan]) -> Yardstick:
+        """What all memories together say about a score."""
+        query, named = self.query, {source for plan in plans for source in plan.source_ids}
+        literal = query.profile == "owm-literal" or query.kelly_beside
+        spread_wanted = query.profile != "owm-literal" or named
+        sigma = self._kept(self._sigma_known, query.claims_count) if spread_wanted else SIGMA_UNKNOWN
+        filters = (query.claims_count, query.symbol, query.strategy)
+        return Yardstick(
+            sigma_r=sigma, sigma_rms=self._kept(self._sigma_rms, *filters) if literal else SIGMA_UNKNOWN,
+            sharpe=sharpe_of(self._closed() if query.parameters.sharpe == "on" else [], query),
+            sources=source_qualities(self._outcomes_of(named), beliefs, named, sigma, query),
+        )  # fmt: skip
+
+    def _kept(self, sigma: Callable[[], float], *of: object) -> float:
+        """A sigma; of a question about now it stays the same until something changes."""
+        if not self.columns.is_now(self.as_of):
+            return sigma()
+        key = (sigma.__name__, *of)
+        if key not in self.columns.kept:
+            self.columns.kept[key] = sigma()
+        return self.columns.kept[key]
+
+    def _teaching(self, rows: Rows) -> Bools:
+        """Which rows have an outcome that may be believed, and teach."""
+        columns = self.columns
+        _, known = kernel.outcomes(columns, rows, self.query.claims_count)
+        return known & columns.teaches[rows] & columns.believed(rows, self.as_of)
+
+    def _sigma_known(self) -> float:
+        """From the last outcomes and all that closed at the same moment as the first of them: the reference sorts them."""
+        found: list[tuple[datetime, float]] = []
+        for rows in self.columns.newest(before=self.as_of):
+            counted = rows[self._teaching(rows)]
+            found += zip(map(moment, self.columns.exit_us[counted].tolist()), self.columns.r[counted].tolist(), strict=True)
+            if len(found) >= SIGMA_LAST and found[SIGMA_LAST - 1][0] > moment(int(self.columns.exit_us[rows[-1]])):
+                break
+        return sigma_known(found, self.query.as_of, last=SIGMA_LAST)
+
+    def _sigma_rms(self) -> float:
+        r, known = self.outcomes
+        counted = known & self.believed
+        squares, n = np.square(r), int(np.count_nonzero(counted))
+        squares[~counted] = 0.0
+        return max(SIGMA_FLOOR, math.sqrt(float(squares.sum(dtype=np.longdouble)) / n)) if n else SIGMA_UNKNOWN
+
+    def _closed(self) -> list[tuple[datetime, float]]:
+        counted = self._teaching(slice(0, self.columns.n))
+        exits, r = (column[: self.columns.n][counted].tolist() for column in (self.columns.exit_us, self.columns.r))
+        return [(moment(at), outcome) for at, outcome in zip(exits, r, strict=True)]
+
+    def _outcomes_of(self, ids: set[str]) -> dict[str, float | None]:
+        columns, found = self.columns, {}
+        for id in ids:
+            for row in columns.rows_of(id):
+                if columns.believed(slice(row, row + 1), self.as_of)[0]:
+                    unknown = not columns.has_r[row] or (columns.claimed[row] and not self.query.claims_count)
+                    found[id] = None if unknown else float(columns.r[row])
+        return found
+
+    # --- ranked ---------------------------------------------------------------------------------------------------------
+
+    def candidates(self, yardstick: Yardstick) -> list[Episode]:
+        """All episodes that may have a place, or barely miss one."""
+        query = self.query
+        if "episodic" not in query.memory_types:
+            return []
+        m = query.limit + (MISSES if query.explain else 0)
+        margin = SHARPE_MARGIN if query.parameters.sharpe == "on" and query.profile == "owm" else ROUGH
+        at, scores = self._scored(query.profile, yardstick, m, margin)
+        group = self.groups[at]
+        if query.profile == "balanced":
+            r, known = self.outcomes
+            group = 2 * group + (known & (r < 0))[at].astype(np.int32)
+            lead = of_each(scores, group, np.arange(len(at)), m, margin)
+        else:
+            lead = leaders(scores, group, m, margin)
+        return self.read(self._distinct(at[lead], scores[lead], group[lead], m))
+
+    def _scored(self, profile: Profile, yardstick: Yardstick, m: int, margin: float) -> tuple[Places, Floats]:
+        """Places and scores of all that may be among the first m.
+
+        No factor but Aff is above 1. So what is older than the age at which freshness alone falls below a score that m
+        others surely reach has no place, and of the rest only what reaches it without likeness need be compared.
+        """
+        floor = self._surely_reached(profile, yardstick, m) * (1.0 - 2.0 * margin)
+        at = np.flatnonzero(self.believed & (self.columns.exit_us[self.rows] >= self._oldest(profile, floor)))
+        others = self._other_factors(profile, yardstick, at, exactly=floor < TINY_SCORE)
+        able = others >= floor
+        at, others = at[able], others[able]
+        return at, others * self._alike(profile, at)
+
+    def _surely_reached(self, profile: Profile, yardstick: Yardstick, m: int) -> float:
+        """A score that the m-th best has at least: that of the m-th best of the last rows, of those that may fill a list."""
+        if profile == "balanced" or not m:
+            return 0.0
+        sample = np.arange(max(0, count(self.rows) - SAMPLE), count(self.rows))
+        sample = sample[self.believed[sample] & (self.groups[sample] == 0)]
+        if len(sample) < m:
+            return 0.0
+        return nth(self._other_factors(profile, yardstick, sample, exactly=True) * self._alike(profile, sample), m)
+
+    def _oldest(self, profile: Profile, floor: float) -> int:
+        """The first exit from which on a row can still reach a score by its freshness, were all else at its best."""
+        told = self.query.parameters if profile == "owm" else PLAIN
+        at_best = (1.0 + 0.5 * told.alpha) * (told.boost_at_most if told.strength == "on" else 1.0)
+        reach = math.log(at_best / floor) / told.exponent if floor > 0 and told.exponent > 0 else math.inf
+        days = told.tau_days * math.expm1(reach) if reach < FAR else math.inf
+        return self.as_of - int(days * kernel.DAY_US) - 1 if days * kernel.DAY_US < OPEN else -OPEN
+
+    def _other_factors(self, profile: Profile, yardstick: Yardstick, at: Places, exactly: bool) -> Floats:
+        """A score without likeness."""
+        told = self.query.parameters if profile == "owm" else PLAIN
+        slope = told.k / (yardstick.sigma_rms if profile == "owm-literal" else yardstick.sigma_r)
+
+        def product(rows: Rows) -> Floats:
+            r, known = kernel.outcomes(self.columns, rows, self.query.claims_count)
+            found = kernel.freshness(kernel.ages(self.columns, rows, self.query.as_of), told.tau_days, told.exponent)
+            found *= kernel.quality(np.abs(r) if profile == "balanced" else r, known, slope, exactly)
+            found *= self.columns.conf[rows]
+            found *= kernel.affect(r, known, profile, self.query)
+            return found
+
+        found = kernel.in_stretches(product, chosen(self.rows, at))
+        if profile == "owm" and told.strength == "on":
+            found *= self._boosts()[at]
+        return found
+
+    def _boosts(self) -> Floats:
+        """What citations add to the freshness of each row."""
+        found = np.ones(count(self.rows))
+        for place, cited in self._cited():
+            found[place] = retrieval_strength(0.0, cited, boost_at_most=self.query.parameters.boost_at_most)
+        return found
+
+    def _cited(self) -> list[tuple[int, int]]:
+        """The places of cited episodes, and how often each was."""
+        cited = {row: n for id, n in self.query.citations.items() for row in self.columns.rows_of(id)}
+        if isinstance(self.rows, slice):
+            return list(cited.items())
+        places = np.flatnonzero(np.isin(self.rows, list(cited)))
+        return [(int(place), cited[int(self.rows[place])]) for place in places]
+
+    def _alike(self, profile: Profile, at: Places) -> Floats:
+        rows = chosen(self.rows, at)
+        if profile == "owm-literal":
+            return kernel.likeness_7_4(self.columns, rows, self.query)
+        if profile == "balanced":
+            plain = kernel.Likeness(self.columns, replace(self.query, parameters=PLAIN), across=False)
+            return kernel.in_stretches(plain.of, rows)
+        if "likeness" in self.__dict__:
+            return self.likeness[at]
+        return kernel.likeness(self.columns, rows, self.query)
+
+    def _distinct(self, at: Places, scores: Floats, group: NDArray[np.int32], m: int) -> Places:
+        """The same places without those that m equal ones come before.
+
+        Equal but for its time is enough: the newer is the fresher (save where the weeks before weigh). And what scores
+        nothing is equal, whatever else it is.
+        """
+        if len(at) <= max(FEW, m):
+            return at
+        nothing = np.zeros(count(self.rows), np.bool_)
+        nothing[at] = scores == 0
+        grouped = np.zeros(count(self.rows), np.int32)
+        grouped[at] = group
+        r, known = self.outcomes
+        cited = np.zeros(count(self.rows))
+        for place, n in self._cited():
+            cited[place] = n
+
+        def parts(places: Places) -> Parts:
+            rows = chosen(self.rows, places)
+            when = self.columns.exit_us[rows] if self.query.parameters.sharpe == "on" else np.zeros(len(places))
+            scored = [r[places] * known[places], known[places], cited[places], self.columns.conf[rows], when,
+                      *situation_parts(self.columns, rows)]  # fmt: skip
+            return [grouped[places], nothing[places], *(np.where(nothing[places], 0.0, part) for part in scored)]
+
+        return thinned(self.columns, self.rows, at, m, parts)
+
+    # --- warnings -------------------------------------------------------------------------------------------------------
+
+    def warnings(self) -> tuple[Warned, ...]:
+        """The losses to keep in mind."""
+        m = self.query.warnings_limit
+        r, known = self.outcomes
+        lost = np.flatnonzero(self.columns.teaches[self.rows] & known & (r < 0) & self.believed)
+        if not m or not len(lost):
+            return ()
+        sim = self.likeness[lost]
+        alike = self._surely_alike(lost, sim)
+        if not alike.any():
+            near = lost[best(sim, 1, MARGIN)]
+            return warn(self.read(thinned(self.columns, self.rows, near, 1, self._sim_parts)), self.query)
+        lost, sim = lost[alike], sim[alike]
+        severity = -r[lost] * sim * kernel.freshness(self.ages[lost], LASTS_DAYS, LASTS_EXPONENT)
+        severity *= self.columns.conf[chosen(self.rows, lost)]
+        lead = leaders(severity, self.groups[lost], m, MARGIN)
+        return warn(self.read(self._distinct(lost[lead], np.ones(len(lead)), self.groups[lost[lead]], m)), self.query)
+
+    def _sim_parts(self, places: Places) -> Parts:
+        return situation_parts(self.columns, chosen(self.rows, places))
+
+    def _surely_alike(self, lost: Places, sim: Floats) -> Bools:
+        """Which losses are alike enough to warn. Likeness by labels alone often comes to the very limit, and there the last
+        digit decides: so of each kind of situation at the limit one is read, and the reference says which side it is on."""
+        alike = sim >= ALIKE
+        doubtful = np.flatnonzero(np.abs(sim - ALIKE) <= MARGIN)
+        if len(doubtful):
+            parts = np.column_stack([part.astype(np.float64) for part in self._sim_parts(lost[doubtful])])
+            _, first, kind = np.unique(parts, axis=0, return_index=True, return_inverse=True)
+            read = {e.id: likeness(e, self.query) >= ALIKE for e in self.read(lost[doubtful[first]])}
+            ids = [self.columns.ids[row] for row in chosen(self.rows, lost[doubtful[first]])]
+            alike[doubtful] = np.array([read[id] for id in ids])[kind.ravel()]
+        return alike
+
+    # --- evidence -------------------------------------------------------------------------------------------------------
+
+    def evidence(self, other: tuple[Beside, ...]) -> Evidence:
+        """What all trades together say."""
+        told = self.query.parameters
+        weight = np.square(np.square(self.likeness)) if told.power == 4 else self.likeness**told.power
+        weight *= kernel.freshness(self.ages, told.tau_days, told.exponent)
+        weight *= self.columns.conf[self.rows]
+        return conclude(weighing.grounds(self.columns, self.rows, self.believed, weight, self.query), self.query, other)
+
+    def beside(self, yardstick: Yardstick) -> tuple[Beside, ...]:
+        """The sizes of two other rules."""
+        at, scores = self._scored("owm-literal", yardstick, RECENT, ROUGH)
+        lead = best(scores, RECENT, ROUGH)
+        top = self._distinct(at[lead], scores[lead], np.zeros(len(lead), np.int32), RECENT)
+        r, known = self.outcomes
+        closed = np.flatnonzero(self.columns.teaches[self.rows] & known & self.believed)
+        recent = r[newest(self.columns, self.rows, closed, RECENT)].tolist()
+        return beside(literal_best(self.read(top), self.query, yardstick), recent, self.query.mood.risk_appetite)

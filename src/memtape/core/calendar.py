@@ -1,0 +1,79 @@
+"""Scheduled events, as plans and decisions see them: the nearest ahead, the last behind, and how much it surprised.
+
+>>> from datetime import UTC, datetime, timedelta
+>>> at = datetime(2026, 6, 5, 12, 0, tzinfo=UTC)
+>>> nfp = Event(id="nfp", t=at + timedelta(minutes=30), name="NFP", currency="USD", impact="high", forecast=180.0)
+>>> fields_at([nfp], at)
+{'event': 'NFP', 'event_impact': 'high', 'event_currency': 'USD', 'minutes_to_event': 30.0}
+>>> from dataclasses import replace
+>>> told = replace(nfp, actual=210.0)
+>>> fields_at([told], at + timedelta(minutes=45))["event_surprise"]
+30.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from memtape.core.values import STRICT, Key, Label, Time
+
+MINUTE = timedelta(minutes=1)
+SCHEDULED = timedelta(days=30)  # ahead of its event, a schedule is known
+NEAR = timedelta(days=1)  # what lies further off is not yet, or no longer, the event
+Impact = Literal["low", "medium", "high", "holiday"]
+_Figure = Annotated[float, Field(allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A scheduled release or meeting. `actual` is known only after it."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    id: Key
+    t: Time
+    name: Label
+    currency: Label | None = None
+    impact: Impact | None = None
+    actual: _Figure | None = None
+    forecast: _Figure | None = None
+    previous: _Figure | None = None
+
+    @property
+    def surprise(self) -> float | None:
+        """Actual less forecast, in the unit of the release."""
+        return None if self.actual is None or self.forecast is None else self.actual - self.forecast
+
+
+def fields_at(events: Iterable[Event], at: datetime) -> dict[str, object]:
+    """What a trigger may ask of the calendar: the next event within a day, else the last one; missing is unknown."""
+    near = sorted((e for e in events if abs(e.t - at) <= NEAR), key=lambda e: (e.t, e.id))
+    ahead, behind = [e for e in near if e.t > at], [e for e in near if e.t <= at]
+    found: dict[str, object] = {}
+    if ahead:
+        found["minutes_to_event"] = (ahead[0].t - at) / MINUTE
+    if behind:
+        found["minutes_since_event"] = (at - behind[-1].t) / MINUTE
+        if behind[-1].surprise is not None:
+            found["event_surprise"] = behind[-1].surprise
+    nearest: Sequence[Event] = ahead[:1] or behind[-1:]
+    for event in nearest:
+        named = {"event": event.name, "event_impact": event.impact, "event_currency": event.currency}
+        found = {**{name: value for name, value in named.items() if value is not None}, **found}
+    return found
+
+
+def told_ahead(event: Event) -> list[tuple[Event, datetime]]:
+    """An event of the past as it became known: its schedule a month ahead, the actual figure at its release."""
+    schedule = [(replace(event, actual=None), event.t - SCHEDULED)]
+    return schedule if event.actual is None else [*schedule, (event, event.t)]
+
+
+def upcoming(events: Iterable[Event], at: datetime, within: timedelta) -> list[Event]:
+    """The events from a moment on, within a time, in order."""
+    return sorted((e for e in events if at <= e.t <= at + within), key=lambda e: (e.t, e.id))
+

@@ -1,0 +1,179 @@
+"""Recall: what memory has to say about a situation, in three answers that are never mixed.
+
+`ranked` orders memories by score; the score contains the outcome, so it may choose what is shown and nothing else.
+`warnings` are the losses in situations like this one. `evidence` is what all trades together say, weighed without a look at
+how they ended; only it may feed a size. Beside them: what barely missed its place and why (on request), and beliefs that
+the situation could test.
+
+This is the reference, in plain Python over every memory. `memtape.columns` gives the same answer quickly: it finds out which
+memories can matter, and lets the functions here rank them.
+
+>>> from datetime import UTC
+>>> from memtape.core.observed import Situation
+>>> nothing = recall([], [], [], Query(situation=Situation(), as_of=datetime(2026, 6, 5, tzinfo=UTC)))
+>>> nothing.ranked, nothing.warnings, nothing.evidence.n, nothing.evidence.hint.f
+((), (), 0, 0.0)
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from memtape.core import scoring
+from memtape.core.beliefs import BELIEVED_FROM, Belief
+from memtape.core.episodes import Episode, known, outcome
+from memtape.core.evidence import RECENT, Beside, Evidence, beside, conclude, grounds
+from memtape.core.predicate import holds, read_predicate
+from memtape.core.query import Mood, Parameters, Plan, Profile, Query
+from memtape.core.ranking import Ranked, Ranking, Yardstick, is_asked, rank
+from memtape.core.scoring import sharpe_weight_cautious, sigma_known, sigma_rms
+from memtape.core.warning import Warned, warn
+
+__all__ = ["Mood", "Parameters", "Plan", "Profile", "Query", "Ranked", "Recalled", "Warned", "assembled", "recall"]
+
+TESTED_BY, WORTH_TESTING = 10, 3
+UNDECIDED = (0.2, 0.8)
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """A belief that the situation could test, why that is worth it, and a plan to do so."""
+
+    belief: Belief
+    why: str
+    plan: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """What memory has to say."""
+
+    ranked: tuple[Ranked, ...]
+    warnings: tuple[Warned, ...]
+    evidence: Evidence
+    near_misses: tuple[Ranked, ...]
+    worth_testing: tuple[Undecided, ...]
+    beliefs: tuple[Ranked, ...] = ()  # where the profile gives them a list of their own
+
+
+def recall(episodes: Iterable[Episode], beliefs: Sequence[Belief], plans: Sequence[Plan], query: Query) -> Recalled:
+    """What memory has to say about the situation asked about, as of the moment asked for."""
+    believed_then = known(episodes, query.as_of)
+    asked = [e for e in believed_then if query.asks_for(e.symbol, e.strategy)]
+    yardstick = measured(believed_then, asked, beliefs, plans, query)
+    ranking = rank(asked, beliefs, plans, query, yardstick)
+    other = _beside(asked, query, yardstick) if query.kelly_beside else ()
+    return assembled(ranking, warn(asked, query), conclude(grounds(asked, query), query, other), beliefs, query)
+
+
+def assembled(
+    ranking: Ranking, warnings: tuple[Warned, ...], evidence: Evidence, beliefs: Sequence[Belief], query: Query
+) -> Recalled:
+    """The answers together."""
+    return Recalled(
+        ranked=ranking.ranked, warnings=warnings, evidence=evidence, near_misses=ranking.missed,
+        worth_testing=worth_testing(beliefs, query), beliefs=ranking.beliefs,
+    )  # fmt: skip
+
+
+# --- what all memories together say about a score -----------------------------------------------------------------------
+
+
+def measured(
+    believed_then: Sequence[Episode], asked: Sequence[Episode], beliefs: Sequence[Belief], plans: Sequence[Plan], query: Query
+) -> Yardstick:
+    """The yardstick of a query, from all episodes known then and those asked for."""
+    closed = [(e.exit_at, r) for e in believed_then if e.teaches and (r := outcome(e, query.claims_count)) is not None]
+    sigma = sigma_known(closed, query.as_of)
+    named = {source for plan in plans for source in plan.source_ids}
+    outcomes = {e.id: outcome(e, query.claims_count) for e in believed_then if e.id in named}
+    return Yardstick(
+        sigma_r=sigma, sigma_rms=sigma_rms([outcome(e, query.claims_count) for e in asked]),
+        sharpe=sharpe_of(closed, query), sources=source_qualities(outcomes, beliefs, named, sigma, query),
+    )  # fmt: skip
+
+
+def sharpe_of(closed: Sequence[tuple[datetime, float]], query: Query) -> Callable[[Episode], float]:
+    """The Sharpe weight of an episode: of the agent's trades that closed in the window before it did."""
+    days = query.parameters.sharpe_window_days
+    ordered = sorted(closed) if query.parameters.sharpe == "on" else []
+    times = [at for at, _ in ordered]
+
+    def of(episode: Episode) -> float:
+        window = ordered[bisect_left(times, episode.exit_at - timedelta(days=days)) : bisect_left(times, episode.exit_at)]
+        return sharpe_weight_cautious([r for _, r in window], days)[1]
+
+    return of
+
+
+def source_qualities(
+    outcomes: dict[str, float | None], beliefs: Sequence[Belief], named: set[str], sigma_r: float, query: Query
+) -> dict[str, float]:
+    """Q of the episodes and beliefs that plans were made from."""
+    found = {id: scoring.quality(r, sigma_r, query.parameters.k) for id, r in outcomes.items()}
+    return found | {belief.id: belief.posterior.mean for belief in beliefs if belief.id in named}
+
+
+def literal_best(episodes: Sequence[Episode], query: Query, yardstick: Yardstick) -> list[tuple[float, float | None]]:
+    """Scores and outcomes of the 50 best by the original formula; of all episodes asked for, or at least the best."""
+    candidates = [
+        scoring.Candidate(id=e.id, formed=e.exit_at, situation=e.situation, pnl_r=outcome(e, query.claims_count),
+                          confidence=e.confidence)
+        for e in episodes
+    ]  # fmt: skip
+    best = scoring.rank_7_4(candidates, query.situation, query.mood, query.as_of, yardstick.sigma_rms)[:RECENT]
+    return [(each.score, each.candidate.pnl_r) for each in best]
+
+
+def _beside(asked: Sequence[Episode], query: Query, yardstick: Yardstick) -> tuple[Beside, ...]:
+    closed = [(-e.exit_at.timestamp(), e.id, r) for e in asked if e.teaches and (r := outcome(e, query.claims_count)) is not None]
+    recent = [r for _, _, r in sorted(closed)[:RECENT]]
+    return beside(literal_best(asked, query, yardstick), recent, query.mood.risk_appetite)
+
+
+# --- beliefs that could be tested ---------------------------------------------------------------------------------------
+
+
+def worth_testing(beliefs: Sequence[Belief], query: Query) -> tuple[Undecided, ...]:
+    """Beliefs that are undecided and whose conditions the situation meets, or may meet; the least decided first."""
+    open_ones = [belief for belief in beliefs if is_asked(belief, query) and _undecided(belief) and _could_test(belief, query)]
+    ordered = sorted(open_ones, key=lambda b: (abs(_probability(b) - 0.5), b.n, b.id))
+    return tuple(Undecided(b, _why_test(b), _plan_to_test(b)) for b in ordered[:WORTH_TESTING])
+
+
+def _probability(belief: Belief) -> float:
+    return 0.5 if belief.probability is None else belief.probability
+
+
+def _undecided(belief: Belief) -> bool:
+    few, low, high = belief.n < BELIEVED_FROM, *UNDECIDED
+    return belief.status == "candidate" and (few or low <= _probability(belief) <= high)
+
+
+def _could_test(belief: Belief, query: Query) -> bool:
+    if None not in (belief.symbol, query.here) and belief.symbol != query.here:
+        return False
+    when = belief.proposition.when
+    if not when:
+        return True
+    now = {name: getattr(query.situation, name) for name in query.situation.__slots__}
+    now |= {"symbol": query.here, "strategy": query.strategy}
+    return holds(read_predicate(when, fields=None, at="when"), now) is not False
+
+
+def _why_test(belief: Belief) -> str:
+    chance = f", {100 * belief.probability:.0f} % likely to beat the base rate" if belief.probability is not None else ""
+    return f"{belief.sentence.rstrip('.')}: {belief.n} trades so far{chance}; this situation could settle it"
+
+
+def _plan_to_test(belief: Belief) -> dict[str, object]:
+    scope = {name: value for name, value in (("strategy", belief.strategy), ("symbol", belief.symbol)) if value}
+    told = f"Test this edge on the next {TESTED_BY} trades: {belief.sentence}"
+    return {
+        "trigger_condition": {"all": [scope, belief.proposition.when]} if scope else belief.proposition.when,
+        "planned_action": {"type": "alert", "message": told, "trades": TESTED_BY}, "fire_mode": "every",
+        "reasoning": _why_test(belief), "sources": [belief.id],
+    }  # fmt: skip

@@ -1,0 +1,159 @@
+"""The trade that was decided against, followed to its end on later bars.
+
+A decision not to trade that names side, stop and target can be judged: the bars after it show which of the two would have
+come first, every doubt decided against the trade (`plans.ending`). After 30 days it ends at the last close. A rule that says
+"skip" could never be unlearned otherwise. The outcome is known when the bar that ended it is; a bar that arrives late may
+change it, and what was believed until then stays on record.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from memtape.core.affect import Felt
+from memtape.core.codec import identify
+from memtape.core.episodes import Episode
+from memtape.core.market import Seen
+from memtape.core.observed import Decision
+from memtape.core.plans import ending
+from memtape.core.rounds import Watched
+from memtape.core.situation import Candle, session_at
+
+NOT_TAKEN = frozenset({"no_trade", "no-trade", "notrade", "skip", "skip_trade", "hold", "wait", "none", "pass", "stand_aside"})
+FOLLOWED_FOR = timedelta(days=30)
+
+
+class Ended(NamedTuple):
+    """How a shadow ended, as believed from one moment on."""
+
+    known_from: datetime
+    exit_at: datetime
+    price: float
+    trigger: str
+
+
+def is_followed(decision: Decision) -> bool:
+    """Whether a decision is one not to trade, and says enough of the trade to follow it."""
+    return (
+        (decision.action or "").lower() in NOT_TAKEN
+        and None not in (decision.symbol, decision.side, decision.stop, decision.target)
+    )  # fmt: skip
+
+
+def shadow_id(agent: str, decision: str) -> str:
+    """The id of the episode of a decision not to trade."""
+    return identify(agent, "shadow", decision)
+
+
+def later_bars(decision: Decision, bars: Sequence[Watched]) -> list[Watched]:
+    """The bars that may end a shadow: those that began after it, of the shortest length there is."""
+    assert decision.t is not None
+    after = [seen for seen in bars if decision.t <= seen.bar.t0 < decision.t + FOLLOWED_FOR]
+    shortest = min((seen.bar.frame for seen in after), default=0)
+    return sorted((seen for seen in after if seen.bar.frame == shortest), key=lambda seen: seen.bar.t0)
+
+
+def endings(decision: Decision, known_at: datetime, bars: Sequence[Watched]) -> list[Ended]:
+    """How a shadow ended, in the versions in which it was believed; none while it is open."""
+    later = later_bars(decision, bars)
+    knowledge = sorted({max(known_at, seen.known_at) for seen in later})
+    if all(a.known_at <= b.known_at for a, b in itertools.pairwise(later)):
+        ended = _end(decision, later)
+        if ended is None:
+            return []
+        place, exit_at, price, trigger = ended
+        return [Ended(max([known_at, *(seen.known_at for seen in later[: place + 1])]), exit_at, price, trigger)]
+    found: list[Ended] = []
+    for moment in knowledge:
+        ended = _end(decision, [seen for seen in later if seen.known_at <= moment])
+        if ended is not None and (not found or found[-1][1:] != ended[1:]):
+            found.append(Ended(moment, *ended[1:]))
+    return found
+
+
+def _end(decision: Decision, later: Sequence[Watched]) -> tuple[int, datetime, float, str] | None:
+    assert decision.t is not None and decision.stop is not None
+    side, stop = 1 if decision.side == "long" else -1, float(decision.stop)
+    target = float(decision.target) if decision.target is not None else None
+    candles = [Candle(float(s.bar.o), float(s.bar.h), float(s.bar.l), float(s.bar.c)) for s in later]
+    if (ended := ending(side, stop, target, candles)) is not None:
+        place, price = ended
+        won = target is not None and side * (price - target) >= 0
+        return place, later[place].bar.t1, price, "target" if won else "stop"
+    if later and later[-1].bar.t1 >= decision.t + FOLLOWED_FOR:
+        return len(later) - 1, later[-1].bar.t1, candles[-1].close, "time"
+    return None
+
+
+def shadow_episodes(
+    agent: str, skill: str, decision: Decision, known_at: datetime, bars: Sequence[Watched], seen: Seen, state: Felt | None
+) -> list[Episode]:
+    """The episodes of a decision not to trade, in all their versions."""
+    assert decision.t is not None and decision.id is not None and decision.stop is not None and decision.symbol is not None
+    said = decision.situation
+    later = later_bars(decision, bars)
+    price = said.price if said is not None and isinstance(said.price, float | int) else seen.price
+    entry = float(price) if price is not None else float(later[0].bar.o) if later else None
+    stop, side = float(decision.stop), 1 if decision.side == "long" else -1
+    if entry is None or side * (entry - stop) <= 0:
+        return []  # the price had already passed the stop: there was no trade to take
+    risk = abs(entry - stop)
+    ends = endings(decision, known_at, bars)
+    found: list[Episode] = []
+    for ended, following in zip(ends, [*ends[1:], None][: len(ends)], strict=True):
+        found.append(
+            Episode(
+                id=shadow_id(agent, decision.id),
+                known_from=ended.known_from,
+                known_to=following.known_from if following else None,
+                kind="shadow",
+                symbol=decision.symbol,
+                strategy=decision.strategy or skill,
+                side=decision.side or "long",
+                tier=2,
+                claimed=False,
+                source="shadow",
+                entry_at=decision.t,
+                exit_at=ended.exit_at,
+                pnl_r=side * (ended.price - entry) / risk,
+                r_source="stop",
+                pnl_usd=None,
+                hold_minutes=(ended.exit_at - decision.t).total_seconds() / 60.0,
+                risk_share=None,
+                mfe_r=None,
+                mae_r=None,
+                target_r=abs(float(decision.target) - entry) / risk if decision.target is not None else None,
+                stop_atr=None,
+                partial_r=None,
+                late_atr=None,
+                move_atr=seen.move_atr,
+                trigger=ended.trigger,
+                confidence=float(decision.confidence) if decision.confidence is not None else None,
+                teach="learn",
+                regime=_either(said.regime if said else None, seen.regime),
+                volatility_regime=_either(said.volatility_regime if said else None, seen.volatility_regime),
+                session=_either(said.session if said else None, session_at(decision.t)),
+                price=entry,
+                atr_d1=_level(said.atr_d1 if said else None, seen.atr_d1),
+                atr_h1=_level(said.atr_h1 if said else None, seen.atr_h1),
+                atr_m5=_level(said.atr_m5 if said else None, seen.atr_m5),
+                spread_points=_level(said.spread_points if said else None, None),
+                spread_as_atr_pct=_level(said.spread_as_atr_pct if said else None, None),
+                drawdown_pct=_level(said.drawdown_pct if said else None, state.drawdown if state else 0.0),
+                consecutive_losses=state.losses if state else None,
+                reflection=decision.reason,
+                tags=decision.tags,
+            )
+        )
+    return found
+
+
+def _either(said: str | None, seen: str | None) -> str | None:
+    return seen if said is None or said == "*" else said
+
+
+def _level(said: object, seen: float | None) -> float | None:
+    return float(said) if isinstance(said, float | int) else seen

@@ -1,0 +1,79 @@
+"""One call for what memory has to say about an order: recall, plans, beliefs, state, the calendar, the owner's own rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from memtape.core.beliefs import Belief
+from memtape.core.calendar import Event, upcoming
+from memtape.core.checks import Reason, Verdict, checked
+from memtape.core.observed import Situation
+from memtape.core.plans import Fired, Resolved, resolve
+from memtape.core.predicate import holds, read_predicate
+from memtape.core.recall import Recalled
+from memtape.core.values import read
+from memtape.engine.planning import situation_now
+from memtape.engine.recalling import Moment, PlanSeen, Recollection
+from memtape.store.tables import Known
+
+AHEAD = timedelta(hours=24)
+MINUTE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What memory has to say about an order."""
+
+    verdict: Verdict
+    reasons: tuple[Reason, ...]
+    recalled: Recalled
+    moment: Moment
+    plans: tuple[PlanSeen, ...]  # those that would fire
+    resolved: Resolved
+    beliefs: tuple[Belief, ...]  # those that hold here
+    events: tuple[Event, ...]
+    risk_share: float | None
+    avoid: tuple[str, ...]
+
+
+def check_order(
+    agent: Recollection, *, symbol: str, side: str, situation: Mapping[str, Any] | None, strategy: str | None,
+    risk_usd: float | None, as_of: datetime | None, avoid: tuple[str, ...], limit: int = 5,
+) -> Check:  # fmt: skip
+    """Gather it all, as of one moment."""
+    at = as_of or agent.now()
+    with agent._memory.reading(agent.agent.id) as tables:
+        said = read(Situation, situation) if situation is not None else None
+        now, _ = situation_now(tables, at, symbol, said)
+    recalled, _, moment = agent.recall(now, symbol=symbol, strategy=strategy, limit=limit, as_of=at)
+    context = {"side": side, "signal": True, **({"strategy": strategy} if strategy else {})}
+    firing = [seen for seen in agent.plans(now, symbol=symbol, as_of=at, context=context) if seen.finding in ("fires", "holds")]
+    active = resolve([fired_of(seen) for seen in firing if seen.standing.status == "active"])
+    proposed = resolve([fired_of(seen) for seen in firing if seen.standing.status == "proposed"])
+    facts = {name: getattr(now, name) for name in Situation.__slots__} | {"side": side, "symbol": symbol, "strategy": strategy}
+    beliefs = [
+        belief for belief in agent.beliefs(as_of=at)[0]
+        if belief.symbol in (None, symbol) and belief.strategy in (None, strategy or belief.strategy)
+        and belief.status in ("candidate", "believed")
+        and holds(read_predicate(belief.proposition.when, None, "when"), facts) is True
+    ]  # fmt: skip
+    mood = agent.mood(as_of=at)
+    events = list(upcoming(agent._memory.events(Known(as_of=at)), at, AHEAD))
+    equity = mood.equity if mood.equity > 0 else None
+    share = risk_usd / equity if risk_usd is not None and equity else None
+    verdict, reasons = checked(
+        evidence=recalled.evidence, warnings=recalled.warnings, plans=active, proposed=proposed, mood=mood, beliefs=beliefs,
+        events=events, minutes_ahead=[(e.t - at) / MINUTE for e in events], risk_share=share, avoid=avoid,
+    )  # fmt: skip
+    return Check(verdict, tuple(reasons), recalled, moment, tuple(firing), active, tuple(beliefs), tuple(events), share, avoid)
+
+
+def fired_of(seen: PlanSeen) -> Fired:
+    """A plan as it is weighed against others."""
+    plan = seen.standing.plan
+    return Fired(
+        id=plan.id, action=plan.action, priority=plan.priority, created_at=seen.standing.at, size_factor=plan.size_factor
+    )

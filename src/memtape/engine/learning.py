@@ -1,0 +1,276 @@
+"""Learning in the same transaction as the ledger: episodes, affect and shadows from what just changed.
+
+In order, a close adds an episode and a step. Out of order (a late fill, an import into the past, a correction, an undo, the
+first word of a broker) the steps are taken again from the earliest moment concerned, and the episodes that could have
+known of it are formed again. Both roads use the same pure fold (`core/learn.py`), as does a rebuild.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from memtape.core.affect import Event, Felt, Flow, Mark, felt
+from memtape.core.codec import EPOCH
+from memtape.core.episodes import Episode
+from memtape.core.history import Version
+from memtape.core.items import Kept
+from memtape.core.learn import (
+    CLAIM_WITHIN,
+    LOOKED_AT,
+    Note,
+    Past,
+    Told,
+    believed,
+    episodes_of,
+    in_versions,
+    nearest,
+    note_of,
+    steps_until,
+    same_trade,
+    told_of,
+)
+from memtape.core.market import Market, Seen
+from memtape.core.observed import CashFlow, Decision, EquityMark
+from memtape.core.shadows import FOLLOWED_FOR, endings, is_followed, shadow_episodes, shadow_id
+from memtape.core.skills import Agent
+from memtape.core.trades import Trade
+from memtape.core.values import read
+from memtape.engine.positions import Fresh
+from memtape.store.memories import Learned, Shadowed
+from memtape.store.rows import Head
+from memtape.store.tables import EVERYTHING, Tables
+
+MANY = 64  # from so many trades on it is cheaper to load everything once than to ask for each
+
+
+def learn(tables: Tables, agent: Agent, start: Head, verified_from: datetime | None, fresh: Fresh) -> None:
+    """Form and change memories after what a transaction brought; `start` is the head before it."""
+    Learning(tables, agent, verified_from).follow(start, fresh)
+
+
+def account_event(kind: str, body: Any, key: str, known_at: datetime) -> Event:
+    """An equity mark or a cash flow as affect feels it."""
+    if kind == "equity":
+        mark = body if isinstance(body, EquityMark) else read(EquityMark, body)
+        return Mark(mark.t, key, known_at, float(mark.equity))
+    flow = body if isinstance(body, CashFlow) else read(CashFlow, body)
+    return Flow(flow.t, key, known_at, float(flow.usd))
+
+
+def correction(item: Kept) -> Note:
+    """A correction as it was stated."""
+    changes = dict(item.body.get("changes", {}))
+    if "tags" in changes:
+        changes["tags"] = tuple(changes["tags"])
+    return Note(item.known_at, changes, bool(item.body.get("forget")))
+
+
+class Learning:
+    """What one agent learns, in one transaction."""
+
+    def __init__(self, tables: Tables, agent: Agent, verified_from: datetime | None) -> None:
+        self.tables, self.agent, self.verified_from = tables, agent, verified_from
+        self.learned = Learned(tables)
+        self.starting = float(agent.settings.starting_equity)
+        self.claims = bool(tables.items("claim", EVERYTHING, limit=1))
+        self._notes: dict[str, list[Note]] = {}
+        for item in tables.items("correction", EVERYTHING):
+            self._notes.setdefault(item.symbol, []).append(correction(item))
+        self._undone = [item.known_at for item in tables.items("undo", EVERYTHING)]
+        self._whole: dict[str, Market | None] = {}  # markets with all their bars
+        self._at: dict[tuple[str, datetime], Market | None] = {}  # markets for one moment
+        self._bulk = False
+        self._told: list[Told] | None = None
+
+    def follow(self, start: Head, fresh: Fresh) -> None:
+        """Take in what is new; everything else that it touches is found here."""
+        surprise = self._surprise(fresh)
+        if self.claims and self.verified_from != start.verified_from:
+            surprise = EPOCH  # what was claimed no longer counts
+        if not (fresh.changed or fresh.account or surprise or fresh.shadows or fresh.bars):
+            return
+        changed = dict(fresh.changed)
+        versions = list(fresh.versions) if not surprise else []
+        told_again = set(changed) - {version.trade.id for version in versions}
+        if surprise is not None:
+            versions = self.learned.versions(entered=surprise)
+            told_again = set(changed) - {version.trade.id for version in versions}
+            changed |= {version.trade.id: None for version in versions if version.trade.id not in changed}
+        if told_again:
+            versions += self.learned.versions(ids=told_again)
+        if self.claims:
+            versions += self._spoken_of(versions, changed)
+        self._bulk = len(versions) > MANY
+        self._step(surprise, fresh, versions)
+        episodes = episodes_of(versions, self.market_at, self.past(), self.starting, self.notes)
+        old = set(changed) if surprise or told_again or self.claims else set()
+        shadowed, of_shadows = self._shadows(fresh, surprise)
+        self.learned.drop_episodes(old | shadowed)
+        self.learned.put_episodes([*episodes, *of_shadows])
+        self.learned.note_changes({episode.id for episode in episodes} | old | shadowed)
+
+    def _surprise(self, fresh: Fresh) -> datetime | None:
+        """Since when something was known that is told only now, if it could have been known at the entry of an episode."""
+        if fresh.known_at is None or not self.learned.entered_since(fresh.known_at):
+            return None
+        return fresh.known_at
+
+    # ---- affect ---------------------------------------------------------------------------------------------------
+
+    def _step(self, surprise: datetime | None, fresh: Fresh, versions: Sequence[Version]) -> None:
+        """Take the steps that follow from what is new, again from the earliest moment concerned."""
+        moments = [at for at in fresh.changed.values() if at is not None]
+        moments += [event.at for event in fresh.account] + ([surprise] if surprise else [])
+        if not moments:
+            return
+        since = min(moments)
+        before = self.learned.felt_until(since, 1, before=True)
+        later = self.learned.felt_until(None, 1)
+        if later and later[0].at >= since:
+            events = self._events(since)
+            self.learned.drop_felt(since)
+        else:
+            closed = [t for v in versions for t in self.told(v)]
+            events = [*believed(closed, None, self.verified_from), *fresh.account]
+        steps = felt(events, self.starting, before[0] if before else None, self.learned.outcomes_before(since))
+        self.learned.put_felt(steps)
+
+    def _events(self, since: datetime) -> list[Event]:
+        """All that stands and happened to the account since a moment."""
+        versions = self.learned.versions(exited=since, standing=True)
+        self._bulk = self._bulk or len(versions) > MANY
+        closed = [told for version in versions for told in self.told(version)]
+        return [*believed(closed, None, self.verified_from), *self._account(since)]
+
+    def _account(self, since: datetime | None = None) -> list[Event]:
+        return [told.event for told in self._account_told(since) if told.known_to is None]
+
+    def _account_told(self, since: datetime | None = None) -> list[Told]:
+        return [
+            Told(account_event(kind, item.body, item.key, item.known_at), item.gone_at)
+            for kind in ("equity", "flow")
+            for item in self.tables.items(kind, EVERYTHING, since=since, gone=True)
+        ]
+
+    def told(self, version: Version) -> list[Told]:
+        """A trade as affect feels it, in the versions in which it was believed."""
+        trade = version.trade
+        seen = Seen()
+        if trade.pnl_r is None and (market := self.market_at(trade.symbol, trade.entry_at)) is not None:
+            seen = market.at(trade.entry_at)
+        return told_of(version, seen, self.notes(trade))
+
+    def all_told(self) -> list[Told]:
+        """All that ever happened to the account, in every version."""
+        if self._told is None:
+            self._bulk = True
+            closed = [told for version in self.learned.versions() for told in self.told(version)]
+            self._told = closed + self._account_told()
+        return self._told
+
+    def past(self) -> Past:
+        """What the state was, as far as it could be known at any moment."""
+        if not self._bulk:
+            return Past(self._until, self._replaced, self.all_told, self.starting, self.verified_from, self.claims)
+        spans, until = self.learned.replaced_spans(), steps_until(self.learned.felt_until(None, 2**31))
+
+        def replaced(moment: datetime) -> bool:
+            return self._said_later(moment) or any(start <= moment < end for start, end in spans)
+
+        return Past(until, replaced, self.all_told, self.starting, self.verified_from, self.claims)
+
+    def _until(self, moment: datetime) -> Sequence[Felt]:
+        return self.learned.felt_until(moment, LOOKED_AT)
+
+    def _replaced(self, moment: datetime) -> bool:
+        """Whether something was then believed of the account that no longer stands."""
+        return self._said_later(moment) or self.learned.replaced_at(moment)
+
+    def _said_later(self, moment: datetime) -> bool:
+        said = any(note.known_at > moment and note.moves_affect for notes in self._notes.values() for note in notes)
+        return said or any(at > moment for at in self._undone)
+
+    # ---- what episodes are made of --------------------------------------------------------------------------------
+
+    def market_at(self, symbol: str, moment: datetime) -> Market | None:
+        """The market of a symbol, with at least the bars that are looked at at a moment."""
+        if self._bulk:
+            if symbol not in self._whole:
+                self._whole[symbol] = self.learned.market(symbol, None)
+            return self._whole[symbol]
+        if (symbol, moment) not in self._at:
+            self._at[symbol, moment] = self.learned.market(symbol, moment)
+        return self._at[symbol, moment]
+
+    def notes(self, trade: Trade) -> list[Note]:
+        """What was said of a trade later: corrections, and the claim that speaks of it."""
+        found = self._notes.get(trade.id, [])
+        if self.claims and trade.quality != "claimed":
+            near = trade.entry_at - CLAIM_WITHIN, trade.entry_at + CLAIM_WITHIN
+            for claim in self.learned.entered_near(trade.symbol, *near, claimed=True):
+                if same_trade(claim.trade, trade) and (of := self._nearest(claim.trade)) is not None and of.trade.id == trade.id:
+                    found = [*found, note_of(claim.trade, claim.known_from)]
+        elif self.claims and (of := self._nearest(trade)) is not None:
+            standing = next((v for v in self.learned.versions(ids=[trade.id], standing=True)), None)
+            if standing is not None:
+                found = [*found, Note(max(standing.known_from, of.known_from), forget=True)]
+        return found
+
+    def _nearest(self, claim: Trade) -> Version | None:
+        """The trade of the ledger that a claim speaks of."""
+        if self.verified_from is None:
+            return None
+        near = claim.entry_at - CLAIM_WITHIN, claim.entry_at + CLAIM_WITHIN
+        ledger = self.learned.entered_near(claim.symbol, *near, claimed=False)
+        id_ = nearest(claim, [version.trade for version in ledger])
+        return next((version for version in ledger if version.trade.id == id_), None)
+
+    def _spoken_of(self, versions: Sequence[Version], changed: dict[str, datetime | None]) -> list[Version]:
+        """The trades of the ledger that a new claim speaks of, and the claims that a new trade confirms; numbers stay."""
+        ids: set[str] = set()
+        for version in versions:
+            trade = version.trade
+            if trade.quality == "claimed":
+                ids |= {of.trade.id for of in [self._nearest(trade)] if of is not None}
+            else:
+                near = trade.entry_at - CLAIM_WITHIN, trade.entry_at + CLAIM_WITHIN
+                claims = self.learned.entered_near(trade.symbol, *near, claimed=True)
+                ids |= {claim.trade.id for claim in claims if same_trade(claim.trade, trade)}
+        ids -= set(changed)
+        changed |= dict.fromkeys(ids)
+        return self.learned.versions(ids=ids) if ids else []
+
+    # ---- shadows --------------------------------------------------------------------------------------------------
+
+    def _shadows(self, fresh: Fresh, surprise: datetime | None) -> tuple[set[str], list[Episode]]:
+        """The shadows that something new may end or change: their episodes' ids, and what their episodes are now."""
+        touched: dict[str, Shadowed] = {
+            d.id or "": Shadowed(d.id or "", d.symbol or "", d.t or EPOCH, None) for d in fresh.shadows
+        }
+        for symbol, watched in fresh.bars.items():
+            first, last = min(seen.bar.t0 for seen in watched), max(seen.bar.t1 for seen in watched)
+            touched |= {shadow.id: shadow for shadow in self.learned.shadows(symbol, first, last)}
+        if surprise is not None:
+            touched |= {shadow.id: shadow for shadow in self.learned.shadows(since=surprise)}
+        found: list[Episode] = []
+        for item in self.tables.items("decision", EVERYTHING, keys=sorted(touched)) if touched else []:
+            decision = read(Decision, item.body)
+            episodes, until = self._shadow(decision, item.known_at)
+            found += episodes
+            self.learned.put_shadows([touched[item.key]._replace(until=until)])
+        return {shadow_id(self.agent.id, id_) for id_ in touched}, found
+
+    def _shadow(self, decision: Decision, known_at: datetime) -> tuple[list[Episode], datetime | None]:
+        assert decision.symbol is not None and decision.t is not None
+        bars = self.tables.bars(decision.symbol, EVERYTHING, ending_after=decision.t, ending_by=decision.t + 2 * FOLLOWED_FOR)
+        market = self.market_at(decision.symbol, decision.t)
+        seen = market.at(decision.t) if market else Seen()
+        ends = endings(decision, known_at, bars)
+        episodes = shadow_episodes(self.agent.id, self.agent.skill, decision, known_at, bars, seen, self.past().at(decision.t))
+        notes = self._notes.get(shadow_id(self.agent.id, decision.id or ""), [])
+        return [v for e in episodes for v in in_versions(e, notes)], ends[-1].exit_at if ends else None
+
+
+__all__ = ["Learning", "account_event", "correction", "is_followed", "learn"]

@@ -1,0 +1,132 @@
+"""Plans at work: what a plan may look at, which fire at a tick, what several say together.
+
+A plan fires when a tick that is observed satisfies it; that it fired is a conclusion, kept in that tick's log row, so no
+later knowledge can make it unsaid. `look_at` gathers what plans may see, out of what was known at a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from memtape.core.calendar import Event, fields_at
+from memtape.core.codec import spell_time
+from memtape.core.items import OWNER_STREAM
+from memtape.core.market import Seen
+from memtape.core.observed import Decision, Situation, Tick
+from memtape.core.plans import Look, Standing, changed, judged
+from memtape.core.predicate import FIELDS
+from memtape.core.shadows import NOT_TAKEN
+from memtape.core.situation import session_at
+from memtape.core.skills import Agent
+from memtape.core.values import read
+from memtape.engine.positions import Told
+from memtape.store.memories import Learned
+from memtape.store.tables import EVERYTHING, Known, Tables
+
+WEEKEND = 5
+
+
+def events_known(tables: Tables, known: Known = EVERYTHING) -> list[Event]:
+    """The owner's calendar, each event as it was last stated."""
+    calendar = Tables(tables.session, tables.owner, OWNER_STREAM)
+    latest: dict[str, Event] = {}
+    for item in sorted(calendar.items("event", known), key=lambda item: item.seq):
+        event = read(Event, item.body)
+        latest[event.id] = event
+    return list(latest.values())
+
+
+def situation_now(
+    tables: Tables, at: datetime, symbol: str | None, said: Situation | None = None
+) -> tuple[Situation, dict[str, Any]]:
+    """The situation at a moment and the state of mind: what the caller said of it first, then bars and the stored state."""
+    learned = Learned(tables)
+    market = learned.market(symbol, at) if symbol else None
+    seen = market.at(at) if market else Seen()
+    steps = learned.felt_until(at, 1)
+    state: dict[str, Any] = {"consecutive_wins": 0, "consecutive_losses": 0}
+    drawdown = 0.0
+    if steps:
+        mood = steps[0].state()
+        drawdown = mood.drawdown
+        state = {
+            "drawdown_state": mood.drawdown_state, "confidence": mood.confidence, "risk_appetite": mood.risk_appetite,
+            "consecutive_wins": mood.consecutive_wins, "consecutive_losses": mood.consecutive_losses,
+            "equity": steps[0].nav + steps[0].flows,
+        }  # fmt: skip
+    own = said or Situation()
+
+    def first(*values: Any) -> Any:
+        return next((value for value in values if value is not None), None)
+
+    atr_d1, atr_h1 = first(own.atr_d1, seen.atr_d1), first(own.atr_h1, seen.atr_h1)
+    ratio = atr_h1 / atr_d1 if isinstance(atr_h1, float) and isinstance(atr_d1, float) and atr_d1 else None
+    situation = Situation(
+        symbol=first(own.symbol, symbol), price=first(own.price, seen.price), atr_d1=atr_d1, atr_h1=atr_h1,
+        atr_m5=first(own.atr_m5, seen.atr_m5), atr_ratio_h1_d1=first(own.atr_ratio_h1_d1, ratio),
+        regime=first(own.regime, seen.regime), volatility_regime=first(own.volatility_regime, seen.volatility_regime),
+        session=first(own.session, session_at(at)), hour_utc=first(own.hour_utc, at.hour),
+        day_of_week=first(own.day_of_week, at.weekday()), spread_points=own.spread_points,
+        spread_as_atr_pct=own.spread_as_atr_pct, drawdown_pct=first(own.drawdown_pct, drawdown),
+        consecutive_losses=first(own.consecutive_losses, state["consecutive_losses"]), confidence=own.confidence,
+    )  # fmt: skip
+    return situation, state
+
+
+def look_at(
+    tables: Tables, agent: Agent, at: datetime, symbol: str | None, decision: Decision | None = None,
+    said: Situation | None = None,
+) -> dict[str, object]:  # fmt: skip
+    """What plans may look at: situation, state, the decision at hand, the calendar. What is missing is unknown."""
+    situation, state = situation_now(tables, at, symbol, decision.situation if decision and decision.situation else said)
+    found: dict[str, object] = {name: getattr(situation, name) for name in FIELDS if hasattr(situation, name)}
+    found |= state
+    found |= {
+        "open_positions": sum(row.round is not None for row in tables.positions().values()),
+        "weekend": at.weekday() >= WEEKEND, "strategy": agent.skill,
+    }  # fmt: skip
+    if decision is not None:
+        action = (decision.action or "").lower()
+        found |= {"side": decision.side, "action": decision.action, "strategy": decision.strategy or agent.skill,
+                  "signal": decision.side is not None or (bool(action) and action not in NOT_TAKEN)}  # fmt: skip
+    found |= fields_at(events_known(tables, Known(as_of=at)), at)
+    return {name: value for name, value in found.items() if value is not None and value != "*"}
+
+
+def fire(tables: Tables, agent: Agent, tick: Tick, previous: datetime | None) -> list[Told]:
+    """Which plans expire and which fire at a tick; both are told, and kept."""
+    learned = Learned(tables)
+    standing = learned.plans(("active", "proposed"))
+    if not standing:
+        return []
+    looks = list(_looks(tables, agent, tick, previous))
+    told: list[Told] = []
+    for plan in standing:
+        told += _heard(plan, looks, learned)
+    return told
+
+
+def _heard(standing: Standing, looks: Sequence[tuple[str | None, Look]], learned: Learned) -> list[Told]:
+    plan = standing.plan
+    for symbol, look in looks:
+        finding = judged(plan, look, standing.fired, standing.fired_at)
+        if finding == "expired":
+            learned.put_plans([changed(standing, "expired", look.at)])
+            return [{"event": "plan_expired", "plan": plan.id, "at": spell_time(look.at)}]
+        if finding == "fires" and standing.status == "active":  # a proposal is only advice until it is confirmed
+            learned.put_plans([changed(standing, "fired", look.at)])
+            fired: Told = {"event": "plan_fired", "plan": plan.id, "at": spell_time(look.at), "action": plan.action}
+            return [fired | ({"symbol": symbol} if symbol else {})]
+    return []
+
+
+def _looks(tables: Tables, agent: Agent, tick: Tick, previous: datetime | None) -> Iterator[tuple[str | None, Look]]:
+    """One look for each symbol that a tick speaks of, decisions first."""
+    decided = {d.symbol: d for d in reversed(tick.decisions) if d.symbol is not None}
+    named = {*decided, *tick.marks, *(tick.positions or {}), *(bar.symbol for bar in tick.bars)}
+    symbols: list[str | None] = [*sorted(decided), *sorted(named - set(decided))]
+    for symbol in symbols or [None]:
+        before = look_at(tables, agent, previous, symbol) if previous is not None else None
+        yield symbol, Look(tick.t, look_at(tables, agent, tick.t, symbol, decided.get(symbol or "")), before)

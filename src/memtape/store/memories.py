@@ -1,0 +1,265 @@
+"""The SQL of what was learned: episodes, the steps of affect, shadows, plans; and which episodes changed when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from memtape.core.affect import Felt
+from memtape.core.codec import micros, moment
+from memtape.core.episodes import EPISODE_FIELDS, Episode
+from memtape.core.history import Version
+from memtape.core.market import FRAMES, Ended, Market, looked_at
+from memtape.core.plans import Standing
+from memtape.store.database import Row, in_batches
+from memtape.store.rows import COLUMNS, episode_of, episode_values, felt_of, felt_values, micros_of, time_of, trade_of
+from memtape.store.tables import FOREVER, NEVER, TRADE_LIST, Tables
+
+_MINE = "owner = :owner AND stream = :stream"
+_EPISODE_LIST = ", ".join(EPISODE_FIELDS)
+_FELT_LIST = ", ".join(Felt._fields)
+_VERSION_LIST = f"known_from, known_to, settled_at, {TRADE_LIST}"
+EVERY_ONE = "*"  # in `changes`: more changed than is worth naming
+NAMED_AT_MOST = 2_000
+
+
+class Shadowed(NamedTuple):
+    """A decision not to trade that is followed to its end."""
+
+    id: str
+    symbol: str
+    at: datetime
+    until: datetime | None  # None: still open
+
+
+class Learned:
+    """The memories of one stream, in one transaction."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.session, self.owner, self.stream = tables.session, tables.owner, tables.stream
+        self._mine = {"owner": self.owner, "stream": self.stream}
+
+    # ---- episodes -------------------------------------------------------------------------------------------------
+
+    def put_episodes(self, episodes: Sequence[Episode]) -> None:
+        """Add versions of episodes."""
+        rows = [episode_values(self.owner, self.stream, episode) for episode in episodes]
+        self.session.insert("episodes", COLUMNS["episodes"], rows)
+
+    def drop_episodes(self, ids: Iterable[str]) -> None:
+        """Make room for episodes that are formed again."""
+        for some in in_batches(sorted(ids)):
+            self.session.run(f"DELETE FROM episodes WHERE {_MINE} AND id IN :ids", {**self._mine, "ids": some})
+
+    def episodes(self, ids: Iterable[str] | None = None) -> list[Episode]:
+        """Episodes in all their versions: all of them, or some."""
+        return [episode_of(row) for row in self.episode_rows(ids)]
+
+    def episode_rows(self, ids: Iterable[str] | None = None) -> list[Row]:
+        """The same as the table has them, for columns."""
+        if ids is None:
+            return self.session.all(f"SELECT {_EPISODE_LIST} FROM episodes WHERE {_MINE}", self._mine)
+        rows: list[Row] = []
+        for some in in_batches(sorted(set(ids))):
+            own = {**self._mine, "ids": some}
+            rows += self.session.all(f"SELECT {_EPISODE_LIST} FROM episodes WHERE {_MINE} AND id IN :ids", own)
+        return rows
+
+    def latest(self, as_of: datetime, limit: int, symbol: str | None, strategy: str | None) -> list[Episode]:
+        """The last episodes by their exit, as they were believed at a moment, oldest first."""
+        where, params = "", {}  # type: str, dict[str, Any]
+        for name, value in (("symbol", symbol), ("strategy", strategy)):
+            if value is not None:
+                where, params[name] = f"{where} AND {name} = :{name}", value
+        rows = self.session.all(
+            f"SELECT {_EPISODE_LIST} FROM episodes WHERE {_MINE} AND exit_at <= :as_of AND known_from <= :as_of "
+            f"AND (known_to IS NULL OR known_to > :as_of){where} ORDER BY exit_at DESC, id DESC LIMIT :limit",
+            {**self._mine, **params, "as_of": micros(as_of), "limit": limit},
+        )
+        return [episode_of(row) for row in reversed(rows)]
+
+    def entered_since(self, moment_: datetime) -> bool:
+        """Whether any episode was entered at a moment or later."""
+        own = {**self._mine, "at": micros(moment_)}
+        return bool(self.session.all(f"SELECT 1 FROM episodes WHERE {_MINE} AND entry_at >= :at LIMIT 1", own))
+
+    # ---- what changed ---------------------------------------------------------------------------------------------
+
+    def note_changes(self, ids: Iterable[str]) -> None:
+        """Tell readers with columns in memory which episodes to read again."""
+        named = sorted(set(ids))
+        if not named:
+            return
+        revision = self.revision() + 1
+        told = named if len(named) <= NAMED_AT_MOST else [EVERY_ONE]
+        self.session.insert("changes", COLUMNS["changes"], [(self.owner, self.stream, revision, id_) for id_ in told])
+
+    def revision(self) -> int:
+        """How often episodes have changed."""
+        rows = self.session.all(f"SELECT max(revision) FROM changes WHERE {_MINE}", self._mine)
+        return int(rows[0][0] or 0)
+
+    def changed_since(self, revision: int) -> set[str]:
+        """The episodes that changed after a revision; EVERY_ONE if all may have."""
+        rows = self.session.all(f"SELECT id FROM changes WHERE {_MINE} AND revision > :seen", {**self._mine, "seen": revision})
+        return {id_ for (id_,) in rows}
+
+    # ---- affect ---------------------------------------------------------------------------------------------------
+
+    def put_felt(self, steps: Sequence[Felt]) -> None:
+        """Add steps."""
+        self.session.insert("affect", COLUMNS["affect"], [felt_values(self.owner, self.stream, step) for step in steps])
+
+    def drop_felt(self, since: datetime) -> None:
+        """Make room for steps that are taken again from a moment on."""
+        self.session.run(f"DELETE FROM affect WHERE {_MINE} AND at >= :since", {**self._mine, "since": micros(since)})
+
+    def felt_until(self, moment_: datetime | None, limit: int, *, before: bool = False) -> list[Felt]:
+        """The last steps by a moment (before it), oldest first."""
+        rows = self.session.all(
+            f"SELECT {_FELT_LIST} FROM affect WHERE {_MINE} AND at {'<' if before else '<='} :until "
+            "ORDER BY at DESC, rank DESC, id DESC LIMIT :limit",
+            {**self._mine, "until": FOREVER if moment_ is None else micros(moment_), "limit": limit},
+        )
+        return [felt_of(row) for row in reversed(rows)]
+
+    def felt_count(self, until: datetime | None) -> int:
+        """How many steps there are by a moment."""
+        own = {**self._mine, "until": FOREVER if until is None else micros(until)}
+        return int(self.session.all(f"SELECT count(*) FROM affect WHERE {_MINE} AND at <= :until", own)[0][0])
+
+    def outcomes_before(self, moment_: datetime, limit: int = 100) -> list[float]:
+        """The last outcomes in R of the closes before a moment, oldest first."""
+        rows = self.session.all(
+            f"SELECT pnl_r FROM affect WHERE {_MINE} AND at < :until AND rank = 1 AND pnl_r IS NOT NULL "
+            "ORDER BY at DESC, rank DESC, id DESC LIMIT :limit",
+            {**self._mine, "until": micros(moment_), "limit": limit},
+        )
+        return [r for (r,) in reversed(rows)]
+
+    # ---- trades, as memories are made of them ---------------------------------------------------------------------
+
+    def versions(
+        self, *, ids: Iterable[str] | None = None, exited: datetime | None = None, entered: datetime | None = None,
+        standing: bool = False,
+    ) -> list[Version]:  # fmt: skip
+        """Versions of closed trades: some, those that ended or were entered since a moment; or only those that stand."""
+        where, params = "1 = 1" if not standing else "known_to IS NULL", {}  # type: str, dict[str, Any]
+        if exited is not None:
+            where, params = f"{where} AND exit_at >= :exited", {"exited": micros(exited)}
+        if entered is not None:
+            where, params = f"{where} AND entry_at >= :entered", params | {"entered": micros(entered)}
+        if ids is None:
+            return self._versions(where, params)
+        found: list[Version] = []
+        for some in in_batches(sorted(set(ids))):
+            found += self._versions(f"{where} AND id IN :ids", params | {"ids": some})
+        return found
+
+    def entered_near(self, symbol: str, first: datetime, last: datetime, claimed: bool) -> list[Version]:
+        """Standing versions of trades of a symbol that were entered within a time: claims, or trades of the ledger."""
+        sign = "=" if claimed else "<>"
+        where = f"known_to IS NULL AND symbol = :symbol AND entry_at BETWEEN :first AND :last AND quality {sign} 'claimed'"
+        return self._versions(where, {"symbol": symbol, "first": micros(first), "last": micros(last)})
+
+    def _versions(self, where: str, params: dict[str, Any]) -> list[Version]:
+        rows = self.session.all(f"SELECT {_VERSION_LIST} FROM trades WHERE {_MINE} AND {where}", {**self._mine, **params})
+        return [Version(trade_of(row[3:]), moment(row[0]), time_of(row[1]), time_of(row[2])) for row in rows]
+
+    def replaced_at(self, moment_: datetime) -> bool:
+        """Whether some trade was then believed in a version that no longer stands."""
+        rows = self.session.all(
+            f"SELECT 1 FROM trades WHERE {_MINE} AND known_to > :at AND known_from <= :at LIMIT 1",
+            {**self._mine, "at": micros(moment_)},
+        )
+        return bool(rows)
+
+    def replaced_spans(self) -> list[tuple[datetime, datetime]]:
+        """When trades were believed in versions that no longer stand."""
+        rows = self.session.all(f"SELECT known_from, known_to FROM trades WHERE {_MINE} AND known_to IS NOT NULL", self._mine)
+        return [(moment(start), moment(end)) for start, end in rows]
+
+    # ---- bars by length -------------------------------------------------------------------------------------------
+
+    def frames(self, symbol: str, until: int) -> list[int]:
+        """The lengths of the bars of a symbol that had ended and were known by a moment, among those that are looked at."""
+        if not self.session.all(
+            f"SELECT 1 FROM bars WHERE {_MINE} AND symbol = :symbol LIMIT 1", {**self._mine, "symbol": symbol}
+        ):
+            return []
+        probe = (
+            f"SELECT 1 FROM bars WHERE {_MINE} AND symbol = :symbol AND frame = :frame AND t1 <= :until "
+            "AND known_at <= :until LIMIT 1"
+        )
+        return [f for f in FRAMES if self.session.all(probe, {**self._mine, "symbol": symbol, "frame": f, "until": until})]
+
+    def market(self, symbol: str, until: datetime | None) -> Market | None:
+        """The market of a symbol: for one moment, only the bars that are looked at then; else all of them."""
+        at = FOREVER if until is None else micros(until)
+        present = self.frames(symbol, at)
+        if not present:
+            return None
+        which = (
+            f"SELECT frame, t0, t1, known_at, o, h, l, c FROM bars WHERE {_MINE} AND symbol = :symbol AND frame = :frame "
+            "AND t1 <= :until AND known_at <= :until ORDER BY t1 DESC LIMIT :most"
+        )
+        most = looked_at(present)
+        rows: list[Row] = []
+        for frame in present:
+            many = FOREVER if until is None else most[frame]
+            rows += self.session.all(which, {**self._mine, "symbol": symbol, "frame": frame, "until": at, "most": many})
+        return Market(
+            Ended(f, t0, t1, known, float(o), float(h), float(low), float(c)) for f, t0, t1, known, o, h, low, c in rows
+        )
+
+    # ---- shadows --------------------------------------------------------------------------------------------------
+
+    def put_shadows(self, shadows: Sequence[Shadowed]) -> None:
+        """Add shadows or say how they ended."""
+        rows = [(self.owner, self.stream, s.id, s.symbol, micros(s.at), micros_of(s.until)) for s in shadows]
+        replace = (
+            "ON CONFLICT (owner, stream, id) DO UPDATE SET symbol = excluded.symbol, at = excluded.at, until = excluded.until"
+        )
+        self.session.insert("shadows", COLUMNS["shadows"], rows, replace)
+
+    def drop_shadow(self, id_: str) -> None:
+        """Follow a decision no longer."""
+        self.session.run(f"DELETE FROM shadows WHERE {_MINE} AND id = :id", {**self._mine, "id": id_})
+
+    def shadows(self, symbol: str | None = None, since: datetime | None = None, before: datetime | None = None) -> list[Shadowed]:
+        """Shadows of a symbol that were open at some time within a span."""
+        where, params = "(until IS NULL OR until >= :since) AND at < :before", {}  # type: str, dict[str, Any]
+        if symbol is not None:
+            where, params = f"{where} AND symbol = :symbol", {"symbol": symbol}
+        rows = self.session.all(
+            f"SELECT id, symbol, at, until FROM shadows WHERE {_MINE} AND {where} ORDER BY at, id",
+            {**self._mine, **params, "since": NEVER if since is None else micros(since),
+             "before": FOREVER if before is None else micros(before)},
+        )  # fmt: skip
+        return [Shadowed(id_, symbol_, moment(at), time_of(until)) for id_, symbol_, at, until in rows]
+
+    # ---- plans ----------------------------------------------------------------------------------------------------
+
+    def plans(self, statuses: Sequence[str] = ()) -> list[Standing]:
+        """Plans, in the order in which they were made."""
+        where = f"{_MINE} AND status IN :statuses" if statuses else _MINE
+        rows = self.session.all(
+            f"SELECT id, status, at, fired, fired_at, ended_at, body FROM plans WHERE {where} ORDER BY at, id",
+            {**self._mine, **({"statuses": list(statuses)} if statuses else {})},
+        )
+        return [Standing(id_, s, moment(at), n, time_of(f), time_of(e), body) for id_, s, at, n, f, e, body in rows]
+
+    def put_plans(self, plans: Sequence[Standing]) -> None:
+        """Add plans or say where they stand."""
+        rows = [plan_values(self.owner, self.stream, plan) for plan in plans]
+        replace = "ON CONFLICT (owner, stream, id) DO UPDATE SET " + ", ".join(
+            f"{c} = excluded.{c}" for c in COLUMNS["plans"][3:]
+        )
+        self.session.insert("plans", COLUMNS["plans"], rows, replace)
+
+
+def plan_values(owner: str, stream: str, plan: Standing) -> Row:
+    """A plan as the values of its row."""
+    return (owner, stream, plan.id, plan.status, micros(plan.at), plan.fired, micros_of(plan.fired_at),
+            micros_of(plan.ended_at), plan.body)  # fmt: skip

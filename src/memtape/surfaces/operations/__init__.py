@@ -1,0 +1,10 @@
+"""Every operation of memtape, once. The command line, MCP, HTTP and the pages all call these.
+
+`records` holds what is observed and the ledger, `memories` what is remembered of it, `plans` what is intended, `keeping` what
+is corrected, forgotten and erased.
+"""
+
+import memtape.surfaces.operations.keeping
+import memtape.surfaces.operations.memories
+import memtape.surfaces.operations.plans
+import memtape.surfaces.operations.records  # noqa: F401

@@ -1,0 +1,216 @@
+"""What is intended: plans with their triggers, and the calendar they may look at."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AliasChoices, Field
+
+from memtape.core.calendar import Event, upcoming
+from memtape.core.codec import plain
+from memtape.core.observed import Situation
+from memtape.core.plans import CAREFUL_FIRST, FireMode, Maker, resolve
+from memtape.core.values import Key, Line, Symbol, Time
+from memtape.engine.checking import fired_of
+from memtape.engine.recalling import PlanSeen
+from memtape.errors import Invalid
+from memtape.store.tables import Known
+from memtape.surfaces.answers import Answer, Ask, AsOf, OfAgent, OfOwner, figure, time
+from memtape.surfaces.operations.records import reader
+from memtape.surfaces.registry import operation
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+
+ACTIONS = {"skip": "skip_trade", "exit": "force_exit", "reduce_size": "reduce", "adjust": "adjust_param", "warn": "alert"}
+
+
+class CreatePlan(OfAgent):
+    """If the trigger holds, then the action."""
+
+    trigger_condition: Annotated[
+        dict[str, Any], Field(description='a predicate: {"regime": "ranging"} or {"all": [{"field", "op", "value"}]}')
+    ]
+    planned_action: Annotated[
+        dict[str, Any], Field(description='{"type": skip_trade | reduce | force_exit | adjust_param | alert, "size_factor": 0.5}')
+    ]
+    reasoning: Annotated[Line, Field(description="why")]
+    expiry_days: Annotated[float, Field(gt=0, le=3650, description="when it ends")] = 30
+    expires_at: Annotated[Time | None, Field(description="when it ends, in place of expiry_days")] = None
+    expire_when: Annotated[dict[str, Any] | None, Field(description="a predicate that ends it")] = None
+    priority: Annotated[float, Field(ge=0, le=1, description="among plans of one kind")] = 0.5
+    fire_mode: Annotated[FireMode, Field(description="once, rising_edge (when it becomes true) or every tick")] = "rising_edge"
+    cooldown_minutes: Annotated[float, Field(ge=0, le=525_600, description="quiet for so long after firing")] = 0.0
+    maker: Annotated[Maker, Field(description="who makes it; an agent's or a reflection's is only proposed until confirmed")] = (
+        "agent"
+    )
+    sources: Annotated[list[Key], Field(max_length=64, description="memories it is made from")] = Field(default_factory=list)
+    executes: Annotated[bool, Field(description="owner only: let it act, not merely advise")] = False
+    id: Annotated[Key | None, Field(description="default: made from the content")] = None
+
+
+class PlanAnswer(Answer):
+    """A plan and where it stands."""
+
+    plan: Annotated[dict[str, Any], Field(description="id, status, trigger, action, expiry, fired, tier, value")]
+
+
+def plan_row(seen: PlanSeen) -> dict[str, Any]:
+    """A plan as it leaves."""
+    standing, plan = seen.standing, seen.standing.plan
+    worth = [value for _, value in seen.values]
+    return {
+        "id": plan.id, "status": standing.status, "trigger_condition": plan.trigger, "action": plan.action,
+        "size_factor": plan.size_factor, "parameters": plain(plan.parameters), "priority": plan.priority,
+        "reasoning": plan.reasoning, "maker": plan.maker, "tier": plan.tier, "executes": plan.executes,
+        "sources": list(plan.sources), "created_at": time(standing.at), "expires_at": time(plan.expires_at),
+        "expire_when": plan.expire_when,
+        "fire_mode": plan.fire_mode, "cooldown_minutes": plan.cooldown_minutes, "fired": standing.fired,
+        "triggered_at": time(standing.fired_at), "ended_at": time(standing.ended_at), "now": seen.finding,
+        "value": {"n": len(worth), "mean_r": figure(sum(worth) / len(worth)) if worth else None,
+                  "sum_r": figure(sum(worth)) if worth else None, "unit": "R gained against doing without it"},
+    }  # fmt: skip
+
+
+def _action(given: dict[str, Any]) -> dict[str, Any]:
+    """A planned action: its type, its factor, and whatever else it says as parameters."""
+    said = dict(given)
+    kind = str(said.pop("type", said.pop("action", ""))).lower()
+    kind = ACTIONS.get(kind, kind)
+    if kind not in CAREFUL_FIRST:
+        raise Invalid("planned_action.type", f"there is no action '{kind}'", f"Use one of: {', '.join(CAREFUL_FIRST)}")
+    factor = said.pop("size_factor", said.pop("magnitude", None))
+    if factor is not None and (isinstance(factor, bool) or not isinstance(factor, int | float)):
+        raise Invalid("planned_action.size_factor", "is not a number", "Give a factor, like 0.5 for half the size")
+    return {"action": kind, "size_factor": factor, "parameters": said}
+
+
+@operation(writes=True)
+def create_trading_plan(memory: Memory, ask: CreatePlan) -> PlanAnswer:
+    """Make a plan: if the trigger holds, then the action. A model's plan is a proposal until the owner confirms it."""
+    handle = memory.agent_for_writing(ask.agent)
+    if ask.executes and ask.maker != "owner":
+        raise Invalid("executes", "only an owner's plan may act by itself", "Leave it out; the owner can confirm the plan")
+    body: dict[str, Any] = {
+        "trigger": ask.trigger_condition, **_action(ask.planned_action), "reasoning": ask.reasoning, "priority": ask.priority,
+        "fire_mode": ask.fire_mode, "cooldown_minutes": ask.cooldown_minutes, "maker": ask.maker, "sources": tuple(ask.sources),
+        "executes": ask.executes, "expire_when": ask.expire_when, "id": ask.id,
+    }  # fmt: skip
+    body = {k: v for k, v in body.items() if v is not None}
+    body["expires_at"] = ask.expires_at or handle.now() + timedelta(days=ask.expiry_days)
+    standing = handle.plan(body)
+    return PlanAnswer(plan=plan_row(PlanSeen(standing, "waits", ())))
+
+
+class NamePlan(OfAgent):
+    """Which plan."""
+
+    plan_id: Annotated[Key, Field(description="its id")]
+
+
+@operation(writes=True)
+def confirm_plan(memory: Memory, ask: NamePlan) -> PlanAnswer:
+    """Confirm a proposed plan as the owner: from now on it is active."""
+    return PlanAnswer(plan=plan_row(PlanSeen(reader(memory, ask).confirm_plan(ask.plan_id), "waits", ())))
+
+
+@operation(writes=True)
+def cancel_plan(memory: Memory, ask: NamePlan) -> PlanAnswer:
+    """Let a plan end."""
+    return PlanAnswer(plan=plan_row(PlanSeen(reader(memory, ask).cancel_plan(ask.plan_id), "waits", ())))
+
+
+class CheckPlans(AsOf):
+    """In which situation."""
+
+    current_context: Annotated[dict[str, Any] | None, Field(validation_alias=AliasChoices("current_context", "context"),
+                               description="what is the case now; the rest comes from bars, state, calendar")] = None  # fmt: skip
+    symbol: Annotated[Symbol | None, Field(description="for this symbol")] = None
+    all: Annotated[bool, Field(description="also those that have ended")] = False
+
+
+class PlansAnswer(Answer):
+    """Plans, and what those that would fire now say together."""
+
+    agent: Annotated[str, Field(description="whose")]
+    as_of: Annotated[str, Field(description="UTC")]
+    plans: Annotated[list[dict[str, Any]], Field(description="each with `now`: fires, holds, waits or expired")]
+    n: Annotated[int, Field(description="how many")]
+    firing: Annotated[
+        list[str], Field(description="active plans whose trigger is true now, in the order in which they are heard")
+    ]
+    leads: Annotated[str | None, Field(description="the one that leads: leaving before skipping before reducing")]
+    size_factor: Annotated[float, Field(description="what they say together: 0 do not, 1 as usual")]
+    overruled: Annotated[list[str], Field(description="those that are not followed, and are shown all the same")]
+    proposed: Annotated[list[str], Field(description="a model's, true now, not confirmed: advice only")]
+
+
+@operation(writes=False)
+def check_active_plans(memory: Memory, ask: CheckPlans) -> PlansAnswer:
+    """Which plans apply now, what they say together, and what their past firings were worth. Only reports: nothing fires here."""
+    handle = reader(memory, ask)
+    at = ask.as_of or handle.now()
+    given = {k.removeprefix("context_"): v for k, v in (ask.current_context or {}).items()}
+    situation = {k: v for k, v in given.items() if k in Situation.__slots__}
+    seen = handle.plans(situation or None, symbol=ask.symbol or given.get("symbol"), as_of=at, context=given)
+    firing = [s for s in seen if s.finding in ("fires", "holds")]
+    told = resolve([fired_of(s) for s in firing if s.standing.status == "active"])
+    listed = [s for s in seen if ask.all or s.standing.status in ("active", "proposed")]
+    return PlansAnswer(
+        agent=handle.agent.id, as_of=time(at) or "", plans=[plan_row(s) for s in listed], n=len(listed),
+        firing=[f.id for f in told.in_order], leads=told.leads.id if told.leads else None, size_factor=told.size_factor,
+        overruled=[f.id for f in told.overruled], proposed=[s.standing.id for s in firing if s.standing.status == "proposed"],
+    )  # fmt: skip
+
+
+# ---- the calendar --------------------------------------------------------------------------------------------------------
+
+
+class RecordEvents(Ask):
+    """Scheduled events."""
+
+    events: Annotated[
+        list[Event], Field(min_length=1, max_length=5000, description="id, t, name, currency, impact, forecast, actual")
+    ]
+
+
+class RecordedEvents(Answer):
+    """What came of it."""
+
+    new: Annotated[int, Field(description="new, or with something newly known")]
+    known: Annotated[int, Field(description="known already")]
+
+
+@operation(writes=True)
+def record_events(memory: Memory, ask: RecordEvents) -> RecordedEvents:
+    """Take in scheduled events, or what is newly known of them (the actual figure): plans and checks look at them."""
+    new, known = memory.record_events(ask.events)
+    return RecordedEvents(new=new, known=known)
+
+
+class GetEvents(OfOwner):
+    """Which events."""
+
+    hours: Annotated[float, Field(gt=0, le=8784, description="how far ahead")] = 24.0
+    impact: Annotated[Literal["low", "medium", "high", "holiday"] | None, Field(description="only of this impact")] = None
+    currency: Annotated[str | None, Field(max_length=64, description="only of this currency")] = None
+
+
+class EventsAnswer(Answer):
+    """Events ahead."""
+
+    as_of: Annotated[str, Field(description="UTC")]
+    events: Annotated[list[dict[str, Any]], Field(description="in order of time, UTC")]
+    n: Annotated[int, Field(description="how many")]
+
+
+@operation(writes=False, tools={"coach"})
+def get_upcoming_events(memory: Memory, ask: GetEvents) -> EventsAnswer:
+    """Scheduled events ahead, as they were known at the moment asked about."""
+    at = ask.as_of or memory.clock.now()
+    found = [
+        e for e in upcoming(memory.events(Known(ask.as_of, ask.head)), at, timedelta(hours=ask.hours))
+        if ask.impact in (None, e.impact) and ask.currency in (None, e.currency)
+    ]  # fmt: skip
+    return EventsAnswer(as_of=time(at) or "", events=[plain(e) for e in found], n=len(found))

@@ -1,0 +1,271 @@
+"""Habits: what an agent does again and again, each figure with its sample, and what changes."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memtape.core import habits
+from memtape.core.behaviour import Behaviour, ClosedCounts, DriftSeen, Figure, Pattern, behaviour, realised_counts
+from memtape.core.episodes import EPISODE_FIELDS, Episode
+
+START = datetime(2026, 1, 5, 8, tzinfo=UTC)
+
+
+def trade(n: int, r: float | None, **said) -> Episode:
+    """A teaching trade of VB on XAUUSD: 1 % risked, held for an hour."""
+    at = START + timedelta(hours=n)
+    told = dict.fromkeys(EPISODE_FIELDS) | {
+        "id": f"t{n:05}", "known_from": at, "kind": "trade", "symbol": "XAUUSD", "strategy": "VB", "side": "long", "tier": 0,
+        "claimed": False, "source": "broker", "entry_at": at - timedelta(hours=1), "exit_at": at, "pnl_r": r, "r_source": "stop",
+        "hold_minutes": 60.0, "risk_share": 0.01, "teach": "learn", "tags": (),
+    }  # fmt: skip
+    return Episode(**(told | said))
+
+
+def trades(*rs: float | None, start: int = 0, **said) -> list[Episode]:
+    return [trade(start + n, r, **said) for n, r in enumerate(rs)]
+
+
+def drift(found: Behaviour, of: str, method: str = "page-hinkley") -> DriftSeen:
+    [one] = [d for d in found.drifts if (d.of, d.method) == (of, method)]
+    return one
+
+
+def pattern(found: Behaviour, kind: str) -> Pattern:
+    [one] = [p for p in found.patterns if p.kind == kind]
+    return one
+
+
+# --- figures and their samples ------------------------------------------------------------------------------------------
+
+
+def test_without_trades_every_figure_is_missing_and_says_what_it_needs():
+    found = behaviour([])
+    figures = {name: getattr(found, name) for name in Behaviour.__slots__ if isinstance(getattr(found, name), Figure)}
+    assert len(figures) == 16
+    assert all(figure.value is None and "needs" in figure.why for figure in figures.values()), figures
+    assert (found.n, found.window, found.strategy, found.drift_detected) == (0, 60, None, False)
+
+
+def test_a_scratch_is_closed_and_no_win():
+    found = behaviour(trades(2.0, -1.0, 0.0, None, 1.0))
+    assert found.win_rate == Figure(0.5, 4)
+    assert found.mean_r == Figure(0.5, 4)
+    assert (found.n, found.strategy, found.symbol) == (5, "VB", "XAUUSD")
+
+
+def test_two_winners_are_too_few_to_speak_of_a_disposition():
+    few = trades(1.0, 1.0, -1.0, -1.0, -1.0, -1.0, -1.0)
+    assert behaviour(few).disposition == Figure(None, 7, "needs 3 winners and 3 losers, has 2 and 5")
+
+
+def test_losers_held_half_as_long_again_show_as_one_half():
+    found = behaviour([*trades(1.0, 1.0, 1.0, hold_minutes=60.0), *trades(-1.0, -1.0, -1.0, start=3, hold_minutes=90.0)])
+    assert found.disposition == Figure(0.5, 6)
+
+
+def test_the_disposition_effect_comes_from_counts_at_the_moments_of_decision():
+    assert behaviour([]).disposition_effect.why == "needs ticks with what was held at each close"
+    assert behaviour([], ClosedCounts(30, 90, 20, 140)).disposition_effect == Figure(0.125, 280)
+    assert behaviour([], ClosedCounts(1, 1, 20, 140)).disposition_effect.why == "needs 3 gains and 3 losses, has 2 and 160"
+
+
+def test_with_several_positions_only_moments_with_a_close_are_decisions():
+    told = [(START, [50.0], [10.0, -5.0]), (START, [], [20.0, -7.0]), (START, [-3.0, 0.0], [0.0, 4.0])]
+    assert realised_counts(told) == ClosedCounts(gains=1, paper_gains=2, losses=1, paper_losses=1)
+    assert realised_counts(told, "single") == ClosedCounts(gains=1, paper_gains=3, losses=1, paper_losses=2)
+
+
+def test_half_the_risk_after_each_loss_is_a_loss_aversion_of_one_half():
+    alternating = [trade(n, 1.0 if n % 2 else -1.0, risk_share=0.01 if n % 2 == 0 else 0.005) for n in range(12)]
+    assert behaviour(alternating).loss_aversion == Figure(0.5, 11)
+    unknown = [e._replace(risk_share=None) for e in alternating]
+    assert behaviour(unknown).loss_aversion.why == "needs 3 trades after a win and 3 after a loss, has 0 and 0"
+
+
+def test_size_that_follows_the_latest_outcomes_shows_and_size_that_never_varies_cannot():
+    risks = (0.01, 0.02, 0.01, 0.02, 0.01)
+    following = [trade(n, r, risk_share=risk) for n, (r, risk) in enumerate(zip((1.0, -1.0) * 3, risks, strict=False))]
+    assert behaviour(following).recency_bias.value == pytest.approx(0.894427, abs=1e-6)
+    assert behaviour(trades(1.0, -1.0, 1.0, -1.0)).recency_bias == Figure(None, 3, "the risk never varies")
+
+
+def test_entries_beyond_the_decided_price_are_late_but_by_one_atr_at_most():
+    late = [trade(n, 1.0, late_atr=atr) for n, atr in enumerate((0.5, -0.2, 9.0))]
+    assert behaviour(late).entry_timing.value == pytest.approx((0.5 - 0.2 + 1.0) / 3)
+
+
+def test_exits_are_early_or_late_by_the_target_and_stop_outs_do_not_count():
+    early = [trade(n, 1.2, target_r=2.0, mfe_r=1.5) for n in range(2)]  # -0.4 each
+    late = [trade(2, 0.9, target_r=2.0, mfe_r=2.5)]  # given back 1.6 of 2
+    stopped = [trade(3, -1.0, target_r=2.0, mfe_r=0.1, trigger="stop"), trade(4, -1.0, target_r=2.0, mfe_r=0.1)]
+    by_hand = trade(5, -1.0, target_r=2.0, mfe_r=0.0, trigger="manual")  # the whole way was missing
+    assert behaviour([*early, *late, *stopped]).exit_timing == Figure(pytest.approx((-0.4 - 0.4 + 0.8) / 3), 3)
+    assert behaviour([*early, *late, *stopped, by_hand]).exit_timing.value == pytest.approx((-0.4 - 0.4 + 0.8 - 1.0) / 4)
+
+
+def test_a_short_into_a_rise_is_contrarian():
+    told = [trade(0, 1.0, side="short", move_atr=0.5), trade(1, 1.0, move_atr=3.0), trade(2, 1.0, side="short", move_atr=-0.1)]
+    assert behaviour(told).momentum_bias.value == pytest.approx((-0.5 + 1.0 + 0.1) / 3)
+
+
+def test_size_is_measured_by_the_kelly_fraction_of_what_was_before_the_window():
+    found = behaviour(trades(*([5 / 3] * 9 + [-1.0] * 11) * 9))  # win rate .45, mean .2: Kelly .12
+    assert (found.window, found.expected_win_rate.n) == (100, 80)
+    assert found.kelly.value == pytest.approx(0.12)
+    assert found.size_v_kelly.value == pytest.approx(0.01 / 0.12)
+    assert found.size_variation == Figure(0.0, 100)
+    assert (found.expected_win_rate.value, found.expected_mean_r.value) == (pytest.approx(0.45), pytest.approx(0.2))
+
+
+def test_without_an_edge_there_is_no_kelly_to_measure_size_by():
+    losing = behaviour(trades(*[1.0, -1.0, -1.0, -1.0] * 50))
+    assert losing.size_v_kelly.value is None
+    assert losing.size_v_kelly.why == "Kelly's fraction is -0.500: it advises no bet to compare with"
+    assert behaviour(trades(1.0, -1.0)).size_v_kelly.why == "Kelly's fraction needs 10 trades before the window, has 0"
+    assert behaviour(trades(1.0, -1.0, 1.0), kelly=0.1).size_v_kelly.value == pytest.approx(0.1)
+
+
+def test_what_the_owner_set_aside_shadows_and_unverified_claims_are_no_habits():
+    kept = trades(1.0, -1.0, 1.0)
+    aside = [trade(10, -9.0, teach="exclude"), trade(11, -9.0, kind="shadow"), trade(12, -9.0, claimed=True, tier=3)]
+    assert behaviour([*kept, *aside], claims_count=False) == behaviour(kept)
+    assert behaviour([*kept, *aside]).claimed == 1
+
+
+# --- the window ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_steady_agent_is_looked_at_over_100_trades_and_an_erratic_one_over_20():
+    assert behaviour(trades(*[1.0, -1.0] * 60)).window == 100
+    changed = [trade(n, 1.0, risk_share=0.01 if n < 70 else 0.03, hold_minutes=60.0 if n < 70 else 5.0) for n in range(121)]
+    assert behaviour(changed).window == 20
+    assert behaviour(changed).stability.value == 1.0  # within those 20
+
+
+def test_the_newest_trade_never_chooses_the_window_it_is_judged_in():
+    before = trades(*[1.0, -1.0] * 60)
+    for last in (trade(999, 9.0), trade(999, 9.0, risk_share=0.9, hold_minutes=1e5)):
+        assert behaviour([*before, last]).window == behaviour([*before, trade(999, -1.0)]).window
+
+
+def test_stability_needs_twenty_trades():
+    assert behaviour(trades(*[1.0] * 19)).stability == Figure(None, 19, "needs 20 trades with a known risk and hold, has 19")
+    halves = [trade(n, 1.0, risk_share=0.01 if n < 10 else 0.02) for n in range(20)]
+    assert behaviour(halves).stability == Figure(0.5, 20)
+
+
+# --- drift --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_collapse_of_outcomes_is_noticed_with_its_direction_and_size():
+    chance = random.Random(4)
+    good = [2.0 if chance.random() < 0.5 else -1.0 for _ in range(150)]
+    fallen = behaviour(trades(*good, *[-1.0] * 30))
+    seen = drift(fallen, "outcome")
+    assert fallen.drift_detected
+    assert (seen.detected, seen.direction) == (True, "degrading")
+    assert seen.magnitude == pytest.approx(-1.0, abs=0.25)  # from .5R to -1R, by a deviation of 1.5R
+    assert seen.rang_at < START + timedelta(hours=180)
+
+
+def test_a_change_that_has_become_the_habit_is_no_longer_a_drift():
+    def doubled_at_60(n):
+        return behaviour([trade(i, 1.0 if i % 2 else -1.0, risk_share=0.01 if i < 60 else 0.02) for i in range(n)])
+
+    assert drift(doubled_at_60(90), "risk").direction == "larger"
+    assert not drift(doubled_at_60(260), "risk").detected
+
+
+def test_a_larger_risk_and_a_shorter_hold_are_drifts_whatever_the_outcomes():
+    told = [trade(n, 1.0 if n % 2 else -1.0, risk_share=0.01 * (1 + n % 3 / 10) * (1 if n < 80 else 2),
+                  hold_minutes=60.0 * (1 + n % 4 / 4) / (1 if n < 80 else 4)) for n in range(110)]  # fmt: skip
+    found = behaviour(told)
+    assert (drift(found, "risk").direction, drift(found, "hold").direction) == ("larger", "shorter")
+    assert not drift(found, "outcome").detected
+    assert drift(found, "risk").since == "t00080"
+
+
+def test_one_forgotten_position_is_no_change_of_habit():
+    told = [trade(n, 1.0, hold_minutes=60.0 + n % 7 if n != 50 else 60.0 * 24 * 30) for n in range(60)]
+    assert not drift(behaviour(told), "hold").detected
+
+
+def test_drift_needs_twenty_trades_and_cusum_a_baseline_of_a_hundred():
+    few = behaviour(trades(*[1.0] * 12))
+    assert drift(few, "outcome").why == "needs 20 trades, has 12"
+    assert drift(few, "outcome", "cusum").why == "needs a baseline of 100 trades before the window, has 0"
+    fallen = behaviour(trades(*[2.0, -1.0] * 120, *[-1.0] * 40))
+    assert (drift(fallen, "outcome", "cusum").detected, drift(fallen, "outcome", "cusum").direction) == (True, "degrading")
+
+
+def test_luck_alone_rings_in_about_one_history_of_a_hundred_trades_in_fifteen():
+    chance = random.Random(12)
+    rung = sum(
+        drift(behaviour(trades(*[2.0 if chance.random() < 1 / 3 else -1.0 for _ in range(100)])), "outcome").detected for _ in range(100)
+    )
+    assert rung <= 14
+
+
+@given(st.lists(st.floats(-4, 4), max_size=200))
+def test_the_alarms_begin_where_page_and_hinkleys_test_first_rings_and_go_on_from_there(xs):
+    rung, start = [], 0
+    while (first := habits.page_hinkley(xs[start:])).alarm is not None:
+        rung.append((start + first.alarm, first.direction))
+        start += first.alarm + 1
+    found = habits.alarms(xs)
+    assert [(one.at, one.direction) for one in found] == rung
+    assert all(one.began <= one.at for one in found)
+
+
+# --- patterns -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_usual_stop_is_told_with_how_often_it_is_used_where_and_what_came_of_it():
+    usual = [trade(n, 1.0, stop_atr=1.5 + n % 3 / 10, regime="ranging" if n < 6 else "volatile") for n in range(9)]
+    wide = [trade(n, -1.0, stop_atr=4.0) for n in range(9, 12)]
+    found = pattern(behaviour([*usual, *wide]), "stop distance")
+    assert found.typical == pytest.approx(1.65)
+    assert found.frequency == Figure(0.75, 12)
+    assert (found.outcome.n, found.outcome.mean_r, found.otherwise.mean_r) == (9, 1.0, -1.0)
+    assert found.contexts == (("ranging", 6), ("volatile", 3))
+    assert found.sentence == "Stop 1.6 ATR away in 9 of 12 trades (+1.00R on average)."
+
+
+def test_the_first_partial_is_counted_among_all_trades():
+    told = [*[trade(n, 1.0, partial_r=1.0) for n in range(10)], *trades(*[-1.0] * 10, start=10)]
+    found = pattern(behaviour(told), "first partial")
+    assert (found.typical, found.frequency) == (1.0, Figure(0.5, 20))
+    assert pattern(behaviour(told[5:]), "first partial").frequency.why == "needs 10 trades with a first partial, has 5"
+
+
+def test_hesitating_before_shorts_shows_with_what_each_side_made():
+    found = pattern(behaviour([*trades(*[1.0] * 9), *trades(*[-1.0] * 3, start=9, side="short")]), "side")
+    assert (found.typical, found.outcome.mean_r, found.otherwise.mean_r) == (0.75, 1.0, -1.0)
+    assert found.sentence == "Long in 9 of 12 trades (+1.00R on average); short in 3 (-1.00R on average)."
+
+
+# --- laws ---------------------------------------------------------------------------------------------------------------
+
+numbers = st.none() | st.floats(0.001, 50)
+drawn = st.builds(
+    trade, st.integers(0, 500), st.none() | st.floats(-20, 20), id=st.integers(0, 10**6).map(str), risk_share=numbers,
+    hold_minutes=st.none() | st.floats(0, 1e5), target_r=numbers, mfe_r=numbers, stop_atr=numbers, partial_r=numbers,
+    late_atr=st.none() | st.floats(-5, 5), move_atr=st.none() | st.floats(-5, 5), side=st.sampled_from(["long", "short"]),
+)  # fmt: skip
+
+
+@given(st.lists(drawn, max_size=60, unique_by=lambda e: e.id), st.randoms(use_true_random=False))
+def test_habits_do_not_depend_on_the_order_of_arrival_and_no_figure_lacks_both_value_and_reason(episodes, chance):
+    shuffled = list(episodes)
+    chance.shuffle(shuffled)
+    found = behaviour(episodes)
+    assert behaviour(shuffled) == found
+    for name in Behaviour.__slots__:
+        if isinstance(figure := getattr(found, name), Figure):
+            assert (figure.value is None) == bool(figure.why), (name, figure)

@@ -1,0 +1,377 @@
+"""Beliefs: what cells of trades say, what may be believed of it, and what an owner states."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memtape.core import beliefs, induction
+from memtape.core.beliefs import Beta, Stated, beats, differs, evidence_for, suggested_plans
+from memtape.core.episodes import EPISODE_FIELDS, Episode
+from memtape.core.induction import CellKey, beliefs_of, count, count_stated
+from memtape.core.observed import ANY
+from memtape.core.predicate import read_predicate
+from memtape.core.statistics import binomial_tail
+from memtape.errors import Invalid
+
+START = datetime(2026, 1, 5, 8, tzinfo=UTC)
+LATER = START + timedelta(days=400)
+REGIMES, VOLATILITIES, SESSIONS = ("trending_up", "ranging", "volatile"), ("low", "normal", "high"), ("asia", "london", "overlap")
+
+
+def trade(n: int, r: float | None, **said) -> Episode:
+    """A teaching trade of VB on XAUUSD, an hour after the one before it."""
+    at = START + timedelta(hours=n)
+    told = dict.fromkeys(EPISODE_FIELDS) | {
+        "id": f"t{n:05}", "known_from": at, "kind": "trade", "symbol": "XAUUSD", "strategy": "VB", "side": "long", "tier": 0,
+        "claimed": False, "source": "broker", "entry_at": at - timedelta(minutes=30), "exit_at": at, "pnl_r": r,
+        "r_source": "stop", "hold_minutes": 30.0, "teach": "learn", "tags": (),
+    }  # fmt: skip
+    return Episode(**(told | said))
+
+
+def history(chance: random.Random, n: int, wins: float = 0.45) -> list[Episode]:
+    """Trades whose outcome has nothing to do with their situation."""
+    return [
+        trade(i, 2.0 if chance.random() < wins else -1.0, regime=chance.choice(REGIMES),
+              volatility_regime=chance.choice(VOLATILITIES), session=chance.choice(SESSIONS), side=chance.choice(("long", "short")))
+        for i in range(n)
+    ]  # fmt: skip
+
+
+def believed(episodes, stated=(), as_of=LATER, claims_count=True):
+    return beliefs_of(count(episodes, claims_count), count_stated(stated, episodes, claims_count), as_of)
+
+
+def told(found, **conditions):
+    [belief] = [b for b in found if b.source == "induced" and b.proposition.when == conditions]
+    return belief
+
+
+labels = st.none() | st.sampled_from(["ranging", "volatile", ANY])
+outcomes = st.none() | st.sampled_from([-1.0, 0.0, 0.1, 2.0]) | st.floats(-20, 20)
+trades = st.builds(
+    trade, st.integers(0, 40), outcomes, id=st.sampled_from([f"t{n}" for n in range(60)]), symbol=st.sampled_from(["BTC", "XAUUSD"]),
+    strategy=st.sampled_from(["VB", "MR"]), side=st.sampled_from(["long", "short"]), regime=labels, session=labels,
+    volatility_regime=labels, claimed=st.booleans(), tier=st.integers(0, 3), kind=st.sampled_from(["trade", "trade", "shadow"]),
+    teach=st.sampled_from(["learn", "exclude", "structural"]),
+)  # fmt: skip
+histories = st.lists(trades, max_size=60, unique_by=lambda e: e.id)
+
+
+# --- counting -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_trade_falls_into_its_ten_cells_and_among_those_whose_fields_are_known():
+    one = trade(0, 1.0, regime="ranging", volatility_regime="high", session="london")
+    cells = [key.conditions for key in induction.cells_of(one) if key != key.known]
+    assert len(cells) == 10
+    assert (("regime", "ranging"), ("side", "long")) in cells
+    assert [key.conditions for key in induction.cells_of(trade(0, 1.0))] == [(), (("side", "long"),), (("side", ANY),)]
+
+
+def test_a_scratch_tests_a_belief_and_does_not_confirm_it():
+    [tally] = [t for key, t in count([trade(0, 0.0), trade(1, 1.0)], True).items() if key == CellKey("VB", "XAUUSD")]
+    assert (tally.n, tally.wins, tally.sum_r, tally.sum_r2) == (2, 1, 1.0, 1.0)
+    assert (tally.last_confirmed.id, tally.last_contradicted.id) == ("t00001", "t00000")
+
+
+@pytest.mark.parametrize(
+    "said", [{"kind": "shadow"}, {"teach": "exclude"}, {"teach": "anomaly"}, {"claimed": True}, {"pnl_r": None}], ids=str
+)
+def test_what_does_not_teach_or_cannot_be_believed_is_not_counted(said):
+    assert count([trade(0, 1.0, **said) if "pnl_r" not in said else trade(0, None)], claims_count=False) == {}
+
+
+def test_claims_count_while_there_is_no_broker_and_make_the_belief_as_weak_as_they_are():
+    told_by_model = [trade(n, 1.0, claimed=True, tier=3, session="london" if n % 2 else "asia") for n in range(40)]
+    assert {b.tier for b in believed(told_by_model)} == {3}
+    assert believed(told_by_model, claims_count=False) == []
+    assert {b.tier for b in believed([e._replace(tier=0, claimed=False) for e in told_by_model])} == {2}
+
+
+@given(histories, st.randoms(use_true_random=False))
+def test_the_order_in_which_trades_arrive_never_matters(episodes, chance):
+    shuffled = list(episodes)
+    chance.shuffle(shuffled)
+    assert count(shuffled, True) == count(episodes, True)
+
+
+@given(histories)
+def test_each_trade_counts_once_in_each_cell_and_a_second_delivery_changes_nothing(episodes):
+    assert count([*episodes, *episodes], True) == count(episodes, True)
+
+
+def test_a_forgotten_trade_is_gone_from_every_belief_at_once():
+    chance = random.Random(5)
+    episodes = history(chance, 200)
+    without = [e for e in episodes if e.id != "t00100"]
+    assert believed([e for e in [*without, episodes[100]] if e.id != "t00100"]) == believed(without)
+    assert believed(without) != believed(episodes)
+
+
+def test_a_belief_can_first_be_said_at_its_tenth_trade():
+    episodes = [trade(n, 1.0) for n in range(12)]
+    assert believed(episodes[:9]) == []
+    assert told(believed(episodes), side="long").since == episodes[9].exit_at
+
+
+# --- against the base rate ----------------------------------------------------------------------------------------------
+
+
+def test_the_sentence_gives_counts_interval_and_what_happens_otherwise():
+    wins = [1.0] * 21 + [-1.0] * 9
+    others = [1.0] * 58 + [-1.0] * 62
+    episodes = [trade(n, r, session="london") for n, r in enumerate(wins)]
+    episodes += [trade(n + 100, r, session="asia") for n, r in enumerate(others)]
+    belief = told(believed(episodes), session="london")
+    assert belief.sentence == (
+        "VB on XAUUSD in london wins more often: 21 of 30 (70 %, 90 % interval 55-82 %) against 48 % of 120 otherwise."
+    )
+    assert (belief.n, belief.base_n, belief.leaning, belief.posterior) == (30, 120, "more", Beta(22.0, 10.0))
+    assert belief.p_value == pytest.approx(differs(21, 30, 58, 120))
+    assert belief.situation.session == "london"
+    assert belief.situation.regime == belief.situation.atr_d1 == ANY
+    assert (belief.last_confirmed, belief.last_contradicted) == ("t00020", "t00029")
+
+
+def test_trades_of_unknown_session_are_neither_inside_nor_outside():
+    episodes = [trade(n, 1.0, session="london") for n in range(20)] + [trade(n + 20, -1.0) for n in range(50)]
+    belief = told(believed(episodes), session="london")
+    assert (belief.base_n, belief.base_rate, belief.p_value, belief.status) == (0, None, None, "candidate")
+    assert belief.why == "Only 0 trades outside it: 10 are needed to compare."
+
+
+def test_a_base_rate_from_few_trades_is_not_taken_for_known():
+    # 20 of 30 against 3 of 10: were 30 % known, chance would show it once in 30,000 histories.
+    assert 2 * binomial_tail(20, 30, 0.3) < 1e-4
+    assert differs(20, 30, 3, 10) == pytest.approx(0.092, abs=0.02)
+
+
+@given(st.integers(0, 30), st.integers(1, 30), st.integers(0, 30), st.integers(1, 30))
+def test_two_counts_differ_as_much_seen_from_either_side(wins, n, other_wins, other_n):
+    wins, other_wins = min(wins, n), min(other_wins, other_n)
+    there, back = differs(wins, n, other_wins, other_n), differs(other_wins, other_n, wins, n)
+    mirrored = differs(n - wins, n, other_n - other_wins, other_n)
+    assert there == pytest.approx(back, rel=1e-9) == pytest.approx(mirrored, rel=1e-9)
+    assert 0.0 < there <= 1.0
+    one, other = Beta(1.0 + wins, 1.0 + n - wins), Beta(1.0 + other_wins, 1.0 + other_n - other_wins)
+    assert beats(one, other) + beats(other, one) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(("n", "other_n", "rate"), [(10, 10, 0.5), (30, 12, 0.33), (40, 200, 0.45), (12, 60, 0.6)])
+def test_chance_parts_two_equal_rates_no_more_often_than_the_p_value_says(n, other_n, rate):
+    def mass(k, of):
+        return binomial_tail(k, of, rate) - binomial_tail(k + 1, of, rate)
+
+    for level in (0.01, 0.05, 0.1):
+        rejected = sum(
+            mass(a, n) * mass(b, other_n)
+            for a in range(n + 1) for b in range(other_n + 1) if differs(a, n, b, other_n) <= level
+        )  # fmt: skip
+        assert rejected <= level
+
+
+def test_against_a_base_of_many_trades_the_probability_is_that_of_a_known_rate():
+    assert beats(Beta(8, 4), Beta(500_001, 500_001)) == pytest.approx(Beta(8, 4).probability_above(0.5), abs=1e-4)
+    assert beats(Beta(8.5, 4), Beta(6, 6)) == Beta(8.5, 4).probability_above(0.5)
+
+
+# --- the gate -----------------------------------------------------------------------------------------------------------
+
+
+def test_outcomes_dealt_out_by_chance_are_believed_in_at_most_one_history_in_ten():
+    chance = random.Random(20260605)
+    episodes, fooled = history(chance, 400), 0
+    results = [e.pnl_r for e in episodes]
+    for _ in range(200):
+        chance.shuffle(results)
+        dealt = [e._replace(pnl_r=r) for e, r in zip(episodes, results, strict=True)]
+        fooled += any(b.status == "believed" for b in believed(dealt))
+    assert fooled <= 25  # 20 are expected at most; 25 leaves room for the sample's own chance
+
+
+def test_an_edge_planted_in_one_cell_is_found_there_and_nowhere_unrelated():
+    chance = random.Random(7)
+    planted = [
+        e._replace(pnl_r=2.0 if chance.random() < 0.8 else -1.0) if (e.session, e.side) == ("london", "long") else e
+        for e in history(chance, 600)
+    ]
+    found = believed(planted)
+    assert told(found, session="london", side="long").status == "believed"
+    assert told(found, session="london", side="long").leaning == "more"
+    unrelated = [b for b in found if b.status == "believed" and not {"london", "long"} & set(b.proposition.when.values())]
+    assert [b.sentence for b in unrelated if b.leaning == "more"] == []
+
+
+def test_thirty_trades_are_needed_however_clear_they_are():
+    clear = [trade(n, 1.0, session="london") for n in range(29)] + [trade(n + 50, -1.0, session="asia") for n in range(40)]
+    belief = told(believed(clear), session="london")
+    assert (belief.status, belief.why) == ("candidate", "29 trades: 30 are needed.")
+    assert told(believed([*clear, trade(29, 1.0, session="london")]), session="london").status == "believed"
+
+
+# --- merged, split, retired ---------------------------------------------------------------------------------------------
+
+
+def test_a_strategy_that_is_only_ever_long_in_london_has_one_belief_of_it():
+    episodes = [trade(n, 1.0 if n % 3 else -1.0, session="london" if n % 2 else "asia", side="long" if n % 2 else "short") for n in range(80)]
+    found = believed(episodes)
+    session, side, pair = told(found, session="london"), told(found, side="long"), told(found, session="london", side="long")
+    assert (side.status, side.related) == ("merged", (session.id,))
+    assert (pair.status, pair.related) == ("merged", (session.id,))
+    assert session.status != "merged"
+
+
+def test_a_condition_that_nine_in_ten_trades_share_adds_nothing_to_the_other():
+    episodes = [trade(n, 1.0 if n % 2 else -1.0, session="london" if n < 40 else "asia", regime="ranging" if n % 20 else "volatile") for n in range(120)]
+    found = believed(episodes)
+    assert told(found, session="london", regime="ranging").related == (told(found, session="london").id,)
+    assert told(found, session="london").status != "merged"
+
+
+def test_merging_always_ends_at_a_belief_that_stands():
+    chance = random.Random(3)
+    for _ in range(20):
+        named = {"long": ("london", "trending_up"), "short": ("asia", "ranging")}  # three names of one thing
+        episodes = [e._replace(session=named[e.side][0], regime=named[e.side][1]) for e in history(chance, 120)]
+        found = {b.id: b for b in believed(episodes)}
+        ends = [found[into].status for b in found.values() if b.status == "merged" for into in b.related]
+        assert ends
+        assert "merged" not in ends
+
+
+def test_london_that_wins_long_and_loses_short_is_split_by_side():
+    episodes = [trade(n, 1.0 if n % 5 else -1.0, session="london") for n in range(50)]
+    episodes += [trade(n + 50, -1.0 if n % 5 else 1.0, session="london", side="short") for n in range(50)]
+    episodes += [trade(n + 100, 1.0 if n % 2 else -1.0, session="asia", side=("long", "short")[n // 2 % 2]) for n in range(100)]
+    found = believed(episodes)
+    london = told(found, session="london")
+    assert london.status == "split"
+    assert london.why == "By side: long wins 80 % of 50, short wins 20 % of 50; otherwise 50 % of 100."
+    assert set(london.related) == {told(found, session="london", side=side).id for side in ("long", "short")}
+    assert told(found, session="asia").status != "split"
+
+
+def test_a_cell_like_all_others_after_a_hundred_trades_is_retired():
+    episodes = [trade(n, 1.0 if n // 2 % 2 else -1.0, session="london" if n % 2 else "asia") for n in range(240)]
+    belief = told(believed(episodes), session="london")
+    assert (belief.status, belief.why) == ("retired", "No difference seen in 120 trades.")
+
+
+def test_what_nobody_has_tested_for_years_is_retired_and_one_trade_brings_it_back():
+    episodes = [trade(n, 1.0, session="london") for n in range(40)] + [trade(n + 50, -1.0, session="asia") for n in range(40)]
+    years_on = START + timedelta(days=5 * 365)
+    old = told(believed(episodes, as_of=years_on), session="london")
+    assert (old.status, old.why) == ("retired", "No trade has tested it since 2026-01-06.")
+    fresh = trade(99, 1.0, session="london", exit_at=years_on, known_from=years_on)
+    assert told(believed([*episodes, fresh], as_of=years_on), session="london").status == "believed"
+
+
+# --- stated -------------------------------------------------------------------------------------------------------------
+
+
+def says(when, **said) -> Stated:
+    return Stated(**({"id": "s1", "sentence": "Breakouts work in a trend.", "when": when, "stated_at": START} | said))
+
+
+@pytest.mark.parametrize(
+    ("when", "problem"),
+    [
+        ({}, "validity_conditions: says nothing. Say when it holds"),
+        ({"type": "market"}, "validity_conditions: says nothing"),
+        ({"strategy": "VB"}, "validity_conditions: names a strategy or a symbol only"),
+        ({"field": "regime", "op": "changed"}, "validity_conditions: changed needs the tick before"),
+        ({"colour": "red"}, "validity_conditions.colour.field: there is no field 'colour'"),
+        ({"equity": 3}, "there is no field 'equity'"),
+    ],
+    ids=str,
+)
+def test_a_belief_without_conditions_that_trades_can_test_is_refused(when, problem):
+    with pytest.raises(Invalid) as refused:
+        says(when)
+    assert problem in str(refused.value)
+
+
+def test_a_stated_belief_is_counted_apart_from_what_its_owner_put_in():
+    episodes = [trade(n, 1.0 if n % 4 else -1.0, regime="trending_up" if n < 40 else "ranging") for n in range(80)]
+    episodes.append(trade(90, 1.0))  # regime unknown: neither inside nor outside
+    [belief] = [b for b in believed(episodes, [says({"regime": "trending_up"})]) if b.source == "seeded"]
+    assert (belief.prior, belief.confirmed, belief.contradicted, belief.base_n) == (Beta(2.0, 1.0), 30, 10, 40)
+    assert belief.posterior == Beta(32.0, 11.0)
+    assert (belief.status, belief.situation.regime, belief.situation.session, belief.tier) == ("candidate", "trending_up", ANY, 1)
+    assert belief.sentence == "Breakouts work in a trend: confirmed by 30 of 40 (75 %, 90 % interval 62-84 %) against 75 % of 40 otherwise."
+
+
+def test_a_stated_belief_that_trades_bear_out_is_believed_and_one_they_contradict_is_retired():
+    episodes = [trade(n, 1.0 if n % 5 else -1.0, regime="trending_up") for n in range(50)]
+    episodes += [trade(n + 50, -1.0 if n % 5 else 1.0, regime="ranging") for n in range(50)]
+    stated = [says({"regime": "trending_up"}), says({"regime": "ranging"}, id="s2", sentence="Ranges pay")]
+    right, wrong = (b for b in believed(episodes, stated) if b.source == "seeded")
+    assert (right.status, wrong.status) == ("believed", "retired")
+    assert wrong.why == "10 of 50 trades confirm it: the chance that it is right is 0 %."
+
+
+def test_a_stated_belief_may_speak_of_hold_times_and_numbers_at_entry():
+    episodes = [trade(n, 1.0, atr_d1=100.0 + n, hold_minutes=float(n)) for n in range(30)]
+    when = {"field": "atr_d1", "op": "gt", "value": 109.0}
+    stated = says(when, metric="hold_minutes", op="le", value=20.0)
+    [belief] = [b for b in believed(episodes, [stated]) if b.source == "seeded"]
+    assert (belief.confirmed, belief.contradicted, belief.base_n, belief.mean_r) == (11, 9, 10, None)
+
+
+def test_what_is_stated_later_is_not_yet_believed():
+    stated = says({"regime": "ranging"}, stated_at=START + timedelta(days=30))
+    assert believed([], [stated], as_of=START) == []
+    [belief] = believed([], [stated])
+    assert belief.sentence == "Breakouts work in a trend: not tested yet."
+
+
+# --- evidence and plans -------------------------------------------------------------------------------------------------
+
+
+@given(histories, st.booleans())
+def test_the_evidence_of_a_belief_is_what_was_counted_each_trade_once(episodes, claims_count):
+    many = [e._replace(id=f"{e.id}-{n}") for n in range(4) for e in episodes]
+    stated = [says({"any": [{"regime": "ranging"}, {"not": {"session": "ranging"}}]}), says({"side": "long"}, id="s2", symbol="BTC")]
+    for belief in believed(many, stated, claims_count=claims_count):
+        confirming, against = evidence_for(belief, [*many, *many], claims_count)
+        assert (len(confirming), len(against)) == (belief.confirmed, belief.contradicted)
+        assert len({*confirming, *against}) == belief.n
+        if confirming:
+            assert confirming[-1] == belief.last_confirmed
+
+
+def test_what_wins_less_often_suggests_half_the_size_and_what_loses_money_none():
+    def session(start, n, wins, win, name):
+        return [trade(start + i, win if i < wins else -1.0, session=name) for i in range(n)]
+
+    costly = session(0, 60, 6, 1.0, "asia") + session(100, 100, 60, 1.0, "london")
+    modest = session(0, 60, 18, 4.0, "asia") + session(100, 100, 60, 1.0, "london")
+    [skip], [half] = suggested_plans(believed(costly), None), suggested_plans(believed(modest), None)
+    assert skip["planned_action"] == {"type": "skip_trade"}
+    assert half["planned_action"] == {"type": "reduce", "size_factor": 0.5}
+    assert half["trigger_condition"] == {"all": [{"strategy": "VB", "symbol": "XAUUSD"}, {"session": "asia"}]}
+    assert read_predicate(half["trigger_condition"])
+    assert half["reasoning"].startswith("VB on XAUUSD in asia wins less often: 18 of 60")
+    assert half["sources"] == [told(believed(modest), session="asia").id]
+
+
+def test_a_drawdown_beyond_fifteen_percent_suggests_half_the_size():
+    assert suggested_plans([], 0.15) == suggested_plans([], None) == []
+    [plan] = suggested_plans([], 0.18)
+    assert read_predicate(plan["trigger_condition"])
+    assert plan["reasoning"] == "The drawdown is 18 %: half the size until it is 15 % again."
+
+
+def test_ids_and_order_of_beliefs_do_not_depend_on_anything_but_their_cells():
+    chance = random.Random(11)
+    first, second = believed(history(chance, 300)), believed(history(chance, 300))
+    assert [b.id for b in first] == [b.id for b in second]
+    assert len({b.id for b in first}) == len(first)
+    assert beliefs_of({}, (), LATER) == []
+    assert beliefs.mean_edge_of_sums(2, 1.0, 5.0).mean == pytest.approx(1 / 12)

@@ -1,0 +1,388 @@
+"""What an agent remembers, corrects, forgets and intends, told through the engine on both stores."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from memtape.engine import AgentMemory, Memory
+from memtape.engine.audit import rebuild, verify
+from memtape.errors import Conflict, Invalid, Unknown
+from memtape.store.memories import Learned
+from tests.desk import given_agent
+
+START = datetime(2026, 1, 5, 8, tzinfo=UTC)
+
+
+def hour(n: float) -> datetime:
+    return START + timedelta(hours=n)
+
+
+def told(agent: AgentMemory, n: int, r: float, **more: Any) -> str:
+    """The n-th trade of a diary, which ended at so many R; its id."""
+    report = {"symbol": "XAU", "side": "long", "entry_price": 100, "exit_price": 100 + r, "pnl": 100 * r, "pnl_r": r, "strategy": "vb",
+              "trade_id": f"m{n}", "entry_at": hour(n), "exit_at": hour(n + 0.5), "situation": {"regime": "ranging"}, **more}  # fmt: skip
+    return str(agent.remember_trade(report).concluded[0]["trade_id"])
+
+
+@pytest.fixture
+def diary(memory: Memory) -> AgentMemory:
+    """An agent without a broker, which reports its own trades."""
+    return given_agent(memory)
+
+
+# ---- one trade, all memories ---------------------------------------------------------------------------------------------
+
+
+def test_a_reported_trade_is_learned_by_every_kind_of_memory_at_once(diary):
+    for n in range(12):
+        told(diary, n, -1.0 if n % 3 else 2.0)
+    assert len(diary.episodes()) == 12
+    assert diary.mood().consecutive_losses == 2
+    beliefs, moment = diary.beliefs()
+    ranging = next(b for b in beliefs if b.proposition.when == {"regime": "ranging"})
+    assert (ranging.n, ranging.confirmed, ranging.status) == (12, 4, "candidate")
+    assert diary.behaviour()[0].win_rate.n == 12
+    assert (moment.n, moment.standing) == (12, "claimed")
+    assert verify(diary.memory).ok
+
+
+def test_twenty_losses_of_3r_show_in_confidence_risk_appetite_and_drawdown(diary):
+    calm = diary.mood()
+    for n in range(20):
+        told(diary, n, -3.0)
+    mood = diary.mood()
+    assert mood.confidence < 0.15 < calm.confidence
+    assert mood.consecutive_losses == 20
+    assert mood.drawdown == pytest.approx(0.6) and mood.drawdown_state == 1.0
+    assert mood.risk_appetite == pytest.approx(0.1)
+
+
+def test_a_deposit_is_no_profit_and_a_withdrawal_no_drawdown(diary):
+    diary.observe({"t": hour(1), "equity": 10000}, kind="equity")
+    diary.observe({"id": "c1", "t": hour(2), "usd": 5000}, kind="flow")
+    diary.observe({"t": hour(3), "equity": 15000}, kind="equity")
+    assert diary.mood().peak_equity == 10000
+    diary.observe({"id": "c2", "t": hour(4), "usd": -14000}, kind="flow")
+    diary.observe({"t": hour(5), "equity": 900}, kind="equity")
+    assert diary.mood().drawdown == pytest.approx(0.01)
+
+
+def test_an_episode_keeps_the_situation_of_its_entry_and_is_not_known_before_its_exit(diary):
+    id_ = told(diary, 1, 2.0)
+    assert diary.episodes(as_of=hour(1.4)) == []
+    assert diary.episode(id_, as_of=hour(1.5)).regime == "ranging"
+
+
+def test_a_trade_reported_open_is_closed_later(diary):
+    diary.remember_trade({"symbol": "XAU", "side": "long", "entry_price": 100, "stop": 98, "qty": 1, "trade_id": "o", "entry_at": hour(1)})
+    assert [t.status for t in diary.trades()] == ["open"] and diary.episodes() == []
+    diary.close_trade({"trade_id": "o", "exit_price": 103, "exit_at": hour(2), "reflection": "patient"})
+    (episode,) = diary.episodes()
+    assert (episode.pnl_r, episode.reflection) == (1.5, "patient")
+    with pytest.raises(Unknown, match="trade_id"):
+        diary.close_trade({"trade_id": "never", "exit_price": 1})
+    assert verify(diary.memory).ok
+
+
+def test_the_same_report_within_ten_minutes_is_one_trade(diary):
+    report = {"symbol": "XAU", "side": "long", "entry_price": 100, "exit_price": 101, "pnl_r": 1.0, "exit_at": hour(1)}
+    assert not diary.remember_trade(report).duplicate
+    assert diary.remember_trade({**report, "exit_at": hour(1.1)}).duplicate
+    assert not diary.remember_trade({**report, "exit_at": hour(2)}).duplicate
+    assert len(diary.trades()) == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"pnl": 100, "pnl_r": -1.0}, "opposite signs"), ({"confidence": 1.2}, "confidence"), ({"pnl_r": float("nan")}, "pnl_r"),
+        ({"entry_price": -1}, "entry_price"), ({"exit_at": "2026-01-05T08:00:00"}, "exit_at"), ({"exit_at": "soon"}, "exit_at"),
+        ({"exit_at": "2031-01-01T00:00:00Z"}, "exit_at"), ({"symbol": "\n"}, "symbol"), ({"reflection": "x" * 2001}, "reflection"),
+        ({"stop": 105}, "stop"), ({"situation": {"atr_d1": float("inf")}}, "atr_d1"), ({"situation": {"colour": "red"}}, "colour"),
+    ],
+)  # fmt: skip
+def test_a_report_that_cannot_be_right_is_refused_and_nothing_is_written(diary, wrong, field):
+    before = diary.head()
+    with pytest.raises(Invalid, match=field):
+        told(diary, 1, 1.0, **wrong)
+    assert diary.head() == before and diary.episodes() == []
+
+
+# ---- claims and the broker's word ----------------------------------------------------------------------------------------
+
+
+def bought(n: int, px: float, side: str = "buy") -> dict[str, Any]:
+    return {"id": f"f{n}", "t": hour(n), "symbol": "XAU", "side": side, "qty": 1, "px": px}
+
+
+def test_a_planted_claim_of_50r_changes_nothing_for_an_agent_with_a_broker(diary):
+    for n in range(0, 60, 2):
+        won = 1 if n % 4 else -1
+        report = {"trade_id": f"b{n}", "symbol": "XAU", "side": "long", "entry_at": hour(n), "exit_at": hour(n + 1), "entry_price": 100,
+                  "exit_price": 100 + won, "qty": 1, "stop": 99, "situation": {"regime": "ranging"}}  # fmt: skip
+        diary.observe(report, kind="trade")
+    now, asked = hour(100), {"regime": "ranging"}
+    before, _, _ = diary.recall(asked, as_of=now)
+    mood, beliefs, habits = diary.mood(as_of=now), diary.beliefs(as_of=now)[0], diary.behaviour(as_of=now)[0]
+    told(diary, 70, 50.0)
+    after, _, moment = diary.recall(asked, as_of=now, limit=20)
+    assert moment.standing == "verified"
+    assert after.evidence == before.evidence and after.evidence.hint.f == before.evidence.hint.f
+    assert (diary.mood(as_of=now), diary.beliefs(as_of=now)[0], diary.behaviour(as_of=now)[0]) == (mood, beliefs, habits)
+    planted = [item for item in after.ranked if item.tier == 3]
+    assert all(item.components.quality == 0.5 for item in planted) and len(planted) <= 1
+    assert 50.0 not in [float(trade.pnl_r) for trade in diary.trades() if trade.pnl_r is not None]
+
+
+def test_claims_count_until_the_broker_speaks_and_never_after(diary):
+    for n in range(3):
+        told(diary, n, -2.0)
+    assert diary.mood().consecutive_losses == 3
+    diary.observe(bought(10, 100), kind="fill")
+    assert diary.mood().consecutive_losses == 0
+    assert diary.mood(as_of=hour(9)).consecutive_losses == 3
+    assert diary.trades(status="closed") == [] and len(diary.trades(status="closed", as_of=hour(9))) == 3
+    assert verify(diary.memory).ok
+
+
+def test_a_claim_lends_its_words_to_the_trade_of_the_ledger_that_it_speaks_of(diary):
+    diary.observe(bought(1, 100), kind="fill")
+    diary.observe(bought(2, 103, "sell"), kind="fill")
+    claim = {"symbol": "XAU", "side": "long", "entry_price": 100.1, "exit_price": 110, "pnl": 1000, "entry_at": hour(1.05),
+             "exit_at": hour(2), "confidence": 0.9, "reflection": "patience paid"}  # fmt: skip
+    diary.remember_trade(claim)
+    (episode,) = diary.episodes()
+    assert (episode.tier, episode.pnl_usd) == (0, 3.0)
+    assert (episode.confidence, episode.reflection) == (0.9, "patience paid")
+    assert verify(diary.memory).ok
+
+
+def test_a_claim_that_comes_before_the_brokers_fills_is_confirmed_by_them(diary):
+    claim = {"symbol": "XAU", "side": "long", "entry_price": 100, "exit_price": 103, "pnl": 3, "entry_at": hour(1), "exit_at": hour(2),
+             "reflection": "patience paid"}  # fmt: skip
+    diary.remember_trade(claim)
+    diary.observe(bought(1, 100), kind="fill")
+    diary.observe(bought(2, 103, "sell"), kind="fill")
+    (episode,) = diary.episodes()
+    assert (episode.tier, episode.reflection) == (0, "patience paid")
+    assert verify(diary.memory).ok
+
+
+# ---- corrections and forgetting ------------------------------------------------------------------------------------------
+
+
+def test_a_correction_cascades_and_what_was_said_before_stays_on_record(diary):
+    ids = [told(diary, n, -1.0) for n in range(12)]
+    before = diary.head()
+    diary.correct(ids[-1], {"pnl_r": 2.0, "pnl_usd": 200.0, "regime": "trending_up"}, "a typing error")
+    assert diary.mood().consecutive_wins == 1
+    assert diary.episode(ids[-1]).regime == "trending_up"
+    assert next(b for b in diary.beliefs()[0] if b.proposition.when == {"regime": "ranging"}).n == 11
+    assert diary.recall({}, head=before.seq)[0].evidence.win_rate == 0.0
+    assert verify(diary.memory).ok
+
+
+def test_the_brokers_own_outcome_cannot_be_corrected_away(diary):
+    diary.observe(bought(1, 100), kind="fill")
+    diary.observe(bought(2, 97, "sell"), kind="fill")
+    (episode,) = diary.episodes()
+    with pytest.raises(Conflict, match="broker"):
+        diary.correct(episode.id, {"pnl_usd": 5.0}, "nicer")
+    diary.correct(episode.id, {"teach": "anomaly"}, "a fat finger")
+    assert diary.recall({})[0].evidence.n == 0 and diary.mood().consecutive_losses == 0
+    assert diary.mood().equity == 9997.0  # what the account lost it lost
+
+
+def test_a_forgotten_trade_teaches_nothing_and_the_ledger_keeps_it(diary):
+    ids = [told(diary, n, -1.0 if n else 3.0) for n in range(11)]
+    diary.forget(ids[0], "not ours")
+    assert ids[0] not in [e.id for e in diary.episodes()]
+    assert all(ids[0] not in diary.belief(b.id)[1] for b in diary.beliefs()[0])
+    assert diary.trade(ids[0]) is not None
+    with pytest.raises(Unknown):
+        diary.forget(ids[0], "again")
+    assert verify(diary.memory).ok
+
+
+def test_a_shredded_report_is_gone_from_the_log_and_the_chain_still_verifies(diary):
+    ids = [told(diary, n, 1.0, reflection="my secret") for n in range(3)]
+    diary.forget(ids[1], "private", shred=True)
+    assert diary.trade(ids[1]) is None and ids[1] not in [e.id for e in diary.episodes()]
+    with diary.memory.reading("desk") as tables:
+        assert sum("my secret" in (row.payload or "") for row in tables.log()) == 2
+    assert verify(diary.memory).ok
+    rebuild(diary.memory)
+    assert verify(diary.memory).ok
+
+
+def test_a_deleted_agent_leaves_hashes_only_and_writes_no_more(diary):
+    memory = diary.memory
+    told(diary, 1, 1.0)
+    with pytest.raises(Invalid, match="confirm"):
+        memory.delete_agent("desk", "yes")
+    assert memory.delete_agent("desk", "desk") == 1
+    assert memory.agents() == [] and verify(memory).ok
+    with memory.reading("desk") as tables:
+        assert [row.payload for row in tables.log()] == [None] and Learned(tables).episodes() == []
+    with pytest.raises(Conflict, match="deleted"):
+        told(diary, 2, 1.0)
+    with pytest.raises(Conflict, match="deleted"):
+        memory.create_agent("desk", skill="plain", mode="sim")
+    rebuild(memory)
+    assert verify(memory).ok
+
+
+def test_an_erased_owner_leaves_hashes_only(diary):
+    memory = diary.memory
+    told(diary, 1, 1.0)
+    memory.erase_owner("local")
+    assert (memory.agents(), memory.skills()) == ([], []) and verify(memory).ok
+    with pytest.raises(Conflict, match="erased"):
+        memory.create_skill("again")
+    rebuild(memory)
+    assert verify(memory).ok
+
+
+# ---- shadows and plans ---------------------------------------------------------------------------------------------------
+
+
+def bar(n: float, o: float, h: float, low: float, c: float) -> dict[str, Any]:
+    return {"bars": [{"symbol": "XAU", "t0": hour(n), "t1": hour(n + 1), "o": o, "h": h, "l": low, "c": c}]}
+
+
+NOT_TAKEN = {"symbol": "XAU", "action": "no_trade", "side": "long", "stop": 98, "target": 104, "situation": {"price": 100, "regime": "ranging"}}
+
+
+def test_a_trade_not_taken_is_followed_to_its_end_and_counts_for_no_habit_and_no_size(diary):
+    diary.observe({"id": "s1", "t": hour(1), "decision": NOT_TAKEN})
+    assert diary.episodes() == []
+    diary.observe(bar(1, 100, 101, 99, 100), kind="bars")
+    assert diary.episodes() == []
+    diary.observe(bar(2, 100, 104.5, 97, 99), kind="bars")
+    (shadow,) = diary.episodes()
+    assert (shadow.kind, shadow.pnl_r, shadow.trigger, shadow.tier) == ("shadow", -1.0, "stop", 2)
+    assert diary.episodes(as_of=hour(2.5)) == []
+    found, _, _ = diary.recall({"regime": "ranging"})
+    assert found.evidence.n == 0 and found.evidence.shadows.n == 1
+    assert diary.mood().consecutive_losses == 0 and diary.behaviour()[0].n == 0
+    assert verify(diary.memory).ok
+
+
+def test_a_plan_to_skip_fires_once_it_becomes_true_and_its_worth_is_measured_by_the_shadow(diary):
+    diary.observe({"id": "s0", "t": hour(0), "decision": {**NOT_TAKEN, "situation": {"price": 100, "regime": "volatile"}}})
+    plan = diary.plan({"trigger": {"regime": "ranging"}, "action": "skip_trade", "reasoning": "three false breakouts"})
+    fired = diary.observe({"id": "s1", "t": hour(1), "decision": NOT_TAKEN}).concluded
+    assert [(e["event"], e["plan"]) for e in fired if e["event"] == "plan_fired"] == [("plan_fired", plan.id)]
+    diary.observe(bar(1, 100, 104.5, 97, 99), kind="bars")
+    (seen,) = diary.plans()
+    assert (seen.standing.fired, [value for _, value in seen.values]) == (1, [1.0])
+    assert verify(diary.memory).ok
+
+
+def test_a_models_plan_is_only_proposed_until_the_owner_confirms_it(diary):
+    diary.observe({"id": "s0", "t": hour(0)})
+    plan = diary.plan({"trigger": {"regime": "ranging"}, "action": "skip_trade", "reasoning": "I feel it", "maker": "agent"})
+    assert plan.status == "proposed"
+    assert diary.observe({"id": "s1", "t": hour(1), "decision": NOT_TAKEN}).concluded == ()
+    diary.confirm_plan(plan.id)
+    told_ = diary.observe({"id": "s2", "t": hour(2), "decision": {**NOT_TAKEN, "id": "d2"}}).concluded
+    assert [e["event"] for e in told_] == ["plan_fired"]
+    assert [p.standing.status for p in diary.plans(as_of=hour(0))] == ["proposed"]
+
+
+def test_a_plan_ends_by_time_and_by_condition_and_only_then(diary):
+    diary.observe({"id": "s0", "t": hour(0)})
+    diary.plan({"id": "time", "trigger": {"regime": "volatile"}, "action": "alert", "reasoning": "x", "expires_at": hour(2)})
+    diary.plan({"id": "when", "trigger": {"regime": "volatile"}, "action": "alert", "reasoning": "x", "expire_when": {"session": "london"}})
+    first = diary.observe({"id": "s1", "t": hour(1)}).concluded  # 09:00 UTC: london
+    second = diary.observe({"id": "s2", "t": hour(2)}).concluded
+    assert [(e["event"], e["plan"]) for e in (*first, *second)] == [("plan_expired", "when"), ("plan_expired", "time")]
+    assert verify(diary.memory).ok
+
+
+@pytest.mark.parametrize(
+    ("trigger", "field"),
+    [({"regime": 3}, "trigger_condition"), ({"nonsense": 1}, "nonsense"), ({"field": "price", "op": "gt", "value": "high"}, "value"),
+     ({"field": "regime", "op": "gt", "value": "a"}, "op"), ({}, "trigger_condition")],
+)  # fmt: skip
+def test_a_trigger_that_could_never_be_asked_is_refused_when_the_plan_is_made(diary, trigger, field):
+    with pytest.raises(Invalid, match=field):
+        diary.plan({"trigger": trigger, "action": "alert", "reasoning": "x"})
+    assert diary.plans() == []
+
+
+def test_a_plan_may_look_at_the_calendar_and_at_the_agents_own_state(diary):
+    diary.memory.record_events([{"id": "nfp", "t": hour(6), "name": "NFP", "impact": "high"}], backfill=True)
+    diary.observe({"id": "s0", "t": hour(0)})
+    before = {"all": [{"field": "minutes_to_event", "op": "le", "value": 60}, {"event_impact": "high"}]}
+    diary.plan({"id": "news", "trigger": before, "action": "skip_trade", "reasoning": "no new risk into a release"})
+    diary.plan({"id": "streak", "trigger": {"field": "consecutive_losses", "op": "ge", "value": 3}, "action": "reduce", "size_factor": 0.5,
+                "reasoning": "three in a row"})  # fmt: skip
+    for n in range(3):
+        told(diary, n, -1.0)
+    assert [e["plan"] for e in diary.observe({"id": "s1", "t": hour(4)}).concluded] == ["streak"]
+    assert [e["plan"] for e in diary.observe({"id": "s2", "t": hour(5.5)}).concluded] == ["news"]
+
+
+# ---- beliefs -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_owner_seeds_a_belief_mildly_and_trades_test_it_each_once(diary):
+    with pytest.raises(Invalid, match="validity_conditions"):
+        diary.state_belief({"sentence": "VB works", "when": {}})
+    id_ = diary.state_belief({"sentence": "VB works in ranges", "when": {"regime": "ranging"}})
+    for n in range(4):
+        told(diary, n, 1.0 if n else -1.0)
+    belief, for_, against = diary.belief(id_)
+    assert (belief.prior.alpha, belief.prior.beta, belief.n) == (2.0, 1.0, 4)
+    assert (len(set(for_)), len(set(against))) == (3, 1)
+    diary.retire_belief(id_, "enough")
+    assert id_ not in [b.id for b in diary.beliefs()[0]]
+
+
+def test_a_belief_on_a_field_that_columns_do_not_hold_is_counted_all_the_same(diary):
+    id_ = diary.state_belief({"sentence": "Losing streaks end", "when": {"field": "consecutive_losses", "op": "ge", "value": 2}})
+    for n in range(5):
+        told(diary, n, -1.0 if n < 4 else 2.0)
+    assert (diary.belief(id_)[0].n, diary.belief(id_)[0].confirmed) == (3, 1)
+
+
+# ---- columns follow the store --------------------------------------------------------------------------------------------
+
+
+def test_recall_follows_what_another_process_writes(memory, opened):
+    mine = given_agent(memory)
+    told(mine, 1, 1.0)
+    assert [r.id for r in mine.recall({}, memory_types=["episodic"])[0].ranked] == [e.id for e in mine.episodes()]
+    theirs = opened(memory.url).agent("desk")
+    for n in range(2, 6):
+        told(theirs, n, -1.0)
+    gone = mine.episodes()[0].id
+    theirs.forget(gone, "not ours")
+    found, _, moment = mine.recall({}, limit=10)
+    assert moment.n == 4 and found.evidence.n == 4
+    assert gone not in [r.id for r in found.ranked]
+    rebuild(theirs.memory)
+    assert mine.recall({}, limit=10)[0].evidence == found.evidence
+
+
+# ---- the check before an order -------------------------------------------------------------------------------------------
+
+
+def test_a_check_before_an_order_gathers_what_memory_has_to_say(diary):
+    from memtape.surfaces.registry import execute
+
+    memory = diary.memory
+    memory.create_skill("plain", avoid=["never on fridays"])
+    memory.use_skill_version("desk", 2)
+    for n in range(40):
+        told(diary, n, -1.0 if n % 5 else 0.2, stop=99)
+    order = {"agent": "desk", "symbol": "XAU", "side": "long", "entry_price": 100, "stop": 98, "qty": 50, "context": {"regime": "ranging"}}
+    found = execute(memory, "pre_trade_check", order)
+    assert found["verdict"] == "against"
+    assert {reason["source"] for reason in found["reasons"]} >= {"evidence", "warnings", "state", "avoid"}
+    assert found["avoid"] == ["never on fridays"] and found["n"] == 40
+    assert found["evidence"]["hint"]["sizing"]["f"] == 0.0
