@@ -293,6 +293,7 @@ def test_a_belief_keeps_its_conditions_and_its_own_counts() -> None:
     assert found == {
         "id": "S-1", "sentence": "Pullbacks pay in a calm downtrend", "strategy": "Pullback", "symbol": "EURUSD", "tier": 4,
         "when": {"session": "london", "regime": "trending_down", "volatility_regime": "low"}, "alpha": 9.0, "beta": 5.0,
+        "later_only": True,
     }  # fmt: skip
 
 

@@ -86,9 +86,17 @@ def test_no_model_and_no_text_fills_the_list_and_beliefs_take_under_a_third(past
     beliefs = [belief(f"b{at}", 20, 1, tier=2, symbol=None, strategy=None) for at in range(5)]
     found = recall(past, beliefs, [], replace(query, profile="owm")).ranked
     for k in range(1, len(found) + 1):
-        by_source = Counter(each.source for each in found[:k] if each.tier >= 3)
+        by_source = Counter(each.source for each in found[:k] if each.tier >= 3 and not (query.claims_count and each.memory.claimed))
         assert max(by_source.values(), default=0) <= max(1, 0.4 * k + 1e-9)
-        assert sum(each.kind == "semantic" for each in found[:k]) <= max(1, 0.3 * k + 1e-9)
+        if any(each.kind != "semantic" for each in found[k:]):  # beliefs fill only what nothing else may have
+            assert sum(each.kind == "semantic" for each in found[:k]) <= max(1, 0.3 * k + 1e-9)
+
+
+def test_an_agent_without_a_broker_recalls_all_that_it_reported_itself():
+    past = [episode(f"{at}", 1.0 - at % 3, days_ago=1 + at, tier=3, claimed=True, source="agent") for at in range(20)]
+    found = recall(past, [], [], asked(claims_count=True))
+    assert (len(found.ranked), len(found.warnings)) == (10, 5)
+    assert len(recall(past, [], [], asked(claims_count=False)).ranked) == 1
 
 
 def test_trades_of_the_broker_may_fill_the_list():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -130,7 +131,8 @@ def test_a_planted_claim_of_50r_changes_nothing_for_an_agent_with_a_broker(diary
     told(diary, 70, 50.0)
     after, _, moment = diary.recall(asked, as_of=now, limit=20)
     assert moment.standing == "verified"
-    assert after.evidence == before.evidence and after.evidence.hint.f == before.evidence.hint.f
+    assert replace(after.evidence, n_claimed=0) == before.evidence and after.evidence.n_claimed == 1
+    assert after.evidence.hint.f == before.evidence.hint.f
     assert (diary.mood(as_of=now), diary.beliefs(as_of=now)[0], diary.behaviour(as_of=now)[0]) == (mood, beliefs, habits)
     planted = [item for item in after.ranked if item.tier == 3]
     assert all(item.components.quality == 0.5 for item in planted) and len(planted) <= 1

@@ -15,6 +15,7 @@ from memtape.core.observed import Bar
 from memtape.engine import Memory
 from memtape.sim.replay import run
 from memtape.sim.strategies import STRATEGIES
+from memtape.surfaces.registry import execute
 
 HOSTILE = """<script>alert("x")</script> <img src=x onerror=alert(1)> 'single' "double" &amp; \u202egnol\u202c end"""
 HOSTILE_SEEN = HOSTILE.replace("\u202e", "[U+202E]").replace("\u202c", "[U+202C]")
@@ -42,9 +43,26 @@ def furnished(path: Path) -> Iterator[Memory]:
         memory.create_agent("swing", skill="breakout", mode="sim")
         prices = [*bars("AAPL", 100.0, 420, 17), *bars("MSFT", 40.0, 420, 23)]
         run(memory.agent("swing"), prices, STRATEGIES["breakout"](), name="swing")
+        intentions(memory)
         troubles(memory)
         memory.create_agent("fresh", skill="breakout", mode="live", settings={"currency": "EUR"})
         yield memory
+
+
+def intentions(memory: Memory) -> None:
+    """What the agent that simulates believes by its owner's word, and intends: two plans that apply, a proposal, one that ended."""
+
+    def say(operation: str, **said: Any) -> None:
+        execute(memory, operation, said, agent="swing")
+
+    say("state_belief", id="shorts-lose", sentence="Shorts lose", validity_conditions={"side": "short"}, op="le")
+    plan = {"trigger_condition": {"field": "consecutive_losses", "op": "ge", "value": 1}, "expiry_days": 3650}
+    half, less = ({"type": "reduce", "size_factor": factor} for factor in (0.5, 0.25))
+    say("create_trading_plan", **plan, id="half", planned_action=half, reasoning="After a loss.", maker="owner")
+    say("create_trading_plan", **plan, id="less", planned_action=less, reasoning="Under water.", maker="owner")
+    say("create_trading_plan", **plan, id="proposal", planned_action=half, reasoning="A model thinks so.")
+    say("create_trading_plan", **plan, id="ended", planned_action={"type": "skip_trade"}, reasoning="No longer.", maker="owner")
+    say("cancel_plan", plan_id="ended")
 
 
 def troubles(memory: Memory) -> None:
@@ -72,3 +90,7 @@ def troubles(memory: Memory) -> None:
     for tick in ticks:
         day = int(agent.head().seq) + 1
         agent.observe({"id": f"t{day}", "t": f"2026-06-0{day}T08:00:00Z", **tick})
+    said = {"trigger_condition": {"session": HOSTILE[:30]}, "planned_action": {"type": "alert", "message": HOSTILE}}
+    execute(memory, "create_trading_plan", {**said, "reasoning": HOSTILE, "id": 'p<b>"1/2'}, agent="crypto")
+    stated = {"sentence": HOSTILE, "validity_conditions": {"session": HOSTILE[:30]}, "id": 'b<i>"1/2'}
+    execute(memory, "state_belief", stated, agent="crypto")

@@ -67,9 +67,11 @@ def of_each(scores: Floats, group: NDArray[np.int32], at: Places, m: int, margin
     return np.concatenate([np.zeros(0, np.intp), *(some[best(scores[some], m, margin)] for some in found)])
 
 
-def source_groups(columns: Columns, rows: Rows) -> NDArray[np.int32]:
+def source_groups(columns: Columns, rows: Rows, claims_count: bool) -> NDArray[np.int32]:
     """0 for what may fill a list, a number of its own for each source that may not."""
     capped = columns.tier[rows] >= CAPPED_FROM
+    if claims_count:
+        capped &= ~columns.claimed[rows]
     if not capped.any():
         return np.zeros(len(capped), np.int32)
     return np.where(capped, columns.source_code[rows] + 1, 0).astype(np.int32)

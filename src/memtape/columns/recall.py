@@ -110,7 +110,7 @@ class Asked:
 
     @cached_property
     def groups(self) -> NDArray[np.int32]:
-        return source_groups(self.columns, self.rows)
+        return source_groups(self.columns, self.rows, self.query.claims_count)
 
     def read(self, places: Places) -> list[Episode]:
         """The episodes at these places, from the store."""

@@ -37,6 +37,7 @@ from memtape.core.situation import similarity
 
 SOURCE_SHARE, BELIEF_SHARE = 0.4, 0.3
 CAPPED_FROM = 3  # the first tier of which one source may not fill a list
+SOFT = "beliefs"  # a group that gives way to others, and fills what they leave free
 MISSES = 5
 LIVE = frozenset({"candidate", "believed"})
 
@@ -96,10 +97,10 @@ def rank(
     if query.profile == "balanced":
         held = in_order(_scored(memory, query, yardstick) for memory in shown if isinstance(memory, Belief))[: query.limit]
         preferred = _balanced([memory for memory in shown if not isinstance(memory, Belief)], query, yardstick)
-        return _ranking(preferred, query, source_groups, tuple(_explained(each, query) for each in held))
+        return _ranking(preferred, query, source_groups(query), tuple(_explained(each, query) for each in held))
     if query.profile == "owm-literal":
-        return _ranking(_literal(shown, query, yardstick), query, source_groups)
-    return _ranking(in_order(_scored(memory, query, yardstick) for memory in shown), query, groups)
+        return _ranking(_literal(shown, query, yardstick), query, source_groups(query))
+    return _ranking(in_order(_scored(memory, query, yardstick) for memory in shown), query, groups(query))
 
 
 def in_order(scored: Iterable[Ranked]) -> list[Ranked]:
@@ -139,7 +140,7 @@ def _cost(missed: Ranked, last: Ranked, places_left: bool, query: Query) -> str:
     if places_left or _place(missed) < _place(last):
         if missed.kind == "semantic":
             return "Beliefs already hold their share of the list"
-        if missed.tier >= CAPPED_FROM:
+        if is_capped(missed.tier, missed.memory, query):
             return f"Its source, {missed.source}, already holds its share of the list"
         return "The seats of its side are taken"
     episode = missed.memory if isinstance(missed.memory, Episode) else None
@@ -153,7 +154,7 @@ def seated(preferred: Sequence[T], limit: int, groups_of: Callable[[T], Groups])
     """The first `limit` places, given one by one to the most preferred that its groups may hold there.
 
     A group with share s holds at most max(1, s·k) of the first k places. Where nothing that is left may have the next
-    place, the list ends.
+    place, beliefs fill what is free; without any the list ends.
     """
     waiting: dict[tuple[tuple[str, float], ...], deque[tuple[int, T]]] = {}
     for at, each in enumerate(preferred):
@@ -162,9 +163,10 @@ def seated(preferred: Sequence[T], limit: int, groups_of: Callable[[T], Groups])
     chosen: list[T] = []
     while len(chosen) < limit:
         places = len(chosen) + 1
-        free = [
-            of for of, queue in waiting.items() if queue and all(held[name] < may_hold(share, places) for name, share in of)
-        ]
+        fitting = {
+            of: [name for name, share in of if held[name] >= may_hold(share, places)] for of, queue in waiting.items() if queue
+        }
+        free = [of for of, over in fitting.items() if not over] or [of for of, over in fitting.items() if over == [SOFT]]
         if not free:
             break
         of = min(free, key=lambda each: waiting[each][0][0])
@@ -182,14 +184,25 @@ def may_hold(share: float, places: int) -> int:
     return max(1, math.floor(share * places + 1e-9))
 
 
-def source_groups(ranked: Ranked) -> Groups:
+def is_capped(tier: int, memory: Memory, query: Query) -> bool:
+    """Whether one source of such memories may not fill a list. While an agent has no broker, its own reports are all it has."""
+    its_own = isinstance(memory, Episode) and memory.claimed and query.claims_count
+    return tier >= CAPPED_FROM and not its_own
+
+
+def source_groups(query: Query) -> Callable[[Ranked], Groups]:
     """The source, where it may not fill the list."""
-    return ((f"source {ranked.source}", SOURCE_SHARE),) if ranked.tier >= CAPPED_FROM else ()
+
+    def of(ranked: Ranked) -> Groups:
+        return ((f"source {ranked.source}", SOURCE_SHARE),) if is_capped(ranked.tier, ranked.memory, query) else ()
+
+    return of
 
 
-def groups(ranked: Ranked) -> Groups:
+def groups(query: Query) -> Callable[[Ranked], Groups]:
     """The source, and beliefs as such."""
-    return (*source_groups(ranked), *((("beliefs", BELIEF_SHARE),) if ranked.kind == "semantic" else ()))
+    of_source = source_groups(query)
+    return lambda ranked: (*of_source(ranked), *(((SOFT, BELIEF_SHARE),) if ranked.kind == "semantic" else ()))
 
 
 # --- scores -------------------------------------------------------------------------------------------------------------

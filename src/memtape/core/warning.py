@@ -14,12 +14,12 @@ were never made, do not warn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from memtape.core.episodes import Episode, outcome
 from memtape.core.query import Query, age_days, likeness
-from memtape.core.ranking import CAPPED_FROM, SOURCE_SHARE, Groups, seated
+from memtape.core.ranking import SOURCE_SHARE, Groups, is_capped, seated
 from memtape.core.reasons import why_episode
 from memtape.core.scoring import confidence_factor, faded, place
 
@@ -59,7 +59,7 @@ def warn(episodes: Iterable[Episode], query: Query) -> tuple[Warned, ...]:
     alike = [_warned(episode, sim, query, far=False) for sim, episode in lost if sim >= ALIKE]
     if alike:
         worst = sorted(alike, key=lambda each: place(each.severity, each.memory.exit_at, each.id))
-        return tuple(_explained(seated(worst, query.warnings_limit, _source), query))
+        return tuple(_explained(seated(worst, query.warnings_limit, _source(query)), query))
     nearest = sorted(lost, key=lambda pair: place(pair[0], pair[1].exit_at, pair[1].id))[: min(1, query.warnings_limit)]
     return tuple(_explained([_warned(episode, sim, query, far=True) for sim, episode in nearest], query))
 
@@ -75,5 +75,5 @@ def _explained(warned: Sequence[Warned], query: Query) -> list[Warned]:
     return [replace(each, why=why_episode(each.memory, query)) for each in warned]
 
 
-def _source(warned: Warned) -> Groups:
-    return ((warned.source, SOURCE_SHARE),) if warned.tier >= CAPPED_FROM else ()
+def _source(query: Query) -> Callable[[Warned], Groups]:
+    return lambda warned: ((warned.source, SOURCE_SHARE),) if is_capped(warned.tier, warned.memory, query) else ()

@@ -64,12 +64,15 @@ class SqliteDatabase:
         self._vfs = vfs
         with self._translated():
             self._connection = self._open()
-            found = self.schema()
-            if found > LATEST:
-                self._connection.close()
-                raise NewerSchema(url=self.url, found=found, known=LATEST)
-            if found < LATEST and not self.read_only:
-                self.migrate()
+            try:
+                found = self.schema()
+                if found > LATEST:
+                    raise NewerSchema(url=self.url, found=found, known=LATEST)
+                if found < LATEST and not self.read_only:
+                    self.migrate()
+            except BaseException:
+                self._connection.close()  # a file that cannot be used is let go at once, not when Python comes round to it
+                raise
 
     def _open(self) -> apsw.Connection:
         if self.path != ":memory:":

@@ -173,6 +173,9 @@ class RecordEvents(Ask):
     events: Annotated[
         list[Event], Field(min_length=1, max_length=5000, description="id, t, name, currency, impact, forecast, actual")
     ]
+    backfill: Annotated[
+        bool, Field(description="of the past: a schedule counts as known a month ahead, its figure from the release on")
+    ] = False
 
 
 class RecordedEvents(Answer):
@@ -185,7 +188,7 @@ class RecordedEvents(Answer):
 @operation(writes=True)
 def record_events(memory: Memory, ask: RecordEvents) -> RecordedEvents:
     """Take in scheduled events, or what is newly known of them (the actual figure): plans and checks look at them."""
-    new, known = memory.record_events(ask.events)
+    new, known = memory.record_events(ask.events, backfill=ask.backfill)
     return RecordedEvents(new=new, known=known)
 
 

@@ -29,6 +29,10 @@ QUALITY: Mapping[str, tuple[str, str]] = {
         "unpriced",
         "The position changed and nobody knows at which price. The trade is counted, but not in any rate or sum of outcomes.",
     ),
+    "claimed": (
+        "as claimed",
+        "The agent itself reported this trade and no broker has confirmed it. Its figures are the agent's own word.",
+    ),
 }
 CAUSES: Mapping[str, str] = {
     "close": "closed by a decision",
@@ -36,7 +40,9 @@ CAUSES: Mapping[str, str] = {
     "external": "closed outside any decision",
     "liquidation": "liquidated by the venue",
     "reported": "reported as closed by its source",
+    "claimed": "closed, as the agent says",
 }
+TIERS: Mapping[int, str] = {0: "broker", 1: "operator", 2: "computed", 3: "model", 4: "external text"}
 EXCURSIONS: Mapping[str, str] = {
     "hl_strict": "from the highs and lows of bars that lay wholly within the holding time",
     "close": "from the closes of the bars within the holding time",
@@ -154,3 +160,28 @@ def frame(seconds: int) -> str:
         if seconds % length == 0:
             return f"{seconds // length} {unit}{'s' if unit == 'day' and seconds > length else ''}"
     return f"{seconds} s"
+
+
+def digits(value: float | None, n: int = 3) -> str:
+    """A number to so many significant digits, never in powers of ten; what is not yet visible is said to be below it.
+
+    >>> digits(0.348988), digits(1234.5), digits(0.0413249, 2), digits(0.0000003), digits(None)
+    ('0.349', '1,234', '0.041', '< 0.0001', '–')
+    """
+    if value is None:
+        return UNKNOWN
+    if value and abs(value) < 0.0001:
+        return "< 0.0001" if value > 0 else f"> {MINUS}0.0001"
+    exact = Decimal(str(value))
+    return amount(exact, max(0, n - 1 - exact.adjusted())) if exact else amount(exact, n - 1)
+
+
+def label(value: object) -> str:
+    """A label as it reads: trending_up is trending up.
+
+    >>> label("trending_up"), label("*"), label(None), label(2)
+    ('trending up', 'any', '–', '2')
+    """
+    if value is None:
+        return UNKNOWN
+    return "any" if value == "*" else str(value).replace("_", " ")

@@ -2,15 +2,15 @@
 
     /                                  the agents
     /agents/{agent}                    one agent: figures, equity, positions, trades, decisions
-    /agents/{agent}/trades/{trade}     one trade
+    /agents/{agent}/trades/{trade}     one trade, and what it taught
 
-A page runs in a worker thread and changes nothing. Asked for by htmx, the address of an agent gives the table of trades
-alone. What is wrong is said in a page too, with the status that the same error has over HTTP.
+`memory_pages` and `plan_pages` have what an agent remembers, believes, does, feels and intends. Asked for by htmx, the
+address of an agent gives the table of trades alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -19,20 +19,20 @@ from os import PathLike, stat_result
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anyio
 from fastapi import FastAPI
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from memtape.core.codec import plain, read_time
-from memtape.errors import Invalid, MemtapeError, Unknown
-from memtape.surfaces.registry import execute
-from memtape.surfaces.translate import json_text, outcome
+from memtape.errors import Invalid, Unknown
+from memtape.surfaces.translate import json_text
 from memtape.surfaces.web import charts, display
+from memtape.surfaces.web.desk import Desk, only_a_part
+from memtape.surfaces.web.memory_pages import MemoryPages
+from memtape.surfaces.web.plan_pages import PlanPages
 from memtape.surfaces.web.table import CHOICES, Wanted, columns, tabled
 
 if TYPE_CHECKING:
@@ -40,20 +40,16 @@ if TYPE_CHECKING:
     from memtape.engine import Memory
 
 STATIC = Path(__file__).with_name("static")
-SECURITY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-)
 RECENT_DECISIONS = 15
 SPARK = (132, 36)
 WIDE = (960, 300)
 
-View = Callable[[Request], Response]
-
 
 def add_pages(app: FastAPI, memory: Memory) -> None:
     """Put the pages of a memory on an app: `build_app(memory, web=partial(add_pages, memory=memory))`."""
-    app.router.routes.extend(Pages(memory).routes())
+    desk = Desk(memory)
+    nowhere = Route("/agents/{rest:path}", desk.page(_nowhere))
+    app.router.routes.extend([*Pages(desk).routes(), *MemoryPages(desk).routes(), *PlanPages(desk).routes(), nowhere])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,33 +94,19 @@ class Assets(StaticFiles):
 class Pages:
     """The pages of one memory."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-        self._threads = anyio.CapacityLimiter(8)
+    def __init__(self, desk: Desk) -> None:
+        self._desk, self._memory, self._ask = desk, desk.memory, desk.ask
         self._standings: dict[str, tuple[str, Standing]] = {}
-        self._templates = Environment(
-            loader=PackageLoader("memtape.surfaces.web"), autoescape=True, undefined=StrictUndefined,
-            finalize=display.visible, trim_blocks=True, lstrip_blocks=True,
-        )  # fmt: skip
-        self._templates.filters |= {
-            "amount": display.amount, "signed": display.signed, "tone": display.tone, "price": display.price,
-            "percent": display.percent, "when": display.when, "lasting": display.lasting, "frame": display.frame,
-            "ending": display.ending,
-        }  # fmt: skip
-        self._templates.globals |= {
-            "modes": display.MODES, "qualities": display.QUALITY, "methods": display.EXCURSIONS,
-        }  # fmt: skip
 
     def routes(self) -> list[BaseRoute]:
         """Every address."""
         return [
-            Route("/", self._page(self.home)),
-            Route("/agents", self._page(lambda request: RedirectResponse("/", 308))),
-            Route("/agents/{agent}", self._page(self.agent)),
-            Route("/agents/{agent}/equity.json", self._data(self.equity)),
-            Route("/agents/{agent}/trades/{trade}", self._page(self.trade)),
-            Route("/agents/{agent}/trades/{trade}/bars.json", self._data(self.bars)),
-            Route("/agents/{rest:path}", self._page(self.nowhere)),
+            Route("/", self._desk.page(self.home)),
+            Route("/agents", self._desk.page(lambda request: RedirectResponse("/", 308))),
+            Route("/agents/{agent}", self._desk.page(self.agent)),
+            Route("/agents/{agent}/equity.json", self._desk.data(self.equity)),
+            Route("/agents/{agent}/trades/{trade}", self._desk.page(self.trade)),
+            Route("/agents/{agent}/trades/{trade}/bars.json", self._desk.data(self.bars)),
             Mount("/static", Assets(directory=STATIC)),
         ]
 
@@ -142,7 +124,7 @@ class Pages:
                 *key, so_far.agents + 1, so_far.n + did["n"], so_far.n_open + standing.n_open,
                 so_far.n_priced + did["n_priced"], so_far.wins + did["wins"], so_far.net + Decimal(did["net_pnl_usd"]),
             )  # fmt: skip
-        return self._show("agents.html", agents=agents, totals=[totals[key] for key in sorted(totals)], spark=SPARK)
+        return self._desk.show("agents.html", agents=agents, totals=[totals[key] for key in sorted(totals)], spark=SPARK)
 
     def _standing(self, agent: str) -> Standing:
         """An agent's figures. They follow from its log, so they are kept until its log has grown."""
@@ -161,20 +143,20 @@ class Pages:
 
     def agent(self, request: Request) -> Response:
         """One agent, or only its table of trades where that is all that changes."""
-        agent = self._agent(request)
+        agent = self._desk.agent(request)
         ledger = self._ask("get_ledger", agent["id"])
         wanted = Wanted.read(request.query_params)
         shown: dict[str, Any] = {
             "agent": agent, "currency": ledger["totals"]["currency"], "wanted": wanted, "path": f"/agents/{agent['id']}",
             "columns": columns(ledger["totals"]["currency"]), "table": tabled(ledger["rows"], wanted),
         }  # fmt: skip
-        if request.headers.get("hx-request-type") == "partial":
-            return self._show("trades.html", **shown)
+        if only_a_part(request):
+            return self._desk.show("trades.html", **shown)
         rows = ledger["rows"]
         decisions = self._ask("get_decisions", agent["id"], limit=RECENT_DECISIONS)["decisions"]
         led_to = {row[f"{end}_decision"]: row for row in rows for end in ("exit", "entry") if row[f"{end}_decision"]}
         equity = self._ask("get_equity", agent["id"])
-        return self._show(
+        return self._desk.show(
             "agent.html", **shown,
             skill=self._ask("show_skill", id=agent["skill"], version=agent["skill_version"]),
             performance=self._ask("get_strategy_performance", agent["id"]),
@@ -191,7 +173,7 @@ class Pages:
 
     def equity(self, request: Request) -> Response:
         """The equity curve as its chart takes it."""
-        agent = self._agent(request)
+        agent = self._desk.agent(request)
         answer = self._ask("get_equity", agent["id"])
         points = charts.thinned(charts.curve(answer["points"]), charts.MOST_POINTS)
         told = {name: answer[name] for name in ("agent", "currency", "source", "n")}
@@ -200,23 +182,34 @@ class Pages:
     # ---- one trade ------------------------------------------------------------------------------------------------
 
     def trade(self, request: Request) -> Response:
-        """One trade: why, how it ran, what it brought."""
-        agent = self._agent(request)
-        trade = self._trade(request)
+        """One trade: why, how it ran, what it brought, what it taught."""
+        agent = self._desk.agent(request)
+        taught = self._taught(request)
+        trade = taught["trade"]
+        if trade is None:
+            return self._desk.show("episode.html", agent=agent, taught=taught, episode=taught["episode"])
         reader = self._memory.agent(agent["id"])
         decisions = {}
         for end in ("entry", "exit"):
             found = reader.decision(trade[f"{end}_decision"]) if trade[f"{end}_decision"] else None
             decisions[end] = plain(found.decision) if found else None
         bars = self._bars(agent, trade)
-        return self._show(
-            "trade.html", agent=agent, trade=trade, currency=trade["currency"], decisions=decisions,
-            axis=charts.excursions(trade), bars=charts.candles(trade, bars), n_bars=len(bars),
+        return self._desk.show(
+            "trade.html", agent=agent, trade=trade, currency=trade["currency"], decisions=decisions, taught=taught,
+            episode=taught["episode"], axis=charts.excursions(trade), bars=charts.candles(trade, bars), n_bars=len(bars),
         )  # fmt: skip
+
+    def _taught(self, request: Request) -> dict[str, Any]:
+        """A trade with all that memory links to it; what was not taken, or only claimed, is remembered without one."""
+        agent, id_ = request.path_params["agent"], request.path_params["trade"]
+        try:
+            return self._ask("get_trade_reflection", agent, trade_id=id_)
+        except (Invalid, Unknown):
+            raise Unknown("trade", "trade", id_, f"Choose one from the trades of '{agent}'") from None
 
     def bars(self, request: Request) -> Response:
         """The bars around a trade as their chart takes them."""
-        agent = self._agent(request)
+        agent = self._desk.agent(request)
         trade = self._trade(request)
         return _json(charts.candles(trade, self._bars(agent, trade)))
 
@@ -229,22 +222,6 @@ class Pages:
         until = trade["exit_at"] or agent["last_known_at"]
         return max(read_time(until), entry) if until else entry
 
-    # ---- how they are answered ------------------------------------------------------------------------------------
-
-    def nowhere(self, request: Request) -> Response:
-        """For addresses that look like ours."""
-        raise Unknown("page", "page", request.url.path, "Start from the list of agents")
-
-    def _ask(self, operation: str, agent: str | None = None, **asked: Any) -> dict[str, Any]:
-        return execute(self._memory, operation, asked, agent=agent)
-
-    def _agent(self, request: Request) -> dict[str, Any]:
-        id_ = request.path_params["agent"]
-        try:
-            return self._ask("show_agent", id=id_)
-        except (Invalid, Unknown):  # Invalid: not a name that an agent can have
-            raise Unknown("agent", "agent", id_, "Choose one from the list of agents") from None
-
     def _trade(self, request: Request) -> dict[str, Any]:
         agent, id_ = request.path_params["agent"], request.path_params["trade"]
         try:
@@ -253,25 +230,10 @@ class Pages:
             raise Unknown("trade", "trade", id_, f"Choose one from the trades of '{agent}'") from None
         return trade
 
-    def _page(self, view: View) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            try:
-                return await anyio.to_thread.run_sync(view, request, limiter=self._threads)
-            except MemtapeError as error:
-                found = outcome(error)
-                return self._show("error.html", found.status, title=found.title, problem=str(error))
 
-        return answer
-
-    def _data(self, view: View) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            return await anyio.to_thread.run_sync(view, request, limiter=self._threads)
-
-        return answer
-
-    def _show(self, template: str, status: int = 200, /, **shown: Any) -> Response:
-        text = self._templates.get_template(template).render(**shown)
-        return HTMLResponse(text, status, {"content-security-policy": SECURITY, "vary": "HX-Request-Type"})
+def _nowhere(request: Request) -> Response:
+    """For addresses that look like ours."""
+    raise Unknown("page", "page", request.url.path, "Start from the list of agents")
 
 
 def _json(data: Mapping[str, Any]) -> Response:
