@@ -27,8 +27,8 @@ from memtape.core.learn import (
     in_versions,
     nearest,
     note_of,
-    steps_until,
     same_trade,
+    steps_until,
     told_of,
 )
 from memtape.core.market import Market, Seen

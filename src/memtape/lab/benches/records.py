@@ -15,10 +15,9 @@ from memtape.engine.audit import rebuild, verify
 from memtape.lab.benches.desk import AGENT, Bench, desk, everything, reported
 from memtape.lab.benches.timing import Result, Sides, Work, cpu, in_turn, judged, milliseconds, wall
 from memtape.store.rows import COLUMNS
-from memtape.store.schema import TABLES
+from memtape.store.schema import PROJECTIONS, TABLES
 from memtape.store.sqlite import SqliteDatabase
 
-PROJECTIONS = ("items", "positions", "trades", "discrepancies")
 PAGE = 50
 Rows = dict[str, list[tuple[Any, ...]]]
 

@@ -1,4 +1,6 @@
-"""What one tick costs, and one trade that the agent reports: against its own statements replayed raw, against a bare commit, and with a long past against a short.
+"""What one tick costs, and one trade that an agent reports.
+
+Each is timed against its own statements replayed raw, against a bare commit, and with a long past against a short.
 
 The statements are recorded from an engine on a copy of the same store, so the replay reads and writes the very same rows;
 at the end both files must hold the same.
