@@ -388,3 +388,13 @@ def test_a_check_before_an_order_gathers_what_memory_has_to_say(diary):
     assert {reason["source"] for reason in found["reasons"]} >= {"evidence", "warnings", "state", "avoid"}
     assert found["avoid"] == ["never on fridays"] and found["n"] == 40
     assert found["evidence"]["hint"]["sizing"]["f"] == 0.0
+
+
+def test_a_close_is_not_counted_twice_where_the_brokers_equity_already_held_it(diary):
+    report = {"trade_id": "b", "symbol": "XAU", "side": "long", "entry_price": 100, "exit_price": 110, "qty": 10, "stop": 99,
+              "entry_at": hour(1), "exit_at": hour(3)}  # fmt: skip
+    diary.observe({"t": hour(2), "equity": 10090}, kind="equity")  # the open profit is in it
+    diary.observe(report, kind="trade")
+    assert diary.mood(as_of=hour(4)).peak_equity == 10090
+    diary.observe({**report, "trade_id": "c", "entry_at": hour(4), "exit_at": hour(5), "exit_price": 95}, kind="trade")
+    assert diary.mood().equity == 10040

@@ -141,6 +141,7 @@ class Close(NamedTuple):
     pnl_r: float | None
     pnl_usd: float | None
     counts: bool = True  # False: the owner set it aside; only the account feels it
+    entered_at: datetime | None = None
     rank: int = 1
 
 
@@ -181,7 +182,7 @@ class Felt(NamedTuple):
     nav: float  # equity less deposits
     peak: float
     flows: float
-    marked: bool  # the broker has stated equity
+    marked_at: datetime | None  # when the broker last stated equity
     pnl_r: float | None = None  # of the close that this was
 
     @property
@@ -199,8 +200,9 @@ class Felt(NamedTuple):
 def felt(events: Iterable[Event], starting: float, before: Felt | None = None, outcomes: Sequence[float] = ()) -> list[Felt]:
     """The state after each event, in order of time; goes on from `before`, with the outcomes in R that led up to it.
 
-    A close moves equity by its net outcome until the next statement of the broker, which is taken at its word; a deposit is
-    no profit. The first statement sets the scale and keeps the drawdown that closed trades had come to.
+    The broker's statement is taken at its word; until the next one a close moves equity by its net outcome, unless the trade was
+    open at the statement, which then holds what it stood at. A deposit is no profit. The first statement sets the scale and
+    keeps the drawdown that closed trades had come to.
 
     >>> from datetime import UTC, timedelta
     >>> day = datetime(2026, 1, 1, tzinfo=UTC)
@@ -211,9 +213,10 @@ def felt(events: Iterable[Event], starting: float, before: Felt | None = None, o
     """
     spread = Spread(outcomes)
     confidence, wins, losses = (before.confidence, before.wins, before.losses) if before else (0.5, 0, 0)
-    nav, peak, flows, marked = starting, starting, 0.0, False
+    nav, peak, flows = starting, starting, 0.0
+    marked_at: datetime | None = None
     if before is not None:
-        nav, peak, flows, marked = before.nav, before.peak, before.flows, before.marked
+        nav, peak, flows, marked_at = before.nav, before.peak, before.flows, before.marked_at
     known_by = before.known_by if before else None
     steps: list[Felt] = []
     for event in sorted(events, key=lambda e: (e.at, e.rank, e.id)):
@@ -225,18 +228,19 @@ def felt(events: Iterable[Event], starting: float, before: Felt | None = None, o
                 spread.add(r)
             if won is not None and event.counts:  # a scratch ends a winning streak, as in the original
                 wins, losses = (wins + 1, 0) if won > 0 else (0, losses + 1)
-            nav += event.pnl_usd or 0.0
+            if marked_at is None or event.entered_at is None or event.entered_at >= marked_at:
+                nav += event.pnl_usd or 0.0
         elif isinstance(event, Flow):
             flows += event.usd
         else:
             stated = event.equity - flows
-            if not marked:
+            if marked_at is None:
                 peak = stated * (peak / nav) if nav > 0 else max(stated, peak)
-            nav, marked = stated, True
+            nav, marked_at = stated, event.at
         peak = max(peak, nav)
         known_by = event.known_at if known_by is None else max(known_by, event.known_at)
         steps.append(Felt(event.at, event.rank, event.id, event.known_at, known_by, confidence, wins, losses, nav, peak, flows,
-                          marked, event.pnl_r if isinstance(event, Close) and event.counts else None))  # fmt: skip
+                          marked_at, event.pnl_r if isinstance(event, Close) and event.counts else None))  # fmt: skip
     return steps
 
 

@@ -135,16 +135,16 @@ def told_of(version: Version, seen: Seen, notes: Sequence[Note]) -> list[Told]:
     if r is None and (proxy := proxy_risk(trade, _atr(trade, seen))) is not None:
         r = proxy[1]
     if not notes:
-        close = Close(trade.exit_at, trade.id, version.known_from, r, net, trade.teach not in NOT_TAUGHT)
+        close = Close(trade.exit_at, trade.id, version.known_from, r, net, trade.teach not in NOT_TAUGHT, trade.entry_at)
         return [Told(close, version.known_to, claimed)]
     bare = episode_of(trade, seen, None, 1.0, version.known_from, version.known_to)
     found = [
-        Told(Close(e.exit_at, e.id, e.known_from, e.pnl_r, e.pnl_usd, e.teach not in NOT_TAUGHT), e.known_to, claimed)
+        Told(Close(e.exit_at, e.id, e.known_from, e.pnl_r, e.pnl_usd, e.teach not in NOT_TAUGHT, e.entry_at), e.known_to, claimed)
         for e in in_versions(bare, notes)
     ]
     forgotten = min((note.known_at for note in notes if note.forget), default=None)
     if forgotten is not None and not claimed and version.known_to is None:  # what the account lost it lost
-        found.append(Told(Close(trade.exit_at, trade.id, max(forgotten, version.known_from), None, net, False)))
+        found.append(Told(Close(trade.exit_at, trade.id, max(forgotten, version.known_from), None, net, False, trade.entry_at)))
     return found
 
 
