@@ -47,7 +47,7 @@ def pattern(found: Behaviour, kind: str) -> Pattern:
 def test_without_trades_every_figure_is_missing_and_says_what_it_needs():
     found = behaviour([])
     figures = {name: getattr(found, name) for name in Behaviour.__slots__ if isinstance(getattr(found, name), Figure)}
-    assert len(figures) == 16
+    assert len(figures) == 17
     assert all(figure.value is None and "needs" in figure.why for figure in figures.values()), figures
     assert (found.n, found.window, found.strategy, found.drift_detected) == (0, 60, None, False)
 

@@ -107,6 +107,7 @@ class Behaviour:
     symbol: str | None
     n: int  # trades known
     window: int  # trades looked back on, where there are as many
+    window_of_the_original: int  # which never falls below 50
     first_exit: datetime | None  # of the window
     last_exit: datetime | None
     claimed: int  # trades in the window that rest on the agent's own word
@@ -118,6 +119,7 @@ class Behaviour:
     size_v_kelly: Figure  # mean risk as a multiple of Kelly's fraction
     size_variation: Figure  # deviation of the risk by its mean
     disposition: Figure  # how much longer losers are held
+    bracket: Figure  # the hold ratio that stop and target alone would show, with no behaviour in it
     disposition_effect: Figure  # Odean's: share of gains realised less share of losses
     loss_aversion: Figure
     recency_bias: Figure
@@ -148,6 +150,7 @@ def behaviour(
     risks = [e.risk_share for e in latest]
     return Behaviour(
         strategy=_only([e.strategy for e in trades]), symbol=_only([e.symbol for e in trades]), n=len(trades), window=size,
+        window_of_the_original=habits.window_literal(0.5 if steady is None else steady),
         first_exit=latest[0].exit_at if latest else None, last_exit=latest[-1].exit_at if latest else None,
         claimed=sum(e.claimed for e in latest),
         win_rate=_over(_known(rs), habits.win_rate, "closed trades with an outcome in R"),
@@ -158,7 +161,7 @@ def behaviour(
         exit_timing=_over(_exits(latest), mean, "trades with a target that were not stopped out"),
         size_v_kelly=_size_v_kelly(_known(risks), fraction),
         size_variation=_over(_known(risks), lambda xs: spread(xs) / mean(xs) if mean(xs) else None, "trades with a known risk"),
-        disposition=_disposition(latest), disposition_effect=_disposition_effect(counts),
+        disposition=_disposition(latest), bracket=_bracket(latest), disposition_effect=_disposition_effect(counts),
         loss_aversion=_loss_aversion(risks, rs), recency_bias=_recency_bias(risks, rs),
         momentum_bias=_over([_sign(e) * max(-1.0, min(1.0, e.move_atr)) for e in latest if e.move_atr is not None], mean,
                             "trades with the move before entry"),
@@ -243,6 +246,14 @@ def _disposition(trades: Sequence[Episode]) -> Figure:
     why = _both_sides(len(winners), len(losers), "winners", "losers")
     value = None if why else habits.hold_ratio(winners, losers)
     return Figure(value, len(winners) + len(losers), why or ("" if value is not None else "winners were held for no time"))
+
+
+def _bracket(trades: Sequence[Episode]) -> Figure:
+    """What a driftless market makes of the usual target against the stop: the hold ratio that is nobody's doing."""
+    targets = _known([e.target_r for e in trades])
+    if len(targets) < SIDE_AT_LEAST:
+        return Figure(None, len(targets), f"needs {SIDE_AT_LEAST} trades with a stop and a target, has {len(targets)}")
+    return Figure(habits.bracket_hold_ratio(mean(targets), 1.0), len(targets), "")
 
 
 def _disposition_effect(counts: ClosedCounts | None) -> Figure:

@@ -20,18 +20,18 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
 from itertools import accumulate
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from memtape.core import sizing
 from memtape.core.episodes import NOT_TAUGHT, Episode, RSource, outcome
 from memtape.core.query import Query, age_days, compared
 from memtape.core.scoring import confidence_factor, evidence_weight, faded
 from memtape.core.sizing import SizingHint
-from memtape.core.statistics import beta_quantile, normal_quantile
+from memtape.core.statistics import beta_quantile, mean, normal_quantile
 
 ENOUGH = 10.0  # effective trades
 BINS = ("<=-2R", "-2R..-1R", "-1R..0", "0", "0..1R", "1R..2R", ">2R")
@@ -163,7 +163,7 @@ class Hint:
 class Beside:
     """Another rule's size, to be compared and not to be followed."""
 
-    name: Literal["kelly of the original", "kelly of the last 50"]
+    name: str
     f: float
     warning: str
 
@@ -308,7 +308,19 @@ def beside(literal: Sequence[sizing.Weighted], recent: Sequence[float], risk_app
                "Computed from memories that were chosen for having won: it bets on a fair coin"),
         Beside("kelly of the last 50", sizing.from_memory([(1.0, r) for r in recent], risk_appetite).f,
                "Takes the win rate of the last 50 trades as certain, whatever the situation"),
+        *_exactly(recent),
     )  # fmt: skip
+
+
+def _exactly(recent: Sequence[float]) -> Iterable[Beside]:
+    """Kelly without the two-point shortcut, and as a share that a losing bet would cost; both whole, not a quarter."""
+    pairs = [(1.0, r) for r in recent]
+    won, lost = [r for r in recent if r > 0], [-r for r in recent if r < 0]
+    if (root := sizing.kelly_exact(pairs)) is not None:
+        yield Beside("whole kelly of the last 50, exact", root, "The growth-optimal share if the last 50 were the whole truth")
+    if won and lost:
+        share = sizing.kelly_bet_of_r(len(won) / len(recent), mean(lost), mean(won))
+        yield Beside("whole kelly of the last 50, as a bet", share, "The share lost by a losing bet, not the share per 1R")
 
 
 # --- leaving ------------------------------------------------------------------------------------------------------------

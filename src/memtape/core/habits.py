@@ -265,6 +265,8 @@ def alarms(xs: Sequence[float], delta: float = 0.25, threshold: float = 10.0, at
     """
     found: list[Alarm] = []
     start, n, middle, up, down, up_from, down_from = 0, 0, 0.0, 0.0, 0.0, 0, 0
+    if math.isinf(at_most) and page_hinkley(xs, delta, threshold).alarm is None:
+        return found
     for at, x in enumerate(xs):  # `PageHinkley.seen`, with plain numbers: histories are long
         n += 1
         x = max(middle - at_most, min(middle + at_most, x)) if n > 1 else x

@@ -41,7 +41,7 @@ OWNERS_OWN: frozenset[str] = frozenset({"owner", "affect", "belief"})  # the own
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """If the trigger holds, then the action: advice, unless the owner says otherwise."""
+    """If the trigger holds, then the action: advice, to be followed or not by whoever trades."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     id: Key
@@ -57,7 +57,6 @@ class Plan:
     cooldown_minutes: Annotated[float, Field(ge=0, le=525_600)] = 0.0
     maker: Maker = "owner"
     sources: Annotated[tuple[Key, ...], Field(max_length=64)] = ()
-    executes: bool = False  # the owner lets it act, not only advise
 
     @property
     def tier(self) -> int:

@@ -150,7 +150,8 @@ def _probability(belief: Belief) -> float:
 
 def _undecided(belief: Belief) -> bool:
     few, low, high = belief.n < BELIEVED_FROM, *UNDECIDED
-    return belief.status == "candidate" and (few or low <= _probability(belief) <= high)
+    comparable = belief.source == "seeded" or belief.base_rate is not None  # else no further trade of its kind can settle it
+    return comparable and belief.status == "candidate" and (few or low <= _probability(belief) <= high)
 
 
 def _could_test(belief: Belief, query: Query) -> bool:

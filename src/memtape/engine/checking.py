@@ -41,26 +41,27 @@ class Check:
 
 def check_order(
     agent: Recollection, *, symbol: str, side: str, situation: Mapping[str, Any] | None, strategy: str | None,
-    risk_usd: float | None, as_of: datetime | None, avoid: tuple[str, ...], limit: int = 5,
+    risk_usd: float | None, as_of: datetime | None, avoid: tuple[str, ...], head: int | None = None, limit: int = 5,
 ) -> Check:  # fmt: skip
     """Gather it all, as of one moment."""
     at = as_of or agent.now()
     with agent._memory.reading(agent.agent.id) as tables:
         said = read(Situation, situation) if situation is not None else None
         now, _ = situation_now(tables, at, symbol, said)
-    recalled, _, moment = agent.recall(now, symbol=symbol, strategy=strategy, limit=limit, as_of=at)
+    recalled, _, moment = agent.recall(now, symbol=symbol, strategy=strategy, limit=limit, as_of=at, head=head)
     context = {"side": side, "signal": True, **({"strategy": strategy} if strategy else {})}
-    firing = [seen for seen in agent.plans(now, symbol=symbol, as_of=at, context=context) if seen.finding in ("fires", "holds")]
+    seen_now = agent.plans(now, symbol=symbol, as_of=at, head=head, context=context)
+    firing = [seen for seen in seen_now if seen.finding in ("fires", "holds")]
     active = resolve([fired_of(seen) for seen in firing if seen.standing.status == "active"])
     proposed = resolve([fired_of(seen) for seen in firing if seen.standing.status == "proposed"])
     facts = {name: getattr(now, name) for name in Situation.__slots__} | {"side": side, "symbol": symbol, "strategy": strategy}
     beliefs = [
-        belief for belief in agent.beliefs(as_of=at)[0]
+        belief for belief in agent.beliefs(as_of=at, head=head)[0]
         if belief.symbol in (None, symbol) and belief.strategy in (None, strategy or belief.strategy)
         and belief.status in ("candidate", "believed")
         and holds(read_predicate(belief.proposition.when, None, "when"), facts) is True
     ]  # fmt: skip
-    mood = agent.mood(as_of=at)
+    mood = agent.mood(as_of=at, head=head)
     events = list(upcoming(agent._memory.events(Known(as_of=at)), at, AHEAD))
     equity = mood.equity if mood.equity > 0 else None
     share = risk_usd / equity if risk_usd is not None and equity else None

@@ -7,7 +7,7 @@ later knowledge can make it unsaid. `look_at` gathers what plans may see, out of
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from memtape.core.calendar import Event, fields_at
@@ -26,6 +26,7 @@ from memtape.store.memories import Learned
 from memtape.store.tables import EVERYTHING, Known, Tables
 
 WEEKEND = 5
+INSTANT = timedelta(microseconds=1)
 
 
 def events_known(tables: Tables, known: Known = EVERYTHING) -> list[Event]:
@@ -128,5 +129,14 @@ def _looks(tables: Tables, agent: Agent, tick: Tick, previous: datetime | None) 
     named = {*decided, *tick.marks, *(tick.positions or {}), *(bar.symbol for bar in tick.bars)}
     symbols: list[str | None] = [*sorted(decided), *sorted(named - set(decided))]
     for symbol in symbols or [None]:
-        before = look_at(tables, agent, previous, symbol) if previous is not None else None
+        before = None
+        if previous is not None:
+            before = look_at(tables, agent, previous, symbol, decided_at(tables, previous).get(symbol or ""))
         yield symbol, Look(tick.t, look_at(tables, agent, tick.t, symbol, decided.get(symbol or "")), before)
+
+
+def decided_at(tables: Tables, moment: datetime) -> dict[str, Decision]:
+    """What the tick of a moment decided, by symbol."""
+    ticks = tables.items("tick", EVERYTHING, since=moment, before=moment + INSTANT)
+    decisions = [read(Decision, item.body) for tick in ticks for item in tables.items_about(tick.key) if item.kind == "decision"]
+    return {decision.symbol: decision for decision in reversed(decisions) if decision.symbol is not None}

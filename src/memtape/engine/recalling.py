@@ -21,6 +21,7 @@ from memtape.core.codec import micros, read_time
 from memtape.core.codec import moment as moment_of
 from memtape.core.episodes import Episode
 from memtape.core.episodes import known as known_at
+from memtape.core.forms import Form, forms
 from memtape.core.history import Version
 from memtape.core.induction import beliefs_of, count, count_stated, fades_at
 from memtape.core.learn import Note, Told, claims_on, in_versions, memories_of
@@ -36,7 +37,7 @@ from memtape.core.trades import Trade
 from memtape.core.values import read
 from memtape.engine.following import Followed, Follower, Formed
 from memtape.engine.learning import Learning, account_event, correction
-from memtape.engine.planning import look_at, situation_now
+from memtape.engine.planning import decided_at, look_at, situation_now
 from memtape.engine.reading import Reading, ledger_known
 from memtape.errors import Unknown
 from memtape.store.memories import Learned
@@ -112,13 +113,17 @@ class Recollection(Reading):
         with self._memory.reading(self.agent.id) as tables:
             return Learning(tables, self.agent, tables.head().verified_from).past().at(at)
 
-    def state_history(self, *, as_of: datetime | None = None, limit: int = 200) -> list[Felt]:
+    def state_history(self, *, as_of: datetime | None = None, head: int | None = None, limit: int = 200) -> list[Felt]:
         """The last steps of the state of mind by a moment, oldest first."""
+        if head is not None:
+            return _Again(self, Known(as_of or self.now(), head)).steps[-limit:] if limit else []
         with self._memory.reading(self.agent.id) as tables:
             return Learned(tables).felt_until(as_of, limit)
 
-    def steps(self, *, as_of: datetime | None = None) -> int:
+    def steps(self, *, as_of: datetime | None = None, head: int | None = None) -> int:
         """How many closes, marks and flows lie behind the state of mind."""
+        if head is not None:
+            return len(_Again(self, Known(as_of or self.now(), head)).steps)
         with self._memory.reading(self.agent.id) as tables:
             return Learned(tables).felt_count(as_of)
 
@@ -138,9 +143,11 @@ class Recollection(Reading):
         with self._memory.reading(self.agent.id) as tables:
             return known_at(Learned(tables).episodes(), at)
 
-    def episode(self, id: str, *, as_of: datetime | None = None) -> Episode | None:
+    def episode(self, id: str, *, as_of: datetime | None = None, head: int | None = None) -> Episode | None:
         """One episode as it was believed at a moment."""
         at = as_of or self.now()
+        if head is not None:
+            return next((e for e in self.episodes(as_of=at, head=head) if e.id == id), None)
         with self._memory.reading(self.agent.id) as tables:
             found = known_at(Learned(tables).episodes([id]), at)
         return found[0] if found else None
@@ -183,6 +190,17 @@ class Recollection(Reading):
             beliefs = self._beliefs(tables, followed, moment) if "semantic" in memory_types else []
             plans = _said(standings(tables, Known(as_of=at))) if "prospective" in memory_types else []
             return recall(followed.columns, beliefs, plans, asked, _fetcher(tables)), asked, moment
+
+    def explain(
+        self, id: str, situation: Mapping[str, Any] | None = None, *, as_of: datetime | None = None, head: int | None = None
+    ) -> tuple[list[Form], int, datetime]:
+        """One episode's factors in every form, how many episodes were known, and when."""
+        _, query, moment = self.recall(situation, limit=0, as_of=as_of, head=head)
+        known = self.episodes(as_of=moment.as_of, head=head)
+        one = next((e for e in known if e.id == id), None)
+        if one is None:
+            raise Unknown("memory_id", "episode known then", id, "Find it with recall_memories or get_trades")
+        return forms(one, known, query), len(known), moment.as_of
 
     def _moment(self, tables: Tables, followed: Followed, at: datetime) -> Moment:
         columns = followed.columns
@@ -237,14 +255,16 @@ class Recollection(Reading):
             followed.formed = Formed(followed.revision, claims_count, stated, at, fades_at(formed), formed)
         return formed
 
-    def belief(self, id: str, *, as_of: datetime | None = None) -> tuple[Belief, list[str], list[str]]:
+    def belief(
+        self, id: str, *, as_of: datetime | None = None, head: int | None = None
+    ) -> tuple[Belief, list[str], list[str]]:
         """One belief, with the trades for it and against it."""
         at = as_of or self.now()
-        found, moment = self.beliefs(as_of=at)
+        found, moment = self.beliefs(as_of=at, head=head)
         one = next((belief for belief in found if belief.id == id), None)
         if one is None:
             raise Unknown("belief_id", "belief", id, "List them with get_beliefs")
-        for_, against = evidence_for(one, self.episodes(as_of=at), moment.claims_count)
+        for_, against = evidence_for(one, self.episodes(as_of=at, head=head), moment.claims_count)
         return one, list(for_), list(against)
 
     # ---- habits ----------------------------------------------------------------------------------------------------
@@ -274,7 +294,7 @@ class Recollection(Reading):
 
     def plans(
         self, situation: Situation | Mapping[str, Any] | None = None, *, symbol: str | None = None, as_of: datetime | None = None,
-        context: Mapping[str, object] | None = None,
+        head: int | None = None, context: Mapping[str, object] | None = None,
     ) -> list[PlanSeen]:  # fmt: skip
         """Every plan at a moment: where it stands, whether it would fire now, and what its firings were worth."""
         at = as_of or self.now()
@@ -282,9 +302,11 @@ class Recollection(Reading):
         with self._memory.reading(self.agent.id) as tables:
             now = look_at(tables, self.agent, at, symbol, said=said) | dict(context or {})
             last = tables.head().last_tick
-            before = look_at(tables, self.agent, last, symbol) if last is not None and last <= at else None
-            standing = standings(tables, Known(as_of=at))
-            fired = _firings(tables, at)
+            before = None
+            if last is not None and last <= at:
+                before = look_at(tables, self.agent, last, symbol, decided_at(tables, last).get(symbol or ""))
+            standing = standings(tables, Known(at, head))
+            fired = _firings(tables, Known(at, head))
             episodes = known_at(Learned(tables).episodes(), at) if fired else []
         seen: list[PlanSeen] = []
         for plan in standing:
@@ -369,10 +391,10 @@ def _said(standing: Iterable[Standing]) -> list[Said]:
     return found
 
 
-def _firings(tables: Tables, at: datetime) -> dict[str, list[tuple[datetime, dict[str, Any]]]]:
+def _firings(tables: Tables, known: Known) -> dict[str, list[tuple[datetime, dict[str, Any]]]]:
     """When each plan fired, from the conclusions in the log."""
     fired: dict[str, list[tuple[datetime, dict[str, Any]]]] = {}
-    for told in _concluded_of_plans(tables, Known(as_of=at)):
+    for told in _concluded_of_plans(tables, known):
         if told["event"] == "plan_fired":
             fired.setdefault(told["plan"], []).append((read_time(told["at"]), told))
     return fired
@@ -468,8 +490,8 @@ class _Again:
         return self.verified_from is None or self.as_of < self.verified_from
 
     def moment(self) -> Moment:
-        exits = [e.exit_at for e in self.episodes]
-        return Moment(self.as_of, self.claims_count, len(self.episodes), min(exits, default=None), max(exits, default=None))
+        exits = [e.exit_at for e in known_at(self.episodes, self.as_of)]
+        return Moment(self.as_of, self.claims_count, len(exits), min(exits, default=None), max(exits, default=None))
 
     def beliefs(self) -> list[Belief]:
         found = known_at(self.episodes, self.as_of)

@@ -92,7 +92,7 @@ class ReceiptAnswer(Answer):
     hash: Annotated[str, Field(description="its link in the chain")]
     duplicate: Annotated[bool, Field(description="true when it had been seen: nothing was written")]
     revised: Annotated[bool, Field(description="true when earlier conclusions changed")]
-    concluded: Annotated[list[dict[str, Any]], Field(description="opened, closed, revised, discrepancy, stale, bar_differs")]
+    concluded: Annotated[list[dict[str, Any]], Field(description="opened, closed, revised, discrepancy, stale, plan_fired, ...")]
 
 
 def receipt_answer(receipt: Receipt) -> ReceiptAnswer:
@@ -151,7 +151,7 @@ def performance_answer(
 
 
 _FIGURES = ("win_rate", "mean_r", "mean_hold_minutes", "entry_timing", "exit_timing", "size_v_kelly", "size_variation",
-            "disposition", "disposition_effect", "loss_aversion", "recency_bias", "momentum_bias", "stability",
+            "disposition", "bracket", "disposition_effect", "loss_aversion", "recency_bias", "momentum_bias", "stability",
             "expected_win_rate", "expected_mean_r", "kelly")  # fmt: skip
 
 
@@ -163,6 +163,7 @@ def behaviour_row(found: Behaviour) -> dict[str, Any]:
     """Habits as they leave."""
     return {
         "strategy": found.strategy, "symbol": found.symbol, "window_trades": found.window,
+        "window_of_the_original": found.window_of_the_original,
         "figures": {name: _figure(getattr(found, name)) for name in _FIGURES},
         "drift": [plain(leaving(asdict(drift))) for drift in found.drifts], "drift_detected": found.drift_detected,
         "patterns": [plain(leaving(asdict(pattern))) for pattern in found.patterns],

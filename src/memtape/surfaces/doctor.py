@@ -71,6 +71,8 @@ def _contents(memory: Any, checks: list[dict[str, Any]]) -> list[str]:
             notes.append(f"agent {agent.id} has observed nothing yet: send it ticks, fills or trades")
         elif not handle.trades(limit=1):
             notes.append(f"agent {agent.id} has no trades yet: {head.seq} observations, none opened a position")
+        elif handle.trades(limit=1, status="closed") and not handle.steps():
+            notes.append(f"agent {agent.id} has trades from before there were memories: memtape rebuild forms them")
     return notes
 
 

@@ -7,8 +7,8 @@ An operation is a typed function with a docstring:
         \"\"\"The trades of an agent, newest first.\"\"\"
 
 Its name, the model of what it takes, the model of what it returns and its words are all read off the function, so
-there is nothing to keep in step. `operations.py` holds them; whoever wants the register asks `all_operations`, which
-imports that file first.
+there is nothing to keep in step. `operations/` holds them; whoever wants the register asks `all_operations`, which
+imports that folder first.
 """
 
 from __future__ import annotations

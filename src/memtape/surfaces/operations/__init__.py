@@ -1,10 +1,12 @@
 """Every operation of memtape, once. The command line, MCP, HTTP and the pages all call these.
 
-`records` holds what is observed and the ledger, `memories` what is remembered of it, `plans` what is intended, `keeping` what
-is corrected, forgotten and erased.
+`records` holds what is observed and the ledger, `memories` what is remembered and recalled, `minds` beliefs, habits and state,
+`reviews` one trade and the order to come, `plans` what is intended, `keeping` what is corrected, forgotten and erased.
 """
 
 import memtape.surfaces.operations.keeping
 import memtape.surfaces.operations.memories
+import memtape.surfaces.operations.minds
 import memtape.surfaces.operations.plans
-import memtape.surfaces.operations.records  # noqa: F401
+import memtape.surfaces.operations.records
+import memtape.surfaces.operations.reviews  # noqa: F401

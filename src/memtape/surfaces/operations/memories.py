@@ -17,20 +17,15 @@ from memtape.core.ranking import Ranked
 from memtape.core.scoring import Kind
 from memtape.core.values import Fraction, Key, Label, Line, Money, Price, Quantity, Symbol, Time
 from memtape.core.warning import Warned
-from memtape.engine.checking import check_order
 from memtape.engine.recalling import Moment
-from memtape.errors import Unknown
 from memtape.surfaces.answers import (
     Answer,
     AsOf,
     OfAgent,
     ReceiptAnswer,
-    TradeRow,
-    behaviour_row,
     figure,
     receipt_answer,
     time,
-    trade_row,
 )
 from memtape.surfaces.operations.records import reader
 from memtape.surfaces.registry import operation
@@ -144,7 +139,7 @@ class Basis(Answer):
     outcomes: Annotated[str, Field(description="'verified' by the broker's records, or 'claimed' by the agent itself")]
 
 
-def _basis(agent: str, moment: Moment) -> dict[str, Any]:
+def basis_of(agent: str, moment: Moment) -> dict[str, Any]:
     return {"agent": agent, "as_of": time(moment.as_of) or "", "n": moment.n,
             "window": [time(moment.first_exit), time(moment.last_exit)], "outcomes": moment.standing}  # fmt: skip
 
@@ -214,7 +209,7 @@ class Recollected(Basis):
     worth_testing: Annotated[list[dict[str, Any]], Field(description="undecided beliefs that this situation could test")]
 
 
-def _memory(memory: Any) -> dict[str, Any]:
+def memory_row(memory: Any) -> dict[str, Any]:
     if isinstance(memory, Episode):
         return {k: v for k, v in plain(memory._asdict()).items() if v is not None}
     if isinstance(memory, Belief):
@@ -222,21 +217,21 @@ def _memory(memory: Any) -> dict[str, Any]:
     return {k: v for k, v in plain(memory).items() if v is not None}
 
 
-def _ranked(item: Ranked) -> RankedItem:
+def ranked_row(item: Ranked) -> RankedItem:
     c = item.components
     parts = {"Q": c.quality, "Sim": c.similarity, "Rec": c.recency, "Conf": c.confidence, "Aff": c.affect}
     if c.sharpe != 1.0:
         parts["Sharpe"] = c.sharpe
     return RankedItem(
         id=item.id, kind=item.kind, score=item.score, components=parts, tier=item.tier, n=item.n, why=item.why,
-        memory=_memory(item.memory),
+        memory=memory_row(item.memory),
     )  # fmt: skip
 
 
-def _warned(item: Warned) -> WarnedItem:
+def warned_row(item: Warned) -> WarnedItem:
     return WarnedItem(
         id=item.id, r=item.r, similarity=item.similarity, severity=item.severity, far=item.far, tier=item.tier, why=item.why,
-        memory=_memory(item.memory),
+        memory=memory_row(item.memory),
     )  # fmt: skip
 
 
@@ -261,15 +256,12 @@ def recall_memories(memory: Memory, ask: RecallMemories) -> Recollected:
         explain=ask.explain, kelly_beside=ask.kelly_beside, parameters=parameters,
     )  # fmt: skip
     return Recollected(
-        **_basis(handle.agent.id, moment), profile=query.profile, situation=plain(query.situation),
-        ranked=[_ranked(item) for item in found.ranked], warnings=[_warned(item) for item in found.warnings],
-        evidence=evidence_row(found.evidence), beliefs=[_ranked(item) for item in found.beliefs],
-        near_misses=[_ranked(item) for item in found.near_misses],
+        **basis_of(handle.agent.id, moment), profile=query.profile, situation=plain(query.situation),
+        ranked=[ranked_row(item) for item in found.ranked], warnings=[warned_row(item) for item in found.warnings],
+        evidence=evidence_row(found.evidence), beliefs=[ranked_row(item) for item in found.beliefs],
+        near_misses=[ranked_row(item) for item in found.near_misses],
         worth_testing=[{"belief": belief_row(u.belief), "why": u.why, "plan": plain(u.plan)} for u in found.worth_testing],
     )  # fmt: skip
-
-
-# ---- beliefs -------------------------------------------------------------------------------------------------------------
 
 
 def belief_row(belief: Belief) -> dict[str, Any]:
@@ -288,289 +280,3 @@ def belief_row(belief: Belief) -> dict[str, Any]:
         "last_confirmed": belief.last_confirmed, "last_contradicted": belief.last_contradicted,
         "last_evidence_at": time(belief.last_evidence_at), "since": time(belief.since),
     }  # fmt: skip
-
-
-class GetBeliefs(AsOf):
-    """Which beliefs."""
-
-    status: Annotated[
-        Literal["candidate", "believed", "merged", "split", "retired"] | None, Field(description="default: all")
-    ] = None
-    strategy: Annotated[Label | None, Field(description="only about this strategy")] = None
-    symbol: Annotated[Symbol | None, Field(description="only about this symbol")] = None
-    limit: Annotated[int, Field(ge=1, le=1000, description="how many")] = 100
-
-
-class BeliefsAnswer(Basis):
-    """Beliefs, the most certain first."""
-
-    beliefs: Annotated[list[dict[str, Any]], Field(description="sentence, status, counts, interval, base rate, why")]
-    total: Annotated[int, Field(description="how many there are")]
-    suggested_plans: Annotated[list[dict[str, Any]], Field(description="plans that beliefs and the drawdown suggest; not made")]
-
-
-@operation(writes=False)
-def get_beliefs(memory: Memory, ask: GetBeliefs) -> BeliefsAnswer:
-    """What an agent has come to believe, with what speaks for and against each.
-
-    A belief stays a candidate until it has 30 trades and passes the false-discovery gate over all cells that were scanned.
-    """
-    handle = reader(memory, ask)
-    found, moment = handle.beliefs(as_of=ask.as_of, head=ask.head)
-    chosen = [
-        b for b in found
-        if (ask.status is None or b.status == ask.status) and (ask.strategy is None or b.strategy in (None, ask.strategy))
-        and (ask.symbol is None or b.symbol in (None, ask.symbol))
-    ]  # fmt: skip
-    rank = ("believed", "candidate", "split", "merged", "retired")
-    chosen.sort(key=lambda b: (rank.index(b.status), 1.0 if b.p_value is None else b.p_value, -b.n, b.id))
-    return BeliefsAnswer(
-        **_basis(handle.agent.id, moment), beliefs=[belief_row(b) for b in chosen[: ask.limit]], total=len(chosen),
-        suggested_plans=[plain(p) for p in handle.suggested_plans(as_of=ask.as_of)] if ask.head is None else [],
-    )  # fmt: skip
-
-
-class GetBelief(AsOf):
-    """Which belief."""
-
-    belief_id: Annotated[Key, Field(description="its id")]
-
-
-class BeliefAnswer(Answer):
-    """A belief and its evidence."""
-
-    belief: Annotated[dict[str, Any], Field(description="sentence, status, counts, interval, base rate, why")]
-    confirming: Annotated[list[str], Field(description="trades for it, each once")]
-    contradicting: Annotated[list[str], Field(description="trades against it, each once")]
-
-
-@operation(writes=False)
-def get_belief(memory: Memory, ask: GetBelief) -> BeliefAnswer:
-    """One belief, with every trade for it and against it."""
-    found, for_, against = reader(memory, ask).belief(ask.belief_id, as_of=ask.as_of)
-    return BeliefAnswer(belief=belief_row(found), confirming=for_, contradicting=against)
-
-
-class StateBelief(OfAgent):
-    """A belief of the owner's: in such a situation, trades end so."""
-
-    sentence: Annotated[Line, Field(description="what you believe, in words")]
-    validity_conditions: Annotated[
-        dict[str, Any], Field(description="when it holds: a predicate over the entry situation, never empty")
-    ]
-    metric: Annotated[Literal["pnl_r", "pnl_usd", "hold_minutes", "mfe_r", "mae_r"], Field(description="what it speaks of")] = (
-        "pnl_r"
-    )
-    op: Annotated[Literal["gt", "ge", "lt", "le"], Field(description="how it compares")] = "gt"
-    value: Annotated[float, Field(allow_inf_nan=False, description="with what")] = 0.0
-    strategy: Annotated[Label | None, Field(description="only this strategy; default: any")] = None
-    symbol: Annotated[Symbol | None, Field(description="only this symbol; default: any")] = None
-    id: Annotated[Key | None, Field(description="default: made from the content")] = None
-
-
-@operation(writes=True)
-def state_belief(memory: Memory, ask: StateBelief) -> BeliefAnswer:
-    """State a belief as the owner: it starts mild (alpha 2, beta 1) and is tested by every trade its conditions hold for."""
-    handle = memory.agent_for_writing(ask.agent)
-    body = {"sentence": ask.sentence, "when": ask.validity_conditions, "metric": ask.metric, "op": ask.op, "value": ask.value,
-            "strategy": ask.strategy, "symbol": ask.symbol, "id": ask.id}  # fmt: skip
-    id_ = handle.state_belief({k: v for k, v in body.items() if v is not None})
-    found, for_, against = handle.belief(id_)
-    return BeliefAnswer(belief=belief_row(found), confirming=for_, contradicting=against)
-
-
-# ---- habits and state ----------------------------------------------------------------------------------------------------
-
-
-class GetBehaviour(AsOf):
-    """Whose habits."""
-
-    strategy_name: Annotated[Label | None, Field(validation_alias=AliasChoices("strategy_name", "strategy"),
-                             description="only this strategy")] = None  # fmt: skip
-    symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
-
-
-class BehaviourAnswer(Basis):
-    """What an agent does again and again."""
-
-    strategy: Annotated[str | None, Field(description="null: several")]
-    symbol: Annotated[str | None, Field(description="null: several")]
-    window_trades: Annotated[int, Field(description="trades looked back on; steady agents have longer windows")]
-    figures: Annotated[dict[str, Any], Field(description="each with value (null below its sample), n, and why it is null")]
-    drift: Annotated[
-        list[dict[str, Any]], Field(description="whether outcomes, risk or hold are changing: direction, magnitude, since")
-    ]
-    drift_detected: Annotated[bool, Field(description="whether any is, now")]
-    patterns: Annotated[list[dict[str, Any]], Field(description="what is done again and again, how often, and what came of it")]
-
-
-@operation(writes=False, tools={"coach"})
-def get_behavioral_analysis(memory: Memory, ask: GetBehaviour) -> BehaviourAnswer:
-    """What an agent does again and again: timing, sizing against Kelly, disposition, reaction to losses, stability, drift."""
-    handle = reader(memory, ask)
-    found, moment = handle.behaviour(strategy=ask.strategy_name, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
-    return BehaviourAnswer(**_basis(handle.agent.id, moment), **behaviour_row(found))
-
-
-class GetState(AsOf):
-    """When, and how much of its history."""
-
-    history: Annotated[int, Field(ge=0, le=5000, description="how many past steps to add")] = 0
-
-
-class StateAnswer(Answer):
-    """An agent's state of mind, computed from outcomes and flow-adjusted equity."""
-
-    agent: Annotated[str, Field(description="whose")]
-    as_of: Annotated[str, Field(description="UTC")]
-    n: Annotated[int, Field(description="steps behind it: closes, equity marks, flows")]
-    confidence_level: Annotated[float, Field(description="slow average of how trades went, 0 to 1")]
-    risk_appetite: Annotated[float, Field(description="1 at the peak, a tenth at the drawdown limit")]
-    risk_appetite_grossman_zhou: Annotated[float, Field(description="the stricter form: 0 at the limit")]
-    momentum_bias: Annotated[float | None, Field(description="contrarian (-1) to following (+1); null below its sample")]
-    drawdown_pct: Annotated[float, Field(description="a fraction: 0.05 is 5 %")]
-    drawdown_state: Annotated[float, Field(description="0 at the peak, 1 at the limit")]
-    max_acceptable_drawdown: Annotated[float, Field(description="the limit, a fraction")]
-    equity: Annotated[float, Field(description="NAV, account currency, deposits taken out")]
-    peak_equity: Annotated[float, Field(description="its highest")]
-    consecutive_wins: Annotated[int, Field(description="in a row")]
-    consecutive_losses: Annotated[int, Field(description="in a row")]
-    last_updated: Annotated[str | None, Field(description="UTC: the last step")]
-    history: Annotated[list[dict[str, Any]], Field(description="past steps, oldest first")]
-
-
-@operation(writes=False, tools={"coach"})
-def get_agent_state(memory: Memory, ask: GetState) -> StateAnswer:
-    """An agent's state of mind: confidence, risk appetite, drawdown, streaks; computed, never told."""
-    from memtape.core.affect import risk_appetite_gz
-
-    handle = reader(memory, ask)
-    at = ask.as_of or handle.now()
-    step, mood = handle.state(as_of=at, head=ask.head), handle.mood(as_of=at, head=ask.head)
-    steps = handle.state_history(as_of=at, limit=ask.history) if ask.history else []
-    habits, _ = handle.behaviour(as_of=at, head=ask.head)
-    return StateAnswer(
-        agent=handle.agent.id, as_of=time(at) or "", n=handle.steps(as_of=at), confidence_level=figure(mood.confidence) or 0.0,
-        risk_appetite=figure(mood.risk_appetite) or 0.0,
-        risk_appetite_grossman_zhou=figure(risk_appetite_gz(mood.drawdown)) or 0.0,
-        momentum_bias=figure(habits.momentum_bias.value), drawdown_pct=figure(mood.drawdown) or 0.0,
-        drawdown_state=figure(mood.drawdown_state) or 0.0, max_acceptable_drawdown=mood.limit, equity=figure(mood.equity) or 0.0,
-        peak_equity=figure(mood.peak_equity) or 0.0, consecutive_wins=mood.consecutive_wins,
-        consecutive_losses=mood.consecutive_losses, last_updated=time(step.at) if step else None,
-        history=[
-            {"at": time(s.at), "what": ("flow", "close", "mark")[s.rank], "confidence": figure(s.confidence),
-             "equity": figure(s.nav), "drawdown_pct": figure(s.state().drawdown),
-             "risk_appetite": figure(s.state().risk_appetite), "pnl_r": figure(s.pnl_r)}
-            for s in steps
-        ],
-    )  # fmt: skip
-
-
-# ---- one trade, and the order to come ------------------------------------------------------------------------------------
-
-
-class GetReflection(AsOf):
-    """Which trade."""
-
-    trade_id: Annotated[Key, Field(description="its id")]
-
-
-class ReflectionAnswer(Answer):
-    """A trade and all that memory links to it."""
-
-    trade: Annotated[TradeRow | None, Field(description="every column; null for a shadow")]  # type: ignore[valid-type]
-    episode: Annotated[
-        dict[str, Any] | None, Field(description="what is remembered of it, in its entry situation; null while open")
-    ]
-    confirms: Annotated[list[dict[str, Any]], Field(description="beliefs that it speaks for")]
-    contradicts: Annotated[list[dict[str, Any]], Field(description="beliefs that it speaks against")]
-    plans: Annotated[list[dict[str, Any]], Field(description="plans made from it, or that fired when it was entered")]
-    similar: Annotated[list[RankedItem], Field(description="trades before it, in situations like its own")]
-    outcomes: Annotated[str, Field(description="'verified' by the broker's records, or 'claimed' by the agent itself")]
-
-
-@operation(writes=False, tools={"coach"})
-def get_trade_reflection(memory: Memory, ask: GetReflection) -> ReflectionAnswer:
-    """One trade with what it taught: its episode, the beliefs it speaks for and against, the plans around it, its like."""
-    from memtape.core.beliefs import evidence_for
-    from memtape.surfaces.operations.plans import plan_row
-
-    handle = reader(memory, ask)
-    at = ask.as_of or handle.now()
-    trade, episode = handle.trade(ask.trade_id, as_of=ask.as_of, head=ask.head), handle.episode(ask.trade_id, as_of=at)
-    if trade is None and episode is None:
-        raise Unknown("trade_id", "trade", ask.trade_id, "List them with get_trades")
-    for_, against, like = [], [], []
-    beliefs, moment = handle.beliefs(as_of=at)
-    if episode is not None:
-        for belief in beliefs:
-            confirming, contradicting = evidence_for(belief, [episode], moment.claims_count)
-            for_ += [belief_row(belief)] if confirming else []
-            against += [belief_row(belief)] if contradicting else []
-        found, _, _ = handle.recall(episode.situation, symbol=episode.symbol, limit=6, as_of=episode.entry_at)
-        like = [_ranked(item) for item in found.ranked if item.kind == "episodic" and item.id != episode.id][:5]
-    entered = trade.entry_at if trade is not None else episode.entry_at if episode is not None else at
-    plans = [
-        plan_row(seen) for seen in handle.plans(as_of=at)
-        if ask.trade_id in seen.standing.plan.sources or seen.standing.fired_at == entered
-    ]  # fmt: skip
-    return ReflectionAnswer(
-        trade=trade_row(trade) if trade else None, episode=_memory(episode) if episode else None, confirms=for_,
-        contradicts=against, plans=plans, similar=like, outcomes=moment.standing,
-    )  # fmt: skip
-
-
-class PreTradeCheck(AsOf):
-    """An order that is being considered."""
-
-    symbol: Annotated[Symbol, Field(description="what is to be traded")]
-    side: Annotated[Literal["long", "short"], Field(validation_alias=AliasChoices("side", "direction"), description="which way")]
-    entry_price: Annotated[Price | None, Field(description="price of the order")] = None
-    qty: Annotated[Quantity | None, Field(description="base units")] = None
-    stop: Annotated[Price | None, Field(description="stop price")] = None
-    target: Annotated[Price | None, Field(description="target price")] = None
-    strategy: Annotated[Label | None, Field(validation_alias=AliasChoices("strategy", "strategy_name"),
-                        description="only memories of this strategy")] = None  # fmt: skip
-    context: Annotated[Situation | None, Field(validation_alias=AliasChoices("context", "situation"),
-                       description="the situation; what is missing comes from bars and the agent's state")] = None  # fmt: skip
-
-
-class CheckAnswer(Basis):
-    """What memory has to say about an order. Advice only."""
-
-    verdict: Annotated[Literal["clear", "caution", "against"], Field(description="what it comes to")]
-    reasons: Annotated[list[dict[str, Any]], Field(description="weighs, text, source; the heaviest first")]
-    warnings: Annotated[list[WarnedItem], Field(description="losses in situations like this")]
-    evidence: Annotated[dict[str, Any], Field(description="what all trades say, with n and the sizing hint")]
-    risk_share: Annotated[
-        float | None, Field(description="what the order risks, as a share of equity; null without stop and qty")
-    ]
-    size_factor: Annotated[float, Field(description="what active plans say together: 0 do not, 1 as usual")]
-    plans: Annotated[list[dict[str, Any]], Field(description="plans that fire here")]
-    beliefs: Annotated[list[dict[str, Any]], Field(description="beliefs that hold here")]
-    events: Annotated[list[dict[str, Any]], Field(description="scheduled within 24 hours")]
-    avoid: Annotated[list[str], Field(description="the skill's own hard rules: they stand above memory")]
-
-
-@operation(writes=False, tools={"coach"})
-def pre_trade_check(memory: Memory, ask: PreTradeCheck) -> CheckAnswer:
-    """What memory has to say about an order before it is sent: clear, caution or against, with reasons. Advice only."""
-    from memtape.surfaces.operations.plans import plan_row
-
-    handle = reader(memory, ask)
-    skill, _ = memory.skill(handle.agent.skill, handle.agent.skill_version)
-    risk = None
-    if ask.qty is not None and ask.stop is not None and ask.entry_price is not None:
-        risk = float(abs(ask.entry_price - ask.stop) * ask.qty)
-    found = check_order(
-        handle, symbol=ask.symbol, side=ask.side, situation=None if ask.context is None else plain(ask.context),
-        strategy=ask.strategy, risk_usd=risk, as_of=ask.as_of, avoid=skill.avoid,
-    )  # fmt: skip
-    return CheckAnswer(
-        **_basis(handle.agent.id, found.moment), verdict=found.verdict,
-        reasons=[asdict(reason) for reason in found.reasons], warnings=[_warned(item) for item in found.recalled.warnings],
-        evidence=evidence_row(found.recalled.evidence), risk_share=figure(found.risk_share),
-        size_factor=found.resolved.size_factor,
-        plans=[plan_row(seen) for seen in found.plans], beliefs=[belief_row(b) for b in found.beliefs],
-        events=[plain(event) for event in found.events], avoid=list(found.avoid),
-    )  # fmt: skip

@@ -46,7 +46,6 @@ class CreatePlan(OfAgent):
         "agent"
     )
     sources: Annotated[list[Key], Field(max_length=64, description="memories it is made from")] = Field(default_factory=list)
-    executes: Annotated[bool, Field(description="owner only: let it act, not merely advise")] = False
     id: Annotated[Key | None, Field(description="default: made from the content")] = None
 
 
@@ -63,7 +62,7 @@ def plan_row(seen: PlanSeen) -> dict[str, Any]:
     return {
         "id": plan.id, "status": standing.status, "trigger_condition": plan.trigger, "action": plan.action,
         "size_factor": plan.size_factor, "parameters": plain(plan.parameters), "priority": plan.priority,
-        "reasoning": plan.reasoning, "maker": plan.maker, "tier": plan.tier, "executes": plan.executes,
+        "reasoning": plan.reasoning, "maker": plan.maker, "tier": plan.tier,
         "sources": list(plan.sources), "created_at": time(standing.at), "expires_at": time(plan.expires_at),
         "expire_when": plan.expire_when,
         "fire_mode": plan.fire_mode, "cooldown_minutes": plan.cooldown_minutes, "fired": standing.fired,
@@ -90,12 +89,10 @@ def _action(given: dict[str, Any]) -> dict[str, Any]:
 def create_trading_plan(memory: Memory, ask: CreatePlan) -> PlanAnswer:
     """Make a plan: if the trigger holds, then the action. A model's plan is a proposal until the owner confirms it."""
     handle = memory.agent_for_writing(ask.agent)
-    if ask.executes and ask.maker != "owner":
-        raise Invalid("executes", "only an owner's plan may act by itself", "Leave it out; the owner can confirm the plan")
     body: dict[str, Any] = {
         "trigger": ask.trigger_condition, **_action(ask.planned_action), "reasoning": ask.reasoning, "priority": ask.priority,
         "fire_mode": ask.fire_mode, "cooldown_minutes": ask.cooldown_minutes, "maker": ask.maker, "sources": tuple(ask.sources),
-        "executes": ask.executes, "expire_when": ask.expire_when, "id": ask.id,
+        "expire_when": ask.expire_when, "id": ask.id,
     }  # fmt: skip
     body = {k: v for k, v in body.items() if v is not None}
     body["expires_at"] = ask.expires_at or handle.now() + timedelta(days=ask.expiry_days)
@@ -153,7 +150,7 @@ def check_active_plans(memory: Memory, ask: CheckPlans) -> PlansAnswer:
     at = ask.as_of or handle.now()
     given = {k.removeprefix("context_"): v for k, v in (ask.current_context or {}).items()}
     situation = {k: v for k, v in given.items() if k in Situation.__slots__}
-    seen = handle.plans(situation or None, symbol=ask.symbol or given.get("symbol"), as_of=at, context=given)
+    seen = handle.plans(situation or None, symbol=ask.symbol or given.get("symbol"), as_of=at, head=ask.head, context=given)
     firing = [s for s in seen if s.finding in ("fires", "holds")]
     told = resolve([fired_of(s) for s in firing if s.standing.status == "active"])
     listed = [s for s in seen if ask.all or s.standing.status in ("active", "proposed")]

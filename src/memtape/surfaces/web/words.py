@@ -168,6 +168,7 @@ HABITS: Mapping[str, Mapping[str, Habit]] = {
     },
     "Reactions": {
         "disposition": Habit("Losers held longer", "by how much longer than winners", "signed share"),
+        "bracket": Habit("Hold ratio of the bracket alone", "what stop and target make of it with no behaviour", "signed share"),
         "disposition_effect": Habit("Disposition effect", "share of gains realised less share of losses (Odean)", "signed share"),
         "loss_aversion": Habit("Loss aversion", "how much less is risked after a loss than after a win", "signed share"),
         "recency_bias": Habit("Recency bias", "−1 to +1: whether size follows the latest outcomes", "score"),
