@@ -17,9 +17,9 @@ from memtape.core.rounds import Round
 from memtape.core.trades import TRADE_FIELDS, Trade
 from memtape.engine import Memory
 from memtape.errors import StoreFailure
+from memtape.store.known import EVERYTHING, Flat, Known
 from memtape.store.rows import PositionRow
 from memtape.store.schema import TRADE_COLUMNS
-from memtape.store.tables import EVERYTHING, Flat, Known
 from tests.conformance.desk import a_bar, a_decision_row, a_trade, a_version, minute, seen
 
 AAPL = ("AAPL", "")

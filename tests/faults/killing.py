@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import memtape
+from memtape.engine import AgentMemory
 from memtape.engine.audit import rebuild, verify
+from memtape.store.known import EVERYTHING
+from memtape.store.memories import Learned
 from memtape.store.sqlite import SqliteDatabase, SqliteSession
 from tests.faults.processes import fork
 
@@ -25,6 +28,7 @@ OPEN = datetime(2026, 1, 5, tzinfo=UTC)
 STARTING, IDLE, WRITING, COMMITTING = range(4)  # what a writer is doing
 EACH = struct.Struct("<I")
 ROUNDS_PER_FILE = 10
+PLANNED = 1  # log rows before the first tick: the plan
 IN_OPENING = 0.1  # share of the kills that come while the store is being opened or recovered
 
 
@@ -38,9 +42,32 @@ def tick(n: int) -> dict[str, Any]:
         "fills": [{"id": f"f{n}", "t": at, "symbol": "BTC", "side": side, "qty": "2", "px": px}],
         "bars": [{"symbol": "BTC", "t0": at - timedelta(minutes=1), "t1": at, "o": "103", "h": "107", "l": "99", "c": "104"}],
     }  # fmt: skip
-    if n % 3 == 0:
+    if n % 10 == 4:  # flat, and deliberately so: a shadow to follow
+        seen["decision"] = {"symbol": "BTC", "action": "no_trade", "side": "long", "stop": "95", "target": "106"}
+    elif n % 3 == 0:
         seen["decision"] = {"symbol": "BTC", "reason": f"run {n}", "stop": "90"}
     return seen
+
+
+def in_step(agent: AgentMemory) -> None:
+    """Every kind of memory has learned from the very same trades, and nothing else."""
+    closed = {trade.id for trade in agent.trades(status="closed")}
+    marks = len({row.at for row in agent.state_history(limit=10**6) if row.rank == 2})
+    with agent.memory.reading(agent.agent.id) as tables:
+        learned = Learned(tables)
+        episodes = {e.id for e in learned.episodes() if e.kind == "trade" and e.known_to is None}
+        steps = learned.felt_until(None, 10**6)
+        ticks = tables.items("equity", EVERYTHING)
+        fired = sum('"plan_fired"' in (row.payload or "") for row in tables.log())
+        assert fired == sum(plan.fired for plan in learned.plans())
+        assert {s.id for s in learned.shadows()} == {d.key for d in tables.items("decision", EVERYTHING) if "no_trade" in str(d.body)}
+    assert episodes == closed == {step.id for step in steps if step.rank == 1}
+    assert marks == len(ticks)
+    at = agent.head().known_at
+    counted = {b.proposition.when.get("side"): b.n for b in agent.beliefs(as_of=at)[0] if list(b.proposition.when) == ["side"]}
+    known = [e for e in agent.episodes(as_of=at) if e.pnl_r is not None and e.teaches]
+    assert all(n == sum(e.side == side for e in known) for side, n in counted.items())
+    assert agent.behaviour(as_of=at)[0].n == min(len([e for e in agent.episodes(as_of=at) if e.teaches]), 1000)
 
 
 @dataclass
@@ -84,6 +111,8 @@ class Killer:
         with memtape.open(self.path) as memory:
             memory.create_skill("plain")
             memory.create_agent("desk", skill="plain", mode="sim")
+            careful = {"field": "consecutive_losses", "op": "ge", "value": 1}
+            memory.agent("desk").plan({"trigger": careful, "action": "alert", "reasoning": "slow down", "fire_mode": "every"})
 
     def rounds(self, number: int) -> Tally:
         """Kill that many writers."""
@@ -151,14 +180,15 @@ class Killer:
         last = self.written + len(acknowledged)
         with memtape.open(self.path) as memory:
             agent = memory.agent("desk")
-            here = agent.head().seq
+            here = agent.head().seq - PLANNED
             assert here in (last, last + 1), f"{last} were acknowledged, {here} are here"
             audit = verify(memory)
             assert audit.ok, audit.problems
             again = agent.observe(tick(last + 1))
             assert again.duplicate == (here == last + 1)
             self.written = last + 1
-            assert agent.head().seq == self.written
+            assert agent.head().seq == self.written + PLANNED
+            in_step(agent)
             assert len(agent.trades(status="closed")) == self.written // 2
             assert len(agent.trades(status="open")) == self.written % 2
             if self.tally.rounds % ROUNDS_PER_FILE == 0:

@@ -15,6 +15,7 @@ from memtape.engine import Memory
 from memtape.engine.audit import verify
 from memtape.plugs.clock import FixedClock
 from memtape.store.schema import TABLES
+from tests.faults.killing import in_step
 
 OPEN = datetime(2026, 2, 2, tzinfo=UTC)
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
@@ -29,6 +30,7 @@ def furnish(url: str, writers: int) -> None:
         for who in range(writers):
             memory.create_agent(f"own{who}", skill="plain", mode="sim")
         memory.create_agent("shared", skill="plain", mode="sim")
+        memory.create_agent("diary", skill="plain", mode="sim")  # all report trades of their own to it
 
 
 def open_office(url: str) -> Memory:
@@ -70,6 +72,10 @@ def _write(who: int, n: int) -> Callable[[Memory], object]:
         case _:
             if n % 20 == 9:
                 return lambda memory: memory.create_skill("house", strategy=f"thought {n} of {who}")
+            if n % 20 == 19:
+                report = {"trade_id": f"w{who}-c{n}", "symbol": "XAU", "side": "long", "entry_price": 100, "exit_price": 101,
+                          "pnl": (n % 7 - 3) * 10, "pnl_r": float(n % 7 - 3), "entry_at": moment - timedelta(minutes=9), "exit_at": moment}  # fmt: skip
+                return lambda memory: memory.agent("diary").remember_trade(report)
             decision = Decision(id=f"w{who}-d{n}", t=moment, symbol="ALL", reason=f"{who} thinks {n}")
             return lambda memory: memory.agent("shared").observe(decision)
 
@@ -88,6 +94,10 @@ def books(memory: Memory, writers: int) -> dict[str, Any]:
         with memory.reading(f"own{who}") as tables:
             found[f"own{who}"] = {table: tables.rows(table) for table in TABLES}
     shared = memory.agent("shared")
+    for id_ in ("shared", "diary"):
+        in_step(memory.agent(id_))
+    with memory.reading("diary") as tables:
+        found["diary"] = {table: tables.rows(table) for table in ("trades", "episodes", "affect")}
     found["trades"] = {_timeless(trade) for trade in shared.trades()}
     found["decisions"] = {(d.decision.id, d.decision.reason, d.at) for d in shared.decisions()}
     with memory.reading("shared") as tables:

@@ -24,4 +24,4 @@ def test_four_processes_at_once_write_what_one_after_another_would(
         office(alone, who, EACH)()
     with open_office(alone) as memory:
         assert books(memory, WRITERS) == at_once
-    assert at_once["rows in the log"] == WRITERS * EACH + WRITERS + 2  # and a skill, and the agents
+    assert at_once["rows in the log"] == WRITERS * EACH + WRITERS + 3  # and a skill, and the agents

@@ -17,7 +17,7 @@ from memtape.core.recall import Recalled
 from memtape.core.values import read
 from memtape.engine.planning import situation_now
 from memtape.engine.recalling import Moment, PlanSeen, Recollection
-from memtape.store.tables import Known
+from memtape.store.known import Known
 
 AHEAD = timedelta(hours=24)
 MINUTE = timedelta(minutes=1)

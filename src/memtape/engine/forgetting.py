@@ -13,9 +13,10 @@ from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.skills import Agent
 from memtape.engine.observe import Writer
 from memtape.errors import Conflict, Invalid, Unknown
+from memtape.store.known import EVERYTHING
 from memtape.store.rows import Head
 from memtape.store.schema import CACHES, PROJECTIONS
-from memtape.store.tables import EVERYTHING, Tables, streams
+from memtape.store.tables import Tables, streams
 
 if TYPE_CHECKING:
     from memtape.engine.memory import Memory

@@ -38,9 +38,10 @@ from memtape.core.skills import Agent
 from memtape.core.trades import Trade
 from memtape.core.values import read
 from memtape.engine.positions import Fresh
+from memtape.store.known import EVERYTHING
 from memtape.store.memories import Learned, Shadowed
 from memtape.store.rows import Head
-from memtape.store.tables import EVERYTHING, Tables
+from memtape.store.tables import Tables
 
 MANY = 64  # from so many trades on it is cheaper to load everything once than to ask for each
 

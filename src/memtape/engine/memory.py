@@ -34,7 +34,8 @@ from memtape.engine.stating import Stating
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.plugs.clock import Clock, SystemClock
 from memtape.store.database import Database
-from memtape.store.tables import EVERYTHING, Known, Tables
+from memtape.store.known import EVERYTHING, Known
+from memtape.store.tables import Tables
 
 SAME_REPORT = timedelta(minutes=10)
 Gone = tuple[str, str, tuple[str, str], datetime]  # kind, key, position and time of an item that was taken back

@@ -22,8 +22,9 @@ from memtape.engine.learning import account_event, is_followed, learn
 from memtape.engine.planning import fire
 from memtape.engine.positions import Fresh, Told, bring_up_to_date, put_reported
 from memtape.errors import Conflict, Invalid, Unknown
+from memtape.store.known import EVERYTHING
 from memtape.store.rows import Head, LogRow, item_row
-from memtape.store.tables import EVERYTHING, Tables
+from memtape.store.tables import Tables
 
 AHEAD = timedelta(minutes=5)
 CHUNK = 500

@@ -22,8 +22,9 @@ from memtape.core.situation import session_at
 from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.positions import Told
+from memtape.store.known import EVERYTHING, Known
 from memtape.store.memories import Learned
-from memtape.store.tables import EVERYTHING, Known, Tables
+from memtape.store.tables import Tables
 
 WEEKEND = 5
 INSTANT = timedelta(microseconds=1)

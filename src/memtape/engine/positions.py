@@ -23,8 +23,9 @@ from memtape.core.rounds import Round, Watched, told
 from memtape.core.skills import Agent
 from memtape.core.trades import Trade, spelled
 from memtape.core.values import ZERO, read
+from memtape.store.known import EVERYTHING, Flat, Known
 from memtape.store.rows import Head, PositionRow
-from memtape.store.tables import EVERYTHING, Flat, Known, Tables
+from memtape.store.tables import Tables
 
 JUST_AFTER = timedelta(microseconds=1)
 Told = dict[str, object]

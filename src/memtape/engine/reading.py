@@ -22,8 +22,9 @@ from memtape.core.skills import Agent
 from memtape.core.trades import Trade
 from memtape.core.values import ZERO, read
 from memtape.engine.positions import derive_position, reported_id, reported_version
+from memtape.store.known import EVERYTHING, Known
 from memtape.store.rows import Head
-from memtape.store.tables import EVERYTHING, Known, Tables
+from memtape.store.tables import Tables
 
 if TYPE_CHECKING:
     from memtape.engine.memory import Memory

@@ -40,8 +40,9 @@ from memtape.engine.learning import Learning, account_event, correction
 from memtape.engine.planning import decided_at, look_at, situation_now
 from memtape.engine.reading import Reading, ledger_known
 from memtape.errors import Unknown
+from memtape.store.known import Known
 from memtape.store.memories import Learned
-from memtape.store.tables import Known, Tables
+from memtape.store.tables import Tables
 
 if TYPE_CHECKING:
     from memtape.engine.memory import Memory

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from memtape.core.codec import identify, plain
+from memtape.core.codec import EPOCH, identify, plain
 from memtape.core.episodes import Correction
 from memtape.core.items import Item
 from memtape.core.observed import Claim, Closing, Decision, Observed
@@ -20,8 +20,9 @@ from memtape.engine.observe import Receipt, Writer
 from memtape.engine.positions import Fresh, Told
 from memtape.engine.recalling import stated_of
 from memtape.errors import Conflict, Unknown
+from memtape.store.known import EVERYTHING
 from memtape.store.memories import Learned
-from memtape.store.tables import EVERYTHING, Tables
+from memtape.store.tables import Tables
 
 if TYPE_CHECKING:
     from memtape.engine.memory import Memory
@@ -38,9 +39,8 @@ class Stating:
         raise NotImplementedError
 
     def _said_at(self, tables: Tables) -> datetime:
-        """When a statement counts as made: in a simulation at the last moment observed, else by the clock."""
-        last = tables.head().known_at
-        return last if self.agent.mode == "sim" and last is not None else self.memory.clock.now()
+        """When a statement counts as made: in a simulation at the last moment observed (or before all), else by the clock."""
+        return (tables.head().known_at or EPOCH) if self.agent.mode == "sim" else self.memory.clock.now()
 
     # ---- the agent's own reports, and what is said of memories later ---------------------------------------------------
 
@@ -136,7 +136,8 @@ class Stating:
         data.setdefault("id", identify("plan", self.agent.id, plain({k: v for k, v in data.items() if k != "expires_at"})))
         with self.memory.writing(self.agent.id) as tables:
             now = self._said_at(tables)
-            data.setdefault("expires_at", now + timedelta(days=LASTS_DAYS))
+            if now > EPOCH:
+                data.setdefault("expires_at", now + timedelta(days=LASTS_DAYS))
             made_ = read(Plan, data).checked()
             learned = Learned(tables)
             earlier = next((p for p in learned.plans() if p.id == made_.id), None)

@@ -13,10 +13,10 @@ from memtape.core.history import Version
 from memtape.core.market import FRAMES, Ended, Market, looked_at
 from memtape.core.plans import Standing
 from memtape.store.database import Row, in_batches
+from memtape.store.known import FOREVER, MINE, NEVER
 from memtape.store.rows import COLUMNS, episode_of, episode_values, felt_of, felt_values, micros_of, time_of, trade_of
-from memtape.store.tables import FOREVER, NEVER, TRADE_LIST, Tables
+from memtape.store.tables import TRADE_LIST, Tables
 
-_MINE = "owner = :owner AND stream = :stream"
 _EPISODE_LIST = ", ".join(EPISODE_FIELDS)
 _FELT_LIST = ", ".join(Felt._fields)
 _VERSION_LIST = f"known_from, known_to, settled_at, {TRADE_LIST}"
@@ -50,7 +50,7 @@ class Learned:
     def drop_episodes(self, ids: Iterable[str]) -> None:
         """Make room for episodes that are formed again."""
         for some in in_batches(sorted(ids)):
-            self.session.run(f"DELETE FROM episodes WHERE {_MINE} AND id IN :ids", {**self._mine, "ids": some})
+            self.session.run(f"DELETE FROM episodes WHERE {MINE} AND id IN :ids", {**self._mine, "ids": some})
 
     def episodes(self, ids: Iterable[str] | None = None) -> list[Episode]:
         """Episodes in all their versions: all of them, or some."""
@@ -59,11 +59,11 @@ class Learned:
     def episode_rows(self, ids: Iterable[str] | None = None) -> list[Row]:
         """The same as the table has them, for columns."""
         if ids is None:
-            return self.session.all(f"SELECT {_EPISODE_LIST} FROM episodes WHERE {_MINE}", self._mine)
+            return self.session.all(f"SELECT {_EPISODE_LIST} FROM episodes WHERE {MINE}", self._mine)
         rows: list[Row] = []
         for some in in_batches(sorted(set(ids))):
             own = {**self._mine, "ids": some}
-            rows += self.session.all(f"SELECT {_EPISODE_LIST} FROM episodes WHERE {_MINE} AND id IN :ids", own)
+            rows += self.session.all(f"SELECT {_EPISODE_LIST} FROM episodes WHERE {MINE} AND id IN :ids", own)
         return rows
 
     def latest(self, as_of: datetime, limit: int, symbol: str | None, strategy: str | None) -> list[Episode]:
@@ -73,7 +73,7 @@ class Learned:
             if value is not None:
                 where, params[name] = f"{where} AND {name} = :{name}", value
         rows = self.session.all(
-            f"SELECT {_EPISODE_LIST} FROM episodes WHERE {_MINE} AND exit_at <= :as_of AND known_from <= :as_of "
+            f"SELECT {_EPISODE_LIST} FROM episodes WHERE {MINE} AND exit_at <= :as_of AND known_from <= :as_of "
             f"AND (known_to IS NULL OR known_to > :as_of){where} ORDER BY exit_at DESC, id DESC LIMIT :limit",
             {**self._mine, **params, "as_of": micros(as_of), "limit": limit},
         )
@@ -82,7 +82,7 @@ class Learned:
     def entered_since(self, moment_: datetime) -> bool:
         """Whether any episode was entered at a moment or later."""
         own = {**self._mine, "at": micros(moment_)}
-        return bool(self.session.all(f"SELECT 1 FROM episodes WHERE {_MINE} AND entry_at >= :at LIMIT 1", own))
+        return bool(self.session.all(f"SELECT 1 FROM episodes WHERE {MINE} AND entry_at >= :at LIMIT 1", own))
 
     # ---- what changed ---------------------------------------------------------------------------------------------
 
@@ -97,12 +97,12 @@ class Learned:
 
     def revision(self) -> int:
         """How often episodes have changed."""
-        rows = self.session.all(f"SELECT max(revision) FROM changes WHERE {_MINE}", self._mine)
+        rows = self.session.all(f"SELECT max(revision) FROM changes WHERE {MINE}", self._mine)
         return int(rows[0][0] or 0)
 
     def changed_since(self, revision: int) -> set[str]:
         """The episodes that changed after a revision; EVERY_ONE if all may have."""
-        rows = self.session.all(f"SELECT id FROM changes WHERE {_MINE} AND revision > :seen", {**self._mine, "seen": revision})
+        rows = self.session.all(f"SELECT id FROM changes WHERE {MINE} AND revision > :seen", {**self._mine, "seen": revision})
         return {id_ for (id_,) in rows}
 
     # ---- affect ---------------------------------------------------------------------------------------------------
@@ -113,12 +113,12 @@ class Learned:
 
     def drop_felt(self, since: datetime) -> None:
         """Make room for steps that are taken again from a moment on."""
-        self.session.run(f"DELETE FROM affect WHERE {_MINE} AND at >= :since", {**self._mine, "since": micros(since)})
+        self.session.run(f"DELETE FROM affect WHERE {MINE} AND at >= :since", {**self._mine, "since": micros(since)})
 
     def felt_until(self, moment_: datetime | None, limit: int, *, before: bool = False) -> list[Felt]:
         """The last steps by a moment (before it), oldest first."""
         rows = self.session.all(
-            f"SELECT {_FELT_LIST} FROM affect WHERE {_MINE} AND at {'<' if before else '<='} :until "
+            f"SELECT {_FELT_LIST} FROM affect WHERE {MINE} AND at {'<' if before else '<='} :until "
             "ORDER BY at DESC, rank DESC, id DESC LIMIT :limit",
             {**self._mine, "until": FOREVER if moment_ is None else micros(moment_), "limit": limit},
         )
@@ -127,12 +127,12 @@ class Learned:
     def felt_count(self, until: datetime | None) -> int:
         """How many steps there are by a moment."""
         own = {**self._mine, "until": FOREVER if until is None else micros(until)}
-        return int(self.session.all(f"SELECT count(*) FROM affect WHERE {_MINE} AND at <= :until", own)[0][0])
+        return int(self.session.all(f"SELECT count(*) FROM affect WHERE {MINE} AND at <= :until", own)[0][0])
 
     def outcomes_before(self, moment_: datetime, limit: int = 100) -> list[float]:
         """The last outcomes in R of the closes before a moment, oldest first."""
         rows = self.session.all(
-            f"SELECT pnl_r FROM affect WHERE {_MINE} AND at < :until AND rank = 1 AND pnl_r IS NOT NULL "
+            f"SELECT pnl_r FROM affect WHERE {MINE} AND at < :until AND rank = 1 AND pnl_r IS NOT NULL "
             "ORDER BY at DESC, rank DESC, id DESC LIMIT :limit",
             {**self._mine, "until": micros(moment_), "limit": limit},
         )
@@ -164,20 +164,20 @@ class Learned:
         return self._versions(where, {"symbol": symbol, "first": micros(first), "last": micros(last)})
 
     def _versions(self, where: str, params: dict[str, Any]) -> list[Version]:
-        rows = self.session.all(f"SELECT {_VERSION_LIST} FROM trades WHERE {_MINE} AND {where}", {**self._mine, **params})
+        rows = self.session.all(f"SELECT {_VERSION_LIST} FROM trades WHERE {MINE} AND {where}", {**self._mine, **params})
         return [Version(trade_of(row[3:]), moment(row[0]), time_of(row[1]), time_of(row[2])) for row in rows]
 
     def replaced_at(self, moment_: datetime) -> bool:
         """Whether some trade was then believed in a version that no longer stands."""
         rows = self.session.all(
-            f"SELECT 1 FROM trades WHERE {_MINE} AND known_to > :at AND known_from <= :at LIMIT 1",
+            f"SELECT 1 FROM trades WHERE {MINE} AND known_to > :at AND known_from <= :at LIMIT 1",
             {**self._mine, "at": micros(moment_)},
         )
         return bool(rows)
 
     def replaced_spans(self) -> list[tuple[datetime, datetime]]:
         """When trades were believed in versions that no longer stand."""
-        rows = self.session.all(f"SELECT known_from, known_to FROM trades WHERE {_MINE} AND known_to IS NOT NULL", self._mine)
+        rows = self.session.all(f"SELECT known_from, known_to FROM trades WHERE {MINE} AND known_to IS NOT NULL", self._mine)
         return [(moment(start), moment(end)) for start, end in rows]
 
     # ---- bars by length -------------------------------------------------------------------------------------------
@@ -185,11 +185,11 @@ class Learned:
     def frames(self, symbol: str, until: int) -> list[int]:
         """The lengths of the bars of a symbol that had ended and were known by a moment, among those that are looked at."""
         if not self.session.all(
-            f"SELECT 1 FROM bars WHERE {_MINE} AND symbol = :symbol LIMIT 1", {**self._mine, "symbol": symbol}
+            f"SELECT 1 FROM bars WHERE {MINE} AND symbol = :symbol LIMIT 1", {**self._mine, "symbol": symbol}
         ):
             return []
         probe = (
-            f"SELECT 1 FROM bars WHERE {_MINE} AND symbol = :symbol AND frame = :frame AND t1 <= :until "
+            f"SELECT 1 FROM bars WHERE {MINE} AND symbol = :symbol AND frame = :frame AND t1 <= :until "
             "AND known_at <= :until LIMIT 1"
         )
         return [f for f in FRAMES if self.session.all(probe, {**self._mine, "symbol": symbol, "frame": f, "until": until})]
@@ -201,7 +201,7 @@ class Learned:
         if not present:
             return None
         which = (
-            f"SELECT frame, t0, t1, known_at, o, h, l, c FROM bars WHERE {_MINE} AND symbol = :symbol AND frame = :frame "
+            f"SELECT frame, t0, t1, known_at, o, h, l, c FROM bars WHERE {MINE} AND symbol = :symbol AND frame = :frame "
             "AND t1 <= :until AND known_at <= :until ORDER BY t1 DESC LIMIT :most"
         )
         most = looked_at(present)
@@ -225,7 +225,7 @@ class Learned:
 
     def drop_shadow(self, id_: str) -> None:
         """Follow a decision no longer."""
-        self.session.run(f"DELETE FROM shadows WHERE {_MINE} AND id = :id", {**self._mine, "id": id_})
+        self.session.run(f"DELETE FROM shadows WHERE {MINE} AND id = :id", {**self._mine, "id": id_})
 
     def shadows(self, symbol: str | None = None, since: datetime | None = None, before: datetime | None = None) -> list[Shadowed]:
         """Shadows of a symbol that were open at some time within a span."""
@@ -233,7 +233,7 @@ class Learned:
         if symbol is not None:
             where, params = f"{where} AND symbol = :symbol", {"symbol": symbol}
         rows = self.session.all(
-            f"SELECT id, symbol, at, until FROM shadows WHERE {_MINE} AND {where} ORDER BY at, id",
+            f"SELECT id, symbol, at, until FROM shadows WHERE {MINE} AND {where} ORDER BY at, id",
             {**self._mine, **params, "since": NEVER if since is None else micros(since),
              "before": FOREVER if before is None else micros(before)},
         )  # fmt: skip
@@ -243,7 +243,7 @@ class Learned:
 
     def plans(self, statuses: Sequence[str] = ()) -> list[Standing]:
         """Plans, in the order in which they were made."""
-        where = f"{_MINE} AND status IN :statuses" if statuses else _MINE
+        where = f"{MINE} AND status IN :statuses" if statuses else MINE
         rows = self.session.all(
             f"SELECT id, status, at, fired, fired_at, ended_at, body FROM plans WHERE {where} ORDER BY at, id",
             {**self._mine, **({"statuses": list(statuses)} if statuses else {})},

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from operator import itemgetter
 from typing import Any
@@ -17,18 +16,18 @@ from memtape.core.codec import GENESIS, micros, moment
 from memtape.core.events import Discrepancy
 from memtape.core.history import Version
 from memtape.core.items import Kept, Position
-from memtape.core.observed import Bar, Fill
-from memtape.core.rounds import Watched
+from memtape.core.observed import Fill
 from memtape.core.trades import TRADE_FIELDS, Trade
 from memtape.core.values import read
+from memtape.store.charts import Charts
 from memtape.store.database import Session, in_batches
+from memtape.store.known import EVERYTHING, FOREVER, MINE, NEVER, Flat, Known
 from memtape.store.rows import (
     COLUMNS,
     KEYS,
     Head,
     LogRow,
     PositionRow,
-    bar_row,
     comparable,
     discrepancy_row,
     micros_of,
@@ -38,13 +37,9 @@ from memtape.store.rows import (
     time_of,
     trade_of,
     version_values,
-    watched_of,
 )
 from memtape.store.schema import TABLES
 
-FOREVER = 2**62
-NEVER = -(2**62)
-_MINE = "owner = :owner AND stream = :stream"
 TRADE_LIST = ", ".join(TRADE_FIELDS)
 _LOG_LIST = ", ".join(COLUMNS["log"][1:])
 
@@ -55,38 +50,7 @@ _REPLACE_POSITION = "ON CONFLICT (owner, stream, symbol, leg) DO UPDATE SET " + 
 _values = {table: itemgetter(*columns) for table, columns in COLUMNS.items()}  # a row's values in the order of its columns
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What a reader may know: what was known by a moment (`as_of`), and recorded by a log row (`head`)."""
-
-    as_of: datetime | None = None
-    head: int | None = None
-
-    def limits(self) -> dict[str, int]:
-        """As parameters."""
-        return {
-            "as_of": FOREVER if self.as_of is None else micros(self.as_of),
-            "upto": FOREVER if self.head is None else self.head,
-        }
-
-    @property
-    def all(self) -> bool:
-        """Whether nothing is left out."""
-        return self.as_of is None and self.head is None
-
-
-EVERYTHING = Known()
-
-
-@dataclass(frozen=True, slots=True)
-class Flat:
-    """A moment at which a position was flat, and since when nothing learned later could change that."""
-
-    at: datetime
-    known_at: datetime
-
-
-class Tables:
+class Tables(Charts):
     """The rows of one stream of one owner, in one transaction."""
 
     def __init__(self, session: Session, owner: str, stream: str) -> None:
@@ -98,7 +62,7 @@ class Tables:
     def head(self) -> Head:
         """Where the stream stands; before its first row, at zero."""
         what = "seq, hash, first_snapshot, last_tick, known_at, verified_from"
-        rows = self.session.all(f"SELECT {what} FROM streams WHERE {_MINE}", self._mine)
+        rows = self.session.all(f"SELECT {what} FROM streams WHERE {MINE}", self._mine)
         if not rows:
             return Head(0, GENESIS, None, None, None)
         seq, hash_, first, last, known, verified = rows[0]
@@ -130,7 +94,7 @@ class Tables:
         """The log in order."""
         while True:
             rows = self.session.all(
-                f"SELECT {_LOG_LIST} FROM log WHERE {_MINE} AND seq > :after AND seq <= :upto "
+                f"SELECT {_LOG_LIST} FROM log WHERE {MINE} AND seq > :after AND seq <= :upto "
                 "ORDER BY seq LIMIT :chunk",
                 {**self._mine, "after": after, "upto": FOREVER if upto is None else upto, "chunk": chunk},
             )
@@ -144,13 +108,13 @@ class Tables:
         own, where = {**self._mine, "kinds": list(kinds)}, "kind IN :kinds"  # type: dict[str, Any], str
         if telling:
             own, where = own | {"telling": f"%{telling}%"}, f"{where} AND payload LIKE :telling"
-        rows = self.session.all(f"SELECT {_LOG_LIST} FROM log WHERE {_MINE} AND {where} ORDER BY seq", own)
+        rows = self.session.all(f"SELECT {_LOG_LIST} FROM log WHERE {MINE} AND {where} ORDER BY seq", own)
         return [LogRow(*row) for row in rows]
 
     def logged(self, kind: str, key: str) -> LogRow | None:
         """The row of one observed value, if it was seen."""
         rows = self.session.all(
-            f"SELECT {_LOG_LIST} FROM log WHERE {_MINE} AND kind = :kind AND key = :key",
+            f"SELECT {_LOG_LIST} FROM log WHERE {MINE} AND kind = :kind AND key = :key",
             {**self._mine, "kind": kind, "key": key},
         )
         return LogRow(*rows[0]) if rows else None
@@ -160,20 +124,20 @@ class Tables:
         which, params = "payload IS NOT NULL", dict(self._mine)  # type: str, dict[str, Any]
         if rows is not None:
             which, params = f"{which} AND seq IN :rows", params | {"rows": list(rows)}
-        found = self.session.all(f"SELECT count(*) FROM log WHERE {_MINE} AND {which}", params)
-        self.session.run(f"UPDATE log SET payload = NULL WHERE {_MINE} AND {which}", params)
+        found = self.session.all(f"SELECT count(*) FROM log WHERE {MINE} AND {which}", params)
+        self.session.run(f"UPDATE log SET payload = NULL WHERE {MINE} AND {which}", params)
         return int(found[0][0])
 
     def drop_items(self, kinds: Sequence[str], key: str) -> list[int]:
         """Remove items for good; the log rows that brought them."""
         own = {**self._mine, "kinds": list(kinds), "key": key}
-        rows = self.session.all(f"SELECT seq FROM items WHERE {_MINE} AND kind IN :kinds AND key = :key ORDER BY seq", own)
-        self.session.run(f"DELETE FROM items WHERE {_MINE} AND kind IN :kinds AND key = :key", own)
+        rows = self.session.all(f"SELECT seq FROM items WHERE {MINE} AND kind IN :kinds AND key = :key ORDER BY seq", own)
+        self.session.run(f"DELETE FROM items WHERE {MINE} AND kind IN :kinds AND key = :key", own)
         return [seq for (seq,) in rows]
 
     def drop_trade(self, id: str) -> None:
         """Remove a reported trade for good."""
-        self.session.run(f"DELETE FROM trades WHERE {_MINE} AND id = :id", {**self._mine, "id": id})
+        self.session.run(f"DELETE FROM trades WHERE {MINE} AND id = :id", {**self._mine, "id": id})
 
     # ---- items ----------------------------------------------------------------------------------------------------
 
@@ -183,7 +147,7 @@ class Tables:
         found: dict[tuple[str, str], int] = {}
         for some in in_batches(sorted(wanted)):
             rows = self.session.all(
-                f"SELECT kind, key, seq FROM items WHERE {_MINE} AND void_seq IS NULL AND kind IN :kinds AND key IN :keys",
+                f"SELECT kind, key, seq FROM items WHERE {MINE} AND void_seq IS NULL AND kind IN :kinds AND key IN :keys",
                 {**self._mine, "kinds": sorted({kind for kind, _ in some}), "keys": sorted({key for _, key in some})},
             )
             found |= {(kind, key): seq for kind, key, seq in rows if (kind, key) in wanted}
@@ -192,7 +156,7 @@ class Tables:
     def stated(self, kinds: Sequence[str], keys: Sequence[str]) -> list[str]:
         """The kinds of the items that are here under one of these keys."""
         own = {**self._mine, "kinds": list(kinds), "keys": list(keys)}
-        rows = self.session.all(f"SELECT kind FROM items WHERE {_MINE} AND kind IN :kinds AND key IN :keys", own)
+        rows = self.session.all(f"SELECT kind FROM items WHERE {MINE} AND kind IN :kinds AND key IN :keys", own)
         return [kind for (kind,) in rows]
 
     def put_items(self, rows: Sequence[dict[str, Any]]) -> None:
@@ -205,7 +169,7 @@ class Tables:
         here = "" if gone else "AND (void_seq IS NULL OR void_seq > :upto OR void_at > :as_of) "
         rows = self.session.all(
             "SELECT seq, kind, key, at, known_at, skill_version, symbol, leg, ref, batch, body, void_seq, void_at FROM items "
-            f"WHERE {_MINE} AND {where} AND known_at <= :as_of AND seq <= :upto {here}ORDER BY {order}",
+            f"WHERE {MINE} AND {where} AND known_at <= :as_of AND seq <= :upto {here}ORDER BY {order}",
             {**self._mine, **params, **known.limits()},
         )
         upto = known.limits()["upto"]
@@ -253,7 +217,7 @@ class Tables:
     def positions_ever(self, known: Known) -> list[Position]:
         """Every (symbol, leg) that fills, funding or reported trades have named."""
         rows = self.session.all(
-            f"SELECT DISTINCT symbol, leg FROM items WHERE {_MINE} AND kind IN ('fill', 'funding') "
+            f"SELECT DISTINCT symbol, leg FROM items WHERE {MINE} AND kind IN ('fill', 'funding') "
             "AND known_at <= :as_of AND seq <= :upto ORDER BY symbol, leg",
             {**self._mine, **known.limits()},
         )
@@ -262,7 +226,7 @@ class Tables:
     def fills_naming(self, names: Sequence[str], upto: int) -> dict[Position, datetime]:
         """The positions whose fills, recorded by a log row, name one of these decisions or orders; and since when."""
         rows = self.session.all(  # unsorted and ungrouped, so that SQLite takes the index by name
-            f"SELECT symbol, leg, at FROM items WHERE {_MINE} AND ref IN :names AND kind || '' = 'fill' "
+            f"SELECT symbol, leg, at FROM items WHERE {MINE} AND ref IN :names AND kind || '' = 'fill' "
             "AND void_seq IS NULL AND seq <= :upto",
             {**self._mine, "names": list(names), "upto": upto},
         )
@@ -285,11 +249,11 @@ class Tables:
         """Take back the items of an import; what they were and where."""
         rows = self.session.all(
             f"SELECT kind, key, symbol, leg, at FROM items "
-            f"WHERE {_MINE} AND batch = :batch AND void_seq IS NULL ORDER BY seq",
+            f"WHERE {MINE} AND batch = :batch AND void_seq IS NULL ORDER BY seq",
             {**self._mine, "batch": batch},
         )
         self.session.run(
-            f"UPDATE items SET void_seq = :seq, void_at = :at WHERE {_MINE} AND batch = :batch AND void_seq IS NULL",
+            f"UPDATE items SET void_seq = :seq, void_at = :at WHERE {MINE} AND batch = :batch AND void_seq IS NULL",
             {**self._mine, "batch": batch, "seq": seq, "at": micros(known_at)},
         )
         return [(kind, key, (symbol, leg), moment(at)) for kind, key, symbol, leg, at in rows]
@@ -303,7 +267,7 @@ class Tables:
 
         One query each: an OR of the three would walk every position the stream ever had, and tickets are many.
         """
-        which = f"SELECT symbol, leg, last_at, last_rank, last_seq, last_id, round FROM positions WHERE {_MINE}"
+        which = f"SELECT symbol, leg, last_at, last_rank, last_seq, last_id, round FROM positions WHERE {MINE}"
         rows = self.session.all(f"{which} AND round IS NOT NULL ORDER BY symbol, leg", self._mine)
         for some in in_batches(sorted(symbols)):
             if legs is None:
@@ -328,7 +292,7 @@ class Tables:
     def drop_position(self, position: Position) -> None:
         """Forget a position of which nothing is left."""
         self.session.run(
-            f"DELETE FROM positions WHERE {_MINE} AND symbol = :symbol AND leg = :leg",
+            f"DELETE FROM positions WHERE {MINE} AND symbol = :symbol AND leg = :leg",
             {**self._mine, "symbol": position[0], "leg": position[1]},
         )
 
@@ -351,7 +315,7 @@ class Tables:
         """All versions of a position's trades that were entered after a moment."""
         rows = self.session.all(
             f"SELECT known_from, known_to, settled_at, {TRADE_LIST} FROM trades "
-            f"WHERE {_MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after",
+            f"WHERE {MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after",
             {**self._mine, "symbol": position[0], "leg": position[1], "after": NEVER if after is None else micros(after)},
         )
         return [Version(trade_of(row[3:]), moment(row[0]), time_of(row[1]), time_of(row[2])) for row in rows]
@@ -359,8 +323,8 @@ class Tables:
     def drop_versions(self, position: Position, after: datetime | None) -> None:
         """Make room for newly derived trades and discrepancies."""
         at = {**self._mine, "symbol": position[0], "leg": position[1], "after": NEVER if after is None else micros(after)}
-        self.session.run(f"DELETE FROM trades WHERE {_MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after", at)
-        self.session.run(f"DELETE FROM discrepancies WHERE {_MINE} AND symbol = :symbol AND leg = :leg AND at > :after", at)
+        self.session.run(f"DELETE FROM trades WHERE {MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after", at)
+        self.session.run(f"DELETE FROM discrepancies WHERE {MINE} AND symbol = :symbol AND leg = :leg AND at > :after", at)
 
     def put_versions(self, versions: Sequence[Version]) -> None:
         """Add versions of closed trades."""
@@ -374,12 +338,12 @@ class Tables:
         here: set[str] = set()
         for some in in_batches(versions):
             ids = {**self._mine, "ids": [v.trade.id for v in some]}
-            here |= {id_ for (id_,) in self.session.all(f"SELECT DISTINCT id FROM trades WHERE {_MINE} AND id IN :ids", ids)}
+            here |= {id_ for (id_,) in self.session.all(f"SELECT DISTINCT id FROM trades WHERE {MINE} AND id IN :ids", ids)}
             for version in some:
                 if version.trade.id in here:
                     at = {**self._mine, "id": version.trade.id, "at": micros(version.known_from)}
-                    self.session.run(f"DELETE FROM trades WHERE {_MINE} AND id = :id AND known_from >= :at", at)
-                    self.session.run(f"UPDATE trades SET known_to = :at WHERE {_MINE} AND id = :id AND known_to > :at", at)
+                    self.session.run(f"DELETE FROM trades WHERE {MINE} AND id = :id AND known_from >= :at", at)
+                    self.session.run(f"UPDATE trades SET known_to = :at WHERE {MINE} AND id = :id AND known_to > :at", at)
         self.put_versions(versions)
         return here
 
@@ -387,7 +351,7 @@ class Tables:
         """Let the present versions of trades end."""
         for some in in_batches(ids):
             self.session.run(
-                f"UPDATE trades SET known_to = :to WHERE {_MINE} AND id IN :ids AND known_to IS NULL",
+                f"UPDATE trades SET known_to = :to WHERE {MINE} AND id IN :ids AND known_to IS NULL",
                 {**self._mine, "ids": some, "to": micros(known_to)},
             )
 
@@ -399,7 +363,7 @@ class Tables:
         """The discrepancies that stand, newest first."""
         rows = self.session.all(
             "SELECT symbol, leg, at, why, ledger_qty, broker_qty, price FROM discrepancies "
-            f"WHERE {_MINE} ORDER BY at DESC, symbol, leg LIMIT :limit",
+            f"WHERE {MINE} ORDER BY at DESC, symbol, leg LIMIT :limit",
             {**self._mine, "limit": limit},
         )
         return [
@@ -428,7 +392,7 @@ class Tables:
             params |= {"at": micros(after[0]), "after_id": after[1]}
         order = "entry_at DESC, id" if newest else "entry_at, id"
         rows = self.session.all(
-            f"SELECT {TRADE_LIST} FROM trades WHERE {_MINE} AND {where} ORDER BY {order}"
+            f"SELECT {TRADE_LIST} FROM trades WHERE {MINE} AND {where} ORDER BY {order}"
             + (f" LIMIT {int(limit)}" if limit is not None else ""),
             {**self._mine, **params},
         )
@@ -437,82 +401,19 @@ class Tables:
     def watched_trades(self, symbol: str, t0: datetime, t1: datetime) -> list[tuple[Position, datetime]]:
         """The positions of a symbol with closed trades that bars over [t0, t1) tell something about, and since when."""
         rows = self.session.all(
-            f"SELECT symbol, leg, min(entry_at) FROM trades WHERE {_MINE} AND symbol = :symbol AND known_to IS NULL "
+            f"SELECT symbol, leg, min(entry_at) FROM trades WHERE {MINE} AND symbol = :symbol AND known_to IS NULL "
             "AND exit_at > :t0 AND quality NOT IN ('reported', 'claimed') AND (entry_at < :t1 OR quality <> 'fills') "
             "GROUP BY symbol, leg",
             {**self._mine, "symbol": symbol, "t0": micros(t0), "t1": micros(t1)},
         )
         return [((symbol, leg), moment(at)) for symbol, leg, at in rows]
 
-    # ---- bars -----------------------------------------------------------------------------------------------------
-
-    def bars(
-        self, symbol: str, known: Known, *, ending_after: datetime | None = None, ending_by: datetime | None = None
-    ) -> list[Watched]:
-        """The bars of a symbol in order of their end."""
-        rows = self.session.all(
-            f"SELECT symbol, t0, t1, o, h, l, c, v, known_at FROM bars WHERE {_MINE} AND symbol = :symbol AND t1 > :after "
-            "AND t1 <= :by AND known_at <= :as_of AND seq <= :upto ORDER BY t1, frame DESC",
-            {**self._mine, "symbol": symbol, "after": NEVER if ending_after is None else micros(ending_after),
-             "by": FOREVER if ending_by is None else micros(ending_by), **known.limits()},
-        )  # fmt: skip
-        return [watched_of(row) for row in rows]
-
-    def last_bar(self, symbol: str, by: datetime, known: Known) -> Watched | None:
-        """The last bar completed by a moment."""
-        rows = self.session.all(
-            f"SELECT symbol, t0, t1, o, h, l, c, v, known_at FROM bars WHERE {_MINE} AND symbol = :symbol AND t1 <= :by "
-            "AND known_at <= :as_of AND seq <= :upto ORDER BY t1 DESC, frame LIMIT 1",
-            {**self._mine, "symbol": symbol, "by": micros(by), **known.limits()},
-        )
-        return watched_of(rows[0]) if rows else None
-
-    def bars_before(self, symbol: str, flat: Flat, known: Known) -> list[Watched]:
-        """The bars by a moment that may price something after it: back to the first that was known when it was settled."""
-        found: list[Watched] = []
-        by = flat.at
-        while seen := self.last_bar(symbol, by, known):
-            found.append(seen)
-            if seen.known_at <= flat.known_at:
-                break
-            by = seen.bar.t1 - timedelta(microseconds=1)
-        return found
-
-    def bars_end(self, symbol: str) -> datetime | None:
-        """When the last known bar of a symbol ended."""
-        rows = self.session.all(
-            f"SELECT max(t1) FROM bars WHERE {_MINE} AND symbol = :symbol", {**self._mine, "symbol": symbol}
-        )
-        return time_of(rows[0][0])
-
-    def bars_between(self, symbol: str, first: datetime, last: datetime) -> dict[tuple[int, datetime], Bar]:
-        """Bars by (frame, open time) whose open time lies in a range."""
-        rows = self.session.all(
-            f"SELECT symbol, t0, t1, o, h, l, c, v, known_at FROM bars WHERE {_MINE} AND symbol = :symbol "
-            "AND t0 BETWEEN :first AND :last",
-            {**self._mine, "symbol": symbol, "first": micros(first), "last": micros(last)},
-        )
-        found = [watched_of(row).bar for row in rows]
-        return {(bar.frame, bar.t0): bar for bar in found}
-
-    def bar_row(self, bar: Bar) -> int:
-        """The log row that brought a bar which is here."""
-        rows = self.session.all(
-            f"SELECT seq FROM bars WHERE {_MINE} AND symbol = :symbol AND frame = :frame AND t0 = :t0",
-            {**self._mine, "symbol": bar.symbol, "frame": bar.frame, "t0": micros(bar.t0)},
-        )
-        return int(rows[0][0])
-
-    def put_bars(self, bars: Iterable[Watched], seq: int) -> None:
-        """Add bars that a log row brought."""
-        self.insert("bars", [bar_row(self.owner, self.stream, s.bar, seq, s.known_at) for s in bars])
-
     # ---- whole tables ---------------------------------------------------------------------------------------------
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """A whole table of this stream, in the order of its key."""
         found = self.session.all(
-            f"SELECT {', '.join(COLUMNS[table])} FROM {table} WHERE {_MINE} ORDER BY {', '.join(KEYS[table])}", self._mine
+            f"SELECT {', '.join(COLUMNS[table])} FROM {table} WHERE {MINE} ORDER BY {', '.join(KEYS[table])}", self._mine
         )
         return [comparable(table, row) for row in found]
 
@@ -522,7 +423,7 @@ class Tables:
 
     def clear(self, table: str) -> None:
         """Empty a table of this stream."""
-        self.session.run(f"DELETE FROM {table} WHERE {_MINE}", self._mine)
+        self.session.run(f"DELETE FROM {table} WHERE {MINE}", self._mine)
 
 
 def streams(session: Session, owner: str) -> list[str]:

@@ -24,7 +24,7 @@ from memtape.core.trades import spelled as money
 from memtape.core.values import ZERO, Slug, read
 from memtape.engine.observe import AHEAD
 from memtape.errors import Invalid, Unknown
-from memtape.store.tables import EVERYTHING
+from memtape.store.known import EVERYTHING
 from memtape.surfaces.answers import time
 
 if TYPE_CHECKING:

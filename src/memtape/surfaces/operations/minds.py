@@ -72,7 +72,7 @@ class GetBelief(AsOf):
     belief_id: Annotated[Key, Field(description="its id")]
 
 
-class BeliefAnswer(Answer):
+class BeliefAnswer(Basis):
     """A belief and its evidence."""
 
     belief: Annotated[dict[str, Any], Field(description="sentence, status, counts, interval, base rate, why")]
@@ -106,7 +106,9 @@ def _belief_answer(
     unit = updated(belief.prior, [confirmed for _, confirmed in tested])
     edge = mean_edge([r for r, _ in tested])
     told = {"alpha": figure(literal.alpha), "beta": figure(literal.beta), "confidence": figure(literal.mean)}
+    _, moment = handle.beliefs(as_of=as_of, head=head)
     return BeliefAnswer(
+        **basis_of(handle.agent.id, moment),
         belief=belief_row(belief), confirming=for_, contradicting=against,
         coin=figure(binomial_tail(len(for_), len(tested), 0.5)) if tested else None,
         mean_edge={"mean": figure(edge.mean), "probability_positive": figure(edge.probability_positive), "n": len(tested)}

@@ -15,7 +15,7 @@ from memtape.core.values import Key, Line, Symbol, Time
 from memtape.engine.checking import fired_of
 from memtape.engine.recalling import PlanSeen
 from memtape.errors import Invalid
-from memtape.store.tables import Known
+from memtape.store.known import Known
 from memtape.surfaces.answers import Answer, Ask, AsOf, OfAgent, OfOwner, figure, time
 from memtape.surfaces.operations.records import reader
 from memtape.surfaces.registry import operation

@@ -15,7 +15,7 @@ from memtape.core.trades import spelled as money
 from memtape.core.values import Key, Label, Line, Slug, Symbol, Time
 from memtape.engine.reading import figures
 from memtape.errors import Invalid, Unknown
-from memtape.store.tables import EVERYTHING, Known
+from memtape.store.known import EVERYTHING, Known
 from memtape.surfaces.answers import (
     Answer,
     Ask,

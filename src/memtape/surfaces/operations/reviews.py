@@ -42,7 +42,7 @@ class GetReflection(AsOf):
     trade_id: Annotated[Key, Field(description="its id")]
 
 
-class ReflectionAnswer(Answer):
+class ReflectionAnswer(Basis):
     """A trade and all that memory links to it."""
 
     trade: Annotated[TradeRow | None, Field(description="every column; null for a shadow")]  # type: ignore[valid-type]
@@ -53,7 +53,6 @@ class ReflectionAnswer(Answer):
     contradicts: Annotated[list[dict[str, Any]], Field(description="beliefs that it speaks against")]
     plans: Annotated[list[dict[str, Any]], Field(description="plans made from it, or that fired when it was entered")]
     similar: Annotated[list[RankedItem], Field(description="trades before it, in situations like its own")]
-    outcomes: Annotated[str, Field(description="'verified' by the broker's records, or 'claimed' by the agent itself")]
 
 
 @operation(writes=False, tools={"coach"})
@@ -82,8 +81,9 @@ def get_trade_reflection(memory: Memory, ask: GetReflection) -> ReflectionAnswer
         if ask.trade_id in seen.standing.plan.sources or seen.standing.fired_at == entered
     ]  # fmt: skip
     return ReflectionAnswer(
+        **basis_of(handle.agent.id, moment),
         trade=trade_row(trade) if trade else None, episode=memory_row(episode) if episode else None, confirms=for_,
-        contradicts=against, plans=plans, similar=like, outcomes=moment.standing,
+        contradicts=against, plans=plans, similar=like,
     )  # fmt: skip
 
 

@@ -1,0 +1,43 @@
+"""What a reader may know, and since when a position was flat: the limits that queries are made with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from memtape.core.codec import micros
+
+FOREVER = 2**62
+NEVER = -(2**62)
+MINE = "owner = :owner AND stream = :stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a reader may know: what was known by a moment (`as_of`), and recorded by a log row (`head`)."""
+
+    as_of: datetime | None = None
+    head: int | None = None
+
+    def limits(self) -> dict[str, int]:
+        """As parameters."""
+        return {
+            "as_of": FOREVER if self.as_of is None else micros(self.as_of),
+            "upto": FOREVER if self.head is None else self.head,
+        }
+
+    @property
+    def all(self) -> bool:
+        """Whether nothing is left out."""
+        return self.as_of is None and self.head is None
+
+
+EVERYTHING = Known()
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """A moment at which a position was flat, and since when nothing learned later could change that."""
+
+    at: datetime
+    known_at: datetime
