@@ -398,3 +398,57 @@ def test_a_close_is_not_counted_twice_where_the_brokers_equity_already_held_it(d
     assert diary.mood(as_of=hour(4)).peak_equity == 10090
     diary.observe({**report, "trade_id": "c", "entry_at": hour(4), "exit_at": hour(5), "exit_price": 95}, kind="trade")
     assert diary.mood().equity == 10040
+
+
+def test_a_rising_edge_that_rests_on_the_decisions_own_words_fires_once_while_they_stay(diary):
+    diary.observe({"id": "s0", "t": hour(0)})
+    diary.plan({"id": "p", "trigger": {"regime": "ranging"}, "action": "alert", "reasoning": "x"})
+    for n in range(1, 4):
+        diary.observe({"id": f"s{n}", "t": hour(n), "decision": {"symbol": "XAU", "situation": {"regime": "ranging"}}})
+    (seen,) = diary.plans({"regime": "ranging"}, symbol="XAU")
+    assert (seen.standing.fired, seen.finding) == (1, "holds")
+
+
+def test_as_of_a_head_beliefs_plans_and_checks_know_nothing_later(diary):
+    from memtape.surfaces.registry import execute
+
+    for n in range(12):
+        told(diary, n, -1.0)
+    head = diary.head().seq
+    diary.plan({"id": "late", "trigger": {"regime": "ranging"}, "action": "skip_trade", "reasoning": "x"})
+    for n in range(12, 20):
+        told(diary, n, 2.0)
+    (ranging,) = [b for b in diary.beliefs(head=head)[0] if b.proposition.when == {"regime": "ranging"}]
+    assert (ranging.n, diary.belief(ranging.id, head=head)[0].n, diary.belief(ranging.id)[0].n) == (12, 12, 20)
+    assert diary.plans(head=head) == [] and len(diary.state_history(head=head)) == diary.steps(head=head) == 12
+    order = {"agent": "desk", "symbol": "XAU", "side": "long", "context": {"regime": "ranging"}}
+    assert execute(diary.memory, "pre_trade_check", order)["plans"] != []
+    then = execute(diary.memory, "pre_trade_check", {**order, "head": head})
+    assert (then["n"], then["plans"]) == (12, [])
+
+
+def test_a_memory_is_shown_in_every_form_of_its_score_ours_being_what_recall_uses(diary):
+    ids = [told(diary, n, float(n % 3 - 1), confidence=0.8) for n in range(15)]
+    asked = {"regime": "ranging"}
+    found, known, _ = diary.explain(ids[-1], asked)
+    ours = {form.factor: form.value for form in found if form.form == "ours"}
+    (ranked,) = [item for item in diary.recall(asked, limit=20)[0].ranked if item.id == ids[-1]]
+    c = ranked.components
+    assert (ours["Q"], ours["Sim"], ours["Rec"], ours["Conf"], ours["Aff"]) == (c.quality, c.similarity, c.recency, c.confidence, c.affect)
+    literal = next(i for i in diary.recall(asked, limit=20, profile="owm-literal", memory_types=["episodic"])[0].ranked if i.id == ids[-1])
+    assert next(form.value for form in found if (form.factor, form.form) == ("Score", "7.4")) == literal.score
+    assert known == 15 and {form.form for form in found} >= {"ours", "7.4", "3.2", "3.3", "2.6", "2.4", "3.6"}
+
+
+def test_weights_and_parameters_can_be_set_and_wrong_ones_are_named(diary):
+    from memtape.surfaces.registry import execute
+
+    told(diary, 1, 1.0)
+    ask = {"agent": "desk", "context": {"regime": "ranging"}}
+    plain_ = execute(diary.memory, "recall_memories", ask)["ranked"][0]["components"]
+    tuned = execute(diary.memory, "recall_memories", {**ask, "weights": {"regime": 1.0, "price": 0}, "parameters": {"k": 0.5}})["ranked"][0]
+    assert tuned["components"]["Sim"] > plain_["Sim"] and tuned["components"]["Q"] < plain_["Q"]
+    with pytest.raises(Invalid, match=r"weights\.colour"):
+        execute(diary.memory, "recall_memories", {**ask, "weights": {"colour": 1.0}})
+    with pytest.raises(Invalid, match=r"parameters\.tau"):
+        execute(diary.memory, "recall_memories", {**ask, "parameters": {"tau": 1.0}})

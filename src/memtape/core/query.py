@@ -96,6 +96,28 @@ class Parameters:
         _require(total > 0 and math.isfinite(total), "labels", "and numbers weigh nothing together", "Give some a weight")
 
 
+NUMBERS_OF = ("k", "tau_days", "exponent", "belief_tau_days", "belief_exponent", "alpha", "power", "sharpe_window_days",
+              "boost_at_most")  # fmt: skip
+
+
+def tuned(numbers: Mapping[str, float], weights: Mapping[str, float], strength: bool, sharpe: bool) -> Parameters:
+    """Parameters with some numbers and some weights of likeness set; a weight of 0 leaves a field out.
+
+    >>> tuned({"k": 1.0}, {"price": 0.0}, False, False).numbers[-1]
+    ('price', 0.0, 0.2)
+    """
+    for name in numbers:
+        _require(name in NUMBERS_OF, f"parameters.{name}", "is not a number that can be set", f"Use {', '.join(NUMBERS_OF)}")
+    fields_ = [name for name, _ in LABELS] + [name for name, _, _ in NUMBERS]
+    for name in weights:
+        _require(name in fields_, f"weights.{name}", "is not a field that is compared", f"Use {', '.join(fields_)}")
+    return Parameters(
+        **dict(numbers), labels=tuple((name, weights.get(name, weight)) for name, weight in LABELS),
+        numbers=tuple((name, weights.get(name, weight), width) for name, weight, width in NUMBERS),
+        strength="on" if strength else "off", sharpe="on" if sharpe else "off",
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """A question to memory."""

@@ -291,6 +291,20 @@ class Recollection(Reading):
         moment = Moment(at, claims_count, len(episodes), min(exits, default=None), max(exits, default=None))
         return behaviour(episodes, counts, claims_count=claims_count), moment
 
+    def behaviours(self, *, as_of: datetime | None = None, head: int | None = None, most: int = 50) -> list[Behaviour]:
+        """The same for each strategy and symbol among the latest trades, the most traded first."""
+        at = as_of or self.now()
+        with self._memory.reading(self.agent.id) as tables:
+            verified = tables.head().verified_from
+            episodes = Learned(tables).latest(at, LOOKED_BACK_ON, None, None)
+        if head is not None:
+            episodes = known_at(_Again(self, Known(at, head)).episodes, at)[-LOOKED_BACK_ON:]
+        by: dict[tuple[str, str], list[Episode]] = {}
+        for episode in episodes:
+            by.setdefault((episode.strategy, episode.symbol), []).append(episode)
+        largest = sorted(by, key=lambda key: (-len(by[key]), key))[:most]
+        return [behaviour(by[key], claims_count=verified is None or at < verified) for key in largest]
+
     # ---- plans -----------------------------------------------------------------------------------------------------
 
     def plans(

@@ -12,7 +12,7 @@ from memtape.core.codec import plain
 from memtape.core.episodes import Episode
 from memtape.core.evidence import Evidence, leaving
 from memtape.core.observed import Closing, Situation
-from memtape.core.query import Parameters, Profile
+from memtape.core.query import Profile, tuned
 from memtape.core.ranking import Ranked
 from memtape.core.scoring import Kind
 from memtape.core.values import Fraction, Key, Label, Line, Money, Price, Quantity, Symbol, Time
@@ -166,6 +166,12 @@ class RecallMemories(AsOf):
     kelly_beside: Annotated[bool, Field(description="also the original's Kelly and recency Kelly, labelled")] = False
     strength: Annotated[bool, Field(description="retrieval strength (citations by decisions) in place of recency")] = False
     sharpe: Annotated[bool, Field(description="weigh by the Sharpe ratio of the time before each trade")] = False
+    parameters: Annotated[
+        dict[str, _R], Field(description="k, tau_days, exponent, belief_tau_days, belief_exponent, alpha, power, ...")
+    ] = Field(default_factory=dict)
+    weights: Annotated[dict[str, _R], Field(description="weights of likeness by field, like {regime: 0.4, price: 0}")] = Field(
+        default_factory=dict
+    )
 
 
 class RankedItem(Answer):
@@ -249,7 +255,7 @@ def recall_memories(memory: Memory, ask: RecallMemories) -> Recollected:
     situations; only `evidence` may feed a size. Numbers carry n; each item says why it is there.
     """
     handle = reader(memory, ask)
-    parameters = Parameters(strength="on" if ask.strength else "off", sharpe="on" if ask.sharpe else "off")
+    parameters = tuned(ask.parameters, ask.weights, ask.strength, ask.sharpe)
     found, query, moment = handle.recall(
         _said(ask.context, ask.context_regime, ask.context_atr_d1), symbol=ask.symbol, strategy=ask.strategy_name,
         memory_types=ask.memory_types, limit=ask.limit, as_of=ask.as_of, head=ask.head, profile=ask.profile,

@@ -167,6 +167,7 @@ class BehaviourAnswer(Basis):
         list[dict[str, Any]], Field(description="whether outcomes, risk or hold are changing: direction, magnitude, since")
     ]
     drift_detected: Annotated[bool, Field(description="whether any is, now")]
+    segments: Annotated[list[dict[str, Any]], Field(description="the same for each strategy and symbol")]
     patterns: Annotated[list[dict[str, Any]], Field(description="what is done again and again, how often, and what came of it")]
 
 
@@ -175,7 +176,10 @@ def get_behavioral_analysis(memory: Memory, ask: GetBehaviour) -> BehaviourAnswe
     """What an agent does again and again: timing, sizing against Kelly, disposition, reaction to losses, stability, drift."""
     handle = reader(memory, ask)
     found, moment = handle.behaviour(strategy=ask.strategy_name, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
-    return BehaviourAnswer(**basis_of(handle.agent.id, moment), **behaviour_row(found))
+    parts = [] if found.strategy and found.symbol else handle.behaviours(as_of=ask.as_of, head=ask.head)
+    chosen = [b for b in parts if ask.strategy_name in (None, b.strategy) and ask.symbol in (None, b.symbol)]
+    segments = [{"n": part.n, **behaviour_row(part)} for part in chosen]
+    return BehaviourAnswer(**basis_of(handle.agent.id, moment), **behaviour_row(found), segments=segments)
 
 
 class GetState(AsOf):
