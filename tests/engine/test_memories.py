@@ -99,7 +99,7 @@ def test_the_same_report_within_ten_minutes_is_one_trade(diary):
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [
-        ({"pnl": 100, "pnl_r": -1.0}, "opposite signs"), ({"confidence": 1.2}, "confidence"), ({"pnl_r": float("nan")}, "pnl_r"),
+        ({"pnl": 100, "pnl_r": -1.0}, "pnl_r"), ({"stop": 98, "pnl_r": 9.0, "pnl": 9}, "pnl_r"), ({"confidence": 1.2}, "confidence"), ({"pnl_r": float("nan")}, "pnl_r"),
         ({"entry_price": -1}, "entry_price"), ({"exit_at": "2026-01-05T08:00:00"}, "exit_at"), ({"exit_at": "soon"}, "exit_at"),
         ({"exit_at": "2031-01-01T00:00:00Z"}, "exit_at"), ({"symbol": "\n"}, "symbol"), ({"reflection": "x" * 2001}, "reflection"),
         ({"stop": 105}, "stop"), ({"situation": {"atr_d1": float("inf")}}, "atr_d1"), ({"situation": {"colour": "red"}}, "colour"),
@@ -452,3 +452,69 @@ def test_weights_and_parameters_can_be_set_and_wrong_ones_are_named(diary):
         execute(diary.memory, "recall_memories", {**ask, "weights": {"colour": 1.0}})
     with pytest.raises(Invalid, match=r"parameters\.tau"):
         execute(diary.memory, "recall_memories", {**ask, "parameters": {"tau": 1.0}})
+
+
+def test_an_event_that_was_moved_is_looked_for_where_it_went(diary):
+    memory = diary.memory
+    memory.record_events([{"id": "fomc", "t": hour(6), "name": "FOMC", "impact": "high"}], backfill=True)
+    memory.record_events([{"id": "fomc", "t": hour(30), "name": "FOMC", "impact": "high"}], backfill=True)
+    diary.observe({"id": "s0", "t": hour(0)})
+    diary.plan({"id": "p", "trigger": {"field": "minutes_to_event", "op": "le", "value": 60}, "action": "alert", "reasoning": "x"})
+    assert diary.observe({"id": "s1", "t": hour(5.5)}).concluded == ()
+    assert [e["plan"] for e in diary.observe({"id": "s2", "t": hour(29.5)}).concluded] == ["p"]
+
+
+def test_a_check_of_a_short_is_not_answered_with_longs(diary):
+    from memtape.surfaces.registry import execute
+
+    for n in range(25):
+        told(diary, n, 1.5)
+    order = {"agent": "desk", "symbol": "XAU", "side": "long", "entry_price": 100, "stop": 98, "qty": 1, "context": {"regime": "ranging"}}
+    assert execute(diary.memory, "pre_trade_check", order)["evidence"]["n"] == 25
+    short = execute(diary.memory, "pre_trade_check", {**order, "side": "short", "stop": 102})
+    assert (short["evidence"]["n"], short["evidence"]["hint"]["sizing"]["f"]) == (0, 0.0)
+    with pytest.raises(Invalid, match="stop"):
+        execute(diary.memory, "pre_trade_check", {**order, "stop": 102})
+
+
+def test_a_model_neither_speaks_for_the_owner_nor_confirms_its_own_plan(diary):
+    from memtape.surfaces.registry import all_operations, perform
+
+    plan = {"agent": "desk", "trigger_condition": {"regime": "ranging"}, "planned_action": {"type": "alert"}, "reasoning": "x"}
+    operations = all_operations()
+    with pytest.raises(Invalid, match="maker"):
+        perform(diary.memory, operations["create_trading_plan"], {**plan, "maker": "owner"}, speaks="model")
+    made = perform(diary.memory, operations["create_trading_plan"], plan, speaks="model")["plan"]
+    assert (made["status"], made["maker"], made["tier"]) == ("proposed", "agent", 3)
+    with pytest.raises(Invalid, match="confirm"):
+        perform(diary.memory, operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]}, speaks="model")
+    assert perform(diary.memory, operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]})["plan"]["status"] == "active"
+    with pytest.raises(Invalid, match="share"):
+        perform(diary.memory, operations["create_trading_plan"], {**plan, "trigger_condition": {"field": "drawdown_pct", "op": "gt", "value": 15}})
+
+
+def test_the_default_agent_answers_before_it_was_ever_written_to(memory):
+    from memtape.surfaces.registry import execute
+
+    assert execute(memory, "recall_memories", {"context": {"regime": "ranging"}})["n"] == 0
+    assert execute(memory, "get_agent_state", {})["confidence_level"] == 0.5
+    assert execute(memory, "pre_trade_check", {"symbol": "XAU", "side": "long"})["verdict"] == "clear"
+    assert memory.agents() == []
+
+
+def test_a_report_told_late_counts_as_known_when_it_happened(memory):
+    agent = given_agent(memory, mode="paper")
+    told(agent, 1, -1.0)
+    told(agent, 3, 2.0)
+    assert len(agent.episodes(as_of=hour(2))) == 1
+    (_, second) = sorted(agent.episodes(), key=lambda e: e.exit_at)
+    assert second.consecutive_losses == 1
+
+
+def test_forgetting_a_reported_loss_leaves_the_account_as_the_ledger_has_it(diary):
+    told(diary, 1, 1.0)
+    id_ = told(diary, 2, -1.0)
+    equity = diary.mood().equity
+    diary.forget(id_, "typed twice")
+    assert diary.mood().equity == equity == float(diary.equity().points[-1][1])
+    assert diary.mood().consecutive_losses == 0

@@ -89,6 +89,9 @@ class Asked:
         self.columns, self.query, self.fetch = columns, query, fetch
         self.as_of = micros(query.as_of)
         self.rows: Rows = columns.segment(query.symbol, query.strategy)
+        if query.side is not None:
+            taken = columns.side_code[: columns.n] == (0 if query.side == "long" else 1)
+            self.rows = np.flatnonzero(taken[self.rows]) if isinstance(self.rows, slice) else self.rows[taken[self.rows]]
         self.believed: Bools = columns.believed(self.rows, self.as_of)
         if 2 * np.count_nonzero(self.believed) < len(self.believed):  # a past moment: leave the rest alone
             self.rows = np.flatnonzero(self.believed) if isinstance(self.rows, slice) else self.rows[self.believed]

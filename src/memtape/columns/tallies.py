@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtape.columns.index import LEVELS, POSITIVE, UNKNOWN, Columns
-from memtape.core.beliefs import Stated, conditions
+from memtape.core.beliefs import Stated
 from memtape.core.codec import micros, moment
 from memtape.core.induction import GROUPINGS, INDUCED_FROM, CellKey, Evidence, StatedTally, Tally
 from memtape.core.observed import ANY
-from memtape.core.predicate import EQUALITY, MEMBERSHIP, AllOf, AnyOf, Condition, Not, Predicate, holds
+from memtape.core.predicate import EQUALITY, MEMBERSHIP, AllOf, AnyOf, Condition, Not, Predicate, conditions, holds
 
 Flags = NDArray[np.bool_]
 Whole = NDArray[np.int64]

@@ -33,7 +33,7 @@ from typing import Literal
 
 from memtape.core.episodes import Episode
 from memtape.core.observed import Situation
-from memtape.core.predicate import FIELDS, Condition, Not, Predicate, Type, holds, read_predicate
+from memtape.core.predicate import FIELDS, Predicate, Type, conditions, holds, read_predicate
 from memtape.core.scoring import faded
 from memtape.core.statistics import beta_cdf, beta_quantile, mean, student_cdf
 from memtape.errors import Invalid
@@ -401,14 +401,6 @@ def evidence_for(belief: Belief, episodes: Iterable[Episode], claims_count: bool
 def concerns(strategy: str | None, symbol: str | None, episode: Episode) -> bool:
     """Whether a trade is one of the strategy and symbol that a belief speaks of; None: of any."""
     return strategy in (None, episode.strategy) and symbol in (None, episode.symbol)
-
-
-def conditions(predicate: Predicate) -> list[Condition]:
-    """Every condition in a predicate."""
-    if isinstance(predicate, Condition):
-        return [predicate]
-    parts = (predicate.part,) if isinstance(predicate, Not) else predicate.parts
-    return [condition for part in parts for condition in conditions(part)]
 
 
 # --- what may follow from it ---------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from memtape.core.warning import Warned
 Verdict = Literal["clear", "caution", "against"]
 ENOUGH = 10.0  # effective trades below which evidence says nothing
 MUCH_ALIKE, BAD_LOSS = 0.8, -2.0
+TOO_MUCH = 0.05  # of equity on one trade, where evidence allows far less
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,11 @@ def _from_plans(plans: Resolved, proposed: Resolved) -> Iterable[Reason]:
 
 def _from_evidence(evidence: Evidence) -> Iterable[Reason]:
     if evidence.mean_r is None or evidence.n_eff < ENOUGH:
+        poor = evidence.mean_r is not None and evidence.mean_r < 0
         yield Reason(
-            "clear", f"Evidence is worth {evidence.n_eff:.1f} equal trades (n = {evidence.n}): too little to say", "evidence"
+            "caution" if poor else "clear",
+            f"Evidence is worth {evidence.n_eff:.1f} equal trades (n = {evidence.n}): too little to say",
+            "evidence",
         )
         return
     low, high = evidence.mean_r_interval or (evidence.mean_r, evidence.mean_r)
@@ -90,7 +94,7 @@ def _from_state(mood: Affect) -> Iterable[Reason]:
 def _from_warnings(warnings: Sequence[Warned]) -> Iterable[Reason]:
     for warned in warnings[:1]:
         much = warned.similarity >= MUCH_ALIKE and warned.r <= BAD_LOSS
-        yield Reason("caution" if much else "clear", f"Worst like it: {warned.why}", "warnings")
+        yield Reason("caution" if much else "clear", f"A loss like it: {warned.why}", "warnings")
 
 
 def _from_size(evidence: Evidence, risk_share: float | None) -> Iterable[Reason]:
@@ -98,7 +102,8 @@ def _from_size(evidence: Evidence, risk_share: float | None) -> Iterable[Reason]
     if risk_share is None or hint.sizing.n_eff < ENOUGH:
         return
     told = f"Risks {100 * risk_share:.2f} % of equity; evidence allows {100 * hint.f:.2f} %"
-    yield Reason("caution" if risk_share > hint.f + 1e-12 else "clear", told, "size")
+    far_more = risk_share > max(5 * hint.f, TOO_MUCH)
+    yield Reason("against" if far_more else "caution" if risk_share > hint.f + 1e-12 else "clear", told, "size")
 
 
 def _from_beliefs(beliefs: Iterable[Belief]) -> Iterable[Reason]:

@@ -287,18 +287,19 @@ def _hint(stops: Weighed, risk_appetite: float) -> Hint:
 
 
 def _reasons(found: SizingHint, risk_appetite: float, cap: float = 0.02) -> tuple[str, ...]:
-    told = [f"Trades with stops are worth {found.n_eff:.1f} equal ones here"]
+    told = [f"Trades whose R comes from a stop are worth {found.n_eff:.1f} equal ones here"]
     if found.n_eff < ENOUGH:
         return (*told, f"under {ENOUGH:.0f} no size is hinted at")
     if found.win is None or found.p_bound is None:
         return (*told, "none of them won: no size")
     told.append(f"they won {100 * (found.p_hat or 0.0):.0f} %, +{found.win:.1f}R against -{found.loss or 0.0:.1f}R on average")
-    told.append(f"the cautious end of that win rate is {100 * found.p_bound:.0f} %")
+    told.append(f"shrunk towards no edge, the cautious end of that win rate is {100 * found.p_bound:.0f} %")
     if not found.f:
         return (*told, "which leaves no edge: no size")
-    most = ", the most that is hinted at" if found.f >= cap else ""
-    told.append(f"a quarter of Kelly is {100 * found.f:.2f} % of equity{most}")
-    return (*told, f"the drawdown leaves {100 * risk_appetite:.0f} % of the appetite") if risk_appetite < 1 else tuple(told)
+    most = f"; no more than {100 * cap:.0f} % is hinted at" if found.f >= cap else ""
+    told.append(f"a quarter of Kelly is {25 * max(0.0, found.f_raw or 0.0):.2f} % of equity{most}")
+    braked = f"the drawdown leaves {100 * risk_appetite:.0f} % of it: {100 * found.f:.2f} %"
+    return (*told, braked) if risk_appetite < 0.995 else tuple(told)
 
 
 def beside(literal: Sequence[sizing.Weighted], recent: Sequence[float], risk_appetite: float) -> tuple[Beside, ...]:

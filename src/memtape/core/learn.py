@@ -143,8 +143,9 @@ def told_of(version: Version, seen: Seen, notes: Sequence[Note]) -> list[Told]:
         for e in in_versions(bare, notes)
     ]
     forgotten = min((note.known_at for note in notes if note.forget), default=None)
-    if forgotten is not None and not claimed and version.known_to is None:  # what the account lost it lost
-        found.append(Told(Close(trade.exit_at, trade.id, max(forgotten, version.known_from), None, net, False, trade.entry_at)))
+    if forgotten is not None and version.known_to is None:  # what the account lost it lost: the ledger keeps it
+        since = max(forgotten, version.known_from)
+        found.append(Told(Close(trade.exit_at, trade.id, since, None, net, False, trade.entry_at), None, claimed))
     return found
 
 

@@ -2,7 +2,8 @@
 
 Only bars that had ended and were known at that moment are looked at, and never more than a fixed number of them, so the
 answer is the same whatever else is stored. A frame is taken from bars of its own length, or put together from the longest
-shorter ones that fit into it; days are UTC days. Labels come from hourly bars, or from the next longer ones there are.
+shorter ones that fit into it; days are UTC days. Labels come from hourly bars, else from the next
+longer ones, else from five minutes.
 
 >>> from datetime import UTC, datetime, timedelta
 >>> from decimal import Decimal
@@ -33,9 +34,10 @@ from memtape.core.situation import Called, Candle, average_true_range, label
 
 D1, H1, M5 = 86_400, 3_600, 300
 FRAMES = (D1, 14_400, 7_200, H1, 1_800, 900, 600, M5, 180, 120, 60)  # lengths in seconds that are looked at, longest first
-LABELLED_BY = (H1, 14_400, D1)  # labels come from the first of these that there are bars for
+LABELLED_BY = (H1, 14_400, D1, M5)  # labels come from the first of these that there are bars for
 CANDLES, DAYS = 300, 30  # how far labels and ATR look back, and how far the ATR of the day
-MOST_BARS = 1_500  # of one length that are ever looked at: what a close costs does not grow with the chart
+MOST_BARS = 720  # of one length that are ever looked at: what a close costs does not grow with the chart
+LONGEST = 24  # how many bars at most make one longer one: minutes make five, not an hour
 MOMENTUM_OVER = 20
 
 
@@ -79,13 +81,13 @@ def sources(present: Collection[int]) -> dict[int, tuple[int, int]]:
     >>> sources({3600})
     {86400: (3600, 720), 3600: (3600, 300)}
     >>> sources({86400, 900})
-    {86400: (86400, 30), 3600: (900, 1200)}
+    {86400: (86400, 30), 3600: (900, 720)}
     """
     found: dict[int, tuple[int, int]] = {}
     for wanted, many in ((D1, DAYS), (14_400, CANDLES), (H1, CANDLES), (M5, CANDLES)):
         if wanted == 14_400 and wanted not in present:
             continue
-        source = next((f for f in FRAMES if f <= wanted and wanted % f == 0 and f in present), None)
+        source = next((f for f in FRAMES if f <= wanted <= LONGEST * f and wanted % f == 0 and f in present), None)
         if source is not None:
             found[wanted] = (source, min(many * (wanted // source), MOST_BARS))
     return found
@@ -156,8 +158,9 @@ def _seen(known: Mapping[int, Sequence[Ended]], at: int) -> Seen:
         labels = label(candles[frame])
         if labels.atr and len(candles[frame]) > MOMENTUM_OVER:
             move = (candles[frame][-1].close - candles[frame][-1 - MOMENTUM_OVER].close) / labels.atr
+    atr = {wanted: labels.atr if labels and wanted == frame else _atr(some) for wanted, some in candles.items()}
     return Seen(
-        price=latest.close, atr_d1=_atr(candles.get(D1)), atr_h1=_atr(candles.get(H1)), atr_m5=_atr(candles.get(M5)),
+        price=latest.close, atr_d1=atr.get(D1), atr_h1=atr.get(H1), atr_m5=atr.get(M5),
         regime=labels.regime if labels else None,
         volatility_regime=labels.volatility_regime if labels and labels.volatility_rank is not None else None,
         move_atr=move,

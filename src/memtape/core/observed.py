@@ -35,6 +35,7 @@ from memtape.core.values import (
     Symbol,
     Time,
 )
+from memtape.errors import Invalid
 
 Side = Literal["long", "short"]
 
@@ -174,6 +175,7 @@ def _named(name: str, *others: str) -> Any:
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Level = Finite | Literal["*"] | None  # a number, anything, or unknown
+Share = Annotated[float, Field(le=1, allow_inf_nan=False)] | Literal["*"] | None
 Positive = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["*"] | None
 
 
@@ -195,7 +197,7 @@ class Situation:
     day_of_week: Annotated[int | None, _named("day_of_week")] = None  # 0 is Monday
     spread_points: Annotated[Positive, _named("spread_points", "spread")] = None
     spread_as_atr_pct: Annotated[Positive, _named("spread_as_atr_pct")] = None
-    drawdown_pct: Annotated[Level, _named("drawdown_pct", "recent_drawdown_pct")] = None  # a fraction: 0.05 is 5 %
+    drawdown_pct: Annotated[Share, _named("drawdown_pct", "recent_drawdown_pct")] = None  # a fraction: 0.05 is 5 %
     consecutive_losses: Annotated[int | None, _named("consecutive_losses")] = None
     confidence: Annotated[Finite | None, _named("confidence")] = None
 
@@ -325,19 +327,27 @@ def _told_apart(*names: str) -> Any:
 def _agreeing(claim: Claim | Closing) -> Claim | Closing:
     """Refuse a report that contradicts itself."""
     if claim.pnl is not None and claim.pnl_r is not None and float(claim.pnl) * claim.pnl_r < 0:
-        raise ValueError("pnl_r and pnl have opposite signs; correct one of them")
-    if isinstance(claim, Claim):
-        if claim.entry_at is not None and claim.exit_at is not None and claim.exit_at < claim.entry_at:
-            raise ValueError("exit_at is before entry_at; exchange them or correct one")
-        if claim.exit_price is None and (claim.pnl is not None or claim.pnl_r is not None or claim.exit_at is not None):
-            raise ValueError("exit_price is missing although an outcome is given; give it, or close the trade later")
-        side = 1 if claim.side == "long" else -1
-        if claim.stop is not None and side * (claim.entry_price - claim.stop) <= 0:
-            raise ValueError("stop does not lie on the losing side of entry_price; give the stop that was set at entry")
-        if claim.exit_price is None:
-            return claim
-        if claim.qty is None and claim.pnl is None and claim.pnl_r is None and claim.stop is None:
-            raise ValueError("pnl, pnl_r, qty and stop are all missing; one of them is needed to know the outcome")
+        raise Invalid("pnl_r", "has the opposite sign of pnl", "Correct one of them")
+    if isinstance(claim, Closing):
+        return claim
+    side = 1 if claim.side == "long" else -1
+    if claim.entry_at is not None and claim.exit_at is not None and claim.exit_at < claim.entry_at:
+        raise Invalid("exit_at", "is before entry_at", "Exchange them or correct one")
+    if claim.stop is not None and side * (claim.entry_price - claim.stop) <= 0:
+        raise Invalid("stop", "does not lie on the losing side of entry_price", "Give the stop that was set at entry")
+    if claim.exit_price is None:
+        if claim.pnl is not None or claim.pnl_r is not None or claim.exit_at is not None:
+            raise Invalid("exit_price", "is missing although an outcome is given", "Give it, or close the trade later")
+        return claim
+    if claim.qty is None and claim.pnl is None and claim.pnl_r is None and claim.stop is None:
+        raise Invalid("pnl", "is missing, and so are pnl_r, qty and stop", "Give one of them: it is needed to know the outcome")
+    moved = side * (claim.exit_price - claim.entry_price)
+    if claim.stop is not None and claim.pnl_r is not None:
+        by_prices = float(moved / abs(claim.entry_price - claim.stop))
+        if abs(claim.pnl_r - by_prices) > max(1.0, abs(by_prices)):
+            raise Invalid("pnl_r", f"says {claim.pnl_r:g}R, but entry, exit and stop say {by_prices:g}R", "Correct one of them")
+    if claim.qty is not None and claim.pnl is not None and claim.pnl * moved < 0 and abs(claim.pnl) > abs(moved * claim.qty) / 2:
+        raise Invalid("pnl", "has the opposite sign of the price move", "Correct pnl, the prices or the side")
     return claim
 
 

@@ -24,7 +24,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from pydantic import ConfigDict, Field
 
 from memtape.core.codec import canonical
-from memtape.core.predicate import Predicate, holds, read_predicate
+from memtape.core.predicate import Condition, Predicate, conditions, holds, read_predicate
 from memtape.core.situation import Candle
 from memtape.core.values import STRICT, Key, Label, Line, Time, read
 from memtape.errors import Invalid
@@ -33,6 +33,7 @@ Action = Literal["force_exit", "skip_trade", "reduce", "adjust_param", "alert"]
 CAREFUL_FIRST: tuple[Action, ...] = ("force_exit", "skip_trade", "reduce", "adjust_param", "alert")
 
 
+SHARES = frozenset({"drawdown_pct", "drawdown_state", "confidence", "risk_appetite"})  # between 0 and 1
 FireMode = Literal["once", "rising_edge", "every"]
 Maker = Literal["owner", "agent", "reflection", "belief", "affect"]
 LASTS_DAYS = 30
@@ -70,7 +71,9 @@ class Plan:
 
     def checked(self) -> Plan:
         """Itself, if its predicates can be asked; `Invalid` names what cannot."""
-        read_predicate(self.trigger, at="trigger_condition")
+        for condition in conditions(read_predicate(self.trigger, at="trigger_condition")):
+            if condition.field in SHARES and any(isinstance(v, float | int) and v > 1 for v in _values(condition)):
+                raise Invalid(f"trigger_condition.{condition.field}", "is a share and never above 1", "Write 0.15 for 15 %")
         if self.expire_when is not None:
             read_predicate(self.expire_when, at="expire_when")
         if self.action == "reduce" and (self.size_factor is None or self.size_factor >= 1):
@@ -151,6 +154,10 @@ def judged(plan: Plan, look: Look, fired: int, fired_at: datetime | None) -> Fin
     if plan.fire_mode == "rising_edge" and fired and look.before is not None and holds(trigger, look.before) is True:
         return "holds"
     return "fires"
+
+
+def _values(condition: Condition) -> tuple[object, ...]:
+    return condition.value if isinstance(condition.value, tuple) else (condition.value,)
 
 
 def _predicate(source: Mapping[str, Any]) -> Predicate:

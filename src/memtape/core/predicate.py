@@ -105,6 +105,14 @@ def size(predicate: Predicate) -> int:
     return 1 + size(predicate.part) if isinstance(predicate, Not) else 1
 
 
+def conditions(predicate: Predicate) -> list[Condition]:
+    """Every condition in a predicate."""
+    if isinstance(predicate, Condition):
+        return [predicate]
+    parts = (predicate.part,) if isinstance(predicate, Not) else predicate.parts
+    return [condition for part in parts for condition in conditions(part)]
+
+
 def holds(predicate: Predicate, now: Mapping[str, object], before: Mapping[str, object] | None = None) -> Truth:
     """Whether a predicate is true of what is the case now, and was the case before; None where nobody can tell."""
     if isinstance(predicate, AllOf):

@@ -21,7 +21,7 @@ from typing import Literal, Protocol, get_args
 from memtape.core import scoring
 from memtape.core.beliefs import Belief
 from memtape.core.episodes import Episode
-from memtape.core.observed import Situation
+from memtape.core.observed import Side, Situation
 from memtape.core.scoring import Kind
 from memtape.core.situation import LABELS, NUMBERS, Labels, Numbers, relative, similarity
 from memtape.errors import Invalid
@@ -126,6 +126,7 @@ class Query:
     as_of: datetime
     symbol: str | None = None
     strategy: str | None = None
+    side: Side | None = None  # only trades of this side
     memory_types: tuple[Kind, ...] = ("episodic", "semantic")
     limit: int = 10
     warnings_limit: int = 5

@@ -62,7 +62,7 @@ class Recalled:
 def recall(episodes: Iterable[Episode], beliefs: Sequence[Belief], plans: Sequence[Plan], query: Query) -> Recalled:
     """What memory has to say about the situation asked about, as of the moment asked for."""
     believed_then = known(episodes, query.as_of)
-    asked = [e for e in believed_then if query.asks_for(e.symbol, e.strategy)]
+    asked = [e for e in believed_then if query.asks_for(e.symbol, e.strategy) and query.side in (None, e.side)]
     yardstick = measured(believed_then, asked, beliefs, plans, query)
     ranking = rank(asked, beliefs, plans, query, yardstick)
     other = _beside(asked, query, yardstick) if query.kelly_beside else ()

@@ -10,7 +10,7 @@ from typing import Any
 from memtape.core.beliefs import Belief
 from memtape.core.calendar import Event, upcoming
 from memtape.core.checks import Reason, Verdict, checked
-from memtape.core.observed import Situation
+from memtape.core.observed import Side, Situation
 from memtape.core.plans import Fired, Resolved, resolve
 from memtape.core.predicate import holds, read_predicate
 from memtape.core.recall import Recalled
@@ -40,7 +40,7 @@ class Check:
 
 
 def check_order(
-    agent: Recollection, *, symbol: str, side: str, situation: Mapping[str, Any] | None, strategy: str | None,
+    agent: Recollection, *, symbol: str, side: Side, situation: Mapping[str, Any] | None, strategy: str | None,
     risk_usd: float | None, as_of: datetime | None, avoid: tuple[str, ...], head: int | None = None, limit: int = 5,
 ) -> Check:  # fmt: skip
     """Gather it all, as of one moment."""
@@ -48,7 +48,7 @@ def check_order(
     with agent._memory.reading(agent.agent.id) as tables:
         said = read(Situation, situation) if situation is not None else None
         now, _ = situation_now(tables, at, symbol, said)
-    recalled, _, moment = agent.recall(now, symbol=symbol, strategy=strategy, limit=limit, as_of=at, head=head)
+    recalled, _, moment = agent.recall(now, symbol=symbol, strategy=strategy, side=side, limit=limit, as_of=at, head=head)
     context = {"side": side, "signal": True, **({"strategy": strategy} if strategy else {})}
     seen_now = agent.plans(now, symbol=symbol, as_of=at, head=head, context=context)
     firing = [seen for seen in seen_now if seen.finding in ("fires", "holds")]

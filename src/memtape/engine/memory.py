@@ -193,6 +193,12 @@ class Memory:
         with self.reading(OWNER_STREAM) as tables:
             return AgentMemory(self, _agent_of(tables, id, known))
 
+    def default_agent(self) -> AgentMemory:
+        """The memory of the default agent; before its first write it is there all the same, with nothing in it."""
+        with self.reading(OWNER_STREAM) as tables:
+            found = _find_agent(tables, DEFAULT)
+        return AgentMemory(self, found or Agent(id=DEFAULT, skill=DEFAULT))
+
     def agent_for_writing(self, id: str | None, *, make: bool = False) -> AgentMemory:
         """An agent to write to. The default one, and with `make` any, is made on first use: of skill `main`, mode paper."""
         name = id or DEFAULT
@@ -230,7 +236,7 @@ class Memory:
             for event in fresh:
                 for each, known_at in told_ahead(event) if backfill else [(event, self.clock.now())]:
                     seq += 1
-                    writer.declare(Item("event", f"{event.id}#{seq}", each.t, plain(each)), known_at)
+                    writer.declare(Item("event", f"{event.id}#{seq}", each.t, plain(each), event.id), known_at)
         return len(fresh), len(listed) - len(fresh)
 
     def events(self, known: Known = EVERYTHING) -> list[Event]:
@@ -269,7 +275,8 @@ class AgentMemory(Stating, Recollection):
             return Writer(tables, self.agent, now).one(Entry(value, known_at, own_times=own_times))
 
     def _known_at(self, seen: Observed, now: datetime, backfill: bool) -> datetime:
-        if self.agent.mode != "sim" and not backfill:
+        own_word = isinstance(seen, Claim | Closing)  # the agent knew of its own trade when it happened
+        if self.agent.mode != "sim" and not backfill and not own_word:
             return now
         at = happened_at(seen) or now
         if not isinstance(seen, Tick):

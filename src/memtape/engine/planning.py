@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from memtape.core.calendar import Event, fields_at
+from memtape.core.calendar import NEAR, Event, fields_at
 from memtape.core.codec import spell_time
 from memtape.core.items import OWNER_STREAM
 from memtape.core.market import Seen
@@ -38,6 +38,14 @@ def events_known(tables: Tables, known: Known = EVERYTHING) -> list[Event]:
         event = read(Event, item.body)
         latest[event.id] = event
     return list(latest.values())
+
+
+def events_near(tables: Tables, at: datetime) -> list[Event]:
+    """The events that a moment may look at, each as it was last stated by then; one that was moved is looked up where it went."""
+    calendar, known = Tables(tables.session, tables.owner, OWNER_STREAM), Known(as_of=at)
+    named = {item.symbol for item in calendar.items("event", known, since=at - NEAR, before=at + NEAR + INSTANT)}
+    latest = [max(calendar.items("event", known, symbol=id_), key=lambda item: item.seq) for id_ in sorted(named)]
+    return [read(Event, item.body) for item in latest]
 
 
 def situation_now(
@@ -93,7 +101,7 @@ def look_at(
         action = (decision.action or "").lower()
         found |= {"side": decision.side, "action": decision.action, "strategy": decision.strategy or agent.skill,
                   "signal": decision.side is not None or (bool(action) and action not in NOT_TAKEN)}  # fmt: skip
-    found |= fields_at(events_known(tables, Known(as_of=at)), at)
+    found |= fields_at(events_near(tables, at), at)
     return {name: value for name, value in found.items() if value is not None and value != "*"}
 
 

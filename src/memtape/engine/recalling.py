@@ -26,7 +26,7 @@ from memtape.core.history import Version
 from memtape.core.induction import beliefs_of, count, count_stated, fades_at
 from memtape.core.learn import Note, Told, claims_on, in_versions, memories_of
 from memtape.core.market import Market, ended
-from memtape.core.observed import ANY, Decision, Situation
+from memtape.core.observed import ANY, Decision, Side, Situation
 from memtape.core.plans import Look, Standing, changed, judged, made, value_of_leaving, value_of_sizing, value_of_skipping
 from memtape.core.query import Mood, Parameters, Query
 from memtape.core.recall import Recalled
@@ -159,7 +159,7 @@ class Recollection(Reading):
         self, situation: Situation | Mapping[str, Any] | None = None, *, symbol: str | None = None, strategy: str | None = None,
         memory_types: Sequence[str] = ("episodic", "semantic"), limit: int = 10, as_of: datetime | None = None,
         head: int | None = None, profile: str = "owm", explain: bool = False, kelly_beside: bool = False,
-        parameters: Parameters | None = None,
+        parameters: Parameters | None = None, side: Side | None = None,
     ) -> tuple[Recalled, Query, Moment]:  # fmt: skip
         """What memory has to say about a situation: ranked, warnings, evidence. Without a situation: the one of now."""
         at = as_of or self.now()
@@ -170,7 +170,7 @@ class Recollection(Reading):
         def query(tables: Tables, claims_count: bool) -> Query:
             asked = given if given is not None else situation_now(tables, at, symbol)[0]
             return Query(
-                situation=asked, as_of=at, symbol=symbol, strategy=strategy, memory_types=tuple(memory_types),  # type: ignore[arg-type]
+                situation=asked, as_of=at, symbol=symbol, strategy=strategy, side=side, memory_types=tuple(memory_types),  # type: ignore[arg-type]
                 limit=limit, profile=profile, claims_count=claims_count, explain=explain, kelly_beside=kelly_beside,  # type: ignore[arg-type]
                 mood=Mood(mood.drawdown_state, mood.consecutive_losses, mood.risk_appetite),
                 parameters=parameters or Parameters(), citations=citations,

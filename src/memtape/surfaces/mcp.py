@@ -180,7 +180,7 @@ def _tool(known: Operation) -> types.Tool:
 
 def _call(memory: Callable[[], Memory], known: Operation, data: object, agent: str | None) -> types.CallToolResult:
     try:
-        answer = perform(memory(), known, data, agent=agent)
+        answer = perform(memory(), known, data, agent=agent, speaks="model")
         text = json_text(answer)
     except MemtapeError as error:
         return _refused(str(error))

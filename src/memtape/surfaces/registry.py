@@ -14,6 +14,7 @@ imports that folder first.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -140,7 +141,18 @@ def find(name: str, operations: Mapping[str, Operation]) -> Operation:
     raise Unknown("operation", "operation", name, f"Did you mean {' or '.join(near)}?" if near else "")
 
 
-def perform(memory: Memory, known: Operation, data: object, *, agent: str | None = None) -> dict[str, Any]:
+Speaker = Literal["owner", "model"]
+_speaking: ContextVar[Speaker] = ContextVar("speaking", default="owner")
+
+
+def speaker() -> Speaker:
+    """Who asks: the owner, or a model that speaks over MCP. A model never speaks for the owner."""
+    return _speaking.get()
+
+
+def perform(
+    memory: Memory, known: Operation, data: object, *, agent: str | None = None, speaks: Speaker = "owner"
+) -> dict[str, Any]:
     """Check the data, run the operation, return plain JSON data.
 
     `agent` is the agent that a surface speaks for: used where the operation has one and the data names none.
@@ -153,7 +165,11 @@ def perform(memory: Memory, known: Operation, data: object, *, agent: str | None
         ask = known.params.model_validate(data)
     except ValidationError as error:
         raise refusal(error) from None
-    return known.run(memory, ask).model_dump(mode="json", by_alias=True)
+    said = _speaking.set(speaks)
+    try:
+        return known.run(memory, ask).model_dump(mode="json", by_alias=True)
+    finally:
+        _speaking.reset(said)
 
 
 def execute(

@@ -11,7 +11,7 @@ from memtape.core.beliefs import Belief
 from memtape.core.codec import plain
 from memtape.core.episodes import Episode
 from memtape.core.evidence import Evidence, leaving
-from memtape.core.observed import Closing, Situation
+from memtape.core.observed import Closing, Side, Situation
 from memtape.core.query import Profile, tuned
 from memtape.core.ranking import Ranked
 from memtape.core.scoring import Kind
@@ -150,6 +150,7 @@ class RecallMemories(AsOf):
     symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
     strategy_name: Annotated[Label | None, Field(validation_alias=AliasChoices("strategy_name", "strategy"),
                              description="only this strategy")] = None  # fmt: skip
+    side: Annotated[Side | None, Field(description="only trades of this side")] = None
     context: Annotated[Situation | None, Field(validation_alias=AliasChoices("context", "situation"),
                        description="the situation; what is missing is unknown. Default: the agent's own")] = None  # fmt: skip
     context_regime: Annotated[Label | None, Field(description="regime, where context is not given whole")] = None
@@ -217,7 +218,7 @@ class Recollected(Basis):
 
 def memory_row(memory: Any) -> dict[str, Any]:
     if isinstance(memory, Episode):
-        return {k: v for k, v in plain(memory._asdict()).items() if v is not None}
+        return {k: v for k, v in plain(leaving(memory._asdict())).items() if v is not None}
     if isinstance(memory, Belief):
         return belief_row(memory)
     return {k: v for k, v in plain(memory).items() if v is not None}
@@ -258,6 +259,7 @@ def recall_memories(memory: Memory, ask: RecallMemories) -> Recollected:
     parameters = tuned(ask.parameters, ask.weights, ask.strength, ask.sharpe)
     found, query, moment = handle.recall(
         _said(ask.context, ask.context_regime, ask.context_atr_d1), symbol=ask.symbol, strategy=ask.strategy_name,
+        side=ask.side,
         memory_types=ask.memory_types, limit=ask.limit, as_of=ask.as_of, head=ask.head, profile=ask.profile,
         explain=ask.explain, kelly_beside=ask.kelly_beside, parameters=parameters,
     )  # fmt: skip

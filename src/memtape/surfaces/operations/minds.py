@@ -15,7 +15,7 @@ from memtape.core.values import Key, Label, Line, Symbol
 from memtape.surfaces.answers import Answer, AsOf, OfAgent, behaviour_row, figure, time
 from memtape.surfaces.operations.memories import Basis, basis_of, belief_row
 from memtape.surfaces.operations.records import reader
-from memtape.surfaces.registry import operation
+from memtape.surfaces.registry import operation, speaker
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -139,7 +139,8 @@ def state_belief(memory: Memory, ask: StateBelief) -> BeliefAnswer:
     """State a belief as the owner: it starts mild (alpha 2, beta 1) and is tested by every trade its conditions hold for."""
     handle = memory.agent_for_writing(ask.agent)
     body = {"sentence": ask.sentence, "when": ask.validity_conditions, "metric": ask.metric, "op": ask.op, "value": ask.value,
-            "strategy": ask.strategy, "symbol": ask.symbol, "id": ask.id}  # fmt: skip
+            "strategy": ask.strategy, "symbol": ask.symbol, "id": ask.id,
+            "tier": 3 if speaker() == "model" else None}  # fmt: skip
     id_ = handle.state_belief({k: v for k, v in body.items() if v is not None})
     return _belief_answer(handle, *handle.belief(id_), None, None)
 

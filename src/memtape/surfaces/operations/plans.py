@@ -18,7 +18,7 @@ from memtape.errors import Invalid
 from memtape.store.known import Known
 from memtape.surfaces.answers import Answer, Ask, AsOf, OfAgent, OfOwner, figure, time
 from memtape.surfaces.operations.records import reader
-from memtape.surfaces.registry import operation
+from memtape.surfaces.registry import operation, speaker
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
@@ -88,10 +88,13 @@ def _action(given: dict[str, Any]) -> dict[str, Any]:
 @operation(writes=True)
 def create_trading_plan(memory: Memory, ask: CreatePlan) -> PlanAnswer:
     """Make a plan: if the trigger holds, then the action. A model's plan is a proposal until the owner confirms it."""
+    maker = ask.maker or ("agent" if speaker() == "model" else "owner")
+    if speaker() == "model" and maker not in ("agent", "reflection"):
+        raise Invalid("maker", "a model does not speak for the owner", "Leave it out: the owner can confirm the plan")
     handle = memory.agent_for_writing(ask.agent)
     body: dict[str, Any] = {
         "trigger": ask.trigger_condition, **_action(ask.planned_action), "reasoning": ask.reasoning, "priority": ask.priority,
-        "fire_mode": ask.fire_mode, "cooldown_minutes": ask.cooldown_minutes, "maker": ask.maker, "sources": tuple(ask.sources),
+        "fire_mode": ask.fire_mode, "cooldown_minutes": ask.cooldown_minutes, "maker": maker, "sources": tuple(ask.sources),
         "expire_when": ask.expire_when, "id": ask.id,
     }  # fmt: skip
     body = {k: v for k, v in body.items() if v is not None}
@@ -108,7 +111,9 @@ class NamePlan(OfAgent):
 
 @operation(writes=True)
 def confirm_plan(memory: Memory, ask: NamePlan) -> PlanAnswer:
-    """Confirm a proposed plan as the owner: from now on it is active."""
+    """Confirm a proposed plan as the owner: from now on it is active. A model cannot: it must ask the owner."""
+    if speaker() == "model":
+        raise Invalid("plan_id", "a model does not confirm plans", f"Ask the owner: memtape confirm-plan --plan-id {ask.plan_id}")
     return PlanAnswer(plan=plan_row(PlanSeen(reader(memory, ask).confirm_plan(ask.plan_id), "waits", ())))
 
 

@@ -46,7 +46,7 @@ def known_of(ask: OfOwner) -> Known:
 
 
 def reader(memory: Memory, ask: OfAgent) -> AgentMemory:
-    return memory.agent(ask.agent or DEFAULT_AGENT)
+    return memory.agent(ask.agent) if ask.agent is not None else memory.default_agent()
 
 
 # ---- skills --------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from memtape.core.codec import plain
 from memtape.core.observed import Situation
 from memtape.core.values import Key, Label, Price, Quantity, Symbol
 from memtape.engine.checking import check_order
-from memtape.errors import Unknown
+from memtape.errors import Invalid, Unknown
 from memtape.surfaces.answers import Answer, AsOf, TradeRow, figure, time, trade_row
 from memtape.surfaces.operations.memories import (
     Basis,
@@ -123,13 +123,17 @@ class CheckAnswer(Basis):
 def pre_trade_check(memory: Memory, ask: PreTradeCheck) -> CheckAnswer:
     """What memory has to say about an order before it is sent: clear, caution or against, with reasons. Advice only."""
     handle = reader(memory, ask)
-    skill, _ = memory.skill(handle.agent.skill, handle.agent.skill_version)
+    own = handle.agent
+    known = any(skill.id == own.skill for skill, _ in memory.skills())  # before the first write there is none
+    avoid = memory.skill(own.skill, own.skill_version)[0].avoid if known else ()
+    if ask.stop is not None and ask.entry_price is not None and (ask.entry_price > ask.stop) != (ask.side == "long"):
+        raise Invalid("stop", "does not lie on the losing side of entry_price", "Give the stop that the order would have")
     risk = None
     if ask.qty is not None and ask.stop is not None and ask.entry_price is not None:
         risk = float(abs(ask.entry_price - ask.stop) * ask.qty)
     found = check_order(
         handle, symbol=ask.symbol, side=ask.side, situation=None if ask.context is None else plain(ask.context),
-        strategy=ask.strategy, risk_usd=risk, as_of=ask.as_of, head=ask.head, avoid=skill.avoid,
+        strategy=ask.strategy, risk_usd=risk, as_of=ask.as_of, head=ask.head, avoid=avoid,
     )  # fmt: skip
     return CheckAnswer(
         **basis_of(handle.agent.id, found.moment), verdict=found.verdict,
