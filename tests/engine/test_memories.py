@@ -518,3 +518,79 @@ def test_forgetting_a_reported_loss_leaves_the_account_as_the_ledger_has_it(diar
     diary.forget(id_, "typed twice")
     assert diary.mood().equity == equity == float(diary.equity().points[-1][1])
     assert diary.mood().consecutive_losses == 0
+
+
+# ---- what a careful reader found -----------------------------------------------------------------------------------------
+
+
+def test_of_two_corrections_at_one_moment_the_later_stands_also_after_a_rebuild(diary):
+    id_ = told(diary, 1, 1.0)
+    diary.correct(id_, {"reflection": "first"}, "")
+    diary.correct(id_, {"reflection": "second"}, "")
+    assert diary.episode(id_).reflection == "second" and verify(diary.memory).ok
+
+
+def test_a_mere_word_about_a_loss_does_not_make_it_unfelt_in_between(diary):
+    id_ = told(diary, 1, -3.0)
+    diary.observe({"id": "s", "t": hour(6)})
+    diary.correct(id_, {"reflection": "too early"}, "")
+    assert diary.mood(as_of=hour(5)).consecutive_losses == 1
+    told(diary, 4, 1.0)
+    assert sorted(e.consecutive_losses for e in diary.episodes()) == [0, 1]
+    assert verify(diary.memory).ok
+
+
+def test_a_shorter_bar_days_later_does_not_reopen_a_trade_not_taken(diary):
+    diary.observe({"id": "s1", "t": hour(1), "decision": NOT_TAKEN})
+    diary.observe(bar(1, 100, 101, 97, 99), kind="bars")
+    short = {"symbol": "XAU", "t0": hour(49), "t1": hour(49) + timedelta(minutes=5), "o": 100, "h": 101, "l": 99, "c": 100}
+    diary.observe({"bars": [short]}, kind="bars")
+    assert [e.trigger for e in diary.episodes()] == ["stop"] and verify(diary.memory).ok
+
+
+def test_undoing_fills_after_a_flat_moment_or_a_decision_leaves_what_stood_before(diary):
+    from memtape.core.observed import Decision, Fill
+    from memtape.core.values import read
+
+    diary.observe(bought(1, 100), kind="fill")
+    diary.observe(bought(2, 101, "sell"), kind="fill")
+    batch = diary.import_items([read(Fill, bought(3, 102)), read(Decision, {**NOT_TAKEN, "id": "d", "t": hour(1)})], {"file": "x"}).batch
+    diary.observe(bar(1, 100, 101, 97, 99), kind="bars")
+    assert sorted(e.kind for e in diary.episodes()) == ["shadow", "trade"]
+    diary.undo_import(batch)
+    assert [e.kind for e in diary.episodes()] == ["trade"] and verify(diary.memory).ok
+
+
+def test_a_destroyed_report_takes_its_corrections_with_it_and_its_id_stays_closed(diary):
+    id_ = told(diary, 1, 1.0)
+    diary.correct(id_, {"reflection": "my secret"}, "")
+    diary.forget(id_, "private")
+    diary.forget(id_, "private", shred=True)
+    with diary.memory.reading("desk") as tables:
+        assert not any("my secret" in (row.payload or "") for row in tables.log())
+    with pytest.raises(Conflict, match="destroyed"):
+        told(diary, 1, 1.0)
+    assert verify(diary.memory).ok
+
+
+def test_as_of_a_head_a_paper_agents_entries_know_only_what_had_arrived(memory):
+    from memtape.plugs.clock import FixedClock
+
+    agent = given_agent(memory, mode="paper")
+    trade = {"trade_id": "b1", "symbol": "XAU", "side": "long", "entry_at": hour(1), "exit_at": hour(2), "entry_price": 100, "exit_price": 97,
+             "qty": 1, "stop": 99}  # fmt: skip
+    memory.clock = FixedClock(hour(10))
+    agent.observe(trade, kind="trade")  # arrives late
+    agent.observe({**trade, "trade_id": "b2", "entry_at": hour(3), "exit_at": hour(4)}, kind="trade")
+    stored = sorted(agent.episodes(as_of=hour(20)))
+    assert sorted(agent.episodes(as_of=hour(20), head=agent.head().seq)) == stored
+    assert [e.consecutive_losses for e in stored] == [0, 0]
+
+
+def test_a_plan_that_ended_can_be_made_anew_and_one_of_later_never_fired_before(diary):
+    diary.observe({"id": "s0", "t": hour(0)})
+    words = {"trigger": {"regime": "ranging"}, "action": "alert", "reasoning": "x"}
+    first = diary.plan(words)
+    diary.cancel_plan(first.id)
+    again = diary.plan(words)
+    assert again.id != first.id and again.status == "active"

@@ -51,8 +51,9 @@ class Event:
 
 def fields_at(events: Iterable[Event], at: datetime) -> dict[str, object]:
     """What a trigger may ask of the calendar: the next event within a day, else the last one; missing is unknown."""
-    near = sorted((e for e in events if abs(e.t - at) <= NEAR), key=lambda e: (e.t, e.id))
-    ahead, behind = [e for e in near if e.t > at], [e for e in near if e.t <= at]
+    near = [e for e in events if abs(e.t - at) <= NEAR]
+    ahead = sorted((e for e in near if e.t > at), key=lambda e: (e.t, _weight(e), e.id))
+    behind = sorted((e for e in near if e.t <= at), key=lambda e: (e.t, -_weight(e), e.id))
     found: dict[str, object] = {}
     if ahead:
         found["minutes_to_event"] = (ahead[0].t - at) / MINUTE
@@ -65,6 +66,11 @@ def fields_at(events: Iterable[Event], at: datetime) -> dict[str, object]:
         named = {"event": event.name, "event_impact": event.impact, "event_currency": event.currency}
         found = {**{name: value for name, value in named.items() if value is not None}, **found}
     return found
+
+
+def _weight(event: Event) -> int:
+    """Of events at one moment the weightier is the one to see."""
+    return ("high", "medium", "low", "holiday", None).index(event.impact)
 
 
 def told_ahead(event: Event) -> list[tuple[Event, datetime]]:

@@ -134,6 +134,7 @@ def told_of(version: Version, seen: Seen, notes: Sequence[Note]) -> list[Told]:
     r = _number(trade.pnl_r)
     if r is None and (proxy := proxy_risk(trade, _atr(trade, seen))) is not None:
         r = proxy[1]
+    notes = [note for note in notes if note.moves_affect]
     if not notes:
         close = Close(trade.exit_at, trade.id, version.known_from, r, net, trade.teach not in NOT_TAUGHT, trade.entry_at)
         return [Told(close, version.known_to, claimed)]
@@ -259,6 +260,14 @@ def in_versions(episode: Episode, notes: Sequence[Note]) -> list[Episode]:
             changes |= note.changes
         found.append(episode._replace(**changes, known_from=start, known_to=end))
     return _joined(found)
+
+
+def until_gone(versions: Sequence[Episode], gone_at: datetime | None) -> list[Episode]:
+    """Versions as far as they were believed before what they rest on was taken back."""
+    if gone_at is None:
+        return list(versions)
+    left = [v for v in versions if v.known_from < gone_at]
+    return [v._replace(known_to=gone_at if v.known_to is None else min(v.known_to, gone_at)) for v in left]
 
 
 def _joined(versions: Sequence[Episode]) -> list[Episode]:

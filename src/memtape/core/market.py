@@ -141,7 +141,7 @@ class Market:
         if not last:
             return Seen()
         # The same last bars and the same whole days give the same answer.
-        key = (*tuple(last.get(frame, 0) for frame in FRAMES), at // (H1 * 1000000))
+        key = (*tuple(last.get(frame, 0) for frame in FRAMES), at // (M5 * 1_000_000))
         if not self._in_order or key not in self._told:
             most = looked_at(last)
             self._told[key] = _seen({frame: self._series[frame].known(at, most[frame]) for frame in last}, at)

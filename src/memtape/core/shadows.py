@@ -49,11 +49,10 @@ def shadow_id(agent: str, decision: str) -> str:
 
 
 def later_bars(decision: Decision, bars: Sequence[Watched]) -> list[Watched]:
-    """The bars that may end a shadow: those that began after it, of the shortest length there is."""
+    """The bars that may end a shadow: those that began after it, by their end; where lengths differ the shorter tell first."""
     assert decision.t is not None
     after = [seen for seen in bars if decision.t <= seen.bar.t0 < decision.t + FOLLOWED_FOR]
-    shortest = min((seen.bar.frame for seen in after), default=0)
-    return sorted((seen for seen in after if seen.bar.frame == shortest), key=lambda seen: seen.bar.t0)
+    return sorted(after, key=lambda seen: (seen.bar.t1, seen.bar.frame))
 
 
 def endings(decision: Decision, known_at: datetime, bars: Sequence[Watched]) -> list[Ended]:
@@ -94,12 +93,11 @@ def shadow_episodes(
     """The episodes of a decision not to trade, in all their versions."""
     assert decision.t is not None and decision.id is not None and decision.stop is not None and decision.symbol is not None
     said = decision.situation
-    later = later_bars(decision, bars)
     price = said.price if said is not None and isinstance(said.price, float | int) else seen.price
-    entry = float(price) if price is not None else float(later[0].bar.o) if later else None
+    entry = float(price) if price is not None else None
     stop, side = float(decision.stop), 1 if decision.side == "long" else -1
     if entry is None or side * (entry - stop) <= 0:
-        return []  # the price had already passed the stop: there was no trade to take
+        return []  # no price was known, or it had already passed the stop: there was no trade to take
     risk = abs(entry - stop)
     ends = endings(decision, known_at, bars)
     found: list[Episode] = []

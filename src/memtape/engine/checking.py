@@ -47,7 +47,7 @@ def check_order(
     at = as_of or agent.now()
     with agent._memory.reading(agent.agent.id) as tables:
         said = read(Situation, situation) if situation is not None else None
-        now, _ = situation_now(tables, at, symbol, said)
+        now, _ = situation_now(tables, agent.agent, at, symbol, said)
     recalled, _, moment = agent.recall(now, symbol=symbol, strategy=strategy, side=side, limit=limit, as_of=at, head=head)
     context = {"side": side, "signal": True, **({"strategy": strategy} if strategy else {})}
     seen_now = agent.plans(now, symbol=symbol, as_of=at, head=head, context=context)

@@ -76,9 +76,9 @@ class Learning:
         self.learned = Learned(tables)
         self.starting = float(agent.settings.starting_equity)
         self.claims = bool(tables.items("claim", EVERYTHING, limit=1))
-        self._notes: dict[str, list[Note]] = {}
-        for item in tables.items("correction", EVERYTHING):
-            self._notes.setdefault(item.symbol, []).append(correction(item))
+        self.known_at: datetime | None = None  # the latest that was known before this transaction
+        self._corrected = bool(tables.items("correction", EVERYTHING, limit=1))
+        self._notes: dict[str, list[Note]] | None = None  # all of them, once that is cheaper than asking for each
         self._undone = [item.known_at for item in tables.items("undo", EVERYTHING)]
         self._whole: dict[str, Market | None] = {}  # markets with all their bars
         self._at: dict[tuple[str, datetime], Market | None] = {}  # markets for one moment
@@ -87,6 +87,7 @@ class Learning:
 
     def follow(self, start: Head, fresh: Fresh) -> None:
         """Take in what is new; everything else that it touches is found here."""
+        self.known_at = start.known_at
         surprise = self._surprise(fresh)
         if self.claims and self.verified_from != start.verified_from:
             surprise = EPOCH  # what was claimed no longer counts
@@ -106,7 +107,8 @@ class Learning:
         self._bulk = len(versions) > MANY
         self._step(surprise, fresh, versions)
         episodes = episodes_of(versions, self.market_at, self.past(), self.starting, self.notes)
-        old = set(changed) if surprise or told_again or self.claims else set()
+        new: set[str] = set() if surprise else {version.trade.id for version in fresh.versions}
+        old = set(changed) - new
         shadowed, of_shadows = self._shadows(fresh, surprise)
         self.learned.drop_episodes(old | shadowed)
         self.learned.put_episodes([*episodes, *of_shadows])
@@ -190,8 +192,22 @@ class Learning:
         return self._said_later(moment) or self.learned.replaced_at(moment)
 
     def _said_later(self, moment: datetime) -> bool:
-        said = any(note.known_at > moment and note.moves_affect for notes in self._notes.values() for note in notes)
-        return said or any(at > moment for at in self._undone)
+        if any(at > moment for at in self._undone):
+            return True
+        later = self.tables.items("correction", EVERYTHING, since=moment) if self._corrected else []
+        return any(item.known_at > moment and correction(item).moves_affect for item in later)
+
+    def corrections_of(self, id_: str) -> list[Note]:
+        """What was said of a memory later, in order."""
+        if not self._corrected:
+            return []
+        if not self._bulk and self._notes is None:
+            return [correction(item) for item in self.tables.items("correction", EVERYTHING, symbol=id_)]
+        if self._notes is None:
+            self._notes = {}
+            for item in self.tables.items("correction", EVERYTHING):
+                self._notes.setdefault(item.symbol, []).append(correction(item))
+        return self._notes.get(id_, [])
 
     # ---- what episodes are made of --------------------------------------------------------------------------------
 
@@ -207,7 +223,7 @@ class Learning:
 
     def notes(self, trade: Trade) -> list[Note]:
         """What was said of a trade later: corrections, and the claim that speaks of it."""
-        found = self._notes.get(trade.id, [])
+        found = self.corrections_of(trade.id)
         if self.claims and trade.quality != "claimed":
             near = trade.entry_at - CLAIM_WITHIN, trade.entry_at + CLAIM_WITHIN
             for claim in self.learned.entered_near(trade.symbol, *near, claimed=True):
@@ -252,7 +268,9 @@ class Learning:
         }
         for symbol, watched in fresh.bars.items():
             first, last = min(seen.bar.t0 for seen in watched), max(seen.bar.t1 for seen in watched)
-            touched |= {shadow.id: shadow for shadow in self.learned.shadows(symbol, first, last)}
+            late = self.known_at is not None and min(seen.known_at for seen in watched) < self.known_at
+            since = first - FOLLOWED_FOR if late else first
+            touched |= {shadow.id: shadow for shadow in self.learned.shadows(symbol, since, last)}
         if surprise is not None:
             touched |= {shadow.id: shadow for shadow in self.learned.shadows(since=surprise)}
         found: list[Episode] = []
@@ -270,7 +288,7 @@ class Learning:
         seen = market.at(decision.t) if market else Seen()
         ends = endings(decision, known_at, bars)
         episodes = shadow_episodes(self.agent.id, self.agent.skill, decision, known_at, bars, seen, self.past().at(decision.t))
-        notes = self._notes.get(shadow_id(self.agent.id, decision.id or ""), [])
+        notes = self.corrections_of(shadow_id(self.agent.id, decision.id or ""))
         return [v for e in episodes for v in in_versions(e, notes)], ends[-1].exit_at if ends else None
 
 

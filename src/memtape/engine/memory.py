@@ -20,7 +20,9 @@ from typing import Any
 from memtape.core.calendar import Event, told_ahead
 from memtape.core.codec import EPOCH, canonical_plain, digest, identify, plain, spell_time
 from memtape.core.items import OWNER_STREAM, Item, Kept, content_of, unpack
+from memtape.core.learn import until_gone
 from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, happened_at
+from memtape.core.shadows import shadow_id
 from memtape.core.skills import Agent, AgentSettings, Mode, Skill
 from memtape.core.values import Slug, read
 from memtape.engine.following import Follower
@@ -35,6 +37,7 @@ from memtape.errors import Conflict, Invalid, Unknown
 from memtape.plugs.clock import Clock, SystemClock
 from memtape.store.database import Database
 from memtape.store.known import EVERYTHING, Known
+from memtape.store.memories import Learned
 from memtape.store.tables import Tables
 
 SAME_REPORT = timedelta(minutes=10)
@@ -294,7 +297,7 @@ class AgentMemory(Stating, Recollection):
             earlier = len(tables.items("import", EVERYTHING))
             batch = identify(self.agent.id, "import", digest(canonical_plain(plain(dict(source)))), earlier)
             writer = Writer(tables, self.agent, now)
-            entries = [Entry(value, happened_at(value) or now, batch) for value in listed]
+            entries = [Entry(value, happened_at(value) or now, batch, own_times=isinstance(value, Bars)) for value in listed]
             new, known = writer.many(entries)
             if new:
                 body = {**plain(dict(source)), "new": new, "duplicates": known, "recorded_at": spell_time(now)}
@@ -339,9 +342,10 @@ class AgentMemory(Stating, Recollection):
             concluded: list[Told] = []
             fresh = Fresh()
             for position in sorted(touched):
-                since, first = touched[position], writer.head.first_snapshot
+                since, first = EPOCH, writer.head.first_snapshot  # from its beginning: what it stood on may be gone
                 concluded += rederive(tables, self.agent, position, held.get(position), since, since, first, fresh.changed)
             fresh.changed |= whole
+            self._unfollow(tables, [key for kind, key, *_ in gone if kind == "decision"], now)
             moved = min((at for kind, _, _, at in gone if kind in ("equity", "flow")), default=None)
             if moved is not None:
                 fresh.changed[""] = moved  # no trade, but the account felt it
@@ -349,6 +353,17 @@ class AgentMemory(Stating, Recollection):
             receipt = writer.declare(Item("undo", batch, now, {"batch": batch, "items": len(gone)}), now, concluded)
             learn(tables, self.agent, writer.start, writer.verified_from, fresh)
             return receipt
+
+    def _unfollow(self, tables: Tables, decisions: Iterable[str], now: datetime) -> None:
+        """Let the shadows of decisions that were taken back end."""
+        learned = Learned(tables)
+        for id_ in decisions:
+            learned.drop_shadow(id_)
+            shadow = shadow_id(self.agent.id, id_)
+            left = until_gone(learned.episodes([shadow]), now)
+            learned.drop_episodes([shadow])
+            learned.put_episodes(left)
+            learned.note_changes([shadow])
 
     def _reported(self, tables: Tables, gone: Iterable[Gone]) -> dict[str, datetime | None]:
         """The trades reported whole that items taken back had told of, and when each ended."""
@@ -424,6 +439,8 @@ def _complete(seen: Observed, now: datetime | None) -> Observed:
 def named_claim(tables: Tables, claim: Claim) -> Claim:
     """A claim with its id: the one it came with, or that of the same report within ten minutes, or one of its own."""
     if claim.trade_id is not None:
+        if (row := tables.logged("claim", claim.trade_id)) is not None and row.payload is None:
+            raise Conflict("trade_id", f"the trade '{claim.trade_id}' was destroyed", "Report it under another id")
         return claim
     content = content_of(claim)
     earlier = tables.items_about(f"c:{content}")
@@ -431,4 +448,7 @@ def named_claim(tables: Tables, claim: Claim) -> Claim:
     for item in earlier:
         if at is not None and abs(item.at - at) <= SAME_REPORT:
             return replace(claim, trade_id=item.key)
-    return replace(claim, trade_id=content if not earlier else f"{content}-{len(earlier) + 1}")
+    number = len(earlier) + 1
+    while tables.logged("claim", content if number == 1 else f"{content}-{number}") is not None:
+        number += 1
+    return replace(claim, trade_id=content if number == 1 else f"{content}-{number}")

@@ -21,6 +21,7 @@ from memtape.core.shadows import NOT_TAKEN
 from memtape.core.situation import session_at
 from memtape.core.skills import Agent
 from memtape.core.values import read
+from memtape.engine.learning import Learning
 from memtape.engine.positions import Told
 from memtape.store.known import EVERYTHING, Known
 from memtape.store.memories import Learned
@@ -28,6 +29,7 @@ from memtape.store.tables import Tables
 
 WEEKEND = 5
 INSTANT = timedelta(microseconds=1)
+LOOKED_BACK = 20  # ticks, for the last one with a snapshot
 
 
 def events_known(tables: Tables, known: Known = EVERYTHING) -> list[Event]:
@@ -49,13 +51,18 @@ def events_near(tables: Tables, at: datetime) -> list[Event]:
 
 
 def situation_now(
-    tables: Tables, at: datetime, symbol: str | None, said: Situation | None = None
+    tables: Tables, agent: Agent, at: datetime, symbol: str | None, said: Situation | None = None
 ) -> tuple[Situation, dict[str, Any]]:
     """The situation at a moment and the state of mind: what the caller said of it first, then bars and the stored state."""
     learned = Learned(tables)
     market = learned.market(symbol, at) if symbol else None
     seen = market.at(at) if market else Seen()
-    steps = learned.felt_until(at, 1)
+    head = tables.head()
+    if head.known_at is not None and at < head.known_at:  # a past moment: only what was known then
+        step = Learning(tables, agent, head.verified_from).past().at(at)
+        steps = [step] if step is not None else []
+    else:
+        steps = learned.felt_until(at, 1)
     state: dict[str, Any] = {"consecutive_wins": 0, "consecutive_losses": 0}
     drawdown = 0.0
     if steps:
@@ -90,13 +97,10 @@ def look_at(
     said: Situation | None = None,
 ) -> dict[str, object]:  # fmt: skip
     """What plans may look at: situation, state, the decision at hand, the calendar. What is missing is unknown."""
-    situation, state = situation_now(tables, at, symbol, decision.situation if decision and decision.situation else said)
+    situation, state = situation_now(tables, agent, at, symbol, decision.situation if decision and decision.situation else said)
     found: dict[str, object] = {name: getattr(situation, name) for name in FIELDS if hasattr(situation, name)}
     found |= state
-    found |= {
-        "open_positions": sum(row.round is not None for row in tables.positions().values()),
-        "weekend": at.weekday() >= WEEKEND, "strategy": agent.skill,
-    }  # fmt: skip
+    found |= {"open_positions": held_at(tables, at), "weekend": at.weekday() >= WEEKEND, "strategy": agent.skill}
     if decision is not None:
         action = (decision.action or "").lower()
         found |= {"side": decision.side, "action": decision.action, "strategy": decision.strategy or agent.skill,
@@ -108,7 +112,7 @@ def look_at(
 def fire(tables: Tables, agent: Agent, tick: Tick, previous: datetime | None) -> list[Told]:
     """Which plans expire and which fire at a tick; both are told, and kept."""
     learned = Learned(tables)
-    standing = learned.plans(("active", "proposed"))
+    standing = [plan for plan in learned.plans(("active", "proposed")) if plan.at <= tick.t]
     if not standing:
         return []
     looks = list(_looks(tables, agent, tick, previous))
@@ -142,6 +146,16 @@ def _looks(tables: Tables, agent: Agent, tick: Tick, previous: datetime | None) 
         if previous is not None:
             before = look_at(tables, agent, previous, symbol, decided_at(tables, previous).get(symbol or ""))
         yield symbol, Look(tick.t, look_at(tables, agent, tick.t, symbol, decided.get(symbol or "")), before)
+
+
+def held_at(tables: Tables, at: datetime) -> int | None:
+    """How many positions were held: by the last snapshot known then, else by the ledger of now; None where nobody looked."""
+    ticks = tables.items("tick", Known(as_of=at), before=at + INSTANT, newest=True, limit=LOOKED_BACK)
+    seen = next((tick.body["positions"] for tick in ticks if "positions" in tick.body), None)
+    if seen is not None:
+        return sum(len(several) for several in seen.values())
+    latest = tables.head().known_at
+    return sum(row.round is not None for row in tables.positions().values()) if latest is None or at >= latest else None
 
 
 def decided_at(tables: Tables, moment: datetime) -> dict[str, Decision]:

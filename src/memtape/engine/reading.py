@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from memtape.core.codec import EPOCH
 from memtape.core.events import Discrepancy
+from memtape.core.history import Version
 from memtape.core.items import Item, Kept, Position, claimed, closed_by
 from memtape.core.observed import Bar, CashFlow, Claim, ClosedTrade, Closing, Decision, EquityMark, Funding, Run
 from memtape.core.performance import Curve, Performance, equity_curve, performance
@@ -223,6 +224,26 @@ def _claims(tables: Tables, agent: Agent, known: Known) -> list[Trade]:
         if claim.exit_price is not None:
             own = Item("claim", item.key, item.at, claim, item.symbol, item.leg)
             found.append(reported_version(agent, own, item.known_at, item.skill_version).trade)
+    return found
+
+
+def versions_known(tables: Tables, agent: Agent, known: Known) -> list[Version]:
+    """Closed trades in all the versions that a reader of a moment and a head could have met, with when each was known."""
+    found: list[Version] = []
+    endings = {item.key: item for item in tables.items("closing", known)}
+    for item in tables.items("trade", known):
+        own = Item("trade", item.key, item.at, read(ClosedTrade, item.body), item.symbol, item.leg)
+        found.append(reported_version(agent, own, item.known_at, item.skill_version))
+    for item in tables.items("claim", known):
+        claim, ended, known_at = read(Claim, item.body), endings.get(item.key), item.known_at
+        if ended is not None:
+            claim, known_at = closed_by(claim, read(Closing, ended.body)), ended.known_at
+        if claim.exit_price is not None:
+            own = Item("claim", item.key, item.at, claim, item.symbol, item.leg)
+            found.append(reported_version(agent, own, known_at, item.skill_version))
+    first = tables.head().first_snapshot
+    for position in _positions_known(tables, known):
+        found += derive_position(tables, agent, position, None, known, first)[0]
     return found
 
 

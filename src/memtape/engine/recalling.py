@@ -22,7 +22,6 @@ from memtape.core.codec import moment as moment_of
 from memtape.core.episodes import Episode
 from memtape.core.episodes import known as known_at
 from memtape.core.forms import Form, forms
-from memtape.core.history import Version
 from memtape.core.induction import beliefs_of, count, count_stated, fades_at
 from memtape.core.learn import Note, Told, claims_on, in_versions, memories_of
 from memtape.core.market import Market, ended
@@ -37,8 +36,8 @@ from memtape.core.trades import Trade
 from memtape.core.values import read
 from memtape.engine.following import Followed, Follower, Formed
 from memtape.engine.learning import Learning, account_event, correction
-from memtape.engine.planning import decided_at, look_at, situation_now
-from memtape.engine.reading import Reading, ledger_known
+from memtape.engine.planning import INSTANT, decided_at, look_at, situation_now
+from memtape.engine.reading import Reading, versions_known
 from memtape.errors import Unknown
 from memtape.store.known import Known
 from memtape.store.memories import Learned
@@ -119,7 +118,8 @@ class Recollection(Reading):
         if head is not None:
             return _Again(self, Known(as_of or self.now(), head)).steps[-limit:] if limit else []
         with self._memory.reading(self.agent.id) as tables:
-            return Learned(tables).felt_until(as_of, limit)
+            steps = Learned(tables).felt_until(as_of, limit)
+        return [step for step in steps if as_of is None or step.known_at <= as_of]
 
     def steps(self, *, as_of: datetime | None = None, head: int | None = None) -> int:
         """How many closes, marks and flows lie behind the state of mind."""
@@ -168,7 +168,7 @@ class Recollection(Reading):
         citations = self._citations(at) if parameters is not None and parameters.strength == "on" else {}
 
         def query(tables: Tables, claims_count: bool) -> Query:
-            asked = given if given is not None else situation_now(tables, at, symbol)[0]
+            asked = given if given is not None else situation_now(tables, self.agent, at, symbol)[0]
             return Query(
                 situation=asked, as_of=at, symbol=symbol, strategy=strategy, side=side, memory_types=tuple(memory_types),  # type: ignore[arg-type]
                 limit=limit, profile=profile, claims_count=claims_count, explain=explain, kelly_beside=kelly_beside,  # type: ignore[arg-type]
@@ -286,7 +286,7 @@ class Recollection(Reading):
                 e for e in known_at(again.episodes, at)
                 if (strategy is None or e.strategy == strategy) and (symbol is None or e.symbol == symbol)
             ][-LOOKED_BACK_ON:]  # fmt: skip
-        claims_count = verified is None or at < verified
+        claims_count = again.claims_count if again is not None else verified is None or at < verified
         exits = [e.exit_at for e in episodes]
         moment = Moment(at, claims_count, len(episodes), min(exits, default=None), max(exits, default=None))
         return behaviour(episodes, counts, claims_count=claims_count), moment
@@ -297,13 +297,15 @@ class Recollection(Reading):
         with self._memory.reading(self.agent.id) as tables:
             verified = tables.head().verified_from
             episodes = Learned(tables).latest(at, LOOKED_BACK_ON, None, None)
+        claims_count = verified is None or at < verified
         if head is not None:
-            episodes = known_at(_Again(self, Known(at, head)).episodes, at)[-LOOKED_BACK_ON:]
+            again = _Again(self, Known(at, head))
+            episodes, claims_count = known_at(again.episodes, at)[-LOOKED_BACK_ON:], again.claims_count
         by: dict[tuple[str, str], list[Episode]] = {}
         for episode in episodes:
             by.setdefault((episode.strategy, episode.symbol), []).append(episode)
         largest = sorted(by, key=lambda key: (-len(by[key]), key))[:most]
-        return [behaviour(by[key], claims_count=verified is None or at < verified) for key in largest]
+        return [behaviour(by[key], claims_count=claims_count) for key in largest]
 
     # ---- plans -----------------------------------------------------------------------------------------------------
 
@@ -316,9 +318,9 @@ class Recollection(Reading):
         said = read(Situation, situation) if situation is not None else None
         with self._memory.reading(self.agent.id) as tables:
             now = look_at(tables, self.agent, at, symbol, said=said) | dict(context or {})
-            last = tables.head().last_tick
-            before = None
-            if last is not None and last <= at:
+            ticks = tables.items("tick", Known(at, head), before=at + INSTANT, newest=True, limit=1)
+            last, before = ticks[0].at if ticks else None, None
+            if last is not None:
                 before = look_at(tables, self.agent, last, symbol, decided_at(tables, last).get(symbol or ""))
             standing = standings(tables, Known(at, head))
             fired = _firings(tables, Known(at, head))
@@ -409,20 +411,21 @@ def _said(standing: Iterable[Standing]) -> list[Said]:
 def _firings(tables: Tables, known: Known) -> dict[str, list[tuple[datetime, dict[str, Any]]]]:
     """When each plan fired, from the conclusions in the log."""
     fired: dict[str, list[tuple[datetime, dict[str, Any]]]] = {}
-    for told in _concluded_of_plans(tables, known):
+    for _, told in _concluded_of_plans(tables, known):
         if told["event"] == "plan_fired":
             fired.setdefault(told["plan"], []).append((read_time(told["at"]), told))
     return fired
 
 
-def _concluded_of_plans(tables: Tables, known: Known) -> Iterator[dict[str, Any]]:
+def _concluded_of_plans(tables: Tables, known: Known) -> Iterator[tuple[int, dict[str, Any]]]:
     """What ticks concluded about plans, in order, as far as a reader may know."""
-    if not any(plan.fired or plan.status == "expired" for plan in Learned(tables).plans()):
+    if not Learned(tables).plans():
         return
     limits = known.limits()
     for row in tables.log_of(("tick",), telling='"plan_'):
         if row.payload is not None and row.known_at <= limits["as_of"] and row.seq <= limits["upto"]:
-            yield from (t for t in json.loads(row.payload)["concluded"] if t["event"] in ("plan_fired", "plan_expired"))
+            told = json.loads(row.payload)["concluded"]
+            yield from ((row.seq, t) for t in told if t["event"] in ("plan_fired", "plan_expired"))
 
 
 def standings(tables: Tables, known: Known) -> list[Standing]:
@@ -432,10 +435,12 @@ def standings(tables: Tables, known: Known) -> list[Standing]:
     if not stored or (known.head is None and known.as_of is not None and latest is not None and known.as_of >= latest):
         return stored
     found = {item.key: made(item.body, item.known_at) for item in tables.items("plan", known)}
-    happened = [(item.known_at, item.symbol, item.body["status"]) for item in tables.items("plan_status", known)]
-    happened += [(read_time(t["at"]), t["plan"], t["event"].removeprefix("plan_")) for t in _concluded_of_plans(tables, known)]
-    for at, id_, status in sorted(happened):
-        found[id_] = changed(found[id_], status, at)
+    happened = [(item.seq, item.known_at, item.symbol, item.body["status"]) for item in tables.items("plan_status", known)]
+    for seq, told in _concluded_of_plans(tables, known):
+        happened.append((seq, read_time(told["at"]), told["plan"], told["event"].removeprefix("plan_")))
+    for _, at, id_, status in sorted(happened, key=lambda each: each[0]):
+        if id_ in found:
+            found[id_] = changed(found[id_], status, at)
     return list(found.values())
 
 
@@ -470,13 +475,14 @@ class _Again:
         assert known.as_of is not None
         agent, self.as_of = reader.agent, known.as_of
         with reader._memory.reading(agent.id) as tables:
-            trades, _ = ledger_known(tables, agent, known)
-            versions = [Version(t, t.exit_at, None, None) for t in trades if t.exit_at is not None]
+            versions = versions_known(tables, agent, known)
             account = [Told(account_event(kind, item.body, item.key, item.known_at)) for kind in ("equity", "flow")
                        for item in tables.items(kind, known)]  # fmt: skip
-            notes: dict[str, list[Note]] = claims_on(versions)
+            notes: dict[str, list[Note]] = {}
             for item in tables.items("correction", known):
-                notes.setdefault(item.symbol, []).insert(0, correction(item))
+                notes.setdefault(item.symbol, []).append(correction(item))
+            for id_, told in claims_on(versions).items():
+                notes.setdefault(id_, []).extend(told)
             said = [item.known_at for kind in ("fill", "funding", "trade") for item in tables.items(kind, known)]
             said += [item.known_at for item in tables.items("tick", known) if "positions" in item.body]
             self.verified_from = min(said, default=None)

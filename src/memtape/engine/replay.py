@@ -14,7 +14,7 @@ from typing import Any
 from memtape.core.codec import micros, moment, read_time
 from memtape.core.history import Version, derive
 from memtape.core.items import Item, Kept, Named, Position, body_of, closed_by, happenings, unpack
-from memtape.core.learn import Note, Told, claims_on, in_versions, memories_of
+from memtape.core.learn import Note, Told, claims_on, in_versions, memories_of, until_gone
 from memtape.core.market import Market, Seen, ended
 from memtape.core.observed import READERS, Claim, Decision, Fill, Observed, Tick
 from memtape.core.plans import Standing, changed, made
@@ -164,10 +164,12 @@ class Replay:
             Told(account_event(item.kind, item.body, item.key, item.known_at), item.gone_at)
             for item in self.kept if item.kind in ("equity", "flow")
         ]  # fmt: skip
-        said: dict[str, list[Note]] = claims_on(versions)
+        said: dict[str, list[Note]] = {}
         for item in self.kept:
             if item.kind == "correction":
-                said.setdefault(item.symbol, []).insert(0, correction(item))
+                said.setdefault(item.symbol, []).append(correction(item))
+        for id_, notes in claims_on(versions).items():
+            said.setdefault(id_, []).extend(notes)
         starting = float(own.settings.starting_equity)
         episodes, steps, past = memories_of(
             versions, account, lambda symbol, _: markets.get(symbol), starting, self.verified_from,
@@ -175,7 +177,7 @@ class Replay:
         )  # fmt: skip
         shadows: Rows = []
         for item in self.kept:
-            if item.kind != "decision" or item.gone_at is not None or not is_followed(decision := read(Decision, item.body)):
+            if item.kind != "decision" or not is_followed(decision := read(Decision, item.body)):
                 continue
             assert decision.symbol is not None and decision.t is not None
             later = [w for w in bars.get(decision.symbol, []) if decision.t < w.bar.t1 <= decision.t + 2 * FOLLOWED_FOR]
@@ -183,7 +185,9 @@ class Replay:
             found = shadow_episodes(own.id, own.skill, decision, item.known_at, later,
                                     market.at(decision.t) if market else Seen(), past.at(decision.t))  # fmt: skip
             notes = said.get(shadow_id(own.id, item.key), [])
-            episodes += [version for episode in found for version in in_versions(episode, notes)]
+            episodes += until_gone([v for episode in found for v in in_versions(episode, notes)], item.gone_at)
+            if item.gone_at is not None:
+                continue
             ends = endings(decision, item.known_at, later)
             until = micros_of(ends[-1].exit_at) if ends else None
             shadows.append(row_of("shadows", (*who, item.key, decision.symbol, micros(decision.t), until)))

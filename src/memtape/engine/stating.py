@@ -87,23 +87,24 @@ class Stating:
         """Destroy a trade that the agent itself reported."""
         with self.memory.writing(self.agent.id) as tables:
             now, learned = self._said_at(tables), Learned(tables)
-            standing = next((e for e in learned.episodes([id]) if e.known_to is None), None)
-            if standing is None:
-                raise Unknown("memory_id", "episode that stands", id, "Find it with recall_memories or get_trades")
-            if not standing.claimed:
+            versions = learned.versions(ids=[id])
+            if not versions:
+                raise Unknown("memory_id", "trade", id, "Find it with recall_memories or get_trades")
+            trade = versions[0].trade
+            if trade.quality != "claimed":
                 raise Conflict("shred", "this trade is the broker's own record", "Forget it without shred, or delete the agent")
-            trade = learned.versions(ids=[id])[0].trade
             rows = tables.drop_items(("claim", "closing"), trade.leg)
+            for item in tables.items("correction", EVERYTHING, symbol=id):
+                rows += tables.drop_items(("correction",), item.key)
             tables.shred_log(rows)
             tables.drop_trade(id)
             writer = Writer(tables, self.agent, self.memory.clock.now())
             body = {"memory": id, "changes": {}, "forget": True, "reason": reason, "shredded": rows}
-            number = len(tables.items("correction", EVERYTHING, symbol=id)) + 1
-            receipt = writer.declare(Item("correction", f"{id}#{number}", now, body, id), now,
+            receipt = writer.declare(Item("correction", f"{id}#shredded", now, body, id), now,
                                      [{"event": "shredded", "memory_id": id, "log_rows": len(rows)}])  # fmt: skip
             learned.drop_episodes([id])
             learned.note_changes([id])
-            fresh = Fresh(changed={"": standing.exit_at}, known_at=standing.entry_at)
+            fresh = Fresh(changed={"": trade.exit_at}, known_at=trade.entry_at)
             learn(tables, self.agent, writer.start, writer.verified_from, fresh)
             return receipt
 
@@ -144,7 +145,10 @@ class Stating:
             if earlier is not None:
                 if replace(earlier.plan, expires_at=made_.expires_at) != made_:
                     raise Conflict("id", f"the plan '{made_.id}' exists and says something else", "Choose another id")
-                return earlier
+                if earlier.status in ("active", "proposed"):
+                    return earlier
+                again = sum(p.id.startswith(f"{made_.id}-") for p in learned.plans()) + 2
+                made_ = replace(made_, id=f"{made_.id}-{again}")  # it has ended: the same plan, made anew
             standing = made(plain(made_), now)
             learned.put_plans([standing])
             Writer(tables, self.agent, self.memory.clock.now()).declare(Item("plan", made_.id, now, plain(made_)), now)
@@ -190,6 +194,8 @@ class Stating:
             now = self._said_at(tables)
             stated_of(id_, body, now)  # refused here if it says nothing that can be tested
             earlier = tables.items("belief", EVERYTHING, keys=[id_])
+            if tables.items("unbelief", EVERYTHING, symbol=id_):
+                raise Conflict("id", f"the belief '{id_}' was retired", "State it under another id")
             if earlier:
                 if earlier[0].body != body:
                     raise Conflict("id", f"the belief '{id_}' was stated and says something else", "Choose another id")

@@ -127,7 +127,8 @@ class Learned:
     def felt_count(self, until: datetime | None) -> int:
         """How many steps there are by a moment."""
         own = {**self._mine, "until": FOREVER if until is None else micros(until)}
-        return int(self.session.all(f"SELECT count(*) FROM affect WHERE {MINE} AND at <= :until", own)[0][0])
+        known = f"SELECT count(*) FROM affect WHERE {MINE} AND at <= :until AND known_at <= :until"
+        return int(self.session.all(known, own)[0][0])
 
     def outcomes_before(self, moment_: datetime, limit: int = 100) -> list[float]:
         """The last outcomes in R of the closes before a moment, oldest first."""
