@@ -184,10 +184,10 @@ def test_a_symbol_said_by_the_owner_serves_the_rows_without_one() -> None:
     [
         ("timestamp = 'yesterday'", "trade_records.timestamp: 'yesterday' is not a time"),
         ("timestamp = ''", "trade_records.timestamp: is empty"),
-        ("exit_timestamp = '2026-03-01T00:00:00'", "trade_records: exit_at is before entry_at"),
+        ("exit_timestamp = '2026-03-01T00:00:00'", "trade_records.exit_at: is before entry_at"),
         ("direction = 'sideways'", "trade_records.side: should be 'long' or 'short'"),
-        ("pnl_r = -1.0", "trade_records: pnl_r and pnl have opposite signs"),
-        ("pnl = -82.0, pnl_r = NULL, exit_price = NULL", "trade_records: exit_price is missing although an outcome is given"),
+        ("pnl_r = -1.0", "trade_records.pnl_r: has the opposite sign of pnl"),
+        ("pnl = -82.0, pnl_r = NULL, exit_price = NULL", "trade_records.exit_price: is missing although an outcome is given"),
         ("direction = 'short'", "trade_records.pnl: 82 contradicts a short whose price rose from 2891.5 to 2907.9"),
         ("confidence = 7", "trade_records.confidence: should be less than or equal to 1"),
         ("symbol = 'X<script>'", "trade_records.symbol: string should match pattern"),

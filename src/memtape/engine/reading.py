@@ -7,7 +7,7 @@ come from their rows and the rest is folded again from what was known; with a `h
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -231,16 +231,16 @@ def versions_known(tables: Tables, agent: Agent, known: Known) -> list[Version]:
     """Closed trades in all the versions that a reader of a moment and a head could have met, with when each was known."""
     found: list[Version] = []
     endings = {item.key: item for item in tables.items("closing", known)}
-    for item in tables.items("trade", known):
+    for item in tables.items("trade", known, gone=True):
         own = Item("trade", item.key, item.at, read(ClosedTrade, item.body), item.symbol, item.leg)
-        found.append(reported_version(agent, own, item.known_at, item.skill_version))
-    for item in tables.items("claim", known):
+        found.append(replace(reported_version(agent, own, item.known_at, item.skill_version), known_to=item.gone_at))
+    for item in tables.items("claim", known, gone=True):
         claim, ended, known_at = read(Claim, item.body), endings.get(item.key), item.known_at
         if ended is not None:
             claim, known_at = closed_by(claim, read(Closing, ended.body)), ended.known_at
         if claim.exit_price is not None:
             own = Item("claim", item.key, item.at, claim, item.symbol, item.leg)
-            found.append(reported_version(agent, own, known_at, item.skill_version))
+            found.append(replace(reported_version(agent, own, known_at, item.skill_version), known_to=item.gone_at))
     first = tables.head().first_snapshot
     for position in _positions_known(tables, known):
         found += derive_position(tables, agent, position, None, known, first)[0]

@@ -476,8 +476,10 @@ class _Again:
         agent, self.as_of = reader.agent, known.as_of
         with reader._memory.reading(agent.id) as tables:
             versions = versions_known(tables, agent, known)
-            account = [Told(account_event(kind, item.body, item.key, item.known_at)) for kind in ("equity", "flow")
-                       for item in tables.items(kind, known)]  # fmt: skip
+            account = [
+                Told(account_event(kind, item.body, item.key, item.known_at), item.gone_at)
+                for kind in ("equity", "flow") for item in tables.items(kind, known, gone=True)
+            ]  # fmt: skip
             notes: dict[str, list[Note]] = {}
             for item in tables.items("correction", known):
                 notes.setdefault(item.symbol, []).append(correction(item))
