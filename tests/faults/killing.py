@@ -141,7 +141,7 @@ class Killer:
                 deadline = time.monotonic() + 10
                 while self.doing[0] == STARTING and time.monotonic() < deadline:
                     time.sleep(0.0005)
-            time.sleep(self.chance.uniform(0, 0.03))
+            time.sleep(self.chance.uniform(0, 0.08))  # long enough for several ticks on a busy machine
         finally:
             os.kill(pid, signal.SIGKILL)
             _, status = os.waitpid(pid, 0)
