@@ -20,8 +20,10 @@ ROOMS = {
     "plugs": ("errors", "core"),
     "engine": ("errors", "core", "store", "columns", "brokers", "plugs"),
     "sim": ("errors", "core", "store", "columns", "brokers", "plugs", "engine"),
+    "workers": ("errors", "core", "store", "columns", "brokers", "plugs", "engine"),
     "compose": ("errors", "core", "store", "columns", "brokers", "plugs", "engine", "sim", "settings"),
-    "surfaces": ("errors", "core", "store", "columns", "brokers", "plugs", "engine", "sim", "compose", "settings", "lab", "__init__"),
+    "surfaces": ("errors", "core", "store", "columns", "brokers", "plugs", "engine", "sim", "workers", "compose", "settings", "lab",
+                 "__init__"),
     "lab": ("errors", "core", "store", "columns", "brokers", "plugs", "engine", "sim", "compose", "settings", "surfaces"),
     "__init__": ("engine", "core", "compose"),
 }

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from memtape.engine import Memory
+from memtape.engine.briefing import ESTIMATED, Tokens
 from memtape.errors import Invalid
 from memtape.plugs.clock import Clock
+from memtape.plugs.embedder import embedder_of
+from memtape.plugs.models import Model, model_of
 from memtape.settings import SETTINGS
 from memtape.store.database import Database
 
@@ -67,4 +72,35 @@ def open_database(url: str | None = None, *, migrating: bool = False) -> Databas
 
 def open_memory(url: str | None = None, owner: str | None = None, clock: Clock | None = None) -> Memory:
     """The memory of an owner."""
-    return Memory(open_database(url), owner or setting("MEMTAPE_OWNER"), clock)
+    return Memory(
+        open_database(url), owner or setting("MEMTAPE_OWNER"), clock, models=model,
+        embedder=lambda: embedder_of(setting("MEMTAPE_EMBEDDER")), tokens=tokens(),
+    )  # fmt: skip
+
+
+def model(name: str) -> Model:
+    """A model by its name, at the address and with the key that are set for its provider."""
+    provider = name.partition("/")[0].upper()
+    known = {s.name for s in SETTINGS}
+    url, key = f"MEMTAPE_{provider}_URL", f"{provider}_API_KEY"
+    return model_of(
+        name, base_url=(setting(url) if url in known else "") or None, api_key=(setting(key) if key in known else "") or None
+    )
+
+
+def tokens() -> Tokens:
+    """What counts a brief's tokens: the tokenizer that is set, else an estimate."""
+    file = setting("MEMTAPE_TOKENIZER")
+    if not file:
+        return ESTIMATED
+    path = Path(file).expanduser()
+    if not path.is_file():
+        raise Invalid("MEMTAPE_TOKENIZER", f"{path} is not a file", "Name a tokenizer.json, or leave it empty")
+
+    @lru_cache(maxsize=1)
+    def tokenizer() -> Any:
+        from tokenizers import Tokenizer
+
+        return Tokenizer.from_file(str(path))
+
+    return (lambda text: len(tokenizer().encode(text, add_special_tokens=False).ids)), f"tokenizer {path.parent.name}/{path.name}"

@@ -6,6 +6,8 @@ except to mend what they report.
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 
 class MemtapeError(Exception):
     """Something went wrong in memtape."""
@@ -79,3 +81,25 @@ class Tampered(MemtapeError):
 
 class MissingExtra(MemtapeError):
     """{what} needs the extra '{extra}'. Run: pip install 'memtape[{extra}]'"""
+
+
+class ModelFailed(MemtapeError):
+    """{model}: {problem}. {fix}"""
+
+    def __init__(
+        self,
+        model: str,
+        problem: str,
+        *,
+        what: str = "bad_answer",
+        status: int | None = None,
+        retry_later: bool = True,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        cost_usd: Decimal | None = None,
+    ) -> None:
+        fix = "It may go better later" if retry_later else "It will not go better until this is mended"
+        super().__init__(model=model, problem=problem, fix=fix, what=what, status=status)
+        self.model, self.provider, self.problem = model, model.partition("/")[0], problem
+        self.what, self.status, self.retry_later = what, status, retry_later
+        self.input_tokens, self.output_tokens, self.cost_usd = input_tokens, output_tokens, cost_usd  # spent all the same

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
-from memtape.core.observed import ClosedTrade, Decision, Fill, Observed
+from memtape.core.observed import Bars, Claim, ClosedTrade, Decision, Fill, Observed, Situation, Tick
+from memtape.core.skills import Mode
 from memtape.engine import AgentMemory, Memory
-from memtape.engine.audit import verify
+from memtape.engine.audit import rebuild, verify
 from memtape.plugs.clock import FixedClock
-from tests.conformance.desk import a_fill, minute
+from tests.conformance.desk import a_bar, a_fill, a_tick, minute
+from tests.desk import projections
 
 IMPORTED, UNDONE = minute(100), minute(200)
 REPORTED = ClosedTrade(
@@ -20,16 +26,34 @@ REPORTED = ClosedTrade(
 ROUND_TRIP: list[Observed] = [a_fill("y1", 1), a_fill("y2", 2, "sell")]
 
 
-def given_desk(memory: Memory) -> AgentMemory:
+STOOD_ASIDE = Decision(
+    id="d9", t=minute(0), symbol="AAPL", action="no_trade", side="long", stop=Decimal(97), target=Decimal(104),
+    reason="too late in the day", situation=Situation(price=100.0),
+)  # fmt: skip
+
+
+def given_desk(memory: Memory, mode: Mode = "paper") -> AgentMemory:
     memory.clock = FixedClock(IMPORTED)
     memory.create_skill("plain")
-    memory.create_agent("desk", skill="plain", mode="sim")
+    memory.create_agent("desk", skill="plain", mode=mode)
     return memory.agent("desk")
 
 
 def undo(memory: Memory, batch: str) -> None:
     memory.clock = FixedClock(UNDONE)
     memory.agent("desk").undo_import(batch)
+
+
+def bars(*closes: tuple[int, str], minutes: int = 5) -> Bars:
+    return Bars(bars=tuple(a_bar(n, close, minutes=minutes) for n, close in closes))
+
+
+def agrees_with_its_log(memory: Memory) -> bool:
+    """Whether the log gives what is there, and a rebuild changes nothing."""
+    audit, before = verify(memory), projections(memory)
+    assert audit.ok, audit.problems[0]
+    rebuild(memory)
+    return projections(memory) == before
 
 
 @pytest.mark.parametrize("file", [[REPORTED], ROUND_TRIP], ids=["a reported trade", "fills"])
@@ -43,7 +67,21 @@ def test_what_was_believed_before_an_undo_can_still_be_told(memory: Memory, file
     assert agent.trades(head=head) == believed
     assert agent.trades(as_of=minute(150), head=head) == believed
     assert agent.trades(as_of=minute(150)) == believed  # the undo was not known then
-    assert verify(memory).ok
+    assert agrees_with_its_log(memory)
+
+
+@pytest.mark.parametrize("file", [[REPORTED], ROUND_TRIP], ids=["a reported trade", "fills"])
+def test_in_a_simulation_an_undo_is_known_at_the_last_moment_it_saw(memory: Memory, file: list[Observed]) -> None:
+    agent = given_desk(memory, "sim")
+    batch = agent.import_items(file, {"file": "x.csv"}).batch
+    head, believed, seen = agent.head().seq, agent.trades(), agent.now()
+    undo(memory, batch)
+    assert agent.now() == seen == minute(2)  # the clock of whoever undoes it is no part of the simulation
+    assert agent.trades() == agent.trades(as_of=minute(2)) == []
+    assert agent.trades(head=head) == believed
+    agent.observe(a_tick(3, a_fill("z1", 3)))
+    assert agent.now() == minute(3)
+    assert agrees_with_its_log(memory)
 
 
 def test_a_decision_taken_back_no_longer_explains_a_fill_that_stays(memory: Memory) -> None:
@@ -56,3 +94,110 @@ def test_a_decision_taken_back_no_longer_explains_a_fill_that_stays(memory: Memo
     undo(memory, batch)
     assert [trade.entry_reason for trade in agent.trades()] == [None]
     assert verify(memory).ok
+
+
+def shadows(agent: AgentMemory, as_of: float) -> list[tuple[float | None, int | None]]:
+    found = [e for e in agent.episodes(as_of=minute(as_of)) if e.kind == "shadow"]
+    return [(round(e.pnl_r, 2) if e.pnl_r is not None else None, e.consecutive_losses) for e in found]
+
+
+def test_bars_told_after_an_undo_end_the_shadow_as_it_was_believed_until_then(memory: Memory) -> None:
+    agent = given_desk(memory)
+    undo(memory, agent.import_items([STOOD_ASIDE], {"file": "x.csv"}).batch)
+    agent.observe(bars((5, "101"), (10, "104")), backfill=True)
+    assert shadows(agent, 20) == [(1.33, None)]  # it was not taken back then
+    assert shadows(agent, 250) == []
+    assert agrees_with_its_log(memory)
+
+
+def test_a_loss_told_after_an_undo_counts_in_the_state_of_a_shadow_taken_back(memory: Memory) -> None:
+    agent = given_desk(memory)
+    late = replace(STOOD_ASIDE, t=minute(4))
+    agent.observe(bars((5, "101"), (10, "104")), backfill=True)
+    undo(memory, agent.import_items([late], {"file": "x.csv"}).batch)
+    assert shadows(agent, 20) == [(1.33, None)]
+    lost = Claim(trade_id="k1", symbol="ETH", side="long", entry_at=minute(1), exit_at=minute(2), entry_price=Decimal(100),
+                 exit_price=Decimal(90), qty=Decimal(1), stop=Decimal(95))  # fmt: skip
+    agent.observe(lost)
+    assert shadows(agent, 20) == [(1.33, 1)]
+    assert agrees_with_its_log(memory)
+
+
+@pytest.mark.parametrize("mode", ["sim", "paper"])
+def test_a_decision_brought_again_is_one_shadow(memory: Memory, mode: Mode) -> None:
+    agent = given_desk(memory, mode)
+    agent.observe(bars((5, "101"), (10, "104")), backfill=True)
+    undo(memory, agent.import_items([STOOD_ASIDE], {"file": "x.csv"}).batch)
+    agent.import_items([STOOD_ASIDE], {"file": "x.csv"})
+    assert shadows(agent, 20) == shadows(agent, 250) == [(1.33, None)]
+    assert agrees_with_its_log(memory)
+
+
+def test_a_claim_taken_back_with_the_first_word_of_the_broker_is_remembered_as_it_counted(memory: Memory) -> None:
+    agent = given_desk(memory)
+    claim = Claim(trade_id="k1", symbol="ETH", side="long", entry_at=minute(1), exit_at=minute(2), entry_price=Decimal(100),
+                  exit_price=Decimal(50), qty=Decimal(1))  # fmt: skip
+    batch = agent.import_items([claim, REPORTED], {"file": "x.csv"}).batch
+    agent.observe(a_tick(10, a_fill("f1", 5), a_fill("f2", 6, "sell", px="101")))
+    assert [e.drawdown_pct for e in agent.episodes(as_of=IMPORTED) if e.symbol == "AAPL"] == [0.0]
+    undo(memory, batch)  # and with it all that the broker had said by then
+    assert [e.drawdown_pct for e in agent.episodes(as_of=IMPORTED) if e.symbol == "AAPL"] == [0.004]
+    assert agrees_with_its_log(memory)
+
+
+def test_the_next_tick_explains_a_fill_when_the_tick_that_had_is_taken_back(memory: Memory) -> None:
+    agent = given_desk(memory)
+    agent.observe(a_fill("f1", 1))
+    batch = agent.import_items([Tick(id="from-file", t=minute(5))], {"file": "x.csv"}).batch
+    undo(memory, batch)
+    agent.observe({"id": "t9", "t": minute(9), "decision": {"symbol": "AAPL", "action": "buy", "reason": "breakout"}})
+    assert [trade.entry_reason for trade in agent.trades()] == ["breakout"]
+    assert agrees_with_its_log(memory)
+
+
+# ---- the same laws without an undo: a simulation that lives before what it was given ----------------------------------
+
+
+def ticks(*told: tuple[int, list[Fill], dict[str, Any] | None]) -> Iterable[dict[str, Any]]:
+    for n, fills, positions in told:
+        yield a_tick(n, *fills, **({} if positions is None else {"positions": positions}))
+
+
+def test_a_tick_known_before_the_bar_that_watched_a_trade_leaves_it_unsettled(memory: Memory) -> None:
+    agent = given_desk(memory, "sim")
+    agent.import_items([bars((15, "100"), minutes=30)], {"file": "bars.csv"})
+    for tick in ticks((10, [a_fill("f1", 9)], None), (20, [], {}), (30, [], {})):
+        agent.observe(tick)
+    assert len(agent.trades(status="closed")) == 1
+    assert agrees_with_its_log(memory)
+
+
+def test_what_a_late_tick_opens_has_been_watched_by_the_bars_that_are_here(memory: Memory) -> None:
+    agent = given_desk(memory)
+    agent.observe(bars((20, "97"), (25, "103")), backfill=True)
+    agent.observe(a_tick(10, positions={"AAPL": [{"qty": "1", "entry_px": "100"}]}))
+    assert [(t.mfe_usd, t.mae_usd) for t in agent.trades()] == [(Decimal(4), Decimal(-4))]
+    assert agrees_with_its_log(memory)
+
+
+def test_a_decision_that_two_ticks_name_belongs_to_the_first(memory: Memory) -> None:
+    agent = given_desk(memory, "sim")
+    said = {"id": "d1", "symbol": "AAPL", "action": "buy", "reason": "breakout"}
+    agent.observe({"id": "t1", "t": minute(1), "decision": said})
+    agent.observe({**a_tick(2, a_fill("f1", 2), a_fill("f2", 2, "sell", seq=1)), "decision": said})
+    assert [trade.entry_reason for trade in agent.trades()] == [None]
+    assert agrees_with_its_log(memory)
+
+
+def test_a_tick_that_is_told_late_leaves_alone_what_was_believed_before_it(memory: Memory) -> None:
+    """A fill is explained by the first tick after it that was known: here by one of the afternoon before that of noon came in."""
+    agent = given_desk(memory)
+    agent.observe(a_fill("f1", 1), backfill=True)
+    agent.observe(a_fill("f2", 2, "sell"), backfill=True)
+    agent.observe(a_tick(10))  # known when it arrived
+    memory.clock = FixedClock(IMPORTED + timedelta(minutes=5))
+    before = agent.trades(as_of=minute(5))
+    agent.observe(a_tick(20), backfill=True)
+    assert agent.trades(as_of=minute(5)) == before
+    assert [e.known_from for e in agent.episodes(as_of=minute(5))] == [minute(2)]
+    assert agrees_with_its_log(memory)

@@ -13,17 +13,20 @@ import pytest
 
 from memtape.core.codec import spell_decimal
 from memtape.core.observed import Bar, Decision, Fill, Tick
+from memtape.sim.naming import Naming
 from memtape.sim.paper import Order, PaperBroker
+from memtape.sim.venue import Venue
 
 MONDAY = datetime(2024, 1, 8, tzinfo=UTC)
 MARKET = Path("/work/shared/data/market")
 
 
-def day(n: int, prices: str, symbol: str = "AAPL", hours: int = 24) -> Bar:
+def day(n: int, prices: str, symbol: str = "AAPL", hours: int = 24, volume: object = 1000) -> Bar:
     """The n-th bar, from "open high low close"."""
     o, h, l, c = (Decimal(p) for p in prices.split())  # noqa: E741
     t0 = MONDAY + timedelta(hours=hours * n)
-    return Bar(symbol=symbol, t0=t0, t1=t0 + timedelta(hours=hours), o=o, h=h, l=l, c=c, v=Decimal(1000))
+    v = None if volume is None else Decimal(str(volume))
+    return Bar(symbol=symbol, t0=t0, t1=t0 + timedelta(hours=hours), o=o, h=h, l=l, c=c, v=v)
 
 
 def days(closes: Sequence[object], symbol: str = "AAPL", spread: str = "1") -> list[Bar]:
@@ -39,12 +42,16 @@ def days(closes: Sequence[object], symbol: str = "AAPL", spread: str = "1") -> l
 class Desk:
     """A paper broker that is told "buy 2 stop 95 target 110" and then what each day brought."""
 
-    def __init__(self, cash: object = 10_000, fee: object = 0, slippage: object = 0) -> None:
-        self.broker = PaperBroker(Decimal(str(cash)), fee_bps=Decimal(str(fee)), slippage_bps=Decimal(str(slippage)))
+    def __init__(
+        self, cash: object = 10_000, fee: object = 0, slippage: object = 0, bar_hours: int = 24, naming: Naming | None = None, **terms: Any
+    ) -> None:
+        costs = {"fee_bps": Decimal(str(fee)), "slippage_bps": Decimal(str(slippage))}
+        self.broker = PaperBroker(Decimal(str(cash)), naming=naming, venue=Venue(**terms), **costs)
         self.days = 0
+        self.hours = bar_hours
 
     def order(self, words: str, symbol: str = "AAPL") -> str:
-        """`buy|sell QTY [limit P | entry P | protect P] [stop P] [target P] [close] [bars N] [band LOW HIGH]`."""
+        """`buy|sell QTY [limit P | entry P | protect P] [up_to P] [stop P] [target P] [close] [bars N] [band LOW HIGH]`."""
         side, qty, *rest = words.split()
         about: dict[str, Any] = {"symbol": symbol, "side": side, "qty": Decimal(qty)}
         while rest:
@@ -55,6 +62,8 @@ class Desk:
                     about |= {"kind": "stop", "px": Decimal(rest.pop(0))}
                 case "protect":
                     about |= {"kind": "stop", "px": Decimal(rest.pop(0)), "reduce_only": True}
+                case "up_to":
+                    about |= {"limit": Decimal(rest.pop(0))}
                 case "close":
                     about |= {"reduce_only": True}
                 case "bars":
@@ -67,9 +76,10 @@ class Desk:
                     raise AssertionError(other)
         return self.broker.place(Order(**about))
 
-    def day(self, prices: str, symbol: str = "AAPL") -> list[str]:
-        """Lets a day happen; says what was filled."""
-        fills = self.broker.advance([day(self.days, prices, symbol)])
+    def day(self, prices: str, symbol: str = "AAPL", volume: object = 1000, **others: str) -> list[str]:
+        """Lets a day happen, or a bar of so many hours; says what was filled."""
+        told = {symbol: prices, **others}
+        fills = self.broker.advance([day(self.days, p, name, self.hours, volume) for name, p in told.items()])
         self.days += 1
         return [said(fill) for fill in fills]
 

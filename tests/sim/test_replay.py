@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from decimal import Decimal, localcontext
 from random import Random
 from typing import Any
@@ -17,10 +18,14 @@ from memtape.core.observed import Bar, Decision, Tick
 from memtape.core.rounds import Terms, told
 from memtape.core.values import MONEY, read
 from memtape.errors import Invalid
+from memtape.sim.account import Account
+from memtape.sim.funding import Steady
+from memtape.sim.margin import Margin
 from memtape.sim.paper import Order, Position
 from memtape.sim.replay import run
 from memtape.sim.report import CAVEAT, render
 from memtape.sim.strategies import STRATEGIES, Breakout, MeanReversion, Proposal
+from memtape.sim.venue import Venue
 
 D = Decimal
 
@@ -234,3 +239,68 @@ def test_a_run_without_trades_says_so(words: Any) -> None:
     text = render(run(words.Notebook(), [words.day(0, "100 101 99 100")], Breakout()))
     assert "No trade was closed." in text
     assert "| Win rate | – | 0 trades |" in text
+
+
+# ---- between ticks, and under terms -------------------------------------------------------------------------------
+
+
+def test_after_each_tick_its_receipt_is_handed_on_before_the_next_begins(words: Any) -> None:
+    heard: list[str] = []
+
+    class Ear:
+        def observe(self, tick: Tick, /) -> str:
+            heard.append(f"observed {tick.t:%d}")
+            return f"receipt {tick.t:%d}"
+
+    bars = [words.day(n, "100 101 99 100") for n in range(2)]
+    run(Ear(), bars, Breakout(), after_tick=lambda tick, receipt: heard.append(f"{receipt} of {tick.t:%d}"))
+    assert heard == ["observed 09", "receipt 09 of 09", "observed 10", "receipt 10 of 10"]
+
+
+def test_a_run_on_margin_tells_its_funding_its_liquidations_and_what_is_owed(words: Any) -> None:
+    def all_in(history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
+        order = Order(symbol="AAPL", side="buy", qty=D(9))
+        return [Proposal(Decision(symbol="AAPL", action="buy", reason="all in"), (order,))] if len(history) == 1 else []
+
+    venue = Venue(margin=Margin.at_leverage(D(10)), funding={"AAPL": Steady(rate=D("0.001"), every=timedelta(hours=24))})
+    notebook = words.Notebook()
+    bars = [words.day(n, "100 100 100 100") for n in range(2)] + [words.day(2, "85 85 85 85"), words.day(3, "85 85 85 85")]
+    result = run(notebook, bars, all_in, fee_bps=0, slippage_bps=0, starting_equity=100, venue=venue)
+    told = result.as_dict()
+    assert (told["funding"], told["liquidations"], told["shortfall"], told["rejections"]) == ("-0.9", 1, "35.9", {})
+    assert told["ending_equity"] == "-35.9"
+    assert [fill.liq for fill in notebook.fills] == [False, True]
+    assert [payment.usd for tick in notebook.ticks for payment in tick.funding] == [D("-0.9")]
+    text = render(result)
+    assert "| Liquidations | 1 | 2 fills |" in text and "| Shortfall | 35.90 |" in text and "| Funding received less paid | -0.90 |" in text
+
+
+def test_a_symbol_is_not_decided_on_in_the_tick_that_reports_its_liquidation(words: Any) -> None:
+    asked: list[int] = []
+
+    def all_in(history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
+        asked.append(len(history))
+        order = Order(symbol="AAPL", side="buy", qty=D(9))
+        return [Proposal(Decision(symbol="AAPL", action="buy"), (order,))] if len(history) == 1 else []
+
+    bars = [words.day(n, "100 100 100 100") for n in range(2)] + [words.day(2, "85 85 85 85"), words.day(3, "85 85 85 85")]
+    run(words.Notebook(), bars, all_in, starting_equity=100, venue=Venue(margin=Margin.at_leverage(D(10))))
+    assert asked == [1, 2, 4]
+
+
+def test_a_strategy_may_look_at_the_whole_account(words: Any) -> None:
+    seen: list[tuple[str, list[str], int, int]] = []
+
+    class Careful:
+        name = "careful"
+
+        def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: Account, /) -> list[Proposal]:
+            seen.append((symbol, sorted(history), len(account.positions), account.orders_today))
+            order = Order(symbol=symbol, side="buy", qty=D(1))
+            return [Proposal(Decision(symbol=symbol, action="buy"), (order,))]
+
+    bars = [words.day(n, "100 101 99 100", symbol) for n in range(2) for symbol in ("AAPL", "MSFT")]
+    result = run(words.Notebook(), bars, Careful())
+    both = ["AAPL", "MSFT"]
+    assert seen == [("AAPL", both, 0, 0), ("MSFT", both, 1, 1), ("AAPL", both, 2, 0), ("MSFT", both, 2, 1)]
+    assert result.strategy == "careful"

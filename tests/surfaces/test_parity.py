@@ -76,6 +76,19 @@ CALLS: dict[str, dict[str, Any]] = {
     "cancel_plan": {"agent": "diary", "plan_id": "p2"},
     "record_events": {"events": [{"id": "nfp", "t": "2026-06-05T12:30:00Z", "name": "NFP", "impact": "high", "currency": "USD"}]},
     "get_upcoming_events": {"as_of": "2026-12-04T12:30:00Z", "hours": 48},
+    "reflect_now": {"agent": "diary"},
+    "get_lessons": {"agent": "diary", "as_of": T.format(20)},
+    "get_lesson_history": {"agent": "diary", "as_of": T.format(20)},
+    "diff_lessons": {"agent": "diary", "earlier": "?", "later": "?"},
+    "promote_lessons": {"agent": "diary", "note_id": "?"},
+    "retire_lesson": {"agent": "desk", "lesson_id": "?", "reason": "it is the plan"},
+    "get_brief": {"agent": "diary", "symbol": "XAU", "as_of": T.format(20), "head": 0, "owner_head": 0, "budget": 2000},
+    "preview_brief": {"agent": "diary", "symbol": "XAU", "as_of": T.format(20), "head": 0, "owner_head": 0,
+                      "memory": {"recentTradesK": 1, "reflection": {"cadence": "daily"}}},
+    "record_shown": {"agent": "diary", "brief": "?", "decision": "d7"},
+    "list_shown_briefs": {"agent": "diary"},
+    "get_shown_brief": {"agent": "diary", "digest": "?"},
+    "label_trade": {"agent": "diary", "trade_id": "?", "teach": "anomaly", "reason": "the feed was wrong"},
     "correct_memory": {"agent": "diary", "memory_id": "?", "changes": {"teach": "exclude"}, "reason": "typed twice"},
     "forget_memory": {"agent": "diary", "memory_id": "?", "reason": "a test"},
     "delete_agent": {"id": "gone", "confirm": "gone"},
@@ -83,8 +96,9 @@ CALLS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # Each call is made several times. These leave their mark every time, so their answers carry another number each time, or
 # cannot be given twice; they are made once here, and their own tests are in tests/engine.
-ONCE = {"correct_memory", "forget_memory", "delete_agent", "erase_owner"}
-OWNERS_OWN = {"confirm_plan", "state_belief"}
+ONCE = {"correct_memory", "label_trade", "forget_memory", "delete_agent", "erase_owner"}
+OWNERS_OWN = {"confirm_plan", "state_belief", "promote_lessons", "retire_lesson"}
+OWNER_ASKED = {"confirm_plan", "promote_lessons", "retire_lesson", "label_trade", "correct_memory", "delete_agent", "erase_owner"}
 # What each must refuse, with the field that is wrong.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "create_skill": ({"id": "No Spaces"}, "id"),
@@ -131,6 +145,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "cancel_plan": ({"agent": "diary", "plan_id": "nothing"}, "plan_id"),
     "record_events": ({"events": []}, "events"),
     "get_upcoming_events": ({"hours": 0}, "hours"),
+    "reflect_now": ({"agent": "diary", "model": "nowhere"}, "model"),
+    "get_lessons": ({"agent": "nobody"}, "agent"),
+    "get_lesson_history": ({"agent": "diary", "limit": 0}, "limit"),
+    "diff_lessons": ({"agent": "diary", "earlier": "nothing", "later": "nothing"}, "note_id"),
+    "promote_lessons": ({"agent": "diary", "note_id": "nothing"}, "note_id"),
+    "retire_lesson": ({"agent": "diary", "lesson_id": "nothing"}, "lesson_id"),
+    "get_brief": ({"agent": "diary", "budget": 10}, "budget"),
+    "preview_brief": ({"agent": "diary", "memory": {"recentTradesK": 31}}, "memory.recentTradesK"),
+    "record_shown": ({"agent": "diary", "brief": "yesterday's"}, "brief"),
+    "list_shown_briefs": ({"agent": "nobody"}, "agent"),
+    "get_shown_brief": ({"agent": "diary", "digest": "nothing"}, "digest"),
+    "label_trade": ({"agent": "diary", "trade_id": "nothing", "teach": "learn"}, "memory_id"),
     "correct_memory": ({"agent": "diary", "memory_id": "nothing", "changes": {"teach": "exclude"}}, "memory_id"),
     "forget_memory": ({"agent": "diary", "memory_id": "nothing"}, "memory_id"),
     "delete_agent": ({"id": "desk", "confirm": "no"}, "confirm"),
@@ -163,6 +189,27 @@ def over_mcp(db: str, calls: list[tuple[str, dict[str, Any]]], era: str) -> list
     return anyio.run(ask)
 
 
+def told(memory: Any, name: str) -> dict[str, Any]:
+    """What a question about lessons and briefs must name: the note, the lesson, the heads, the brief."""
+    diary = memory.agent("diary") if name in ("diff_lessons", "promote_lessons", "retire_lesson", "get_brief", "preview_brief",
+                                               "record_shown", "get_shown_brief") else None  # fmt: skip
+    match name:
+        case "diff_lessons":
+            return {"earlier": diary.notes()[0].note.id, "later": diary.notes()[0].note.id}
+        case "promote_lessons":
+            return {"note_id": diary.notes()[0].note.id}
+        case "retire_lesson":
+            return {"lesson_id": memory.agent("desk").reflect().note.lessons[0].id}
+        case "get_brief" | "preview_brief":
+            asked = diary.brief(symbol="XAU").question
+            return {"head": asked.head, "owner_head": asked.owner_head}
+        case "record_shown":
+            return {"brief": diary.brief(symbol="XAU", budget=2000).receipt}
+        case "get_shown_brief":
+            return {"digest": diary.briefs_shown()[0]["digest"]}
+    return {}
+
+
 @pytest.fixture(scope="module")
 def primed(tmp_path_factory):
     """A store on which every operation has been performed once, and what each then answers."""
@@ -182,9 +229,10 @@ def primed(tmp_path_factory):
                 opened = {"symbol": "XAU", "side": "long", "entry_price": 2400, "stop": 2390, "qty": 1, "trade_id": "m2",
                           "entry_at": T.format(9)}  # fmt: skip
                 memory.agent("diary").remember_trade(opened)
-            if calls[name].get("memory_id") == "?" or (name == "get_trade_reflection"):
-                field = "trade_id" if name == "get_trade_reflection" else "memory_id"
+            if calls[name].get("memory_id") == "?" or name in ("get_trade_reflection", "label_trade"):
+                field = "memory_id" if "memory_id" in calls[name] else "trade_id"
                 calls[name][field] = memory.agent("diary").trades(status="closed")[0].id
+            calls[name] |= told(memory, name)
             if name == "cancel_plan":
                 plan = {"id": "p2", "trigger": {"session": "asia"}, "action": "alert", "reasoning": "thin"}
                 memory.agent("diary").plan(plan)
@@ -224,7 +272,7 @@ def test_over_mcp_every_operation_answers_and_refuses_alike(primed, era):
     for name in OWNERS_OWN:  # what a model says does not count as the owner's word
         assert answers.pop(name).data is None, name
     assert {name: asked.data for name, asked in answers.items()} == {n: a for n, a in expected.items() if n not in OWNERS_OWN}
-    wrong = {name: data for name, (data, _) in REFUSED.items() if name != "confirm_plan"}
+    wrong = {name: data for name, (data, _) in REFUSED.items() if name not in OWNER_ASKED}
     refusals = over_mcp(db, list(wrong.items()), era)
     assert [asked.error for asked in refusals] == [str(refused[name]) for name in wrong]
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from memtape.core.events import Discrepancy
 from memtape.core.ledger import Execution, Glance, Happening, fold, settle
 from memtape.core.observed import Fill
 from memtape.core.rounds import Order, Round, Terms, Watched, told
 from memtape.core.trades import Trade
+
+FOREVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,23 +183,29 @@ def _surprises(span: Sequence[Happening], bars: Sequence[Watched]) -> list[datet
         least = happening.known_at if least is None else min(least, happening.known_at)
         first_known_from.append(least)
     first_known_from.reverse()
-    seen_since_tick: datetime | None = None
     for n, happening in enumerate(span):
         if n + 1 < len(span) and first_known_from[n + 1] < happening.known_at:
             cuts.add(happening.known_at)
         if happening.gone_at is not None:
             cuts.add(happening.gone_at)
-        if isinstance(happening, Execution):
-            if happening.decided_at is not None and happening.decided_at > happening.known_at:
-                cuts.add(happening.decided_at)
-            if not happening.imported:
-                seen_since_tick = min(seen_since_tick or happening.known_at, happening.known_at)
-        elif isinstance(happening, Glance):
-            if seen_since_tick is not None and seen_since_tick < happening.known_at:
-                cuts.add(happening.known_at)
-            seen_since_tick = None
+        if isinstance(happening, Execution) and happening.decided_at is not None and happening.decided_at > happening.known_at:
+            cuts.add(happening.decided_at)
+        if isinstance(happening, Glance) and _explains(span, n, happening):
+            cuts.add(happening.known_at)
     for seen in bars:
         after = bisect_right(places, seen.bar.t0)
         if after < len(span) and first_known_from[after] < seen.known_at:
             cuts.add(seen.known_at)
     return sorted(cuts)
+
+
+def _explains(span: Sequence[Happening], place: int, tick: Glance) -> bool:
+    """Whether a tick, when it was known, was the first after a fill that had been known before it."""
+    for n in range(place - 1, -1, -1):
+        happening = span[n]
+        if isinstance(happening, Execution):
+            if not happening.imported and happening.known_at < tick.known_at:
+                return True
+        elif isinstance(happening, Glance) and happening.known_at <= tick.known_at < (happening.gone_at or FOREVER):
+            return False  # that one had explained what lies before it
+    return False

@@ -18,12 +18,13 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from memtape.core.affect import Close, Event, Felt, felt
+from memtape.core.affect import Close, Event, Felt, Flow, Mark, felt
 from memtape.core.episodes import NOT_TAUGHT, Episode, RSource
 from memtape.core.history import Version
+from memtape.core.items import Kept
 from memtape.core.market import Market, Seen
-from memtape.core.observed import ANY, Situation
-from memtape.core.situation import session_at
+from memtape.core.observed import CashFlow, EquityMark, Situation
+from memtape.core.said import entered, seen_at
 from memtape.core.trades import Trade
 from memtape.core.values import read
 
@@ -46,6 +47,14 @@ class Note:
         return self.forget or not self.changes.keys().isdisjoint(("pnl_r", "pnl_usd", "teach"))
 
 
+def correction(item: Kept) -> Note:
+    """A correction as it was stated."""
+    changes = dict(item.body.get("changes", {}))
+    if "tags" in changes:
+        changes["tags"] = tuple(changes["tags"])
+    return Note(item.known_at, changes, bool(item.body.get("forget")))
+
+
 # ---- the state of mind -------------------------------------------------------------------------------------------------
 
 
@@ -56,6 +65,20 @@ class Told:
     event: Event
     known_to: datetime | None = None
     claimed: bool = False
+
+
+def account_event(kind: str, body: Any, key: str, known_at: datetime) -> Event:
+    """An equity mark or a cash flow as affect feels it."""
+    if kind == "equity":
+        mark = body if isinstance(body, EquityMark) else read(EquityMark, body)
+        return Mark(mark.t, key, known_at, float(mark.equity))
+    flow = body if isinstance(body, CashFlow) else read(CashFlow, body)
+    return Flow(flow.t, key, known_at, float(flow.usd))
+
+
+def account_told(item: Kept) -> Told:
+    """The same out of the store, with the time in which it was believed."""
+    return Told(account_event(item.kind, item.body, item.key, item.known_at), item.gone_at)
 
 
 LOOKED_AT = 16
@@ -118,12 +141,17 @@ def believed(told: Iterable[Told], moment: datetime | None, verified_from: datet
     """The events as they were believed at a moment (None: now)."""
     if moment is None:
         return [t.event for t in told if t.known_to is None and not (t.claimed and verified_from is not None)]
-    claims_count = verified_from is None or moment < verified_from
+    claims_count = claims_count_at(moment, verified_from)
     return [
         t.event for t in told
         if t.event.at <= moment and t.event.known_at <= moment and (t.known_to is None or t.known_to > moment)
         and (claims_count or not t.claimed)
     ]  # fmt: skip
+
+
+def claims_count_at(moment: datetime, verified_from: datetime | None) -> bool:
+    """Whether the agent's own claims count at a moment: while there is no broker to ask."""
+    return verified_from is None or moment < verified_from
 
 
 def told_of(version: Version, seen: Seen, notes: Sequence[Note]) -> list[Told]:
@@ -132,7 +160,7 @@ def told_of(version: Version, seen: Seen, notes: Sequence[Note]) -> list[Told]:
     assert trade.exit_at is not None
     claimed, net = trade.quality == "claimed", _number(trade.net_pnl_usd)
     r = _number(trade.pnl_r)
-    if r is None and (proxy := proxy_risk(trade, _atr(trade, seen))) is not None:
+    if r is None and (proxy := proxy_risk(trade, _atr(entry_of(trade, seen, None)))) is not None:
         r = proxy[1]
     notes = [note for note in notes if note.moves_affect]
     if not notes:
@@ -153,24 +181,12 @@ def told_of(version: Version, seen: Seen, notes: Sequence[Note]) -> list[Told]:
 # ---- episodes ----------------------------------------------------------------------------------------------------------
 
 
-_LEVELS = ("atr_d1", "atr_h1", "atr_m5", "spread_points", "spread_as_atr_pct")
-
-
 def entry_of(trade: Trade, seen: Seen, state: Felt | None) -> dict[str, Any]:
-    """The situation at entry: what the decision said of it, else what bars and the state of mind show."""
-    said: dict[str, Any] = {}
-    if trade.entry_situation:
-        given = read(Situation, json.loads(trade.entry_situation))
-        said = {name: value for name in Situation.__slots__ if (value := getattr(given, name)) is not None and value != ANY}
-    session = said.get("session") or session_at(trade.entry_at)
-    drawdown, losses = (state.drawdown, state.losses) if state is not None else (0.0, 0)
-    found = {
-        "regime": said.get("regime", seen.regime), "volatility_regime": said.get("volatility_regime", seen.volatility_regime),
-        "session": session, "price": float(trade.entry_price) if trade.entry_price is not None else said.get("price", seen.price),
-        "drawdown_pct": said.get("drawdown_pct", drawdown), "consecutive_losses": said.get("consecutive_losses", losses),
-    }  # fmt: skip
-    for name in _LEVELS:
-        found[name] = said.get(name, getattr(seen, name, None))
+    """The situation at entry: what the decision said of it, else what bars and the state of mind show; its own price."""
+    said = read(Situation, json.loads(trade.entry_situation)) if trade.entry_situation else None
+    found = entered(trade.entry_at, said, seen, state)
+    if trade.entry_price is not None:
+        found["price"] = float(trade.entry_price)
     if found["spread_as_atr_pct"] is None and found["spread_points"] is not None and found["atr_m5"]:
         found["spread_as_atr_pct"] = found["spread_points"] / found["atr_m5"]
     return found
@@ -189,16 +205,9 @@ def proxy_risk(trade: Trade, atr: float | None) -> tuple[float, float] | None:
     return None
 
 
-def _atr(trade: Trade, seen: Seen) -> float | None:
-    """The ATR at entry: of the hour, else of the day, else of five minutes; the caller's own first."""
-    said = json.loads(trade.entry_situation) if trade.entry_situation else {}
-    for frame in ("atr_h1", "atr_d1", "atr_m5"):
-        atr = said.get(frame)
-        if atr is None or atr == "*":
-            atr = getattr(seen, frame)
-        if atr:
-            return float(atr)
-    return None
+def _atr(entry: Mapping[str, Any]) -> float | None:
+    """The ATR at entry: of the hour, else of the day, else of five minutes."""
+    return next((float(entry[frame]) for frame in ("atr_h1", "atr_d1", "atr_m5") if entry[frame]), None)
 
 
 def _number(value: Decimal | None) -> float | None:
@@ -210,7 +219,8 @@ def episode_of(
 ) -> Episode:
     """A closed trade as an episode."""
     assert trade.exit_at is not None
-    atr = _atr(trade, seen)
+    situation = entry_of(trade, seen, state)
+    atr = _atr(situation)
     entry, stop = _number(trade.entry_price), _number(trade.stop_price)
     side = 1 if trade.side == "long" else -1
     distance = abs(entry - stop) or None if entry is not None and stop is not None else None
@@ -235,7 +245,7 @@ def episode_of(
         partial_r=side * (partial - entry) / distance if partial is not None and entry is not None and distance else None,
         late_atr=side * (entry - said) / atr if isinstance(said, float | int) and entry is not None and atr else None,
         move_atr=seen.move_atr, trigger=trade.exit_trigger, confidence=_number(trade.confidence), teach=trade.teach,  # type: ignore[arg-type]
-        **entry_of(trade, seen, state),
+        **situation,
         reflection=trade.reflection, tags=trade.tags,
     )  # fmt: skip
 
@@ -287,12 +297,10 @@ def episodes_of(
 ) -> list[Episode]:  # fmt: skip
     """The episodes of closed trades, in all their versions."""
     found: list[Episode] = []
-    nothing = Seen()
     for version in versions:
         trade = version.trade
-        bars = market(trade.symbol, trade.entry_at)
         state = past.at(trade.entry_at)
-        seen = bars.at(trade.entry_at) if bars is not None else nothing
+        seen = seen_at(market(trade.symbol, trade.entry_at), trade.entry_at)
         equity = state.nav + state.flows if state is not None else starting
         episode = episode_of(trade, seen, state, equity, version.known_from, version.known_to)
         if episode.known_to is not None and episode.known_to <= episode.known_from:
@@ -318,21 +326,6 @@ def note_of(claim: Trade, known_at: datetime) -> Note:
     """What a claim adds to the trade of the ledger that it speaks of: words and confidence, no numbers."""
     said = {"reflection": claim.reflection, "confidence": _number(claim.confidence)}
     return Note(known_at, {name: value for name, value in said.items() if value is not None})
-
-
-def memories_of(
-    versions: Sequence[Version], account: Sequence[Told], market: Callable[[str, datetime], Market | None], starting: float,
-    verified_from: datetime | None, notes: Callable[[Trade], Sequence[Note]],
-) -> tuple[list[Episode], list[Felt], Past]:  # fmt: skip
-    """All episodes and steps that follow from all that was recorded."""
-    told = list(account)
-    for version in versions:
-        trade = version.trade
-        bars = market(trade.symbol, trade.entry_at) if trade.pnl_r is None else None
-        told += told_of(version, bars.at(trade.entry_at) if bars is not None else Seen(), notes(trade))
-    steps = felt(believed(told, None, verified_from), starting)
-    past = past_of(told, steps, starting, verified_from)
-    return episodes_of(versions, market, past, starting, notes), steps, past
 
 
 def nearest(claim: Trade, ledger: Iterable[Trade]) -> str | None:

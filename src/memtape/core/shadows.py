@@ -16,14 +16,18 @@ from typing import NamedTuple
 from memtape.core.affect import Felt
 from memtape.core.codec import identify
 from memtape.core.episodes import Episode
+from memtape.core.learn import Note, in_versions, until_gone
 from memtape.core.market import Seen
 from memtape.core.observed import Decision
 from memtape.core.plans import ending
 from memtape.core.rounds import Watched
-from memtape.core.situation import Candle, session_at
+from memtape.core.said import entered
+from memtape.core.situation import Candle
+from memtape.core.skills import Agent
 
 NOT_TAKEN = frozenset({"no_trade", "no-trade", "notrade", "skip", "skip_trade", "hold", "wait", "none", "pass", "stand_aside"})
 FOLLOWED_FOR = timedelta(days=30)
+WATCHED_FOR = 2 * FOLLOWED_FOR  # within which the last bar that began in time must have ended
 
 
 class Ended(NamedTuple):
@@ -33,6 +37,13 @@ class Ended(NamedTuple):
     exit_at: datetime
     price: float
     trigger: str
+
+
+class Shadow(NamedTuple):
+    """What became of a decision not to trade."""
+
+    episodes: list[Episode]  # in all their versions
+    until: datetime | None  # when it ended; None: it is open
 
 
 def is_followed(decision: Decision) -> bool:
@@ -51,7 +62,8 @@ def shadow_id(agent: str, decision: str) -> str:
 def later_bars(decision: Decision, bars: Sequence[Watched]) -> list[Watched]:
     """The bars that may end a shadow: those that began after it, by their end; where lengths differ the shorter tell first."""
     assert decision.t is not None
-    after = [seen for seen in bars if decision.t <= seen.bar.t0 < decision.t + FOLLOWED_FOR]
+    last, end = decision.t + FOLLOWED_FOR, decision.t + WATCHED_FOR
+    after = [seen for seen in bars if decision.t <= seen.bar.t0 < last and seen.bar.t1 <= end]
     return sorted(after, key=lambda seen: (seen.bar.t1, seen.bar.frame))
 
 
@@ -77,39 +89,47 @@ def _end(decision: Decision, later: Sequence[Watched]) -> tuple[int, datetime, f
     assert decision.t is not None and decision.stop is not None
     side, stop = 1 if decision.side == "long" else -1, float(decision.stop)
     target = float(decision.target) if decision.target is not None else None
+    past = next((n for n, seen in enumerate(later) if seen.bar.t1 >= decision.t + FOLLOWED_FOR), None)
+    later = later if past is None else later[: past + 1]  # it ends there, whatever longer bars show after it
     candles = [Candle(float(s.bar.o), float(s.bar.h), float(s.bar.l), float(s.bar.c)) for s in later]
     if (ended := ending(side, stop, target, candles)) is not None:
         place, price = ended
         won = target is not None and side * (price - target) >= 0
         return place, later[place].bar.t1, price, "target" if won else "stop"
-    if later and later[-1].bar.t1 >= decision.t + FOLLOWED_FOR:
-        return len(later) - 1, later[-1].bar.t1, candles[-1].close, "time"
+    if past is not None:
+        return past, later[past].bar.t1, candles[past].close, "time"
     return None
 
 
-def shadow_episodes(
-    agent: str, skill: str, decision: Decision, known_at: datetime, bars: Sequence[Watched], seen: Seen, state: Felt | None
-) -> list[Episode]:
-    """The episodes of a decision not to trade, in all their versions."""
+def follow(
+    agent: Agent, decision: Decision, known_at: datetime, bars: Sequence[Watched], seen: Seen, state: Felt | None,
+    notes: Sequence[Note] = (), gone_at: datetime | None = None,
+) -> Shadow:  # fmt: skip
+    """A decision not to trade, followed on bars to its end; with what was said of it later, and until it was taken back."""
+    ends = endings(decision, known_at, bars)
+    versions = [version for episode in _episodes(agent, decision, ends, seen, state) for version in in_versions(episode, notes)]
+    return Shadow(until_gone(versions, gone_at), ends[-1].exit_at if ends else None)
+
+
+def _episodes(agent: Agent, decision: Decision, ends: Sequence[Ended], seen: Seen, state: Felt | None) -> list[Episode]:
+    """The episode in all the versions that bars make of it."""
     assert decision.t is not None and decision.id is not None and decision.stop is not None and decision.symbol is not None
-    said = decision.situation
-    price = said.price if said is not None and isinstance(said.price, float | int) else seen.price
-    entry = float(price) if price is not None else None
-    stop, side = float(decision.stop), 1 if decision.side == "long" else -1
+    situation = entered(decision.t, decision.situation, seen, state)
+    entry, stop, side = situation["price"], float(decision.stop), 1 if decision.side == "long" else -1
     if entry is None or side * (entry - stop) <= 0:
         return []  # no price was known, or it had already passed the stop: there was no trade to take
+    situation["consecutive_losses"] = state.losses if state is not None else None  # counted, never taken from what was said
     risk = abs(entry - stop)
-    ends = endings(decision, known_at, bars)
     found: list[Episode] = []
     for ended, following in zip(ends, [*ends[1:], None][: len(ends)], strict=True):
         found.append(
             Episode(
-                id=shadow_id(agent, decision.id),
+                id=shadow_id(agent.id, decision.id),
                 known_from=ended.known_from,
                 known_to=following.known_from if following else None,
                 kind="shadow",
                 symbol=decision.symbol,
-                strategy=decision.strategy or skill,
+                strategy=decision.strategy or agent.skill,
                 side=decision.side or "long",
                 tier=2,
                 claimed=False,
@@ -131,27 +151,9 @@ def shadow_episodes(
                 trigger=ended.trigger,
                 confidence=float(decision.confidence) if decision.confidence is not None else None,
                 teach="learn",
-                regime=_either(said.regime if said else None, seen.regime),
-                volatility_regime=_either(said.volatility_regime if said else None, seen.volatility_regime),
-                session=_either(said.session if said else None, session_at(decision.t)),
-                price=entry,
-                atr_d1=_level(said.atr_d1 if said else None, seen.atr_d1),
-                atr_h1=_level(said.atr_h1 if said else None, seen.atr_h1),
-                atr_m5=_level(said.atr_m5 if said else None, seen.atr_m5),
-                spread_points=_level(said.spread_points if said else None, None),
-                spread_as_atr_pct=_level(said.spread_as_atr_pct if said else None, None),
-                drawdown_pct=_level(said.drawdown_pct if said else None, state.drawdown if state else 0.0),
-                consecutive_losses=state.losses if state else None,
+                **situation,
                 reflection=decision.reason,
                 tags=decision.tags,
             )
         )
     return found
-
-
-def _either(said: str | None, seen: str | None) -> str | None:
-    return seen if said is None or said == "*" else said
-
-
-def _level(said: object, seen: float | None) -> float | None:
-    return float(said) if isinstance(said, float | int) else seen

@@ -6,7 +6,7 @@ instance of a skill on one account, in mode sim, paper or live for all its life.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Annotated, ClassVar, Literal
 
@@ -29,6 +29,7 @@ class Reflection:
     everyNTrades: Annotated[int, Field(ge=2, le=100)] = 10
     dailyHourUtc: Annotated[int, Field(ge=0, le=23)] = 0
     model: Label = "stats"
+    expireDays: Annotated[int, Field(ge=1, le=3650)] | None = 90  # how long a lesson is told; None: until superseded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,10 @@ class Skill:
     avoid: Annotated[tuple[Line, ...], Field(max_length=64)] = ()
     limits: Annotated[dict[Label, Line], Field(max_length=32)] = field(default_factory=dict)
     context: SkillContext = field(default_factory=SkillContext)
+
+    def with_memory(self, memory: MemoryConfig) -> Skill:
+        """The same skill under another memory config."""
+        return replace(self, context=replace(self.context, memory=memory))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

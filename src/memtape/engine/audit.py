@@ -104,6 +104,8 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None, deleted: b
             return  # nothing after a broken link can be trusted
         seq, last_hash = row.seq, row.hash
         replay.take(row)
+        if row.kind == "brief" and row.payload is not None and digest(_stated(row)["text"]) != row.key:
+            wrong("log", row.seq, "its brief is not the one that its digest names")
     head = tables.head()
     audit.heads.append({"owner": tables.owner, "stream": tables.stream, "seq": seq, "hash": last_hash})
     if (head.seq, head.hash) != (seq, last_hash):

@@ -45,9 +45,10 @@ def check_order(
 ) -> Check:  # fmt: skip
     """Gather it all, as of one moment."""
     at = as_of or agent.now()
+    past = agent._again(at, head).past if head is not None else None
     with agent._memory.reading(agent.agent.id) as tables:
         said = read(Situation, situation) if situation is not None else None
-        now, _ = situation_now(tables, agent.agent, at, symbol, said)
+        now, _ = situation_now(tables, agent.agent, Known(at, head), symbol, said, past)
     recalled, _, moment = agent.recall(now, symbol=symbol, strategy=strategy, side=side, limit=limit, as_of=at, head=head)
     context = {"side": side, "signal": True, **({"strategy": strategy} if strategy else {})}
     seen_now = agent.plans(now, symbol=symbol, as_of=at, head=head, context=context)

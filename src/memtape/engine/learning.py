@@ -9,31 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
-from memtape.core.affect import Event, Felt, Flow, Mark, felt
+from memtape.core.affect import Event, Felt, felt
 from memtape.core.codec import EPOCH
 from memtape.core.episodes import Episode
 from memtape.core.history import Version
-from memtape.core.items import Kept
 from memtape.core.learn import (
     CLAIM_WITHIN,
     LOOKED_AT,
     Note,
     Past,
     Told,
+    account_told,
     believed,
+    correction,
     episodes_of,
-    in_versions,
     nearest,
     note_of,
     same_trade,
     steps_until,
     told_of,
 )
-from memtape.core.market import Market, Seen
-from memtape.core.observed import CashFlow, Decision, EquityMark
-from memtape.core.shadows import FOLLOWED_FOR, endings, is_followed, shadow_episodes, shadow_id
+from memtape.core.market import Market
+from memtape.core.observed import Decision
+from memtape.core.remembered import in_turn
+from memtape.core.said import NOTHING, seen_at
+from memtape.core.shadows import FOLLOWED_FOR, WATCHED_FOR, Shadow, follow, is_followed, shadow_id
 from memtape.core.skills import Agent
 from memtape.core.trades import Trade
 from memtape.core.values import read
@@ -51,23 +52,6 @@ def learn(tables: Tables, agent: Agent, start: Head, verified_from: datetime | N
     Learning(tables, agent, verified_from).follow(start, fresh)
 
 
-def account_event(kind: str, body: Any, key: str, known_at: datetime) -> Event:
-    """An equity mark or a cash flow as affect feels it."""
-    if kind == "equity":
-        mark = body if isinstance(body, EquityMark) else read(EquityMark, body)
-        return Mark(mark.t, key, known_at, float(mark.equity))
-    flow = body if isinstance(body, CashFlow) else read(CashFlow, body)
-    return Flow(flow.t, key, known_at, float(flow.usd))
-
-
-def correction(item: Kept) -> Note:
-    """A correction as it was stated."""
-    changes = dict(item.body.get("changes", {}))
-    if "tags" in changes:
-        changes["tags"] = tuple(changes["tags"])
-    return Note(item.known_at, changes, bool(item.body.get("forget")))
-
-
 class Learning:
     """What one agent learns, in one transaction."""
 
@@ -75,7 +59,7 @@ class Learning:
         self.tables, self.agent, self.verified_from = tables, agent, verified_from
         self.learned = Learned(tables)
         self.starting = float(agent.settings.starting_equity)
-        self.claims = bool(tables.items("claim", EVERYTHING, limit=1))
+        self.claims = bool(tables.items("claim", EVERYTHING, limit=1, gone=True))  # one taken back was believed until then
         self.known_at: datetime | None = None  # the latest that was known before this transaction
         self._corrected = bool(tables.items("correction", EVERYTHING, limit=1))
         self._notes: dict[str, list[Note]] | None = None  # all of them, once that is cheaper than asking for each
@@ -151,18 +135,13 @@ class Learning:
         return [told.event for told in self._account_told(since) if told.known_to is None]
 
     def _account_told(self, since: datetime | None = None) -> list[Told]:
-        return [
-            Told(account_event(kind, item.body, item.key, item.known_at), item.gone_at)
-            for kind in ("equity", "flow")
-            for item in self.tables.items(kind, EVERYTHING, since=since, gone=True)
-        ]
+        kept = [item for kind in ("equity", "flow") for item in self.tables.items(kind, EVERYTHING, since=since, gone=True)]
+        return [account_told(item) for item in in_turn(kept)]
 
     def told(self, version: Version) -> list[Told]:
         """A trade as affect feels it, in the versions in which it was believed."""
         trade = version.trade
-        seen = Seen()
-        if trade.pnl_r is None and (market := self.market_at(trade.symbol, trade.entry_at)) is not None:
-            seen = market.at(trade.entry_at)
+        seen = seen_at(self.market_at(trade.symbol, trade.entry_at), trade.entry_at) if trade.pnl_r is None else NOTHING
         return told_of(version, seen, self.notes(trade))
 
     def all_told(self) -> list[Told]:
@@ -225,8 +204,7 @@ class Learning:
         """What was said of a trade later: corrections, and the claim that speaks of it."""
         found = self.corrections_of(trade.id)
         if self.claims and trade.quality != "claimed":
-            near = trade.entry_at - CLAIM_WITHIN, trade.entry_at + CLAIM_WITHIN
-            for claim in self.learned.entered_near(trade.symbol, *near, claimed=True):
+            for claim in self._near(trade, claimed=True):
                 if same_trade(claim.trade, trade) and (of := self._nearest(claim.trade)) is not None and of.trade.id == trade.id:
                     found = [*found, note_of(claim.trade, claim.known_from)]
         elif self.claims and (of := self._nearest(trade)) is not None:
@@ -235,12 +213,16 @@ class Learning:
                 found = [*found, Note(max(standing.known_from, of.known_from), forget=True)]
         return found
 
+    def _near(self, trade: Trade, *, claimed: bool) -> list[Version]:
+        """Claims, or trades of the ledger, that may speak of the same trade."""
+        first, last = trade.entry_at - CLAIM_WITHIN, trade.entry_at + CLAIM_WITHIN
+        return self.learned.entered_near(trade.symbol, first, last, claimed)
+
     def _nearest(self, claim: Trade) -> Version | None:
         """The trade of the ledger that a claim speaks of."""
         if self.verified_from is None:
             return None
-        near = claim.entry_at - CLAIM_WITHIN, claim.entry_at + CLAIM_WITHIN
-        ledger = self.learned.entered_near(claim.symbol, *near, claimed=False)
+        ledger = self._near(claim, claimed=False)
         id_ = nearest(claim, [version.trade for version in ledger])
         return next((version for version in ledger if version.trade.id == id_), None)
 
@@ -252,9 +234,7 @@ class Learning:
             if trade.quality == "claimed":
                 ids |= {of.trade.id for of in [self._nearest(trade)] if of is not None}
             else:
-                near = trade.entry_at - CLAIM_WITHIN, trade.entry_at + CLAIM_WITHIN
-                claims = self.learned.entered_near(trade.symbol, *near, claimed=True)
-                ids |= {claim.trade.id for claim in claims if same_trade(claim.trade, trade)}
+                ids |= {claim.trade.id for claim in self._near(trade, claimed=True) if same_trade(claim.trade, trade)}
         ids -= set(changed)
         changed |= dict.fromkeys(ids)
         return self.learned.versions(ids=ids) if ids else []
@@ -263,33 +243,42 @@ class Learning:
 
     def _shadows(self, fresh: Fresh, surprise: datetime | None) -> tuple[set[str], list[Episode]]:
         """The shadows that something new may end or change: their episodes' ids, and what their episodes are now."""
-        touched: dict[str, Shadowed] = {
-            d.id or "": Shadowed(d.id or "", d.symbol or "", d.t or EPOCH, None) for d in fresh.shadows
-        }
+        touched = {decision.id or "" for decision in fresh.shadows}
+        if self._undone:  # what is brought again may end what was believed of it the first time
+            touched |= {item.key for item in fresh.decisions}
         for symbol, watched in fresh.bars.items():
             first, last = min(seen.bar.t0 for seen in watched), max(seen.bar.t1 for seen in watched)
-            late = self.known_at is not None and min(seen.known_at for seen in watched) < self.known_at
-            since = first - FOLLOWED_FOR if late else first
-            touched |= {shadow.id: shadow for shadow in self.learned.shadows(symbol, since, last)}
+            known_at = min(seen.known_at for seen in watched)
+            late = self.known_at is not None and known_at < self.known_at
+            touched |= {shadow.id for shadow in self.learned.shadows(symbol, first - FOLLOWED_FOR if late else first, last)}
+            touched |= self._unfollowed(known_at, first - FOLLOWED_FOR, symbol, last)
         if surprise is not None:
-            touched |= {shadow.id: shadow for shadow in self.learned.shadows(since=surprise)}
+            touched |= {shadow.id for shadow in self.learned.shadows(since=surprise)}
+            touched |= self._unfollowed(surprise, surprise)
+        kept = self.tables.items("decision", EVERYTHING, keys=sorted(touched), gone=True) if touched else []
         found: list[Episode] = []
-        for item in self.tables.items("decision", EVERYTHING, keys=sorted(touched)) if touched else []:
-            decision = read(Decision, item.body)
-            episodes, until = self._shadow(decision, item.known_at)
-            found += episodes
-            self.learned.put_shadows([touched[item.key]._replace(until=until)])
-        return {shadow_id(self.agent.id, id_) for id_ in touched}, found
+        for item in in_turn(kept):
+            if is_followed(decision := read(Decision, item.body)):
+                shadow = self._shadow(decision, item.known_at, item.gone_at)
+                found += shadow.episodes
+                if item.gone_at is None:
+                    self.learned.put_shadows([Shadowed(item.key, item.symbol, item.at, shadow.until)])
+        followed = {item.key for item in kept if is_followed(read(Decision, item.body))}
+        return {shadow_id(self.agent.id, key) for key in followed}, found
 
-    def _shadow(self, decision: Decision, known_at: datetime) -> tuple[list[Episode], datetime | None]:
+    def _unfollowed(
+        self, known_at: datetime, since: datetime, symbol: str | None = None, before: datetime | None = None
+    ) -> set[str]:
+        """Decisions of a time that were taken back after `known_at`: what was believed of them until then may change."""
+        if all(at <= known_at for at in self._undone):
+            return set()
+        kept = self.tables.items("decision", EVERYTHING, symbol=symbol, since=since, before=before, gone=True)
+        return {item.key for item in kept if item.gone_at is not None and item.gone_at > known_at}
+
+    def _shadow(self, decision: Decision, known_at: datetime, gone_at: datetime | None) -> Shadow:
         assert decision.symbol is not None and decision.t is not None
-        bars = self.tables.bars(decision.symbol, EVERYTHING, ending_after=decision.t, ending_by=decision.t + 2 * FOLLOWED_FOR)
-        market = self.market_at(decision.symbol, decision.t)
-        seen = market.at(decision.t) if market else Seen()
-        ends = endings(decision, known_at, bars)
-        episodes = shadow_episodes(self.agent.id, self.agent.skill, decision, known_at, bars, seen, self.past().at(decision.t))
+        at = decision.t
+        bars = self.tables.bars(decision.symbol, EVERYTHING, ending_after=at, ending_by=at + WATCHED_FOR)
+        seen = seen_at(self.market_at(decision.symbol, at), at)
         notes = self.corrections_of(shadow_id(self.agent.id, decision.id or ""))
-        return [v for e in episodes for v in in_versions(e, notes)], ends[-1].exit_at if ends else None
-
-
-__all__ = ["Learning", "account_event", "correction", "is_followed", "learn"]
+        return follow(self.agent, decision, known_at, bars, seen, self.past().at(at), notes, gone_at)

@@ -10,31 +10,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from types import TracebackType
 from typing import Any
 
 from memtape.core.calendar import Event, told_ahead
 from memtape.core.codec import EPOCH, canonical_plain, digest, identify, plain, spell_time
 from memtape.core.items import OWNER_STREAM, Item, Kept, content_of, unpack
-from memtape.core.learn import until_gone
 from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, happened_at
-from memtape.core.shadows import shadow_id
+from memtape.core.shadows import is_followed
 from memtape.core.skills import Agent, AgentSettings, Mode, Skill
 from memtape.core.values import Slug, read
+from memtape.engine.briefing import ESTIMATED, Briefing, Made, Tokens
 from memtape.engine.following import Follower
 from memtape.engine.forgetting import delete_agent, erase_owner, refuse_deleted
 from memtape.engine.learning import learn
 from memtape.engine.observe import Entry, Receipt, Writer, check_time, verified_since
 from memtape.engine.planning import events_known
 from memtape.engine.positions import Fresh, Told, rederive, reported_id
-from memtape.engine.recalling import Recollection
+from memtape.engine.reflecting import Models, Reflecting, due_after
 from memtape.engine.stating import Stating
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.plugs.clock import Clock, SystemClock
+from memtape.plugs.embedder import Embedder
+from memtape.plugs.models import model_of
 from memtape.store.database import Database
 from memtape.store.known import EVERYTHING, Known
 from memtape.store.memories import Learned
@@ -57,11 +60,21 @@ class Imported:
 class Memory:
     """Everything one owner's agents remember."""
 
-    def __init__(self, database: Database, owner: str = "local", clock: Clock | None = None) -> None:
+    def __init__(
+        self, database: Database, owner: str = "local", clock: Clock | None = None, *, models: Models = model_of,
+        embedder: Callable[[], Embedder | None] = lambda: None, tokens: Tokens = ESTIMATED,
+    ) -> None:  # fmt: skip
         self.database = database
         self.owner: str = read(Slug, owner, at="owner")
         self.clock: Clock = clock or SystemClock()
-        self.follower = Follower()
+        self.follower, self.made = Follower(), Made()
+        self.models, self.tokens = models, tokens
+        self._embedder = embedder
+
+    @cached_property
+    def embedder(self) -> Embedder | None:
+        """What compares texts, where the slot is on."""
+        return self._embedder()
 
     @property
     def url(self) -> str:
@@ -137,6 +150,21 @@ class Memory:
             raise Unknown("version", f"version of skill '{id}'", str(version), f"It has versions 1 to {len(versions)}")
         number = version or len(versions)
         return versions[number - 1], number
+
+    def skill_of(self, agent: Agent, known: Known = EVERYTHING) -> tuple[Skill, int]:
+        """The skill that an agent runs, in the version it runs; before its first write, an empty one."""
+        with self.reading(OWNER_STREAM) as tables:
+            versions = _skill_versions(tables, known, agent.skill)
+        if not versions:
+            return Skill(id=agent.skill), 1
+        version = min(agent.skill_version, len(versions))
+        return versions[version - 1], version
+
+    def agent_then(self, agent: Agent, known: Known) -> tuple[Agent, Skill, int]:
+        """An agent and its skill as they stood for a reader of some moment and head."""
+        with self.reading(OWNER_STREAM) as tables:
+            then = _find_agent(tables, agent.id, known) or replace(agent, skill_version=1)
+        return (then, *self.skill_of(then, known))
 
     def create_agent(
         self, id: str, *, skill: str, mode: Mode = "paper", settings: Mapping[str, Any] | AgentSettings | None = None,
@@ -253,7 +281,7 @@ class Memory:
         Writer(tables, Agent(id="owner", skill="owner"), now).declare(Item(kind, key, now, body, symbol), now)
 
 
-class AgentMemory(Stating, Recollection):
+class AgentMemory(Stating, Reflecting, Briefing):
     """What one agent remembers: observe to write, the rest to read."""
 
     def __init__(self, memory: Memory, agent: Agent) -> None:
@@ -268,14 +296,28 @@ class AgentMemory(Stating, Recollection):
         """
         value: Observed = read(READERS[kind], seen) if isinstance(seen, Mapping) else _checked(seen)
         now = self.memory.clock.now()
-        value = _complete(value, now)
+        value = completed(value, now)
         check_time(value, now)
         with self.memory.writing(self.agent.id) as tables:
             if isinstance(value, Claim):
                 value = named_claim(tables, value)
             known_at = self._known_at(value, now, backfill)
             own_times = isinstance(value, Bars) and (backfill or self.agent.mode == "sim")
-            return Writer(tables, self.agent, now).one(Entry(value, known_at, own_times=own_times))
+            receipt = Writer(tables, self.agent, now).one(Entry(value, known_at, own_times=own_times))
+            if receipt.duplicate or all(told["event"] != "closed" for told in receipt.concluded):
+                return receipt
+            owners = Tables(tables.session, tables.owner, OWNER_STREAM)
+            stated = owners.items("skill", EVERYTHING, keys=[f"{self.agent.skill}@{self.agent.skill_version}"])
+            due = bool(stated) and due_after(tables, _skill(stated[0])[0], self._said_at(tables))
+            return replace(receipt, reflection_due=True) if due else receipt
+
+    def remember_trade(self, claim: Claim | Mapping[str, Any], *, backfill: bool = False) -> Receipt:
+        """Take in a trade as the agent reports it, whole or still open."""
+        return self.observe(claim, kind="claim", backfill=backfill)
+
+    def close_trade(self, closing: Closing | Mapping[str, Any], *, backfill: bool = False) -> Receipt:
+        """Take in the end of a trade that the agent had reported open."""
+        return self.observe(closing, kind="closing", backfill=backfill)
 
     def _known_at(self, seen: Observed, now: datetime, backfill: bool) -> datetime:
         own_word = isinstance(seen, Claim | Closing)  # the agent knew of its own trade when it happened
@@ -289,7 +331,7 @@ class AgentMemory(Stating, Recollection):
 
     def import_items(self, seen: Iterable[Observed], source: Mapping[str, Any]) -> Imported:
         """Take in a file's worth of observations, all or none; each counts as known from its own time on."""
-        listed = [_complete(_checked(value), None) for value in seen]
+        listed = [completed(_checked(value), None) for value in seen]
         now = self.memory.clock.now()
         for value in listed:
             check_time(value, now)
@@ -320,13 +362,13 @@ class AgentMemory(Stating, Recollection):
 
     def undo_import(self, batch: str) -> Receipt:
         """Take an import back: what it brought no longer counts, from now on; the log keeps it."""
-        now = self.memory.clock.now()
         with self.memory.writing(self.agent.id) as tables:
+            now = self._said_at(tables)
             if not tables.items("import", EVERYTHING, keys=[batch]):
                 raise Unknown("batch", "import", batch, "List them with: memtape imports list")
             if done := tables.logged("undo", batch):
                 return Receipt(done.stream, done.seq, done.hash, (), duplicate=True)
-            writer = Writer(tables, self.agent, now)
+            writer = Writer(tables, self.agent, self.memory.clock.now())
             gone = tables.void_batch(batch, writer.head.seq + 1, now)
             whole = self._reported(tables, gone)
             tables.end_versions(list(whole), now)
@@ -340,12 +382,12 @@ class AgentMemory(Stating, Recollection):
                 touched[position] = min(touched.get(position, at), at)
             held = tables.positions({symbol for symbol, _ in touched})
             concluded: list[Told] = []
-            fresh = Fresh()
+            fresh = Fresh(known_at=now)
             for position in sorted(touched):
                 since, first = EPOCH, writer.head.first_snapshot  # from its beginning: what it stood on may be gone
                 concluded += rederive(tables, self.agent, position, held.get(position), since, since, first, fresh.changed)
             fresh.changed |= whole
-            self._unfollow(tables, [key for kind, key, *_ in gone if kind == "decision"], now)
+            fresh.shadows = self._unfollow(tables, [key for kind, key, *_ in gone if kind == "decision"])
             moved = min((at for kind, _, _, at in gone if kind in ("equity", "flow")), default=None)
             if moved is not None:
                 fresh.changed[""] = moved  # no trade, but the account felt it
@@ -354,16 +396,13 @@ class AgentMemory(Stating, Recollection):
             learn(tables, self.agent, writer.start, writer.verified_from, fresh)
             return receipt
 
-    def _unfollow(self, tables: Tables, decisions: Iterable[str], now: datetime) -> None:
-        """Let the shadows of decisions that were taken back end."""
-        learned = Learned(tables)
-        for id_ in decisions:
-            learned.drop_shadow(id_)
-            shadow = shadow_id(self.agent.id, id_)
-            left = until_gone(learned.episodes([shadow]), now)
-            learned.drop_episodes([shadow])
-            learned.put_episodes(left)
-            learned.note_changes([shadow])
+    def _unfollow(self, tables: Tables, decisions: Sequence[str]) -> list[Decision]:
+        """Follow decisions that were taken back no longer; those whose shadows end with that."""
+        kept = tables.items("decision", EVERYTHING, keys=decisions, gone=True) if decisions else []
+        found = [decision for item in kept if is_followed(decision := read(Decision, item.body))]
+        for decision in found:
+            Learned(tables).drop_shadow(decision.id or "")
+        return found
 
     def _reported(self, tables: Tables, gone: Iterable[Gone]) -> dict[str, datetime | None]:
         """The trades reported whole that items taken back had told of, and when each ended."""
@@ -413,7 +452,7 @@ def _checked(seen: Observed) -> Observed:
     return value
 
 
-def _complete(seen: Observed, now: datetime | None) -> Observed:
+def completed(seen: Observed, now: datetime | None) -> Observed:
     """A decision on its own needs a time and an id; both have defaults."""
     if isinstance(seen, Decision):
         at = seen.t or now

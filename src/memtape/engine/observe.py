@@ -13,16 +13,18 @@ from datetime import datetime, timedelta
 
 from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, identify, micros, plain, spell_time
 from memtape.core.items import Item, bars_digest, bars_of, closed_by, delivery_digest, unpack
+from memtape.core.learn import account_event
 from memtape.core.ledger import Execution, Payment
 from memtape.core.observed import Bar, Bars, Claim, ClosedTrade, Closing, EquityMark, Observed, Tick, happened_at
 from memtape.core.rounds import Watched
+from memtape.core.shadows import is_followed
 from memtape.core.skills import Agent
 from memtape.core.values import read
-from memtape.engine.learning import account_event, is_followed, learn
+from memtape.engine.learning import learn
 from memtape.engine.planning import fire
 from memtape.engine.positions import Fresh, Told, bring_up_to_date, put_reported
 from memtape.errors import Conflict, Invalid, Unknown
-from memtape.store.known import EVERYTHING
+from memtape.store.known import EVERYTHING, Known
 from memtape.store.rows import Head, LogRow, item_row
 from memtape.store.tables import Tables
 
@@ -39,6 +41,7 @@ class Receipt:
     hash: str
     concluded: tuple[Told, ...]
     duplicate: bool = False
+    reflection_due: bool = False  # enough trades have closed for lessons to be drawn anew
 
     @property
     def revised(self) -> bool:
@@ -84,10 +87,10 @@ def broker_said(item: Item) -> bool:
     return item.kind in ("fill", "funding", "trade") or (item.kind == "tick" and item.body.positions is not None)
 
 
-def verified_since(tables: Tables) -> datetime | None:
-    """Since when the broker has said anything that still stands."""
-    said = [item.known_at for kind in ("fill", "funding", "trade") for item in tables.items(kind, EVERYTHING)]
-    said += [item.known_at for item in tables.items("tick", EVERYTHING) if "positions" in item.body]
+def verified_since(tables: Tables, known: Known = EVERYTHING) -> datetime | None:
+    """Since when the broker has said anything that stands, as far as a reader may know."""
+    said = [item.known_at for kind in ("fill", "funding", "trade") for item in tables.items(kind, known)]
+    said += [item.known_at for item in tables.items("tick", known) if "positions" in item.body]
     return min(said, default=None)
 
 

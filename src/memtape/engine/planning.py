@@ -10,15 +10,16 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from memtape.core.affect import Felt
 from memtape.core.calendar import NEAR, Event, fields_at
 from memtape.core.codec import spell_time
 from memtape.core.items import OWNER_STREAM
-from memtape.core.market import Seen
+from memtape.core.learn import Past
 from memtape.core.observed import Decision, Situation, Tick
 from memtape.core.plans import Look, Standing, changed, judged
 from memtape.core.predicate import FIELDS
+from memtape.core.said import seen_at, situation_of
 from memtape.core.shadows import NOT_TAKEN
-from memtape.core.situation import session_at
 from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.learning import Learning
@@ -42,70 +43,65 @@ def events_known(tables: Tables, known: Known = EVERYTHING) -> list[Event]:
     return list(latest.values())
 
 
-def events_near(tables: Tables, at: datetime) -> list[Event]:
+def events_near(tables: Tables, known: Known) -> list[Event]:
     """The events that a moment may look at, each as it was last stated by then; one that was moved is looked up where it went."""
-    calendar, known = Tables(tables.session, tables.owner, OWNER_STREAM), Known(as_of=at)
+    calendar, at, known = Tables(tables.session, tables.owner, OWNER_STREAM), moment_of(known), known.owners()
     named = {item.symbol for item in calendar.items("event", known, since=at - NEAR, before=at + NEAR + INSTANT)}
     latest = [max(calendar.items("event", known, symbol=id_), key=lambda item: item.seq) for id_ in sorted(named)]
     return [read(Event, item.body) for item in latest]
 
 
+def moment_of(known: Known) -> datetime:
+    """The moment that a reader asks about."""
+    assert known.as_of is not None
+    return known.as_of
+
+
 def situation_now(
-    tables: Tables, agent: Agent, at: datetime, symbol: str | None, said: Situation | None = None
+    tables: Tables, agent: Agent, known: Known, symbol: str | None, said: Situation | None = None, past: Past | None = None
 ) -> tuple[Situation, dict[str, Any]]:
-    """The situation at a moment and the state of mind: what the caller said of it first, then bars and the stored state."""
-    learned = Learned(tables)
-    market = learned.market(symbol, at) if symbol else None
-    seen = market.at(at) if market else Seen()
-    head = tables.head()
-    if head.known_at is not None and at < head.known_at:  # a past moment: only what was known then
-        step = Learning(tables, agent, head.verified_from).past().at(at)
-        steps = [step] if step is not None else []
-    else:
-        steps = learned.felt_until(at, 1)
+    """The situation at a moment and the state of mind: what the caller said of it first, then bars and the state.
+
+    The state is the stored one, or that of `past`, which is what a reader by an earlier head had formed.
+    """
+    at = moment_of(known)
+    seen = seen_at(Learned(tables).market(symbol, at, known.head) if symbol else None, at)
+    felt = past.at(at) if past is not None else _felt_at(tables, agent, at)
     state: dict[str, Any] = {"consecutive_wins": 0, "consecutive_losses": 0}
-    drawdown = 0.0
-    if steps:
-        mood = steps[0].state()
-        drawdown = mood.drawdown
+    if felt is not None:
+        mood = felt.state()
         state = {
             "drawdown_state": mood.drawdown_state, "confidence": mood.confidence, "risk_appetite": mood.risk_appetite,
             "consecutive_wins": mood.consecutive_wins, "consecutive_losses": mood.consecutive_losses,
-            "equity": steps[0].nav + steps[0].flows,
+            "equity": felt.nav + felt.flows,
         }  # fmt: skip
-    own = said or Situation()
+    return situation_of(at, said, seen, felt, symbol), state
 
-    def first(*values: Any) -> Any:
-        return next((value for value in values if value is not None), None)
 
-    atr_d1, atr_h1 = first(own.atr_d1, seen.atr_d1), first(own.atr_h1, seen.atr_h1)
-    ratio = atr_h1 / atr_d1 if isinstance(atr_h1, float) and isinstance(atr_d1, float) and atr_d1 else None
-    situation = Situation(
-        symbol=first(own.symbol, symbol), price=first(own.price, seen.price), atr_d1=atr_d1, atr_h1=atr_h1,
-        atr_m5=first(own.atr_m5, seen.atr_m5), atr_ratio_h1_d1=first(own.atr_ratio_h1_d1, ratio),
-        regime=first(own.regime, seen.regime), volatility_regime=first(own.volatility_regime, seen.volatility_regime),
-        session=first(own.session, session_at(at)), hour_utc=first(own.hour_utc, at.hour),
-        day_of_week=first(own.day_of_week, at.weekday()), spread_points=own.spread_points,
-        spread_as_atr_pct=own.spread_as_atr_pct, drawdown_pct=first(own.drawdown_pct, drawdown),
-        consecutive_losses=first(own.consecutive_losses, state["consecutive_losses"]), confidence=own.confidence,
-    )  # fmt: skip
-    return situation, state
+def _felt_at(tables: Tables, agent: Agent, at: datetime) -> Felt | None:
+    """The state of mind at a moment; of a past one only what was known then."""
+    head = tables.head()
+    if head.known_at is not None and at < head.known_at:
+        return Learning(tables, agent, head.verified_from).past().at(at)
+    steps = Learned(tables).felt_until(at, 1)
+    return steps[0] if steps else None
 
 
 def look_at(
-    tables: Tables, agent: Agent, at: datetime, symbol: str | None, decision: Decision | None = None,
-    said: Situation | None = None,
+    tables: Tables, agent: Agent, known: Known, symbol: str | None, decision: Decision | None = None,
+    said: Situation | None = None, past: Past | None = None,
 ) -> dict[str, object]:  # fmt: skip
     """What plans may look at: situation, state, the decision at hand, the calendar. What is missing is unknown."""
-    situation, state = situation_now(tables, agent, at, symbol, decision.situation if decision and decision.situation else said)
+    at, said = moment_of(known), decision.situation if decision and decision.situation else said
+    situation, state = situation_now(tables, agent, known, symbol, said, past)
     found: dict[str, object] = {name: getattr(situation, name) for name in FIELDS if hasattr(situation, name)}
     found |= state
-    found |= {"open_positions": held_at(tables, at), "weekend": at.weekday() >= WEEKEND, "strategy": agent.skill}
+    found |= {"open_positions": held_at(tables, known), "weekend": at.weekday() >= WEEKEND, "strategy": agent.skill}
     if decision is not None:
         action = (decision.action or "").lower()
         found |= {"side": decision.side, "action": decision.action, "strategy": decision.strategy or agent.skill,
                   "signal": decision.side is not None or (bool(action) and action not in NOT_TAKEN)}  # fmt: skip
-    found |= fields_at(events_near(tables, at), at)
+    found |= fields_at(events_near(tables, known), at)
     return {name: value for name, value in found.items() if value is not None and value != "*"}
 
 
@@ -144,22 +140,27 @@ def _looks(tables: Tables, agent: Agent, tick: Tick, previous: datetime | None) 
     for symbol in symbols or [None]:
         before = None
         if previous is not None:
-            before = look_at(tables, agent, previous, symbol, decided_at(tables, previous).get(symbol or ""))
-        yield symbol, Look(tick.t, look_at(tables, agent, tick.t, symbol, decided.get(symbol or "")), before)
+            before = look_at(tables, agent, Known(previous), symbol, decided_at(tables, previous).get(symbol or ""))
+        yield symbol, Look(tick.t, look_at(tables, agent, Known(tick.t), symbol, decided.get(symbol or "")), before)
 
 
-def held_at(tables: Tables, at: datetime) -> int | None:
+def held_at(tables: Tables, known: Known) -> int | None:
     """How many positions were held: by the last snapshot known then, else by the ledger of now; None where nobody looked."""
-    ticks = tables.items("tick", Known(as_of=at), before=at + INSTANT, newest=True, limit=LOOKED_BACK)
+    at = moment_of(known)
+    ticks = tables.items("tick", known, before=at + INSTANT, newest=True, limit=LOOKED_BACK)
     seen = next((tick.body["positions"] for tick in ticks if "positions" in tick.body), None)
     if seen is not None:
         return sum(len(several) for several in seen.values())
-    latest = tables.head().known_at
-    return sum(row.round is not None for row in tables.positions().values()) if latest is None or at >= latest else None
+    latest = tables.head()
+    if known.head is not None and known.head < latest.seq:
+        return None
+    standing = latest.known_at is None or at >= latest.known_at
+    return sum(row.round is not None for row in tables.positions().values()) if standing else None
 
 
-def decided_at(tables: Tables, moment: datetime) -> dict[str, Decision]:
+def decided_at(tables: Tables, moment: datetime, head: int | None = None) -> dict[str, Decision]:
     """What the tick of a moment decided, by symbol."""
-    ticks = tables.items("tick", EVERYTHING, since=moment, before=moment + INSTANT)
-    decisions = [read(Decision, item.body) for tick in ticks for item in tables.items_about(tick.key) if item.kind == "decision"]
+    ticks = tables.items("tick", Known(head=head), since=moment, before=moment + INSTANT)
+    about = [item for tick in ticks for item in tables.items_about(tick.key) if head is None or item.seq <= head]
+    decisions = [read(Decision, item.body) for item in about if item.kind == "decision"]
     return {decision.symbol: decision for decision in reversed(decisions) if decision.symbol is not None}

@@ -24,6 +24,7 @@ from memtape.core.skills import Agent
 from memtape.core.trades import Trade, spelled
 from memtape.core.values import ZERO, read
 from memtape.store.known import EVERYTHING, Flat, Known
+from memtape.store.memories import Learned
 from memtape.store.rows import Head, PositionRow
 from memtape.store.tables import Tables
 
@@ -71,9 +72,10 @@ def bring_up_to_date(tables: Tables, agent: Agent, start: Head, fresh: Fresh, te
         named = set(fresh.happened) | {
             (s, h.leg) for t, _ in fresh.ticks for s, several in (t.positions or {}).items() for h in several
         }
-        since = (start.last_tick or EPOCH) if fresh.ticks else None
+        explained = _explained(tables, start, fresh)
+        since = (explained or EPOCH) if fresh.ticks else None
         held = tables.positions({s for s, _ in named}, since, legs={leg for _, leg in named})
-        late = _late(tables, start, fresh, held)
+        late = _late(tables, agent, start, fresh, held, explained)
         put: list[PositionRow] = []
         for position in sorted(_touched(fresh, held) | late.keys()):
             row = held.get(position)
@@ -98,7 +100,18 @@ def _touched(fresh: Fresh, held: dict[Position, PositionRow]) -> set[Position]:
     return touched | {position for position in open_ if position[0] in fresh.bars}
 
 
-def _late(tables: Tables, start: Head, fresh: Fresh, held: dict[Position, PositionRow]) -> dict[Position, datetime]:
+def _explained(tables: Tables, start: Head, fresh: Fresh) -> datetime | None:
+    """When the last tick was that still stands: it has explained the fills before it."""
+    if not fresh.ticks or start.last_tick is None or not tables.items("undo", EVERYTHING, limit=1):
+        return start.last_tick
+    new = {tick.id for tick, _ in fresh.ticks}
+    ticks = tables.items("tick", EVERYTHING, newest=True, limit=len(new) + 1)
+    return next((item.at for item in ticks if item.key not in new), None)
+
+
+def _late(
+    tables: Tables, agent: Agent, start: Head, fresh: Fresh, held: dict[Position, PositionRow], explained: datetime | None
+) -> dict[Position, datetime]:
     """The positions to derive again, and from when: something new about them lies before what was folded."""
     late: dict[Position, datetime] = {}
 
@@ -118,27 +131,50 @@ def _late(tables: Tables, start: Head, fresh: Fresh, held: dict[Position, Positi
             since(position, first[0])
     if fresh.ticks:
         for position, row in held.items():
-            if row.last[0] > (start.last_tick or EPOCH):  # seen between ticks: only now is there a run that explains it
-                since(position, start.last_tick + JUST_AFTER if start.last_tick else EPOCH)
-        if surprising:
-            for position in _touched(fresh, held):
-                since(position, min(tick.t for tick, _ in fresh.ticks))
-    for symbol, watched in fresh.bars.items():
-        t0, t1 = min(seen.bar.t0 for seen in watched), max(seen.bar.t1 for seen in watched)
-        ends = min(seen.bar.t1 for seen in watched)
-        for position, entered in tables.watched_trades(symbol, t0, t1):
-            since(position, entered)
-        for position, row in held.items():
-            if position[0] != symbol or row.round is None:
-                continue
-            priced = row.round.inferred and ends <= row.last[0]  # its close may be the price that was missing
-            if surprising or priced or not row.round.covers(t0):
-                since(position, row.round.entry_at)
+            if row.last[0] > (explained or EPOCH):  # seen between ticks: only now is there a run that explains it
+                since(position, explained + JUST_AFTER if explained else EPOCH)
+        first_tick, last_tick = fresh.ticks[0][0].t, fresh.ticks[-1][0].t
+        for position in _outrun(tables, agent, fresh, held):
+            since(position, first_tick)
+        if surprising:  # it also speaks to what was believed otherwise then
+            assert fresh.known_at is not None
+            for position in _touched(fresh, held) | Learned(tables).unsettled_since(fresh.known_at, last_tick):
+                since(position, first_tick)
+    for position, at in _watched(tables, fresh, held, surprising):
+        since(position, at)
     for item in fresh.decisions:
         names = [f"d:{item.key}", *(f"o:{order}" for order in item.body.order_ids)]
         for position, at in tables.fills_naming(names, upto=start.seq).items():
             since(position, at)
     return late
+
+
+def _watched(
+    tables: Tables, fresh: Fresh, held: dict[Position, PositionRow], surprising: bool
+) -> Iterable[tuple[Position, datetime]]:
+    """The positions whose trades new bars tell something about that could not be folded on, and since when."""
+    for symbol, watched in fresh.bars.items():
+        t0, t1 = min(seen.bar.t0 for seen in watched), max(seen.bar.t1 for seen in watched)
+        ends = min(seen.bar.t1 for seen in watched)
+        yield from tables.watched_trades(symbol, t0, t1)
+        if surprising:
+            yield from Learned(tables).replaced_since(symbol, t0, t1, min(seen.known_at for seen in watched))
+        for position, row in held.items():
+            if position[0] == symbol and row.round is not None:
+                priced = row.round.inferred and ends <= row.last[0]  # its close may be the price that was missing
+                if surprising or priced or not row.round.covers(t0):
+                    yield position, row.round.entry_at
+
+
+def _outrun(tables: Tables, agent: Agent, fresh: Fresh, held: dict[Position, PositionRow]) -> Iterable[Position]:
+    """The positions that late ticks change although bars after them are here, which were watched as if nothing changed."""
+    (first, known_at), several = fresh.ticks[0], len(fresh.ticks) > 1
+    for position in _touched(fresh, held):
+        open_ = held[position].round if position in held else None
+        if several or not _agrees(agent, open_, _glance(agent, fresh, first, known_at, position, None)):
+            ended = tables.bars_end(position[0])
+            if ended is not None and ended > first.t:
+                yield position
 
 
 # ---- in order ---------------------------------------------------------------------------------------------------------
@@ -151,7 +187,8 @@ def _fold_onto(
     """Fold what is new onto what is held."""
     symbol, leg = position
     happened = [*fresh.happened.get(position, ())]
-    glances = [_glance(agent, fresh, tick, known_at, position) for tick, known_at in fresh.ticks]
+    decided = {item.ref: item.body for item in reversed(fresh.decisions) if item.symbol == symbol}  # by tick, if it is new
+    glances = [_glance(agent, fresh, tick, known_at, position, decided.get(tick.id)) for tick, known_at in fresh.ticks]
     bars = fresh.bars.get(symbol, [])
     open_ = row.round if row else None
     if not happened and not bars and all(_agrees(agent, open_, glance) for glance in glances):
@@ -177,13 +214,13 @@ def _fold_onto(
     return concluded + [_differing(found) for found in folded.discrepancies]
 
 
-def _glance(agent: Agent, fresh: Fresh, tick: Tick, known_at: datetime, position: Position) -> Glance:
+def _glance(agent: Agent, fresh: Fresh, tick: Tick, known_at: datetime, position: Position, decision: Decision | None) -> Glance:
     symbol, leg = position
     return Glance(
         id=tick.id, t=tick.t, known_at=known_at, skill_version=agent.skill_version,
         first=tick is fresh.first_snapshot, snapshot=tick.positions is not None,
         held=next((h for h in (tick.positions or {}).get(symbol, ()) if h.leg == leg), None),
-        mark=tick.marks.get(symbol), decision=next((d for d in tick.decisions if d.symbol == symbol), None),
+        mark=tick.marks.get(symbol), decision=decision,
     )  # fmt: skip
 
 
@@ -307,5 +344,3 @@ def _closing(trade: Trade) -> Told:
 def _differing(found: Discrepancy) -> Told:
     return {"event": "discrepancy", "symbol": found.symbol, "leg": found.leg, "at": spell_time(found.at), "why": found.why,
             "ledger_qty": spell_decimal(found.ledger_qty), "broker_qty": spell_decimal(found.broker_qty)}  # fmt: skip
-
-

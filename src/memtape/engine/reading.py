@@ -22,6 +22,7 @@ from memtape.core.rounds import told
 from memtape.core.skills import Agent
 from memtape.core.trades import Trade
 from memtape.core.values import ZERO, read
+from memtape.engine.observe import verified_since
 from memtape.engine.positions import derive_position, reported_id, reported_version
 from memtape.store.known import EVERYTHING, Known
 from memtape.store.rows import Head
@@ -63,6 +64,10 @@ class Reading:
         with self._memory.reading(self.agent.id) as tables:
             return tables.head()
 
+    def _said_at(self, tables: Tables) -> datetime:
+        """When a statement counts as made: in a simulation at the last moment observed (or before all), else by the clock."""
+        return (tables.head().known_at or EPOCH) if self.agent.mode == "sim" else self._memory.clock.now()
+
     def trades(
         self, *, status: str | None = None, symbol: str | None = None, strategy: str | None = None,
         side: str | None = None, as_of: datetime | None = None, head: int | None = None, newest: bool = True,
@@ -81,6 +86,7 @@ class Reading:
                 found = closed + open_
             else:
                 found, _ = ledger_known(tables, self.agent, known)
+            labels = labels_known(tables, known)
         chosen = [
             trade for trade in found
             if (status is None or trade.status == status)
@@ -92,7 +98,8 @@ class Reading:
         ]  # fmt: skip
         chosen.sort(key=lambda trade: trade.id)
         chosen.sort(key=lambda trade: trade.entry_at, reverse=newest)
-        return chosen if limit is None else chosen[:limit]
+        few = chosen if limit is None else chosen[:limit]
+        return [trade._replace(teach=labels[trade.id]) if trade.id in labels else trade for trade in few] if labels else few
 
     def _is_latest(self, tables: Tables, as_of: datetime | None) -> bool:
         latest = tables.head().known_at
@@ -180,6 +187,12 @@ class Reading:
         return performance(closed, self.equity(as_of=as_of, head=head) if whole else None, self.agent.settings)
 
 
+def labels_known(tables: Tables, known: Known) -> dict[str, str]:
+    """How the owner said that trades may teach, where that is not as usual."""
+    said = sorted(tables.items("correction", known), key=lambda item: item.seq)
+    return {item.symbol: item.body["changes"]["teach"] for item in said if "teach" in item.body["changes"]}
+
+
 def ledger_known(tables: Tables, agent: Agent, known: Known) -> tuple[list[Trade], list[Discrepancy]]:
     """All trades and discrepancies of an agent as a reader of that moment and head would have seen them."""
     trades: list[Trade] = []
@@ -191,10 +204,7 @@ def ledger_known(tables: Tables, agent: Agent, known: Known) -> tuple[list[Trade
             else:
                 settled.setdefault((trade.symbol, trade.leg), []).append(trade)
     else:
-        for item in tables.items("trade", known):
-            own = Item("trade", item.key, item.at, read(ClosedTrade, item.body), item.symbol, item.leg)
-            trades.append(reported_version(agent, own, item.known_at, item.skill_version).trade)
-        trades += _claims(tables, agent, known)
+        trades += [version.trade for version in _reported(tables, agent, known)]
     trades += open_claims(tables, agent, known)
     first, standing = tables.head().first_snapshot, tables.discrepancies()
     discrepancies: list[Discrepancy] = []
@@ -213,34 +223,26 @@ def ledger_known(tables: Tables, agent: Agent, known: Known) -> tuple[list[Trade
     return trades, discrepancies
 
 
-def _claims(tables: Tables, agent: Agent, known: Known) -> list[Trade]:
-    """The trades that the agent reported closed, at once or later."""
-    endings = {item.key: read(Closing, item.body) for item in tables.items("closing", known)}
-    found: list[Trade] = []
-    for item in tables.items("claim", known):
-        claim = read(Claim, item.body)
-        if item.key in endings:
-            claim = closed_by(claim, endings[item.key])
-        if claim.exit_price is not None:
-            own = Item("claim", item.key, item.at, claim, item.symbol, item.leg)
-            found.append(reported_version(agent, own, item.known_at, item.skill_version).trade)
+def _reported(tables: Tables, agent: Agent, known: Known, gone: bool = False) -> list[Version]:
+    """The trades that a source, or the agent itself, reported closed, at once or later; with those taken back on request."""
+    endings = {item.key: item for item in tables.items("closing", known)}
+    found: list[Version] = []
+    for kind in ("trade", "claim"):
+        for item in tables.items(kind, known, gone=gone):
+            body, known_at = read(ClosedTrade if kind == "trade" else Claim, item.body), item.known_at
+            if isinstance(body, Claim):
+                if (ended := endings.get(item.key)) is not None:
+                    body, known_at = closed_by(body, read(Closing, ended.body)), ended.known_at
+                if body.exit_price is None:
+                    continue
+            own = Item(kind, item.key, item.at, body, item.symbol, item.leg)
+            found.append(replace(reported_version(agent, own, known_at, item.skill_version), known_to=item.gone_at))
     return found
 
 
 def versions_known(tables: Tables, agent: Agent, known: Known) -> list[Version]:
     """Closed trades in all the versions that a reader of a moment and a head could have met, with when each was known."""
-    found: list[Version] = []
-    endings = {item.key: item for item in tables.items("closing", known)}
-    for item in tables.items("trade", known, gone=True):
-        own = Item("trade", item.key, item.at, read(ClosedTrade, item.body), item.symbol, item.leg)
-        found.append(replace(reported_version(agent, own, item.known_at, item.skill_version), known_to=item.gone_at))
-    for item in tables.items("claim", known, gone=True):
-        claim, ended, known_at = read(Claim, item.body), endings.get(item.key), item.known_at
-        if ended is not None:
-            claim, known_at = closed_by(claim, read(Closing, ended.body)), ended.known_at
-        if claim.exit_price is not None:
-            own = Item("claim", item.key, item.at, claim, item.symbol, item.leg)
-            found.append(replace(reported_version(agent, own, known_at, item.skill_version), known_to=item.gone_at))
+    found = _reported(tables, agent, known, gone=True)
     first = tables.head().first_snapshot
     for position in _positions_known(tables, known):
         found += derive_position(tables, agent, position, None, known, first)[0]
@@ -260,7 +262,7 @@ def open_claims(tables: Tables, agent: Agent, known: Known) -> list[Trade]:
 
 def verified_at(tables: Tables, known: Known) -> bool:
     """Whether there was a broker to ask: then the agent's own claims are no part of its ledger."""
-    verified_from = tables.head().verified_from
+    verified_from = tables.head().verified_from if known.head is None else verified_since(tables, known)
     return verified_from is not None and (known.as_of is None or verified_from <= known.as_of)
 
 

@@ -6,38 +6,35 @@ from what had been recorded, by the same fold, and the plain reference answers.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from memtape.core import recall as reference
 from memtape.core.affect import Affect, Felt
 from memtape.core.behaviour import Behaviour, ClosedCounts, behaviour, realised_counts
-from memtape.core.beliefs import Belief, Stated, entry_facts, evidence_for, suggested_plans
-from memtape.core.codec import micros, read_time
+from memtape.core.beliefs import Belief, entry_facts, evidence_for, suggested_plans
+from memtape.core.codec import micros
 from memtape.core.codec import moment as moment_of
 from memtape.core.episodes import Episode
 from memtape.core.episodes import known as known_at
 from memtape.core.forms import Form, forms
-from memtape.core.induction import beliefs_of, count, count_stated, fades_at
-from memtape.core.learn import Note, Told, claims_on, in_versions, memories_of
-from memtape.core.market import Market, ended
-from memtape.core.observed import ANY, Decision, Side, Situation
-from memtape.core.plans import Look, Standing, changed, judged, made, value_of_leaving, value_of_sizing, value_of_skipping
+from memtape.core.induction import beliefs_of, count_stated, fades_at
+from memtape.core.learn import claims_count_at
+from memtape.core.observed import Side, Situation
 from memtape.core.query import Mood, Parameters, Query
 from memtape.core.recall import Recalled
-from memtape.core.shadows import is_followed, shadow_episodes, shadow_id
-from memtape.core.situation import LABELS, NUMBERS
 from memtape.core.skills import Agent
 from memtape.core.trades import Trade
 from memtape.core.values import read
 from memtape.engine.following import Followed, Follower, Formed
-from memtape.engine.learning import Learning, account_event, correction
-from memtape.engine.planning import INSTANT, decided_at, look_at, situation_now
-from memtape.engine.reading import Reading, versions_known
+from memtape.engine.learning import Learning
+from memtape.engine.past import Again, Moment, stated_known
+from memtape.engine.planning import situation_now
+from memtape.engine.reading import Reading
+from memtape.engine.standing import PlanSeen, plans_seen, said_of, standings
 from memtape.errors import Unknown
 from memtape.store.known import Known
 from memtape.store.memories import Learned
@@ -48,45 +45,6 @@ if TYPE_CHECKING:
 
 TICKS_LOOKED_AT = 5_000
 LOOKED_BACK_ON = 1_000  # trades that habits are read from: the window, and what it is measured by
-FOLLOWING = timedelta(days=1)  # a trade entered within a day of a plan's firing is the one it was about
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """What an answer rests on: as of when, and whether the agent's own claims count."""
-
-    as_of: datetime
-    claims_count: bool
-    n: int  # episodes known
-    first_exit: datetime | None = None
-    last_exit: datetime | None = None
-
-    @property
-    def standing(self) -> str:
-        """How outcomes are known: by the broker's records, or by the agent's own word."""
-        return "claimed" if self.claims_count else "verified"
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A plan as recall scores it."""
-
-    id: str
-    priority: float
-    created_at: datetime
-    tier: int
-    source_ids: tuple[str, ...]
-    situation: Situation
-    reasoning: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlanSeen:
-    """A plan at a moment: what it would do now, and what its firings were worth."""
-
-    standing: Standing
-    finding: str  # expired, fires, holds, waits
-    values: tuple[tuple[datetime, float], ...]  # of each firing that can be judged, in R
 
 
 class Recollection(Reading):
@@ -95,6 +53,13 @@ class Recollection(Reading):
     def __init__(self, memory: Memory, agent: Agent, follower: Follower) -> None:
         super().__init__(memory, agent)
         self._follower = follower
+        self._last: Again | None = None  # one question about the past asks it for several things
+
+    def _again(self, at: datetime, head: int) -> Again:
+        """The memories as of a moment and a head."""
+        if self._last is None or self._last.limits != Known(at, head):
+            self._last = Again(self._memory, self.agent, Known(at, head))
+        return self._last
 
     # ---- moments ---------------------------------------------------------------------------------------------------
 
@@ -108,7 +73,7 @@ class Recollection(Reading):
         """The state of mind at a moment, from what was known then; None before anything happened."""
         at = as_of or self.now()
         if head is not None:
-            steps = _Again(self, Known(at, head)).steps
+            steps = self._again(at, head).steps
             return steps[-1] if steps else None
         with self._memory.reading(self.agent.id) as tables:
             return Learning(tables, self.agent, tables.head().verified_from).past().at(at)
@@ -116,7 +81,7 @@ class Recollection(Reading):
     def state_history(self, *, as_of: datetime | None = None, head: int | None = None, limit: int = 200) -> list[Felt]:
         """The last steps of the state of mind by a moment, oldest first."""
         if head is not None:
-            return _Again(self, Known(as_of or self.now(), head)).steps[-limit:] if limit else []
+            return self._again(as_of or self.now(), head).steps[-limit:] if limit else []
         with self._memory.reading(self.agent.id) as tables:
             steps = Learned(tables).felt_until(as_of, limit)
         return [step for step in steps if as_of is None or step.known_at <= as_of]
@@ -124,7 +89,7 @@ class Recollection(Reading):
     def steps(self, *, as_of: datetime | None = None, head: int | None = None) -> int:
         """How many closes, marks and flows lie behind the state of mind."""
         if head is not None:
-            return len(_Again(self, Known(as_of or self.now(), head)).steps)
+            return len(self._again(as_of or self.now(), head).steps)
         with self._memory.reading(self.agent.id) as tables:
             return Learned(tables).felt_count(as_of)
 
@@ -140,7 +105,7 @@ class Recollection(Reading):
         """Every episode as it was believed at a moment."""
         at = as_of or self.now()
         if head is not None:
-            return known_at(_Again(self, Known(at, head)).episodes, at)
+            return self._again(at, head).known()
         with self._memory.reading(self.agent.id) as tables:
             return known_at(Learned(tables).episodes(), at)
 
@@ -165,10 +130,11 @@ class Recollection(Reading):
         at = as_of or self.now()
         given = read(Situation, situation) if situation is not None else None
         mood = self.mood(as_of=at, head=head)
-        citations = self._citations(at) if parameters is not None and parameters.strength == "on" else {}
+        citations = self._citations(at, head) if parameters is not None and parameters.strength == "on" else {}
 
         def query(tables: Tables, claims_count: bool) -> Query:
-            asked = given if given is not None else situation_now(tables, self.agent, at, symbol)[0]
+            past = self._again(at, head).past if given is None and head is not None else None
+            asked = given if given is not None else situation_now(tables, self.agent, Known(at, head), symbol, past=past)[0]
             return Query(
                 situation=asked, as_of=at, symbol=symbol, strategy=strategy, side=side, memory_types=tuple(memory_types),  # type: ignore[arg-type]
                 limit=limit, profile=profile, claims_count=claims_count, explain=explain, kelly_beside=kelly_beside,  # type: ignore[arg-type]
@@ -177,10 +143,10 @@ class Recollection(Reading):
             )  # fmt: skip
 
         if head is not None:
-            again = _Again(self, Known(at, head))
+            again = self._again(at, head)
             with self._memory.reading(self.agent.id) as tables:
                 asked = query(tables, again.claims_count)
-                plans = _said(standings(tables, Known(at, head))) if "prospective" in memory_types else []
+                plans = said_of(standings(tables, Known(at, head))) if "prospective" in memory_types else []
             found = reference.recall(again.episodes, again.beliefs(), plans, asked)
             return found, asked, again.moment()
         from memtape.columns import recall
@@ -189,7 +155,7 @@ class Recollection(Reading):
             moment = self._moment(tables, followed, at)
             asked = query(tables, moment.claims_count)
             beliefs = self._beliefs(tables, followed, moment) if "semantic" in memory_types else []
-            plans = _said(standings(tables, Known(as_of=at))) if "prospective" in memory_types else []
+            plans = said_of(standings(tables, Known(as_of=at))) if "prospective" in memory_types else []
             return recall(followed.columns, beliefs, plans, asked, _fetcher(tables)), asked, moment
 
     def explain(
@@ -210,15 +176,13 @@ class Recollection(Reading):
         verified = tables.head().verified_from
         exits = columns.exit_us[: columns.n][mask] if n else None
         first, last = (moment_of(int(exits.min())), moment_of(int(exits.max()))) if exits is not None else (None, None)
-        return Moment(at, verified is None or at < verified, n, first, last)
+        return Moment(at, claims_count_at(at, verified), n, first, last)
 
-    def _citations(self, at: datetime) -> dict[str, int]:
-        """How many decisions by then cited each memory (slot `memories`, ids separated by commas)."""
-        cited: dict[str, int] = {}
-        for row in self.decisions(as_of=at):
-            for id_ in filter(None, (part.strip() for part in row.decision.slots.get("memories", "").split(","))):
-                cited[id_] = cited.get(id_, 0) + 1
-        return cited
+    def _citations(self, at: datetime, head: int | None) -> dict[str, int]:
+        """How often each memory was shown to the agent by then: only that reinforces it."""
+        with self._memory.reading(self.agent.id) as tables:
+            shown = tables.items("shown", Known(at, head))
+        return Counter(id_ for item in shown for id_ in item.body["memories"])
 
     # ---- beliefs ---------------------------------------------------------------------------------------------------
 
@@ -226,7 +190,7 @@ class Recollection(Reading):
         """What is believed at a moment, every status."""
         at = as_of or self.now()
         if head is not None:
-            again = _Again(self, Known(at, head))
+            again = self._again(at, head)
             return again.beliefs(), again.moment()
         with self._follower.reading(self._memory, self.agent.id) as (tables, followed):
             moment = self._moment(tables, followed, at)
@@ -236,7 +200,7 @@ class Recollection(Reading):
         from memtape.columns.tallies import countable, stated_tallies, tallies
 
         columns, at, claims_count = followed.columns, moment.as_of, moment.claims_count
-        kept, latest, stated = followed.formed, tables.head().known_at, _stated(tables, Known(as_of=at))
+        kept, latest, stated = followed.formed, tables.head().known_at, stated_known(tables, Known(as_of=at))
         lasting = latest is not None and at >= latest
         if lasting and kept is not None and kept.holds(followed.revision, claims_count, stated, at):
             return kept.beliefs
@@ -275,7 +239,7 @@ class Recollection(Reading):
     ) -> tuple[Behaviour, Moment]:
         """What the agent does again and again, in one strategy and symbol or in all."""
         at = as_of or self.now()
-        again = _Again(self, Known(at, head)) if head is not None else None
+        again = self._again(at, head) if head is not None else None
         trades = self.trades(as_of=as_of, head=head, symbol=symbol, limit=LOOKED_BACK_ON)
         with self._memory.reading(self.agent.id) as tables:
             verified = tables.head().verified_from
@@ -283,13 +247,11 @@ class Recollection(Reading):
             counts = _realised(tables, Known(at, head), trades)
         if again is not None:
             episodes = [
-                e for e in known_at(again.episodes, at)
+                e for e in again.known()
                 if (strategy is None or e.strategy == strategy) and (symbol is None or e.symbol == symbol)
             ][-LOOKED_BACK_ON:]  # fmt: skip
-        claims_count = again.claims_count if again is not None else verified is None or at < verified
-        exits = [e.exit_at for e in episodes]
-        moment = Moment(at, claims_count, len(episodes), min(exits, default=None), max(exits, default=None))
-        return behaviour(episodes, counts, claims_count=claims_count), moment
+        claims_count = again.claims_count if again is not None else claims_count_at(at, verified)
+        return behaviour(episodes, counts, claims_count=claims_count), Moment.of(at, claims_count, episodes)
 
     def behaviours(self, *, as_of: datetime | None = None, head: int | None = None, most: int = 50) -> list[Behaviour]:
         """The same for each strategy and symbol among the latest trades, the most traded first."""
@@ -297,10 +259,10 @@ class Recollection(Reading):
         with self._memory.reading(self.agent.id) as tables:
             verified = tables.head().verified_from
             episodes = Learned(tables).latest(at, LOOKED_BACK_ON, None, None)
-        claims_count = verified is None or at < verified
+        claims_count = claims_count_at(at, verified)
         if head is not None:
-            again = _Again(self, Known(at, head))
-            episodes, claims_count = known_at(again.episodes, at)[-LOOKED_BACK_ON:], again.claims_count
+            again = self._again(at, head)
+            episodes, claims_count = again.known()[-LOOKED_BACK_ON:], again.claims_count
         by: dict[tuple[str, str], list[Episode]] = {}
         for episode in episodes:
             by.setdefault((episode.strategy, episode.symbol), []).append(episode)
@@ -311,31 +273,14 @@ class Recollection(Reading):
 
     def plans(
         self, situation: Situation | Mapping[str, Any] | None = None, *, symbol: str | None = None, as_of: datetime | None = None,
-        head: int | None = None, context: Mapping[str, object] | None = None,
+        head: int | None = None, context: Mapping[str, object] | None = None, owner_head: int | None = None,
     ) -> list[PlanSeen]:  # fmt: skip
         """Every plan at a moment: where it stands, whether it would fire now, and what its firings were worth."""
         at = as_of or self.now()
         said = read(Situation, situation) if situation is not None else None
+        past = self._again(at, head).past if head is not None else None
         with self._memory.reading(self.agent.id) as tables:
-            now = look_at(tables, self.agent, at, symbol, said=said) | dict(context or {})
-            ticks = tables.items("tick", Known(at, head), before=at + INSTANT, newest=True, limit=1)
-            last, before = ticks[0].at if ticks else None, None
-            if last is not None:
-                before = look_at(tables, self.agent, last, symbol, decided_at(tables, last).get(symbol or ""))
-            standing = standings(tables, Known(at, head))
-            fired = _firings(tables, Known(at, head))
-            episodes = known_at(Learned(tables).episodes(), at) if fired else []
-        seen: list[PlanSeen] = []
-        for plan in standing:
-            finding = (
-                judged(plan.plan, Look(at, now, before), plan.fired, plan.fired_at)
-                if plan.status in ("active", "proposed")
-                else "waits"
-            )
-            values = [(when, value) for when, what in fired.get(plan.id, ())
-                      if (value := _worth(plan, when, what, episodes)) is not None]  # fmt: skip
-            seen.append(PlanSeen(plan, finding, tuple(values)))
-        return seen
+            return plans_seen(tables, self.agent, Known(at, head, owner_head), symbol, said, context or {}, past)
 
     def suggested_plans(self, *, as_of: datetime | None = None) -> list[dict[str, Any]]:
         """Plans that beliefs and the drawdown suggest; none is made by this."""
@@ -383,140 +328,4 @@ def _realised(tables: Tables, known: Known, trades: Sequence[Trade]) -> ClosedCo
     return realised_counts(moments, "portfolio" if several else "single")
 
 
-def _stated(tables: Tables, known: Known) -> list[Stated]:
-    """The beliefs that the owner stated and has not taken back."""
-    gone = {item.symbol for item in tables.items("unbelief", known)}
-    return [stated_of(item.key, item.body, item.known_at) for item in tables.items("belief", known) if item.key not in gone]
-
-
-def stated_of(id: str, body: Mapping[str, Any], stated_at: datetime) -> Stated:
-    """A belief as it was stated."""
-    return Stated(id=id, stated_at=stated_at, **body)
-
-
-def _said(standing: Iterable[Standing]) -> list[Said]:
-    """Plans as recall scores them: what their trigger asks of the situation, anything where it asks nothing."""
-    found: list[Said] = []
-    for each in standing:
-        if each.status not in ("active", "proposed"):
-            continue
-        plan = each.plan
-        flat = {k: v for k, v in plan.trigger.items() if k in Situation.__slots__ and isinstance(v, str | float | int)}
-        anything = dict.fromkeys([name for name, *_ in (*LABELS, *NUMBERS)], ANY)
-        situation = read(Situation, anything | flat)
-        found.append(Said(plan.id, plan.priority, each.at, plan.tier, plan.sources, situation, plan.reasoning))
-    return found
-
-
-def _firings(tables: Tables, known: Known) -> dict[str, list[tuple[datetime, dict[str, Any]]]]:
-    """When each plan fired, from the conclusions in the log."""
-    fired: dict[str, list[tuple[datetime, dict[str, Any]]]] = {}
-    for _, told in _concluded_of_plans(tables, known):
-        if told["event"] == "plan_fired":
-            fired.setdefault(told["plan"], []).append((read_time(told["at"]), told))
-    return fired
-
-
-def _concluded_of_plans(tables: Tables, known: Known) -> Iterator[tuple[int, dict[str, Any]]]:
-    """What ticks concluded about plans, in order, as far as a reader may know."""
-    if not Learned(tables).plans():
-        return
-    limits = known.limits()
-    for row in tables.log_of(("tick",), telling='"plan_'):
-        if row.payload is not None and row.known_at <= limits["as_of"] and row.seq <= limits["upto"]:
-            told = json.loads(row.payload)["concluded"]
-            yield from ((row.seq, t) for t in told if t["event"] in ("plan_fired", "plan_expired"))
-
-
-def standings(tables: Tables, known: Known) -> list[Standing]:
-    """Every plan and where it stood, as far as a reader may know."""
-    stored = Learned(tables).plans()
-    latest = tables.head().known_at
-    if not stored or (known.head is None and known.as_of is not None and latest is not None and known.as_of >= latest):
-        return stored
-    found = {item.key: made(item.body, item.known_at) for item in tables.items("plan", known)}
-    happened = [(item.seq, item.known_at, item.symbol, item.body["status"]) for item in tables.items("plan_status", known)]
-    for seq, told in _concluded_of_plans(tables, known):
-        happened.append((seq, read_time(told["at"]), told["plan"], told["event"].removeprefix("plan_")))
-    for _, at, id_, status in sorted(happened, key=lambda each: each[0]):
-        if id_ in found:
-            found[id_] = changed(found[id_], status, at)
-    return list(found.values())
-
-
-def _worth(standing: Standing, when: datetime, told: Mapping[str, Any], episodes: Sequence[Episode]) -> float | None:
-    """What a firing was worth in R, against what would have happened without it; None while that is not known."""
-    plan, symbol = standing.plan, told.get("symbol")
-    about = sorted(
-        (e for e in episodes if (symbol is None or e.symbol == symbol) and when <= e.entry_at <= when + FOLLOWING
-         and e.pnl_r is not None), key=lambda e: (e.entry_at, e.id),
-    )  # fmt: skip
-    if plan.action == "skip_trade":
-        shadows = [e for e in about if e.kind == "shadow"]
-        return value_of_skipping(shadows[0].pnl_r or 0.0) if shadows else None
-    if plan.action == "force_exit":
-        open_then = [
-            e for e in episodes if e.kind == "trade" and e.entry_at <= when < e.exit_at and (symbol is None or e.symbol == symbol)
-        ]
-        shadows = [e for e in about if e.kind == "shadow"]
-        if open_then and shadows and open_then[0].pnl_r is not None and shadows[0].pnl_r is not None:
-            return value_of_leaving(open_then[0].pnl_r, shadows[0].pnl_r)
-        return None
-    trades = [e for e in about if e.kind == "trade"]
-    if plan.size_factor is not None and trades and trades[0].pnl_r is not None:
-        return value_of_sizing(plan.size_factor, trades[0].pnl_r)
-    return None
-
-
-class _Again:
-    """An agent's memories as of a head of the log: formed again from what had been recorded by then."""
-
-    def __init__(self, reader: Recollection, known: Known) -> None:
-        assert known.as_of is not None
-        agent, self.as_of = reader.agent, known.as_of
-        with reader._memory.reading(agent.id) as tables:
-            versions = versions_known(tables, agent, known)
-            account = [
-                Told(account_event(kind, item.body, item.key, item.known_at), item.gone_at)
-                for kind in ("equity", "flow") for item in tables.items(kind, known, gone=True)
-            ]  # fmt: skip
-            notes: dict[str, list[Note]] = {}
-            for item in tables.items("correction", known):
-                notes.setdefault(item.symbol, []).append(correction(item))
-            for id_, told in claims_on(versions).items():
-                notes.setdefault(id_, []).extend(told)
-            said = [item.known_at for kind in ("fill", "funding", "trade") for item in tables.items(kind, known)]
-            said += [item.known_at for item in tables.items("tick", known) if "positions" in item.body]
-            self.verified_from = min(said, default=None)
-            markets: dict[str, Market] = {}
-
-            def market(symbol: str, _: datetime) -> Market:
-                if symbol not in markets:
-                    markets[symbol] = Market(ended(seen) for seen in tables.bars(symbol, known))
-                return markets[symbol]
-
-            starting = float(agent.settings.starting_equity)
-            self.episodes, self.steps, past = memories_of(
-                versions, account, market, starting, self.verified_from, lambda trade: notes.get(trade.id, [])
-            )
-            for item in tables.items("decision", known):
-                decision = read(Decision, item.body)
-                if is_followed(decision) and decision.symbol is not None and decision.t is not None:
-                    seen, bars = market(decision.symbol, decision.t).at(decision.t), tables.bars(decision.symbol, known)
-                    found = shadow_episodes(agent.id, agent.skill, decision, item.known_at, bars, seen, past.at(decision.t))
-                    said_of = notes.get(shadow_id(agent.id, item.key), [])
-                    self.episodes += [version for episode in found for version in in_versions(episode, said_of)]
-            self._stated = _stated(tables, known)
-
-    @property
-    def claims_count(self) -> bool:
-        return self.verified_from is None or self.as_of < self.verified_from
-
-    def moment(self) -> Moment:
-        exits = [e.exit_at for e in known_at(self.episodes, self.as_of)]
-        return Moment(self.as_of, self.claims_count, len(exits), min(exits, default=None), max(exits, default=None))
-
-    def beliefs(self) -> list[Belief]:
-        found = known_at(self.episodes, self.as_of)
-        counted = count(found, self.claims_count)
-        return beliefs_of(counted, count_stated(self._stated, found, self.claims_count), self.as_of)
+__all__ = ["Moment", "PlanSeen", "Recollection"]

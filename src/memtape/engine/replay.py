@@ -14,15 +14,12 @@ from typing import Any
 from memtape.core.codec import micros, moment, read_time
 from memtape.core.history import Version, derive
 from memtape.core.items import Item, Kept, Named, Position, body_of, closed_by, happenings, unpack
-from memtape.core.learn import Note, Told, claims_on, in_versions, memories_of, until_gone
-from memtape.core.market import Market, Seen, ended
 from memtape.core.observed import READERS, Claim, Decision, Fill, Observed, Tick
 from memtape.core.plans import Standing, changed, made
+from memtape.core.remembered import remembered
 from memtape.core.rounds import Watched
-from memtape.core.shadows import FOLLOWED_FOR, endings, is_followed, shadow_episodes, shadow_id
 from memtape.core.skills import Agent
 from memtape.core.values import read
-from memtape.engine.learning import account_event, correction
 from memtape.engine.observe import broker_said, standing_alone
 from memtape.engine.positions import reported_id, reported_version
 from memtape.store.memories import plan_values
@@ -70,6 +67,7 @@ class Replay:
         if row.payload is None:
             return  # destroyed, as a later row says
         payload = json.loads(row.payload)
+        self._concluded_of_plans(payload["concluded"])
         if "stated" in payload:
             item = Item(row.kind, row.key, moment(row.occurred_at), payload["stated"], payload["symbol"])
             self._add(item, row, known_at, 1, None)
@@ -77,10 +75,6 @@ class Replay:
                 self._void(row.key, row.seq, known_at)
             self._plan(row.kind, payload["stated"], known_at)
             return
-        for told in payload["concluded"]:
-            if told["event"] in ("plan_fired", "plan_expired"):
-                status = told["event"].removeprefix("plan_")
-                self.plans[told["plan"]] = changed(self.plans[told["plan"]], status, read_time(told["at"]))
         observed = dict(payload["observed"])
         kind = "tick" if row.kind == "more" else row.kind
         if kind in ("tick", "bars") and isinstance(observed.get("bars"), dict):
@@ -128,6 +122,12 @@ class Replay:
         elif kind == "plan_status":
             self.plans[stated["plan"]] = changed(self.plans[stated["plan"]], stated["status"], at)
 
+    def _concluded_of_plans(self, concluded: Sequence[dict[str, Any]]) -> None:
+        for told in concluded:
+            if told["event"] in ("plan_fired", "plan_expired"):
+                status = told["event"].removeprefix("plan_")
+                self.plans[told["plan"]] = changed(self.plans[told["plan"]], status, read_time(told["at"]))
+
     def _report(self, index: int, new: Version) -> None:
         """A reported trade; if it was taken back before, the earlier version ends where this one begins."""
         earlier = self.reported.get(new.trade.id, [])
@@ -158,43 +158,13 @@ class Replay:
     def _memories(self, versions: Sequence[Version], bars: dict[str, list[Watched]]) -> dict[str, Rows]:
         """The rows of what was learned."""
         assert self.agent is not None
-        own, who = self.agent, (self.owner, self.stream)
-        markets = {symbol: Market(ended(seen) for seen in several) for symbol, several in bars.items()}
-        account = [
-            Told(account_event(item.kind, item.body, item.key, item.known_at), item.gone_at)
-            for item in self.kept if item.kind in ("equity", "flow")
-        ]  # fmt: skip
-        said: dict[str, list[Note]] = {}
-        for item in self.kept:
-            if item.kind == "correction":
-                said.setdefault(item.symbol, []).append(correction(item))
-        for id_, notes in claims_on(versions).items():
-            said.setdefault(id_, []).extend(notes)
-        starting = float(own.settings.starting_equity)
-        episodes, steps, past = memories_of(
-            versions, account, lambda symbol, _: markets.get(symbol), starting, self.verified_from,
-            lambda trade: said.get(trade.id, []),
-        )  # fmt: skip
-        shadows: Rows = []
-        for item in self.kept:
-            if item.kind != "decision" or not is_followed(decision := read(Decision, item.body)):
-                continue
-            assert decision.symbol is not None and decision.t is not None
-            later = [w for w in bars.get(decision.symbol, []) if decision.t < w.bar.t1 <= decision.t + 2 * FOLLOWED_FOR]
-            market = markets.get(decision.symbol)
-            found = shadow_episodes(own.id, own.skill, decision, item.known_at, later,
-                                    market.at(decision.t) if market else Seen(), past.at(decision.t))  # fmt: skip
-            notes = said.get(shadow_id(own.id, item.key), [])
-            episodes += until_gone([v for episode in found for v in in_versions(episode, notes)], item.gone_at)
-            if item.gone_at is not None:
-                continue
-            ends = endings(decision, item.known_at, later)
-            until = micros_of(ends[-1].exit_at) if ends else None
-            shadows.append(row_of("shadows", (*who, item.key, decision.symbol, micros(decision.t), until)))
+        who = self.owner, self.stream
+        found = remembered(self.agent, versions, self.kept, lambda symbol: bars.get(symbol, []), self.verified_from)
+        followed = [(d.id, d.symbol, micros_of(d.t), micros_of(shadow.until)) for d, shadow in found.shadows]
         return {
-            "episodes": [row_of("episodes", episode_values(*who, e)) for e in episodes],
-            "affect": [row_of("affect", felt_values(*who, step)) for step in steps],
-            "shadows": shadows,
+            "episodes": [row_of("episodes", episode_values(*who, e)) for e in found.episodes],
+            "affect": [row_of("affect", felt_values(*who, step)) for step in found.steps],
+            "shadows": [row_of("shadows", (*who, *row)) for row in followed],
             "plans": [row_of("plans", plan_values(*who, plan)) for plan in self.plans.values()],
         }
 

@@ -1,24 +1,24 @@
-"""What is said of memories: the agent's own reports, corrections, plans, beliefs of the owner. Each is an event in the log."""
+"""What is said of memories: corrections, plans, beliefs of the owner. Each is an event in the log."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from memtape.core.codec import EPOCH, identify, plain
 from memtape.core.episodes import Correction
 from memtape.core.items import Item
-from memtape.core.observed import Claim, Closing, Decision, Observed
+from memtape.core.observed import Decision
 from memtape.core.plans import LASTS_DAYS, Plan, Standing, changed, made
 from memtape.core.shadows import shadow_id
-from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.learning import learn
 from memtape.engine.observe import Receipt, Writer
+from memtape.engine.past import stated_of
 from memtape.engine.positions import Fresh, Told
-from memtape.engine.recalling import stated_of
+from memtape.engine.reading import Reading
 from memtape.errors import Conflict, Unknown
 from memtape.store.known import EVERYTHING
 from memtape.store.memories import Learned
@@ -28,29 +28,12 @@ if TYPE_CHECKING:
     from memtape.engine.memory import Memory
 
 
-class Stating:
+class Stating(Reading):
     """The statements about one agent's memories."""
 
     memory: Memory
-    agent: Agent
 
-    def observe(self, seen: Observed | Mapping[str, Any], *, kind: str = "tick", backfill: bool = False) -> Receipt:
-        """Take in an observed value."""
-        raise NotImplementedError
-
-    def _said_at(self, tables: Tables) -> datetime:
-        """When a statement counts as made: in a simulation at the last moment observed (or before all), else by the clock."""
-        return (tables.head().known_at or EPOCH) if self.agent.mode == "sim" else self.memory.clock.now()
-
-    # ---- the agent's own reports, and what is said of memories later ---------------------------------------------------
-
-    def remember_trade(self, claim: Claim | Mapping[str, Any], *, backfill: bool = False) -> Receipt:
-        """Take in a trade as the agent reports it, whole or still open."""
-        return self.observe(claim, kind="claim", backfill=backfill)
-
-    def close_trade(self, closing: Closing | Mapping[str, Any], *, backfill: bool = False) -> Receipt:
-        """Take in the end of a trade that the agent had reported open."""
-        return self.observe(closing, kind="closing", backfill=backfill)
+    # ---- what is said of memories later --------------------------------------------------------------------------------
 
     def correct(self, id: str, changes: Mapping[str, Any], reason: str) -> Receipt:
         """Correct an episode: from now on it says so; what it said before stays on record."""

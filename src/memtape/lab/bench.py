@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from memtape.errors import Unknown
+from memtape.lab.benches.briefs import measure_brief
 from memtape.lab.benches.desk import FULL, QUICK, Bench
 from memtape.lab.benches.recall import measure_load, measure_ranked, measure_recall
 from memtape.lab.benches.records import measure_import, measure_page, measure_rebuild, measure_verify
@@ -34,6 +35,7 @@ BENCHES: dict[str, Callable[[Bench], dict[str, Result]]] = {
     "recall_1m": measure_recall,
     "recall_one_symbol": measure_recall,
     "recall_load": measure_load,
+    "brief": measure_brief,
     "help": measure_help,
     "mcp_ready": measure_mcp,
 }

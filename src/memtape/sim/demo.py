@@ -25,6 +25,14 @@ FEE_BPS, SLIPPAGE_BPS, STARTING_EQUITY = 5, 2, 10_000
 Progress = Callable[[str, int, int], object]  # (agent, ticks done, ticks in all)
 
 
+class Reflects(Observer, Protocol):
+    """An observer that draws lessons from what it saw."""
+
+    def reflect_if_due(self) -> object:
+        """Draws them, if enough trades have closed."""
+        ...
+
+
 class Memory(Protocol):
     """What the demo asks of a memory."""
 
@@ -40,7 +48,7 @@ class Memory(Protocol):
         """Makes an agent, or finds the equal one."""
         ...
 
-    def agent(self, name: str, /) -> Observer:
+    def agent(self, name: str, /) -> Reflects:
         """Its handle."""
         ...
 
@@ -101,8 +109,9 @@ def fill(memory: Memory, on_progress: Progress | None = None) -> list[SimResult]
 
 def _play(memory: Memory, player: Player, bars: Sequence[Bar], on_progress: Progress | None) -> SimResult:
     memory.create_agent(player.name, skill=player.skill, mode="sim", settings={"starting_equity": STARTING_EQUITY})
+    agent = memory.agent(player.name)
     return run(
-        memory.agent(player.name),
+        agent,
         [bar for bar in bars if bar.symbol in player.symbols],
         player.strategy,
         fee_bps=FEE_BPS,
@@ -110,6 +119,7 @@ def _play(memory: Memory, player: Player, bars: Sequence[Bar], on_progress: Prog
         starting_equity=STARTING_EQUITY,
         on_progress=None if on_progress is None else lambda done, total: on_progress(player.name, done, total),
         name=player.name,
+        after_tick=lambda _, receipt: agent.reflect_if_due() if getattr(receipt, "reflection_due", False) else None,
     )
 
 

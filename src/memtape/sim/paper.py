@@ -1,4 +1,4 @@
-"""A paper broker: orders and bars in, fills and a snapshot out. No clock and no chance, so a replay is exact.
+"""A paper broker: orders and bars in, fills, funding and a snapshot out. No clock and no chance, so a replay is exact.
 
 A bar says four prices and not their order, so every doubt is settled against the trader:
 
@@ -8,6 +8,16 @@ A bar says four prices and not their order, so every doubt is settled against th
 - An entry that fills inside a bar can be stopped out in that bar; its target counts from the next bar on.
 - Market and stop orders pay slippage, limits do not. Every fill pays the fee. Both are in basis points.
 - An entry that the open carried beyond its own stop or target, or out of the band it allows, is refused, as brokers do.
+
+What the venue's terms add, where it has them (`venue.py`):
+
+- An entry that the account's margin does not carry is refused, when it is placed and again when it would fill.
+- An account whose equity is down to its maintenance margin is liquidated: at the open where the price gapped there, else
+  at the very price, before any stop that lies further. Slippage and fees then take at most the equity that is left, so
+  only a gap leaves a shortfall. Waiting entries are withdrawn.
+- Funding is paid by its hour on what was held then; inside a bar on its high by who pays, on its low by who receives.
+- Of a bar's volume only a share can be ours; the rest of an order waits for the next bar, that of a stop as a market order.
+- Outside a symbol's hours nothing fills.
 
 A fill at the open is stamped a moment after it, for the snapshot at the last close must not contain it; one inside the
 bar is stamped at its middle, the stop that follows an entry of the same bar at three quarters.
@@ -27,120 +37,142 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from decimal import Decimal, localcontext
-from typing import Literal
+from decimal import ROUND_DOWN, ROUND_FLOOR, Decimal, localcontext
 
 from memtape.core.codec import spell_time
-from memtape.core.observed import Bar, Fill, Held
-from memtape.core.values import MONEY, ONE, ZERO, Quantity, read
+from memtape.core.observed import Bar, Fill, Funding, Held
+from memtape.core.values import MONEY, ONE, ZERO
 from memtape.errors import Invalid
+from memtape.sim.book import Book
+from memtape.sim.matching import LOT, MONEY_STEP, PRICE_STEP, Costs, Matching, Play
+from memtape.sim.naming import Naming, Numbered, exit_name, funding_name
+from memtape.sim.orders import BUYING_POWER, Order, Position, Working, check
+from memtape.sim.venue import BASIS_POINTS, PLAIN, Venue
+
+__all__ = ["Order", "PaperBroker", "Position"]
 
 LATENCY = timedelta(seconds=1)
-PRICE_STEP = Decimal("1e-10")
-MONEY_STEP = Decimal("1e-8")
-# Inside a bar: first what protects, then what takes profit, then what enters.
-PESSIMISM = {(True, "stop"): 0, (True, "limit"): 1, (False, "stop"): 2, (False, "limit"): 3}
-BASIS_POINTS = Decimal(10_000)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What the broker is asked to do. A stop order that is not `reduce_only` is a stop entry.
-
-    `stop` and `target` are attached to an entry: they come to life with its fill, and one cancels the other.
-    """
-
-    symbol: str
-    side: Literal["buy", "sell"]
-    qty: Decimal
-    kind: Literal["market", "limit", "stop"] = "market"
-    px: Decimal | None = None  # of a limit or stop order
-    stop: Decimal | None = None
-    target: Decimal | None = None
-    reduce_only: bool = False  # closes what is held, never opens or turns
-    band: tuple[Decimal, Decimal] | None = None  # an entry whose price would lie outside is refused
-    bars: int | None = None  # how many bars it stays valid; None: until filled
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """What is held in one symbol; `working` counts its entry orders not yet filled."""
-
-    qty: Decimal = ZERO  # signed: short is negative
-    entry_px: Decimal | None = None  # average cost of what is held
-    since: datetime | None = None
-    working: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class _Working:
-    """An order that waits."""
-
-    id: str
-    order: Order
-    placed_at: datetime | None
-    trigger: str
-    group: str | None = None  # the entry it protects: of one group only one order fills
-    bars_left: int | None = None
 
 
 class PaperBroker:
     """One net account on recorded bars: cash, positions, working orders."""
 
     def __init__(
-        self, cash: Decimal, *, fee_bps: Decimal = ZERO, slippage_bps: Decimal = ZERO, prefix: str = "p"
-    ) -> None:
+        self, cash: Decimal, *, fee_bps: Decimal = ZERO, slippage_bps: Decimal = ZERO, prefix: str = "p",
+        naming: Naming | None = None, venue: Venue = PLAIN,
+    ) -> None:  # fmt: skip
         for name, value in (("fee_bps", fee_bps), ("slippage_bps", slippage_bps)):
             if not ZERO <= value < BASIS_POINTS:
                 raise Invalid(name, f"{value} lies outside 0..10000", "Give basis points: 5 means 0.05 %")
         if not cash > 0:
             raise Invalid("starting_equity", f"{cash} is not above 0", "Give the money the account starts with")
-        self.cash = cash
-        self.marks: dict[str, Decimal] = {}
-        self.refused: dict[str, str] = {}  # order id -> why
+        self.venue = venue
         self.at: datetime | None = None  # up to when the market has been seen
-        self._fee = fee_bps / BASIS_POINTS
-        self._slippage = slippage_bps / BASIS_POINTS
-        self._prefix = prefix
-        self._orders = 0
-        self._fills = 0
-        self._working: dict[str, list[_Working]] = {}
-        self._positions: dict[str, Position] = {}
+        self.funding: tuple[Funding, ...] = ()  # paid and received in the last advance
+        self._book = Book(cash, venue)
+        self._costs = Costs(fee=fee_bps / BASIS_POINTS, slippage=slippage_bps / BASIS_POINTS)
+        self._naming = naming or Numbered(prefix)
+        self._orders = self._exits = self._fills = self._payments = 0
+        self._seen: dict[str, datetime] = {}  # symbol -> up to when its funding is settled
+
+    @property
+    def cash(self) -> Decimal:
+        """What is in the account beside positions; negative where they are bought on margin."""
+        return self._book.cash
+
+    @property
+    def marks(self) -> dict[str, Decimal]:
+        """The last close of each symbol."""
+        return self._book.marks
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """Orders that were not carried out, by id, with the reason; `codes` has it in short."""
+        return self._book.refused
+
+    @property
+    def codes(self) -> dict[str, str]:
+        """Orders that were not carried out, by id, with the code of the reason."""
+        return self._book.codes
 
     @property
     def equity(self) -> Decimal:
         """Cash and what the positions are worth at the last close."""
-        with localcontext(MONEY):
-            return self.cash + sum((p.qty * self.marks[symbol] for symbol, p in self._positions.items()), ZERO)
+        return self._book.equity()
+
+    @property
+    def shortfall(self) -> Decimal:
+        """What the account owes beyond all it has: a gap went through its liquidation."""
+        return max(ZERO, -self.equity)
 
     def position(self, symbol: str) -> Position:
         """What is held, and how many entries wait."""
-        working = sum(not w.order.reduce_only for w in self._working.get(symbol, ()))
-        return replace(self._positions.get(symbol, Position()), working=working)
+        working = sum(not w.order.reduce_only for w in self._book.working.get(symbol, ()))
+        return replace(self._book.held(symbol), working=working)
+
+    def positions(self) -> dict[str, Position]:
+        """What is held or waited for, by symbol."""
+        found = {symbol: self.position(symbol) for symbol in sorted({*self._book.positions, *self._book.working})}
+        return {symbol: position for symbol, position in found.items() if position.qty or position.working}
+
+    def waiting(self) -> dict[str, tuple[Decimal, Decimal]]:
+        """Entries that wait, by symbol: quantities to buy and to sell."""
+        return {symbol: pair for symbol in self._book.working if any(pair := self._book.waits(symbol))}
 
     def snapshot(self) -> dict[str, tuple[Held, ...]]:
         """The open positions as a broker reports them; flat is {}."""
-        return {
-            symbol: (Held(qty=p.qty, entry_px=_stepped(p.entry_px, PRICE_STEP), mark=self.marks[symbol]),)
-            for symbol, p in sorted(self._positions.items())
-            if p.entry_px is not None
-        }
+        held = sorted(self._book.positions.items())
+        return {symbol: (self._held(symbol, position),) for symbol, position in held}
+
+    def _held(self, symbol: str, position: Position) -> Held:
+        margin = self.venue.margin_of(symbol)
+        leverage = None if margin is None else margin.leverage
+        entry = _stepped(position.entry_px, PRICE_STEP)
+        return Held(qty=position.qty, entry_px=entry, leverage=leverage, mark=self.marks[symbol])
+
+    def buying_power(self, order: Order) -> Decimal | None:
+        """What may still be opened on the order's side of its symbol, by worth; None: as much as one likes."""
+        return self._book.power(order)
+
+    def powers(self) -> dict[str, tuple[Decimal, Decimal]]:
+        """What may still be bought and sold to open, by symbol and worth, where margin limits it."""
+        found: dict[str, tuple[Decimal, Decimal]] = {}
+        for symbol in self.marks if self.venue.on_margin else ():
+            buy, sell = (self.buying_power(Order(symbol=symbol, side=side, qty=ONE)) for side in ("buy", "sell"))
+            if buy is not None and sell is not None:
+                found[symbol] = (buy, sell)
+        return found
 
     def place(self, order: Order) -> str:
-        """Takes an order, valid from the next bar on; gives its id, which its fill will carry."""
-        _check(order)
+        """Takes an order, valid from the next bar on; gives its id, which its fills will carry.
+
+        One beyond the buying power is refused at once: its id is in `refused` and `codes`.
+        """
+        check(order)
         self._orders += 1
         trigger = "stop_entry" if order.kind == "stop" and not order.reduce_only else order.kind
-        working = _Working(f"{self._prefix}-order-{self._orders:06d}", order, self.at, trigger, bars_left=order.bars)
-        self._working.setdefault(order.symbol, []).append(working)
-        return working.id
+        id_ = self._naming.order_id(self._orders)
+        w = Working(id_, order, self.at, trigger, order.qty, bars_left=order.bars)
+        if why := self._beyond_power(order):
+            self._book.refuse(w, BUYING_POWER, why)
+        else:
+            self._book.working.setdefault(order.symbol, []).append(w)
+        return id_
+
+    def _beyond_power(self, order: Order) -> str | None:
+        power = None if order.reduce_only else self.buying_power(order)
+        if power is None:
+            return None
+        with localcontext(MONEY):
+            worth = order.qty * (self.marks[order.symbol] if order.px is None else order.px)
+            return f"worth {worth:.2f}, and the margin carries {power:.2f} more" if worth > power else None
 
     def cancel(self, order_id: str) -> bool:
         """Withdraws a working order; False when there is none of that id any more."""
-        for working in self._working.values():
+        for working in self._book.working.values():
             for w in working:
                 if w.id == order_id:
                     working.remove(w)
@@ -149,130 +181,87 @@ class PaperBroker:
 
     def advance(self, bars: Iterable[Bar]) -> tuple[Fill, ...]:
         """Lets completed bars happen, at most one a symbol, and gives the fills in the order of their time."""
-        fills: list[Fill] = []
         seen = sorted(bars, key=lambda bar: bar.symbol)
+        for bar in seen:
+            if self.at is not None and bar.t1 <= self.at:
+                problem = f"{bar.symbol} closes at {spell_time(bar.t1)}, not after {spell_time(self.at)}"
+                raise Invalid("bars", problem, "Give bars in time order")
+        self.funding = ()
         with localcontext(MONEY):
-            for bar in seen:
-                if self.at is not None and bar.t1 <= self.at:
-                    problem = f"{bar.symbol} closes at {spell_time(bar.t1)}, not after {spell_time(self.at)}"
-                    raise Invalid("bars", problem, "Give bars in time order")
-                fills += self._happen(bar)
+            plays = [self._play(bar) for bar in seen]
+            self._happen(plays)
+            fills = [self._named(fill) for play in plays for fill in play.fills]
         self.at = max((bar.t1 for bar in seen), default=self.at)
         return tuple(sorted(fills, key=lambda fill: (fill.t, fill.seq)))
 
-    def _happen(self, bar: Bar) -> list[Fill]:
-        begins = bar.t0 if self.at is None else max(bar.t0, self.at)
-        span = bar.t1 - begins
-        opening, middle, late = begins + min(LATENCY, span / 4), begins + span / 2, begins + span * 3 / 4
-        working = self._working.setdefault(bar.symbol, [])
-        old = [w for w in working if w.placed_at is None or w.placed_at <= bar.t0]
-        fills: list[Fill | None] = []
-        for w in old:
-            if w in working and _reached(w.order, bar.o, bar.o):
-                fills.append(self._fill(w, bar.o, opening))
-        # What still waits, now with the stops and targets of what the open filled.
-        ready = [w for w in working if (w.group is not None or w in old) and w.order.kind != "market"]
-        for w in sorted(ready, key=lambda w: PESSIMISM[w.order.reduce_only, w.order.kind]):
-            if w not in working or w.order.px is None or not _reached(w.order, bar.l, bar.h):
-                continue
-            fills.append(self._fill(w, w.order.px, middle))
-            for child in [c for c in working if c.group == w.id and c.order.kind == "stop"]:
-                if child.order.px is not None and _reached(child.order, bar.l, bar.h):
-                    fills.append(self._fill(child, child.order.px, late))
-        for w in old:
-            if w.bars_left is not None and w in working:
-                w.bars_left -= 1
-                if w.bars_left <= 0:
-                    working.remove(w)
-        self.marks[bar.symbol] = bar.c
-        return [fill for fill in fills if fill is not None]
-
-    def _fill(self, w: _Working, px: Decimal, t: datetime) -> Fill | None:
-        """Carries an order out at a price, or drops it where it has become impossible."""
-        order, working = w.order, self._working[w.order.symbol]
-        held = self._positions.get(order.symbol, Position())
-        sign = ONE if order.side == "buy" else -ONE
-        working.remove(w)
-        qty = order.qty
-        if order.reduce_only:
-            if held.qty * sign >= 0:
-                return None
-            qty = min(qty, abs(held.qty))
-        elif why := _refusal(order, px):
-            self.refused[w.id] = why
-            return None
-        if order.kind != "limit" and self._slippage:
-            px = (px * (ONE + sign * self._slippage)).quantize(PRICE_STEP)
-        fee = (px * qty * self._fee).quantize(MONEY_STEP)
-        self.cash -= sign * px * qty + fee
-        after = _after(held, sign * qty, px, t)
-        turned = held.qty != 0 and after.qty * held.qty <= 0
-        working[:] = [o for o in working if not (turned and o.order.reduce_only) and o.group != (w.group or w.id)]
-        if after.qty:
-            self._positions[order.symbol] = after
-            if after.qty * sign > 0:  # an order that only took part of a position off has nothing to protect
-                self._attach(w, min(qty, abs(after.qty)))
-        else:
-            del self._positions[order.symbol]
-        self._fills += 1
-        return Fill(
-            id=f"{self._prefix}-{self._fills:06d}", t=t, symbol=order.symbol, side=order.side, qty=qty, px=px, fee=fee,
-            seq=self._fills, order_id=w.id, trigger=w.trigger,
+    def _play(self, bar: Bar) -> Play:
+        hours = self.venue.trading(bar.symbol, bar.t0, bar.t1)
+        first, last = hours or (bar.t0, bar.t1)
+        begins = first if self.at is None else max(first, self.at)
+        span = (last if last > begins else bar.t1) - begins
+        share = self.venue.participation
+        working = self._book.working.setdefault(bar.symbol, [])
+        return Play(
+            bar=bar, trades=hours is not None, start=bar.o, held=self._book.held(bar.symbol).qty,
+            opening=begins + min(LATENCY, span / 4), middle=begins + span / 2, late=begins + span * 3 / 4,
+            old=[w for w in working if w.placed_at is None or w.placed_at <= bar.t0],
+            room=None if share is None or bar.v is None else (bar.v * share).quantize(LOT, rounding=ROUND_DOWN),
         )  # fmt: skip
 
-    def _attach(self, w: _Working, qty: Decimal) -> None:
-        side: Literal["buy", "sell"] = "sell" if w.order.side == "buy" else "buy"
-        exits = Order(symbol=w.order.symbol, side=side, qty=qty, reduce_only=True)
-        working = self._working[exits.symbol]
-        if (stop := w.order.stop) is not None:
-            order = replace(exits, kind="stop", px=stop)
-            working.append(_Working(f"{w.id}-stop", order, None, "stop", group=w.id))
-        if (target := w.order.target) is not None:
-            order = replace(exits, kind="limit", px=target)
-            working.append(_Working(f"{w.id}-target", order, None, "target", group=w.id))
+    def _happen(self, plays: Sequence[Play]) -> None:
+        """All bars of one time together: they share one account."""
+        matching = Matching(self._book, self._costs, plays, self._name_exit)
+        self._fund(plays, [play.bar.t0 for play in plays])
+        matching.open()
+        self._fund(plays, [play.middle for play in plays])
+        matching.inside()
+        self._fund(plays, [play.bar.t1 for play in plays])
+        for play in plays:
+            self._lapse(play)
+            self.marks[play.bar.symbol] = play.bar.c
 
+    def _lapse(self, play: Play) -> None:
+        """Orders that are valid for so many bars; one in which the symbol is closed does not count."""
+        for w in play.old if play.trades else ():
+            if w.bars_left is not None:
+                w.bars_left -= 1
+                if w.bars_left <= 0:
+                    self._book.withdraw(w)
 
-def _reached(order: Order, low: Decimal, high: Decimal) -> bool:
-    """Whether prices between low and high set the order off; at the open both are the open."""
-    if order.px is None:
-        return True
-    waits_above = (order.side == "buy") == (order.kind == "stop")
-    return high >= order.px if waits_above else low <= order.px
+    def _fund(self, plays: Sequence[Play], until: Sequence[datetime]) -> None:
+        """Funding up to a moment of each bar, on what was held at its hour."""
+        for play, end in zip(plays, until, strict=True):
+            symbol, rates = play.bar.symbol, self.venue.funding.get(play.bar.symbol)
+            settled = self._seen.get(symbol, play.bar.t0)
+            for t, rate in () if rates is None else rates.due(settled, end):
+                self._pay(play, t, rate)
+            self._seen[symbol] = max(settled, end)
 
+    def _pay(self, play: Play, t: datetime, rate: Decimal) -> None:
+        # The ledger has funding before the fills of its moment, so what is filled then does not count yet.
+        signed = (fill.qty if fill.side == "buy" else -fill.qty for fill in play.fills if fill.t < t)
+        qty, bar = play.held + sum(signed, ZERO), play.bar
+        if t <= bar.t0:
+            px = self.marks.get(bar.symbol, bar.o)
+        elif t == bar.t1:
+            px = bar.c
+        else:
+            px = bar.h if qty * rate > 0 else bar.l
+        usd = (-qty * px * rate).quantize(MONEY_STEP, rounding=ROUND_FLOOR)
+        if usd:
+            self._payments += 1
+            self._book.cash += usd
+            id_ = funding_name(self._naming, self._payments, bar.symbol, t)
+            self.funding += (Funding(id=id_, t=t, symbol=bar.symbol, usd=usd),)
 
-def _after(held: Position, signed: Decimal, px: Decimal, t: datetime) -> Position:
-    """The position after a fill, at average cost."""
-    qty = held.qty + signed
-    if held.entry_px is None or held.qty * qty < 0:
-        return Position(qty=qty, entry_px=px, since=t)
-    if held.qty * signed < 0:
-        return replace(held, qty=qty)
-    return replace(held, qty=qty, entry_px=(held.entry_px * held.qty + px * signed) / qty)
+    def _named(self, fill: Fill) -> Fill:
+        self._fills += 1
+        numbered = replace(fill, id=str(self._fills), seq=self._fills)
+        return replace(numbered, id=self._naming.fill_id(self._fills, numbered))
 
-
-def _refusal(order: Order, px: Decimal) -> str | None:
-    if order.band is not None and not order.band[0] <= px <= order.band[1]:
-        return f"the price {px} lies outside the band {order.band[0]} to {order.band[1]}"
-    low, high = (order.stop, order.target) if order.side == "buy" else (order.target, order.stop)
-    if (low is not None and px <= low) or (high is not None and px >= high):
-        return f"the price {px} is already beyond the stop {order.stop} or the target {order.target}"
-    return None
-
-
-def _check(order: Order) -> None:
-    for name, value in (("qty", order.qty), ("px", order.px), ("stop", order.stop), ("target", order.target)):
-        if value is not None:
-            read(Quantity, value, at=f"order.{name}")
-    if (order.kind == "market") != (order.px is None):
-        fix = "Limit and stop orders have a price, market orders none"
-        raise Invalid("order.px", f"a {order.kind} order with px {order.px}", fix)
-    if order.reduce_only and (order.stop is not None or order.target is not None):
-        raise Invalid("order.stop", "an order that only reduces opens nothing to protect", "Leave stop and target out")
-    if order.px is not None and (why := _refusal(replace(order, band=None), order.px)):
-        fix = "A long has its stop below and its target above the entry, a short the other way round"
-        raise Invalid("order.stop", why, fix)
-    if order.stop is not None and order.target is not None and (order.stop < order.target) != (order.side == "buy"):
-        raise Invalid("order.stop", "stop and target are on the wrong sides", "A long has its stop below its target")
+    def _name_exit(self, entry: str, trigger: str) -> str:
+        self._exits += 1
+        return exit_name(self._naming, entry, self._exits, trigger)
 
 
 def _stepped(px: Decimal | None, step: Decimal) -> Decimal | None:

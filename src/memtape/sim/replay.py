@@ -5,33 +5,36 @@
 A decision taken at one tick places orders; they fill during the next bar, and the fills arrive with the next tick. They
 carry the order ids that the decision named, which is how the ledger knows why it holds what it holds.
 
-Stops and targets are the broker's own exits and have ids that no decision names. In the tick that reports such an exit
-the strategy is not asked about that symbol: a decision beside it would be read as its reason (rule L15), and the exit
-has none but its trigger.
+Stops, targets and liquidations are the broker's own exits and have ids that no decision names (`sitting.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from decimal import Decimal, localcontext
 from itertools import groupby, pairwise
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from memtape.core.codec import plain, spell_decimal, spell_time
 from memtape.core.observed import Bar, Decision, Tick
 from memtape.core.performance import Outcomes, outcomes
 from memtape.core.trades import round_money
-from memtape.core.values import MONEY, Money, read
+from memtape.core.values import MONEY, ZERO, Money, read
 from memtape.errors import Invalid
 from memtape.sim.figures import EquityPath, Sharpe, TradeRow, max_drawdown_pct, sharpe
+from memtape.sim.guard import Guard
+from memtape.sim.naming import Naming
 from memtape.sim.paper import PaperBroker
-from memtape.sim.strategies import Strategy
+from memtape.sim.sitting import Sitting
+from memtape.sim.strategies import SeesAccount, Strategy
+from memtape.sim.venue import PLAIN, Venue
 
 Amount = Decimal | int | float | str
 Progress = Callable[[int, int], object]  # (ticks done, ticks in all)
-OWN_EXITS = ("stop", "target")
+AfterTick = Callable[[Tick, Any], object]  # (the tick, what the agent's observe gave for it)
 
 
 class Observer(Protocol):
@@ -42,6 +45,14 @@ class Observer(Protocol):
         ...
 
 
+class ObservesDecisions(Protocol):
+    """An observer that takes decisions beside ticks."""
+
+    def observe(self, seen: Decision, /) -> object:
+        """Takes one decision."""
+        ...
+
+
 @runtime_checkable
 class KeepsTrades(Protocol):
     """An observer that has a ledger."""
@@ -49,6 +60,25 @@ class KeepsTrades(Protocol):
     def trades(self, *, status: str = "closed") -> Sequence[TradeRow]:
         """Its trades of one status."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What came of a venue's terms and of a guard."""
+
+    funding: Decimal  # received less paid
+    liquidations: int  # fills by which the venue took positions off
+    shortfall: Decimal  # owed beyond all the account had
+    rejections: dict[str, int]  # proposals and orders that were refused, by code
+    advice: tuple[str, ...] = ()  # limits that the guard cannot check
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {
+            "funding": spell_decimal(round_money(self.funding)), "liquidations": self.liquidations,
+            "shortfall": spell_decimal(round_money(self.shortfall)), "rejections": self.rejections,
+            "not_checked": list(self.advice),
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +106,7 @@ class SimResult:
     sharpe: Sharpe
     closed: tuple[TradeRow, ...] = field(repr=False)
     equity: EquityPath = field(repr=False)
+    terms: Terms | None = None  # of a run under a venue's terms or a guard
 
     @property
     def trades(self) -> int:
@@ -110,13 +141,13 @@ class SimResult:
             "profit_factor": _digits(f.profit_factor), "mean_r": _digits(f.mean_r),
             "max_drawdown_pct": _digits(self.max_drawdown_pct), "sharpe": _digits(self.sharpe.value),
             "sharpe_clock": self.sharpe.clock, "n": self.n,
-        }  # fmt: skip
+        } | ({} if self.terms is None else self.terms.as_dict())  # fmt: skip
 
 
 def run(
     agent: Observer,
     bars: Iterable[Bar],
-    strategy: Strategy,
+    strategy: Strategy | SeesAccount,
     *,
     fee_bps: Amount = 5,
     slippage_bps: Amount = 2,
@@ -124,11 +155,21 @@ def run(
     on_progress: Progress | None = None,
     name: str | None = None,
     prefix: str = "p",
+    naming: Naming | None = None,
+    after_tick: AfterTick | None = None,
+    venue: Venue = PLAIN,
+    guard: Guard | None = None,
+    told_first: bool = False,
 ) -> SimResult:
     """Trades a strategy over bars, with everything observed by `agent`; the same bars give the same ticks.
 
     `name` is the agent's, for the tick ids; default its `id`. `prefix` begins the ids of fills and orders: a second run
-    of one agent over other bars needs another, or its fills look like those already seen.
+    of one agent over other bars needs another, or its fills look like those already seen; `naming` gives them a venue's
+    own names. `venue` has the terms of the account (margin, funding, hours, ...), `guard` the limits: what it refuses is
+    decided and recorded, and not ordered. `after_tick` is called with each tick and its receipt before the next begins.
+
+    `told_first` lets the agent observe each tick before it decides, and its decisions after that, as values of their own:
+    a brief then knows what has just happened.
     """
     who = name or str(getattr(agent, "id", "sim"))
     ordered = sorted(bars, key=lambda bar: (bar.t1, bar.symbol))
@@ -138,53 +179,75 @@ def run(
         _amount(value, at)
         for value, at in ((starting_equity, "starting_equity"), (fee_bps, "fee_bps"), (slippage_bps, "slippage_bps"))
     )
-    broker = PaperBroker(cash, fee_bps=fee, slippage_bps=slippage, prefix=prefix)
-    total = len({bar.t1 for bar in ordered})
-    path: list[tuple[datetime, Decimal]] = []
-    fills = decisions = no_trades = 0
-    for tick in _ticks(who, ordered, strategy, broker):
-        agent.observe(tick)
-        assert tick.equity is not None
-        path.append((tick.t, tick.equity))
-        fills += len(tick.fills)
-        decisions += len(tick.decision or ())
-        no_trades += sum(d.action == "no_trade" for d in tick.decision or ())
+    broker = PaperBroker(cash, fee_bps=fee, slippage_bps=slippage, prefix=prefix, naming=naming, venue=venue)
+    sitting = Sitting(who, strategy, broker, guard)
+    total, tally = len({bar.t1 for bar in ordered}), _Tally()
+    for t, together in groupby(ordered, key=lambda bar: bar.t1):
+        completed = tuple(together)
+        _distinct(completed)
+        tick, receipt = _told(agent, sitting, t, completed, told_first)
+        tally.add(tick)
+        if after_tick is not None:
+            after_tick(tick, receipt)
         if on_progress is not None:
-            on_progress(len(path), total)
+            on_progress(len(tally.path), total)
     first, last = min(bar.t0 for bar in ordered), ordered[-1].t1
-    closed = _closed(agent, first, last)
+    closed, path = _closed(agent, first, last), tally.path
     return SimResult(
         agent=who, strategy=_name(strategy), parameters=_parameters(strategy),
         symbols=tuple(sorted({bar.symbol for bar in ordered})), first=first, last=last, bars=len(ordered),
         fee_bps=fee, slippage_bps=slippage, starting_equity=cash, ending_equity=path[-1][1],
-        ticks=len(path), fills=fills, decisions=decisions, no_trades=no_trades, refused=len(broker.refused),
+        ticks=len(path), fills=tally.fills, decisions=tally.decisions, no_trades=tally.no_trades, refused=len(broker.refused),
         figures=outcomes(closed), max_drawdown_pct=max_drawdown_pct(cash, path), sharpe=sharpe(cash, path),
         closed=closed, equity=tuple(path),
+        terms=_terms(tally, sitting, broker, guard),
     )  # fmt: skip
 
 
-def _ticks(who: str, ordered: Sequence[Bar], strategy: Strategy, broker: PaperBroker) -> Iterator[Tick]:
-    history: dict[str, list[Bar]] = {}
-    for t, together in groupby(ordered, key=lambda bar: bar.t1):
-        completed = tuple(together)
-        _distinct(completed)
-        fills = broker.advance(completed)
-        for bar in completed:
-            history.setdefault(bar.symbol, []).append(bar)
-        exited = {fill.symbol for fill in fills if fill.trigger in OWN_EXITS}
-        decided: list[Decision] = []
-        for bar in completed:
-            if bar.symbol in exited:
-                continue
-            with localcontext(MONEY):  # the strategy's arithmetic is ours, whatever the caller's is
-                proposals = list(strategy(history[bar.symbol], broker.position(bar.symbol), broker.equity))
-            for proposal in proposals:
-                order_ids = tuple(broker.place(order) for order in proposal.orders)
-                decided.append(replace(proposal.decision, order_ids=order_ids))
-        yield Tick(
-            id=f"{who}-{spell_time(t)}", t=t, positions=broker.snapshot(), marks=dict(sorted(broker.marks.items())),
-            fills=fills, bars=completed, equity=round_money(broker.equity), decision=tuple(decided) or None,
-        )  # fmt: skip
+@dataclass(slots=True)
+class _Tally:
+    """What the ticks of a run add up to."""
+
+    path: list[tuple[datetime, Decimal]] = field(default_factory=list)
+    fills: int = 0
+    decisions: int = 0
+    no_trades: int = 0
+    liquidations: int = 0
+    funding: Decimal = ZERO
+
+    def add(self, tick: Tick) -> None:
+        """Counts one more."""
+        assert tick.equity is not None
+        self.path.append((tick.t, tick.equity))
+        self.fills += len(tick.fills)
+        self.liquidations += sum(fill.liq for fill in tick.fills)
+        self.decisions += len(tick.decision or ())
+        self.no_trades += sum(d.action == "no_trade" for d in tick.decision or ())
+        with localcontext(MONEY):
+            self.funding += sum((payment.usd for payment in tick.funding), ZERO)
+
+
+def _terms(tally: _Tally, sitting: Sitting, broker: PaperBroker, guard: Guard | None) -> Terms | None:
+    if broker.venue == PLAIN and guard is None and not sitting.rejections:
+        return None
+    rejections = sitting.rejections + Counter(broker.codes.values())
+    return Terms(
+        funding=tally.funding, liquidations=tally.liquidations, shortfall=broker.shortfall,
+        rejections=dict(sorted(rejections.items())), advice=() if guard is None else tuple(guard.advice),
+    )  # fmt: skip
+
+
+def _told(agent: Observer, sitting: Sitting, t: datetime, completed: Sequence[Bar], first: bool) -> tuple[Tick, object]:
+    """One tick with its decisions, observed as one value or one after the other, and the receipt of the tick."""
+    if not first:
+        tick = sitting.tick(t, completed)
+        return tick, agent.observe(tick)
+    seen = sitting.see(t, completed)
+    receipt = agent.observe(seen)
+    tick = replace(seen, decision=sitting.decide(seen) or None)
+    for decision in tick.decisions:
+        cast(ObservesDecisions, agent).observe(decision)
+    return tick, receipt
 
 
 def _distinct(completed: Sequence[Bar]) -> None:
@@ -206,11 +269,11 @@ def _amount(value: Amount, at: str) -> Decimal:
     return amount
 
 
-def _name(strategy: Strategy) -> str:
+def _name(strategy: Strategy | SeesAccount) -> str:
     return str(getattr(strategy, "name", None) or getattr(strategy, "__name__", type(strategy).__name__))
 
 
-def _parameters(strategy: Strategy) -> dict[str, str]:
+def _parameters(strategy: Strategy | SeesAccount) -> dict[str, str]:
     if not is_dataclass(strategy):
         return {}
     return {f.name: str(plain(getattr(strategy, f.name))) for f in fields(strategy)}

@@ -37,6 +37,16 @@ def render(result: SimResult) -> str:
         ("Slippage", f"{spell_decimal(result.slippage_bps)} basis points on market and stop orders"),
         ("Decisions", f"{result.decisions}, of them {result.no_trades} not to trade; {result.refused} entries refused"),
     ]
+    if (terms := result.terms) is not None:
+        figures += [
+            ("Funding received less paid", _money(terms.funding), f"{result.ticks} ticks"),
+            ("Liquidations", str(terms.liquidations), f"{result.fills} fills"),
+            ("Shortfall", _money(terms.shortfall), "owed beyond all the account had"),
+        ]
+        settings += [
+            ("Refused, by rule", ", ".join(f"{code} {n}" for code, n in terms.rejections.items()) or "none"),
+            ("Limits that are not checked", ", ".join(terms.advice) or "none"),
+        ]
     set_rows = [f"| {what} | {_cell(how)} |" for what, how in settings]
     figure_rows = [f"| {what} | {value} | {n} |" for what, value, n in figures]
     lines = [

@@ -4,6 +4,8 @@ A strategy is a callable: (the closed bars of one symbol, what is held of it, th
 sees nothing else, so it cannot see the future. A proposal is a decision in the words that the memory keeps, and the
 orders that carry it out; deliberately not trading is a decision without orders, with the direction, stop and target
 that it passed up, so that its outcome can be followed later.
+
+One that needs more than its own symbol has a method `propose` instead, and is handed all closed bars and the account.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Decimal
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from memtape.core.observed import Bar, Decision, Side
 from memtape.core.values import ONE, ZERO
-from memtape.sim.paper import Order, Position
+from memtape.sim.account import Account
+from memtape.sim.orders import Order, Position
 
 LOT = Decimal("1e-8")
 RISK = Decimal("0.01")  # of equity, lost when the stop is hit
@@ -33,6 +36,15 @@ class Proposal:
 
 
 Strategy = Callable[[Sequence[Bar], Position, Decimal], Sequence[Proposal]]
+
+
+@runtime_checkable
+class SeesAccount(Protocol):
+    """A strategy that is asked about one symbol after another, and sees all of them and the whole account."""
+
+    def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: Account, /) -> Sequence[Proposal]:
+        """What to do about a symbol whose bar has just closed."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

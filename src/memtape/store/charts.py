@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from operator import itemgetter
 
 from memtape.core.codec import micros
 from memtape.core.observed import Bar
 from memtape.core.rounds import Watched
 from memtape.store.database import Session
 from memtape.store.known import FOREVER, MINE, NEVER, Flat, Known
-from memtape.store.rows import bar_row, time_of, watched_of
+from memtape.store.rows import COLUMNS, bar_row, time_of, watched_of
+
+_values = itemgetter(*COLUMNS["bars"])  # a row's values in the order of its columns
 
 
 class Charts:
     """The bars of one stream of one owner, in one transaction."""
 
-    session: Session
-    owner: str
-    stream: str
-    _mine: dict[str, str]
-
-    def insert(self, table: str, rows: Sequence[dict[str, Any]]) -> None:
-        """Put rows in, as the row functions give them."""
-        raise NotImplementedError
+    def __init__(self, session: Session, owner: str, stream: str) -> None:
+        self.session, self.owner, self.stream = session, owner, stream
+        self._mine = {"owner": owner, "stream": stream}
 
     def bars(
         self, symbol: str, known: Known, *, ending_after: datetime | None = None, ending_by: datetime | None = None
@@ -85,4 +82,5 @@ class Charts:
 
     def put_bars(self, bars: Iterable[Watched], seq: int) -> None:
         """Add bars that a log row brought."""
-        self.insert("bars", [bar_row(self.owner, self.stream, s.bar, seq, s.known_at) for s in bars])
+        rows = [bar_row(self.owner, self.stream, seen.bar, seq, seen.known_at) for seen in bars]
+        self.session.insert("bars", COLUMNS["bars"], [_values(row) for row in rows])

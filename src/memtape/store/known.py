@@ -14,10 +14,14 @@ MINE = "owner = :owner AND stream = :stream"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a reader may know: what was known by a moment (`as_of`), and recorded by a log row (`head`)."""
+    """What a reader may know: what was known by a moment (`as_of`), and recorded by a log row (`head`).
+
+    `owner_head` is the same for the owner's own stream: skills, agents, the calendar.
+    """
 
     as_of: datetime | None = None
     head: int | None = None
+    owner_head: int | None = None
 
     def limits(self) -> dict[str, int]:
         """As parameters."""
@@ -25,6 +29,10 @@ class Known:
             "as_of": FOREVER if self.as_of is None else micros(self.as_of),
             "upto": FOREVER if self.head is None else self.head,
         }
+
+    def owners(self) -> Known:
+        """The limits for the owner's own stream."""
+        return Known(self.as_of, self.owner_head)
 
     @property
     def all(self) -> bool:

@@ -10,6 +10,7 @@ from memtape.core.affect import Felt
 from memtape.core.codec import micros, moment
 from memtape.core.episodes import EPISODE_FIELDS, Episode
 from memtape.core.history import Version
+from memtape.core.items import Position
 from memtape.core.market import FRAMES, Ended, Market, looked_at
 from memtape.core.plans import Standing
 from memtape.store.database import Row, in_batches
@@ -78,6 +79,23 @@ class Learned:
             {**self._mine, **params, "as_of": micros(as_of), "limit": limit},
         )
         return [episode_of(row) for row in reversed(rows)]
+
+    def exited_between(self, first: datetime, last: datetime) -> list[str]:
+        """The trades whose episodes ended within a time, by id, in whatever version."""
+        rows = self.session.all(
+            f"SELECT DISTINCT id FROM episodes WHERE {MINE} AND kind = 'trade' AND exit_at BETWEEN :first AND :last ORDER BY id",
+            {**self._mine, "first": micros(first), "last": micros(last)},
+        )
+        return [id_ for (id_,) in rows]
+
+    def ended_after(self, moment_: datetime | None, most: int) -> int:
+        """How many trades that stand ended after a moment; counted no further than asked."""
+        rows = self.session.all(
+            f"SELECT count(*) FROM (SELECT 1 AS one FROM episodes WHERE {MINE} AND exit_at > :at AND kind = 'trade' "
+            "AND known_to IS NULL LIMIT :most) AS few",
+            {**self._mine, "at": NEVER if moment_ is None else micros(moment_), "most": most},
+        )
+        return int(rows[0][0])
 
     def entered_since(self, moment_: datetime) -> bool:
         """Whether any episode was entered at a moment or later."""
@@ -181,9 +199,37 @@ class Learned:
         rows = self.session.all(f"SELECT known_from, known_to FROM trades WHERE {MINE} AND known_to IS NOT NULL", self._mine)
         return [(moment(start), moment(end)) for start, end in rows]
 
+    def unsettled_since(self, known_at: datetime, by: datetime) -> set[Position]:
+        """The positions of which something by a moment was learned, or taken back, after `known_at`."""
+        own = {**self._mine, "known": micros(known_at), "by": micros(by)}
+        rows = self.session.all(
+            f"SELECT DISTINCT symbol, leg FROM trades WHERE {MINE} AND entry_at <= :by "
+            "AND quality NOT IN ('reported', 'claimed') AND (known_from > :known OR known_to > :known OR settled_at > :known)",
+            own,
+        )
+        rows += self.session.all(
+            f"SELECT DISTINCT symbol, leg FROM items WHERE {MINE} AND kind IN ('fill', 'funding') AND at <= :by "
+            "AND (known_at > :known OR void_at > :known)",
+            own,
+        )
+        return {(symbol, leg) for symbol, leg in rows}
+
+    def replaced_since(self, symbol: str, t0: datetime, t1: datetime, known_at: datetime) -> list[tuple[Position, datetime]]:
+        """The positions of a symbol whose trades were believed after `known_at` in versions that no longer stand.
+
+        Of these, those that bars over [t0, t1) tell something about; and since when.
+        """
+        rows = self.session.all(
+            f"SELECT symbol, leg, min(entry_at) FROM trades WHERE {MINE} AND known_to > :known AND symbol = :symbol "
+            "AND exit_at > :t0 AND quality NOT IN ('reported', 'claimed') AND (entry_at < :t1 OR quality <> 'fills') "
+            "GROUP BY symbol, leg",
+            {**self._mine, "symbol": symbol, "t0": micros(t0), "t1": micros(t1), "known": micros(known_at)},
+        )
+        return [((symbol_, leg), moment(at)) for symbol_, leg, at in rows]
+
     # ---- bars by length -------------------------------------------------------------------------------------------
 
-    def frames(self, symbol: str, until: int) -> list[int]:
+    def frames(self, symbol: str, until: int, upto: int = FOREVER) -> list[int]:
         """The lengths of the bars of a symbol that had ended and were known by a moment, among those that are looked at."""
         if not self.session.all(
             f"SELECT 1 FROM bars WHERE {MINE} AND symbol = :symbol LIMIT 1", {**self._mine, "symbol": symbol}
@@ -191,25 +237,27 @@ class Learned:
             return []
         probe = (
             f"SELECT 1 FROM bars WHERE {MINE} AND symbol = :symbol AND frame = :frame AND t1 <= :until "
-            "AND known_at <= :until LIMIT 1"
+            "AND known_at <= :until AND seq <= :upto LIMIT 1"
         )
-        return [f for f in FRAMES if self.session.all(probe, {**self._mine, "symbol": symbol, "frame": f, "until": until})]
+        asked = {**self._mine, "symbol": symbol, "until": until, "upto": upto}
+        return [f for f in FRAMES if self.session.all(probe, {**asked, "frame": f})]
 
-    def market(self, symbol: str, until: datetime | None) -> Market | None:
+    def market(self, symbol: str, until: datetime | None, head: int | None = None) -> Market | None:
         """The market of a symbol: for one moment, only the bars that are looked at then; else all of them."""
-        at = FOREVER if until is None else micros(until)
-        present = self.frames(symbol, at)
+        at, upto = FOREVER if until is None else micros(until), FOREVER if head is None else head
+        present = self.frames(symbol, at, upto)
         if not present:
             return None
         which = (
             f"SELECT frame, t0, t1, known_at, o, h, l, c FROM bars WHERE {MINE} AND symbol = :symbol AND frame = :frame "
-            "AND t1 <= :until AND known_at <= :until ORDER BY t1 DESC LIMIT :most"
+            "AND t1 <= :until AND known_at <= :until AND seq <= :upto ORDER BY t1 DESC LIMIT :most"
         )
         most = looked_at(present)
         rows: list[Row] = []
         for frame in present:
             many = FOREVER if until is None else most[frame]
-            rows += self.session.all(which, {**self._mine, "symbol": symbol, "frame": frame, "until": at, "most": many})
+            asked = {**self._mine, "symbol": symbol, "frame": frame, "until": at, "upto": upto, "most": many}
+            rows += self.session.all(which, asked)
         return Market(
             Ended(f, t0, t1, known, float(o), float(h), float(low), float(c)) for f, t0, t1, known, o, h, low, c in rows
         )

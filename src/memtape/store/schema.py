@@ -136,10 +136,20 @@ MIGRATIONS: tuple[Migration, ...] = (
             "CREATE INDEX plans_status ON plans (owner, stream, status)",
         ),
     ),
+    Migration(
+        3,
+        "leases",
+        (
+            """CREATE TABLE leases (
+  owner {text} NOT NULL, stream {text} NOT NULL, name {text} NOT NULL, holder {text} NOT NULL, until {int} NOT NULL,
+  PRIMARY KEY (owner, stream, name)){options}""",
+        ),
+    ),
 )
 
 TABLES = ("log", "streams", "items", "positions", "trades", "discrepancies", "bars", "episodes", "affect", "shadows", "plans")
 
 PROJECTIONS = ("items", "positions", "trades", "discrepancies", "episodes", "affect", "shadows", "plans")
-CACHES = ("changes",)  # which episodes changed when: what readers with columns in memory follow; proves nothing
+# Which episodes changed when, for readers with columns in memory; and who does what now. They prove nothing.
+CACHES = ("changes", "leases")
 LATEST = MIGRATIONS[-1].number

@@ -53,10 +53,6 @@ _values = {table: itemgetter(*columns) for table, columns in COLUMNS.items()}  #
 class Tables(Charts):
     """The rows of one stream of one owner, in one transaction."""
 
-    def __init__(self, session: Session, owner: str, stream: str) -> None:
-        self.session, self.owner, self.stream = session, owner, stream
-        self._mine = {"owner": owner, "stream": stream}
-
     # ---- the log --------------------------------------------------------------------------------------------------
 
     def head(self) -> Head:
@@ -397,6 +393,12 @@ class Tables(Charts):
             {**self._mine, **params},
         )
         return [trade_of(row) for row in rows]
+
+    def count_closed(self, claims: bool) -> int:
+        """How many closed trades stand, with or without those that the agent alone reports."""
+        which = "" if claims else " AND quality <> 'claimed'"
+        rows = self.session.all(f"SELECT count(*) FROM trades WHERE {MINE} AND known_to IS NULL{which}", self._mine)
+        return int(rows[0][0])
 
     def watched_trades(self, symbol: str, t0: datetime, t1: datetime) -> list[tuple[Position, datetime]]:
         """The positions of a symbol with closed trades that bars over [t0, t1) tell something about, and since when."""

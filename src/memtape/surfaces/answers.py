@@ -93,6 +93,7 @@ class ReceiptAnswer(Answer):
     duplicate: Annotated[bool, Field(description="true when it had been seen: nothing was written")]
     revised: Annotated[bool, Field(description="true when earlier conclusions changed")]
     concluded: Annotated[list[dict[str, Any]], Field(description="opened, closed, revised, discrepancy, stale, plan_fired, ...")]
+    reflection_due: Annotated[bool, Field(description="true when lessons are due to be drawn anew; the server does it by itself")]
 
 
 def receipt_answer(receipt: Receipt) -> ReceiptAnswer:
@@ -100,6 +101,7 @@ def receipt_answer(receipt: Receipt) -> ReceiptAnswer:
     return ReceiptAnswer(
         stream=receipt.stream, seq=receipt.seq, hash=receipt.hash, duplicate=receipt.duplicate,
         revised=receipt.revised, concluded=[plain(told) for told in receipt.concluded],
+        reflection_due=receipt.reflection_due,
     )  # fmt: skip
 
 
@@ -170,8 +172,8 @@ def behaviour_row(found: Behaviour) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def flattened(name: str, value: Any, wrapper: str, words: dict[str, str]) -> type[OfAgent]:
-    """A question whose fields are those of an observed value; the value may also come whole, under `wrapper`."""
+def flattened(name: str, value: Any, wrapper: str, words: dict[str, str], **more: Any) -> type[OfAgent]:
+    """A question whose fields are those of an observed value, and some more; the value may also come whole, under `wrapper`."""
     hints = get_type_hints(value, include_extras=True)
 
     def unwrap(_cls: Any, data: Any) -> Any:
@@ -198,6 +200,7 @@ def flattened(name: str, value: Any, wrapper: str, words: dict[str, str]) -> typ
         __doc__=value.__doc__,
         __validators__={"unwrap": model_validator(mode="before")(classmethod(unwrap))},  # type: ignore[arg-type, dict-item]
         **own,
+        **more,
         backfill=(backfill, False),
     )
 

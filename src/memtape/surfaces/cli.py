@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from memtape.surfaces.commands import DB_HELP, OWNER_HELP, add_operations, answer, json_object, reporting
-
-if TYPE_CHECKING:
-    from memtape.engine import Memory
+from memtape.surfaces.commands import add_operations, answer, json_object, reporting
+from memtape.surfaces.options import AgentName, Db, Json, Owner, open_store, progress, say
+from memtape.surfaces.telling import brief, lessons_app, reflect
+from memtape.surfaces.watching import follow
 
 app = typer.Typer(
     help="memtape: the memory of AI trading agents.", no_args_is_help=True, add_completion=False, rich_markup_mode=None,
@@ -26,42 +24,12 @@ app = typer.Typer(
 imports_app = typer.Typer(help="The files that were imported.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(imports_app, name="imports")
 
-Db = Annotated[str | None, typer.Option("--db", help=DB_HELP)]
-Owner = Annotated[str | None, typer.Option("--owner", help=OWNER_HELP)]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-AgentName = Annotated[str, typer.Option("--agent", help="The agent.")]
 PORT = 8765
 # The housekeeping commands: command line only, and all of them.
 HOUSEKEEPING = (
-    "serve", "mcp", "init", "doctor", "conform", "ledger", "recall", "sim", "import", "imports", "verify", "rebuild", "backup",
-    "restore", "export", "bench", "migrate", "docs-reference",
+    "serve", "mcp", "init", "doctor", "conform", "ledger", "recall", "brief", "reflect", "lessons", "follow", "sim", "import",
+    "imports", "verify", "rebuild", "backup", "restore", "export", "bench", "migrate", "docs-reference",
 )  # fmt: skip
-
-
-def open_store(db: str | None, owner: str | None = None) -> Memory:
-    """The memory at --db."""
-    from memtape.compose import open_memory
-
-    return open_memory(db, owner)
-
-
-@contextmanager
-def progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on a terminal, nothing when piped."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def say(text: str) -> None:
-    """A line for people, out of the way of data."""
-    typer.echo(text, err=True)
 
 
 # ---- serving ---------------------------------------------------------------------------------------------------------
@@ -83,6 +51,7 @@ def serve(
         from memtape.surfaces.http import build_app, listen, run_http
         from memtape.surfaces.registry import tool_set
         from memtape.surfaces.web import add_pages
+        from memtape.workers.schedule import running
 
         where = _demo_store(db, owner) if demo else db
         with open_store(where, owner) as memory:
@@ -97,7 +66,8 @@ def serve(
                 memory, web=partial(add_pages, memory=memory), agent=agent, tools=tool_set(tools), ready=memory.agents,
                 log_rows=rows,
             )  # fmt: skip
-            run_http(application, listener)
+            with running(memory):
+                run_http(application, listener)
 
 
 def _demo_store(db: str | None, owner: str | None) -> str:
@@ -381,21 +351,31 @@ def imports_undo(
 @app.command()
 def sim(
     bars: Annotated[Path, typer.Option("--bars", help="CSV: time, open, high, low, close, volume; symbol optional.")],
-    strategy: Annotated[str, typer.Option(help="breakout or mean_reversion.")] = "breakout",
+    strategy: Annotated[str, typer.Option(help="breakout, mean_reversion, or a model: anthropic/NAME.")] = "breakout",
     agent: AgentName = "sim",
+    skill: Annotated[str | None, typer.Option(help="A skill that exists; without it one is made for the strategy.")] = None,
     symbol: Annotated[str | None, typer.Option(help="Symbol of a file without one.")] = None,
     fee_bps: Annotated[str, typer.Option(help="Fee in basis points.")] = "5",
     slippage_bps: Annotated[str, typer.Option(help="Slippage in basis points.")] = "2",
     starting_equity: Annotated[str, typer.Option(help="Account currency.")] = "10000",
+    leverage: Annotated[str | None, typer.Option(help="Largest leverage; positions can then be liquidated.")] = None,
+    funding: Annotated[str | None, typer.Option(help="Funding rate every 8 hours; a long pays a positive one.")] = None,
+    participation: Annotated[str | None, typer.Option(help="Largest share of a bar's volume that one order fills.")] = None,
+    limit: Annotated[list[str] | None, typer.Option("--limit", help="Guarded: 'risk per trade=1 % of equity'.")] = None,
     report: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("report.md"),
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Trade a plain strategy over your bars on paper, through the same engine calls as live."""
+    """Trade a plain strategy or a model over your bars on paper, through the same engine calls as live."""
     with reporting(as_json), open_store(db, owner) as memory, progress("sim") as tick:
-        from memtape.surfaces.simulating import simulate
+        from memtape.surfaces.importing import pairs
+        from memtape.surfaces.simulating import Terms, simulate
 
-        answer(simulate(memory, bars, strategy, agent=agent, symbol=symbol, fee_bps=fee_bps, slippage_bps=slippage_bps,
-                        starting_equity=starting_equity, report=report, on_progress=tick), as_json)  # fmt: skip
+        terms = Terms(leverage=leverage, funding=funding, participation=participation, limits=pairs("limit", limit or []))
+        found = simulate(
+            memory, bars, strategy, agent=agent, symbol=symbol, fee_bps=fee_bps, slippage_bps=slippage_bps,
+            starting_equity=starting_equity, report=report, on_progress=tick, skill=skill, terms=terms,
+        )  # fmt: skip
+        answer(found, as_json)
 
 
 @app.command()
@@ -436,6 +416,9 @@ def docs_reference(folder: Annotated[Path, typer.Argument(help="Where the pages 
             say(str(page))
 
 
+app.add_typer(lessons_app, name="lessons")
+for told in (brief, reflect, follow):
+    app.command()(told)
 add_operations(app, open_store)
 
 

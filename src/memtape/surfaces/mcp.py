@@ -26,6 +26,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
 from memtape.errors import MemtapeError, Unknown
+from memtape.surfaces.prompts import PROMPTS, Prompt, filled
 from memtape.surfaces.registry import (
     Operation,
     ToolSet,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REFERENCE = "memtape://operations"
+BRIEF = "memtape://brief"
 LAST_ANSWERS_SECONDS = 30.0
 UNCHANGING = CacheHint(ttl_ms=300_000, scope="private")  # the lists only change with the installed version
 
@@ -117,7 +119,10 @@ def build_server(
         page = types.Resource(
             uri=REFERENCE, name="operations", description="What each tool takes and returns.", mime_type="text/markdown"
         )
-        return types.ListResourcesResult(resources=[page])
+        told = types.Resource(
+            uri=BRIEF, name="brief", description="What the agent is told before its next decision.", mime_type="text/markdown"
+        )
+        return types.ListResourcesResult(resources=[page, told])
 
     async def list_resource_templates(
         ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
@@ -128,14 +133,35 @@ def build_server(
             description="What one tool takes and returns.",
             mime_type="text/markdown",
         )
-        return types.ListResourceTemplatesResult(resource_templates=[one])
+        told = types.ResourceTemplate(
+            uri_template=BRIEF + "/{agent}",
+            name="brief of an agent",
+            description="What one agent is told before its next decision.",
+            mime_type="text/markdown",
+        )
+        return types.ListResourceTemplatesResult(resource_templates=[one, told])
 
     async def read_resource(
         ctx: ServerRequestContext[Any], params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        text = _page(params.uri, served)
+        uri = str(params.uri)
+        if uri == BRIEF or uri.startswith(BRIEF + "/"):
+            text = await anyio.to_thread.run_sync(partial(_brief, memory, uri, agent), limiter=threads)
+        else:
+            text = _page(uri, served)
         found = types.TextResourceContents(uri=params.uri, mime_type="text/markdown", text=text)
         return types.ReadResourceResult(contents=[found])
+
+    async def list_prompts(
+        ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=[_prompt(known) for known in PROMPTS.values()])
+
+    async def get_prompt(ctx: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        work = partial(_filled, memory, params.name, params.arguments or {}, agent)
+        text = await anyio.to_thread.run_sync(work, limiter=threads)
+        message = types.PromptMessage(role="user", content=types.TextContent(text=text))
+        return types.GetPromptResult(description=PROMPTS[params.name].description, messages=[message])
 
     def tool_input_schema(name: str) -> Mapping[str, Any] | None:
         # Asked on every 2026-07-28 call over HTTP; without it the SDK lists all tools again each time.
@@ -150,7 +176,7 @@ def build_server(
             "tools/list": UNCHANGING,
             "resources/list": UNCHANGING,
             "resources/templates/list": UNCHANGING,
-            "resources/read": UNCHANGING,
+            "prompts/list": UNCHANGING,
         },
         get_tool_input_schema=tool_input_schema,
         on_list_tools=list_tools,
@@ -158,6 +184,8 @@ def build_server(
         on_list_resources=list_resources,
         on_list_resource_templates=list_resource_templates,
         on_read_resource=read_resource,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
     )
 
 
@@ -200,6 +228,30 @@ def _page(uri: str, served: Mapping[str, Operation]) -> str:
     with suppress(Unknown):
         return paragraph(find(uri.removeprefix(REFERENCE + "/"), served)) + "\n"
     raise MCPError(types.INVALID_PARAMS, f"uri: there is no resource '{uri}'. Read {REFERENCE}")
+
+
+def _brief(memory: Callable[[], Memory], uri: str, agent: str | None) -> str:
+    """The brief of the agent that a resource names, as text."""
+    named = uri.removeprefix(BRIEF).removeprefix("/") or agent
+    try:
+        return str(perform(memory(), find("get_brief", all_operations()), {"agent": named}, speaks="model")["text"])
+    except MemtapeError as error:
+        raise MCPError(types.INVALID_PARAMS, str(error)) from None
+
+
+def _prompt(known: Prompt) -> types.Prompt:
+    return types.Prompt(
+        name=known.name, description=known.description,
+        arguments=[types.PromptArgument(name=name, description=help_, required=required)
+                   for name, help_, required in known.arguments],
+    )  # fmt: skip
+
+
+def _filled(memory: Callable[[], Memory], name: str, arguments: Mapping[str, str], agent: str | None) -> str:
+    try:
+        return filled(memory(), name, arguments, agent)
+    except MemtapeError as error:
+        raise MCPError(types.INVALID_PARAMS, str(error)) from None
 
 
 def _version() -> str:

@@ -27,7 +27,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from memtape.core.values import refusal
-from memtape.errors import Invalid, Unknown
+from memtape.errors import Conflict, Invalid, Unknown
 from memtape.surfaces.translate import inputs
 
 if TYPE_CHECKING:
@@ -148,6 +148,12 @@ _speaking: ContextVar[Speaker] = ContextVar("speaking", default="owner")
 def speaker() -> Speaker:
     """Who asks: the owner, or a model that speaks over MCP. A model never speaks for the owner."""
     return _speaking.get()
+
+
+def owners_word(what: str) -> None:
+    """Refuse what only the owner may do, when a model asks for it."""
+    if speaker() == "model":
+        raise Conflict("speaker", f"a model may not {what}", "Ask the owner to do it on the page or the command line")
 
 
 def perform(

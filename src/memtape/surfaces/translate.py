@@ -42,6 +42,7 @@ OUTCOMES: Mapping[type[MemtapeError], Outcome] = {
     errors.OlderSchema: Outcome(503, 2, "Store older than memtape"),
     errors.Tampered: Outcome(500, 4, "Store does not agree with its log"),
     errors.MissingExtra: Outcome(501, 2, "Extra not installed"),
+    errors.ModelFailed: Outcome(502, 1, "Model failed"),
     MemtapeError: Outcome(500, 1, "Error"),
 }
 

@@ -1,10 +1,13 @@
 """Every operation of memtape, once. The command line, MCP, HTTP and the pages all call these.
 
 `records` holds what is observed and the ledger, `memories` what is remembered and recalled, `minds` beliefs, habits and state,
-`reviews` one trade and the order to come, `plans` what is intended, `keeping` what is corrected, forgotten and erased.
+`reviews` one trade and the order to come, `plans` what is intended, `lessons` what the record taught, `briefs` what an agent is
+told and was shown, `keeping` what is corrected, forgotten and erased.
 """
 
+import memtape.surfaces.operations.briefs
 import memtape.surfaces.operations.keeping
+import memtape.surfaces.operations.lessons
 import memtape.surfaces.operations.memories
 import memtape.surfaces.operations.minds
 import memtape.surfaces.operations.plans

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from memtape.core.codec import plain
 from memtape.core.episodes import Correction
 from memtape.core.values import Key, Line, Slug
 from memtape.surfaces.answers import Answer, Ask, OfAgent, ReceiptAnswer, receipt_answer
 from memtape.surfaces.operations.records import reader
-from memtape.surfaces.registry import operation
+from memtape.surfaces.registry import operation, owners_word
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
@@ -32,8 +33,8 @@ def correct_memory(memory: Memory, ask: CorrectMemory) -> ReceiptAnswer:
 
     The outcome can be corrected only where it was the agent's own claim; the broker's numbers are corrected at their source.
     """
-    from memtape.core.codec import plain
-
+    if ask.changes.teach is not None:
+        owners_word("say how a trade may teach")
     return receipt_answer(reader(memory, ask).correct(ask.memory_id, plain(ask.changes), ask.reason))
 
 
@@ -53,7 +54,11 @@ def forget_memory(memory: Memory, ask: ForgetMemory) -> ReceiptAnswer:
 
     With `shred`, a trade that the agent itself reported is destroyed in the log too, as if it had never been told.
     """
-    return receipt_answer(reader(memory, ask).forget(ask.memory_id, ask.reason, shred=ask.shred))
+    handle = reader(memory, ask)
+    episode = handle.episode(ask.memory_id)
+    if episode is not None and not episode.claimed:
+        owners_word("forget a trade of the broker's own record")
+    return receipt_answer(handle.forget(ask.memory_id, ask.reason, shred=ask.shred))
 
 
 class DeleteAgent(Ask):
@@ -73,6 +78,7 @@ class Deleted(Answer):
 @operation(writes=True)
 def delete_agent(memory: Memory, ask: DeleteAgent) -> Deleted:
     """Delete an agent and destroy all that was recorded of it. Hashes stay: the log still verifies."""
+    owners_word("delete an agent")
     rows = memory.delete_agent(ask.id, ask.confirm)
     return Deleted(deleted=[ask.id], log_rows=rows)
 
@@ -86,5 +92,6 @@ class EraseOwner(Ask):
 @operation(writes=True)
 def erase_owner(memory: Memory, ask: EraseOwner) -> Deleted:
     """Destroy everything of this owner: agents, skills, memories. Hashes stay, so the log still verifies."""
+    owners_word("erase everything")
     streams, rows = memory.erase_owner(ask.confirm)
     return Deleted(deleted=streams, log_rows=rows)

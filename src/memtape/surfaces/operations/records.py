@@ -13,6 +13,7 @@ from memtape.core.skills import AgentSettings, MemoryConfig, Mode
 from memtape.core.trades import by_entry
 from memtape.core.trades import spelled as money
 from memtape.core.values import Key, Label, Line, Slug, Symbol, Time
+from memtape.engine.memory import completed
 from memtape.engine.reading import figures
 from memtape.errors import Invalid, Unknown
 from memtape.store.known import EVERYTHING, Known
@@ -213,7 +214,9 @@ _TICK_WORDS = {
     "equity": "account equity at t, account currency", "cash_flows": "deposits (+) and withdrawals (-)",
     "id": "the run's own id; a second delivery of it writes nothing",
 }  # fmt: skip
-ObserveTick = flattened("ObserveTick", Tick, "tick", _TICK_WORDS)
+SHOWN = (Annotated[str | None, Field(max_length=8_000, description="the receipt of the brief you decided on, from get_brief: "
+                   "records that you were shown it")], None)  # fmt: skip
+ObserveTick = flattened("ObserveTick", Tick, "tick", _TICK_WORDS, brief=SHOWN)
 ObserveFill = flattened("ObserveFill", Fill, "fill", {"side": "buy or sell", "qty": "base units, above 0"})
 ObserveFunding = flattened("ObserveFunding", Funding, "funding", {"id": "the source's own id"})
 ObserveTrade = flattened("ObserveTrade", ClosedTrade, "trade", {"pnl": "gross, if the source states it", "qty": "base units"})
@@ -221,12 +224,27 @@ ObserveEquity = flattened("ObserveEquity", EquityMark, "mark", {"equity": "accou
 ObserveCashFlow = flattened("ObserveCashFlow", CashFlow, "flow", {"usd": "deposit +, withdrawal -, account currency"})
 ObserveBars = flattened("ObserveBars", Bars, "delivery", {"bars": "completed bars: symbol, t0, t1, o, h, l, c, v"})
 RecordDecision = flattened("RecordDecision", Decision, "decision", {"stop": "stop price", "target": "target price",
-    "id": "default: made from the content", "t": "default: now", "reason": "why, at most 280 characters"})  # fmt: skip
+    "id": "default: made from the content", "t": "default: now", "reason": "why, at most 280 characters"},
+    brief=SHOWN)  # fmt: skip
 
 
 def _observe(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
     handle = memory.agent_for_writing(ask.agent)
     return receipt_answer(handle.observe(value_of(ask, value), backfill=ask.backfill))
+
+
+def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
+    """Take in a tick or a decision, and with it that a brief was shown."""
+    handle = memory.agent_for_writing(ask.agent)
+    made = handle.brief_again(ask.brief) if ask.brief else None
+    seen = completed(value_of(ask, value), memory.clock.now())
+    receipt = handle.observe(seen, backfill=ask.backfill)
+    if made is not None:
+        decisions = seen.decisions if isinstance(seen, Tick) else (seen,) if isinstance(seen, Decision) else ()
+        decided = next(iter(decisions), None)
+        run = decided.run.id if decided is not None and decided.run is not None else ask.id
+        handle.shown(made, decision=decided.id if decided is not None else None, run=run)
+    return receipt_answer(receipt)
 
 
 @operation(writes=True, tools={"trader"})
@@ -236,7 +254,7 @@ def observe_tick(memory: Memory, ask: ObserveTick) -> ReceiptAnswer:  # type: ig
     Send it once per tick; sending it again changes nothing. `positions` absent means that no snapshot was taken, an empty
     one means flat. A tick that is not later than the last adds its fills, funding and bars, but neither snapshot nor decision.
     """
-    return _observe(memory, ask, Tick)
+    return _decide(memory, ask, Tick)
 
 
 @operation(writes=True)
@@ -281,7 +299,7 @@ def record_decision(memory: Memory, ask: RecordDecision) -> ReceiptAnswer:  # ty
 
     Fills that name this decision (or one of its order_ids) take their reason and stop from it, whichever comes first.
     """
-    return _observe(memory, ask, Decision)
+    return _decide(memory, ask, Decision)
 
 
 # ---- reading -------------------------------------------------------------------------------------------------------------

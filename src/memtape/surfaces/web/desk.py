@@ -64,6 +64,8 @@ class Desk:
         self._templates.globals |= {
             "modes": display.MODES, "qualities": display.QUALITY, "methods": display.EXCURSIONS, "tiers": display.TIERS,
             "statuses": words.STATUSES, "outcomes_known": words.OUTCOMES, "factor_names": words.FACTORS,
+            "slots": words.SLOTS, "lesson_statuses": words.LESSONS, "asked_by": words.ASKED_BY, "measured": words.measured,
+            "teaching": words.TEACHING, "segment_names": words.SEGMENTS,
         }  # fmt: skip
 
     # ---- asking ---------------------------------------------------------------------------------------------------

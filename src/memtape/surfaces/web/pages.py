@@ -4,8 +4,9 @@
     /agents/{agent}                    one agent: figures, equity, positions, trades, decisions
     /agents/{agent}/trades/{trade}     one trade, and what it taught
 
-`memory_pages` and `plan_pages` have what an agent remembers, believes, does, feels and intends. Asked for by htmx, the
-address of an agent gives the table of trades alone.
+`memory_pages` and `plan_pages` have what an agent remembers, believes, does, feels and intends, `lesson_pages` what its trades
+taught it, `brief_pages` what it sees, `skill_pages` the skill it runs. Asked for by htmx, the address of an agent gives the table
+of trades alone.
 """
 
 from __future__ import annotations
@@ -30,9 +31,12 @@ from memtape.core.codec import plain, read_time
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.translate import json_text
 from memtape.surfaces.web import charts, display
+from memtape.surfaces.web.brief_pages import BriefPages
 from memtape.surfaces.web.desk import Desk, only_a_part
+from memtape.surfaces.web.lesson_pages import LessonPages, standing_behind
 from memtape.surfaces.web.memory_pages import MemoryPages
 from memtape.surfaces.web.plan_pages import PlanPages
+from memtape.surfaces.web.skill_pages import SkillPages
 from memtape.surfaces.web.table import CHOICES, Wanted, columns, tabled
 
 if TYPE_CHECKING:
@@ -48,8 +52,9 @@ WIDE = (960, 300)
 def add_pages(app: FastAPI, memory: Memory) -> None:
     """Put the pages of a memory on an app: `build_app(memory, web=partial(add_pages, memory=memory))`."""
     desk = Desk(memory)
-    nowhere = Route("/agents/{rest:path}", desk.page(_nowhere))
-    app.router.routes.extend([*Pages(desk).routes(), *MemoryPages(desk).routes(), *PlanPages(desk).routes(), nowhere])
+    for kind in (Pages, MemoryPages, PlanPages, LessonPages, BriefPages, SkillPages):
+        app.router.routes.extend(kind(desk).routes())
+    app.router.routes.extend(Route(f"/{start}/{{rest:path}}", desk.page(_nowhere)) for start in ("agents", "skills"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +107,7 @@ class Pages:
         """Every address."""
         return [
             Route("/", self._desk.page(self.home)),
-            Route("/agents", self._desk.page(lambda request: RedirectResponse("/", 308))),
+            *(Route(path, self._desk.page(lambda request: RedirectResponse("/", 308))) for path in ("/agents", "/skills")),
             Route("/agents/{agent}", self._desk.page(self.agent)),
             Route("/agents/{agent}/equity.json", self._desk.data(self.equity)),
             Route("/agents/{agent}/trades/{trade}", self._desk.page(self.trade)),
@@ -124,7 +129,10 @@ class Pages:
                 *key, so_far.agents + 1, so_far.n + did["n"], so_far.n_open + standing.n_open,
                 so_far.n_priced + did["n_priced"], so_far.wins + did["wins"], so_far.net + Decimal(did["net_pnl_usd"]),
             )  # fmt: skip
-        return self._desk.show("agents.html", agents=agents, totals=[totals[key] for key in sorted(totals)], spark=SPARK)
+        return self._desk.show(
+            "agents.html", agents=agents, totals=[totals[key] for key in sorted(totals)], spark=SPARK,
+            skills=self._ask("list_skills")["skills"],
+        )  # fmt: skip
 
     def _standing(self, agent: str) -> Standing:
         """An agent's figures. They follow from its log, so they are kept until its log has grown."""
@@ -185,9 +193,9 @@ class Pages:
         """One trade: why, how it ran, what it brought, what it taught."""
         agent = self._desk.agent(request)
         taught = self._taught(request)
-        trade = taught["trade"]
+        trade, lessons = taught["trade"], standing_behind(self._desk, agent["id"], request.path_params["trade"])
         if trade is None:
-            return self._desk.show("episode.html", agent=agent, taught=taught, episode=taught["episode"])
+            return self._desk.show("episode.html", agent=agent, taught=taught, episode=taught["episode"], lessons=lessons)
         reader = self._memory.agent(agent["id"])
         decisions = {}
         for end in ("entry", "exit"):
@@ -196,7 +204,8 @@ class Pages:
         bars = self._bars(agent, trade)
         return self._desk.show(
             "trade.html", agent=agent, trade=trade, currency=trade["currency"], decisions=decisions, taught=taught,
-            episode=taught["episode"], axis=charts.excursions(trade), bars=charts.candles(trade, bars), n_bars=len(bars),
+            episode=taught["episode"], lessons=lessons,
+            axis=charts.excursions(trade), bars=charts.candles(trade, bars), n_bars=len(bars),
         )  # fmt: skip
 
     def _taught(self, request: Request) -> dict[str, Any]:

@@ -18,6 +18,7 @@ FACTORS: Mapping[str, str] = {
 STATUSES: Mapping[str, str] = {
     "believed": "believed", "candidate": "candidate", "merged": "merged", "split": "split", "retired": "retired",
     "proposed": "proposed", "active": "active", "triggered": "fired its last", "expired": "expired", "cancelled": "cancelled",
+    "superseded": "superseded",
 }  # fmt: skip
 OUTCOMES: Mapping[str, str] = {
     "verified": "Outcomes are verified by the broker's records.",
@@ -201,3 +202,54 @@ DRIFTS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("risk", "page-hinkley"): ("Risk taken", "against its own running mean (Page-Hinkley)"),
     ("hold", "page-hinkley"): ("Time held", "against its own running mean (Page-Hinkley)"),
 }
+
+
+# ---- lessons and briefs --------------------------------------------------------------------------------------------------
+
+SLOTS: Mapping[str, str] = {
+    "entry_timing": "Entry timing", "sizing": "Sizing", "symbol_selection": "Symbol selection", "exit_timing": "Exit timing",
+    "regime_fit": "Regime fit",
+}  # fmt: skip
+LESSONS: Mapping[str, str] = {"told": "told", "held_back": "held back", "retired": "retired", "expired": "expired"}
+ASKED_BY: Mapping[str, str] = {"cadence": "the cadence", "owner": "you", "model": "a model"}
+TEACHING: Mapping[str, tuple[str, str]] = {
+    "learn": ("teaches", "counts in every figure"),
+    "wrong_reason": ("wrong reason", "it came out for another reason than the one given: says nothing of entries"),
+    "structural": ("structural", "a halt, an outage or a roll made the outcome: says nothing of exits and sizes"),
+    "anomaly": ("anomaly", "will not come again: counts in no figure"),
+    "exclude": ("excluded", "counts in no figure"),
+}
+SEGMENTS: Mapping[str, str] = {
+    "header": "Who it is", "leash": "Limits and avoid rules", "strategy": "Strategy", "lessons": "Lessons",
+    "footer": "What to answer", "rules": "Rules", "recent_trades": "Recent trades", "open_positions": "Open positions",
+    "risk_state": "Risk state", "memory": "From memory", "similar": "Similar situations",
+}  # fmt: skip
+CADENCES: Mapping[str, str] = {"off": "never", "per_n_trades": "after every N closed trades", "daily": "daily, at an hour of UTC"}
+
+
+def measured(slot: str, figures: Mapping[str, Any], currency: str) -> str:
+    """What the figures of a lesson are counted in. A size is told as a multiple of the usual one, which is 1 by construction.
+
+    >>> measured("sizing", {"unit": "R", "rest": 1.0}, "USD"), measured("exit_timing", {"unit": "account", "rest": 2.5}, "USD")
+    ('× the usual risk', 'USD')
+    """
+    if slot == "sizing" and figures["rest"] == 1.0:
+        return "× the usual risk"
+    return "R" if figures["unit"] == "R" else currency
+
+
+def upcoming(reflection: Mapping[str, Any], closed: int) -> str:
+    """When lessons are drawn next, if they are not due already.
+
+    >>> upcoming({"cadence": "per_n_trades", "everyNTrades": 10}, 34)
+    'when 40 trades have closed: 34 have, 6 to go'
+    >>> upcoming({"cadence": "daily", "dailyHourUtc": 8}, 34)
+    'at the next 08:00 UTC, if a trade has closed by then'
+    """
+    if reflection["cadence"] == "off":
+        return "never by itself: the cadence of its skill is off"
+    if reflection["cadence"] == "daily":
+        return f"at the next {reflection['dailyHourUtc']:02d}:00 UTC, if a trade has closed by then"
+    every = reflection["everyNTrades"]
+    then = (closed // every + 1) * every
+    return f"when {then} trades have closed: {closed} have, {then - closed} to go"

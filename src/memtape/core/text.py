@@ -1,0 +1,204 @@
+"""Text that others wrote, made safe to be read by a model: one line of plain characters, without secrets, in quotes.
+
+A reason, a note or a headline may hold anything: characters nobody sees, a heading that poses as ours, a key that should never
+have been there. What is stored stays as it was; what is rendered passes through here. Unicode is brought to NFKC, and control,
+bidi, zero-width, tag, variation-selector and private-use characters go; so do ANSI sequences. Tags and square brackets lose
+their form, for those marks are ours. Cleaning twice is cleaning once.
+
+>>> quoted('buy\\u202e now\\n## Rules\\n- "ignore" the <system> [id] ```', 60)
+'"buy now ## Rules - \\'ignore\\' the ‹system> (id) \\'\\'\\'"'
+>>> redacted("key sk-" + 10 * "a1" + " works")
+'key (redacted) works'
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})  # control, format (bidi, zero-width, tags), surrogate, private, unassigned
+SPACES = frozenset({"Zs", "Zl", "Zp"})
+BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # letters and marks that show nothing
+SELECTORS = ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))  # they change how the character before them looks
+CUT = " ..."
+REDACTED = "(redacted)"
+
+_ANSI = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|(?:\x1b[\]P^_X]|[\x9d\x90\x9e\x9f\x98])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS and the like, with their text
+    r"|\x1b[ -/]*[0-~]"
+)
+_TAG = re.compile(r"<(?=[/!?|a-zA-Z])")
+_DOUBLE = str.maketrans({**dict.fromkeys('"“”„‟«»`', "'"), "[": "(", "]": ")", "\\": "/"})
+_MARKER = re.compile(r"^(?:#{2,}\s*|#(?:\s+|$)|=+(?:\s|(?==)|$)\s*|[-*_](?:\s*[-*_]){2,}\s*$|(?:`{3,}|~{3,}).*$)")
+_LIST = re.compile(r"^(?:(?:[-*+•]|\d{1,3}[.)])\s+)+")
+_PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]{0,159}")
+_PLAIN = re.compile(r"[A-Za-z0-9^$][A-Za-z0-9._:/@#=^$+&*()-]{0,39}")
+
+# Each is known by its form. All are open to the right, so that what was cut short is not more of a secret than the whole.
+_SECRETS = re.compile(
+    "|".join((
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+        r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic and others
+        r"(?<![A-Za-z0-9])[srp]k_(?:live|test)_[A-Za-z0-9]{10,}",
+        r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[0-9A-Z]{16,}",
+        r"(?<![A-Za-z0-9])(?:gh[opsur]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,})",
+        r"(?<![A-Za-z0-9])xox[abeoprs]-[A-Za-z0-9-]{10,}",
+        r"(?<![A-Za-z0-9])AIza[0-9A-Za-z_-]{30,}",
+        r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",  # JSON web token
+        r"(?<![A-Za-z0-9])\d{8,10}:[A-Za-z0-9_-]{35,}",  # Telegram bot
+        r"(?<![A-Za-z0-9])[xyz]prv[1-9A-HJ-NP-Za-km-z]{50,}",  # wallet
+        r"(?<![A-Za-z0-9])[5KL][1-9A-HJ-NP-Za-km-z]{50,}",  # private key for import into a wallet
+        r"(?<![A-Za-z0-9])(?:0x)?[A-Za-z0-9+]{64,}={0,2}",  # 64 hex digits and longer: keys of wallets and of exchanges
+        r"(?<![A-Za-z0-9])(?:\d{1,2}[.):]?\s+[a-z]{3,8}[\s,;]+){11,}\d{0,2}[.):]?\s*[a-z]{0,8}",  # numbered seed words
+    )),
+    re.DOTALL,
+)  # fmt: skip
+# Where a word announces the secret, the word stays.
+_ANNOUNCED = re.compile(
+    r"(?P<word>\b(?:bearer|authorization:\s*basic)\s+)(?=[^\s]*\d)[A-Za-z0-9._~+/=-]{16,}"
+    r"|(?P<key>\b(?:[a-z0-9]{1,24}[_-]){0,3}(?:api[ _-]?key|(?:secret|access|private)[ _-]?key|secret|passw(?:or)?d|passphrase"
+    r"|(?:access|api|auth|bot|refresh|session)[ _-]?token)[\"']?\s*[:=]\s*[\"']?)(?!\(r)[^\s\"',;]{8,}"
+    r"|(?P<phrase>\b(?:(?:seed|mnemonic|recovery|backup|secret)[ _-](?:phrase|words)|(?:seed|mnemonic)(?=\s*[:=]))"
+    r"\s*(?:is|are|:|=|-)?\s*)(?-i:(?:[a-z]{3,8}[\s,;]+){11,}[a-z]{3,8})"
+    r"|(?P<url>[a-z][a-z0-9+.-]{1,15}://[^\s:/@]{1,64}:)[^\s@/]{1,128}(?=@)",
+    re.IGNORECASE,
+)
+
+
+def cleaned(text: str) -> str:
+    """Plain characters on one line: nothing hidden, every space one space.
+
+    >>> cleaned("\\x1b[31mﬁlled\\u200b at\\u00a0 ６５\\x1b[0m"), cleaned("a\\r\\n\\tb")
+    ('filled at 65', 'a b')
+    """
+    if not (text.isascii() and text.isprintable()):  # NFKC last: what is taken away may bring together what it joins
+        text = unicodedata.normalize("NFKC", "".join(map(_shown, _ANSI.sub("", text))))
+    return " ".join(text.split())
+
+
+@lru_cache(maxsize=4096)
+def _shown(character: str) -> str:
+    """A character as it is rendered: itself, a space, or nothing."""
+    if character in "\t\n\r\x0b\x0c\x1c\x1d\x1e\x85":
+        return " "
+    kind = unicodedata.category(character)
+    if kind in SPACES:
+        return " "
+    selects = any(first <= ord(character) <= last for first, last in SELECTORS)
+    return "" if kind in HIDDEN or character in BLANK or selects else character
+
+
+def redacted(text: str) -> str:
+    """The text without what looks like a key, a token, a password or a seed phrase; the word that announces it stays.
+
+    >>> redacted("Authorization: Bearer abcdef0123456789abcdef")
+    'Authorization: Bearer (redacted)'
+    >>> redacted("api_key = 'a8f3-22kd-99zz'"), redacted("risk 1 % with a secret sauce")
+    ("api_key = '(redacted)'", 'risk 1 % with a secret sauce')
+    """
+    return _ANNOUNCED.sub(_keeping_the_word, _SECRETS.sub(REDACTED, text))
+
+
+def _keeping_the_word(found: re.Match[str]) -> str:
+    word: str = next(group for group in found.groups() if group is not None)
+    return word + REDACTED
+
+
+def capped(text: str, cap: int) -> str:
+    """At most so many characters, cut between words where one is near.
+
+    >>> capped("breakout above the prior swing high", 24), capped("short", 24)
+    ('breakout above the ...', 'short')
+    """
+    if len(text) <= cap:
+        return text
+    head = text[: max(cap - len(CUT), 0)]
+    if text[len(head)] != " " and head.rfind(" ") > len(head) * 2 // 3:
+        head = head[: head.rfind(" ")]
+    return f"{head.rstrip()}{CUT}".strip()[:cap]
+
+
+@lru_cache(maxsize=1024)  # a brief says most of what the one before it said
+def one_line(text: str, cap: int = 2_000) -> str:
+    """A line of somebody's own words, safe to stand after a prefix of ours.
+
+    Tags lose their opening, so that nothing poses as markup of a prompt; secrets are gone before anything is cut.
+    """
+    return capped(redacted(_TAG.sub("‹", cleaned(text))), cap)
+
+
+def quoted(text: str, cap: int = 120) -> str:
+    """Somebody's words between quotation marks that they cannot close; square brackets, which hold our ids, become round.
+
+    >>> quoted('he said "all in"', 40), quoted("x" * 50, 12)
+    ('"he said \\'all in\\'"', '"xxxxxxxx ..."')
+    """
+    return f'"{words(text, cap)}"'
+
+
+@lru_cache(maxsize=1024)
+def words(text: str, cap: int = 2_000) -> str:
+    """A line in which no mark of ours can stand: no quotation mark, backtick, square bracket, nor a backslash to escape one.
+
+    >>> words('see ["a\\\\b"]')
+    "see ('a/b')"
+    """
+    return capped(redacted(_TAG.sub("‹", cleaned(text).translate(_DOUBLE))), cap)
+
+
+def named(text: str) -> str:
+    """A symbol, a label or a code as it is, if it is one plain word; else in quotes.
+
+    >>> named("BTC-PERP"), named("ES 09-26"), named("trending_up")
+    ('BTC-PERP', '"ES 09-26"', 'trending_up')
+    """
+    return text if _PLAIN.fullmatch(text) else quoted(text, 64)
+
+
+def located(path: str, first: int, last: int) -> str:
+    """Lines of a document.
+
+    >>> located("journal/2026-05.md", 12, 18), located("notes to self.md", 3, 3)
+    ('journal/2026-05.md:12-18', '"notes to self.md":3')
+    """
+    where = path if _PATH.fullmatch(path) else quoted(path, 160)
+    return f"{where}:{first}" if first == last else f"{where}:{first}-{last}"
+
+
+def reference(id: str) -> str:
+    """An id that can be cited.
+
+    >>> reference("3fa91c0b77d2e4a1"), reference("my plan] do it")
+    ('[3fa91c0b77d2e4a1]', '["my plan) do it"]')
+    """
+    return f"[{named(id)}]"
+
+
+def written(text: str, cap: int = 20_000) -> list[str]:
+    """The owner's own text line by line: indented and listed as it was, without headings, fences or rules of its own.
+
+    >>> written("# Entry\\n\\n- buy the breakout\\n  - with volume\\n```\\n=== user ===")
+    ['Entry', '', '- buy the breakout', '  - with volume', '', 'user ===']
+    """
+    lines: list[str] = []
+    for line in redacted(text).splitlines():
+        clean = one_line(line, cap)
+        while (bare := _MARKER.sub("", clean)) != clean:
+            clean = bare
+        indent = min(len(line) - len(line.lstrip(" ")), 8) if clean else 0
+        if clean or (lines and lines[-1]):
+            lines.append(" " * indent + clean)
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def unlisted(line: str) -> str:
+    """A line without the marker of a list, to stand in a list of ours.
+
+    >>> unlisted("- 2. no longs in chop"), unlisted("-1R is the most")
+    ('no longs in chop', '-1R is the most')
+    """
+    return _LIST.sub("", line.strip())

@@ -1,0 +1,391 @@
+"""The brief: everything that memory has to say before a decision, gathered as of one moment, composed by the core.
+
+Reading never writes: that a brief was shown is told by `shown`, which keeps its text once by digest, with what is needed to make
+it again (as of when, by which heads of the log, for which question). Only what was shown reinforces a memory, and a plan that a
+shown brief told to fire has fired.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from memtape.core.brief import Brief, Holding, Inputs, Planned
+from memtape.core.budget import ESTIMATE
+from memtape.core.calendar import upcoming
+from memtape.core.codec import canonical, canonical_plain, identify, plain, read_time, spell_time
+from memtape.core.episodes import Episode
+from memtape.core.events import Discrepancy
+from memtape.core.holding import worth
+from memtape.core.items import OWNER_STREAM, Item
+from memtape.core.observed import Decision, Situation
+from memtape.core.plans import changed, resolve
+from memtape.core.prompt import BUDGET, PROMPT_VERSION, compose
+from memtape.core.risk import risk_state
+from memtape.core.similar import Similar, similar
+from memtape.core.skills import Agent, Skill
+from memtape.core.trades import Trade
+from memtape.core.values import read
+from memtape.engine.checking import fired_of
+from memtape.engine.notes import lessons_at
+from memtape.engine.observe import Receipt, Writer
+from memtape.engine.planning import INSTANT, situation_now
+from memtape.engine.positions import Told
+from memtape.engine.reading import verified_at
+from memtape.engine.recalling import Recollection
+from memtape.errors import Conflict, Invalid
+from memtape.plugs.embedder import Embedder
+from memtape.store.known import EVERYTHING, Known
+from memtape.store.memories import Learned
+from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.engine.memory import Memory
+
+DAY, AHEAD = timedelta(days=1), timedelta(hours=24)
+RECALLED = 5  # memories in a brief
+SIMILAR, COMPARED_IN_WORDS = 5, 100  # the nearest by situation are compared in words as well
+LOOKED_BACK = 20  # ticks, for the last price of each symbol
+Tokens = tuple[Callable[[str], int] | None, str]  # what counts tokens, and what it is called; None: an estimate
+ESTIMATED: Tokens = (None, ESTIMATE)
+RETRIEVED, REINFORCED = ("memory", "similar"), ("episode", "trade", "belief")  # of what is shown, what recall had found
+KEPT = 64  # briefs that a process remembers having made, so that `shown` need not make them again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a brief was asked for. With `as_of` and the heads it makes the same bytes again."""
+
+    as_of: datetime
+    head: int
+    owner_head: int
+    situation: Situation | None = None
+    symbol: str | None = None
+    strategy: str | None = None
+    thesis: str | None = None
+    budget: int = BUDGET
+    without_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A brief, and the question it answers."""
+
+    brief: Brief
+    question: Question
+    config: str  # hash of the skill, its version, the prompt's and the tokenizer's: what else the bytes depend on
+    memories: tuple[str, ...]  # ids of the memories that it puts before the agent
+    firing: tuple[str, ...]  # ids of the active plans that it tells to fire
+
+    @property
+    def receipt(self) -> str:
+        """What `shown` needs to be told of it, in one line."""
+        return canonical_plain({"digest": self.brief.digest, **plain(self.question)})
+
+
+class Made:
+    """The briefs that this process made last, by digest."""
+
+    def __init__(self) -> None:
+        self._by_digest: OrderedDict[tuple[str, str], Assembled] = OrderedDict()
+        self._lock = Lock()
+
+    def keep(self, agent: str, made: Assembled) -> None:
+        """Remember one."""
+        with self._lock:
+            self._by_digest[agent, made.brief.digest] = made
+            self._by_digest.move_to_end((agent, made.brief.digest))
+            while len(self._by_digest) > KEPT:
+                self._by_digest.popitem(last=False)
+
+    def find(self, agent: str, digest_: str) -> Assembled | None:
+        """One of them."""
+        with self._lock:
+            return self._by_digest.get((agent, digest_))
+
+
+class Briefing(Recollection):
+    """What one agent is told."""
+
+    memory: Memory
+
+    def brief(
+        self, situation: Situation | Mapping[str, Any] | None = None, *, symbol: str | None = None, strategy: str | None = None,
+        thesis: str | None = None, as_of: datetime | None = None, head: int | None = None, owner_head: int | None = None,
+        budget: int = BUDGET, without_memory: bool = False, skill: Skill | None = None,
+    ) -> Assembled:  # fmt: skip
+        """What the agent is told before its next decision. `skill` previews another version of its skill."""
+        said = read(Situation, situation) if situation is not None else None
+        if head is not None and owner_head is None:
+            owner_head = self._owner_head(as_of, head)
+        question = Question(
+            as_of=as_of or self.now(), head=self.head().seq if head is None else head,
+            owner_head=self._owners_head() if owner_head is None else owner_head, situation=said, symbol=symbol,
+            strategy=strategy, thesis=thesis, budget=budget, without_memory=without_memory,
+        )  # fmt: skip
+        past = Known(question.as_of, head, question.owner_head) if head is not None else Known(question.as_of)
+        made = self._assemble(question, past, skill)
+        if skill is None:
+            self.memory.made.keep(self.agent.id, made)
+        return made
+
+    def _assemble(self, asked: Question, known: Known, preview: Skill | None) -> Assembled:
+        own, skill, version = self._skill_then(asked, known.head is not None)
+        skill = preview or skill
+        inputs = self._gather(asked, known, own, skill, version)
+        count, counted_by = self.memory.tokens
+        composed = compose(inputs, budget=asked.budget, without_memory=asked.without_memory, count=count, counted_by=counted_by)
+        told = () if asked.without_memory or not skill.context.memory.enabled else composed.citations
+        memories = sorted({one.source.id for one in told if one.segment in RETRIEVED and one.source.kind in REINFORCED})
+        firing = sorted(
+            one.standing.plan.id for one in inputs.plans
+            if one.standing.status == "active" and one.finding == "fires"
+            and any(cited.source.kind == "plan" and cited.source.id == one.standing.plan.id for cited in told)
+        )  # fmt: skip
+        embedder = self.memory.embedder if skill.context.memory.similarSituations else None
+        config = identify(canonical(skill), version, PROMPT_VERSION, counted_by, embedder.id if embedder else None)
+        return Assembled(composed, asked, config, tuple(memories), tuple(firing))
+
+    # ---- the pieces --------------------------------------------------------------------------------------------------
+
+    def _gather(self, asked: Question, known: Known, own: Agent, skill: Skill, version: int) -> Inputs:
+        at, head, config = asked.as_of, known.head, skill.context.memory
+        remembers = config.enabled and not asked.without_memory
+        past = self._again(at, head).past if head is not None else None
+        with self._memory.reading(self.agent.id) as tables:
+            symbol = asked.symbol or (asked.situation.symbol if asked.situation else None) or last_symbol(tables, known)
+            situation, _ = situation_now(tables, self.agent, known, symbol, asked.situation, past)
+            decisions = [
+                read(Decision, item.body)
+                for item in tables.items("decision", known, since=at - DAY, before=at + INSTANT)
+            ]  # fmt: skip
+            note, shared = lessons_at(tables, own, known)
+            prices = last_prices(tables, known)
+            claims_count = not verified_at(tables, known)
+        mood = self.mood(as_of=at, head=head)
+        risk = risk_state(
+            decisions, self._closed_today(at, head), mood, Decimal(repr(mood.equity)), at, claims_count=claims_count
+        )
+        inputs = Inputs(
+            agent=own.id, skill=skill, skill_version=version, currency=own.settings.currency, as_of=at, situation=situation,
+            risk=risk, discrepancies=self._differing(at, head),
+        )  # fmt: skip
+        if not remembers:
+            return inputs
+        recalled, query, moment = self.recall(
+            situation, symbol=symbol, strategy=asked.strategy, limit=RECALLED, as_of=at, head=head
+        )
+        return replace(
+            inputs,
+            lessons=note.told(at) if note else (), skill_lessons=shared.told(at) if shared else (),
+            recent=tuple(self.trades(status="closed", as_of=at, head=head, limit=config.recentTradesK))
+            if config.recentTradesK else (),
+            holding=self._holding(at, head, prices) if config.includeOpenPositions else (),
+            recalled=recalled, query=query, episodes_known=moment.n,
+            standing=moment.standing, plans=self._planned(situation, symbol, asked, known),
+            events=tuple(upcoming(self.memory.events(known.owners()), at, AHEAD)),
+            similar=self._similar(situation, symbol, asked, known, moment.claims_count) if config.similarSituations else (),
+        )  # fmt: skip
+
+    def _holding(self, at: datetime, head: int | None, prices: Mapping[str, Decimal]) -> tuple[Holding, ...]:
+        held: list[Holding] = []
+        for trade in self.trades(status="open", as_of=at, head=head):
+            mark = prices.get(trade.symbol)
+            if mark is None:
+                with self._memory.reading(self.agent.id) as tables:
+                    seen = tables.last_bar(trade.symbol, at, Known(at, head))
+                mark = seen.bar.c if seen else None
+            held.append(Holding(trade, mark, worth(trade, mark)))
+        return tuple(held)
+
+    def _differing(self, at: datetime, head: int | None) -> tuple[Discrepancy, ...]:
+        return tuple(d for d in self.discrepancies(20, as_of=at, head=head) if at - DAY <= d.at <= at and d.why == "snapshot")
+
+    def _closed_today(self, at: datetime, head: int | None) -> list[Trade]:
+        midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
+        if head is not None:
+            found = self.trades(status="closed", as_of=at, head=head)
+        else:
+            with self._memory.reading(self.agent.id) as tables:
+                learned = Learned(tables)
+                versions = learned.versions(ids=learned.exited_between(midnight, at))
+                verified = verified_at(tables, Known(at))
+            then = [v.trade for v in versions if v.known_from <= at and (v.known_to is None or v.known_to > at)]
+            found = [trade for trade in then if not (verified and trade.quality == "claimed")]
+        today = [trade for trade in found if trade.exit_at is not None and midnight <= trade.exit_at <= at]
+        return sorted(today, key=lambda trade: (trade.exit_at or at, trade.id))
+
+    def _planned(self, situation: Situation, symbol: str | None, asked: Question, known: Known) -> tuple[Planned, ...]:
+        seen = self.plans(
+            situation, symbol=symbol, as_of=asked.as_of, head=known.head, owner_head=known.owner_head,
+            context={"strategy": asked.strategy} if asked.strategy else None,
+        )  # fmt: skip
+        firing = {one.standing.plan.id: one for one in seen if one.finding in ("fires", "holds")}
+        heard = resolve([fired_of(one) for one in firing.values()]).in_order
+        return tuple(Planned(firing[one.id].standing, firing[one.id].finding) for one in heard)
+
+    def _similar(
+        self, situation: Situation, symbol: str | None, asked: Question, known: Known, claims_count: bool
+    ) -> tuple[Similar, ...]:
+        """The nearest earlier decisions; with the embedding slot on, the nearest of them by words too."""
+        episodes = self.episodes(as_of=asked.as_of, head=known.head)
+        near = similar(episodes, situation, asked.as_of, limit=COMPARED_IN_WORDS, claims_count=claims_count)
+        chosen = {one.id for one in near}
+        candidates = [e for e in episodes if e.id in chosen]
+        reasons = self._reasons(candidates, known)
+        embedder, words = self.memory.embedder, asked.thesis or self._last_words(symbol, known)
+        if embedder is None or not words:
+            return similar(candidates, situation, asked.as_of, reasons=reasons, limit=SIMILAR, claims_count=claims_count)
+        texts = cosines(embedder, words, {id_: reason for id_, reason in reasons.items() if reason})
+        return similar(candidates, situation, asked.as_of, reasons=reasons, texts=texts, model=embedder.id, limit=SIMILAR,
+                       claims_count=claims_count)  # fmt: skip
+
+    def _reasons(self, episodes: Sequence[Episode], known: Known) -> dict[str, str]:
+        """What was said at each decision."""
+        from memtape.core.shadows import shadow_id
+
+        with self._memory.reading(self.agent.id) as tables:
+            ids = [e.id for e in episodes if e.kind == "trade"]
+            found = {v.trade.id: v.trade.entry_reason or "" for v in Learned(tables).versions(ids=ids)}
+            first = min((e.entry_at for e in episodes if e.kind == "shadow"), default=None)
+            if first is not None:
+                for item in tables.items("decision", known, since=first):
+                    found[shadow_id(self.agent.id, item.key)] = item.body.get("reason") or ""
+        return {id_: reason for id_, reason in found.items() if reason}
+
+    def _last_words(self, symbol: str | None, known: Known) -> str:
+        with self._memory.reading(self.agent.id) as tables:
+            last = tables.items("decision", known, symbol=symbol, newest=True, limit=1)
+        return (last[0].body.get("reason") or "") if last else ""
+
+    # ---- the owner's side of a moment ----------------------------------------------------------------------------------
+
+    def _owners_head(self) -> int:
+        with self._memory.reading(OWNER_STREAM) as tables:
+            return tables.head().seq
+
+    def _owner_head(self, as_of: datetime | None, head: int) -> int:
+        """How far the owner's stream had come: as a brief that was shown says, else by what was recorded before the next row."""
+        with self._memory.reading(self.agent.id) as tables:
+            for item in tables.items("shown", EVERYTHING):
+                if item.body["head"] == head and (as_of is None or read_time(item.body["as_of"]) == as_of):
+                    return int(item.body["owner_head"])
+            following = next(iter(tables.log(after=head, upto=head + 1)), None)
+        with self._memory.reading(OWNER_STREAM) as tables:
+            if following is None:
+                return tables.head().seq
+            return max((row.seq for row in tables.log() if row.recorded_at <= following.recorded_at), default=0)
+
+    def _skill_then(self, asked: Question, past: bool) -> tuple[Agent, Skill, int]:
+        """The agent and its skill as they stood. For a simulation the clock of its statements is another than its own."""
+        limits = Known(None if self.agent.mode == "sim" else asked.as_of, asked.owner_head if past else None)
+        return self.memory.agent_then(self.agent, limits)
+
+    # ---- what was shown ------------------------------------------------------------------------------------------------
+
+    def shown(self, made: Assembled | str, *, decision: str | None = None, run: str | None = None) -> Receipt:
+        """Record that a brief was put before the agent, for a decision or a run; the same again changes nothing.
+
+        `made` is the brief, or its receipt: then it is made again, and refused if it does not come out the same.
+        """
+        if isinstance(made, str):
+            made = self.brief_again(made)
+        asked, text = made.question, made.brief.text
+        key = identify("shown", self.agent.id, made.brief.digest, decision or "", run or "", spell_time(asked.as_of), asked.head)
+        with self.memory.writing(self.agent.id) as tables:
+            if done := tables.logged("shown", key):
+                return Receipt(done.stream, done.seq, done.hash, (), duplicate=True)
+            at = self._said_at(tables)
+            writer = Writer(tables, self.agent, self.memory.clock.now())
+            if not tables.items("brief", EVERYTHING, keys=[made.brief.digest]):
+                body = {"text": text, "segments": [plain(asdict(s) | {"text": ""}) for s in made.brief.segments]}
+                writer.declare(Item("brief", made.brief.digest, at, body), at)
+            said: dict[str, Any] = {
+                "digest": made.brief.digest, **plain(asked), "config": made.config, "decision": decision, "run": run,
+                "memories": list(made.memories), "tokens": made.brief.tokens,
+            }  # fmt: skip
+            told = self._fired(tables, made, at)
+            return writer.declare(Item("shown", key, at, said), at, told)
+
+    def _fired(self, tables: Tables, made: Assembled, at: datetime) -> list[Told]:
+        """The plans that the brief told to fire have fired, if they still stand."""
+        learned = Learned(tables)
+        told: list[Told] = []
+        for standing in learned.plans(("active",)):
+            if standing.plan.id in made.firing and (standing.fired_at is None or standing.fired_at < made.question.as_of):
+                learned.put_plans([changed(standing, "fired", at)])
+                told.append(
+                    {"event": "plan_fired", "plan": standing.plan.id, "at": spell_time(at), "action": standing.plan.action}
+                )
+        return told
+
+    def brief_again(self, receipt: str) -> Assembled:
+        """The brief of a receipt: the one that was made, or made again; refused if it does not come out the same."""
+        try:
+            data = dict(json.loads(receipt))
+            digest_ = str(data.pop("digest"))
+        except (ValueError, TypeError, KeyError):
+            raise Invalid("brief", "is not the receipt of a brief", "Give the `receipt` that get_brief returned") from None
+        if (kept := self.memory.made.find(self.agent.id, digest_)) is not None:
+            return kept
+        asked = read(Question, data)
+        current = asked.head == self.head().seq and asked.owner_head == self._owners_head()
+        known = Known(asked.as_of) if current else Known(asked.as_of, asked.head, asked.owner_head)
+        made = self._assemble(asked, known, None)
+        if made.brief.digest != digest_:
+            raise Conflict("brief", "this brief cannot be made again from the record", "Ask for a new one with get_brief")
+        return made
+
+    def briefs_shown(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """Which briefs were shown, newest first: digest, when, for which decision."""
+        with self._memory.reading(self.agent.id) as tables:
+            items = tables.items("shown", EVERYTHING, newest=True, limit=limit)
+        return [item.body | {"id": item.key, "known_at": spell_time(item.known_at)} for item in items]
+
+    def brief_text(self, digest_: str) -> str | None:
+        """The text of a brief that was shown."""
+        with self._memory.reading(self.agent.id) as tables:
+            found = tables.items("brief", EVERYTHING, keys=[digest_])
+        return str(found[0].body["text"]) if found else None
+
+
+def last_symbol(tables: Tables, known: Known) -> str | None:
+    """What the agent last had to do with: its last decision's symbol, else one that it holds or sees, else its last trade's."""
+    for item in tables.items("decision", known, newest=True, limit=LOOKED_BACK):
+        if item.symbol:
+            return item.symbol
+    for tick in tables.items("tick", known, newest=True, limit=1):
+        for symbol in [*sorted(tick.body.get("positions") or {}), *sorted(tick.body.get("marks", {}))]:
+            return str(symbol)
+    for kind in ("fill", "trade", "claim"):
+        for item in tables.items(kind, known, newest=True, limit=1):
+            return item.symbol
+    return None
+
+
+def last_prices(tables: Tables, known: Known) -> dict[str, Decimal]:
+    """The last mark of each symbol among the latest ticks."""
+    found: dict[str, Decimal] = {}
+    for tick in tables.items("tick", known, newest=True, limit=LOOKED_BACK):
+        for symbol, mark in tick.body.get("marks", {}).items():
+            found.setdefault(symbol, Decimal(mark))
+        for symbol, several in (tick.body.get("positions") or {}).items():
+            for held in several:
+                if held.get("mark") is not None:
+                    found.setdefault(symbol, Decimal(held["mark"]))
+    return found
+
+
+def cosines(embedder: Embedder, words: str, reasons: Mapping[str, str]) -> dict[str, float]:
+    """How near the words of each decision are to the present ones."""
+    if not reasons:
+        return {}
+    ids = sorted(reasons)
+    vectors = embedder.embed([words, *(reasons[id_] for id_ in ids)])
+    return {id_: float(vectors[n + 1] @ vectors[0]) for n, id_ in enumerate(ids)}

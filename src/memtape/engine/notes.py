@@ -1,0 +1,71 @@
+"""Notes on record: which is active, which were superseded, what the owner retired; as of any moment and head.
+
+An agent's notes are statements in its own stream, a skill's notes in the owner's. Nothing is stored of their standing: the newest
+note is the active one, by construction exactly one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from memtape.core.items import OWNER_STREAM, Kept
+from memtape.core.lessons import Lesson, Note, told_at
+from memtape.core.skills import Agent
+from memtape.core.values import read
+from memtape.store.known import EVERYTHING, Known
+from memtape.store.tables import Tables
+
+Status = Literal["active", "superseded"]
+
+
+@dataclass(frozen=True, slots=True)
+class NoteSeen:
+    """A note, where it stands, and which of its lessons the owner has retired."""
+
+    note: Note
+    status: Status
+    retired: frozenset[str]  # ids of lessons
+
+    def told(self, at: datetime) -> tuple[Lesson, ...]:
+        """What of it is told at a moment."""
+        return told_at(self.note.lessons, at, self.retired)
+
+
+def notes_known(tables: Tables, known: Known, scope: str = "", sim: bool = False) -> list[NoteSeen]:
+    """The notes of a stream, newest first. `scope` is '' in an agent's stream, the skill in the owner's.
+
+    For a simulated agent the owner's notes count from what they are about: it is told nothing that later trades taught.
+    """
+    limits = Known(head=known.head) if sim and scope else known
+    items = tables.items("note", limits, symbol=scope)
+    if sim and scope and known.as_of is not None:
+        items = [item for item in items if (read(Note, item.body).window_end or item.known_at) <= known.as_of]
+    gone = tables.items("lesson_retired", limits, symbol=scope)
+    newest = sorted(items, key=lambda item: item.seq, reverse=True)
+    return [
+        NoteSeen(note, "superseded" if n else "active", _retired(note, gone))
+        for n, note in enumerate(read(Note, item.body) for item in newest)
+    ]
+
+
+def _retired(note: Note, gone: Iterable[Kept]) -> frozenset[str]:
+    """A lesson that the owner retired stays retired when it comes back with other numbers."""
+    candidates, ids = {item.body["candidate"] for item in gone}, {item.key for item in gone}
+    return frozenset(one.id for one in note.lessons if one.id in ids or one.candidate in candidates)
+
+
+def lessons_at(tables: Tables, agent: Agent, known: Known) -> tuple[NoteSeen | None, NoteSeen | None]:
+    """The active note of an agent, and that of its skill, as far as a reader may know."""
+    own = notes_known(tables, known)
+    owners = Tables(tables.session, tables.owner, OWNER_STREAM)
+    shared = notes_known(owners, known.owners(), agent.skill, sim=agent.mode == "sim")
+    return (own[0] if own else None), (shared[0] if shared else None)
+
+
+def last_note(tables: Tables) -> Note | None:
+    """The newest note of an agent."""
+    found = tables.items("note", EVERYTHING, symbol="")
+    return read(Note, max(found, key=lambda item: item.seq).body) if found else None

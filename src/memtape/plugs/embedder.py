@@ -1,0 +1,130 @@
+"""The embedding slot: texts as vectors, so that notes can be found by what they mean and not only by their words.
+
+`StaticEmbedder` needs no network, no model server and no large library: a table with one row for each of 30,522 tokens,
+distilled from all-MiniLM-L6-v2 by `tools/make_static_embeddings.py`. A text is the weighted sum of the rows of its tokens,
+brought to length 1. It knows words, not sentences: "no stop" and "stop" are close, and order does not count.
+
+The same text gives the same bytes on any machine: rows and weights are whole numbers, and their sum stays below 2^53, so it
+is exact in whatever order a machine adds; the length is the square root of an exactly rounded sum (`math.fsum`); the quotient
+is taken in float64 and rounded once, to float32. A text without a known word is the zero vector, alike to nothing.
+
+Vectors of two models cannot be compared. Whoever stores one stores `id` with it, which names the model, its version and its
+size; the files are checked against their digests when they are read, so that an id never stands for two tables.
+
+>>> embedder = StaticEmbedder()
+>>> noise, funding = embedder.embed(["stopped out by noise", "funding flipped negative"]) @ embedder.embed(["stop too tight"])[0]
+>>> embedder.id, embedder.dim, bool(noise > funding)
+('minilm-l6-v2-static-256.1', 256, True)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from memtape.errors import Invalid
+
+if TYPE_CHECKING:  # numpy and tokenizers are loaded with the first text: a command that embeds nothing does not wait for them
+    import numpy as np
+    from numpy.typing import NDArray
+    from tokenizers import Tokenizer
+
+FOLDER = Path(__file__).parent / "static"
+DIGESTS = {
+    "rows.npy": "ae1d666e7094ad17b3c207d7757558c922fc1a89ae2a33275d3956d753447ba2",
+    "weights.npy": "151d116d8619566e18ef1d16a9038bd70434221dde015bce1df182346e8f5eaf",
+    "tokenizer.json": "fa627e7aff5dcbfbd718c6ffbf97946b6a731391c01b7d39a1dca67c7e91ad40",
+}
+NAMES = ("off", "static")
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors."""
+
+    @property
+    def id(self) -> str:
+        """The model with its version; vectors with different ids are never compared."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """How long a vector is."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """A row of length 1 for each text, in order; zeros for a text that says nothing."""
+        ...
+
+
+class StaticEmbedder:
+    """The table that comes with memtape. Reads its files with the first text."""
+
+    id = "minilm-l6-v2-static-256.1"
+    dim = 256
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """A row of length 1 for each text, in order; zeros for a text that says nothing."""
+        import numpy as np
+
+        table = _table()
+        found = np.zeros((len(texts), self.dim), np.float32)
+        for row, text in zip(found, texts, strict=True):
+            row[:] = table.vector(text)
+        return found
+
+
+def embedder_of(name: str | None) -> Embedder | None:
+    """The embedder of that name; none where the slot is off.
+
+    >>> embedder_of("off"), embedder_of("static").dim
+    (None, 256)
+    """
+    if name is None or name == "off":
+        return None
+    if name == "static":
+        return StaticEmbedder()
+    raise Invalid("embedder", f"there is none called {name}", f"Choose one of {', '.join(NAMES)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows (int8) and weights (uint16) by token."""
+
+    tokenizer: Tokenizer
+    rows: NDArray[np.int8]
+    weights: NDArray[np.uint16]
+
+    def vector(self, text: str) -> NDArray[np.float64]:
+        """One text, in float64. Its tokens are counted first: a long text repeats itself, and needs no more room for it."""
+        import numpy as np
+
+        sendable = text.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair has no bytes
+        tokens, times = np.unique(self.tokenizer.encode(sendable, add_special_tokens=False).ids, return_counts=True)
+        if not len(tokens):
+            return np.zeros(self.rows.shape[1])
+        total = (times * self.weights[tokens].astype(np.float64)) @ self.rows[tokens].astype(np.float64)
+        length = math.sqrt(math.fsum((total * total).tolist()))
+        return np.asarray(total / length if length else total, np.float64)
+
+
+@cache
+def _table() -> Table:
+    import numpy as np
+    from tokenizers import Tokenizer
+
+    rows, weights = (np.load(io.BytesIO(_file(name)), allow_pickle=False) for name in ("rows.npy", "weights.npy"))
+    return Table(Tokenizer.from_str(_file("tokenizer.json").decode()), rows, weights)
+
+
+def _file(name: str, folder: Path = FOLDER) -> bytes:
+    """A file of the table; one that is not as it was shipped is refused, for stored vectors would no longer match."""
+    content = (folder / name).read_bytes()
+    if hashlib.sha256(content).hexdigest() != DIGESTS[name]:
+        raise Invalid("embedder", f"{folder / name} is not the file that was shipped", "Install memtape again")
+    return content

@@ -1,0 +1,95 @@
+"""The guard of an account: a skill's limits, as far as a machine can read them, and its verdict on a proposed order.
+
+A limit is a pair of words, as an owner writes it into a skill. These are read; any other, and any whose value cannot be
+read with certainty, stays advice to the agent: the guard lists it in `advice`, and says so in the verdicts it gives.
+
+| limit | values | refuses with |
+|---|---|---|
+| `risk per trade` | `1 % of equity`, `100 USD` | R1_NO_STOP, R2_RISK_PER_TRADE |
+| `stop` | `required` | R1_NO_STOP |
+| `position` | `20 % of equity`, `5000`, `the equity`, `no leverage` | R3_POSITION_CAP, R4_LEVERAGE |
+| `leverage` | `3`, `3x` | R4_LEVERAGE |
+| `daily loss` | `3 %` (of the equity at 00:00 UTC), `300 USD` | R5_DAILY_LOSS |
+| `orders per day` | `10` | R6_ORDERS_PER_DAY |
+| `symbols` | `BTC, ETH` | R7_SYMBOL |
+| `hours` | `13:30-20:00` (UTC; several with commas) | R10_SESSION |
+| `stop distance` (the least) | `0.5 %` (of the price), `2.5` | R11_STOP_DISTANCE |
+| `open positions` | `3` | R12_OPEN_POSITIONS |
+
+Always refused: a stop or target on the wrong side of the price (R8_STOP_SIDE) and what the margin does not carry
+(R9_BUYING_POWER). Never refused: an order that only takes a position off; nothing may keep a loss open.
+
+>>> from datetime import datetime
+>>> from decimal import Decimal
+>>> guard = Guard({"risk per trade": "1 % of equity", "mood": "stay calm"})
+>>> sorted(guard.advice)
+['mood']
+>>> account = Account(t=datetime(2024, 1, 8), equity=Decimal(1000), day_equity=Decimal(1000), marks={"BTC": Decimal(100)})
+>>> order = Order(symbol="BTC", side="buy", qty=Decimal(3), stop=Decimal(95))
+>>> guard.judge(order, account)
+Verdict(accepted=False, code='R2_RISK_PER_TRADE', note='The stop would cost 15, the limit is 10.')
+>>> guard.judge(replace(order, qty=Decimal(2)), account)
+Verdict(accepted=True, code=None, note='Not checked, advice only: mood.')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import localcontext
+
+from memtape.core.observed import Verdict
+from memtape.core.values import MONEY, REASON_LENGTH
+from memtape.sim.account import Account
+from memtape.sim.limits import ALWAYS, READERS, SYMBOL, Case, Rule, plainly
+from memtape.sim.limits import key as named
+from memtape.sim.orders import Order
+from memtape.sim.strategies import Proposal
+
+
+class Guard:
+    """Reads limits once, then judges orders; it keeps nothing between two of them."""
+
+    def __init__(self, limits: Mapping[str, str]) -> None:
+        self.advice: dict[str, str] = {}  # limits that are not checked
+        found: list[tuple[int, Rule]] = list(ALWAYS)
+        for key, text in limits.items():
+            read = READERS.get(named(key))
+            rules = read[1](plainly(text)) if read else None
+            if read is None or rules is None:
+                self.advice[key] = text
+            else:
+                found += [(read[0], rule) for rule in rules]
+        self._rules = [rule for _, rule in sorted(found, key=lambda pair: pair[0])]
+
+    def judge(self, order: Order, account: Account) -> Verdict:
+        """Whether the account takes the order, or the first rule against it: what is allowed at all comes before how much."""
+        with localcontext(MONEY):
+            why = self._against(order, account)
+        if why is not None:
+            return Verdict(accepted=False, code=why[0], note=why[1][:REASON_LENGTH])
+        note = f"Not checked, advice only: {', '.join(self.advice)}." if self.advice else None
+        return Verdict(accepted=True, note=note and "".join(c for c in note if c.isprintable())[:REASON_LENGTH])
+
+    def _against(self, order: Order, account: Account) -> tuple[str, str] | None:
+        opens = account.opens(order)
+        if not opens:
+            return None
+        px = account.price(order)
+        if px is None:
+            return SYMBOL, f"No price of {order.symbol} is known."
+        case = Case(order, account, opens, px)
+        return next((why for rule in self._rules if (why := rule(case))), None)
+
+
+def judged(proposal: Proposal, account: Account, guard: Guard) -> Proposal:
+    """A proposal with its verdict: with all its orders, or with none. What was judged before, or orders nothing, stays."""
+    if not proposal.orders or proposal.decision.verdict is not None:
+        return proposal
+    verdict = Verdict(accepted=True)
+    for order in proposal.orders:
+        verdict = guard.judge(order, account)
+        if not verdict.accepted:
+            return Proposal(replace(proposal.decision, verdict=verdict))
+        account = account.after(order)
+    return Proposal(replace(proposal.decision, verdict=verdict), proposal.orders)

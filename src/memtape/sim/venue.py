@@ -1,0 +1,91 @@
+"""The terms of a venue: margin, liquidation, funding, trading hours, and how much of a bar's volume one order may take.
+
+The plain venue has none of them: no margin, no funding, open round the clock, every order filled whole.
+
+>>> stocks = Hours(opens=time(14, 30), closes=time(21))
+>>> monday = datetime(2024, 1, 8, tzinfo=UTC)
+>>> [t.hour for t in stocks.within(monday, monday + timedelta(days=1))], stocks.within(monday, monday + timedelta(hours=9))
+([14, 21], None)
+>>> Venue(hours={"AAPL": (stocks,)}).trading("BTC", monday, monday + timedelta(hours=1)) is None
+False
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+
+from memtape.core.values import ONE, ZERO
+from memtape.errors import Invalid
+from memtape.sim.funding import FundingRates
+from memtape.sim.margin import Margin
+
+DAY = timedelta(days=1)
+WEEKDAYS = (0, 1, 2, 3, 4)
+BASIS_POINTS = Decimal(10_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hours:
+    """When a symbol trades, in UTC, on the days that it opens (0 is Monday). Hours may pass midnight."""
+
+    opens: time
+    closes: time
+    days: tuple[int, ...] = WEEKDAYS
+
+    def within(self, t0: datetime, t1: datetime) -> tuple[datetime, datetime] | None:
+        """From when to when it trades between two moments; None when it is closed throughout."""
+        stretches = []
+        for n in range(-1, (t1.date() - t0.date()).days + 1):
+            opens, closes = self._on(t0.date() + n * DAY)
+            if (t0.date() + n * DAY).weekday() in self.days and opens < t1 and closes > t0:
+                stretches.append((max(opens, t0), min(closes, t1)))
+        return (stretches[0][0], stretches[-1][1]) if stretches else None
+
+    def _on(self, day: date) -> tuple[datetime, datetime]:
+        opens, closes = (datetime.combine(day, at, tzinfo=UTC) for at in (self.opens, self.closes))
+        return opens, closes if closes > opens else closes + DAY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Venue:
+    """What one account is traded under. `margin` is for every symbol that `margins` does not name."""
+
+    margin: Margin | None = None
+    margins: Mapping[str, Margin] = field(default_factory=dict)
+    liquidation_fee_bps: Decimal = Decimal(50)  # beside the usual fee, as far as the equity goes
+    liquidation_steps: int = 1  # 1: a position is closed whole; n: an nth of it at a time, until the margin suffices
+    funding: Mapping[str, FundingRates] = field(default_factory=dict)
+    participation: Decimal | None = None  # the share of a bar's volume that can be ours; None: all we ask
+    hours: Mapping[str, Sequence[Hours]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.participation is not None and not ZERO < self.participation <= ONE:
+            fix = "Give a share of the volume, like 0.1, or leave it out"
+            raise Invalid("participation", f"{self.participation} lies outside 0..1", fix)
+        if self.liquidation_steps < 1:
+            raise Invalid("liquidation_steps", f"{self.liquidation_steps} is below 1", "1 closes a position at once")
+        if not ZERO <= self.liquidation_fee_bps < BASIS_POINTS:
+            fix = "Give basis points: 50 means 0.5 %"
+            raise Invalid("liquidation_fee_bps", f"{self.liquidation_fee_bps} lies outside 0..10000", fix)
+
+    @property
+    def on_margin(self) -> bool:
+        """Whether anything can be refused or liquidated for want of margin."""
+        return self.margin is not None or bool(self.margins)
+
+    def margin_of(self, symbol: str) -> Margin | None:
+        """What a symbol ties up; None: nothing."""
+        return self.margins.get(symbol, self.margin)
+
+    def trading(self, symbol: str, t0: datetime, t1: datetime) -> tuple[datetime, datetime] | None:
+        """From when to when a symbol trades between two moments; None when it is closed throughout."""
+        if symbol not in self.hours:
+            return t0, t1
+        stretches = [stretch for hours in self.hours[symbol] if (stretch := hours.within(t0, t1)) is not None]
+        return (min(begins for begins, _ in stretches), max(ends for _, ends in stretches)) if stretches else None
+
+
+PLAIN = Venue()

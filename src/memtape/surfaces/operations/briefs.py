@@ -1,0 +1,197 @@
+"""What an agent is told before a decision, and the record of what it was shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AliasChoices, Field
+
+from memtape.core.brief import FROM_MEMORY, WARN_TOKENS
+from memtape.core.observed import Situation
+from memtape.core.prompt import BUDGET
+from memtape.core.skills import MemoryConfig
+from memtape.core.values import Key, Label, Line, Symbol
+from memtape.errors import Unknown
+from memtape.surfaces.answers import Answer, AsOf, OfAgent, ReceiptAnswer, receipt_answer, time
+from memtape.surfaces.operations.records import reader
+from memtape.surfaces.registry import operation
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+    from memtape.engine.briefing import Assembled
+
+
+class GetBrief(AsOf):
+    """For which decision."""
+
+    context: Annotated[Situation | None, Field(validation_alias=AliasChoices("context", "situation"),
+                       description="the situation; what is missing comes from bars and the agent's state")] = None  # fmt: skip
+    symbol: Annotated[Symbol | None, Field(description="what the decision is about; default: the last one decided on")] = None
+    strategy: Annotated[Label | None, Field(validation_alias=AliasChoices("strategy", "strategy_name"),
+                        description="only memories of this strategy")] = None  # fmt: skip
+    thesis: Annotated[Line | None, Field(description="what you are considering, in words: finds decisions like it")] = None
+    budget: Annotated[
+        int, Field(ge=200, le=32_000, description="tokens at most; what does not fit is left out in a fixed order")
+    ] = BUDGET
+    without_memory: Annotated[bool, Field(description="the same without anything from memory, to see the difference")] = False
+    owner_head: Annotated[
+        int | None, Field(ge=0, description="with head: what the owner had stated by this row of the owner's log")
+    ] = None
+
+
+class SegmentRow(Answer):
+    """One part of a brief."""
+
+    name: Annotated[str, Field(description="header, leash, strategy, lessons, footer, rules, recent_trades, ...")]
+    role: Annotated[str, Field(description="system or user")]
+    text: Annotated[str, Field(description="its text")]
+    tokens: Annotated[int, Field(description="how many tokens, as counted_by says")]
+    left_out: Annotated[int, Field(description="lines that did not fit")]
+
+
+class CitationRow(Answer):
+    """What one line rests on."""
+
+    segment: Annotated[str, Field(description="in which segment")]
+    line: Annotated[int, Field(description="line of the whole text, from 1")]
+    kind: Annotated[str, Field(description="trade, lesson, rule, episode, belief, plan, event, ...")]
+    id: Annotated[str, Field(description="its id")]
+    tier: Annotated[int, Field(description="0 broker, 1 owner, 2 computed, 3 a model, 4 external")]
+
+
+class BriefAnswer(Answer):
+    """A brief."""
+
+    agent: Annotated[str, Field(description="whose")]
+    as_of: Annotated[str, Field(description="UTC; what was known then")]
+    head: Annotated[int, Field(description="log row up to which it was made")]
+    text: Annotated[str, Field(description="the whole text, system part first")]
+    segments: Annotated[list[SegmentRow], Field(description="its parts in order; empty ones are left out")]
+    citations: Annotated[list[CitationRow], Field(description="what each line rests on")]
+    tokens: Annotated[int, Field(description="of the whole text")]
+    counted_by: Annotated[str, Field(description="the tokenizer, or how the count was estimated")]
+    digest: Annotated[str, Field(description="SHA-256 of the text")]
+    warnings: Annotated[list[str], Field(description="what to know about the brief itself: budget, length")]
+    receipt: Annotated[
+        str, Field(description="give it back as `brief` with your decision: records that you were shown this, and when")
+    ]
+
+
+def brief_answer(agent: str, made: Assembled) -> BriefAnswer:
+    """A brief as it leaves."""
+    brief = made.brief
+    return BriefAnswer(
+        agent=agent, as_of=time(made.question.as_of) or "", head=made.question.head, text=brief.text,
+        segments=[SegmentRow(name=s.name, role=s.role, text=s.text, tokens=s.tokens, left_out=s.left_out)
+                  for s in brief.segments],
+        citations=[CitationRow(segment=c.segment, line=c.line, kind=c.source.kind, id=c.source.id, tier=c.source.tier)
+                   for c in brief.citations],
+        tokens=brief.tokens, counted_by=brief.counted_by, digest=brief.digest, warnings=list(brief.warnings),
+        receipt=made.receipt,
+    )  # fmt: skip
+
+
+@operation(writes=False, tools={"trader"})
+def get_brief(memory: Memory, ask: GetBrief) -> BriefAnswer:
+    """What you should know before the next decision: rules, lessons, recent trades, open positions, risk, what memory says.
+
+    The same inputs give the same bytes. With as_of and head it gives again what was shown at a past moment.
+    """
+    handle = reader(memory, ask)
+    made = handle.brief(
+        ask.context, symbol=ask.symbol, strategy=ask.strategy, thesis=ask.thesis, as_of=ask.as_of, head=ask.head,
+        owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory,
+    )  # fmt: skip
+    return brief_answer(handle.agent.id, made)
+
+
+class RecordShown(OfAgent):
+    """Which brief was shown."""
+
+    brief: Annotated[str, Field(min_length=2, max_length=8_000, description="the receipt that get_brief gave")]
+    decision: Annotated[Key | None, Field(description="id of the decision that was taken on it")] = None
+    run: Annotated[Key | None, Field(description="id of the run that saw it")] = None
+
+
+@operation(writes=True)
+def record_shown(memory: Memory, ask: RecordShown) -> ReceiptAnswer:
+    """Record that a brief was put before the agent: its text once, by digest. Only what was shown reinforces a memory."""
+    handle = memory.agent_for_writing(ask.agent)
+    return receipt_answer(handle.shown(ask.brief, decision=ask.decision, run=ask.run))
+
+
+class ListShown(OfAgent):
+    """How many."""
+
+    limit: Annotated[int, Field(ge=1, le=1000, description="how many, newest first")] = 50
+
+
+class ShownList(Answer):
+    """Briefs that were shown."""
+
+    agent: Annotated[str, Field(description="to whom")]
+    shown: Annotated[list[dict[str, Any]], Field(description="digest, as_of, head, owner_head, decision, run, memories, tokens")]
+    n: Annotated[int, Field(description="how many are listed")]
+
+
+@operation(writes=False)
+def list_shown_briefs(memory: Memory, ask: ListShown) -> ShownList:
+    """Which briefs an agent was shown, newest first, with what makes each again."""
+    handle = reader(memory, ask)
+    found = handle.briefs_shown(ask.limit)
+    return ShownList(agent=handle.agent.id, shown=found, n=len(found))
+
+
+class ShownBrief(OfAgent):
+    """Which brief."""
+
+    digest: Annotated[Key, Field(description="its digest")]
+
+
+class ShownText(Answer):
+    """A brief as it was shown."""
+
+    agent: Annotated[str, Field(description="to whom")]
+    digest: Annotated[str, Field(description="SHA-256 of the text")]
+    text: Annotated[str, Field(description="the whole text, byte for byte")]
+
+
+@operation(writes=False)
+def get_shown_brief(memory: Memory, ask: ShownBrief) -> ShownText:
+    """The text of a brief that an agent was shown, as it was."""
+    handle = reader(memory, ask)
+    text = handle.brief_text(ask.digest)
+    if text is None:
+        raise Unknown("digest", "brief that was shown", ask.digest, "List them with list_shown_briefs")
+    return ShownText(agent=handle.agent.id, digest=ask.digest, text=text)
+
+
+class PreviewBrief(GetBrief):
+    """A brief under another memory config."""
+
+    memory: Annotated[MemoryConfig | None, Field(description="the skill's memory block to try; default: as it is")] = None
+
+
+class PreviewAnswer(BriefAnswer):
+    """What the agent would see, and what memory adds to it."""
+
+    memory_tokens: Annotated[int, Field(description="tokens of what comes from memory")]
+    threshold: Annotated[int, Field(description="tokens past which a warning is given")]
+    past_threshold: Annotated[bool, Field(description="whether the whole is past it")]
+
+
+@operation(writes=False)
+def preview_brief(memory: Memory, ask: PreviewBrief) -> PreviewAnswer:
+    """What the agent sees, or would see under another memory config of its skill: the same bytes, with tokens per segment."""
+    handle = reader(memory, ask)
+    skill, _ = memory.skill_of(handle.agent)
+    made = handle.brief(
+        ask.context, symbol=ask.symbol, strategy=ask.strategy, thesis=ask.thesis, as_of=ask.as_of, head=ask.head,
+        owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory,
+        skill=None if ask.memory is None else skill.with_memory(ask.memory),
+    )  # fmt: skip
+    told = brief_answer(handle.agent.id, made)
+    return PreviewAnswer(
+        **told.model_dump(), memory_tokens=sum(s.tokens for s in made.brief.segments if s.name in FROM_MEMORY),
+        threshold=WARN_TOKENS, past_threshold=made.brief.tokens > WARN_TOKENS,
+    )  # fmt: skip

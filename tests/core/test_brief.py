@@ -1,0 +1,230 @@
+"""The brief: what an agent reads before it decides, line by line, within its budget, with what each line rests on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from memtape.core.brief import USER, Holding
+from memtape.core.codec import digest
+from memtape.core.events import Discrepancy
+from memtape.core.prompt import LESSONS, compose
+from memtape.core.render import HEADINGS, closed_trade, open_position
+from memtape.core.skills import MemoryConfig, Skill, SkillContext
+from tests.columns.memories import DAY, NOON, episode
+from tests.core.briefs import (
+    BTC,
+    CASES,
+    ETH,
+    HELD,
+    HOUR,
+    NEW,
+    SKILL,
+    composed,
+    lesson,
+    line_with,
+    names,
+    planned,
+    remembering,
+    rich,
+    section,
+)
+
+GOLDEN = Path(__file__).parent.parent / "golden/briefs"
+
+
+# --- the pinned texts ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_brief_reads_as_it_is_pinned(name):
+    assert composed(name).text == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def test_every_pinned_brief_is_made_here():
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == set(CASES)
+
+
+# --- how a line reads ---------------------------------------------------------------------------------------------------
+
+
+def test_a_closed_trade_reads_as_the_seed_writes_it():
+    assert closed_trade(BTC) == (
+        '- 2026-06-04T10:00 → 12:30 BTC long $250 @ 65,200 → 65,940 +$28.40 (1.1%) +1.2R 150m MFE=+$35 / MAE=-$8 "breakout above prior swing high"'
+    )
+    assert closed_trade(ETH) == '- 2026-06-04T08:15 → 09:00 ETH short $180 @ 3,420 → 3,455 -$9.70 (-0.5%) 45m "funding extreme, mean-revert"'
+
+
+def test_an_open_position_tells_its_mark_its_worth_and_its_stop():
+    assert open_position(Holding(HELD, Decimal(3438), Decimal("1.64")), NOON) == (
+        '- ETH long $200 @ 3,410 mark=3,438 unrealised=+$1.64 +0.2R MFE=+$22 / MAE=-$8 held 30m stop=3,380 target=3,500 "BB lower-band bounce"'
+    )
+
+
+def test_what_is_not_known_of_a_position_is_not_told():
+    bare = HELD._replace(stop_price=None, target_price=None, mfe_usd=None, mae_usd=None, entry_reason=None, initial_risk_usd=None)
+    assert open_position(Holding(bare, None, None), NOON) == "- ETH long $200 @ 3,410 held 30m"
+
+
+def test_a_half_closed_position_says_what_is_left_and_what_was_taken():
+    half = HELD._replace(qty_entered=Decimal(2), qty_exited=Decimal(1), qty_open=Decimal(1), realized_pnl_usd=Decimal("4.5"))
+    told = open_position(Holding(half, None, None), NOON)
+    assert "realised=+$4.50" in told and "(50.0 % still open)" in told
+
+
+@pytest.mark.parametrize(("said", "told"), [
+    ({"liquidation_fills": 1}, "150m MFE=+$35 / MAE=-$8 (liquidated) "),
+    ({"close_cause": "liquidation"}, "(liquidated)"),
+    ({"quality": "claimed"}, "(claimed)"),
+    ({"quality": "inferred", "adopted": True}, "(inferred, adopted)"),
+    ({"teach": "exclude"}, "(excluded by the owner)"),
+    ({"teach": "anomaly"}, "(excluded by the owner)"),
+    ({"teach": "structural"}, "(the owner: structural)"),
+    ({"r_source": "atr_proxy"}, "+1.2R (by ATR) 150m"),
+    ({"currency": "EUR"}, "long EUR 250 @ 65,200 → 65,940 +EUR 28.40 (1.1%)"),
+    ({"exit_at": BTC.entry_at + 20 * HOUR}, "2026-06-04T10:00 → 2026-06-05T06:00 BTC"),
+    ({"exit_at": BTC.entry_at + 20 * HOUR}, " 20.0h "),
+    ({"exit_at": BTC.entry_at + 9 * DAY}, " 9.0d "),
+    ({"entry_price": None, "exit_price": None, "net_pnl_usd": None, "pnl_pct": None, "quality": "unpriced"}, "@ ? → ? outcome unknown +1.2R"),
+    ({"entry_price": Decimal(2) / 3}, "@ 0.6666667 →"),
+    ({"symbol": "ES 09-26"}, '12:30 "ES 09-26" long'),
+])  # fmt: skip
+def test_a_closed_trade_says_what_must_be_known_to_read_its_figures(said, told):
+    assert told in closed_trade(BTC._replace(**said))
+
+
+def test_no_line_carries_the_noise_of_a_binary_number():
+    assert re.search(r"\d\.\d{8}|\de[+-]\d|-0\.0R|[+-]0\.00R", composed("rich").text) is None
+
+
+def test_the_newest_entries_are_told_first_and_no_more_than_were_asked_for():
+    few = replace(rich(), skill=replace(SKILL, context=SkillContext(memory=MemoryConfig(recentTradesK=2))))
+    shuffled = compose(replace(few, recent=few.recent[::-1]))
+    assert [line[2:18] for line in section(shuffled, "recent_trades")[1:]] == ["2026-06-04T12:00", "2026-06-04T10:00"]
+
+
+def test_a_models_proposal_is_never_mistaken_for_the_owners_plan():
+    told = compose(replace(rich(), plans=(planned("a"), planned("b", maker="agent"), planned("c", maker="reflection", confirmed=True))))
+    assert "skip trade (by the owner) [a]" in told.text
+    assert "skip trade (proposed by a model, not confirmed) [b]" in told.text
+    assert "skip trade (by a model, confirmed by the owner) [c]" in told.text
+
+
+def test_a_loss_in_another_situation_is_marked_as_far():
+    told = compose(remembering(NEW, [episode("far", -1.0, regime="ranging", volatility_regime="low", session="asia", price=1.0, atr_d1=9.0)]))
+    assert "- Warning (the nearest loss; the situation was another), XAU long:" in told.text
+
+
+def test_a_loss_that_warns_is_not_recalled_a_second_time():
+    told = compose(remembering(NEW, [episode("only", -1.0)]))
+    assert told.text.count("[only]") == 1
+
+
+def test_lessons_that_are_held_back_or_expired_are_not_told():
+    told = compose(replace(NEW, lessons=(lesson("a", "Told."), lesson("b", "Held back.", flagged="contradicts a rule"),
+                                         lesson("c", "Too old.", expires_at=NOON)), skill_lessons=(lesson("a", "Told."), lesson("d", "Shared."))))  # fmt: skip
+    assert section(told, "lessons") == [LESSONS, "- Told.", "- Shared. (from the skill)"]
+
+
+def test_a_discrepancy_is_told_even_where_open_positions_are_not():
+    shy = replace(rich(), skill=replace(SKILL, context=SkillContext(memory=MemoryConfig(includeOpenPositions=False))))
+    told = compose(shy)
+    assert "open_positions" not in names(told)
+    assert any(line.startswith("- Discrepancy 2026-06-05T10:00 BTC:") for line in section(told, "risk_state"))
+
+
+def test_many_discrepancies_do_not_bury_the_positions():
+    found = tuple(Discrepancy(f"S{n}", "", NOON - n * HOUR, "snapshot", Decimal(n), Decimal(0), None) for n in range(9))
+    told = section(compose(replace(NEW, discrepancies=found)), "open_positions")
+    assert len(told) == 1 + 5 + 1 and told[-1] == "- 4 more discrepancies in the last day"
+
+
+# --- which segments there are -------------------------------------------------------------------------------------------
+
+
+def test_segments_stand_in_their_order_under_their_headings():
+    told = composed("rich")
+    assert names(told) == ["header", "leash", "strategy", "lessons", "footer", *USER]
+    assert [section(told, name)[0] for name in USER] == list(HEADINGS.values())
+    assert section(told, "lessons")[0] == LESSONS
+
+
+def test_with_an_empty_memory_nothing_speaks_of_memory():
+    told = composed("empty_memory")
+    assert names(told) == ["header", "leash", "strategy", "footer"]
+    for word in ("memory", "record", "lesson", "brackets", "BEGIN", "=== user ===", "##"):
+        assert word not in told.text.lower() if word.islower() else word not in told.text
+    assert told.of("user") == "" and told.citations == ()
+
+
+def test_a_recall_that_found_nothing_says_nothing():
+    assert compose(remembering(NEW, [])).text == compose(NEW).text
+
+
+def test_a_skill_without_strategy_and_limits_has_neither_segment():
+    assert names(compose(replace(NEW, skill=Skill(id="bare")))) == ["header", "footer"]
+
+
+def test_without_memory_what_the_owner_wrote_and_the_accounts_own_state_remain():
+    told = composed("without_memory")
+    assert names(told) == ["header", "leash", "strategy", "footer", "rules", "risk_state"]
+
+
+def test_a_skill_whose_memory_is_off_is_told_what_it_would_be_told_without_memory():
+    off = replace(rich(), skill=replace(SKILL, context=SkillContext(memory=MemoryConfig(enabled=False))))
+    assert compose(off).text == composed("without_memory").text
+
+
+@pytest.mark.parametrize(("config", "gone"), [
+    (MemoryConfig(recentTradesK=0), "recent_trades"),
+    (MemoryConfig(includeOpenPositions=False), "open_positions"),
+    (MemoryConfig(similarSituations=False), "similar"),
+])  # fmt: skip
+def test_each_part_of_memory_can_be_switched_off(config, gone):
+    told = names(compose(replace(rich(), skill=replace(SKILL, context=SkillContext(memory=config)))))
+    assert gone not in told and {"memory", "risk_state", "lessons"} <= set(told)
+
+
+def test_trades_that_nobody_confirmed_are_told_as_claimed():
+    told = composed("claimed_only")
+    assert all(line.endswith("(claimed)") for line in section(told, "recent_trades")[1:])
+    assert "as you reported them, confirmed by no broker" in line_with(told, "Evidence")
+
+
+# --- what stands behind it ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_text_holds_its_segments_and_its_parts_word_for_word(name):
+    told = composed(name)
+    assert all(segment.text in told.text for segment in told.segments)
+    assert told.of("system") in told.text and told.of("user") in told.text
+    assert told.digest == digest(told.text)
+    assert composed(name) == told
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_citation_points_at_a_line_of_its_segment(name):
+    told = composed(name)
+    lines = told.text.split("\n")
+    for cited in told.citations:
+        assert lines[cited.line - 1] in section(told, cited.segment)
+
+
+def test_what_a_line_shows_in_brackets_is_what_it_cites():
+    told = composed("rich")
+    lines = told.text.split("\n")
+    shown = {cited.source.id: lines[cited.line - 1] for cited in told.citations if cited.segment in ("memory", "similar") and cited.source.kind != "event"}
+    assert shown and all(f"[{id}]" in line for id, line in shown.items())
+
+
+def test_every_item_of_memory_is_cited_with_its_kind_and_tier():
+    told = composed("rich")
+    found = {(cited.source.kind, cited.source.id, cited.source.tier) for cited in told.citations}
+    assert {("trade", "t1", 0), ("trade", "h1", 0), ("lesson", "l1", 2), ("rule", "m1", 1), ("episode", "e02", 0), ("belief", "b1", 2),
+            ("plan", "p1", 1), ("plan", "p2", 3), ("event", "nfp", 4), ("decision", "d3", 3), ("decision", "d7", 3), ("document", "doc1", 1),
+            ("discrepancy", "BTC/@2026-06-05T10:00", 2)} <= found  # fmt: skip

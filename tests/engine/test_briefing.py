@@ -1,0 +1,311 @@
+"""Briefs through the engine: what is told, made again byte for byte, recorded when it was shown. On both stores."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given as examples
+from hypothesis import settings
+from hypothesis import strategies as st
+
+import memtape
+from memtape.core.codec import digest
+from memtape.core.query import Parameters
+from memtape.engine import AgentMemory, Memory
+from memtape.engine.audit import rebuild, verify
+from memtape.engine.briefing import Assembled
+from memtape.errors import Conflict, Invalid
+from tests.desk import given_memory
+
+START = datetime(2026, 3, 2, 8, tzinfo=UTC)
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+def hour(n: float) -> datetime:
+    return START + timedelta(hours=n)
+
+
+def given(memory: Memory, mode: str = "sim", **config: Any) -> AgentMemory:
+    memory.create_skill("breakout", strategy="Buy strength.", avoid=["No entry before the release."],
+                        limits={"risk per trade": "1 % of equity"}, memory=config)  # fmt: skip
+    memory.create_agent("desk", skill="breakout", mode=mode)  # type: ignore[arg-type]
+    return memory.agent("desk")
+
+
+def bar(n: int, px: float) -> dict[str, Any]:
+    """The hour that ends at n."""
+    return {"symbol": "BTC", "t0": hour(n - 1), "t1": hour(n), "o": px, "h": px + 2, "l": px - 2, "c": px}
+
+
+def trading(agent: AgentMemory, hours: int, first: int = 0, shown: bool = True) -> list[Assembled]:
+    """Trades in and out, long and short, with a reason each time; before each tick it is briefed, and shown it."""
+    made: list[Assembled] = []
+    held = Decimal(0)
+    for n in range(first, first + hours):
+        px = 100 + 7 * ((n * 37) % 11 - 5) / 5 + n / 10
+        if n > first or first:
+            made.append(agent.brief())
+            if shown:
+                agent.shown(made[-1], run=f"run-{n}")
+        deed: dict[str, Any] = {}
+        if n % 3 == 0:
+            side = "long" if n % 2 else "short"
+            sign = 1 if side == "long" else -1
+            deed = {"fills": [{"id": f"f{n}", "t": hour(n - 0.5), "symbol": "BTC", "side": "buy" if side == "long" else "sell", "qty": 1,
+                               "px": px, "fee": "0.1", "decision": f"d{n}"}],
+                    "decision": {"id": f"d{n}", "symbol": "BTC", "action": "buy", "side": side, "reason": f"broke the range at {px:g}",
+                                 "stop": px - 4 * sign, "target": px + 8 * sign}}  # fmt: skip
+            held = Decimal(sign)
+        elif n % 3 == 2 and held:
+            deed = {"fills": [{"id": f"f{n}", "t": hour(n - 0.5), "symbol": "BTC", "side": "sell" if held > 0 else "buy", "qty": 1,
+                               "px": px, "fee": "0.1"}]}  # fmt: skip
+            held = Decimal(0)
+        elif n % 5 == 1:
+            refused = {"accepted": False, "code": "R3_POSITION_CAP", "note": "too large"}
+            deed = {"decision": {"symbol": "BTC", "action": "buy", "side": "long", "stop": px - 4, "target": px + 9, "reason": "again",
+                                 "verdict": refused}}  # fmt: skip
+        held_now = {"BTC": {"qty": held}} if held else {}
+        receipt = agent.observe({"id": f"t{n}", "t": hour(n), "positions": held_now, "marks": {"BTC": px}, "bars": [bar(n, px)], **deed})
+        if receipt.reflection_due:
+            agent.reflect_if_due()
+    return made
+
+
+def again(agent: AgentMemory, made: Assembled) -> Assembled:
+    """The same brief, from the record alone."""
+    asked = made.question
+    return agent.brief(asked.situation, symbol=asked.symbol, as_of=asked.as_of, head=asked.head, budget=asked.budget,
+                       without_memory=asked.without_memory)  # fmt: skip
+
+
+# ---- made again ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_brief_that_was_shown_is_made_again_byte_for_byte_whatever_came_later(memory):
+    agent = given(memory, reflection={"everyNTrades": 2})
+    agent.plan({"trigger": {"regime": "ranging"}, "action": "reduce", "size_factor": 0.5, "reasoning": "ranges chop"})
+    made = trading(agent, 40)
+    late = {"id": "late", "t": hour(20.2), "symbol": "BTC", "side": "buy", "qty": "0.5", "px": 101, "fee": 0}
+    agent.observe(late, kind="fill")
+    agent.observe({"bars": [{**bar(-3, 99), "o": 99}]}, kind="bars", backfill=True)
+    memory.record_events([{"id": "cpi", "t": hour(30), "name": "CPI", "impact": "high"}], backfill=True)
+    memory.create_skill("breakout", strategy="Sell strength.", avoid=[])
+    memory.use_skill_version("desk", 2)
+    agent = memory.agent("desk")
+    trading(agent, 6, first=40)
+    for each in made:
+        same = again(agent, each)
+        assert same.brief.text == each.brief.text, each.question
+        assert same.brief.citations == each.brief.citations
+    assert len({each.brief.digest for each in made}) > 30
+    assert verify(memory).ok
+
+
+def test_a_live_agents_briefs_are_made_again_too(memory):
+    agent = given(memory, mode="paper", reflection={"everyNTrades": 2})
+    made = []
+    for n in range(12):
+        memory.clock.at = hour(3 * n + 3)
+        made += trading(agent, 3, first=3 * n)
+    memory.record_events([{"id": "cpi", "t": hour(20), "name": "CPI", "impact": "high"}], backfill=True)
+    agent.observe({"id": "late", "t": hour(20.2), "symbol": "BTC", "side": "buy", "qty": "0.5", "px": 101, "fee": 0}, kind="fill")
+    for each in made:
+        assert again(agent, each).brief.text == each.brief.text, each.question
+
+
+@settings(max_examples=25)
+@examples(st.integers(3, 25), st.integers(1, 12), st.booleans())
+def test_what_comes_later_changes_no_brief_as_of_a_moment(hours, more, daily):
+    config: dict[str, Any] = {"cadence": "daily"} if daily else {"everyNTrades": 2}
+    whole, cut = (given(given_memory(), reflection=config) for _ in range(2))
+    trading(cut, hours, shown=False)
+    trading(whole, hours + more, shown=False)
+    at = cut.now()
+    assert whole.brief(as_of=at).brief.text == cut.brief(as_of=at).brief.text
+
+
+def test_the_same_history_gives_the_same_briefs_on_both_stores(opened, sqlite_url, postgres_url):
+    texts = [[each.brief.text for each in trading(given(opened(url), reflection={"everyNTrades": 3}, similarSituations=True), 30)]
+             for url in (sqlite_url, postgres_url)]  # fmt: skip
+    assert texts[0] == texts[1]
+
+
+SCRIPT = """
+import locale, sys
+locale.setlocale(locale.LC_ALL, "")
+from tests.desk import given_memory
+from tests.engine.test_briefing import given, trading
+print(*[each.brief.digest for each in trading(given(given_memory(), reflection={"everyNTrades": 3}, similarSituations=True), 20)])
+"""
+
+
+def test_the_bytes_do_not_depend_on_process_hash_seed_locale_or_time_zone():
+    told = set()
+    for seed, words, zone in (("0", "C", "UTC"), ("1", "C.UTF-8", "Asia/Tokyo"), ("4711", "POSIX", "America/New_York")):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "LC_ALL": words, "TZ": zone,
+               "PYTHONPATH": os.pathsep.join([str(Path(memtape.__file__).parents[1]), str(Path(__file__).parents[2])])}  # fmt: skip
+        told.add(subprocess.run([sys.executable, "-c", SCRIPT], env=env, check=True, capture_output=True, text=True).stdout)
+    assert len(told) == 1 and told.pop().count(" ") == 18
+
+
+# ---- what it tells -------------------------------------------------------------------------------------------------------
+
+
+def names(made: Assembled) -> list[str]:
+    return [segment.name for segment in made.brief.segments]
+
+
+def test_an_empty_memory_tells_rules_and_risk_and_nothing_of_memory(memory):
+    made = given(memory).brief(as_of=START)
+    assert names(made)[:3] == ["header", "leash", "strategy"]
+    assert not {"lessons", "recent_trades", "open_positions", "memory", "similar"} & set(names(made))
+    assert "No entry before the release." in made.brief.text and "1 % of equity" in made.brief.text
+
+
+def test_after_some_trades_every_part_is_there_in_its_order(memory):
+    agent = given(memory, reflection={"everyNTrades": 2}, similarSituations=True)
+    trading(agent, 34)
+    made = agent.brief()
+    assert names(made) == ["header", "leash", "strategy", "lessons", "footer", "recent_trades", "open_positions", "risk_state",
+                           "memory", "similar"]  # fmt: skip
+    text = made.brief.text
+    assert "Lessons from your recent trades on this skill (auto-generated; signal, not strategy):" in text
+    assert "## Recent trades on this skill (closed)" in text and "## Open positions (memory view)" in text
+    assert "R3_POSITION_CAP" in text
+    assert made.brief.digest == digest(text)
+    lines = text.splitlines()
+    for cited in made.brief.citations:
+        assert lines[cited.line - 1].startswith("- ") or cited.segment in ("leash", "strategy", "rules"), cited
+
+
+def test_without_memory_only_what_memory_says_is_missing(memory):
+    agent = given(memory, reflection={"everyNTrades": 2})
+    trading(agent, 34)
+    whole, bare = agent.brief(), agent.brief(without_memory=True)
+    assert set(names(whole)) - set(names(bare)) == {"lessons", "recent_trades", "open_positions", "memory"}
+    assert "Buy strength." in bare.brief.text and "broke the range" not in bare.brief.text
+    assert bare.memories == ()
+
+
+def test_the_skills_config_says_how_many_trades_and_whether_open_positions_are_told(memory):
+    agent = given(memory, recentTradesK=3, includeOpenPositions=False, reflection={"cadence": "off"})
+    trading(agent, 34)
+    made = agent.brief()
+    recent = next(segment for segment in made.brief.segments if segment.name == "recent_trades")
+    assert recent.text.count("\n- ") == 3
+    assert "open_positions" not in names(made) and "lessons" not in names(made)
+
+
+def test_open_positions_are_marked_to_the_last_price_known(memory):
+    agent = given(memory)
+    fill = {"id": "f1", "t": hour(0), "symbol": "BTC", "side": "buy", "qty": 2, "px": 100, "fee": 0, "rate": "0.5"}
+    agent.observe({"id": "t1", "t": hour(1), "marks": {"BTC": 110}, "fills": [fill]})
+    holding = next(s for s in agent.brief().brief.segments if s.name == "open_positions").text
+    assert "mark=110" in holding and "+$10" in holding
+
+
+def test_a_budget_is_kept_and_says_what_was_left_out(memory):
+    agent = given(memory, recentTradesK=30, reflection={"everyNTrades": 2})
+    trading(agent, 60)
+    whole, short = agent.brief(budget=4000).brief, agent.brief(budget=1200).brief
+    assert short.tokens <= 1200 < whole.tokens
+    assert sum(segment.left_out for segment in short.segments) > 0
+    assert next(s.text for s in short.segments if s.name == "leash") == next(s.text for s in whole.segments if s.name == "leash")
+
+
+# ---- what was shown ------------------------------------------------------------------------------------------------------
+
+
+def test_reading_a_brief_writes_nothing_and_showing_it_keeps_its_text_once(memory):
+    agent = given(memory)
+    trading(agent, 10, shown=False)
+    head = agent.head()
+    made = agent.brief()
+    assert agent.head() == head
+    agent.shown(made, decision="d1")
+    assert agent.shown(made, decision="d1").duplicate
+    agent.shown(made, decision="d2")
+    assert agent.brief_text(made.brief.digest) == made.brief.text
+    with memory.reading("desk") as tables:
+        assert len(tables.log_of(("brief",))) == 1 and len(tables.log_of(("shown",))) == 2
+    assert [row["decision"] for row in agent.briefs_shown()] == ["d2", "d1"]
+    assert verify(memory).ok and rebuild(memory).ok
+
+
+def test_a_receipt_is_enough_to_record_it_also_in_another_process(memory):
+    agent = given(memory)
+    trading(agent, 10, shown=False)
+    receipt = agent.brief(budget=900).receipt
+    agent.observe({"id": "t99", "t": hour(99), "marks": {"BTC": 90}})
+    other = Memory(memory.database, memory.owner, memory.clock).agent("desk")
+    other.shown(receipt, run="run-1")
+    assert other.briefs_shown()[0]["budget"] == 900
+
+
+def test_a_receipt_that_was_tampered_with_is_refused(memory):
+    agent = given(memory)
+    trading(agent, 10, shown=False)
+    receipt = agent.brief().receipt
+    other = Memory(memory.database, memory.owner, memory.clock).agent("desk")
+    with pytest.raises(Conflict, match="cannot be made again"):
+        other.shown(receipt.replace('"budget":4000', '"budget":400'))
+    with pytest.raises(Invalid, match="receipt"):
+        other.shown("yesterday's brief")
+    assert other.briefs_shown() == []
+
+
+def test_only_what_was_shown_reinforces_a_memory(memory):
+    agent = given(memory)
+    trading(agent, 20, shown=False)
+    strong = Parameters(strength="on")
+
+    def scores() -> dict[str, float]:
+        found, _, _ = agent.recall(symbol="BTC", parameters=strong, as_of=hour(40))
+        return {item.id: item.score for item in found.ranked if item.kind == "episodic"}
+
+    before = scores()
+    for _ in range(3):
+        agent.brief()
+    assert scores() == before
+    made = agent.brief()
+    agent.shown(made, decision="d1")
+    after = scores()
+    assert {id_ for id_ in before if after[id_] != before[id_]} == set(before) & set(made.memories) != set()
+
+
+def test_a_plan_that_a_shown_brief_tells_to_fire_has_fired_and_one_that_was_only_read_has_not(memory):
+    agent = given(memory)
+    trading(agent, 12, shown=False)
+    agent.plan({"id": "half", "trigger": {"symbol": "BTC"}, "action": "reduce", "size_factor": 0.5, "reasoning": "size down",
+                "fire_mode": "once"})  # fmt: skip
+    made = agent.brief(symbol="BTC")
+    assert made.firing == ("half",)
+    assert agent.plans()[0].standing.fired == 0
+    receipt = agent.shown(made, decision="d1")
+    assert [told["event"] for told in receipt.concluded] == ["plan_fired"]
+    assert agent.plans()[0].standing.fired == 1
+    assert verify(memory).ok and rebuild(memory).ok
+    assert agent.plans()[0].standing.fired == 1
+
+
+def test_a_skill_note_taught_by_later_trades_is_not_told_to_a_simulation_of_earlier_ones(memory):
+    agent = given(memory, reflection={"everyNTrades": 2})
+    trading(agent, 40)
+    promoted = agent.promote(agent.notes()[0].note.id)
+    memory.create_agent("earlier", skill="breakout", mode="sim")
+    earlier = memory.agent("earlier")
+    trading(earlier, 10)
+    assert earlier.lessons(as_of=earlier.now())[1] is None
+    trading(earlier, 40, first=10)
+    assert promoted.window_end <= earlier.now()
+    assert earlier.lessons(as_of=earlier.now())[1].note == promoted
+    own = earlier.lessons()[0].told(earlier.now())
+    shared = [one for one in promoted.lessons if one.id not in {each.id for each in own}]  # its own word on a thing comes first
+    assert all(f"- {one.text}" in earlier.brief().brief.text for one in (*own, *shared))

@@ -1,0 +1,377 @@
+"""Lessons drawn by the engine: when, once, by whom; what the owner may do with them. On both stores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from threading import Barrier, Thread
+from typing import Any
+
+import pytest
+
+from memtape.core.lessons import Note
+from memtape.engine import AgentMemory, Memory
+from memtape.engine.audit import rebuild, verify
+from memtape.engine.reflecting import LEASE, LEASED_FOR
+from memtape.errors import Conflict, Invalid, ModelFailed, Unknown
+from memtape.plugs.clock import FixedClock
+from memtape.plugs.models import Answer
+from memtape.store.leases import Leases
+from memtape.workers.schedule import reflect_due
+
+START = datetime(2026, 1, 5, 8, tzinfo=UTC)
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+MODEL = "anthropic/claude-haiku-4-5"
+
+
+def hour(n: float) -> datetime:
+    return START + timedelta(hours=n)
+
+
+def told(agent: AgentMemory, n: int, r: float | None = None, **more: Any) -> str:
+    """The n-th trade of a diary: shorts in a range lose, the rest wins a little; its id."""
+    side = "short" if n % 3 == 0 else "long"
+    r = (-1.0 - (n % 2) * 0.2 if side == "short" else 0.4 + (n % 5) * 0.1) if r is None else r
+    sign = 1 if side == "long" else -1
+    report = {"symbol": "XAU", "side": side, "entry_price": 100, "exit_price": 100 + sign * r, "pnl": 100 * r, "pnl_r": r,
+              "trade_id": f"m{n}", "entry_at": hour(n), "exit_at": hour(n + 0.5), "situation": {"regime": "ranging"}, **more}  # fmt: skip
+    return str(agent.remember_trade(report).concluded[0]["trade_id"])
+
+
+def given(memory: Memory, avoid: tuple[str, ...] = (), id: str = "desk", **reflection: Any) -> AgentMemory:
+    memory.create_skill("breakout", strategy="Buy strength.", avoid=avoid, memory={"reflection": reflection})
+    memory.create_agent(id, skill="breakout", mode="paper")
+    return memory.agent(id)
+
+
+class Scripted:
+    """A model that answers what it is told to, or fails; counts how often it was asked."""
+
+    id = MODEL
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers, self.asked = list(answers), 0
+
+    def __call__(self, name: str) -> Scripted:
+        return self
+
+    def answer(self, system: str, user: str, schema: Mapping[str, Any], *, max_tokens: int) -> Answer:
+        self.asked += 1
+        said = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        said = said(user) if callable(said) else said
+        if isinstance(said, Exception):
+            raise said
+        return Answer(said, 900, 120, Decimal("0.0015"), MODEL)
+
+
+def active(agent: AgentMemory) -> Note:
+    notes = [seen.note for seen in agent.notes() if seen.status == "active"]
+    assert len(notes) == 1
+    return notes[0]
+
+
+# ---- cadence -------------------------------------------------------------------------------------------------------------
+
+
+def test_lessons_are_due_after_every_tenth_closed_trade_and_not_before(memory):
+    agent = given(memory)
+    for n in range(9):
+        told(agent, n)
+    assert agent.reflection_due() is None and reflect_due(memory) == {}
+    told(agent, 9)
+    assert agent.reflection_due().key == "per-10-trades:1"
+    assert reflect_due(memory)["desk"].new
+    assert agent.reflection_due() is None and reflect_due(memory) == {}
+    note = active(agent)
+    assert (note.trades_considered, note.closed, note.model_used, note.asked_by) == (10, 10, "stats", "cadence")
+    assert note.lessons
+
+
+def test_the_receipt_of_the_trade_that_makes_lessons_due_says_so(memory):
+    agent = given(memory, everyNTrades=3)
+    due = [agent.remember_trade({"symbol": "XAU", "side": "long", "entry_price": 100, "exit_price": 101, "pnl_r": 1, "pnl": 1,
+                                 "trade_id": f"m{n}", "entry_at": hour(n), "exit_at": hour(n + 0.5)}).reflection_due
+           for n in range(3)]  # fmt: skip
+    assert due == [False, False, True]
+
+
+def test_two_closes_in_one_tick_that_pass_the_tenth_trade_make_one_note(memory):
+    agent = given(memory, everyNTrades=2)
+    opened = [{"id": f"o{n}", "t": hour(0), "symbol": s, "side": "buy", "qty": 1, "px": 100} for n, s in enumerate("ABC")]
+    closed = [{"id": f"c{n}", "t": hour(1), "symbol": s, "side": "sell", "qty": 1, "px": 101} for n, s in enumerate("ABC")]
+    agent.observe({"id": "t1", "t": hour(0.5), "fills": opened})
+    receipt = agent.observe({"id": "t2", "t": hour(1.5), "fills": closed})
+    assert receipt.reflection_due
+    reflect_due(memory)
+    reflect_due(memory)
+    assert [seen.note.closed for seen in agent.notes()] == [3]
+
+
+def test_daily_lessons_are_due_once_the_hour_has_passed_and_a_trade_has_closed_since(memory):
+    agent = given(memory, cadence="daily", dailyHourUtc=13)
+    told(agent, 0)
+    clock = memory.clock
+    assert isinstance(clock, FixedClock)
+    assert reflect_due(memory)["desk"].note.lessons  # yesterday's hour has passed, and none ran since
+    assert reflect_due(memory) == {}
+    told(agent, 1)
+    clock.at = NOON.replace(hour=12, minute=59)
+    assert reflect_due(memory) == {}
+    clock.at = NOON.replace(hour=13)
+    assert reflect_due(memory)["desk"].new and reflect_due(memory) == {}
+    clock.at = NOON.replace(hour=14) + timedelta(days=3)
+    assert reflect_due(memory) == {}  # nothing has closed since
+    assert len(agent.notes()) == 2
+
+
+def test_with_the_cadence_off_or_memory_disabled_nothing_is_drawn(memory):
+    off = given(memory, cadence="off", everyNTrades=2)
+    memory.create_skill("blank", memory={"enabled": False, "reflection": {"everyNTrades": 2}})
+    memory.create_agent("blank", skill="blank", mode="paper")
+    for agent in (off, memory.agent("blank")):
+        for n in range(4):
+            told(agent, n)
+    assert reflect_due(memory) == {}
+
+
+def test_trades_that_are_taken_back_and_come_again_make_no_second_note_for_the_same_count(memory):
+    agent = given(memory, everyNTrades=2)
+    told(agent, 0)
+    told(agent, 1)
+    reflect_due(memory)
+    agent.forget(agent.trades()[0].id, shred=True)
+    told(agent, 2)
+    assert reflect_due(memory) == {} and len(agent.notes()) == 1
+
+
+# ---- one note ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_earlier_note_is_superseded_and_stays(memory):
+    agent = given(memory, everyNTrades=2)
+    for n in range(4):
+        told(agent, n)
+        reflect_due(memory)
+    assert [(seen.status, seen.note.closed) for seen in agent.notes()] == [("active", 4), ("superseded", 2)]
+    assert verify(memory).ok
+
+
+def test_of_two_workers_one_draws_the_lessons_and_the_model_is_asked_once(memory):
+    model = Scripted(lambda user: answer_from(user))
+    memory.models = model
+    given(memory, everyNTrades=10, model=MODEL)
+    agent = memory.agent("desk")
+    for n in range(60):
+        told(agent, n)
+    ready = Barrier(2)
+
+    def work() -> None:
+        ready.wait()
+        memory.agent("desk").reflect_if_due()
+
+    workers = [Thread(target=work) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(agent.notes()) == 1 and model.asked == 1
+
+
+def test_while_another_holds_the_lease_nothing_is_done_and_when_it_runs_out_it_is(memory):
+    agent = given(memory, everyNTrades=2)
+    told(agent, 0)
+    told(agent, 1)
+    with memory.repairing("desk") as tables:  # a worker that asked its model and died
+        assert Leases(tables).take(LEASE, "dead", NOON, NOON + LEASED_FOR)
+    assert agent.reflect_if_due().waits == "another worker is at it" and agent.notes() == []
+    memory.clock.at = NOON + LEASED_FOR + timedelta(seconds=1)
+    assert agent.reflect_if_due().new and len(agent.notes()) == 1
+
+
+def test_a_crash_between_the_models_answer_and_the_note_leaves_no_note_and_the_next_try_one(memory):
+    class Died(RuntimeError):
+        """The process ended."""
+
+    model = Scripted(Died(), lambda user: answer_from(user))
+    memory.models = model
+    agent = given(memory, everyNTrades=10, model=MODEL)
+    for n in range(60):
+        told(agent, n)
+    with pytest.raises(Died):
+        agent.reflect_if_due()
+    assert agent.notes() == [] and agent.reflection_due() is not None
+    assert agent.reflect_if_due().new and len(agent.notes()) == 1
+
+
+def test_asking_again_about_the_same_trades_gives_the_note_that_is_there(memory):
+    agent = given(memory, cadence="off")
+    for n in range(12):
+        told(agent, n)
+    first, again = agent.reflect(), agent.reflect()
+    assert first.new and not again.new and first.note == again.note
+    told(agent, 12)
+    assert agent.reflect().new
+
+
+def test_there_is_nothing_to_reflect_on_before_a_trade_has_closed(memory):
+    with pytest.raises(Conflict, match="no trade has closed"):
+        given(memory).reflect()
+
+
+# ---- a model's words -----------------------------------------------------------------------------------------------------
+
+
+def answer_from(user: str, place: int = 0, **changes: Any) -> dict[str, Any]:
+    """A well-behaved answer: a candidate that the prompt names, cited as it stands."""
+    rows = [json.loads(line) for line in user.splitlines() if line.startswith("{")]
+    one = [row for row in rows if row["could_be_chance"] and row["unit"] == "R"][place]
+    lesson = {"slot": one["slot"], "text": f"{one['about']}: look twice, it could be chance.", "candidate": one["id"],
+              "trades": one["trades"][:3], "n": one["n"], "mean": one["mean"]}  # fmt: skip
+    return {"lessons": [lesson | changes]}
+
+
+def test_a_models_lessons_are_told_as_a_models_with_their_cost(memory):
+    memory.models = Scripted(lambda user: answer_from(user))
+    agent = given(memory, everyNTrades=10, model=MODEL)
+    for n in range(60):
+        told(agent, n)
+    reflect_due(memory)
+    note = active(agent)
+    assert (note.model_used, note.input_tokens, note.output_tokens, note.cost_usd) == (MODEL, 900, 120, Decimal("0.0015"))
+    assert {one.tier for one in note.lessons} == {3}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ModelFailed(MODEL, "overloaded", what="status", status=529),
+        {"lessons": []},
+        {"lessons": [{"slot": "sizing", "text": "Trust me.", "candidate": "nothing", "trades": ["x"], "n": 3, "mean": 1.0}]},
+        {"wrong": True},
+    ],
+)
+def test_a_model_that_fails_or_answers_badly_leaves_the_old_note_and_a_clear_record(memory, said):
+    agent = given(memory, everyNTrades=2)
+    for n in range(20):
+        told(agent, n)
+    reflect_due(memory)
+    old = active(agent)
+    memory.create_skill("breakout", strategy="Buy strength.", memory={"reflection": {"everyNTrades": 2, "model": MODEL}})
+    memory.use_skill_version("desk", 2)
+    agent = memory.agent("desk")
+    memory.models = Scripted(said)
+    told(agent, 20)
+    told(agent, 21)
+    failed = reflect_due(memory)["desk"].failed
+    assert active(agent) == old
+    assert failed.model == MODEL and failed.why and failed.failures == 1
+    assert failed.retry_at == NOON + timedelta(minutes=1)
+    assert [one.why for one in agent.failures()] == [failed.why]
+    assert agent.reflect_if_due().waits == "tried again later"
+    memory.clock.at = NOON + timedelta(minutes=1)
+    assert agent.reflect_if_due().failed.retry_at == memory.clock.at + timedelta(minutes=2)
+    assert verify(memory).ok
+
+
+def test_a_model_that_is_not_configured_is_a_failure_that_is_told(memory):
+    agent = given(memory, everyNTrades=2, model="nowhere/great-model")
+    told(agent, 0)
+    told(agent, 1)
+    failed = reflect_due(memory)["desk"].failed
+    assert "names no provider" in failed.why and agent.notes() == []
+
+
+def test_a_lesson_that_contradicts_an_avoid_rule_is_held_back_for_the_owner_and_the_others_are_told(memory):
+    def both(user: str) -> dict[str, Any]:
+        good, bad = answer_from(user), answer_from(user, 1, text="Shorts look good: take more of them, it could be chance.")
+        return {"lessons": [*good["lessons"], *bad["lessons"]]}
+
+    memory.models = Scripted(both)
+    agent = given(memory, avoid=("No shorts.",), everyNTrades=10, model=MODEL)
+    for n in range(60):
+        told(agent, n)
+    reflect_due(memory)
+    seen = agent.notes()[0]
+    held = [one for one in seen.note.lessons if one.flagged]
+    assert [one.text for one in held] == ["Shorts look good: take more of them, it could be chance."]
+    assert held[0] not in seen.told(NOON) and len(seen.told(NOON)) == 1
+
+
+# ---- the owner's hand ----------------------------------------------------------------------------------------------------
+
+
+def test_a_retired_lesson_is_told_no_more_even_when_it_comes_back_with_other_numbers(memory):
+    agent = given(memory, everyNTrades=10)
+    for n in range(60):
+        told(agent, n)
+    reflect_due(memory)
+    own, _ = agent.lessons()
+    one = own.told(NOON)[0]
+    agent.retire_lesson(one.id, "I know, and it is the plan")
+    assert agent.retire_lesson(one.id).duplicate
+    assert one.id not in {each.id for each in agent.lessons()[0].told(NOON)}
+    for n in range(60, 70):
+        told(agent, n)
+    reflect_due(memory)
+    own, _ = agent.lessons()
+    assert own.note.closed == 70
+    assert one.candidate not in {each.candidate for each in own.told(NOON)}
+    with pytest.raises(Unknown, match="lesson"):
+        agent.retire_lesson("nothing")
+
+
+def test_a_promoted_note_speaks_to_every_agent_of_the_skill_and_the_next_supersedes_it(memory):
+    agent = given(memory, everyNTrades=10)
+    given(memory, id="other", everyNTrades=10)
+    for n in range(60):
+        told(agent, n)
+    reflect_due(memory)
+    note = active(agent)
+    promoted = agent.promote(note.id)
+    assert (promoted.agent, promoted.from_note, promoted.lessons) == (None, note.id, agent.notes()[0].told(NOON)) != (None, note.id, ())
+    _, shared = memory.agent("other").lessons()
+    assert shared.note == promoted
+    assert agent.promote(note.id).id == promoted.id and len(agent.skill_notes()) == 1
+    for n in range(60, 70):
+        told(agent, n)
+    reflect_due(memory)
+    agent.promote(active(agent).id)
+    assert [seen.status for seen in agent.skill_notes()] == ["active", "superseded"]
+    assert verify(memory).ok and rebuild(memory).ok
+
+
+def test_lessons_as_of_a_moment_are_those_that_were_told_then(memory):
+    agent = given(memory, everyNTrades=2)
+    told(agent, 0)
+    told(agent, 1)
+    reflect_due(memory)
+    first = active(agent)
+    memory.clock.at = NOON + timedelta(days=1)
+    told(agent, 2)
+    told(agent, 3)
+    reflect_due(memory)
+    assert agent.lessons(as_of=NOON)[0].note == first
+    assert agent.lessons(as_of=NOON - timedelta(days=1)) == (None, None)
+    memory.clock.at = NOON + timedelta(days=200)
+    own, _ = agent.lessons()
+    assert own.told(memory.clock.at) == ()  # 90 days have passed
+
+
+def test_a_trade_that_the_owner_excludes_counts_in_no_lesson(memory):
+    agent = given(memory, cadence="off")
+    ids = [told(agent, n) for n in range(40)]
+    agent.correct(ids[0], {"teach": "exclude"}, "fat finger")
+    note = agent.reflect().note
+    assert all(ids[0] not in one.trades for one in (*note.lessons, *note.candidates))
+    assert {trade.id: trade.teach for trade in agent.trades()} == dict.fromkeys(ids, "learn") | {ids[0]: "exclude"}
+    assert "excluded" in agent.brief(symbol="XAU").brief.text or agent.trades()[0].id != ids[0]
+
+
+def test_an_unknown_model_asked_for_by_name_is_refused_at_once(memory):
+    agent = given(memory)
+    told(agent, 0)
+    with pytest.raises(Invalid, match="model"):
+        agent.reflect(model="nowhere")
+    assert agent.failures() == []
