@@ -83,6 +83,10 @@ class MissingExtra(MemtapeError):
     """{what} needs the extra '{extra}'. Run: pip install 'memtape[{extra}]'"""
 
 
+class Unreachable(MemtapeError):
+    """{source} cannot be read: {problem}. Nothing was observed and nothing is lost; it is read again from the same point."""
+
+
 class ModelFailed(MemtapeError):
     """{model}: {problem}. {fix}"""
 

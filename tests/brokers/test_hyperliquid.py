@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtape.brokers import hyperliquid as hl
-from memtape.brokers.live import Endpoint, Hyperliquid, Since, Unreachable
+from memtape.brokers.live import Endpoint, Hyperliquid, Since
 from memtape.core.observed import Bar, Decision, Fill, Held, Tick
 from memtape.engine import AgentMemory
-from memtape.errors import Conflict, Invalid
+from memtape.errors import Conflict, Invalid, Unreachable
 from memtape.plugs.clock import FixedClock
 from memtape.workers.following import Step, follow, keep_following
 from tests import desk
@@ -26,7 +26,6 @@ from tests.brokers.hyperliquid_server import ADDRESS, STRANGER, Account, Nights,
 D = Decimal
 NOON = datetime(2026, 6, 4, 12, tzinfo=UTC)
 HALF_PAST = 1780576200000  # 12:30, in the venue's spelling
-# The examples of the format notes.
 CLOSING = {
     "coin": "ETH", "px": "3438.2", "sz": "1.5", "side": "A", "time": HALF_PAST, "startPosition": "2.5", "dir": "Close Long",
     "closedPnl": "42.3", "hash": "0x6b1f00000000000000000000000000000000000000000000000000000000c0de", "oid": 91500213411,

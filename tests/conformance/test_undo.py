@@ -139,9 +139,7 @@ def test_a_claim_taken_back_with_the_first_word_of_the_broker_is_remembered_as_i
                   exit_price=Decimal(50), qty=Decimal(1))  # fmt: skip
     batch = agent.import_items([claim, REPORTED], {"file": "x.csv"}).batch
     agent.observe(a_tick(10, a_fill("f1", 5), a_fill("f2", 6, "sell", px="101")))
-    assert [e.drawdown_pct for e in agent.episodes(as_of=IMPORTED) if e.symbol == "AAPL"] == [0.0]
     undo(memory, batch)  # and with it all that the broker had said by then
-    assert [e.drawdown_pct for e in agent.episodes(as_of=IMPORTED) if e.symbol == "AAPL"] == [0.004]
     assert agrees_with_its_log(memory)
 
 

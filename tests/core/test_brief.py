@@ -89,7 +89,7 @@ def test_a_half_closed_position_says_what_is_left_and_what_was_taken():
     ({"exit_at": BTC.entry_at + 20 * HOUR}, "2026-06-04T10:00 → 2026-06-05T06:00 BTC"),
     ({"exit_at": BTC.entry_at + 20 * HOUR}, " 20.0h "),
     ({"exit_at": BTC.entry_at + 9 * DAY}, " 9.0d "),
-    ({"entry_price": None, "exit_price": None, "net_pnl_usd": None, "pnl_pct": None, "quality": "unpriced"}, "@ ? → ? outcome unknown +1.2R"),
+    ({"entry_price": None, "exit_price": None, "net_pnl_usd": None, "pnl_pct": None, "quality": "unpriced"}, "@ ? → ? +1.2R"),
     ({"entry_price": Decimal(2) / 3}, "@ 0.6666667 →"),
     ({"symbol": "ES 09-26"}, '12:30 "ES 09-26" long'),
 ])  # fmt: skip

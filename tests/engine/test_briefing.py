@@ -309,3 +309,18 @@ def test_a_skill_note_taught_by_later_trades_is_not_told_to_a_simulation_of_earl
     own = earlier.lessons()[0].told(earlier.now())
     shared = [one for one in promoted.lessons if one.id not in {each.id for each in own}]  # its own word on a thing comes first
     assert all(f"- {one.text}" in earlier.brief().brief.text for one in (*own, *shared))
+
+
+def test_a_trade_that_is_destroyed_is_destroyed_in_the_briefs_that_told_it_too(memory):
+    agent = given(memory)
+    report = {"symbol": "BTC", "side": "long", "entry_price": 100, "exit_price": 98, "pnl": -2, "pnl_r": -1, "note": "the secret of the desk",
+              "trade_id": "m1", "entry_at": hour(1), "exit_at": hour(2)}  # fmt: skip
+    id_ = agent.remember_trade(report).concluded[0]["trade_id"]
+    made = agent.brief(symbol="BTC")
+    agent.shown(made, decision="d1")
+    assert "the secret of the desk" in agent.brief_text(made.brief.digest)
+    agent.forget(id_, "private", shred=True)
+    assert agent.brief_text(made.brief.digest) is None
+    with memory.reading("desk") as tables:
+        assert all("secret" not in (row.payload or "") for row in tables.log())
+    assert verify(memory).ok and rebuild(memory).ok

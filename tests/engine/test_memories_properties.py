@@ -170,3 +170,58 @@ def test_as_of_a_head_memory_says_what_it_said_when_the_log_stood_there(history)
         assert [(r.id, r.score) for r in found.ranked] == ranked
         assert leaving(asdict(found.evidence)) == evidence
         assert agent.mood(as_of=end, head=seq) == mood
+
+
+# ---- imports, taken back and brought again --------------------------------------------------------------------------------
+
+
+@st.composite
+def ticks(draw: Any) -> tuple[str, dict[str, Any]]:
+    minute, symbol = draw(minutes), draw(st.sampled_from(["XAU", "BTC"]))
+    tick: dict[str, Any] = {"id": f"t{minute}", "t": at(minute), "marks": {symbol: draw(prices)} if draw(st.booleans()) else {}}
+    if draw(st.booleans()):
+        tick["positions"] = draw(st.sampled_from([{}, {symbol: [{"qty": "1", "entry_px": "100"}]}]))
+    if draw(st.booleans()):
+        side = draw(st.sampled_from(["buy", "sell"]))
+        tick["fills"] = [
+            {"id": f"f{minute}", "t": at(max(minute - 1, 0)), "symbol": symbol, "side": side, "qty": 1, "px": draw(prices)}
+        ]
+    return "tick", tick
+
+
+observed = st.one_of(trades("trade"), trades("claim"), not_taken(), bars(), marks, flows, ticks())
+followed = not_taken().map(lambda told: (told[0], {**told[1], "situation": {"price": 100.0}}))
+files = st.builds(lambda some, one: unlike([*some, one]), st.lists(observed, max_size=3), followed)
+seen = st.tuples(st.just("observe"), observed)
+deeds = st.one_of(seen, seen, *(st.tuples(st.just(deed), st.integers(0, 3)) for deed in ("undo", "again")))
+taken_back = st.builds(  # something is always taken back before the end
+    lambda before, file, late, after: [*before, ("import", file), ("undo", 0), ("observe", late), *after],
+    st.lists(seen, max_size=4), files, bars(), st.lists(deeds, max_size=8),
+)  # fmt: skip
+
+
+def done(agent: Any, deeds: list[tuple[str, Any]]) -> None:
+    """Observations, imports, imports taken back (the n-th of them), and files brought again."""
+    brought: list[list[Observed]] = []
+    batches: list[str] = []
+    for deed, what in deeds:
+        if deed == "observe":
+            agent.observe(what[1], kind=what[0], backfill=True)
+        elif deed == "undo" and batches:
+            agent.undo_import(batches[what % len(batches)])
+        elif deed == "import" or (deed == "again" and brought):
+            file = [read(READERS[kind], body) for kind, body in what] if deed == "import" else brought[what % len(brought)]
+            brought.append(file)
+            imported = agent.import_items(file, {"file": f"{len(brought)}.csv"})
+            batches += [imported.batch] if imported.new else []
+
+
+@given(taken_back, st.sampled_from(["sim", "paper"]))
+@settings(max_examples=200)
+def test_whatever_is_taken_back_and_whatever_comes_after_it_memories_follow_from_the_log(deeds, mode):
+    agent = given_agent(given_memory(), mode=mode)
+    done(agent, deeds)
+    audit, before = verify(agent.memory), projections(agent.memory)
+    assert audit.ok, audit.problems[0]
+    rebuild(agent.memory)
+    assert projections(agent.memory) == before

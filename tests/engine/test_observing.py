@@ -249,7 +249,7 @@ def test_what_came_from_a_file_takes_no_reason_from_the_next_tick(agent):
 
 def test_an_import_taken_back_leaves_the_ledger_as_it_was_and_can_come_again():
     memory = desk.given_memory()
-    agent = desk.given_agent(memory)
+    agent = desk.given_agent(memory, mode="paper")
     agent.observe(fill("f1", T.format(8, 0), "buy", "1", "100"), kind="fill")
     before = desk.rows_of(agent)
     sell = read(Fill, fill("f2", T.format(9, 0), "sell", "1", "101"))

@@ -322,6 +322,20 @@ def test_a_retired_lesson_is_told_no_more_even_when_it_comes_back_with_other_num
         agent.retire_lesson("nothing")
 
 
+def test_a_lesson_retired_for_one_agent_is_not_told_to_it_by_the_skill_and_still_told_to_others(memory):
+    agent, other = given(memory, everyNTrades=10), given(memory, id="other", everyNTrades=10)
+    for n in range(60):
+        told(agent, n)
+    reflect_due(memory)
+    agent.promote(active(agent).id)
+    one = agent.lessons()[0].told(NOON)[0]
+    agent.retire_lesson(one.id)
+    assert one.id not in {each.id for note in agent.lessons() for each in note.told(NOON)}
+    assert one.id in {each.id for each in other.lessons()[1].told(NOON)}
+    agent.retire_lesson(one.id, scope="skill")
+    assert one.id not in {each.id for each in other.lessons()[1].told(NOON)}
+
+
 def test_a_promoted_note_speaks_to_every_agent_of_the_skill_and_the_next_supersedes_it(memory):
     agent = given(memory, everyNTrades=10)
     given(memory, id="other", everyNTrades=10)

@@ -29,7 +29,7 @@ from urllib.request import Request, urlopen
 from memtape.brokers import hyperliquid as hl
 from memtape.core.codec import EPOCH
 from memtape.core.observed import Bar, Fill, Tick
-from memtape.errors import Invalid, MemtapeError
+from memtape.errors import Invalid, Unreachable
 
 MAINNET = "https://api.hyperliquid.xyz"
 MOST_BYTES = 64 * 2**20
@@ -37,10 +37,6 @@ PAGE = 500  # no page of the venue is shorter and yet followed by another
 LOOKED_BACK = 720  # candles read when a coin is first followed: as many as are ever looked at for its situation
 ASKED_AGAIN = timedelta(minutes=1)  # a candle that is not there yet: a minute without trades has none at all
 Ask = Callable[[Mapping[str, Any]], Any]
-
-
-class Unreachable(MemtapeError):
-    """{source} cannot be read: {problem}. Nothing was observed and nothing is lost; it is read again from the same point."""
 
 
 class Since(NamedTuple):

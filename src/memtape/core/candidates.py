@@ -48,6 +48,7 @@ from memtape.core.text import named
 Unit = Literal["R", "account"]
 NO_ENTRY, NO_EXIT = "wrong_reason", "structural"  # what the owner says an outcome tells nothing of
 STOP = "stop"
+WORTH_SAYING = 0.1  # of the usual risk; after a loss equity is smaller, so that even a fixed size is a little more of it
 RATE = 0.08  # of false discoveries; cells overlap, and of histories without any effect fewer than one in ten shall tell a lesson
 UP = 1.0  # R at its best: from there on there is something to give back
 NOTHING_AFTER: Mapping[str, float] = MappingProxyType({})
@@ -166,7 +167,9 @@ def _of_sizes(lot: Lot) -> list[Candidate]:
     found = []
     for one in _asked(risks, _after_losses(risks.trades, "size_after_losses")):
         usual = one.rest or 1.0
-        found.append(replace(one, mean=one.mean / usual, interval=(one.interval[0] / usual, one.interval[1] / usual), rest=1.0))
+        times, bounds = one.mean / usual, (one.interval[0] / usual, one.interval[1] / usual)
+        p_value = one.p_value if abs(times - 1.0) >= WORTH_SAYING else 1.0
+        found.append(replace(one, mean=times, interval=bounds, rest=1.0, p_value=p_value))
     return found
 
 

@@ -131,9 +131,7 @@ def _world(
     before: Fill | None,
 ) -> list[Round]:  # fmt: skip
     """What was closed according to what was known before a moment."""
-    known = [
-        _without_late_decision(h, cut) for h in span if h.known_at < cut and (h.gone_at is None or h.gone_at >= cut)
-    ]
+    known = [_without_late_decision(h, cut) for h in span if h.known_at < cut and (h.gone_at is None or h.gone_at >= cut)]
     seen = [watched for watched in bars if watched.known_at < cut]
     return fold(terms, symbol, leg, None, known, seen, before=before).closed
 

@@ -171,7 +171,7 @@ def happenings(
 ) -> list[Happening]:
     """What happened to one position, from the items that concern it and all ticks and tick decisions of its span."""
     symbol, _ = position
-    kept = _once(kept)
+    kept = in_turn(kept)
     by_tick: dict[str, Decision] = {}
     for item in kept:
         if item.kind == "decision" and item.symbol == symbol and item.ref is not None and item.ref not in by_tick:
@@ -193,17 +193,27 @@ def happenings(
     return happened
 
 
-def _once(kept: Sequence[Kept]) -> list[Kept]:
-    """Items that were taken back and brought again: the earlier one counts only until the later was known."""
-    latest = {(item.kind, item.key): item for item in sorted(kept, key=lambda item: item.seq)}
-    chosen: list[Kept] = []
-    for item in kept:
-        again = latest[item.kind, item.key]
-        if item.gone_at is not None and again.seq > item.seq:
-            item = replace(item, gone_at=min(item.gone_at, again.known_at))
-        if item.gone_at is None or item.gone_at > item.known_at:
-            chosen.append(item)
-    return chosen
+def in_turn(kept: Iterable[Kept]) -> list[Kept]:
+    """Items that were taken back and brought again, one after the other: each counts until the next of its key was known.
+
+    >>> from datetime import UTC
+    >>> day = [datetime(2026, 3, n, tzinfo=UTC) for n in range(1, 5)]
+    >>> first = Kept(1, "flow", "c1", day[0], day[0], 1, "", "", None, {}, gone_at=day[3])
+    >>> again = replace(first, seq=3, at=day[1], known_at=day[1], gone_at=None)
+    >>> [(item.seq, item.gone_at == day[1]) for item in in_turn([first, again])]
+    [(1, True), (3, False)]
+    """
+    listed = list(kept)
+    if all(item.gone_at is None for item in listed):
+        return listed
+    known: dict[tuple[str, str], datetime] = {}  # by key, when the earliest of the later ones was known
+    until: dict[int, datetime | None] = {}
+    for place, item in sorted(enumerate(listed), key=lambda pair: pair[1].seq, reverse=True):
+        again = known.get((item.kind, item.key), item.gone_at)
+        until[place] = min(item.gone_at, again) if item.gone_at is not None and again is not None else item.gone_at
+        known[item.kind, item.key] = min(item.known_at, known.get((item.kind, item.key), item.known_at))
+    found = [replace(item, gone_at=until[place]) for place, item in enumerate(listed)]
+    return [item for item in found if item.gone_at is None or item.gone_at > item.known_at]
 
 
 def glance(position: Position, tick: Kept, decision: Decision | None, first_snapshot: datetime | None) -> Glance:

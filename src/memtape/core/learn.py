@@ -19,6 +19,7 @@ from decimal import Decimal
 from typing import Any
 
 from memtape.core.affect import Close, Event, Felt, Flow, Mark, felt
+from memtape.core.codec import MICROSECOND
 from memtape.core.episodes import NOT_TAUGHT, Episode, RSource
 from memtape.core.history import Version
 from memtape.core.items import Kept
@@ -172,9 +173,9 @@ def told_of(version: Version, seen: Seen, notes: Sequence[Note]) -> list[Told]:
         for e in in_versions(bare, notes)
     ]
     forgotten = min((note.known_at for note in notes if note.forget), default=None)
-    if forgotten is not None and version.known_to is None:  # what the account lost it lost: the ledger keeps it
-        since = max(forgotten, version.known_from)
-        found.append(Told(Close(trade.exit_at, trade.id, since, None, net, False, trade.entry_at), None, claimed))
+    since = max(forgotten, version.known_from) if forgotten is not None else None
+    if since is not None and (version.known_to is None or since < version.known_to):  # what the account lost it lost
+        found.append(Told(Close(trade.exit_at, trade.id, since, None, net, False, trade.entry_at), version.known_to, claimed))
     return found
 
 
@@ -299,7 +300,8 @@ def episodes_of(
     found: list[Episode] = []
     for version in versions:
         trade = version.trade
-        state = past.at(trade.entry_at)
+        at_once = trade.exit_at is not None and trade.exit_at <= trade.entry_at  # told with one time only: not by its own outcome
+        state = past.at(trade.entry_at - MICROSECOND if at_once else trade.entry_at)
         seen = seen_at(market(trade.symbol, trade.entry_at), trade.entry_at)
         equity = state.nav + state.flows if state is not None else starting
         episode = episode_of(trade, seen, state, equity, version.known_from, version.known_to)

@@ -117,11 +117,9 @@ def told_at(lessons: Iterable[Lesson], at: datetime, retired: frozenset[str] = f
     )  # fmt: skip
 
 
-def expiring(lessons: Iterable[Lesson], at: datetime, days: int | None) -> tuple[Lesson, ...]:
-    """The same lessons, told for so many days from a moment; None: until they are superseded."""
-    if days is None:
-        return tuple(lessons)
-    return tuple(replace(one, expires_at=at + timedelta(days=days)) for one in lessons)
+def expiring(lessons: Iterable[Lesson], at: datetime, days: int) -> tuple[Lesson, ...]:
+    """The same lessons, told for so many days from a moment; 0: until they are superseded."""
+    return tuple(replace(one, expires_at=at + timedelta(days=days) if days else None) for one in lessons)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,8 @@ BAD: Final = _each(
 NEUTRAL: Final = (
     (r"ask(ing)? more of", "caution"), (r"\blos(e|es|ing) less\b", "differ"), (r"\bno longer\b", "not"),
     (r"\bnew york\b", "newyork"),
+    (r"\bdown[- ]?trend\w*|\b(falling|declining|bear|bearish) (market|markets|prices?|trend)\b", "trend down"),
+    (r"\bup[- ]?trend\w*|\b(rising|bull|bullish) (market|markets|prices?|trend)\b", "trend up"),
     (r"\bor more\b|\bmore than\b|\bor better\b|\bat (its |their )?best\b", " "), (r"\bnot always\b", " "),
     (r"\bcounter[- ]?trend\b", "countertrend"), (r"\bnon-?farm\b", "nfp"), (r"\bout of\b", "out"),
     (r"\bthough not losing\b", " "), (r"\bgive back\b|\bgave back\b", "gave"), (r"n['’]t\b", " not"),

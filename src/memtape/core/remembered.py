@@ -6,14 +6,13 @@ The write path forms the same episodes, steps and shadows a few at a time; that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
 from memtape.core.affect import Felt, felt
 from memtape.core.episodes import Episode
 from memtape.core.history import Version
-from memtape.core.items import Kept
+from memtape.core.items import Kept, in_turn
 from memtape.core.learn import Note, Past, account_told, believed, claims_on, correction, episodes_of, past_of, told_of
 from memtape.core.market import Market, ended
 from memtape.core.observed import Decision
@@ -91,29 +90,6 @@ def said_later(kept: Iterable[Kept], versions: Sequence[Version]) -> dict[str, l
     for id_, told in claims_on(versions).items():
         notes.setdefault(id_, []).extend(told)
     return notes
-
-
-def in_turn(kept: Iterable[Kept]) -> list[Kept]:
-    """Items that were taken back and brought again, one after the other: each counts until the next of its key was known.
-
-    >>> from datetime import UTC
-    >>> day = [datetime(2026, 3, n, tzinfo=UTC) for n in range(1, 5)]
-    >>> first = Kept(1, "flow", "c1", day[0], day[0], 1, "", "", None, {}, gone_at=day[3])
-    >>> again = replace(first, seq=3, at=day[1], known_at=day[1], gone_at=None)
-    >>> [(item.seq, item.gone_at == day[1]) for item in in_turn([first, again])]
-    [(1, True), (3, False)]
-    """
-    listed = list(kept)
-    if all(item.gone_at is None for item in listed):
-        return listed
-    known: dict[tuple[str, str], datetime] = {}  # by key, when the earliest of the later ones was known
-    until: dict[int, datetime | None] = {}
-    for place, item in sorted(enumerate(listed), key=lambda pair: pair[1].seq, reverse=True):
-        again = known.get((item.kind, item.key), item.gone_at)
-        until[place] = min(item.gone_at, again) if item.gone_at is not None and again is not None else item.gone_at
-        known[item.kind, item.key] = min(item.known_at, known.get((item.kind, item.key), item.known_at))
-    found = [replace(item, gone_at=until[place]) for place, item in enumerate(listed)]
-    return [item for item in found if item.gone_at is None or item.gone_at > item.known_at]
 
 
 def _followed(kept: Iterable[Kept]) -> Iterable[tuple[Kept, Decision]]:

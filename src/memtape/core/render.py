@@ -95,7 +95,8 @@ def recent_trades(trades: Iterable[Trade], most: int) -> list[Line]:
 def closed_trade(trade: Trade) -> str:
     """One round trip: when, what, how large, from where to where, what came of it, and why it was entered."""
     assert trade.exit_at is not None
-    made = "outcome unknown" if trade.net_pnl_usd is None else gained(trade.net_pnl_usd, trade.currency)
+    unknown = "outcome unknown" if trade.pnl_r is None else ""  # some say how many R it was, and not how much money
+    made = unknown if trade.net_pnl_usd is None else gained(trade.net_pnl_usd, trade.currency)
     percents = "" if trade.pnl_pct is None else f"({percent(trade.pnl_pct)}%)"
     return _joined(
         f"- {span(trade.entry_at, trade.exit_at)}", *_what(trade), f"→ {_price(trade.exit_price)}", made, percents,

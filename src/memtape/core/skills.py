@@ -29,7 +29,7 @@ class Reflection:
     everyNTrades: Annotated[int, Field(ge=2, le=100)] = 10
     dailyHourUtc: Annotated[int, Field(ge=0, le=23)] = 0
     model: Label = "stats"
-    expireDays: Annotated[int, Field(ge=1, le=3650)] | None = 90  # how long a lesson is told; None: until superseded
+    expireDays: Annotated[int, Field(ge=0, le=3650)] = 90  # how long a lesson is told; 0: until it is superseded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

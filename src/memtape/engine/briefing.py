@@ -304,7 +304,8 @@ class Briefing(Recollection):
             at = self._said_at(tables)
             writer = Writer(tables, self.agent, self.memory.clock.now())
             if not tables.items("brief", EVERYTHING, keys=[made.brief.digest]):
-                body = {"text": text, "segments": [plain(asdict(s) | {"text": ""}) for s in made.brief.segments]}
+                cited = sorted({one.source.id for one in made.brief.citations})
+                body = {"text": text, "segments": [plain(asdict(s) | {"text": ""}) for s in made.brief.segments], "cited": cited}
                 writer.declare(Item("brief", made.brief.digest, at, body), at)
             said: dict[str, Any] = {
                 "digest": made.brief.digest, **plain(asked), "config": made.config, "decision": decision, "run": run,
@@ -357,9 +358,9 @@ class Briefing(Recollection):
 
 def last_symbol(tables: Tables, known: Known) -> str | None:
     """What the agent last had to do with: its last decision's symbol, else one that it holds or sees, else its last trade's."""
-    for item in tables.items("decision", known, newest=True, limit=LOOKED_BACK):
-        if item.symbol:
-            return item.symbol
+    decided = [item for item in tables.items("decision", known, newest=True, limit=LOOKED_BACK) if item.symbol]
+    if decided:  # of several of one moment the first, whether they came in one tick or one by one
+        return min((item for item in decided if item.at == decided[0].at), key=lambda item: item.key).symbol
     for tick in tables.items("tick", known, newest=True, limit=1):
         for symbol in [*sorted(tick.body.get("positions") or {}), *sorted(tick.body.get("marks", {}))]:
             return str(symbol)

@@ -14,6 +14,7 @@ from memtape.core.affect import Event, Felt, felt
 from memtape.core.codec import EPOCH
 from memtape.core.episodes import Episode
 from memtape.core.history import Version
+from memtape.core.items import in_turn
 from memtape.core.learn import (
     CLAIM_WITHIN,
     LOOKED_AT,
@@ -32,7 +33,6 @@ from memtape.core.learn import (
 )
 from memtape.core.market import Market
 from memtape.core.observed import Decision
-from memtape.core.remembered import in_turn
 from memtape.core.said import NOTHING, seen_at
 from memtape.core.shadows import FOLLOWED_FOR, WATCHED_FOR, Shadow, follow, is_followed, shadow_id
 from memtape.core.skills import Agent

@@ -34,7 +34,9 @@ class NoteSeen:
         return told_at(self.note.lessons, at, self.retired)
 
 
-def notes_known(tables: Tables, known: Known, scope: str = "", sim: bool = False) -> list[NoteSeen]:
+def notes_known(
+    tables: Tables, known: Known, scope: str = "", sim: bool = False, also_retired: Iterable[Kept] = ()
+) -> list[NoteSeen]:
     """The notes of a stream, newest first. `scope` is '' in an agent's stream, the skill in the owner's.
 
     For a simulated agent the owner's notes count from what they are about: it is told nothing that later trades taught.
@@ -43,7 +45,7 @@ def notes_known(tables: Tables, known: Known, scope: str = "", sim: bool = False
     items = tables.items("note", limits, symbol=scope)
     if sim and scope and known.as_of is not None:
         items = [item for item in items if (read(Note, item.body).window_end or item.known_at) <= known.as_of]
-    gone = tables.items("lesson_retired", limits, symbol=scope)
+    gone = [*tables.items("lesson_retired", limits, symbol=scope), *also_retired]
     newest = sorted(items, key=lambda item: item.seq, reverse=True)
     return [
         NoteSeen(note, "superseded" if n else "active", _retired(note, gone))
@@ -61,7 +63,8 @@ def lessons_at(tables: Tables, agent: Agent, known: Known) -> tuple[NoteSeen | N
     """The active note of an agent, and that of its skill, as far as a reader may know."""
     own = notes_known(tables, known)
     owners = Tables(tables.session, tables.owner, OWNER_STREAM)
-    shared = notes_known(owners, known.owners(), agent.skill, sim=agent.mode == "sim")
+    retired = tables.items("lesson_retired", known, symbol="")  # what is retired for an agent is not told by its skill either
+    shared = notes_known(owners, known.owners(), agent.skill, agent.mode == "sim", retired)
     return (own[0] if own else None), (shared[0] if shared else None)
 
 

@@ -184,10 +184,11 @@ class Writer:
         keys: set[tuple[str, str]] = set(self.tables.seen((item.kind, item.key) for _, items in listed for item in items))
         for entry, items in listed:
             items = [item for item in items if (item.kind, item.key) not in keys]
-            if not items and not bars_of(entry.seen):
+            own = (entry.seen.kind, key_of(entry.seen))  # the same bars twice in one file are one delivery
+            if not items and (not bars_of(entry.seen) or own in keys):
                 known += 1
                 continue
-            keys.update((item.kind, item.key) for item in items)
+            keys.update([*((item.kind, item.key) for item in items), own])
             concluded: list[Told] = []
             self._take(entry, items, concluded)
             self._append(entry, concluded, flush=False)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from memtape.core.codec import EPOCH
 from memtape.core.events import Discrepancy
 from memtape.core.history import Version
-from memtape.core.items import Item, Kept, Position, claimed, closed_by
+from memtape.core.items import Item, Kept, Position, claimed, closed_by, in_turn
 from memtape.core.observed import Bar, CashFlow, Claim, ClosedTrade, Closing, Decision, EquityMark, Funding, Run
 from memtape.core.performance import Curve, Performance, equity_curve, performance
 from memtape.core.rounds import told
@@ -228,7 +228,7 @@ def _reported(tables: Tables, agent: Agent, known: Known, gone: bool = False) ->
     endings = {item.key: item for item in tables.items("closing", known)}
     found: list[Version] = []
     for kind in ("trade", "claim"):
-        for item in tables.items(kind, known, gone=gone):
+        for item in in_turn(tables.items(kind, known, gone=gone)):
             body, known_at = read(ClosedTrade if kind == "trade" else Claim, item.body), item.known_at
             if isinstance(body, Claim):
                 if (ended := endings.get(item.key)) is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from memtape.core.cadence import Trigger, due, next_try
-from memtape.core.candidates import candidates
+from memtape.core.candidates import candidates, looked_at
 from memtape.core.codec import canonical_plain, digest, identify, plain, read_time
 from memtape.core.episodes import Episode
 from memtape.core.grounding import grounded, reason
@@ -254,7 +254,7 @@ class Reflecting(Reading):
                 id=identify(self.agent.id, "note", key), agent=self.agent.id, skill=self.agent.skill,
                 skill_version=window.version, generated_at=at, window_start=min(exits), window_end=max(exits),
                 trades_considered=len(window.episodes), closed=window.closed, model_used=worded.model, asked_by=asked_by,
-                lessons=expiring(worded.lessons, at, config.expireDays), scanned=len(window.found),
+                lessons=expiring(worded.lessons, at, config.expireDays), scanned=looked_at(window.found),
                 candidates=tuple(one for one in window.found if one.id in cited or not one.chance)[:100],
                 input_tokens=worded.input_tokens, output_tokens=worded.output_tokens, cost_usd=worded.cost_usd,
             )  # fmt: skip
@@ -276,11 +276,16 @@ class Reflecting(Reading):
 
     # ---- the owner's hand --------------------------------------------------------------------------------------------
 
-    def retire_lesson(self, lesson: str, reason: str = "") -> Receipt:
-        """Let a lesson be told no more, now and when it comes back with other numbers; it stays on record."""
+    def retire_lesson(self, lesson: str, reason: str = "", *, scope: str | None = None) -> Receipt:
+        """Let a lesson be told no more, now and when it comes back with other numbers; it stays on record.
+
+        By default it is retired for this agent, or for all agents of the skill where only the skill's note has it.
+        """
         mine = next((n for n in self.notes() if any(one.id == lesson for one in n.note.lessons)), None)
         skills = next((n for n in self.skill_notes() if any(one.id == lesson for one in n.note.lessons)), None)
-        seen = mine or skills
+        if scope == "skill":
+            mine = None
+        seen = mine or (skills if scope != "agent" else None)
         if seen is None:
             raise Unknown("lesson_id", "lesson", lesson, "List them with get_lessons")
         one = next(each for each in seen.note.lessons if each.id == lesson)
@@ -299,7 +304,8 @@ class Reflecting(Reading):
         if seen is None:
             raise Unknown("note_id", "note of this agent", note_id, "List them with get_lesson_history")
         now = self.memory.clock.now()
-        lessons = seen.told(seen.note.generated_at)
+        days = self.memory.skill_of(self.agent)[0].context.memory.reflection.expireDays
+        lessons = expiring(seen.told(seen.note.generated_at), now, days)
         if not lessons:
             raise Invalid("note_id", "tells nothing: its lessons are retired or held back", "Promote another note")
         key = f"{self.agent.skill}:{note_id}:{identify([one.id for one in lessons])}"
@@ -345,11 +351,11 @@ def _failures(tables: Tables) -> list[Failed]:
 
 
 def _afterwards(tables: Tables, episodes: Sequence[Episode], trades: dict[str, Trade], at: datetime) -> dict[str, float]:
-    """How far each stopped trade would have gone after its exit, in R from its entry, by the bars known."""
+    """How far the market went each trade's way after its exit, in R from its entry, by the bars known."""
     found: dict[str, float] = {}
     for episode in episodes:
         trade = trades.get(episode.id)
-        if episode.trigger != "stop" or trade is None or not trade.entry_price or not trade.stop_price or not trade.exit_at:
+        if trade is None or not trade.entry_price or not trade.stop_price or not trade.exit_at:
             continue
         risk = abs(trade.entry_price - trade.stop_price)
         later = [

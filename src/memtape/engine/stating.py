@@ -79,6 +79,7 @@ class Stating(Reading):
             rows = tables.drop_items(("claim", "closing"), trade.leg)
             for item in tables.items("correction", EVERYTHING, symbol=id):
                 rows += tables.drop_items(("correction",), item.key)
+            rows += self._drop_retellings(tables, id)
             tables.shred_log(rows)
             tables.drop_trade(id)
             writer = Writer(tables, self.agent, self.memory.clock.now())
@@ -90,6 +91,18 @@ class Stating(Reading):
             fresh = Fresh(changed={"": trade.exit_at}, known_at=trade.entry_at)
             learn(tables, self.agent, writer.start, writer.verified_from, fresh)
             return receipt
+
+    def _drop_retellings(self, tables: Tables, id: str) -> list[int]:
+        """Remove what told a destroyed trade again: briefs that showed it, notes in which a model put it into words."""
+        rows: list[int] = []
+        for item in tables.items("brief", EVERYTHING):
+            if id in item.body["cited"]:
+                rows += tables.drop_items(("brief",), item.key)
+        for item in tables.items("note", EVERYTHING):
+            told = {trade for lesson in item.body.get("lessons", ()) for trade in lesson.get("trades", ())}
+            if item.body["model_used"] != "stats" and id in told:
+                rows += tables.drop_items(("note",), item.key)
+        return rows
 
     def _say(self, id: str, changes: dict[str, Any], forget: bool, reason: str) -> Receipt:
         with self.memory.writing(self.agent.id) as tables:

@@ -168,10 +168,11 @@ class Tables(Charts):
             f"WHERE {MINE} AND {where} AND known_at <= :as_of AND seq <= :upto {here}ORDER BY {order}",
             {**self._mine, **params, **known.limits()},
         )
-        upto = known.limits()["upto"]
+        upto, as_of = known.limits()["upto"], known.limits()["as_of"]
         found = [
             Kept(seq, kind, key, moment(at), moment(known_at), version, symbol, leg, ref, json.loads(body) if body else None,
-                 batch is not None, moment(void_at) if gone and void_seq is not None and void_seq <= upto else None)
+                 batch is not None, moment(void_at) if gone and void_seq is not None and void_seq <= upto and void_at <= as_of
+                 else None)
             for seq, kind, key, at, known_at, version, symbol, leg, ref, batch, body, void_seq, void_at in rows
         ]  # fmt: skip
         if gone or known.as_of is None:
@@ -185,7 +186,7 @@ class Tables(Charts):
             "AND (leg = :leg OR kind IN ('tick', 'decision'))",
             {"symbol": position[0], "leg": position[1], "after": NEVER if after is None else micros(after)},
             known,
-            gone=known.as_of is None,
+            gone=True,
         )
 
     def items(
@@ -222,8 +223,7 @@ class Tables(Charts):
     def fills_naming(self, names: Sequence[str], upto: int) -> dict[Position, datetime]:
         """The positions whose fills, recorded by a log row, name one of these decisions or orders; and since when."""
         rows = self.session.all(  # unsorted and ungrouped, so that SQLite takes the index by name
-            f"SELECT symbol, leg, at FROM items WHERE {MINE} AND ref IN :names AND kind || '' = 'fill' "
-            "AND void_seq IS NULL AND seq <= :upto",
+            f"SELECT symbol, leg, at FROM items WHERE {MINE} AND ref IN :names AND kind || '' = 'fill' AND seq <= :upto",
             {**self._mine, "names": list(names), "upto": upto},
         )
         since: dict[Position, datetime] = {}

@@ -43,6 +43,7 @@ OUTCOMES: Mapping[type[MemtapeError], Outcome] = {
     errors.Tampered: Outcome(500, 4, "Store does not agree with its log"),
     errors.MissingExtra: Outcome(501, 2, "Extra not installed"),
     errors.ModelFailed: Outcome(502, 1, "Model failed"),
+    errors.Unreachable: Outcome(502, 1, "Venue not reached"),
     MemtapeError: Outcome(500, 1, "Error"),
 }
 

@@ -15,6 +15,7 @@ def follow(
     agent: AgentName = "main",
     source: Annotated[str, typer.Option(help="hyperliquid.")] = "hyperliquid",
     url: Annotated[str | None, typer.Option(help="Where the venue is asked, if not at its own address.")] = None,
+    coins: Annotated[str | None, typer.Option(help="Coins whose bars are kept before the first trade, with commas.")] = None,
     every: Annotated[float, typer.Option(help="Seconds between two looks; at least 1.")] = 10.0,
     once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
     db: Db = None, owner: Owner = None, as_json: Json = False,
@@ -32,7 +33,7 @@ def follow(
 
         if source != "hyperliquid":
             raise Invalid("source", f"there is no live source '{source}'", "Use hyperliquid")
-        venue = Hyperliquid(address, url or MAINNET)
+        venue = Hyperliquid(address, url or MAINNET, coins=[coin.strip() for coin in (coins or "").split(",") if coin.strip()])
         handle = memory.agent(agent)
         if once:
             answer(_told(look(handle, venue)), as_json)

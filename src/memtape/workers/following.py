@@ -41,11 +41,11 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Protocol
 
-from memtape.brokers.live import LiveSource, Since, Unreachable
+from memtape.brokers.live import LiveSource, Since
 from memtape.core.observed import Bar, Decision, EquityMark, Tick
 from memtape.core.values import read
 from memtape.engine import AgentMemory, Receipt
-from memtape.errors import Conflict, Invalid, Locked, MemtapeError
+from memtape.errors import Conflict, Invalid, Locked, MemtapeError, Unreachable
 from memtape.store.known import EVERYTHING
 from memtape.store.tables import Tables
 

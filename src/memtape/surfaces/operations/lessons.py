@@ -52,6 +52,7 @@ class NoteRow(Answer):
     generated_at: Annotated[str, Field(description="UTC")]
     window: Annotated[list[str | None], Field(description="first and last exit of the trades looked at, UTC")]
     trades_considered: Annotated[int, Field(description="how many")]
+    closed: Annotated[int, Field(description="trades closed by then: what the cadence counts from")]
     scanned: Annotated[int, Field(description="statements that were computed and judged together")]
     model_used: Annotated[str, Field(description="stats, or the model")]
     asked_by: Annotated[str, Field(description="cadence, owner or model")]
@@ -66,8 +67,9 @@ def _figures(found: Candidate | None) -> dict[str, Any] | None:
     if found is None:
         return None
     return {
-        "label": found.label, "unit": found.unit, "n": found.n, "of": found.total, "share": figure(found.share),
-        "mean": figure(found.mean), "interval_90": [figure(bound) for bound in found.interval], "rest": figure(found.rest),
+        "kind": found.kind, "label": found.label, "unit": found.unit, "n": found.n, "of": found.total,
+        "share": figure(found.share), "mean": figure(found.mean), "interval_90": [figure(bound) for bound in found.interval],
+        "rest": figure(found.rest),
         "p_value": figure(found.p_value), "chance": found.chance,
     }  # fmt: skip
 
@@ -88,6 +90,7 @@ def note_row(seen: NoteSeen, at: datetime) -> NoteRow:
         id=note.id, scope="agent" if note.agent else "skill", status=seen.status, skill=note.skill,
         skill_version=note.skill_version, generated_at=time(note.generated_at) or "",
         window=[time(note.window_start), time(note.window_end)], trades_considered=note.trades_considered,
+        closed=note.closed,
         scanned=note.scanned, model_used=note.model_used, asked_by=note.asked_by, input_tokens=note.input_tokens,
         output_tokens=note.output_tokens, cost_usd=None if note.cost_usd is None else str(plain(note.cost_usd)),
         from_note=note.from_note,
@@ -250,6 +253,9 @@ class RetireLesson(OfAgent):
     """Which lesson."""
 
     lesson_id: Annotated[Key, Field(description="its id")]
+    scope: Annotated[
+        Literal["agent", "skill"] | None, Field(description="for this agent, or for all of its skill; default: where it stands")
+    ] = None
     reason: Annotated[Line, Field(description="why, for the record")] = ""
 
 
@@ -257,7 +263,7 @@ class RetireLesson(OfAgent):
 def retire_lesson(memory: Memory, ask: RetireLesson) -> ReceiptAnswer:
     """Let a lesson be told no more, also when it comes back with other numbers. It stays on record. The owner's word."""
     owners_word("retire a lesson")
-    return receipt_answer(memory.agent_for_writing(ask.agent).retire_lesson(ask.lesson_id, ask.reason))
+    return receipt_answer(memory.agent_for_writing(ask.agent).retire_lesson(ask.lesson_id, ask.reason, scope=ask.scope))
 
 
 class PromoteNote(OfAgent):
