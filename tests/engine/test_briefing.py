@@ -324,3 +324,54 @@ def test_a_trade_that_is_destroyed_is_destroyed_in_the_briefs_that_told_it_too(m
     with memory.reading("desk") as tables:
         assert all("secret" not in (row.payload or "") for row in tables.log())
     assert verify(memory).ok and rebuild(memory).ok
+
+
+def test_an_account_that_lost_more_than_it_had_is_briefed_all_the_same(memory):
+    agent = given(memory)
+    agent.remember_trade({"symbol": "BTC", "side": "long", "entry_price": 100, "exit_price": 50, "pnl": -10_500, "trade_id": "m1",
+                          "entry_at": hour(1), "exit_at": hour(2)})  # fmt: skip
+    assert "Drawdown: 105.0 %" in agent.brief(symbol="BTC").brief.text
+
+
+def test_showing_a_brief_again_after_another_of_the_same_text_was_made_changes_nothing(memory):
+    agent = given(memory)
+    receipt = agent.brief(symbol="BTC", as_of=hour(0)).receipt
+    agent.shown(receipt, decision="d1")
+    agent.brief(symbol="ETH", as_of=hour(0))
+    assert agent.shown(receipt, decision="d1").duplicate
+    assert [row["symbol"] for row in agent.briefs_shown()] == ["BTC"]
+
+
+def test_money_that_was_lost_today_stays_lost_when_the_trade_is_forgotten(memory):
+    agent = given(memory)
+    trade = {"trade_id": "x1", "symbol": "BTC", "side": "long", "entry_at": hour(0), "exit_at": hour(1), "entry_price": 100,
+             "exit_price": 90, "qty": 1}  # fmt: skip
+    id_ = agent.observe(trade, kind="trade").concluded[0]["trade_id"]
+    agent.forget(id_, "a fat finger")
+    made = agent.brief(symbol="BTC")
+    assert "Realised today: -$10.00" in made.brief.text
+    assert again(agent, made).brief.text == made.brief.text
+
+
+def test_a_reason_told_later_does_not_enter_the_similar_situations_of_an_earlier_brief(memory):
+    agent = given(memory, mode="paper", similarSituations=True)
+    memory.clock.at = hour(3)
+    fills = [{"id": "a", "t": hour(0), "symbol": "BTC", "side": "buy", "qty": 1, "px": 100, "order_id": "o1"},
+             {"id": "b", "t": hour(1), "symbol": "BTC", "side": "sell", "qty": 1, "px": 104}]  # fmt: skip
+    agent.observe({"id": "t1", "t": hour(2), "fills": fills, "marks": {"BTC": 104}})
+    made = agent.brief(symbol="BTC")
+    memory.clock.at = hour(5)
+    agent.observe({"id": "d1", "t": hour(0), "symbol": "BTC", "side": "long", "reason": "told much later", "order_ids": ["o1"]}, kind="decision")
+    assert "told much later" in agent.brief(symbol="BTC").brief.text
+    assert again(agent, made).brief.text == made.brief.text == agent.brief(symbol="BTC", as_of=hour(3)).brief.text
+
+
+def test_another_agents_brief_and_rows_that_are_not_there_are_refused(memory):
+    agent = given(memory)
+    memory.create_agent("other", skill="breakout", mode="sim")
+    with pytest.raises(Invalid, match="made for the agent 'other'"):
+        agent.shown(memory.agent("other").brief(as_of=hour(0)))
+    with pytest.raises(Invalid, match="head"):
+        agent.brief(as_of=hour(0), head=10_000)
+    with pytest.raises(Invalid, match="owner_head"):
+        agent.brief(as_of=hour(0), owner_head=1)

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from memtape.core.lessons import Note
+from memtape.core.observed import ClosedTrade
+from memtape.core.values import read
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.audit import rebuild, verify
 from memtape.engine.reflecting import LEASE, LEASED_FOR
@@ -144,6 +146,34 @@ def test_trades_that_are_taken_back_and_come_again_make_no_second_note_for_the_s
     agent.forget(agent.trades()[0].id, shred=True)
     told(agent, 2)
     assert reflect_due(memory) == {} and len(agent.notes()) == 1
+
+
+def test_a_thousand_decisions_not_to_trade_leave_the_trades_in_sight(memory):
+    agent = given(memory, everyNTrades=10)
+    for n in range(10):
+        told(agent, n)
+    for n in range(40):
+        at = hour(100 + n)
+        agent.observe({"id": f"p{n}", "t": at, "symbol": "XAU", "action": "no_trade", "side": "long", "stop": 95, "target": 110,
+                       "situation": {"price": 100}}, kind="decision", backfill=True)  # fmt: skip
+        bar = {"symbol": "XAU", "t0": at, "t1": at + timedelta(hours=1), "o": 100, "h": 111, "l": 99, "c": 110}
+        agent.observe({"bars": [bar]}, kind="bars", backfill=True)
+    assert sum(e.kind == "shadow" for e in agent.episodes()) >= 30
+    assert reflect_due(memory)["desk"].note.trades_considered == 10
+
+
+def test_after_an_import_was_taken_back_lessons_are_drawn_anew_from_what_is_left(memory):
+    agent = given(memory, everyNTrades=10)
+    trade = {"symbol": "XAU", "side": "long", "entry_price": 100, "exit_price": 101, "qty": 1, "stop": 99}
+    brought = [read(ClosedTrade, trade | {"trade_id": f"i{n}", "entry_at": hour(n), "exit_at": hour(n + 0.5)}) for n in range(40)]
+    batch = agent.import_items(brought, {"file": "a.csv"}).batch
+    reflect_due(memory)
+    assert active(agent).closed == 40
+    agent.undo_import(batch)
+    for n in range(12):
+        agent.observe(trade | {"trade_id": f"x{n}", "entry_at": hour(n), "exit_at": hour(n + 0.5)}, kind="trade", backfill=True)
+    assert reflect_due(memory)["desk"].new and active(agent).closed == 12
+    assert reflect_due(memory) == {}
 
 
 # ---- one note ------------------------------------------------------------------------------------------------------------

@@ -97,8 +97,10 @@ CALLS: dict[str, dict[str, Any]] = {
 # Each call is made several times. These leave their mark every time, so their answers carry another number each time, or
 # cannot be given twice; they are made once here, and their own tests are in tests/engine.
 ONCE = {"correct_memory", "label_trade", "forget_memory", "delete_agent", "erase_owner"}
-OWNERS_OWN = {"confirm_plan", "state_belief", "promote_lessons", "retire_lesson"}
-OWNER_ASKED = {"confirm_plan", "promote_lessons", "retire_lesson", "label_trade", "correct_memory", "delete_agent", "erase_owner"}
+OWNERS_OWN = {"confirm_plan", "state_belief", "promote_lessons", "retire_lesson", "create_skill", "use_skill_version", "undo_import",
+              "cancel_plan"}  # fmt: skip
+OWNER_ASKED = {"confirm_plan", "promote_lessons", "retire_lesson", "label_trade", "correct_memory", "delete_agent", "erase_owner",
+               "use_skill_version", "undo_import"}  # fmt: skip
 # What each must refuse, with the field that is wrong.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "create_skill": ({"id": "No Spaces"}, "id"),

@@ -38,13 +38,13 @@ def due(config: Reflection, *, closed: int, counted: int, last_at: datetime | No
         return None
     if config.cadence == "per_n_trades":
         every = config.everyNTrades
-        if closed // every <= counted // every:
-            return None
+        if closed // every <= counted // every and closed >= counted:
+            return None  # fewer than were counted: trades were taken back, and with them what the lessons rest on
         why = f"{closed} trades closed, {counted} when it last ran; due after every {every}"
         return Trigger(f"per-{every}-trades:{closed // every}", why)
     hour = at.replace(hour=config.dailyHourUtc, minute=0, second=0, microsecond=0)
     passed = hour if hour <= at else hour - timedelta(days=1)
-    if (last_at is not None and last_at >= passed) or closed == counted:
+    if (last_at is not None and passed <= last_at <= at) or closed == counted:  # a last one in the future is a clock's mistake
         return None
     return Trigger(f"daily:{passed:%Y-%m-%d}", f"{config.dailyHourUtc:02d}:00 UTC has passed; {closed - counted:+d} trades since")
 

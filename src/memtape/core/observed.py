@@ -174,6 +174,7 @@ def _named(name: str, *others: str) -> Any:
 
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+_InR = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 Level = Finite | Literal["*"] | None  # a number, anything, or unknown
 Share = Annotated[float, Field(le=1, allow_inf_nan=False)] | Literal["*"] | None
 Positive = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["*"] | None
@@ -364,7 +365,7 @@ class Claim:
     entry_price: Price
     exit_price: Annotated[Price | None, Field(description="absent: it is still open")] = None
     pnl: Annotated[Money | None, Field(description="net, in the account currency")] = None
-    pnl_r: Annotated[Finite | None, Field(description="the outcome in units of initial risk")] = None
+    pnl_r: Annotated[_InR | None, Field(description="the outcome in units of initial risk")] = None
     strategy: Annotated[Label | None, _told_apart("strategy", "strategy_name")] = None
     note: Annotated[Line | None, _told_apart("note", "market_context")] = None
     situation: Annotated[Situation | None, Field(description="the market at entry")] = None
@@ -393,7 +394,7 @@ class Closing:
     exit_price: Price
     exit_at: Annotated[Time | None, Field(description="default: now")] = None
     pnl: Annotated[Money | None, Field(description="net, in the account currency")] = None
-    pnl_r: Annotated[Finite | None, Field(description="the outcome in units of initial risk")] = None
+    pnl_r: Annotated[_InR | None, Field(description="the outcome in units of initial risk")] = None
     reflection: Annotated[Line | None, Field(description="what the agent makes of it")] = None
     mae: Annotated[Money | None, _told_apart("mae", "max_adverse_excursion")] = None
 

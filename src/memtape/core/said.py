@@ -41,6 +41,8 @@ def situation_of(at: datetime, said: Situation | None, seen: Seen, state: Felt |
     """The situation at a moment: each field as it was said, else as bars, the clock and the state of mind show it."""
     found = {"symbol": symbol, **_shown(at, seen, state), **_words(said)}
     found.setdefault("atr_ratio_h1_d1", _ratio(found["atr_h1"], found["atr_d1"]))
+    if isinstance(found["drawdown_pct"], float):
+        found["drawdown_pct"] = min(found["drawdown_pct"], 1.0)  # an account can lose more than it had; more than all is all
     return Situation(**found)
 
 

@@ -154,7 +154,7 @@ def named(text: str) -> str:
     >>> named("BTC-PERP"), named("ES 09-26"), named("trending_up")
     ('BTC-PERP', '"ES 09-26"', 'trending_up')
     """
-    return text if _PLAIN.fullmatch(text) else quoted(text, 64)
+    return text if _PLAIN.fullmatch(text) and redacted(text) == text else quoted(text, 64)
 
 
 def located(path: str, first: int, last: int) -> str:

@@ -14,7 +14,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import ConfigDict, Field
 
 from memtape.core.brief import Brief, Holding, Inputs, Planned
 from memtape.core.budget import ESTIMATE
@@ -31,13 +33,13 @@ from memtape.core.risk import risk_state
 from memtape.core.similar import Similar, similar
 from memtape.core.skills import Agent, Skill
 from memtape.core.trades import Trade
-from memtape.core.values import read
+from memtape.core.values import STRICT, Label, Line, Symbol, Time, read
 from memtape.engine.checking import fired_of
 from memtape.engine.notes import lessons_at
 from memtape.engine.observe import Receipt, Writer
-from memtape.engine.planning import INSTANT, situation_now
+from memtape.engine.planning import INSTANT, moment_of, situation_now
 from memtape.engine.positions import Told
-from memtape.engine.reading import verified_at
+from memtape.engine.reading import verified_at, versions_known
 from memtape.engine.recalling import Recollection
 from memtape.errors import Conflict, Invalid
 from memtape.plugs.embedder import Embedder
@@ -55,21 +57,26 @@ LOOKED_BACK = 20  # ticks, for the last price of each symbol
 Tokens = tuple[Callable[[str], int] | None, str]  # what counts tokens, and what it is called; None: an estimate
 ESTIMATED: Tokens = (None, ESTIMATE)
 RETRIEVED, REINFORCED = ("memory", "similar"), ("episode", "trade", "belief")  # of what is shown, what recall had found
+LEAST, MOST = 200, 32_000  # tokens that a brief may be asked to keep to
 KEPT = 64  # briefs that a process remembers having made, so that `shown` need not make them again
+
+
+Row = Annotated[int, Field(ge=0, le=2**53)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What a brief was asked for. With `as_of` and the heads it makes the same bytes again."""
 
-    as_of: datetime
-    head: int
-    owner_head: int
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    as_of: Time
+    head: Row
+    owner_head: Row
     situation: Situation | None = None
-    symbol: str | None = None
-    strategy: str | None = None
-    thesis: str | None = None
-    budget: int = BUDGET
+    symbol: Symbol | None = None
+    strategy: Label | None = None
+    thesis: Line | None = None
+    budget: Annotated[int, Field(ge=LEAST, le=MOST)] = BUDGET
     without_memory: bool = False
 
 
@@ -77,6 +84,7 @@ class Question:
 class Assembled:
     """A brief, and the question it answers."""
 
+    agent: str
     brief: Brief
     question: Question
     config: str  # hash of the skill, its version, the prompt's and the tokenizer's: what else the bytes depend on
@@ -90,24 +98,24 @@ class Assembled:
 
 
 class Made:
-    """The briefs that this process made last, by digest."""
+    """The briefs that this process made last, by agent and receipt."""
 
     def __init__(self) -> None:
-        self._by_digest: OrderedDict[tuple[str, str], Assembled] = OrderedDict()
+        self._by_receipt: OrderedDict[tuple[str, str], Assembled] = OrderedDict()
         self._lock = Lock()
 
-    def keep(self, agent: str, made: Assembled) -> None:
+    def keep(self, made: Assembled) -> None:
         """Remember one."""
         with self._lock:
-            self._by_digest[agent, made.brief.digest] = made
-            self._by_digest.move_to_end((agent, made.brief.digest))
-            while len(self._by_digest) > KEPT:
-                self._by_digest.popitem(last=False)
+            self._by_receipt[made.agent, made.receipt] = made
+            self._by_receipt.move_to_end((made.agent, made.receipt))
+            while len(self._by_receipt) > KEPT:
+                self._by_receipt.popitem(last=False)
 
-    def find(self, agent: str, digest_: str) -> Assembled | None:
+    def find(self, agent: str, receipt: str) -> Assembled | None:
         """One of them."""
         with self._lock:
-            return self._by_digest.get((agent, digest_))
+            return self._by_receipt.get((agent, receipt))
 
 
 class Briefing(Recollection):
@@ -122,6 +130,10 @@ class Briefing(Recollection):
     ) -> Assembled:  # fmt: skip
         """What the agent is told before its next decision. `skill` previews another version of its skill."""
         said = read(Situation, situation) if situation is not None else None
+        if head is None and owner_head is not None:
+            raise Invalid("owner_head", "is given without head", "Give both: they are in the record of what was shown")
+        if head is not None and head > self.head().seq:
+            raise Invalid("head", f"the log ends at row {self.head().seq}", "Give a row that is there")
         if head is not None and owner_head is None:
             owner_head = self._owner_head(as_of, head)
         question = Question(
@@ -132,7 +144,7 @@ class Briefing(Recollection):
         past = Known(question.as_of, head, question.owner_head) if head is not None else Known(question.as_of)
         made = self._assemble(question, past, skill)
         if skill is None:
-            self.memory.made.keep(self.agent.id, made)
+            self.memory.made.keep(made)
         return made
 
     def _assemble(self, asked: Question, known: Known, preview: Skill | None) -> Assembled:
@@ -150,7 +162,7 @@ class Briefing(Recollection):
         )  # fmt: skip
         embedder = self.memory.embedder if skill.context.memory.similarSituations else None
         config = identify(canonical(skill), version, PROMPT_VERSION, counted_by, embedder.id if embedder else None)
-        return Assembled(composed, asked, config, tuple(memories), tuple(firing))
+        return Assembled(self.agent.id, composed, asked, config, tuple(memories), tuple(firing))
 
     # ---- the pieces --------------------------------------------------------------------------------------------------
 
@@ -214,7 +226,8 @@ class Briefing(Recollection):
         else:
             with self._memory.reading(self.agent.id) as tables:
                 learned = Learned(tables)
-                versions = learned.versions(ids=learned.exited_between(midnight, at))
+                forgotten = {item.symbol for item in tables.items("correction", EVERYTHING) if item.body["forget"]}
+                versions = learned.versions(ids={*learned.exited_between(midnight, at), *forgotten})
                 verified = verified_at(tables, Known(at))
             then = [v.trade for v in versions if v.known_from <= at and (v.known_to is None or v.known_to > at)]
             found = [trade for trade in then if not (verified and trade.quality == "claimed")]
@@ -251,8 +264,13 @@ class Briefing(Recollection):
         from memtape.core.shadows import shadow_id
 
         with self._memory.reading(self.agent.id) as tables:
-            ids = [e.id for e in episodes if e.kind == "trade"]
-            found = {v.trade.id: v.trade.entry_reason or "" for v in Learned(tables).versions(ids=ids)}
+            ids = {e.id for e in episodes if e.kind == "trade"}
+            then = versions_known(tables, self.agent, known) if known.head is not None else Learned(tables).versions(ids=ids)
+            at = moment_of(known)
+            found = {
+                v.trade.id: v.trade.entry_reason or "" for v in then
+                if v.trade.id in ids and v.known_from <= at and (v.known_to is None or v.known_to > at)
+            }  # fmt: skip
             first = min((e.entry_at for e in episodes if e.kind == "shadow"), default=None)
             if first is not None:
                 for item in tables.items("decision", known, since=first):
@@ -296,6 +314,8 @@ class Briefing(Recollection):
         """
         if isinstance(made, str):
             made = self.brief_again(made)
+        elif made.agent != self.agent.id:
+            raise Invalid("brief", f"was made for the agent '{made.agent}'", f"Show {self.agent.id} a brief of its own")
         asked, text = made.question, made.brief.text
         key = identify("shown", self.agent.id, made.brief.digest, decision or "", run or "", spell_time(asked.as_of), asked.head)
         with self.memory.writing(self.agent.id) as tables:
@@ -328,14 +348,16 @@ class Briefing(Recollection):
 
     def brief_again(self, receipt: str) -> Assembled:
         """The brief of a receipt: the one that was made, or made again; refused if it does not come out the same."""
+        if (kept := self.memory.made.find(self.agent.id, receipt)) is not None:
+            return kept
         try:
             data = dict(json.loads(receipt))
             digest_ = str(data.pop("digest"))
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise Invalid("brief", "is not the receipt of a brief", "Give the `receipt` that get_brief returned") from None
-        if (kept := self.memory.made.find(self.agent.id, digest_)) is not None:
-            return kept
-        asked = read(Question, data)
+        asked = read(Question, data, at="brief")
+        if asked.head > self.head().seq or asked.owner_head > self._owners_head():
+            raise Invalid("brief", "names log rows that are not there", "Give the `receipt` that get_brief returned")
         current = asked.head == self.head().seq and asked.owner_head == self._owners_head()
         known = Known(asked.as_of) if current else Known(asked.as_of, asked.head, asked.owner_head)
         made = self._assemble(asked, known, None)

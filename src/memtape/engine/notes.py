@@ -55,14 +55,16 @@ def notes_known(
 
 def _retired(note: Note, gone: Iterable[Kept]) -> frozenset[str]:
     """A lesson that the owner retired stays retired when it comes back with other numbers."""
-    candidates, ids = {item.body["candidate"] for item in gone}, {item.key for item in gone}
+    gone = list(gone)
+    candidates, ids = {item.body["candidate"] for item in gone}, {item.body["lesson"] for item in gone}
     return frozenset(one.id for one in note.lessons if one.id in ids or one.candidate in candidates)
 
 
 def lessons_at(tables: Tables, agent: Agent, known: Known) -> tuple[NoteSeen | None, NoteSeen | None]:
     """The active note of an agent, and that of its skill, as far as a reader may know."""
-    own = notes_known(tables, known)
     owners = Tables(tables.session, tables.owner, OWNER_STREAM)
+    limits = Known(head=known.owner_head) if agent.mode == "sim" else known.owners()
+    own = notes_known(tables, known, also_retired=owners.items("lesson_retired", limits, symbol=agent.skill))
     retired = tables.items("lesson_retired", known, symbol="")  # what is retired for an agent is not told by its skill either
     shared = notes_known(owners, known.owners(), agent.skill, agent.mode == "sim", retired)
     return (own[0] if own else None), (shared[0] if shared else None)

@@ -262,7 +262,9 @@ def open_claims(tables: Tables, agent: Agent, known: Known) -> list[Trade]:
 
 def verified_at(tables: Tables, known: Known) -> bool:
     """Whether there was a broker to ask: then the agent's own claims are no part of its ledger."""
-    verified_from = tables.head().verified_from if known.head is None else verified_since(tables, known)
+    undone_later = known.as_of is not None and any(item.known_at > known.as_of for item in tables.items("undo", EVERYTHING))
+    stored = known.head is None and not undone_later
+    verified_from = tables.head().verified_from if stored else verified_since(tables, known)
     return verified_from is not None and (known.as_of is None or verified_from <= known.as_of)
 
 

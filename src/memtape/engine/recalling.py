@@ -22,7 +22,6 @@ from memtape.core.episodes import Episode
 from memtape.core.episodes import known as known_at
 from memtape.core.forms import Form, forms
 from memtape.core.induction import beliefs_of, count_stated, fades_at
-from memtape.core.learn import claims_count_at
 from memtape.core.observed import Side, Situation
 from memtape.core.query import Mood, Parameters, Query
 from memtape.core.recall import Recalled
@@ -33,7 +32,7 @@ from memtape.engine.following import Followed, Follower, Formed
 from memtape.engine.learning import Learning
 from memtape.engine.past import Again, Moment, stated_known
 from memtape.engine.planning import situation_now
-from memtape.engine.reading import Reading
+from memtape.engine.reading import Reading, verified_at
 from memtape.engine.standing import PlanSeen, plans_seen, said_of, standings
 from memtape.errors import Unknown
 from memtape.store.known import Known
@@ -173,10 +172,10 @@ class Recollection(Reading):
         columns = followed.columns
         mask = columns.mask(micros(at), None, None)
         n = int(mask.sum())
-        verified = tables.head().verified_from
+        verified = verified_at(tables, Known(at))
         exits = columns.exit_us[: columns.n][mask] if n else None
         first, last = (moment_of(int(exits.min())), moment_of(int(exits.max()))) if exits is not None else (None, None)
-        return Moment(at, claims_count_at(at, verified), n, first, last)
+        return Moment(at, not verified, n, first, last)
 
     def _citations(self, at: datetime, head: int | None) -> dict[str, int]:
         """How often each memory was shown to the agent by then: only that reinforces it."""
@@ -242,7 +241,7 @@ class Recollection(Reading):
         again = self._again(at, head) if head is not None else None
         trades = self.trades(as_of=as_of, head=head, symbol=symbol, limit=LOOKED_BACK_ON)
         with self._memory.reading(self.agent.id) as tables:
-            verified = tables.head().verified_from
+            verified = verified_at(tables, Known(at))
             episodes = Learned(tables).latest(at, LOOKED_BACK_ON, symbol, strategy)
             counts = _realised(tables, Known(at, head), trades)
         if again is not None:
@@ -250,16 +249,16 @@ class Recollection(Reading):
                 e for e in again.known()
                 if (strategy is None or e.strategy == strategy) and (symbol is None or e.symbol == symbol)
             ][-LOOKED_BACK_ON:]  # fmt: skip
-        claims_count = again.claims_count if again is not None else claims_count_at(at, verified)
+        claims_count = again.claims_count if again is not None else not verified
         return behaviour(episodes, counts, claims_count=claims_count), Moment.of(at, claims_count, episodes)
 
     def behaviours(self, *, as_of: datetime | None = None, head: int | None = None, most: int = 50) -> list[Behaviour]:
         """The same for each strategy and symbol among the latest trades, the most traded first."""
         at = as_of or self.now()
         with self._memory.reading(self.agent.id) as tables:
-            verified = tables.head().verified_from
+            verified = verified_at(tables, Known(at))
             episodes = Learned(tables).latest(at, LOOKED_BACK_ON, None, None)
-        claims_count = claims_count_at(at, verified)
+        claims_count = not verified
         if head is not None:
             again = self._again(at, head)
             episodes, claims_count = again.known()[-LOOKED_BACK_ON:], again.claims_count

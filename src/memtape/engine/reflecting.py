@@ -113,10 +113,10 @@ class Reflecting(Reading):
         with self.memory.reading(self.agent.id) as tables:
             return notes_known(tables, Known(as_of, head))
 
-    def skill_notes(self) -> list[NoteSeen]:
+    def skill_notes(self, *, as_of: datetime | None = None) -> list[NoteSeen]:
         """The notes that speak to every agent of its skill, the active one first."""
         with self.memory.reading(OWNER_STREAM) as tables:
-            return notes_known(tables, EVERYTHING, self.agent.skill)
+            return notes_known(tables, Known(as_of), self.agent.skill, self.agent.mode == "sim")
 
     def note(self, id: str) -> NoteSeen:
         """One note, the agent's own or its skill's."""
@@ -151,19 +151,22 @@ class Reflecting(Reading):
             config.reflection, closed=closed_count(tables), counted=last.closed if last else 0,
             last_at=last.generated_at if last else None, at=self._said_at(tables),
         )  # fmt: skip
-        if found is not None and tables.items("note", EVERYTHING, keys=[found.key]):
-            return None  # trades were taken back and came again
-        return found
+        if found is None:
+            return None
+        undone, verified = len(tables.items("undo", EVERYTHING)), verified_at(tables, EVERYTHING)
+        if undone or verified:  # what counts is no longer the same: the same number of trades is another cause
+            found = replace(found, key=f"{found.key}@{undone}{'v' if verified else ''}")
+        return None if tables.items("note", EVERYTHING, keys=[found.key]) else found
 
     def reflect_if_due(self) -> Reflected:
         """Draw lessons if they are due, no other worker is at it, and the last failure is long enough ago."""
         now, skill = self.memory.clock.now(), self.memory.skill_of(self.agent)[0]
         with self.memory.reading(self.agent.id) as tables:
             trigger = self._due(tables, skill)
-            failed = [one for one in _failures(tables) if trigger is not None and one.trigger == trigger.key]
+            failed = _failed_since(tables)
         if trigger is None:
             return Reflected(waits="not due")
-        if failed and now < failed[0].retry_at:
+        if failed and failed[0].at <= now < failed[0].retry_at:  # a clock that was put back does not make one wait
             return Reflected(failed=failed[0], waits="tried again later")
         return self._reflect(trigger.key, "cadence", None)
 
@@ -187,7 +190,7 @@ class Reflecting(Reading):
     def _leased(self, key: str | None, asked_by: AskedBy, model: str | None) -> Reflected:
         window = self._window()
         name = model or window.skill.context.memory.reflection.model
-        key = key or _asked_key(window, name)
+        key = key or self._asked_anew(_asked_key(window, name))
         if (earlier := self._noted(key)) is not None:
             return Reflected(note=earlier)
         if not window.episodes:
@@ -197,6 +200,15 @@ class Reflecting(Reading):
         except ModelFailed as failure:
             return Reflected(failed=self._fail(key, name, failure))
         return self._write(key, asked_by, window, worded)
+
+    def _asked_anew(self, key: str) -> str:
+        """The key of a question: the same as before while its note is the active one, else a new one."""
+        with self.memory.reading(self.agent.id) as tables:
+            notes = sorted(tables.items("note", EVERYTHING, symbol=""), key=lambda item: item.seq)
+        asked = [item.key for item in notes if item.key == key or item.key.startswith(f"{key}#")]
+        if not asked or notes[-1].key == asked[-1]:
+            return asked[-1] if asked else key
+        return f"{key}#{len(asked) + 1}"
 
     def _noted(self, key: str) -> Note | None:
         with self.memory.reading(self.agent.id) as tables:
@@ -208,9 +220,7 @@ class Reflecting(Reading):
         with self.memory.reading(self.agent.id) as tables:
             at = self._said_at(tables)
             verified = verified_at(tables, EVERYTHING)
-            episodes = [e for e in Learned(tables).latest(at, WINDOW, None, None) if e.kind == "trade"]
-            if verified:
-                episodes = [e for e in episodes if not e.claimed]
+            episodes = Learned(tables).latest(at, WINDOW, None, None, trades=True, claims=not verified)
             ids = [e.id for e in episodes]
             trades = {v.trade.id: v.trade for v in Learned(tables).versions(ids=ids, standing=True)}
             found = candidates(episodes, claims_count=not verified, after=_afterwards(tables, episodes, trades, at))
@@ -265,7 +275,7 @@ class Reflecting(Reading):
     def _fail(self, key: str, model: str, failure: ModelFailed) -> Failed:
         with self.memory.writing(self.agent.id) as tables:
             at, now = self._said_at(tables), self.memory.clock.now()
-            earlier = sum(one.trigger == key for one in _failures(tables))
+            earlier = len(_failed_since(tables))
             failed = Failed(key, now, model, str(failure), earlier + 1, next_try(earlier + 1, now))
             number = len(tables.items("reflection_failed", EVERYTHING)) + 1
             spent = {"input_tokens": failure.input_tokens, "output_tokens": failure.output_tokens, "cost_usd": failure.cost_usd}
@@ -289,14 +299,15 @@ class Reflecting(Reading):
         if seen is None:
             raise Unknown("lesson_id", "lesson", lesson, "List them with get_lessons")
         one = next(each for each in seen.note.lessons if each.id == lesson)
-        stream, scope = (self.agent.id, "") if mine else (OWNER_STREAM, self.agent.skill)
+        stream, scope_ = (self.agent.id, "") if mine else (OWNER_STREAM, self.agent.skill)
         with self.memory.writing(stream) as tables:
-            if done := tables.logged("lesson_retired", lesson):
+            key = f"{scope_}:{lesson}" if scope_ else lesson
+            if done := tables.logged("lesson_retired", key):
                 return Receipt(done.stream, done.seq, done.hash, (), duplicate=True)
             at = self._said_at(tables) if mine else self.memory.clock.now()
-            body = {"note": seen.note.id, "candidate": one.candidate, "text": one.text, "reason": reason}
+            body = {"lesson": lesson, "note": seen.note.id, "candidate": one.candidate, "text": one.text, "reason": reason}
             writer = Writer(tables, self.agent, self.memory.clock.now())
-            return writer.declare(Item("lesson_retired", lesson, at, body, scope), at, [{"event": "retired", "lesson": lesson}])
+            return writer.declare(Item("lesson_retired", key, at, body, scope_), at, [{"event": "retired", "lesson": lesson}])
 
     def promote(self, note_id: str) -> Note:
         """Let what a note tells be told to every agent of the skill, from now on; the skill's note before it is superseded."""
@@ -308,7 +319,11 @@ class Reflecting(Reading):
         lessons = expiring(seen.told(seen.note.generated_at), now, days)
         if not lessons:
             raise Invalid("note_id", "tells nothing: its lessons are retired or held back", "Promote another note")
-        key = f"{self.agent.skill}:{note_id}:{identify([one.id for one in lessons])}"
+        standing = next(iter(self.skill_notes()), None)
+        told = (note_id, [one.id for one in lessons])
+        if standing is not None and (standing.note.from_note, [one.id for one in standing.note.lessons]) == told:
+            return standing.note
+        key = f"{self.agent.skill}:{note_id}:{identify(told[1], len(self.skill_notes()))}"
         note = replace(seen.note, id=identify(self.agent.skill, "note", key), agent=None, lessons=lessons, from_note=note_id,
                        generated_at=now, asked_by="owner")  # fmt: skip
         with self.memory.writing(OWNER_STREAM) as tables:
@@ -338,12 +353,19 @@ def due_after(tables: Tables, skill: Skill, at: datetime) -> bool:
 
 def _asked_key(window: Window, model: str) -> str:
     """What makes one question the same as another: the trades with their outcomes, the skill and the model."""
-    outcomes = [(e.id, repr(e.pnl_r), repr(e.pnl_usd), e.teach) for e in window.episodes]
-    return f"asked:{model}:{digest(canonical_plain([outcomes, window.version]))[:16]}"
+    found = [plain(one) for one in window.found]
+    return f"asked:{model}:{digest(canonical_plain([found, len(window.episodes), window.version]))[:16]}"
 
 
-def _failures(tables: Tables) -> list[Failed]:
-    items = sorted(tables.items("reflection_failed", EVERYTHING), key=lambda item: item.seq, reverse=True)
+def _failed_since(tables: Tables) -> list[Failed]:
+    """The failures since the last note, newest first."""
+    notes = [item.seq for item in tables.items("note", EVERYTHING, symbol="")]
+    return _failures(tables, max(notes, default=0))
+
+
+def _failures(tables: Tables, after: int = 0) -> list[Failed]:
+    items = [item for item in tables.items("reflection_failed", EVERYTHING) if item.seq > after]
+    items.sort(key=lambda item: item.seq, reverse=True)
     return [
         Failed(b["trigger"], read_time(b["at"]), b["model"], b["why"], b["failures"], read_time(b["retry_at"]))
         for b in (item.body for item in items)

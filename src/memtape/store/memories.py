@@ -67,9 +67,13 @@ class Learned:
             rows += self.session.all(f"SELECT {_EPISODE_LIST} FROM episodes WHERE {MINE} AND id IN :ids", own)
         return rows
 
-    def latest(self, as_of: datetime, limit: int, symbol: str | None, strategy: str | None) -> list[Episode]:
-        """The last episodes by their exit, as they were believed at a moment, oldest first."""
+    def latest(
+        self, as_of: datetime, limit: int, symbol: str | None, strategy: str | None, *, trades: bool = False, claims: bool = True
+    ) -> list[Episode]:
+        """The last episodes by their exit, as they were believed at a moment, oldest first; or only those of `trades`."""
         where, params = "", {}  # type: str, dict[str, Any]
+        if trades:
+            where = " AND kind = 'trade'" + ("" if claims else " AND claimed = 0")
         for name, value in (("symbol", symbol), ("strategy", strategy)):
             if value is not None:
                 where, params[name] = f"{where} AND {name} = :{name}", value

@@ -437,4 +437,4 @@ def streams(session: Session, owner: str) -> list[str]:
 def owners(session: Session) -> list[str]:
     """Every owner that this transaction may see."""
     everywhere = " UNION ".join(f"SELECT owner FROM {table}" for table in TABLES)
-    return sorted(name for (name,) in session.all(everywhere, {}))
+    return sorted(name for (name,) in session.all(everywhere, {}) if name is not None)  # a broken file may have lost one

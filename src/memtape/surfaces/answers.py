@@ -36,14 +36,14 @@ class OfOwner(Ask):
     """A question about the owner's skills and agents, at any moment."""
 
     as_of: Annotated[Time | None, Field(description="answer with what was known at this moment (ISO 8601 with zone)")] = None
-    head: Annotated[int | None, Field(ge=0, description="answer with what the owner had stated by this log row")] = None
+    head: Annotated[int | None, Field(ge=0, le=2**53, description="answer with what the owner had stated by this log row")] = None
 
 
 class AsOf(OfAgent):
     """A question about one agent at any moment."""
 
     as_of: Annotated[Time | None, Field(description="answer with what was known at this moment (ISO 8601 with zone)")] = None
-    head: Annotated[int | None, Field(ge=0, description="answer with what had been recorded by this log row")] = None
+    head: Annotated[int | None, Field(ge=0, le=2**53, description="answer with what had been recorded by this log row")] = None
 
 
 class Answer(BaseModel):

@@ -44,7 +44,7 @@ def brief(
         else:
             typer.echo(found["text"])
             say(f"{found['tokens']} tokens ({found['counted_by']}), digest {found['digest'][:12]}, as of {found['as_of']}, "
-                f"head {found['head']}")  # fmt: skip
+                f"head {found['head']}, owner_head {found['owner_head']}")  # fmt: skip
             for warning in found["warnings"]:
                 say(warning)
 

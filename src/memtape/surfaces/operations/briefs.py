@@ -11,6 +11,7 @@ from memtape.core.observed import Situation
 from memtape.core.prompt import BUDGET
 from memtape.core.skills import MemoryConfig
 from memtape.core.values import Key, Label, Line, Symbol
+from memtape.engine.briefing import LEAST, MOST
 from memtape.errors import Unknown
 from memtape.surfaces.answers import Answer, AsOf, OfAgent, ReceiptAnswer, receipt_answer, time
 from memtape.surfaces.operations.records import reader
@@ -31,11 +32,11 @@ class GetBrief(AsOf):
                         description="only memories of this strategy")] = None  # fmt: skip
     thesis: Annotated[Line | None, Field(description="what you are considering, in words: finds decisions like it")] = None
     budget: Annotated[
-        int, Field(ge=200, le=32_000, description="tokens at most; what does not fit is left out in a fixed order")
+        int, Field(ge=LEAST, le=MOST, description="tokens at most; what does not fit is left out in a fixed order")
     ] = BUDGET
     without_memory: Annotated[bool, Field(description="the same without anything from memory, to see the difference")] = False
     owner_head: Annotated[
-        int | None, Field(ge=0, description="with head: what the owner had stated by this row of the owner's log")
+        int | None, Field(ge=0, le=2**53, description="with head: what the owner had stated by this row of the owner's log")
     ] = None
 
 
@@ -65,6 +66,7 @@ class BriefAnswer(Answer):
     agent: Annotated[str, Field(description="whose")]
     as_of: Annotated[str, Field(description="UTC; what was known then")]
     head: Annotated[int, Field(description="log row up to which it was made")]
+    owner_head: Annotated[int, Field(description="the same of the owner's own log: with both it is made again")]
     text: Annotated[str, Field(description="the whole text, system part first")]
     segments: Annotated[list[SegmentRow], Field(description="its parts in order; empty ones are left out")]
     citations: Annotated[list[CitationRow], Field(description="what each line rests on")]
@@ -81,7 +83,8 @@ def brief_answer(agent: str, made: Assembled) -> BriefAnswer:
     """A brief as it leaves."""
     brief = made.brief
     return BriefAnswer(
-        agent=agent, as_of=time(made.question.as_of) or "", head=made.question.head, text=brief.text,
+        agent=agent, as_of=time(made.question.as_of) or "", head=made.question.head,
+        owner_head=made.question.owner_head, text=brief.text,
         segments=[SegmentRow(name=s.name, role=s.role, text=s.text, tokens=s.tokens, left_out=s.left_out)
                   for s in brief.segments],
         citations=[CitationRow(segment=c.segment, line=c.line, kind=c.source.kind, id=c.source.id, tier=c.source.tier)

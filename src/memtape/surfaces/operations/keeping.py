@@ -33,9 +33,13 @@ def correct_memory(memory: Memory, ask: CorrectMemory) -> ReceiptAnswer:
 
     The outcome can be corrected only where it was the agent's own claim; the broker's numbers are corrected at their source.
     """
-    if ask.changes.teach is not None:
+    handle, said = reader(memory, ask), plain(ask.changes)
+    if "teach" in said:
         owners_word("say how a trade may teach")
-    return receipt_answer(reader(memory, ask).correct(ask.memory_id, plain(ask.changes), ask.reason))
+    episode = handle.episode(ask.memory_id)
+    if episode is not None and not episode.claimed and said.keys() - {"reflection"}:
+        owners_word("correct a trade of the broker's own record, except for its reflection")
+    return receipt_answer(handle.correct(ask.memory_id, said, ask.reason))
 
 
 class ForgetMemory(OfAgent):
@@ -58,6 +62,10 @@ def forget_memory(memory: Memory, ask: ForgetMemory) -> ReceiptAnswer:
     episode = handle.episode(ask.memory_id)
     if episode is not None and not episode.claimed:
         owners_word("forget a trade of the broker's own record")
+    if any(seen.standing.plan.id == ask.memory_id and seen.standing.plan.tier < 3 for seen in handle.plans()):
+        owners_word("forget the owner's plan")
+    if any(belief.id == ask.memory_id and belief.tier < 3 for belief in handle.beliefs()[0]):
+        owners_word("forget the owner's belief")
     return receipt_answer(handle.forget(ask.memory_id, ask.reason, shred=ask.shred))
 
 

@@ -168,7 +168,7 @@ def get_lesson_history(memory: Memory, ask: GetHistory) -> LessonHistory:
     own = handle.notes(as_of=ask.as_of, head=ask.head)
     return LessonHistory(
         agent=handle.agent.id, notes=[note_row(seen, at) for seen in own[: ask.limit]],
-        skill_notes=[note_row(seen, at) for seen in handle.skill_notes()[: ask.limit]],
+        skill_notes=[note_row(seen, at) for seen in handle.skill_notes(as_of=ask.as_of)[: ask.limit]],
         failures=[_failure(one) for one in handle.failures()[: ask.limit]],
     )  # fmt: skip
 

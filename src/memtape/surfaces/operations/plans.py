@@ -18,7 +18,7 @@ from memtape.errors import Invalid
 from memtape.store.known import Known
 from memtape.surfaces.answers import Answer, Ask, AsOf, OfAgent, OfOwner, figure, time
 from memtape.surfaces.operations.records import reader
-from memtape.surfaces.registry import operation, speaker
+from memtape.surfaces.registry import operation, owners_word, speaker
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
@@ -119,7 +119,10 @@ def confirm_plan(memory: Memory, ask: NamePlan) -> PlanAnswer:
 
 @operation(writes=True)
 def cancel_plan(memory: Memory, ask: NamePlan) -> PlanAnswer:
-    """Let a plan end."""
+    """Let a plan end. A model ends only what a model made."""
+    handle = reader(memory, ask)
+    if any(seen.standing.plan.id == ask.plan_id and seen.standing.plan.tier < 3 for seen in handle.plans()):
+        owners_word("end the owner's plan")
     return PlanAnswer(plan=plan_row(PlanSeen(reader(memory, ask).cancel_plan(ask.plan_id), "waits", ())))
 
 

@@ -34,7 +34,7 @@ from memtape.surfaces.answers import (
     trade_row,
     value_of,
 )
-from memtape.surfaces.registry import operation
+from memtape.surfaces.registry import operation, owners_word
 
 if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
@@ -101,6 +101,8 @@ def _skill_answer(found: tuple[Any, int]) -> SkillAnswer:
 @operation(writes=True)
 def create_skill(memory: Memory, ask: CreateSkill) -> SkillAnswer:
     """Make a skill, or its next version if the content differs from the latest."""
+    if any(skill.id == ask.id for skill, _ in memory.skills()):
+        owners_word("change a skill")
     config = None if ask.memory is None else plain(ask.memory)
     return _skill_answer(
         memory.create_skill(
@@ -189,6 +191,7 @@ def create_agent(memory: Memory, ask: CreateAgent) -> AgentAnswer:
 @operation(writes=True)
 def use_skill_version(memory: Memory, ask: UseSkillVersion) -> AgentAnswer:
     """Let an agent run another version of its skill from now on."""
+    owners_word("choose the version of a skill")
     memory.use_skill_version(ask.id, ask.skill_version)
     return _agent_answer(memory, ask.id)
 
@@ -507,4 +510,5 @@ class UndoImport(OfAgent):
 @operation(writes=True)
 def undo_import(memory: Memory, ask: UndoImport) -> ReceiptAnswer:
     """Take an import back: what it brought no longer counts, and what was concluded from it is concluded anew."""
+    owners_word("take an import back")
     return receipt_answer(reader(memory, ask).undo_import(ask.batch))
