@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from memtape.core.codec import digest
 from memtape.engine import Memory
 from memtape.engine.briefing import ESTIMATED, Tokens
 from memtape.errors import Invalid
@@ -74,8 +75,22 @@ def open_memory(url: str | None = None, owner: str | None = None, clock: Clock |
     """The memory of an owner."""
     return Memory(
         open_database(url), owner or setting("MEMTAPE_OWNER"), clock, models=model,
-        embedder=lambda: embedder_of(setting("MEMTAPE_EMBEDDER")), tokens=tokens(),
+        embedder=lambda: embedder_of(setting("MEMTAPE_EMBEDDER")), tokens=tokens(), documents=documents(url),
     )  # fmt: skip
+
+
+def documents(url: str | None = None) -> str:
+    """Where the index of documents is kept: beside an embedded store, else in the home folder, by the address of the store.
+
+    >>> documents("/tmp/desk.db"), documents(":memory:")
+    ('/tmp/desk.docs.db', ':memory:')
+    """
+    where = address(url)
+    if where == ":memory:":
+        return where
+    if where.startswith("postgres"):
+        return str(Path("~/.memtape").expanduser() / f"documents-{digest(where)[:16]}.db")
+    return str(Path(where).with_suffix(".docs.db"))
 
 
 def model(name: str) -> Model:

@@ -88,6 +88,11 @@ CALLS: dict[str, dict[str, Any]] = {
     "record_shown": {"agent": "diary", "brief": "?", "decision": "d7"},
     "list_shown_briefs": {"agent": "diary"},
     "get_shown_brief": {"agent": "diary", "digest": "?"},
+    "reindex_documents": {"agent": "diary", "folder": "?"},
+    "search_documents": {"agent": "diary", "query": "why no longs in chop"},
+    "get_document": {"agent": "diary", "path": "journal/may.md", "start_line": 2},
+    "verify_citation": {"agent": "diary", "path": "journal/may.md", "start_line": 3, "end_line": 3, "content_hash": "?", "quoted": "moved"},
+    "index_health": {"agent": "diary"},
     "label_trade": {"agent": "diary", "trade_id": "?", "teach": "anomaly", "reason": "the feed was wrong"},
     "correct_memory": {"agent": "diary", "memory_id": "?", "changes": {"teach": "exclude"}, "reason": "typed twice"},
     "forget_memory": {"agent": "diary", "memory_id": "?", "reason": "a test"},
@@ -96,11 +101,11 @@ CALLS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # Each call is made several times. These leave their mark every time, so their answers carry another number each time, or
 # cannot be given twice; they are made once here, and their own tests are in tests/engine.
-ONCE = {"correct_memory", "label_trade", "forget_memory", "delete_agent", "erase_owner"}
+ONCE = {"index_health", "correct_memory", "label_trade", "forget_memory", "delete_agent", "erase_owner"}
 OWNERS_OWN = {"confirm_plan", "state_belief", "promote_lessons", "retire_lesson", "create_skill", "use_skill_version", "undo_import",
-              "cancel_plan"}  # fmt: skip
+              "cancel_plan", "reindex_documents"}  # fmt: skip
 OWNER_ASKED = {"confirm_plan", "promote_lessons", "retire_lesson", "label_trade", "correct_memory", "delete_agent", "erase_owner",
-               "use_skill_version", "undo_import"}  # fmt: skip
+               "use_skill_version", "undo_import", "reindex_documents"}  # fmt: skip
 # What each must refuse, with the field that is wrong.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "create_skill": ({"id": "No Spaces"}, "id"),
@@ -158,6 +163,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "record_shown": ({"agent": "diary", "brief": "yesterday's"}, "brief"),
     "list_shown_briefs": ({"agent": "nobody"}, "agent"),
     "get_shown_brief": ({"agent": "diary", "digest": "nothing"}, "digest"),
+    "reindex_documents": ({"agent": "diary", "folder": "/nowhere/at/all"}, "folder"),
+    "search_documents": ({"agent": "diary", "query": ""}, "query"),
+    "get_document": ({"agent": "diary", "path": "../secret.md"}, "path"),
+    "verify_citation": ({"agent": "diary", "path": "a.md", "start_line": 0, "end_line": 1, "content_hash": "x"}, "start_line"),
+    "index_health": ({"agent": "nobody"}, "agent"),
     "label_trade": ({"agent": "diary", "trade_id": "nothing", "teach": "learn"}, "memory_id"),
     "correct_memory": ({"agent": "diary", "memory_id": "nothing", "changes": {"teach": "exclude"}}, "memory_id"),
     "forget_memory": ({"agent": "diary", "memory_id": "nothing"}, "memory_id"),
@@ -235,6 +245,11 @@ def primed(tmp_path_factory):
                 field = "memory_id" if "memory_id" in calls[name] else "trade_id"
                 calls[name][field] = memory.agent("diary").trades(status="closed")[0].id
             calls[name] |= told(memory, name)
+            if name == "reindex_documents":
+                workspace = tmp_path_factory.mktemp("workspace")
+                (workspace / "journal").mkdir()
+                (workspace / "journal" / "may.md").write_text("# May\n\nNo longs in chop: three false breaks.\n", encoding="utf-8")
+                calls[name]["folder"] = str(workspace)
             if name == "cancel_plan":
                 plan = {"id": "p2", "trigger": {"session": "asia"}, "action": "alert", "reasoning": "thin"}
                 memory.agent("diary").plan(plan)

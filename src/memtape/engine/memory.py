@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -25,7 +26,10 @@ from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Obser
 from memtape.core.shadows import is_followed
 from memtape.core.skills import Agent, AgentSettings, Mode, Skill
 from memtape.core.values import Slug, read
+from memtape.documents.cache import GLOBAL
+from memtape.documents.index import DocumentIndex
 from memtape.engine.briefing import ESTIMATED, Briefing, Made, Tokens
+from memtape.engine.documents import Documents
 from memtape.engine.following import Follower
 from memtape.engine.forgetting import delete_agent, erase_owner, refuse_deleted
 from memtape.engine.learning import learn
@@ -62,19 +66,24 @@ class Memory:
 
     def __init__(
         self, database: Database, owner: str = "local", clock: Clock | None = None, *, models: Models = model_of,
-        embedder: Callable[[], Embedder | None] = lambda: None, tokens: Tokens = ESTIMATED,
+        embedder: Callable[[], Embedder | None] = lambda: None, tokens: Tokens = ESTIMATED, documents: str = ":memory:",
     ) -> None:  # fmt: skip
         self.database = database
         self.owner: str = read(Slug, owner, at="owner")
         self.clock: Clock = clock or SystemClock()
         self.follower, self.made = Follower(), Made()
         self.models, self.tokens = models, tokens
-        self._embedder = embedder
+        self._embedder, self._documents = embedder, documents
 
     @cached_property
     def embedder(self) -> Embedder | None:
         """What compares texts, where the slot is on."""
         return self._embedder()
+
+    @cached_property
+    def documents(self) -> DocumentIndex:
+        """The index of documents: a cache in a file of its own."""
+        return DocumentIndex(self._documents)
 
     @property
     def url(self) -> str:
@@ -84,6 +93,8 @@ class Memory:
     def close(self) -> None:
         """Let go of the store."""
         self.database.close()
+        if "documents" in self.__dict__:
+            self.documents.close()
 
     def __enter__(self) -> Memory:
         return self
@@ -245,11 +256,21 @@ class Memory:
 
     def delete_agent(self, id: str, confirm: str) -> int:
         """Delete an agent and destroy all that was recorded of it; how many log rows. There is no way back."""
-        return delete_agent(self, id, confirm)
+        rows = delete_agent(self, id, confirm)
+        self._forget_documents([id])
+        return rows
 
     def erase_owner(self, confirm: str) -> tuple[list[str], int]:
         """Destroy everything of this owner; which streams, and how many log rows. There is no way back."""
-        return erase_owner(self, confirm)
+        gone, rows = erase_owner(self, confirm)
+        self._forget_documents(gone)
+        return gone, rows
+
+    def _forget_documents(self, streams: Iterable[str]) -> None:
+        """Drop what the index holds of some agents, or of all that is shared; the files stay."""
+        if "documents" in self.__dict__ or Path(self._documents).exists():
+            for stream in streams:
+                self.documents.forget(self.owner, GLOBAL if stream == OWNER_STREAM else stream)
 
     # ---- the calendar -------------------------------------------------------------------------------------------------
 
@@ -281,7 +302,7 @@ class Memory:
         Writer(tables, Agent(id="owner", skill="owner"), now).declare(Item(kind, key, now, body, symbol), now)
 
 
-class AgentMemory(Stating, Reflecting, Briefing):
+class AgentMemory(Stating, Reflecting, Documents, Briefing):
     """What one agent remembers: observe to write, the rest to read."""
 
     def __init__(self, memory: Memory, agent: Agent) -> None:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from memtape.surfaces.commands import add_operations, answer, json_object, reporting
+from memtape.surfaces.documenting import docs_app
 from memtape.surfaces.options import AgentName, Db, Json, Owner, open_store, progress, say
 from memtape.surfaces.telling import brief, lessons_app, reflect
 from memtape.surfaces.watching import follow
@@ -27,8 +28,8 @@ app.add_typer(imports_app, name="imports")
 PORT = 8765
 # The housekeeping commands: command line only, and all of them.
 HOUSEKEEPING = (
-    "serve", "mcp", "init", "doctor", "conform", "ledger", "recall", "brief", "reflect", "lessons", "follow", "sim", "import",
-    "imports", "verify", "rebuild", "backup", "restore", "export", "bench", "migrate", "docs-reference",
+    "serve", "mcp", "init", "doctor", "conform", "ledger", "recall", "brief", "reflect", "lessons", "follow", "docs", "sim",
+    "import", "imports", "verify", "rebuild", "backup", "restore", "export", "bench", "migrate", "docs-reference",
 )  # fmt: skip
 
 
@@ -417,6 +418,7 @@ def docs_reference(folder: Annotated[Path, typer.Argument(help="Where the pages 
 
 
 app.add_typer(lessons_app, name="lessons")
+app.add_typer(docs_app, name="docs")
 for told in (brief, reflect, follow):
     app.command()(told)
 add_operations(app, open_store)

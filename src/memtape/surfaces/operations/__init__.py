@@ -2,10 +2,11 @@
 
 `records` holds what is observed and the ledger, `memories` what is remembered and recalled, `minds` beliefs, habits and state,
 `reviews` one trade and the order to come, `plans` what is intended, `lessons` what the record taught, `briefs` what an agent is
-told and was shown, `keeping` what is corrected, forgotten and erased.
+told and was shown, `documents` what is written in its workspace, `keeping` what is corrected, forgotten and erased.
 """
 
 import memtape.surfaces.operations.briefs
+import memtape.surfaces.operations.documents
 import memtape.surfaces.operations.keeping
 import memtape.surfaces.operations.lessons
 import memtape.surfaces.operations.memories

@@ -1,0 +1,93 @@
+"""What a decision rested on: the lines of a document, quoted, and whether they still stand there.
+
+A citation keeps the words themselves and their hash, so that it proves what was read even when the file has changed since.
+Checked against the file of today it is `valid` (the same lines say the same), `moved` (the same words stand on other lines),
+`changed` (other words stand where they stood) or `gone` (no such document).
+
+>>> cited = cite("TRADING_MANUAL.md", "# Risk\\nNever risk more than 1 %.\\n", 2, 2)
+>>> verify(cited, "# Risk\\n\\nNever risk more than 1 %.\\n")
+Verdict(verdict='moved', start_line=3, end_line=3)
+>>> verify(cited, "# Risk\\nNever risk more than 5 %.\\n").verdict, verify(cited, None).verdict
+('changed', 'gone')
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from memtape.core.codec import digest
+from memtape.errors import Invalid
+
+Verdicts = Literal["valid", "moved", "changed", "gone"]
+_NEWLINE = re.compile(r"\r\n|\n|\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """Lines of a document, with their words as they were."""
+
+    path: str
+    start_line: int
+    end_line: int
+    content_hash: str
+    quoted: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a citation stands; with the lines where its words stand now, if they do."""
+
+    verdict: Verdicts
+    start_line: int | None = None
+    end_line: int | None = None
+
+
+def lines_of(text: str) -> list[str]:
+    """A text's lines, counted as editors count them: by newlines alone, not by form feeds or separators within a line.
+
+    >>> lines_of("a\\x0cb\\r\\nc\\n")
+    ['a\\x0cb', 'c']
+    """
+    lines = _NEWLINE.split(text)
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def quoted(text: str, start_line: int, end_line: int) -> str:
+    """The words on these lines, whatever newline the file uses."""
+    return "\n".join(lines_of(text)[start_line - 1 : end_line])
+
+
+def content_hash(words: str) -> str:
+    """The hash of what was quoted; spaces at the end of a line say nothing."""
+    return digest("\n".join(line.rstrip() for line in lines_of(words)))
+
+
+def cite(path: str, text: str, start_line: int, end_line: int) -> Citation:
+    """A citation of lines of a document as it is now."""
+    if not 1 <= start_line <= end_line <= len(lines_of(text)):
+        raise Invalid("lines", f"{path} has no lines {start_line} to {end_line}", "Cite lines that a search returned")
+    words = quoted(text, start_line, end_line)
+    return Citation(path, start_line, end_line, content_hash(words), words)
+
+
+def verify(citation: Citation, text: str | None) -> Verdict:
+    """How a citation stands against the document of today; `text` is none where there is no such document.
+
+    Where the words stand more than once, the place nearest to the old one is named.
+    """
+    if text is None:
+        return Verdict("gone")
+    if content_hash(quoted(text, citation.start_line, citation.end_line)) == citation.content_hash:
+        return Verdict("valid", citation.start_line, citation.end_line)
+    wanted = [line.rstrip() for line in lines_of(citation.quoted)]
+    lines = [line.rstrip() for line in lines_of(text)]
+    if not any(wanted):
+        return Verdict("changed")
+    size = len(wanted)
+    places = [at for at in range(len(lines) - size + 1) if lines[at] == wanted[0] and lines[at : at + size] == wanted]
+    if not places:
+        return Verdict("changed")
+    nearest = min(places, key=lambda at: abs(at + 1 - citation.start_line))
+    return Verdict("moved", nearest + 1, nearest + len(wanted))

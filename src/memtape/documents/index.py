@@ -1,0 +1,332 @@
+"""Document memory kept in step with the files: what changed is read, what went is forgotten, the rest is not touched.
+
+A sync looks at every file (size, times, inode) and reads only those that look different; of those only the ones whose hash
+differs are cut and indexed anew, and of them only texts that have no vector yet are embedded. What is read is put aside first;
+then one transaction makes it the index. A process that dies before leaves the index as it was, and readers never see a part.
+
+Vectors follow in transactions of their own, so that the work of a slow model is not lost. Those of a new model are built beside
+the old ones: the old model answers until the new one has them all, then the old ones go.
+
+>>> from datetime import UTC, datetime
+>>> index = DocumentIndex(":memory:")
+>>> note = Document("journal/1.md", "journal", 3, "# Gold\\nStopped out by noise.", name="journal 1")
+>>> index.put("ann", "gold", [note], now=datetime(2026, 5, 12, tzinfo=UTC)).chunks
+1
+>>> index.health("ann", "gold", now=datetime(2026, 5, 12, 0, 1, tzinfo=UTC)).stale_seconds
+60.0
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from memtape.core.codec import digest, micros, moment
+from memtape.documents import sources
+from memtape.documents.cache import GLOBAL, Cache
+from memtape.documents.chunks import Chunk, chunked
+from memtape.documents.citations import content_hash, lines_of
+from memtape.documents.reports import report_of
+from memtape.documents.sources import Seen, Skipped, Source
+from memtape.documents.vectors import Filled, Vectors, fill, forget_models
+from memtape.documents.words import paired
+from memtape.errors import Invalid
+from memtape.plugs.embedder import Embedder
+
+COMPUTED = 2
+Known = tuple[tuple[object, ...], str]  # what a file looked like, and the hash of its text
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text to be indexed."""
+
+    path: str
+    type: str
+    tier: int
+    text: str
+    name: str = ""  # words that name it, searched with every part of it
+    seen: Seen | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What a sync found and did."""
+
+    documents: int = 0
+    chunks: int = 0
+    read: int = 0  # files whose body was read
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    vectors: Filled = field(default_factory=Filled)
+    problems: tuple[Skipped, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How the index of an agent stands, its shared documents not counted."""
+
+    last_sync: datetime | None
+    documents: int
+    chunks: int
+    problems: tuple[Skipped, ...]
+    stale_seconds: float | None
+    models: tuple[str, ...]  # whose vectors are complete
+    roots: tuple[str, ...]
+
+
+class DocumentIndex:
+    """The index of all owners and agents, in one file."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.cache = Cache(path)
+        self._vectors = Vectors(self.cache)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.cache.close()
+
+    # --- following files ----------------------------------------------------------------------------------------------------
+
+    def sync(
+        self, owner: str, agent: str, places: Sequence[Source], *, now: datetime, embedder: Embedder | None = None,
+        anew: bool = False,
+    ) -> Synced:  # fmt: skip
+        """Bring the index of an agent (of all agents: `GLOBAL`) in step with its folders; `anew` reads every file again."""
+        if len({place.prefix for place in places}) < len(places):
+            raise Invalid("sources", "two of them name their documents alike", "Give each a prefix of its own")
+        known = {} if anew else self._signatures(owner, agent)
+        seen, problems = _looked_at(places)
+        fresh = [each for each in seen.values() if known.get(each.path, ((), ""))[0] != (*each.signature, _given(each))]
+        with closing(apsw.Connection("")) as staging:  # gone when it is closed; the index is not locked while files are read
+            staged = _staged(staging, fresh, known, problems)
+            with self.cache.writing() as connection:
+                scope = self._scope(owner, agent)
+                held = connection.execute("SELECT path FROM documents WHERE scope = ?", (scope,)).fetchall()
+                counted = self._apply(scope, staged, {str(path) for (path,) in held} - seen.keys())
+                self._note(scope, places, problems)
+                self._finish(scope, now)
+        return self._told(owner, agent, replace(counted, read=len(fresh)), embedder)
+
+    def put(
+        self, owner: str, agent: str, documents: Iterable[Document], *, now: datetime, embedder: Embedder | None = None
+    ) -> Synced:
+        """Index texts that are not files; the others of the agent stay. A later sync of the same agent forgets them again."""
+        staged = ((each, False) for each in documents)
+        with self.cache.writing():
+            scope = self._scope(owner, agent)
+            counted = self._apply(scope, staged, set())
+            self._finish(scope, now)
+        return self._told(owner, agent, counted, embedder)
+
+    def _told(self, owner: str, agent: str, counted: Synced, embedder: Embedder | None) -> Synced:
+        filled = self.fill(owner, agent, embedder) if embedder else Filled()
+        health = self.health(owner, agent)
+        return replace(counted, documents=health.documents, chunks=health.chunks, problems=health.problems, vectors=filled)
+
+    def _scope(self, owner: str, agent: str) -> int:
+        scope = self.cache.scope(owner, agent, make=True)
+        assert scope is not None
+        return scope
+
+    def _signatures(self, owner: str, agent: str) -> dict[str, Known]:
+        """Every document's file as it was when it was read, and the hash of its text."""
+        with self.cache.reading() as connection:
+            scope = self.cache.scope(owner, agent)
+            sql = "SELECT path, size, mtime_ns, ctime_ns, inode, given, hash FROM documents WHERE scope = ?"
+            rows: list[Any] = connection.execute(sql, (scope,)).fetchall()
+            return {row[0]: (row[1:6], row[6]) for row in rows}
+
+    # --- one transaction ----------------------------------------------------------------------------------------------------
+
+    def _apply(self, scope: int, staged: Iterable[tuple[Document, bool]], gone: set[str]) -> Synced:
+        """Put documents in their place; of one whose text is the same, only what its file looks like."""
+        connection, counted, dropped = self.cache.connection, Synced(), set[str]()
+        for path in sorted(gone):
+            dropped |= self._remove(scope, path)
+        for document, same in staged:
+            if same:
+                self._resign(scope, document)
+                continue
+            before = self._remove(scope, document.path)
+            dropped |= before
+            self._insert(scope, document)
+            counted = replace(counted, changed=counted.changed + 1) if before else replace(counted, added=counted.added + 1)
+        sql = "DELETE FROM vectors WHERE hash = ? AND NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.hash = vectors.hash)"
+        connection.executemany(sql, [(each,) for each in sorted(dropped)])
+        return replace(counted, removed=len(gone))
+
+    def _remove(self, scope: int, path: str) -> set[str]:
+        """Forget a document; the hashes of what it said."""
+        connection = self.cache.connection
+        found = connection.execute("SELECT id FROM documents WHERE scope = ? AND path = ?", (scope, path)).fetchall()
+        if not found:
+            return set()
+        number = found[0][0]
+        chunks = connection.execute("DELETE FROM chunks WHERE document = ? RETURNING id, hash", (number,)).fetchall()
+        connection.executemany(f"DELETE FROM words_{scope} WHERE rowid = ?", [(chunk,) for chunk, _ in chunks])
+        connection.execute(f"DELETE FROM whole_{scope} WHERE rowid = ?", (number,))
+        connection.execute("DELETE FROM documents WHERE id = ?", (number,))
+        return {str(hash) for _, hash in chunks} or {""}
+
+    def _resign(self, scope: int, document: Document) -> None:
+        assert document.seen is not None
+        sql = "UPDATE documents SET file = ?, size = ?, mtime_ns = ?, ctime_ns = ?, inode = ? WHERE scope = ? AND path = ?"
+        values = (str(document.seen.file), *document.seen.signature, scope, document.path)
+        self.cache.connection.execute(sql, values)
+
+    def _insert(self, scope: int, document: Document) -> None:
+        connection, text = self.cache.connection, document.text
+        report = report_of(text) if document.type == "report" else None
+        file, signature = (str(document.seen.file), document.seen.signature) if document.seen else ("", (len(text), 0, 0, 0))
+        figures = None if report is None else json.dumps(asdict(report), sort_keys=True)
+        sql = (
+            "INSERT INTO documents (scope, path, file, type, tier, size, mtime_ns, ctime_ns, inode, given, hash, figures) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+        )
+        tier = COMPUTED if report is not None and document.tier > COMPUTED else document.tier
+        values = (scope, document.path, file, document.type, tier, *signature, _given(document), digest(text), figures)
+        number = int(connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
+        chunks, lines = chunked(text), lines_of(text)
+        for chunk in chunks:
+            cited = content_hash("\n".join(lines[chunk.start_line - 1 : chunk.end_line]))
+            self._insert_chunk(scope, number, document.name, chunk, cited)
+        if len(chunks) > 1:  # of one that is a single passage, the passage says it all
+            whole = f"INSERT INTO whole_{scope} (rowid, head, body, pairs) VALUES (?, ?, ?, ?)"
+            connection.execute(whole, (number, document.name, text, paired(text)))
+            connection.execute("UPDATE documents SET chunks = ? WHERE id = ?", (len(chunks), number))
+
+    def _insert_chunk(self, scope: int, number: int, name: str, chunk: Chunk, cited: str) -> None:
+        connection = self.cache.connection
+        sql = (
+            "INSERT INTO chunks (scope, document, start_line, end_line, start, end, headings, hash, content_hash, text) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+        )
+        above = "\n".join(chunk.headings)
+        places = (chunk.start_line, chunk.end_line, chunk.start, chunk.end)
+        values = (scope, number, *places, above, chunk.hash, cited, chunk.text)
+        row = int(connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
+        head = " ".join((name, *(heading for heading in chunk.headings if heading not in chunk.text)))
+        words = f"INSERT INTO words_{scope} (rowid, head, body, pairs) VALUES (?, ?, ?, ?)"
+        connection.execute(words, (row, head, chunk.text, paired(f"{head} {chunk.text}")))
+
+    def _note(self, scope: int, places: Sequence[Source], problems: Sequence[Skipped]) -> None:
+        """Where the documents are from, and which could not be read."""
+        connection = self.cache.connection
+        for table in ("sources", "problems"):
+            connection.execute(f"DELETE FROM {table} WHERE scope = ?", (scope,))
+        rows = [(scope, str(place.root), place.prefix, place.type, place.tier) for place in places]
+        connection.executemany("INSERT INTO sources VALUES (?, ?, ?, ?, ?)", rows)
+        wrong = [(scope, each.path, each.problem) for each in problems]
+        connection.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", wrong)
+
+    def _finish(self, scope: int, now: datetime) -> None:
+        connection = self.cache.connection
+        connection.execute("UPDATE scopes SET revision = revision + 1, synced_at = ? WHERE id = ?", (micros(now), scope))
+
+    # --- vectors, health ----------------------------------------------------------------------------------------------------
+
+    def fill(self, owner: str, agent: str, embedder: Embedder) -> Filled:
+        """Embed what has no vector of this model yet; when all have, the vectors of other models are forgotten."""
+        filled = fill(self.cache, owner, agent, embedder)
+        if filled.complete:
+            forget_models(self.cache, owner, agent, embedder.id)
+        return filled
+
+    def near(self, scopes: Sequence[int], embedder: Embedder, vector: Any, pool: int, also: Collection[int]) -> dict[int, float]:
+        """The passages nearest to a vector, and how near those are that something else found; inside a transaction."""
+        return self._vectors.near(scopes, embedder, vector, pool, also)
+
+    def health(self, owner: str, agent: str, *, now: datetime | None = None) -> Health:
+        """How the index of an agent stands; how old it is, if the time is given."""
+        with self.cache.reading() as connection:
+            scope = self.cache.scope(owner, agent)
+            if scope is None:
+                return Health(None, 0, 0, (), None, (), ())
+
+            def rows(sql: str) -> list[Any]:
+                return connection.execute(sql, (scope,)).fetchall()
+
+            synced = rows("SELECT synced_at FROM scopes WHERE id = ?")[0][0]
+            last = None if synced is None else moment(synced)
+            return Health(
+                last,
+                rows("SELECT count(*) FROM documents WHERE scope = ?")[0][0],
+                rows("SELECT count(*) FROM chunks WHERE scope = ?")[0][0],
+                tuple(Skipped(*row) for row in rows("SELECT path, problem FROM problems WHERE scope = ? ORDER BY path")),
+                None if now is None or last is None else max((now - last).total_seconds(), 0.0),
+                tuple(row[0] for row in rows("SELECT model FROM models WHERE scope = ? ORDER BY model")),
+                tuple(row[0] for row in rows("SELECT root FROM sources WHERE scope = ? ORDER BY prefix")),
+            )
+
+    def file(self, owner: str, agent: str, path: str) -> Path | None:
+        """Where a document lies, the agent's own or a shared one; none where there is no such document."""
+        with self.cache.reading() as connection:
+            for of in dict.fromkeys((agent, GLOBAL)):
+                scope = self.cache.scope(owner, of)
+                found = connection.execute("SELECT file FROM documents WHERE scope = ? AND path = ?", (scope, path)).fetchall()
+                if found:
+                    return Path(str(found[0][0]))
+        return None
+
+    def forget(self, owner: str, agent: str) -> None:
+        """Drop the index of an agent. The files stay."""
+        with self.cache.writing() as connection:
+            scope = self.cache.scope(owner, agent)
+            if scope is None:
+                return
+            for table in ("vocabulary", "words", "whole"):
+                connection.execute(f"DROP TABLE {table}_{scope}")
+            for table in ("documents", "chunks", "problems", "models", "sources"):
+                connection.execute(f"DELETE FROM {table} WHERE scope = ?", (scope,))
+            connection.execute("DELETE FROM scopes WHERE id = ?", (scope,))
+            connection.execute("DELETE FROM vectors WHERE hash NOT IN (SELECT hash FROM chunks)")
+
+
+def _given(each: Seen | Document) -> str:
+    """Type and tier as its place says them; what stands in a report may raise it above that."""
+    return f"{each.type} {each.tier}"
+
+
+def _staged(
+    staging: apsw.Connection, fresh: Sequence[Seen], known: Mapping[str, Known], problems: list[Skipped]
+) -> Iterator[tuple[Document, bool]]:
+    """Read what looks different and put it aside; then each as a document, and whether its text is the one that is indexed."""
+    staging.execute("CREATE TABLE staged (number INTEGER PRIMARY KEY, text TEXT, same INTEGER); BEGIN")
+    kept: list[Seen] = []
+    for seen in fresh:
+        text = sources.read(seen)
+        if isinstance(text, Skipped):
+            problems.append(text)
+            continue
+        before, hash = known.get(seen.path, ((), ""))
+        same = hash == digest(text) and before[-1] == _given(seen)
+        staging.execute("INSERT INTO staged VALUES (?, ?, ?)", (len(kept), text, same))
+        kept.append(seen)
+    rows: Iterator[Any] = staging.execute("SELECT number, text, same FROM staged ORDER BY number")
+    return ((_document(kept[number], text), bool(same)) for number, text, same in rows)
+
+
+def _looked_at(places: Sequence[Source]) -> tuple[dict[str, Seen], list[Skipped]]:
+    seen: dict[str, Seen] = {}
+    problems: list[Skipped] = []
+    for place in places:
+        for each in sources.walk(place):
+            if isinstance(each, Skipped):
+                problems.append(each)
+            else:
+                seen[each.path] = each
+    return seen, problems
+
+
+def _document(seen: Seen, text: str) -> Document:
+    stem = seen.path.rpartition(".")[0] or seen.path
+    return Document(seen.path, seen.type, seen.tier, text, " ".join(stem.replace("_", " ").replace("-", " ").split("/")), seen)

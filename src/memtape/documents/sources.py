@@ -1,0 +1,216 @@
+"""Which files of a workspace are read into document memory, of what type they are, and who stands behind them.
+
+A workspace is a folder that the owner and the agent share: the owner's rules at its top, the agent's journal and notes below,
+reports that memtape computed, texts that came from outside. The path says which is which, and with that the tier: owner's rules
+T1, computed reports T2, what a model wrote T3, what came from outside T4. A rule counts as the owner's only where the write
+policy keeps an agent from writing: `journal/SOUL.md` is a note.
+
+A walk follows no symbolic link, enters no version control, virtual environment or package folder, and reads regular files only,
+up to a size: the workspace may hold anything, and what is left out for a reason is told.
+
+>>> classified("TRADING_MANUAL.md"), classified("journal/2026-05/12.md"), classified("journal/SOUL.md")
+(('rules', 1), ('journal', 3), ('journal', 3))
+>>> classified("research/web/fomc.md"), classified("memory/TRADE-LOG.md"), classified("runs/r1/transcript.jsonl")
+(('external', 4), ('log', 3), ('transcript', 3))
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from memtape.errors import Invalid
+
+TEXTS = frozenset({".md", ".markdown", ".mdx", ".txt", ".rst"})
+RECORDS = frozenset({".jsonl", ".json", ".ndjson"})  # read only where runs and decisions are kept
+IGNORED = frozenset({
+    "CVS", "node_modules", "bower_components", "__pycache__", "site-packages", "venv", "env", "virtualenv",
+})  # and what begins with a dot  # fmt: skip
+FILE_BYTES = 4_000_000
+FILES = 200_000
+RULES = frozenset({
+    "SOUL.MD", "TRADING_MANUAL.MD", "TRADING-MANUAL.MD", "MANUAL.MD", "RULES.MD", "AVOID.MD", "LIMITS.MD", "CLAUDE.MD",
+    "AGENTS.MD",
+})  # fmt: skip
+LOGS = frozenset({"TRADE-LOG.MD", "TRADE_LOG.MD", "RESEARCH-LOG.MD", "RESEARCH_LOG.MD", "WEEKLY-REVIEW.MD", "WEEKLY_REVIEW.MD"})
+_STRATEGY = re.compile(r"(?:trading[-_])?strategy\b|strategy[-_.]|trading[-_]strategy", re.IGNORECASE)
+# The folder that decides, as (type, tier); the first one on the path that is known does.
+FOLDERS = {
+    "journal": ("journal", 3), "journals": ("journal", 3), "diary": ("journal", 3),
+    "runs": ("transcript", 3), "transcripts": ("transcript", 3), "sessions": ("transcript", 3), "traces": ("transcript", 3),
+    "decisions": ("decision", 3), "decision": ("decision", 3),
+    "reports": ("report", 3), "backtests": ("report", 3), "backtest": ("report", 3),
+    "research": ("external", 4), "external": ("external", 4), "news": ("external", 4), "inbox": ("external", 4),
+    "downloads": ("external", 4), "web": ("external", 4), "sources": ("external", 4),
+    "memory": ("memory", 3), "notes": ("note", 3), "learnings": ("note", 3),
+    "strategies": ("strategy", 1), "strategy": ("strategy", 1),
+    "playbooks": ("playbook", 1), "playbook": ("playbook", 1), "runbooks": ("runbook", 1), "runbook": ("runbook", 1),
+    "routines": ("playbook", 1),
+}  # fmt: skip
+SETTLED_NS = 10_000_000  # a file system's clock may tick as slowly as this
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A folder to read. Documents of a shared one are named with its prefix, so that they cannot be taken for the agent's own."""
+
+    root: Path
+    prefix: str = ""
+    type: str = ""  # of all its files, where the folder itself says it: report, playbook, transcript, ...
+    tier: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file as the file system tells of it, before anything of it is read."""
+
+    path: str  # within the workspace, with /
+    file: Path
+    type: str
+    tier: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+    @property
+    def signature(self) -> tuple[int, int, int, int]:
+        """What cannot stay the same when the text changes."""
+        return self.size, self.mtime_ns, self.ctime_ns, self.inode
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that should have been read and was not."""
+
+    path: str
+    problem: str
+
+
+def classified(path: str) -> tuple[str, int]:
+    """The type and the tier of a document, by its path in the workspace."""
+    parts = PurePosixPath(path).parts
+    name, folders = parts[-1].upper(), [part.lower() for part in parts[:-1]]
+    where = next((FOLDERS[folder] for folder in folders if folder in FOLDERS), None)
+    owned = where is None or folders == ["memory"]  # the top of the workspace, or the memory folder of the common layout
+    if owned and name in RULES:
+        return "rules", 1
+    if owned and _STRATEGY.match(name) and not name.endswith(tuple(ext.upper() for ext in RECORDS)):
+        return "strategy", 1
+    if name in LOGS:
+        return "log", 3
+    if "decision" in name.lower() and where is not None and where[0] == "report":
+        return "decision", 3
+    return where or ("note", 3)
+
+
+def walk(source: Source) -> Iterator[Seen | Skipped]:
+    """The files of a source in the order of their paths, and those that were left out with the reason."""
+    root = source.root.absolute()
+    if not root.is_dir():
+        raise Invalid("dir", f"{root} is not a folder", "Name the folder of the workspace")
+    count = 0
+    for entry, path in _entries(str(root), ""):
+        if isinstance(entry, OSError):
+            yield Skipped(f"{source.prefix}{path}", f"cannot be entered: {entry.strerror}")
+            continue
+        shown = f"{source.prefix}{path}"
+        kind, tier = classified(path)
+        if source.type:
+            kind, tier = source.type, source.tier or tier
+        if not _is_wanted(path, kind):
+            continue
+        found = _seen(entry, shown, kind, source.tier or tier)
+        if found is None:
+            continue
+        count += 1
+        if count > FILES:
+            yield Skipped(shown, f"more than {FILES:,} files: this and those after it are not indexed")
+            return
+        yield found
+
+
+def _is_wanted(path: str, kind: str) -> bool:
+    extension = PurePosixPath(path).suffix.lower()
+    return extension in TEXTS or (extension in RECORDS and kind in ("transcript", "decision", "report"))
+
+
+def _entries(folder: str, path: str) -> Iterator[tuple[os.DirEntry[str] | OSError, str]]:
+    """Files below a folder, sorted; links too, to be told of but never followed, and folders that are closed to us."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield error, path
+        return
+    if any(entry.name == "pyvenv.cfg" for entry in entries):
+        return
+    for entry in entries:
+        inner = f"{path}{entry.name}"
+        if entry.is_dir(follow_symlinks=False):
+            if entry.name not in IGNORED and not entry.name.startswith("."):
+                yield from _entries(entry.path, f"{inner}/")
+        elif not entry.name.startswith("."):
+            yield entry, inner
+
+
+def _seen(entry: os.DirEntry[str], path: str, kind: str, tier: int) -> Seen | Skipped | None:
+    try:
+        path.encode()
+        found = entry.stat(follow_symlinks=False)
+    except UnicodeEncodeError:
+        return Skipped(path.encode("utf-8", "replace").decode(), "its name is not text")
+    except OSError:
+        return None  # it went away between two looks
+    if stat.S_ISLNK(found.st_mode):
+        return Skipped(path, "a symbolic link: not followed")
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    if found.st_size > FILE_BYTES:
+        return Skipped(path, f"{found.st_size:,} bytes: more than {FILE_BYTES:,} are not read")
+    return Seen(path, Path(entry.path), kind, tier, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def read(seen: Seen) -> str | Skipped:
+    """The text of a file, in whatever common encoding it is.
+
+    A file written within the last tick of the file system's clock could change again and look the same: that tick is waited for.
+    """
+    age = time.time_ns() - seen.ctime_ns
+    if 0 <= age < SETTLED_NS:
+        time.sleep((SETTLED_NS - age) / 1e9)
+    try:
+        handle = os.open(seen.file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        return Skipped(seen.path, f"cannot be read: {error.strerror}")
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return Skipped(seen.path, "not a regular file")
+        content = file.read(FILE_BYTES + 1)
+    if len(content) > FILE_BYTES:
+        return Skipped(seen.path, f"more than {FILE_BYTES:,} bytes are not read")
+    text = decoded(content)
+    return text if text is not None else Skipped(seen.path, "not text")
+
+
+def decoded(content: bytes) -> str | None:
+    """Bytes as text; nothing where they are none.
+
+    >>> decoded("Überkauft".encode("utf-16")), decoded("Überkauft".encode("cp1252")), decoded(bytes([0, 1, 2]))
+    ('Überkauft', 'Überkauft', None)
+    """
+    for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+        if content.startswith(mark):
+            return content.decode(encoding, "replace")
+    if b"\x00" in content:
+        return None
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content.decode("cp1252", "replace")

@@ -1,0 +1,104 @@
+"""An agent's documents: its workspace and what is shared with it, searched with citations.
+
+Files are the authority and the index is a cache beside the store. Which folders belong to an agent is stated in its log, so that
+another machine or a new index knows it too; a shared folder is stated by the owner for all agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memtape.core.codec import identify
+from memtape.core.items import OWNER_STREAM, Item
+from memtape.documents.cache import GLOBAL
+from memtape.documents.citations import Citation, Verdict, cite, lines_of, verify
+from memtape.documents.index import Health, Synced
+from memtape.documents.search import Found, Fusion, Slot, search
+from memtape.documents.sources import Source, decoded
+from memtape.engine.observe import Writer
+from memtape.engine.reading import Reading
+from memtape.errors import Invalid, Unknown
+from memtape.store.known import EVERYTHING
+
+if TYPE_CHECKING:
+    from memtape.engine.memory import Memory
+
+
+class Documents(Reading):
+    """The documents of one agent."""
+
+    memory: Memory
+
+    def add_documents(self, folder: str | Path, *, shared: bool = False, prefix: str = "", anew: bool = False) -> Synced:
+        """Let a folder belong to the agent, or to all agents, and index it."""
+        root = Path(folder).expanduser().resolve()
+        if not root.is_dir():
+            raise Invalid("folder", f"{root} is not a folder", "Name the folder of the workspace")
+        stream, now = (OWNER_STREAM if shared else self.agent.id), self.memory.clock.now()
+        with self.memory.writing(stream) as tables:
+            body = {"root": str(root), "prefix": prefix or (f"{root.name}/" if shared else "")}
+            stated = tables.items("workspace", EVERYTHING)
+            if not any(item.body == body for item in stated):
+                if any(item.body["prefix"] == body["prefix"] for item in stated):
+                    raise Invalid("folder", "another one names its documents alike", "Index one for an agent, or share this one")
+                at = now if shared else self._said_at(tables)
+                Writer(tables, self.agent, now).declare(Item("workspace", identify("workspace", body), at, body), at)
+        return self.sync_documents(shared=shared, anew=anew)
+
+    def workspaces(self, *, shared: bool = False) -> list[Source]:
+        """The folders of the agent, or those shared by all."""
+        with self.memory.reading(OWNER_STREAM if shared else self.agent.id) as tables:
+            found = sorted(tables.items("workspace", EVERYTHING), key=lambda item: item.seq)
+        return [Source(Path(item.body["root"]), item.body["prefix"]) for item in found]
+
+    def sync_documents(self, *, shared: bool = False, anew: bool = False) -> Synced:
+        """Bring the index in step with the files; unchanged ones are not read."""
+        scope = GLOBAL if shared else self.agent.id
+        return self.memory.documents.sync(
+            self.memory.owner, scope, self.workspaces(shared=shared), now=self.memory.clock.now(), embedder=self.memory.embedder,
+            anew=anew,
+        )  # fmt: skip
+
+    def search_documents(
+        self, question: str, *, slot: Slot = "sqlite_fts", limit: int = 10, minimum: float = 0.0, types: Sequence[str] = (),
+        fusion: Fusion = "weighted",
+    ) -> Found:  # fmt: skip
+        """What the documents have on a question, each with its path, lines and reason."""
+        return search(
+            self.memory.documents, question, owner=self.memory.owner, agent=self.agent.id, slot=slot,
+            embedder=self.memory.embedder if slot == "hybrid_embeddings" else None, limit=limit, minimum=minimum, types=types,
+            fusion=fusion,
+        )  # fmt: skip
+
+    def _text(self, path: str) -> str | None:
+        file = self.memory.documents.file(self.memory.owner, self.agent.id, path)
+        return decoded(file.read_bytes()) if file is not None and file.is_file() and not file.is_symlink() else None
+
+    def document(self, path: str, start_line: int = 1, end_line: int | None = None) -> tuple[str, int, int]:
+        """The text of a document, or of some lines of it, and which lines they are."""
+        text = self._text(path)
+        if text is None:
+            raise Unknown("path", "document", path, "Find it with search_documents")
+        lines = lines_of(text)
+        last = len(lines) if end_line is None else min(end_line, len(lines))
+        if not 1 <= start_line <= max(last, 1):
+            raise Invalid("start_line", f"{path} has {len(lines)} lines", "Give a line that is there")
+        return "\n".join(lines[start_line - 1 : last]), start_line, last
+
+    def cite_document(self, path: str, start_line: int, end_line: int) -> Citation:
+        """Lines of a document as they are now, to be verified later."""
+        text = self._text(path)
+        if text is None:
+            raise Unknown("path", "document", path, "Find it with search_documents")
+        return cite(path, text, start_line, end_line)
+
+    def verify_citation(self, citation: Citation) -> Verdict:
+        """Whether cited lines still stand: valid, moved, changed or gone."""
+        return verify(citation, self._text(citation.path))
+
+    def document_health(self, *, shared: bool = False) -> Health:
+        """How the index stands: when it was last in step, how much it holds, what could not be read."""
+        scope = GLOBAL if shared else self.agent.id
+        return self.memory.documents.health(self.memory.owner, scope, now=self.memory.clock.now())

@@ -1,0 +1,291 @@
+"""Finding what was written: by words, by meaning, by name; the same answer every time, and never none because a model is down."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memtape.documents.citations import cite, verify
+from memtape.documents.index import Document, DocumentIndex
+from memtape.documents.places import Caps, Seat, placed
+from memtape.documents.search import SLOTS, search
+from memtape.documents.words import KEPT, chosen, parse
+from memtape.errors import Invalid
+from memtape.plugs.embedder import StaticEmbedder
+from tests.documents.desk import NOON, Letters, put
+
+WORDS = ["gold", "silver", "btc", "eth", "breakout", "fade", "stop", "target", "trend", "range", "news", "fomc", "spread", "slippage", "entry", "exit", "late", "early", "size", "risk", "loss", "win", "level", "session", "london"]
+
+
+@pytest.fixture
+def index():
+    made = DocumentIndex(":memory:")
+    yield made
+    made.close()
+
+
+def ask(index, question, **more):
+    return search(index, question, owner="ann", agent="gold", **more)
+
+
+def paths(index, question, **more):
+    return [hit.path for hit in ask(index, question, **more).hits]
+
+
+def journal(count, seed=7, words=WORDS):
+    chance = random.Random(seed)
+    return {f"journal/{n:05}.md": f"# Note {n}\n" + " ".join(chance.choices(words, k=30)) for n in range(count)}
+
+
+# --- by words -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_question_finds_the_note_that_answers_it_among_forty_on_one_symbol(index):
+    """Every note is on gold: the word that all have must not decide anything."""
+    notes = {f"{n}.md": f"Gold on day {n}: price drifted, gold held the level, no gold trade." for n in range(39)}
+    notes["right.md"] = "Gold: the stop was moved away from the range and the loss grew."
+    put(index, notes)
+    assert paths(index, "why did the gold loss grow after the stop was moved?")[0] == "right.md"
+    assert paths(index, "gold stop", limit=1) == ["right.md"]
+    assert len(paths(index, "gold", limit=50)) == 40
+
+
+def test_a_note_with_both_words_comes_before_notes_with_one(index):
+    put(index, {**{f"a{n}.md": "gold moved in a range all day long" for n in range(15)},
+                **{f"b{n}.md": "the spread was wide all day long here" for n in range(15)}, "both.md": "the spread of gold was wide that day"})  # fmt: skip
+    assert paths(index, "gold spread")[0] == "both.md"
+
+
+def test_a_word_is_found_in_its_other_forms(index):
+    put(index, {"a.md": "trailing stops were hit", "b.md": "nothing happened"})
+    assert paths(index, "trailed stop hitting") == ["a.md"]
+
+
+def test_a_hit_can_be_cited_and_the_citation_holds(index):
+    text = "# Manual\n\n## Risk\nNever risk more than 1 %.\n"
+    put(index, {"TRADING_MANUAL.md": text}, type="rules", tier=1)
+    (hit,) = ask(index, "how much may I risk").hits
+    cited = cite(hit.path, text, hit.start_line, hit.end_line)
+    assert cited.content_hash == hit.content_hash and verify(cited, text).verdict == "valid"
+
+
+def test_the_snippet_shows_the_matching_part_and_no_secret(index):
+    put(index, {"a.md": "# Log\n" + "quiet day\n" * 80 + "disconnected: api_key=abcd1234efgh5678 was refused\n"})
+    (hit,) = ask(index, "why was the key refused?").hits
+    assert "refused" in hit.snippet and "abcd1234" not in hit.snippet and "\n" not in hit.snippet
+
+
+@pytest.mark.parametrize("question", ["", "   ", "?!", '"', "()", "*", '"" OR ""', "\x00"])
+def test_a_question_without_a_word_finds_nothing(index, question):
+    put(index, {"a.md": "gold"})
+    assert ask(index, question).hits == ()
+
+
+@given(st.text(max_size=60))
+def test_no_question_breaks_the_search(question):
+    made = DocumentIndex(":memory:")
+    put(made, {"a.md": "gold broke out", "b.md": "黄金突破前高"})
+    ask(made, question)
+    ask(made, question, slot="hybrid_embeddings", embedder=Letters())
+    made.close()
+
+
+@pytest.mark.parametrize("question", ["AND OR NOT", "gold NEAR stop", "head: gold", "gold*", "-gold", "col : gold", 'gold" OR "x', "^gold"])
+def test_what_looks_like_a_query_language_is_only_words(index, question):
+    put(index, {"a.md": "gold"})
+    if "gold" in question:
+        assert paths(index, question) == ["a.md"]
+    else:
+        assert ask(index, question).hits == ()
+
+
+def test_of_a_long_question_the_rarest_words_are_kept_and_repeated_ones_count_for_more():
+    asked = parse(" ".join(f"word{n}" for n in range(40)) + " word39 word39")
+    kept = chosen(asked, lambda word: word, lambda stem: int(stem[4:]) + 1)
+    assert len(kept) == KEPT
+    assert {word for word, _ in kept} == {f"word{n}" for n in range(15)} | {"word39"}
+
+
+@pytest.mark.parametrize("question, found", [("突破前高", "zh.md"), ("前高", "zh.md"), ("ストップ", "ja.md"), ("손절", "ko.md"), ("BTC 突破", "zh.md"), ("金", "zh.md")])
+def test_chinese_japanese_and_korean_are_found_though_they_have_no_spaces(index, question, found):
+    put(index, {"zh.md": "黄金今日突破前高后回落", "ja.md": "損切りのストップが近すぎた", "ko.md": "손절이 너무 가까웠다", "en.md": "gold broke the prior high"})
+    assert paths(index, question)[0] == found
+
+
+def test_a_few_characters_do_not_crowd_out_the_words_of_a_long_question():
+    question = "monitor dividend portfolios with forced review triggers and convert anomalies into states without selling periodic checks 配当安全性モニタリング自動化"
+    kept = [word for word, _ in chosen(parse(question), lambda word: word, lambda stem: 1 if ord(stem[0]) > 255 else 50)]
+    assert len(kept) == KEPT and sum(word.isascii() for word in kept) == 12
+
+
+# --- by name ------------------------------------------------------------------------------------------------------------
+
+CROWD = "why the stop target risk entry exit level session of {} was late in the london range after news and slippage"
+
+
+@pytest.fixture(scope="module")
+def ten_thousand():
+    """10,000 notes; one has a ticker, one a rule id, one an error code, one a phrase, each among words that the question shares with many."""
+    made = DocumentIndex(":memory:")
+    notes = journal(9_996)
+    notes |= {
+        "ticker.md": "# Note\nPLTR was skipped. " + "filler words about nothing in particular " * 30,
+        "rule.md": "# Note\nBroke R-17 again. " + "filler words about nothing in particular " * 30,
+        "error.md": "# Note\nThe broker said ERR_4031. " + "filler words about nothing in particular " * 30,
+        "phrase.md": "# Note\nI was simply not paying attention. " + "filler words about nothing in particular " * 30,
+    }
+    put(made, notes, embedder=StaticEmbedder())
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name, note", [("PLTR", "ticker.md"), ("$pltr", "ticker.md"), ("R-17", "rule.md"), ("ERR_4031", "error.md"), ('"not paying attention"', "phrase.md")])
+@pytest.mark.parametrize("embedder", ["off", "on", "broken"])
+def test_a_name_that_one_note_of_ten_thousand_has_is_among_the_first_three(ten_thousand, name, note, embedder):
+    slot = "sqlite_fts" if embedder == "off" else "hybrid_embeddings"
+    model = StaticEmbedder() if embedder == "on" else Letters(broken=True) if embedder == "broken" else None
+    hits = ask(ten_thousand, CROWD.format(name), slot=slot, embedder=model).hits
+    assert note in [hit.path for hit in hits[:3]]
+    assert next(hit for hit in hits if hit.path == note).source == "exact"
+    assert ask(ten_thousand, name, slot=slot, embedder=model, limit=3).hits[0].path == note
+
+
+def test_a_longer_code_is_not_taken_for_the_one_that_was_asked_for(index):
+    put(index, {"a.md": "rule R-171 was broken", "b.md": "rule R-17 was broken", "c.md": "rule R 17th was broken"})
+    assert [hit.path for hit in ask(index, "R-17").hits if hit.source == "exact"] == ["b.md"]
+
+
+# --- by meaning ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_note_that_shares_no_word_with_the_question_is_found_by_its_meaning(index):
+    put(index, {"a.md": "got shaken out by noise", "b.md": "funding rates flipped negative", "c.md": "broker opened a new office"}, embedder=StaticEmbedder())
+    assert paths(index, "stop loss too tight") == []
+    told = ask(index, "perpetual swap carry became costly", slot="hybrid_embeddings", embedder=StaticEmbedder())
+    assert told.hits[0].path == "b.md" and told.hits[0].source == "vector" and told.hits[0].reason.startswith("meaning: 1st")
+
+
+@pytest.mark.parametrize("fusion", ["weighted", "reciprocal"])
+def test_both_ways_of_putting_words_and_meaning_together_find_what_both_find_first(index, fusion):
+    put(index, {**journal(200), "right.md": "# Outage\nthe venue was down and orders were rejected"}, embedder=StaticEmbedder())
+    told = ask(index, "orders rejected during an exchange outage", slot="hybrid_embeddings", embedder=StaticEmbedder(), fusion=fusion)
+    assert told.hits[0].path == "right.md" and told.hits[0].source == "both" and 0 < told.hits[0].score <= 1
+
+
+def test_a_broken_embedder_costs_nothing_but_itself_and_the_answer_says_so(index):
+    put(index, journal(50), embedder=Letters())
+    plain = ask(index, "gold breakout")
+    told = ask(index, "gold breakout", slot="hybrid_embeddings", embedder=Letters(broken=True))
+    assert told.hits == plain.hits and told.slot == "sqlite_fts" and "connection refused" in told.note
+    assert "no embedder" in ask(index, "gold", slot="hybrid_embeddings").note
+
+
+def test_a_model_that_answers_in_another_form_is_not_used(index):
+    put(index, journal(5), embedder=Letters())
+    model = Letters()
+    model.dim = 30
+    real = model.embed
+    model.embed = lambda texts: real(texts)[:, :3]
+    assert "another form" in ask(index, "gold", slot="hybrid_embeddings", embedder=model).note
+
+
+# --- places -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_the_first_hits_do_not_depend_on_how_many_are_asked_for(index, slot):
+    put(index, {**journal(300), "x.md": "PLTR gold stop"}, embedder=Letters())
+    put(index, {f"web/{n}.md": "gold stop breakout news" for n in range(3)}, type="external", tier=4, embedder=Letters())
+    for question in ("gold breakout stop", "PLTR gold late", "fomc slippage"):
+        most = ask(index, question, slot=slot, embedder=Letters(), limit=100).hits
+        for limit in (1, 2, 3, 5, 10, 30):
+            assert ask(index, question, slot=slot, embedder=Letters(), limit=limit).hits == most[:limit]
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_the_same_documents_give_the_same_answer_in_whatever_order_they_came(slot):
+    notes = {**journal(60), **{f"twin{n}.md": "# Note\ngold breakout" for n in range(5)}}
+    told = []
+    for order in (list(notes), sorted(notes, reverse=True)):
+        made = DocumentIndex(":memory:")
+        put(made, {path: notes[path] for path in order[:40]}, embedder=Letters())
+        put(made, {path: notes[path] for path in order[40:]}, embedder=Letters())
+        told.append(ask(made, "gold breakout", slot=slot, embedder=Letters(), limit=50).hits)
+        made.close()
+    assert told[0] == told[1]
+    assert [hit.path for hit in told[0] if hit.path.startswith("twin")] == [f"twin{n}.md" for n in range(5)]
+
+
+def test_one_text_from_outside_holds_no_more_than_four_of_ten_places(index):
+    page = "\n".join(f"## Part {n}\n" + "buy gold now, gold only goes up. " * 16 for n in range(12))
+    put(index, {"web/pump.md": page}, type="external", tier=4)
+    put(index, {f"journal/{n}.md": f"day {n}: gold was quiet and nothing came of it" for n in range(20)})
+    hits = paths(index, "buy gold now")
+    assert hits[0] == "web/pump.md"
+    for k in range(1, 11):
+        assert hits[:k].count("web/pump.md") <= max(1, 0.4 * k)
+
+
+def test_transcripts_give_way_to_notes_while_there_are_any(index):
+    put(index, {f"runs/{n}.jsonl": '{"said": "gold breakout gold breakout"}' for n in range(20)}, type="transcript")
+    put(index, {f"journal/{n}.md": f"gold, a quiet day {n}" for n in range(3)})
+    hits = ask(index, "gold breakout").hits
+    assert sum(hit.source_type == "transcript" for hit in hits[:5]) == 2 and len(hits) == 10
+
+
+def test_a_journal_in_one_file_may_fill_the_list(index):
+    put(index, {"memory/TRADE-LOG.md": "\n".join(f"## Trade {n}\n" + f"gold trade {n} was stopped out. " * 16 for n in range(12))}, type="log")
+    assert paths(index, "gold stopped", limit=10) == ["memory/TRADE-LOG.md"] * 10
+
+
+seats = st.lists(st.builds(Seat, st.sampled_from("abcd"), st.sampled_from(["note", "transcript"]), st.sampled_from([1, 3, 4]), st.integers(0, 99)), max_size=15, unique_by=lambda seat: seat.chunk)
+
+
+@given(seats, st.integers(0, 15))
+def test_places_are_prefix_stable_and_hold_their_caps(ranked, cut):
+    reserved = ranked[cut : cut + 3]
+    most = placed(ranked, 15, reserved=reserved)
+    for k in range(len(most) + 1):
+        assert placed(ranked, k, reserved=reserved) == most[:k]
+        for path in "abcd":
+            assert sum(seat.path == path and seat.tier == 4 for seat in most[:k]) <= max(1, int(0.4 * k + 1e-9)) or any(
+                seat.path == path and seat.tier != 4 for seat in most[:k]
+            )
+    if not any(seat.tier == 4 for seat in ranked):
+        assert sorted(most, key=lambda seat: seat.chunk) == sorted(ranked, key=lambda seat: seat.chunk)
+
+
+def test_caps_can_be_set(index):
+    put(index, {"a.md": "\n".join(f"## {n}\n" + "gold " * 130 for n in range(6)), "b.md": "gold"})
+    assert paths(index, "gold", caps=Caps(document={3: 0.5}, type={}), limit=4).count("a.md") <= 2
+
+
+def test_weak_hits_can_be_left_out(index):
+    put(index, {"a.md": "gold breakout stop", "b.md": "a long text about other things which names gold once " * 3})
+    assert paths(index, "gold breakout stop") == ["a.md", "b.md"]
+    assert paths(index, "gold breakout stop", minimum=0.5) == ["a.md"]
+
+
+def test_only_the_types_asked_for_are_found(index):
+    put(index, {"a.md": "gold"}, type="rules", tier=1)
+    put(index, {"b.md": "gold"}, type="journal")
+    assert paths(index, "gold", types=["rules"]) == ["a.md"]
+
+
+@pytest.mark.parametrize("wrong", [{"slot": "pgvector"}, {"fusion": "best"}, {"limit": 0}, {"limit": 101}])
+def test_what_does_not_exist_is_refused_by_name(index, wrong):
+    with pytest.raises(Invalid, match=next(iter(wrong))):
+        ask(index, "gold", **wrong)
+
+
+def test_an_agent_without_documents_finds_nothing(index):
+    assert ask(index, "gold").hits == ()
+    assert ask(index, "gold", slot="hybrid_embeddings", embedder=Letters()).hits == ()
+
+
+def test_an_emptied_document_is_there_but_finds_nothing(index):
+    index.put("ann", "gold", [Document("a.md", "note", 3, "")], now=NOON)
+    assert index.health("ann", "gold").documents == 1 and ask(index, "a").hits == ()

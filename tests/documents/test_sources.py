@@ -1,0 +1,101 @@
+"""What of a workspace is read, and whose word it is."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from memtape.documents import sources
+from memtape.documents.sources import Seen, Skipped, Source, classified, decoded, read, walk
+from memtape.errors import Invalid
+from tests.documents.desk import write
+
+
+def paths(root, **more):
+    return [each.path for each in walk(Source(root, **more)) if isinstance(each, Seen)]
+
+
+def problems(root):
+    return {each.path: each.problem for each in walk(Source(root)) if isinstance(each, Skipped)}
+
+
+@pytest.mark.parametrize(
+    "path, told",
+    [
+        ("SOUL.md", ("rules", 1)), ("TRADING_MANUAL.md", ("rules", 1)), ("TRADING-STRATEGY.md", ("strategy", 1)),
+        ("memory/TRADING-STRATEGY.md", ("strategy", 1)), ("memory/TRADING-STRATEGY-CONSERVATIVE.md", ("strategy", 1)),
+        ("strategies/breakout.md", ("strategy", 1)), ("memory/TRADE-LOG.md", ("log", 3)), ("RESEARCH-LOG.md", ("log", 3)),
+        ("memory/WEEKLY-REVIEW.md", ("log", 3)), ("memory/RSI-SIGNAL-GATE.md", ("memory", 3)), ("journal/2026/05/12.md", ("journal", 3)),
+        ("runs/r1/transcript.jsonl", ("transcript", 3)), ("decisions/d1.json", ("decision", 3)), ("playbooks/outage.md", ("playbook", 1)),
+        ("runbooks/disconnect.md", ("runbook", 1)), ("research/fomc.md", ("external", 4)), ("reports/sim/report.md", ("report", 3)),
+        ("reports/x/DECISION.md", ("decision", 3)), ("ideas.md", ("note", 3)),
+    ],
+)  # fmt: skip
+def test_the_path_says_what_a_document_is_and_who_stands_behind_it(path, told):
+    assert classified(path) == told
+
+
+@pytest.mark.parametrize("path", ["journal/SOUL.md", "memory/notes/TRADING_MANUAL.md", "research/TRADING-STRATEGY.md", "runs/r1/SOUL.md", "notes/CLAUDE.md"])
+def test_a_rule_where_an_agent_may_write_is_not_the_owners_rule(path):
+    assert classified(path)[1] >= 3
+
+
+def test_version_control_virtual_environments_and_packages_are_not_entered(tmp_path):
+    write(tmp_path, {
+        "SOUL.md": "x", ".git/a.md": "x", "node_modules/p/README.md": "x", "venv/lib/b.md": "x", "my-env/pyvenv.cfg": "x", "my-env/lib/c.md": "x",
+        ".venv/d.md": "x", "src/__pycache__/e.md": "x", "journal/1.md": "x", "bot.py": "x", "data.json": "{}", "runs/1.jsonl": "{}",
+    })  # fmt: skip
+    assert paths(tmp_path) == ["SOUL.md", "journal/1.md", "runs/1.jsonl"]
+
+
+def test_a_link_out_of_the_workspace_is_not_followed_and_that_is_told(tmp_path):
+    secret = write(tmp_path / "home", {"secret.md": "the key"}) / "secret.md"
+    root = write(tmp_path / "work", {"SOUL.md": "x"})
+    (root / "linked.md").symlink_to(secret)
+    (root / "folder").symlink_to(secret.parent)
+    assert paths(root) == ["SOUL.md"]
+    assert problems(root) == {"linked.md": "a symbolic link: not followed"}
+
+
+def test_a_file_that_becomes_a_link_after_it_was_seen_is_not_read(tmp_path):
+    root = write(tmp_path / "work", {"a.md": "x"})
+    (seen,) = walk(Source(root))
+    (root / "a.md").unlink()
+    (root / "a.md").symlink_to(write(tmp_path, {"secret.md": "the key"}) / "secret.md")
+    assert isinstance(read(seen), Skipped)
+
+
+def test_a_file_too_large_is_left_out_and_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "FILE_BYTES", 10)
+    write(tmp_path, {"big.md": "x" * 11, "small.md": "x"})
+    assert paths(tmp_path) == ["small.md"] and "big.md" in problems(tmp_path)
+
+
+def test_pipes_and_other_things_that_are_no_files_are_passed_by(tmp_path):
+    os.mkfifo(tmp_path / "pipe.md")
+    assert list(walk(Source(tmp_path))) == []
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_a_note_in_any_common_encoding_is_read(tmp_path, encoding):
+    (tmp_path / "a.md").write_bytes("Überkauft – raus".encode(encoding))
+    (seen,) = walk(Source(tmp_path))
+    assert read(seen) == "Überkauft – raus"
+
+
+def test_bytes_that_are_no_text_are_told(tmp_path):
+    (tmp_path / "a.md").write_bytes(bytes(range(10)))
+    (seen,) = walk(Source(tmp_path))
+    assert read(seen) == Skipped("a.md", "not text") and decoded(b"") == ""
+
+
+def test_a_shared_folder_names_its_documents_with_its_prefix_and_its_own_type(tmp_path):
+    write(tmp_path, {"outage.md": "x"})
+    (seen,) = walk(Source(tmp_path, prefix="global/", type="runbook", tier=1))
+    assert (seen.path, seen.type, seen.tier) == ("global/outage.md", "runbook", 1)
+
+
+def test_a_folder_that_is_not_there_is_an_error_and_not_an_empty_workspace(tmp_path):
+    with pytest.raises(Invalid, match="is not a folder"):
+        list(walk(Source(tmp_path / "gone")))
