@@ -375,3 +375,21 @@ def test_another_agents_brief_and_rows_that_are_not_there_are_refused(memory):
         agent.brief(as_of=hour(0), head=10_000)
     with pytest.raises(Invalid, match="owner_head"):
         agent.brief(as_of=hour(0), owner_head=1)
+
+
+def test_a_brief_is_of_one_state_even_if_another_writes_while_it_is_gathered(memory):
+    agent = given(memory, mode="paper")
+    memory.clock.at = hour(9)
+    trading(agent, 8, shown=False)
+    other, recall = memory.agent("desk"), agent.recall
+
+    def meanwhile(*asked: Any, **said: Any) -> Any:
+        found = recall(*asked, **said)
+        other.observe({"trade_id": "late", "symbol": "BTC", "side": "long", "entry_at": hour(7), "exit_at": hour(8), "entry_price": 100,
+                       "exit_price": 80, "qty": 1}, kind="trade", backfill=True)  # fmt: skip
+        return found
+
+    agent.recall = meanwhile  # type: ignore[method-assign]
+    made = agent.brief(symbol="BTC")
+    assert again(memory.agent("desk"), made).brief.text == made.brief.text
+    assert "→ 80" not in made.brief.text and "→ 80" in memory.agent("desk").brief(symbol="BTC").brief.text

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from threading import Lock
@@ -141,8 +141,10 @@ class Briefing(Recollection):
             owner_head=self._owners_head() if owner_head is None else owner_head, situation=said, symbol=symbol,
             strategy=strategy, thesis=thesis, budget=budget, without_memory=without_memory,
         )  # fmt: skip
-        past = Known(question.as_of, head, question.owner_head) if head is not None else Known(question.as_of)
-        made = self._assemble(question, past, skill)
+        then = Known(question.as_of, question.head, question.owner_head)
+        made = self._assemble(question, then if head is not None else Known(question.as_of), skill)
+        if head is None and self._moved_on(question):  # somebody wrote while it was gathered: it must not be half of each
+            made = self._assemble(question, then, skill)
         if skill is None:
             self.memory.made.keep(made)
         return made
@@ -284,6 +286,10 @@ class Briefing(Recollection):
 
     # ---- the owner's side of a moment ----------------------------------------------------------------------------------
 
+    def _moved_on(self, asked: Question) -> bool:
+        """Whether something was recorded or stated since a question was asked."""
+        return (self.head().seq, self._owners_head()) != (asked.head, asked.owner_head)
+
     def _owners_head(self) -> int:
         with self._memory.reading(OWNER_STREAM) as tables:
             return tables.head().seq
@@ -325,8 +331,7 @@ class Briefing(Recollection):
             writer = Writer(tables, self.agent, self.memory.clock.now())
             if not tables.items("brief", EVERYTHING, keys=[made.brief.digest]):
                 cited = sorted({one.source.id for one in made.brief.citations})
-                body = {"text": text, "segments": [plain(asdict(s) | {"text": ""}) for s in made.brief.segments], "cited": cited}
-                writer.declare(Item("brief", made.brief.digest, at, body), at)
+                writer.declare(Item("brief", made.brief.digest, at, {"text": text, "cited": cited}), at)
             said: dict[str, Any] = {
                 "digest": made.brief.digest, **plain(asked), "config": made.config, "decision": decision, "run": run,
                 "memories": list(made.memories), "tokens": made.brief.tokens,
@@ -358,8 +363,7 @@ class Briefing(Recollection):
         asked = read(Question, data, at="brief")
         if asked.head > self.head().seq or asked.owner_head > self._owners_head():
             raise Invalid("brief", "names log rows that are not there", "Give the `receipt` that get_brief returned")
-        current = asked.head == self.head().seq and asked.owner_head == self._owners_head()
-        known = Known(asked.as_of) if current else Known(asked.as_of, asked.head, asked.owner_head)
+        known = Known(asked.as_of, asked.head, asked.owner_head) if self._moved_on(asked) else Known(asked.as_of)
         made = self._assemble(asked, known, None)
         if made.brief.digest != digest_:
             raise Conflict("brief", "this brief cannot be made again from the record", "Ask for a new one with get_brief")
