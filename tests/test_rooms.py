@@ -18,7 +18,7 @@ ROOMS = {
     "columns": ("errors", "core"),
     "brokers": ("errors", "core"),
     "plugs": ("errors", "core"),
-    "documents": ("errors", "core", "plugs"),
+    "documents": ("errors", "core", "store", "plugs"),
     "engine": ("errors", "core", "store", "columns", "brokers", "plugs", "documents"),
     "sim": ("errors", "core", "store", "columns", "brokers", "plugs", "engine"),
     "workers": ("errors", "core", "store", "columns", "brokers", "plugs", "documents", "engine"),

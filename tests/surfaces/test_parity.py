@@ -92,6 +92,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "search_documents": {"agent": "diary", "query": "why no longs in chop"},
     "get_document": {"agent": "diary", "path": "journal/may.md", "start_line": 2},
     "verify_citation": {"agent": "diary", "path": "journal/may.md", "start_line": 3, "end_line": 3, "content_hash": "?", "quoted": "moved"},
+    "find_similar_reports": {"agent": "diary", "path": "reports/a.md"},
     "index_health": {"agent": "diary"},
     "label_trade": {"agent": "diary", "trade_id": "?", "teach": "anomaly", "reason": "the feed was wrong"},
     "correct_memory": {"agent": "diary", "memory_id": "?", "changes": {"teach": "exclude"}, "reason": "typed twice"},
@@ -167,6 +168,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "search_documents": ({"agent": "diary", "query": ""}, "query"),
     "get_document": ({"agent": "diary", "path": "../secret.md"}, "path"),
     "verify_citation": ({"agent": "diary", "path": "a.md", "start_line": 0, "end_line": 1, "content_hash": "x"}, "start_line"),
+    "find_similar_reports": ({"agent": "diary", "path": "journal/may.md"}, "path"),
     "index_health": ({"agent": "nobody"}, "agent"),
     "label_trade": ({"agent": "diary", "trade_id": "nothing", "teach": "learn"}, "memory_id"),
     "correct_memory": ({"agent": "diary", "memory_id": "nothing", "changes": {"teach": "exclude"}}, "memory_id"),
@@ -249,6 +251,10 @@ def primed(tmp_path_factory):
                 workspace = tmp_path_factory.mktemp("workspace")
                 (workspace / "journal").mkdir()
                 (workspace / "journal" / "may.md").write_text("# May\n\nNo longs in chop: three false breaks.\n", encoding="utf-8")
+                (workspace / "reports").mkdir()
+                for page, won in (("reports/a.md", 40), ("reports/b.md", 70)):
+                    told_of = "# Simulation: a\n\nThese are simulated trades.\n\n## Settings\n| Strategy | breakout |\n| Symbols | BTC |\n"
+                    (workspace / page).write_text(f"{told_of}## Figures\n| Win rate | {won} % | 80 trades |\n", encoding="utf-8")
                 calls[name]["folder"] = str(workspace)
             if name == "cancel_plan":
                 plan = {"id": "p2", "trigger": {"session": "asia"}, "action": "alert", "reasoning": "thin"}

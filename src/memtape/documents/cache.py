@@ -16,7 +16,8 @@ from typing import Any
 
 import apsw
 
-from memtape.errors import DiskFull, Locked, NoStore, ReadOnly, StoreFailure
+from memtape.errors import NoStore
+from memtape.store.failures import as_ours
 
 VERSION = 1
 WAIT_SECONDS = 30  # a whole index may be written in one transaction
@@ -140,16 +141,8 @@ class Cache:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except apsw.BusyError:
-            raise Locked(url=self.path, seconds=WAIT_SECONDS) from None
-        except (apsw.ReadOnlyError, apsw.PermissionsError):
-            raise ReadOnly(url=self.path) from None
-        except apsw.FullError:
-            raise DiskFull(url=self.path) from None
-        except (apsw.CantOpenError, apsw.NotADBError) as error:
-            raise NoStore(url=self.path, problem=str(error)) from error
         except apsw.Error as error:
-            raise StoreFailure(url=self.path, problem=str(error)) from error
+            raise as_ours(error, self.path, WAIT_SECONDS) from error
 
 
 def _told(api: apsw.FTS5ExtensionApi, /, *_: Any) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from memtape.core.codec import identify
 from memtape.core.items import OWNER_STREAM, Item
+from memtape.documents.backtests import Alike, alike
 from memtape.documents.cache import GLOBAL
 from memtape.documents.citations import Citation, Verdict, cite, lines_of, verify
 from memtape.documents.index import Health, Synced
@@ -71,6 +72,10 @@ class Documents(Reading):
             embedder=self.memory.embedder if slot == "hybrid_embeddings" else None, limit=limit, minimum=minimum, types=types,
             fusion=fusion,
         )  # fmt: skip
+
+    def reports_like(self, path: str, limit: int = 10) -> tuple[Alike, ...]:
+        """The reports of simulations most like one of them, by what they tested and what came of it."""
+        return alike(self.memory.documents, path, owner=self.memory.owner, agent=self.agent.id, limit=limit)
 
     def _text(self, path: str) -> str | None:
         file = self.memory.documents.file(self.memory.owner, self.agent.id, path)

@@ -10,55 +10,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import asdict, replace
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from memtape.core.calendar import Event, told_ahead
-from memtape.core.codec import EPOCH, canonical_plain, digest, identify, plain, spell_time
-from memtape.core.items import OWNER_STREAM, Item, Kept, content_of, unpack
-from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, happened_at
-from memtape.core.shadows import is_followed
+from memtape.core.codec import plain
+from memtape.core.items import OWNER_STREAM, Item, Kept
+from memtape.core.observed import READERS, Bars, Claim, Closing, Observed, Tick, happened_at
 from memtape.core.skills import Agent, AgentSettings, Mode, Skill
 from memtape.core.values import Slug, read
 from memtape.documents.cache import GLOBAL
 from memtape.documents.index import DocumentIndex
+from memtape.engine.arrivals import checked, completed, named_claim
 from memtape.engine.briefing import ESTIMATED, Briefing, Made, Tokens
 from memtape.engine.documents import Documents
 from memtape.engine.following import Follower
 from memtape.engine.forgetting import delete_agent, erase_owner, refuse_deleted
-from memtape.engine.learning import learn
-from memtape.engine.observe import Entry, Receipt, Writer, check_time, verified_since
+from memtape.engine.importing import Importing
+from memtape.engine.observe import Entry, Receipt, Writer, check_time
 from memtape.engine.planning import events_known
-from memtape.engine.positions import Fresh, Told, rederive, reported_id
 from memtape.engine.reflecting import Models, Reflecting, due_after
 from memtape.engine.stating import Stating
-from memtape.errors import Conflict, Invalid, Unknown
+from memtape.errors import Conflict, Unknown
 from memtape.plugs.clock import Clock, SystemClock
 from memtape.plugs.embedder import Embedder
 from memtape.plugs.models import model_of
 from memtape.store.database import Database
 from memtape.store.known import EVERYTHING, Known
-from memtape.store.memories import Learned
 from memtape.store.tables import Tables
 
-SAME_REPORT = timedelta(minutes=10)
-Gone = tuple[str, str, tuple[str, str], datetime]  # kind, key, position and time of an item that was taken back
 DEFAULT = "main"
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """What an import came to."""
-
-    batch: str
-    new: int
-    duplicates: int
 
 
 class Memory:
@@ -302,7 +289,7 @@ class Memory:
         Writer(tables, Agent(id="owner", skill="owner"), now).declare(Item(kind, key, now, body, symbol), now)
 
 
-class AgentMemory(Stating, Reflecting, Documents, Briefing):
+class AgentMemory(Stating, Importing, Reflecting, Documents, Briefing):
     """What one agent remembers: observe to write, the rest to read."""
 
     def __init__(self, memory: Memory, agent: Agent) -> None:
@@ -315,7 +302,7 @@ class AgentMemory(Stating, Reflecting, Documents, Briefing):
         Plain data is read as a value of `kind`. `backfill` says that it is told after the fact: it then counts as known
         from its own time on, not from now.
         """
-        value: Observed = read(READERS[kind], seen) if isinstance(seen, Mapping) else _checked(seen)
+        value: Observed = read(READERS[kind], seen) if isinstance(seen, Mapping) else checked(seen)
         now = self.memory.clock.now()
         value = completed(value, now)
         check_time(value, now)
@@ -350,93 +337,6 @@ class AgentMemory(Stating, Reflecting, Documents, Briefing):
         parts = [fill.t for fill in seen.fills] + [paid.t for paid in seen.funding] + [flow.t for flow in seen.cash_flows]
         return max([at, *parts])
 
-    def import_items(self, seen: Iterable[Observed], source: Mapping[str, Any]) -> Imported:
-        """Take in a file's worth of observations, all or none; each counts as known from its own time on."""
-        listed = [completed(_checked(value), None) for value in seen]
-        now = self.memory.clock.now()
-        for value in listed:
-            check_time(value, now)
-        with self.memory.writing(self.agent.id) as tables:
-            earlier = len(tables.items("import", EVERYTHING))
-            batch = identify(self.agent.id, "import", digest(canonical_plain(plain(dict(source)))), earlier)
-            writer = Writer(tables, self.agent, now)
-            entries = [Entry(value, happened_at(value) or now, batch, own_times=isinstance(value, Bars)) for value in listed]
-            new, known = writer.many(entries)
-            if new:
-                body = {**plain(dict(source)), "new": new, "duplicates": known, "recorded_at": spell_time(now)}
-                known_at = max(entry.known_at for entry in entries)  # told after the fact, like all that it brought
-                writer.declare(Item("import", batch, known_at, body), known_at)
-            return Imported(batch, new, known)
-
-    def preview(self, seen: Iterable[Observed]) -> tuple[int, int]:
-        """How many of these would be new, and how many are known already; writes nothing."""
-        names = [[(item.kind, item.key) for item in unpack(value)] for value in seen]
-        with self.memory.reading(self.agent.id) as tables:
-            known = tables.seen(name for several in names for name in several)
-        taken: set[tuple[str, str]] = set(known)
-        new = 0
-        for several in names:
-            if any(name not in taken for name in several):
-                new += 1
-            taken |= set(several)
-        return new, len(names) - new
-
-    def undo_import(self, batch: str) -> Receipt:
-        """Take an import back: what it brought no longer counts, from now on; the log keeps it."""
-        with self.memory.writing(self.agent.id) as tables:
-            now = self._said_at(tables)
-            if not tables.items("import", EVERYTHING, keys=[batch]):
-                raise Unknown("batch", "import", batch, "List them with: memtape imports list")
-            if done := tables.logged("undo", batch):
-                return Receipt(done.stream, done.seq, done.hash, (), duplicate=True)
-            writer = Writer(tables, self.agent, self.memory.clock.now())
-            gone = tables.void_batch(batch, writer.head.seq + 1, now)
-            whole = self._reported(tables, gone)
-            tables.end_versions(list(whole), now)
-            touched: dict[tuple[str, str], datetime] = {}
-            everywhere = list(tables.positions(since=EPOCH)) if any(kind == "tick" for kind, *_ in gone) else []
-            for kind, _, position, at in gone:
-                for each in [position] if kind in ("fill", "funding") else everywhere if kind == "tick" else []:
-                    touched[each] = min(touched.get(each, at), at)
-            names = [f"{kind[0]}:{key}" for kind, key, _, _ in gone if kind in ("decision", "order")]
-            for position, at in tables.fills_naming(names, upto=writer.head.seq).items() if names else ():
-                touched[position] = min(touched.get(position, at), at)
-            held = tables.positions({symbol for symbol, _ in touched})
-            concluded: list[Told] = []
-            fresh = Fresh(known_at=now)
-            for position in sorted(touched):
-                since, first = EPOCH, writer.head.first_snapshot  # from its beginning: what it stood on may be gone
-                concluded += rederive(tables, self.agent, position, held.get(position), since, since, first, fresh.changed)
-            fresh.changed |= whole
-            fresh.shadows = self._unfollow(tables, [key for kind, key, *_ in gone if kind == "decision"])
-            moved = min((at for kind, _, _, at in gone if kind in ("equity", "flow")), default=None)
-            if moved is not None:
-                fresh.changed[""] = moved  # no trade, but the account felt it
-            writer.verified_from = verified_since(tables)
-            receipt = writer.declare(Item("undo", batch, now, {"batch": batch, "items": len(gone)}), now, concluded)
-            learn(tables, self.agent, writer.start, writer.verified_from, fresh)
-            return receipt
-
-    def _unfollow(self, tables: Tables, decisions: Sequence[str]) -> list[Decision]:
-        """Follow decisions that were taken back no longer; those whose shadows end with that."""
-        kept = tables.items("decision", EVERYTHING, keys=decisions, gone=True) if decisions else []
-        found = [decision for item in kept if is_followed(decision := read(Decision, item.body))]
-        for decision in found:
-            Learned(tables).drop_shadow(decision.id or "")
-        return found
-
-    def _reported(self, tables: Tables, gone: Iterable[Gone]) -> dict[str, datetime | None]:
-        """The trades reported whole that items taken back had told of, and when each ended."""
-        found: dict[str, datetime | None] = {}
-        for kind, key, position, at in gone:
-            if kind == "closing":
-                claims = tables.items("claim", EVERYTHING, keys=[key], gone=True)
-                position = (claims[0].symbol, claims[0].leg) if claims else position
-            if kind in ("trade", "claim", "closing"):
-                id_ = reported_id(self.agent.id, "trade" if kind == "trade" else "claim", key, position)
-                found[id_] = min(at, found.get(id_) or at)
-        return found
-
 
 def _skill(item: Kept) -> tuple[Skill, int]:
     body = dict(item.body)
@@ -463,52 +363,3 @@ def _agent_of(tables: Tables, id: str, known: Known = EVERYTHING) -> Agent:
     if found is None:
         raise Unknown("agent", "agent", id, "List them with list_agents, or make it with create_agent")
     return found
-
-
-def _checked(seen: Observed) -> Observed:
-    """A value made in Python, checked like any other."""
-    if seen.kind not in READERS:
-        raise Invalid("kind", f"'{seen.kind}' is not an observed kind", f"Use one of {', '.join(READERS)}")
-    value: Observed = read(READERS[seen.kind], seen)
-    return value
-
-
-def completed(seen: Observed, now: datetime | None) -> Observed:
-    """A decision on its own needs a time and an id; both have defaults."""
-    if isinstance(seen, Decision):
-        at = seen.t or now
-        if at is None:
-            raise Invalid("t", "is missing", "Give the time of the decision")
-        return replace(seen, t=at, id=seen.id or identify("decision", plain(seen), spell_time(at)))
-    if isinstance(seen, Claim):
-        closed = seen.exit_price is not None
-        at = seen.exit_at or (now if closed else None)
-        entry_at = seen.entry_at or at or now
-        if entry_at is None or (closed and at is None):
-            raise Invalid("exit_at", "is missing", "Give the time at which the trade ended")
-        seen = replace(seen, exit_at=at, entry_at=entry_at)
-        return seen if now is not None or seen.trade_id else replace(seen, trade_id=content_of(seen))
-    if isinstance(seen, Closing):
-        at = seen.exit_at or now
-        if at is None:
-            raise Invalid("exit_at", "is missing", "Give the time at which the trade ended")
-        return replace(seen, exit_at=at)
-    return seen
-
-
-def named_claim(tables: Tables, claim: Claim) -> Claim:
-    """A claim with its id: the one it came with, or that of the same report within ten minutes, or one of its own."""
-    if claim.trade_id is not None:
-        if (row := tables.logged("claim", claim.trade_id)) is not None and row.payload is None:
-            raise Conflict("trade_id", f"the trade '{claim.trade_id}' was destroyed", "Report it under another id")
-        return claim
-    content = content_of(claim)
-    earlier = tables.items_about(f"c:{content}")
-    at = claim.exit_at or claim.entry_at
-    for item in earlier:
-        if at is not None and abs(item.at - at) <= SAME_REPORT:
-            return replace(claim, trade_id=item.key)
-    number = len(earlier) + 1
-    while tables.logged("claim", content if number == 1 else f"{content}-{number}") is not None:
-        number += 1
-    return replace(claim, trade_id=content if number == 1 else f"{content}-{number}")

@@ -18,8 +18,9 @@ from urllib.parse import quote
 
 import apsw
 
-from memtape.errors import Conflict, DiskFull, Locked, MemtapeError, NewerSchema, NoStore, ReadOnly, StoreFailure
+from memtape.errors import Conflict, MemtapeError, NewerSchema, NoStore, StoreFailure
 from memtape.store.database import Params, Row, expand, insertion
+from memtape.store.failures import as_ours
 from memtape.store.schema import LATEST, MIGRATIONS
 
 WAIT_SECONDS = 5
@@ -196,16 +197,4 @@ class SqliteDatabase:
         except MemtapeError:
             raise
         except apsw.Error as error:
-            raise self._as_ours(error) from error
-
-    def _as_ours(self, error: apsw.Error) -> MemtapeError:
-        problem: Any = str(error) or type(error).__name__
-        if isinstance(error, apsw.BusyError | apsw.LockedError):
-            return Locked(url=self.url, seconds=self._wait)
-        if isinstance(error, apsw.ReadOnlyError | apsw.PermissionsError):
-            return ReadOnly(url=self.url)
-        if isinstance(error, apsw.FullError):
-            return DiskFull(url=self.url)
-        if isinstance(error, apsw.CantOpenError | apsw.NotADBError):
-            return NoStore(url=self.url, problem=problem)
-        return StoreFailure(url=self.url, problem=problem)
+            raise as_ours(error, self.url, self._wait) from error

@@ -1,8 +1,9 @@
 """Every operation of memtape, once. The command line, MCP, HTTP and the pages all call these.
 
-`records` holds what is observed and the ledger, `memories` what is remembered and recalled, `minds` beliefs, habits and state,
-`reviews` one trade and the order to come, `plans` what is intended, `lessons` what the record taught, `briefs` what an agent is
-told and was shown, `documents` what is written in its workspace, `keeping` what is corrected, forgotten and erased.
+`skills` holds skills and agents, `records` what is observed and the ledger, `memories` what is remembered and recalled, `minds`
+beliefs, habits and state, `reviews` one trade and the order to come, `plans` what is intended, `lessons` what the record taught,
+`briefs` what an agent is told and was shown, `documents` what is written in its workspace, `keeping` what is corrected, forgotten
+and erased.
 """
 
 import memtape.surfaces.operations.briefs
@@ -13,4 +14,5 @@ import memtape.surfaces.operations.memories
 import memtape.surfaces.operations.minds
 import memtape.surfaces.operations.plans
 import memtape.surfaces.operations.records
-import memtape.surfaces.operations.reviews  # noqa: F401
+import memtape.surfaces.operations.reviews
+import memtape.surfaces.operations.skills  # noqa: F401

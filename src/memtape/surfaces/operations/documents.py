@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
+from memtape.core.codec import plain
 from memtape.core.values import Key, Label, Line
 from memtape.documents.citations import Citation
 from memtape.surfaces.answers import Answer, OfAgent, figure, time
@@ -192,3 +193,30 @@ def verify_citation(memory: Memory, ask: VerifyCitation) -> CitationAnswer:
     cited = Citation(ask.path, ask.start_line, ask.end_line, ask.content_hash, ask.quoted)
     found = reader(memory, ask).verify_citation(cited)
     return CitationAnswer(verdict=found.verdict, start_line=found.start_line, end_line=found.end_line)
+
+
+class ReportsLike(OfAgent):
+    """Which report."""
+
+    path: Annotated[Line, Field(min_length=1, description="a report of memtape sim, as search_documents gives it")]
+    limit: Annotated[int, Field(ge=1, le=100, description="how many")] = 10
+
+
+class ReportsAnswer(Answer):
+    """Reports like one of them, the nearest first."""
+
+    agent: Annotated[str, Field(description="whose documents")]
+    reports: Annotated[list[dict[str, Any]], Field(description="path, likeness (0 to 1), strategy, symbols, figures")]
+    n: Annotated[int, Field(description="how many are listed")]
+
+
+@operation(writes=False)
+def find_similar_reports(memory: Memory, ask: ReportsLike) -> ReportsAnswer:
+    """Backtests like this one: reports of simulations compared by what they tested and what came of it."""
+    handle = reader(memory, ask)
+    found = [
+        {"path": one.path, "likeness": figure(one.likeness), "strategy": one.report.strategy, "symbols": list(one.report.symbols),
+         "figures": plain(dict(one.report.figures))}
+        for one in handle.reports_like(ask.path, ask.limit)
+    ]  # fmt: skip
+    return ReportsAnswer(agent=handle.agent.id, reports=found, n=len(found))
