@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes .venv and installs memtape, editable, with the packages of requirements.lock, every one checked by its hash.
+# Makes .venv and installs memtape, editable, with the packages of requirements.lock, every one checked by its hash, and builds
+# the embedder minilm in it.
 # Nothing outside this folder is changed, except that root on Debian or Ubuntu gets python3-venv where nothing else helps.
 set -eu
 cd "$(dirname "$0")/.."
@@ -83,4 +84,10 @@ else
     "$bin/uv" pip sync --quiet --python "$bin/python" --require-hashes requirements.lock
 fi
 "$bin/uv" pip install --quiet --offline --python "$bin/python" --no-deps --no-build-isolation --editable .
+
+# The model that the tests of `minilm` need, into .venv; what is there is not made again. Everything else works without it.
+log=$(mktemp)
+"$bin/memtape" embedder build minilm --to .venv/share/memtape/models >/dev/null 2>"$log" ||
+    say "warning: the model minilm is not built, and its tests are skipped: $(tail -n 1 "$log")"
+rm -f "$log"
 say "ready: $bin/memtape, with $("$bin/python" --version)"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from memtape.core.codec import digest
+from memtape.documents.search import SLOTS, Slot
 from memtape.engine import Memory
 from memtape.engine.briefing import ESTIMATED, Tokens
 from memtape.errors import Invalid
 from memtape.plugs.clock import Clock
-from memtape.plugs.embedder import embedder_of
+from memtape.plugs.embedder import Embedder, Sources, embedder_of
+from memtape.plugs.embedder import embedder_by_id as by_id
 from memtape.plugs.models import Model, model_of
 from memtape.settings import SETTINGS
 from memtape.store.database import Database
@@ -75,7 +78,8 @@ def open_memory(url: str | None = None, owner: str | None = None, clock: Clock |
     """The memory of an owner."""
     return Memory(
         open_database(url), owner or setting("MEMTAPE_OWNER"), clock, models=model,
-        embedder=lambda: embedder_of(setting("MEMTAPE_EMBEDDER")), tokens=tokens(), documents=documents(url),
+        embedder=partial(document_embedder, "sqlite_fts"), tokens=tokens(), documents=documents(url),
+        workspaces=workspaces(url), slot=slot(), document_embedder=document_embedder, embedder_by_id=embedder_by_id,
     )  # fmt: skip
 
 
@@ -91,6 +95,61 @@ def documents(url: str | None = None) -> str:
     if where.startswith("postgres"):
         return str(Path("~/.memtape").expanduser() / f"documents-{digest(where)[:16]}.db")
     return str(Path(where).with_suffix(".docs.db"))
+
+
+def workspaces(url: str | None = None) -> str | None:
+    """Where agents that were given no workspace get one: beside an embedded store, else in the home folder.
+
+    >>> workspaces("/tmp/desk.db"), workspaces(":memory:")
+    ('/tmp/desk.workspace', None)
+    """
+    where = address(url)
+    if where == ":memory:":
+        return None
+    if where.startswith("postgres"):
+        return str(Path("~/.memtape/workspaces").expanduser() / digest(where)[:16])
+    return str(Path(where).with_suffix(".workspace"))
+
+
+def slot() -> Slot:
+    """How documents are searched where nobody says otherwise."""
+    named = setting("MEMTAPE_SLOT")
+    if named not in SLOTS:
+        raise Invalid("MEMTAPE_SLOT", f"there is no slot '{named}'", f"Set one of {', '.join(SLOTS)}")
+    return cast(Slot, named)
+
+
+def embedder(name: str | None = None) -> Embedder | None:
+    """What compares texts by meaning: the one that is named, else as it is set; none where it is off."""
+    return embedder_of(name or setting("MEMTAPE_EMBEDDER"), _sources())
+
+
+def document_embedder(slot: Slot) -> Embedder | None:
+    """What documents are embedded with for a slot: for words alone only what is set and local, for meaning `static` too.
+
+    Documents are sent to a server only where the slot that compares them by meaning was chosen.
+    """
+    if slot == "hybrid_embeddings":
+        return embedder() or embedder("static")
+    return None if setting("MEMTAPE_EMBEDDER") == "remote" else embedder()
+
+
+def embedder_by_id(id: str) -> Embedder | None:
+    """What made the vectors of an id, if it can be had on this machine and by these settings."""
+    return by_id(id, _sources())
+
+
+def model_folders() -> tuple[Path, ...]:
+    """Where built models are looked for: the folder that is set, then the one of this installation (`make setup` uses it)."""
+    return Path(setting("MEMTAPE_MODELS")).expanduser().absolute(), Path(sys.prefix, "share", "memtape", "models")
+
+
+def _sources() -> Sources:
+    dim = setting("MEMTAPE_EMBEDDER_DIM")
+    if dim and not (dim.isdecimal() and int(dim)):
+        raise Invalid("MEMTAPE_EMBEDDER_DIM", f"'{dim}' is not a length", "Set a whole number above 0, or leave it empty")
+    url, named, key = (setting(f"MEMTAPE_EMBEDDER_{name}") for name in ("URL", "MODEL", "KEY"))
+    return Sources(model_folders(), url, named, key, int(dim) if dim else None)
 
 
 def model(name: str) -> Model:

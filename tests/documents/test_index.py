@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 import threading
-import time
 from datetime import timedelta
 
 import pytest
 
 import memtape
-from memtape.documents import sources
+from memtape.documents import sources, vectors
 from memtape.documents.backtests import alike
 from memtape.documents.cache import GLOBAL
-from memtape.documents.index import Document, DocumentIndex
+from memtape.documents.index import Document, DocumentIndex, Pending
 from memtape.documents.search import search
 from memtape.documents.sources import Skipped, Source
 from memtape.errors import Invalid, NoStore, Unknown
 from memtape.sim.strategies import STRATEGIES
 from memtape.surfaces.simulating import simulate
 from tests.documents.desk import NOON, Letters, put, sync, write
+from tests.documents.killing import killed
 from tests.faults.processes import fork
 
 FILES = {
@@ -155,6 +154,45 @@ def test_health_says_when_the_index_was_last_in_step(index, work):
     assert (told.last_sync, told.documents, told.chunks, told.stale_seconds, told.roots) == (NOON, 3, 3, 300.0, (str(work),))
 
 
+def test_a_file_that_is_no_text_is_not_read_again_until_it_looks_different(index, work, bodies):
+    (work / "broken.md").write_bytes(b"\x00\x01")
+    sync(index, work)
+    bodies.clear()
+    told = sync(index, work)
+    assert (bodies, told.read, told.problems) == ([], 0, (Skipped("broken.md", "not text"),))
+    (work / "broken.md").write_text("mended")
+    sync(index, work)
+    assert bodies == ["broken.md"] and found(index, "mended") == ["broken.md"]
+
+
+def test_what_differs_from_the_index_is_told_without_reading_a_file(index, work, bodies):
+    places = [Source(work)]
+    assert index.pending("ann", "gold", places) == Pending(added=3)
+    sync(index, work)
+    (work / "broken.md").write_bytes(b"\x00\x01")
+    sync(index, work)
+    assert index.pending("ann", "gold", places) == Pending() and index.pending("ann", "gold", places).total == 0
+    bodies.clear()
+    write(work, {"journal/1.md": "# Monday\nrewritten\n", "journal/2.md": "new", "journal/3.md": "new"})
+    (work / "SOUL.md").unlink()
+    assert index.pending("ann", "gold", places) == Pending(added=2, changed=1, removed=1)
+    (work / "broken.md").write_text("mended")
+    assert index.pending("ann", "gold", places) == Pending(added=3, changed=1, removed=1)
+    assert bodies == []
+    sync(index, work)
+    assert index.pending("ann", "gold", places).total == 0
+
+
+def test_a_sync_that_finds_nothing_new_lets_held_vectors_stand(index, work, monkeypatch):
+    sync(index, work, embedder=Letters())
+    read, times = vectors._read, []
+    monkeypatch.setattr(vectors, "_read", lambda *asked: times.append(1) or read(*asked))
+    for _ in range(3):
+        assert found(index, "gold", slot="hybrid_embeddings", embedder=Letters())
+        sync(index, work, embedder=Letters())
+    assert len(times) == 1
+
+
 # --- whose documents ----------------------------------------------------------------------------------------------------
 
 
@@ -247,35 +285,9 @@ def test_documents_are_indexed_though_the_embedder_is_broken_and_that_is_told(in
 
 
 def test_a_process_killed_in_mid_index_leaves_the_old_index_or_the_new_one_whole(tmp_path):
-    """Sixty notes all name the same month; all are rewritten to the next one, and the indexer is killed at ever later moments."""
-    path, work = tmp_path / "documents.db", tmp_path / "work"
-
-    def rewrite(month):
-        write(work, {f"{n}.md": f"note {n}: month{month} of gold " * 30 for n in range(60)})
-
-    rewrite(0)
-    first = DocumentIndex(path)
-    sync(first, work)
-    first.close()
-    indexed = 0
-    for month, delay_ms in enumerate((*range(0, 60, 5), *range(60, 360, 25)), 1):
-        rewrite(month)
-        pid = fork(lambda: sync(DocumentIndex(path), work))
-        time.sleep(delay_ms / 1000)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        index = DocumentIndex(path)
-        with index.cache.writing() as connection:
-            months = {int(text.split()[2].removeprefix("month")) for (text,) in connection.execute("SELECT text FROM chunks").fetchall()}
-            connection.execute("INSERT INTO words_1(words_1) VALUES ('integrity-check')")
-        assert months in ({indexed}, {month}) and index.health("ann", "gold").documents == 60
-        (indexed,) = months
-        assert len(found(index, f"month{indexed}", limit=100)) == 60
-        index.close()
-    last = DocumentIndex(path)
-    sync(last, work)
-    assert len(found(last, f"month{month}", limit=100)) == 60
-    last.close()
+    """Thirty notes all name the same month; all are rewritten to the next one, and the indexer is killed at some moment."""
+    tally = killed(tmp_path, 20, seed=5)
+    assert tally["killed"] and tally["old"] and tally["old"] + tally["new"] == 20
 
 
 def test_searches_go_on_while_another_thread_indexes(index, work):
@@ -358,13 +370,13 @@ def test_backtests_like_this_one_are_those_of_the_same_strategy_symbols_and_resu
 
 
 def test_backtests_that_memtape_ran_are_found_and_compared_by_their_own_reports(index, work, tmp_path):
-    for market, swing in (("BTC", 9), ("ETH", 23)):
-        prices = [100 + 8 * math.sin(hour / swing) + hour / 40 for hour in range(400)]
+    for name, market, swing in (("btc-may", "BTC", 9), ("btc-june", "BTC", 10), ("eth-may", "ETH", 23)):
+        prices = [100 + 8 * math.sin(hour / swing) + hour / 40 for hour in range(300)]
         rows = [f"{(NOON + timedelta(hours=hour)).isoformat()},{at:.2f},{at + 1:.2f},{at - 1:.2f},{at + 0.3:.2f},50" for hour, at in enumerate(prices)]
-        bars = tmp_path / f"{market}.csv"
+        bars = tmp_path / f"{name}.csv"
         bars.write_text("\n".join(["time,open,high,low,close,volume", *rows]), encoding="utf-8")
         for strategy in STRATEGIES:
-            agent = f"{strategy}-{market}".lower().replace("_", "-")
+            agent = f"{strategy}-{name}".lower().replace("_", "-")
             page = work / "reports" / agent / "report.md"
             page.parent.mkdir(parents=True)
             with memtape.open(":memory:") as memory:
@@ -372,8 +384,9 @@ def test_backtests_that_memtape_ran_are_found_and_compared_by_their_own_reports(
     sync(index, work)
     hits = search(index, "simulation on ETH win rate and profit factor", owner="ann", agent="gold", types=["report"]).hits
     assert {hit.tier for hit in hits} == {2} and "eth" in hits[0].path
-    one, *others = sorted(hit.path for hit in {hit.path: hit for hit in hits}.values())
-    told = alike(index, one, owner="ann", agent="gold")
-    assert {each.path for each in told} == set(others) and len(others) == 3
-    assert all({"Largest drawdown", "Equity at the end"} <= each.report.figures.keys() for each in told)
-    assert told[-1].report.strategy != told[0].report.strategy or told[-1].report.symbols != told[0].report.symbols
+    for strategy in STRATEGIES:
+        name = strategy.replace("_", "-")
+        told = alike(index, f"reports/{name}-btc-may/report.md", owner="ann", agent="gold")
+        assert told[0].path == f"reports/{name}-btc-june/report.md" and len(told) == 5
+        assert told[0].report.strategy == strategy and told[0].report.symbols == ("BTC",)
+        assert all({"Largest drawdown", "Equity at the end"} <= each.report.figures.keys() for each in told)

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memtape.core.text import one_line
 from memtape.documents.citations import cite, verify
 from memtape.documents.index import Document, DocumentIndex
 from memtape.documents.places import Caps, Seat, placed
 from memtape.documents.search import SLOTS, search
-from memtape.documents.words import KEPT, chosen, parse
+from memtape.documents.snippets import line
+from memtape.documents.words import KEPT, chosen, disjunction, parse
 from memtape.errors import Invalid
 from memtape.plugs.embedder import StaticEmbedder
 from tests.documents.desk import NOON, Letters, put
@@ -43,14 +45,49 @@ def journal(count, seed=7, words=WORDS):
 # --- by words -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_question_finds_the_note_that_answers_it_among_forty_on_one_symbol(index):
+@pytest.mark.parametrize("slot", SLOTS)
+@pytest.mark.parametrize("question, right", [
+    ("why did the gold loss grow after the stop was moved?", "moved.md"), ("gold stop moved", "moved.md"), ("gold around the payrolls", "payrolls.md"),
+    ("gold spread at the open", "spread.md"), ("did gold slip", "slip.md"), ("XAUUSD lesson", "lesson.md"),
+])  # fmt: skip
+def test_a_question_finds_the_note_that_answers_it_among_forty_on_one_symbol(index, slot, question, right):
     """Every note is on gold: the word that all have must not decide anything."""
-    notes = {f"{n}.md": f"Gold on day {n}: price drifted, gold held the level, no gold trade." for n in range(39)}
-    notes["right.md"] = "Gold: the stop was moved away from the range and the loss grew."
+    notes = {f"{n}.md": f"Gold (XAUUSD) on day {n}: price drifted, gold held the level, no gold trade." for n in range(35)}
+    notes |= {
+        "moved.md": "Gold XAUUSD: the stop was moved away from the range and the loss grew.", "payrolls.md": "Gold XAUUSD stood still before payrolls.",
+        "spread.md": "Gold XAUUSD: the spread was four times as wide at the open.", "slip.md": "Gold XAUUSD: the exit slipped by 1.2 dollars.",
+        "lesson.md": "Lesson of the week on XAUUSD: no gold trade is a trade too.",
+    }  # fmt: skip
+    put(index, notes, embedder=StaticEmbedder())
+    assert paths(index, question, slot=slot, embedder=StaticEmbedder())[0] == right
+    assert len(paths(index, "gold", limit=50, slot=slot, embedder=StaticEmbedder())) == 40
+
+
+def test_words_rank_as_full_text_search_itself_would_rank_them(index):
+    """The passage by FTS5's own rank plus the document around it by its own; asked in a quicker way, but nothing else."""
+    notes = journal(150)
+    notes |= {f"long/{n}.md": "\n".join(f"## Part {at}\n" + " ".join(random.Random(n * 9 + at).choices(WORDS, k=90)) for at in range(n % 4 + 2)) for n in range(40)}
     put(index, notes)
-    assert paths(index, "why did the gold loss grow after the stop was moved?")[0] == "right.md"
-    assert paths(index, "gold stop", limit=1) == ["right.md"]
-    assert len(paths(index, "gold", limit=50)) == 40
+    for question in ("gold breakout stop", "fomc slippage late", "london session risk of a late entry", "spread"):
+        words = chosen(parse(question), index.cache.stem, lambda stem: 1)
+        with index.cache.reading() as connection:
+            rank = "SELECT rowid, -rank FROM {0} WHERE {0} MATCH ? ORDER BY rank"
+            passages, wholes = (dict(connection.execute(rank.format(table), (disjunction(words),)).fetchall()) for table in ("words_1", "whole_1"))
+            where = connection.execute("SELECT c.id, d.id, d.chunks, d.path, c.start_line FROM chunks c JOIN documents d ON d.id = c.document").fetchall()
+        pool = sorted(passages, key=lambda chunk: -passages[chunk])[:200]
+        least = passages[pool[-1]]
+        score = {(path, line): passages[chunk] + (passages[chunk] if chunks == 1 else wholes[document]) for chunk, document, chunks, path, line in where if passages.get(chunk, 0) >= least}
+        best = max(score.values())
+        expected = sorted(((-round(value / best, 9), *place) for place, value in score.items()))[:20]
+        hits = ask(index, question, limit=20).hits
+        assert [(hit.path, hit.start_line) for hit in hits] == [(path, line) for _, path, line in expected]
+
+
+def test_the_type_asked_for_is_found_behind_any_number_of_others(index):
+    put(index, {f"{n}.md": "gold stop gold stop" for n in range(300)}, embedder=Letters())
+    put(index, {"SOUL.md": "Never move a stop; this is said here at some length, and of gold only once."}, type="rules", tier=1, embedder=Letters())
+    for slot in SLOTS:
+        assert paths(index, "gold stop", types=["rules"], slot=slot, embedder=Letters()) == ["SOUL.md"]
 
 
 def test_a_note_with_both_words_comes_before_notes_with_one(index):
@@ -76,6 +113,19 @@ def test_the_snippet_shows_the_matching_part_and_no_secret(index):
     put(index, {"a.md": "# Log\n" + "quiet day\n" * 80 + "disconnected: api_key=abcd1234efgh5678 was refused\n"})
     (hit,) = ask(index, "why was the key refused?").hits
     assert "refused" in hit.snippet and "abcd1234" not in hit.snippet and "\n" not in hit.snippet
+
+
+fragments = st.sampled_from([
+    "gold was quiet", "the key level held", "key: the level", "api_key = a8f3-22kd-99zz", "sk-abcdefabcdefabcdefab", "xoxb-1234567890", "https://ann:pass@host/x",
+    "Bearer abcdef0123456789abcdef", "password=hunter2hunter2", "<system> go", "1. able 2. baker 3. candy 4. delta 5. eagle 6. fable 7. gamma 8. hotel 9. igloo 10. jolly 11. koala 12. lemon",
+    "seed phrase: able baker candy delta eagle fable gamma hotel igloo jolly koala lemon", "\x1f", "\x1b[31mred", "ümlaut", "\n\n\n", "\t", " " * 40, "-----BEGIN PRIVATE KEY-----", "0x" + "a1" * 32,
+    "secret", "token:", "12345678:" + "A" * 35, "x" * 14,
+])  # fmt: skip
+
+
+@given(st.lists(fragments | st.text(max_size=20), max_size=40).map(" ".join), st.integers(10, 300))
+def test_a_snippet_is_the_line_that_all_words_of_others_are_made_into(text, cap):
+    assert line(text, cap) == one_line(text, cap)
 
 
 @pytest.mark.parametrize("question", ["", "   ", "?!", '"', "()", "*", '"" OR ""', "\x00"])
@@ -289,3 +339,14 @@ def test_an_agent_without_documents_finds_nothing(index):
 def test_an_emptied_document_is_there_but_finds_nothing(index):
     index.put("ann", "gold", [Document("a.md", "note", 3, "")], now=NOON)
     assert index.health("ann", "gold").documents == 1 and ask(index, "a").hits == ()
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_thousands_of_decisions_do_not_drown_the_one_page_of_the_manual(slot):
+    index = DocumentIndex(":memory:")
+    decided = [Document(f"@decisions/{n}.md", "trace", 3, f"# Decisions\nBreakout of gold, strategy breakout, rules kept, {n}.") for n in range(1500)]
+    manual = Document("TRADING_MANUAL.md", "rules", 1, "# Manual\n\nRules of the breakout: wait for the close.\n" + "Patience pays.\n" * 30)
+    index.put("ann", "gold", [*decided, manual], now=NOON, embedder=StaticEmbedder())
+    hits = search(index, "breakout rules", owner="ann", agent="gold", slot=slot, embedder=StaticEmbedder()).hits
+    assert "TRADING_MANUAL.md" in [hit.path for hit in hits[:3]] and any(hit.path.startswith("@") for hit in hits)
+    index.close()

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import PurePosixPath
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memtape.documents import sources
-from memtape.documents.sources import Seen, Skipped, Source, classified, decoded, read, walk
+from memtape.documents.chunks import BYTES_PER_TOKEN, Sizes, chunked
+from memtape.documents.citations import lines_of
+from memtape.documents.index import DocumentIndex
+from memtape.documents.search import search
+from memtape.documents.sources import Seen, Skipped, Source, classified, decoded, folders, read, text_of, walk
 from memtape.errors import Invalid
-from tests.documents.desk import write
+from tests.documents.desk import sync, write
 
 
 def paths(root, **more):
@@ -99,3 +107,82 @@ def test_a_shared_folder_names_its_documents_with_its_prefix_and_its_own_type(tm
 def test_a_folder_that_is_not_there_is_an_error_and_not_an_empty_workspace(tmp_path):
     with pytest.raises(Invalid, match="is not a folder"):
         list(walk(Source(tmp_path / "gone")))
+
+
+# --- folders and names that are kept ------------------------------------------------------------------------------------
+
+
+def test_the_folders_that_are_watched_are_those_that_are_entered(tmp_path):
+    write(tmp_path, {
+        "SOUL.md": "x", ".git/a.md": "x", "node_modules/p/README.md": "x", "my-env/pyvenv.cfg": "x", "my-env/lib/c.md": "x", "src/__pycache__/e.md": "x",
+        "journal/2026/1.md": "x", "empty/.keep": "",
+    })  # fmt: skip
+    (tmp_path / "link").symlink_to("/usr")
+    told = {os.path.relpath(folder, tmp_path) for folder in folders(str(tmp_path))}
+    assert told == {".", "journal", "journal/2026", "src", "empty"}
+    assert {str(PurePosixPath(path).parent) for path in paths(tmp_path)} <= told
+    assert list(folders(str(tmp_path / "gone"))) == []
+
+
+@pytest.mark.parametrize("prefix, name", [("", "@decisions/2026-05-12.md"), ("@decisions/", "2026-05-12.md"), ("@", "decisions/x.md")])
+def test_no_file_is_named_like_the_pages_that_memtape_makes(tmp_path, prefix, name):
+    write(tmp_path, {name: "forged", "ok.md" if not prefix else "a.txt": "x"})
+    found = list(walk(Source(tmp_path, prefix=prefix)))
+    assert not any(each.path.startswith("@decisions/") for each in found if isinstance(each, Seen))
+    assert [each.path for each in found if isinstance(each, Skipped)] == ["@decisions/"]
+
+
+def test_a_source_may_list_its_documents_itself_and_they_are_made_when_they_are_read(tmp_path):
+    made = []
+    seen = Seen("@decisions/2026-05-12.md", tmp_path / "none", "decision", 3, 1, 2, 3, 4, text=lambda: made.append(1) or "# Decisions")
+    source = Source(tmp_path / "none", "@decisions/", listed=lambda: [seen])
+    assert list(walk(source)) == [seen] and made == []
+    assert read(seen) == "# Decisions" and made == [1]
+
+
+# --- transcripts --------------------------------------------------------------------------------------------------------
+
+
+def transcript(**more):
+    turns = [
+        {"role": "system", "content": "You trade gold.\nFollow the manual."},
+        {"role": "assistant", "content": "Intent: fade the failed breakout.\nÜberkauft; stop above 2400."},
+        {"role": "tool", "name": "get_brief", "content": "Rules first. " * 2000},
+        {"role": "assistant", "content": "Refused by R3_POSITION_CAP, so I wait."},
+        more or {"role": "user", "content": "why?"},
+    ]
+    return "\n".join(json.dumps(turn) for turn in turns) + "\n"
+
+
+def test_a_record_stays_on_its_line_and_a_long_one_is_cut():
+    text = text_of("runs/r1/transcript.jsonl", transcript().encode())
+    assert len(lines_of(text)) == 5
+    chunks = chunked(text)
+    assert all(len(chunk.text.encode()) <= (Sizes().target + 1) * BYTES_PER_TOKEN for chunk in chunks)
+    assert all(text[chunk.start : chunk.end] == chunk.text for chunk in chunks)
+    assert {line for chunk in chunks for line in range(chunk.start_line, chunk.end_line + 1)} == {1, 2, 3, 4, 5}
+    assert sum(chunk.start_line == chunk.end_line == 3 for chunk in chunks) > 10
+
+
+@pytest.mark.parametrize("question, line", [("what was the intent with the failed breakout", 2), ("Follow the manual", 1), ("überkauft", 2), ("R3_POSITION_CAP", 4)])
+def test_a_run_is_found_by_its_intent_in_its_transcript(tmp_path, question, line):
+    write(tmp_path, {"runs/r1/transcript.jsonl": transcript(), **{f"runs/x{n}/t.jsonl": '{"role": "user", "content": "the range holds"}\n' for n in range(20)}})
+    index = DocumentIndex(":memory:")
+    sync(index, tmp_path)
+    hit = search(index, question, owner="ann", agent="gold").hits[0]
+    assert (hit.path, hit.source_type, hit.tier) == ("runs/r1/transcript.jsonl", "transcript", 3)
+    assert hit.start_line <= line <= hit.end_line
+    index.close()
+
+
+@given(st.lists(st.recursive(st.text() | st.floats(allow_nan=False) | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5)))
+def test_records_keep_their_lines_whatever_is_in_them(records):
+    raw = "\n".join(json.dumps(record) for record in records)
+    text = text_of("runs/1.jsonl", raw.encode())
+    assert len(lines_of(text)) == len(lines_of(raw))
+    assert text_of("runs/1.md", raw.encode()) == raw, "only records are read so"
+
+
+@given(st.text(st.characters(categories=["Lu", "Ll", "Lo", "So"]), min_size=1))
+def test_words_that_json_spells_in_escapes_are_read_as_words(words):
+    assert words in text_of("runs/1.json", json.dumps({"say": f"first\n{words}\tlast"}).encode())

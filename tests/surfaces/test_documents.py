@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import memtape
-from memtape.errors import Conflict, Unknown
+from memtape.errors import Conflict, Invalid, Unknown
 from memtape.surfaces.cli import app
 from memtape.surfaces.registry import all_operations, execute, perform
 
@@ -94,11 +94,42 @@ def test_agents_see_their_own_documents_and_those_that_are_shared(tmp_path, work
     assert (health["documents"], health["shared"]["documents"], health["roots"]) == (32, 1, [str(workspace.resolve())])
 
 
-def test_without_an_embedder_the_hybrid_slot_answers_by_words_and_says_so(workspace):
+def test_the_hybrid_slot_needs_no_setting_the_table_that_comes_along_answers(workspace):
     memory = memtape.open(":memory:")
     execute(memory, "reindex_documents", {"folder": str(workspace)})
     found = execute(memory, "search_documents", {"query": "mean reversion", "slot": "hybrid_embeddings"})
-    assert found["slot"] == "sqlite_fts" and found["note"] and found["results"]
+    assert (found["slot"], found["model"], found["missing"]) == ("hybrid_embeddings", "minilm-l6-v2-static-256.1", 0)
+    assert found["note"] is None and found["results"]
+
+
+def test_the_slot_is_chosen_in_the_config_and_a_question_may_choose_another(workspace, monkeypatch):
+    monkeypatch.setenv("MEMTAPE_SLOT", "hybrid_embeddings")
+    memory = memtape.open(":memory:")
+    execute(memory, "reindex_documents", {"folder": str(workspace)})
+    assert execute(memory, "search_documents", {"query": "mean reversion"})["slot"] == "hybrid_embeddings"
+    assert execute(memory, "search_documents", {"query": "mean reversion", "slot": "sqlite_fts"})["slot"] == "sqlite_fts"
+    (covered,) = execute(memory, "index_health", {})["coverage"]
+    assert covered["complete"] and covered["have"] == covered["of"] > 0
+    monkeypatch.setenv("MEMTAPE_SLOT", "vectors")
+    with pytest.raises(Invalid, match="MEMTAPE_SLOT"):
+        memtape.open(":memory:")
+
+
+def test_documents_go_to_a_server_only_where_the_slot_that_compares_meaning_was_chosen(workspace, monkeypatch):
+    monkeypatch.setenv("MEMTAPE_EMBEDDER", "remote")
+    monkeypatch.setenv("MEMTAPE_EMBEDDER_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("MEMTAPE_EMBEDDER_MODEL", "any")
+    memory = memtape.open(":memory:")
+    assert execute(memory, "reindex_documents", {"folder": str(workspace)})["documents"] and memory.embedder is None
+    assert execute(memory, "search_documents", {"query": "mean reversion"})["note"] is None
+
+
+def test_a_file_that_was_not_read_yet_is_told_by_the_health(workspace):
+    memory = memtape.open(":memory:")
+    execute(memory, "reindex_documents", {"folder": str(workspace)})
+    assert execute(memory, "index_health", {})["pending"] == {"added": 0, "changed": 0, "removed": 0}
+    (workspace / "new.md").write_text("Gold gapped.")
+    assert execute(memory, "index_health", {})["pending"] == {"added": 1, "changed": 0, "removed": 0}
 
 
 @pytest.mark.skipif(not RETRIEVAL.is_dir(), reason="the retrieval sets are not beside the checkout")

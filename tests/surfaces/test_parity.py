@@ -92,8 +92,20 @@ CALLS: dict[str, dict[str, Any]] = {
     "search_documents": {"agent": "diary", "query": "why no longs in chop"},
     "get_document": {"agent": "diary", "path": "journal/may.md", "start_line": 2},
     "verify_citation": {"agent": "diary", "path": "journal/may.md", "start_line": 3, "end_line": 3, "content_hash": "?", "quoted": "moved"},
+    "list_documents": {"agent": "diary", "type": "journal"},
     "find_similar_reports": {"agent": "diary", "path": "reports/a.md"},
+    "pin_document": {"agent": "diary", "path": "TRADING_MANUAL.md", "section": "Risk"},
+    "unpin_document": {"agent": "diary", "path": "SOUL.md"},
+    "list_pinned": {"agent": "diary"},
+    "get_citations": {"agent": "diary", "limit": 5},
     "index_health": {"agent": "diary"},
+    "append_note": {"agent": "diary", "kind": "journal", "text": "Waited: “no volume”.\nAgain.", "run": "r-1", "id": "n1"},
+    "list_notes": {"agent": "diary", "run": "r-1"},
+    "propose_edit": {"agent": "diary", "path": "journal/may.md", "old": "three", "new": "four", "reason": "one more", "run": "r-1"},
+    "list_proposals": {"agent": "diary", "status": "proposed"},
+    "get_proposal": {"agent": "diary", "proposal_id": "?"},
+    "accept_proposal": {"agent": "diary", "proposal_id": "?", "note": "agreed"},
+    "reject_proposal": {"agent": "diary", "proposal_id": "?"},
     "label_trade": {"agent": "diary", "trade_id": "?", "teach": "anomaly", "reason": "the feed was wrong"},
     "correct_memory": {"agent": "diary", "memory_id": "?", "changes": {"teach": "exclude"}, "reason": "typed twice"},
     "forget_memory": {"agent": "diary", "memory_id": "?", "reason": "a test"},
@@ -104,9 +116,10 @@ CALLS: dict[str, dict[str, Any]] = {
 # cannot be given twice; they are made once here, and their own tests are in tests/engine.
 ONCE = {"index_health", "correct_memory", "label_trade", "forget_memory", "delete_agent", "erase_owner"}
 OWNERS_OWN = {"confirm_plan", "state_belief", "promote_lessons", "retire_lesson", "create_skill", "use_skill_version", "undo_import",
-              "cancel_plan", "reindex_documents"}  # fmt: skip
+              "cancel_plan", "reindex_documents", "pin_document", "unpin_document", "accept_proposal", "reject_proposal"}  # fmt: skip
 OWNER_ASKED = {"confirm_plan", "promote_lessons", "retire_lesson", "label_trade", "correct_memory", "delete_agent", "erase_owner",
-               "use_skill_version", "undo_import", "reindex_documents"}  # fmt: skip
+               "use_skill_version", "undo_import", "reindex_documents", "pin_document", "unpin_document", "accept_proposal",
+               "reject_proposal"}  # fmt: skip
 # What each must refuse, with the field that is wrong.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "create_skill": ({"id": "No Spaces"}, "id"),
@@ -166,10 +179,22 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "get_shown_brief": ({"agent": "diary", "digest": "nothing"}, "digest"),
     "reindex_documents": ({"agent": "diary", "folder": "/nowhere/at/all"}, "folder"),
     "search_documents": ({"agent": "diary", "query": ""}, "query"),
+    "list_documents": ({"agent": "nobody"}, "agent"),
     "get_document": ({"agent": "diary", "path": "../secret.md"}, "path"),
+    "pin_document": ({"agent": "diary", "path": "journal/may.md"}, "path"),
+    "unpin_document": ({"agent": "diary", "path": "nowhere.md"}, "path"),
+    "list_pinned": ({"agent": "nobody"}, "agent"),
+    "get_citations": ({"agent": "diary", "limit": 0}, "limit"),
     "verify_citation": ({"agent": "diary", "path": "a.md", "start_line": 0, "end_line": 1, "content_hash": "x"}, "start_line"),
     "find_similar_reports": ({"agent": "diary", "path": "journal/may.md"}, "path"),
     "index_health": ({"agent": "nobody"}, "agent"),
+    "append_note": ({"agent": "diary", "kind": "note", "text": "x", "path": "../secret.md"}, "path"),
+    "list_notes": ({"agent": "diary", "limit": 0}, "limit"),
+    "propose_edit": ({"agent": "diary", "path": "journal/may.md", "old": "nowhere", "new": "x", "reason": "x"}, "old"),
+    "list_proposals": ({"agent": "diary", "status": "open"}, "status"),
+    "get_proposal": ({"agent": "diary", "proposal_id": "nothing"}, "proposal_id"),
+    "accept_proposal": ({"agent": "diary", "proposal_id": "nothing"}, "proposal_id"),
+    "reject_proposal": ({"agent": "diary", "proposal_id": "nothing"}, "proposal_id"),
     "label_trade": ({"agent": "diary", "trade_id": "nothing", "teach": "learn"}, "memory_id"),
     "correct_memory": ({"agent": "diary", "memory_id": "nothing", "changes": {"teach": "exclude"}}, "memory_id"),
     "forget_memory": ({"agent": "diary", "memory_id": "nothing"}, "memory_id"),
@@ -204,7 +229,7 @@ def over_mcp(db: str, calls: list[tuple[str, dict[str, Any]]], era: str) -> list
 
 
 def told(memory: Any, name: str) -> dict[str, Any]:
-    """What a question about lessons and briefs must name: the note, the lesson, the heads, the brief."""
+    """What a question about lessons, briefs and edits must name: the note, the lesson, the heads, the brief, the proposal."""
     diary = memory.agent("diary") if name in ("diff_lessons", "promote_lessons", "retire_lesson", "get_brief", "preview_brief",
                                                "record_shown", "get_shown_brief") else None  # fmt: skip
     match name:
@@ -221,6 +246,8 @@ def told(memory: Any, name: str) -> dict[str, Any]:
             return {"brief": diary.brief(symbol="XAU", budget=2000).receipt}
         case "get_shown_brief":
             return {"digest": diary.briefs_shown()[0]["digest"]}
+        case "get_proposal" | "accept_proposal" | "reject_proposal":
+            return {"proposal_id": memory.agent("diary").propose_edit(f"notes/{name}.md", text="x", reason="x").id}
     return {}
 
 
@@ -251,6 +278,8 @@ def primed(tmp_path_factory):
                 workspace = tmp_path_factory.mktemp("workspace")
                 (workspace / "journal").mkdir()
                 (workspace / "journal" / "may.md").write_text("# May\n\nNo longs in chop: three false breaks.\n", encoding="utf-8")
+                (workspace / "SOUL.md").write_text("Patience.\n", encoding="utf-8")
+                (workspace / "TRADING_MANUAL.md").write_text("# Manual\n\n## Risk\nR3: 1 % a trade.\n", encoding="utf-8")
                 (workspace / "reports").mkdir()
                 for page, won in (("reports/a.md", 40), ("reports/b.md", 70)):
                     told_of = "# Simulation: a\n\nThese are simulated trades.\n\n## Settings\n| Strategy | breakout |\n| Symbols | BTC |\n"

@@ -46,6 +46,10 @@ class Rule:
     id: str
     title: str
     text: str
+    path: str = ""
+    start_line: int = 0
+    end_line: int = 0
+    content_hash: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,19 @@ class Cited:
     end_line: int
     snippet: str
     tier: int
+    content_hash: str = ""
+    quoted: str = ""  # all that stands on the lines, to find them again by
+
+
+@dataclass(frozen=True, slots=True)
+class Papers:
+    """What a brief takes from documents. Files change and the log does not know of it: what was shown is recorded whole."""
+
+    rules: tuple[Rule, ...] = ()
+    documents: tuple[Cited, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.rules or self.documents)
 
 
 @dataclass(frozen=True, slots=True)

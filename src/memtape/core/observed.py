@@ -37,6 +37,7 @@ from memtape.core.values import (
 )
 from memtape.errors import Invalid
 
+QUOTED_LENGTH = 20_000  # characters of a passage that is cited
 Side = Literal["long", "short"]
 
 
@@ -165,6 +166,18 @@ class Run:
     cost_usd: Price | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cite:
+    """Lines of a document that a decision rests on. What stood there is added when it is recorded."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    path: Annotated[Line, Field(min_length=1)]
+    start_line: Annotated[int, Field(ge=1)]
+    end_line: Annotated[int, Field(ge=1)]
+    content_hash: Annotated[Key | None, Field(description="as search_documents gave it: refused if they changed since")] = None
+    quoted: Annotated[str, Field(max_length=QUOTED_LENGTH)] | None = None
+
+
 ANY: Final = "*"  # what is left open: it matches whatever the value
 
 
@@ -228,6 +241,7 @@ class Decision:
     slots: Annotated[dict[Label, Line], Field(max_length=32, description="the card's further slots")] = field(
         default_factory=dict
     )
+    citations: Annotated[tuple[Cite, ...], Field(max_length=16, description="lines of documents it rests on")] | None = None
 
 
 def _several(value: object) -> object:

@@ -19,12 +19,12 @@ import apsw
 from memtape.errors import NoStore
 from memtape.store.failures import as_ours
 
-VERSION = 1
+VERSION = 2
 WAIT_SECONDS = 30  # a whole index may be written in one transaction
 TOKENIZER = "porter unicode61"
 GLOBAL = ""
 _TABLES = """
-CREATE TABLE scopes (id INTEGER PRIMARY KEY, owner TEXT NOT NULL, agent TEXT NOT NULL, revision INTEGER NOT NULL,
+CREATE TABLE scopes (id INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL, agent TEXT NOT NULL, revision INTEGER NOT NULL,
   synced_at INTEGER, UNIQUE (owner, agent)) STRICT;
 CREATE TABLE sources (scope INTEGER NOT NULL, root TEXT NOT NULL, prefix TEXT NOT NULL, type TEXT NOT NULL, tier INTEGER,
   PRIMARY KEY (scope, prefix)) STRICT, WITHOUT ROWID;
@@ -34,14 +34,19 @@ CREATE TABLE documents (id INTEGER PRIMARY KEY, scope INTEGER NOT NULL, path TEX
   given TEXT NOT NULL, hash TEXT NOT NULL, figures TEXT, chunks INTEGER NOT NULL DEFAULT 1, UNIQUE (scope, path)) STRICT;
 CREATE TABLE chunks (id INTEGER PRIMARY KEY, scope INTEGER NOT NULL, document INTEGER NOT NULL, start_line INTEGER NOT NULL,
   end_line INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, headings TEXT NOT NULL, hash TEXT NOT NULL,
-  content_hash TEXT NOT NULL, text TEXT NOT NULL) STRICT;
+  content_hash TEXT NOT NULL, alone INTEGER NOT NULL, text TEXT NOT NULL) STRICT;
+CREATE INDEX chunks_in_short ON chunks (id, document, alone, scope, start);  -- what ranking asks of 200 at a time, side by side
+CREATE INDEX documents_of_a_type ON documents (scope, type);
+CREATE INDEX documents_in_short ON documents (id, path, type, tier);
 CREATE INDEX chunks_of_a_document ON chunks (document);
-CREATE INDEX chunks_by_hash ON chunks (hash, scope);
-CREATE TABLE vectors (model TEXT NOT NULL, hash TEXT NOT NULL, vector BLOB NOT NULL,
-  PRIMARY KEY (model, hash)) STRICT, WITHOUT ROWID;
+CREATE INDEX chunks_by_hash ON chunks (hash, scope, document);
+CREATE TABLE vectors (id INTEGER PRIMARY KEY, model TEXT NOT NULL, hash TEXT NOT NULL, vector BLOB NOT NULL,
+  UNIQUE (model, hash)) STRICT;  -- with rows by number: three vectors to a page, where a table without would need a page for each
 CREATE TABLE models (scope INTEGER NOT NULL, model TEXT NOT NULL, dim INTEGER NOT NULL,
-  PRIMARY KEY (scope, model)) STRICT, WITHOUT ROWID;
+  revision INTEGER NOT NULL, PRIMARY KEY (scope, model)) STRICT, WITHOUT ROWID;
 CREATE TABLE problems (scope INTEGER NOT NULL, path TEXT NOT NULL, problem TEXT NOT NULL,
+  PRIMARY KEY (scope, path)) STRICT, WITHOUT ROWID;
+CREATE TABLE unread (scope INTEGER NOT NULL, path TEXT NOT NULL, look TEXT NOT NULL, problem TEXT NOT NULL,
   PRIMARY KEY (scope, path)) STRICT, WITHOUT ROWID;
 """
 _WORDS = """

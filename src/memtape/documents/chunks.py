@@ -99,7 +99,7 @@ def chunked(text: str, sizes: Sizes | None = None) -> tuple[Chunk, ...]:
     """
     sizes = sizes or Sizes()
     found: list[Chunk] = []
-    for group in _grouped(_sections(text, sizes), sizes):
+    for group in _grouped(sections(text, sizes), sizes):
         blocks = [block for section in group for block in section.blocks]
         for window in _windows(blocks, sizes):
             if chunk := _chunk(text, window, _shared([section.headings for section in group])):
@@ -134,17 +134,17 @@ def _lines(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def _sections(text: str, sizes: Sizes) -> list[Section]:
+def sections(text: str, sizes: Sizes | None = None) -> list[Section]:
     """The text under each heading, in order; what stands before the first is under none."""
-    places = _lines(text)
-    sections: list[Section] = []
+    places, sizes = _lines(text), sizes or Sizes()
+    found: list[Section] = []
     path: list[tuple[int, str]] = []
     blocks: list[tuple[Line, ...]] = []
     level = 0
 
     def close() -> None:
         if blocks:
-            sections.append(Section(level, tuple(name for _, name in path), tuple(blocks)))
+            found.append(Section(level, tuple(name for _, name in path), tuple(blocks)))
             blocks.clear()
 
     for first, last, heading in _blocks([text[start:end] for start, end in places]):
@@ -156,7 +156,7 @@ def _sections(text: str, sizes: Sizes) -> list[Section]:
         block = tuple(part for row in range(first, last) for part in _parts(text, row + 1, *places[row], sizes))
         blocks.append(block)
     close()
-    return sections
+    return found
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[tuple[int, int, tuple[int, str] | None]]:

@@ -21,6 +21,7 @@ from memtape.core.codec import digest
 from memtape.errors import Invalid
 
 Verdicts = Literal["valid", "moved", "changed", "gone"]
+HASHED = 500_000  # lines, to find by their hash where words moved to: the places nearest to the old one
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 
 
@@ -75,19 +76,24 @@ def cite(path: str, text: str, start_line: int, end_line: int) -> Citation:
 def verify(citation: Citation, text: str | None) -> Verdict:
     """How a citation stands against the document of today; `text` is none where there is no such document.
 
-    Where the words stand more than once, the place nearest to the old one is named.
+    Where the words stand more than once, the place nearest to the old one is named. Without the words the hash finds them.
+
+    >>> known = cite("a.md", "one\\ntwo\\nthree", 2, 3)
+    >>> verify(Citation("a.md", 2, 3, known.content_hash, ""), "zero\\none\\ntwo\\nthree")
+    Verdict(verdict='moved', start_line=3, end_line=4)
     """
     if text is None:
         return Verdict("gone")
     if content_hash(quoted(text, citation.start_line, citation.end_line)) == citation.content_hash:
         return Verdict("valid", citation.start_line, citation.end_line)
-    wanted = [line.rstrip() for line in lines_of(citation.quoted)]
     lines = [line.rstrip() for line in lines_of(text)]
-    if not any(wanted):
-        return Verdict("changed")
-    size = len(wanted)
-    places = [at for at in range(len(lines) - size + 1) if lines[at] == wanted[0] and lines[at : at + size] == wanted]
-    if not places:
-        return Verdict("changed")
-    nearest = min(places, key=lambda at: abs(at + 1 - citation.start_line))
-    return Verdict("moved", nearest + 1, nearest + len(wanted))
+    wanted = [line.rstrip() for line in lines_of(citation.quoted)]
+    size = len(wanted) or citation.end_line - citation.start_line + 1
+    starts = sorted(range(len(lines) - size + 1), key=lambda at: abs(at + 1 - citation.start_line))
+    if wanted:
+        same = (at for at in starts if lines[at] == wanted[0] and lines[at : at + size] == wanted) if any(wanted) else iter(())
+    else:
+        looked_at = starts[: max(HASHED // size, 1)]
+        same = (at for at in looked_at if content_hash("\n".join(lines[at : at + size])) == citation.content_hash)
+    nearest = next(same, None)
+    return Verdict("changed") if nearest is None else Verdict("moved", nearest + 1, nearest + size)

@@ -35,12 +35,13 @@ from memtape.documents.chunks import Chunk, chunked
 from memtape.documents.citations import content_hash, lines_of
 from memtape.documents.reports import report_of
 from memtape.documents.sources import Seen, Skipped, Source
-from memtape.documents.vectors import Filled, Vectors, fill, forget_models
+from memtape.documents.vectors import Filled, Vectors, fill, forget_models, is_ready, missing_in, models_made
 from memtape.documents.words import paired
 from memtape.errors import Invalid
 from memtape.plugs.embedder import Embedder
 
 COMPUTED = 2
+NOT_TEXT = "not text"  # as `sources.read` says it: such a file is not read again until it looks different
 Known = tuple[tuple[object, ...], str]  # what a file looked like, and the hash of its text
 
 
@@ -71,6 +72,29 @@ class Synced:
 
 
 @dataclass(frozen=True, slots=True)
+class Pending:
+    """Files that look different from what is indexed: what a sync would read or forget."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.added + self.changed + self.removed
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many passages have a vector of a model, and whether it may answer yet."""
+
+    model: str
+    have: int
+    of: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """How the index of an agent stands, its shared documents not counted."""
 
@@ -79,8 +103,9 @@ class Health:
     chunks: int
     problems: tuple[Skipped, ...]
     stale_seconds: float | None
-    models: tuple[str, ...]  # whose vectors are complete
+    models: tuple[str, ...]  # that may answer: whose vectors were complete once
     roots: tuple[str, ...]
+    coverage: tuple[Coverage, ...] = ()
 
 
 class DocumentIndex:
@@ -103,17 +128,20 @@ class DocumentIndex:
         """Bring the index of an agent (of all agents: `GLOBAL`) in step with its folders; `anew` reads every file again."""
         if len({place.prefix for place in places}) < len(places):
             raise Invalid("sources", "two of them name their documents alike", "Give each a prefix of its own")
-        known = {} if anew else self._signatures(owner, agent)
+        known, refused = ({}, {}) if anew else (self._signatures(owner, agent), self._refused(owner, agent))
         seen, problems = _looked_at(places)
-        fresh = [each for each in seen.values() if known.get(each.path, ((), ""))[0] != (*each.signature, _given(each))]
+        fresh = _differing(seen, known)
+        unread = {each.path: NOT_TEXT for each in fresh if refused.get(each.path) == (_look(each), NOT_TEXT)}
+        fresh = [each for each in fresh if each.path not in unread]
+        problems += [Skipped(*each) for each in unread.items()]
         with closing(apsw.Connection("")) as staging:  # gone when it is closed; the index is not locked while files are read
             staged = _staged(staging, fresh, known, problems)
             with self.cache.writing() as connection:
                 scope = self._scope(owner, agent)
                 held = connection.execute("SELECT path FROM documents WHERE scope = ?", (scope,)).fetchall()
                 counted = self._apply(scope, staged, {str(path) for (path,) in held} - seen.keys())
-                self._note(scope, places, problems)
-                self._finish(scope, now)
+                self._note(scope, places, problems, seen)
+                self._finish(scope, now, counted)
         return self._told(owner, agent, replace(counted, read=len(fresh)), embedder)
 
     def put(
@@ -124,7 +152,7 @@ class DocumentIndex:
         with self.cache.writing():
             scope = self._scope(owner, agent)
             counted = self._apply(scope, staged, set())
-            self._finish(scope, now)
+            self._finish(scope, now, counted)
         return self._told(owner, agent, counted, embedder)
 
     def _told(self, owner: str, agent: str, counted: Synced, embedder: Embedder | None) -> Synced:
@@ -145,6 +173,13 @@ class DocumentIndex:
             rows: list[Any] = connection.execute(sql, (scope,)).fetchall()
             return {row[0]: (row[1:6], row[6]) for row in rows}
 
+    def _refused(self, owner: str, agent: str) -> dict[str, tuple[str, str]]:
+        """Files that could not be read, as they looked then, and why not."""
+        with self.cache.reading() as connection:
+            scope = self.cache.scope(owner, agent)
+            rows: list[Any] = connection.execute("SELECT path, look, problem FROM unread WHERE scope = ?", (scope,)).fetchall()
+            return {path: (look, problem) for path, look, problem in rows}
+
     # --- one transaction ----------------------------------------------------------------------------------------------------
 
     def _apply(self, scope: int, staged: Iterable[tuple[Document, bool]], gone: set[str]) -> Synced:
@@ -160,8 +195,10 @@ class DocumentIndex:
             dropped |= before
             self._insert(scope, document)
             counted = replace(counted, changed=counted.changed + 1) if before else replace(counted, added=counted.added + 1)
-        sql = "DELETE FROM vectors WHERE hash = ? AND NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.hash = vectors.hash)"
-        connection.executemany(sql, [(each,) for each in sorted(dropped)])
+        unused = "NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.hash = vectors.hash)"
+        sql = f"DELETE FROM vectors WHERE model = ? AND hash = ? AND {unused}"
+        for model in models_made(self.cache) if dropped else ():
+            connection.executemany(sql, [(model, each) for each in sorted(dropped)])
         return replace(counted, removed=len(gone))
 
     def _remove(self, scope: int, path: str) -> set[str]:
@@ -196,54 +233,70 @@ class DocumentIndex:
         values = (scope, document.path, file, document.type, tier, *signature, _given(document), digest(text), figures)
         number = int(connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
         chunks, lines = chunked(text), lines_of(text)
+        hashed: dict[tuple[int, int], str] = {}  # a long line is cut into many passages, all of which cite it whole
         for chunk in chunks:
-            cited = content_hash("\n".join(lines[chunk.start_line - 1 : chunk.end_line]))
-            self._insert_chunk(scope, number, document.name, chunk, cited)
+            of = chunk.start_line, chunk.end_line
+            if of not in hashed:
+                hashed = {of: content_hash("\n".join(lines[of[0] - 1 : of[1]]))}
+            self._insert_chunk(scope, number, document.name, chunk, hashed[of], alone=len(chunks) == 1)
         if len(chunks) > 1:  # of one that is a single passage, the passage says it all
             whole = f"INSERT INTO whole_{scope} (rowid, head, body, pairs) VALUES (?, ?, ?, ?)"
             connection.execute(whole, (number, document.name, text, paired(text)))
+        if len(chunks) != 1:
             connection.execute("UPDATE documents SET chunks = ? WHERE id = ?", (len(chunks), number))
 
-    def _insert_chunk(self, scope: int, number: int, name: str, chunk: Chunk, cited: str) -> None:
+    def _insert_chunk(self, scope: int, number: int, name: str, chunk: Chunk, cited: str, *, alone: bool) -> None:
         connection = self.cache.connection
         sql = (
-            "INSERT INTO chunks (scope, document, start_line, end_line, start, end, headings, hash, content_hash, text) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+            "INSERT INTO chunks (scope, document, start_line, end_line, start, end, headings, hash, content_hash, alone, text) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
         )
         above = "\n".join(chunk.headings)
         places = (chunk.start_line, chunk.end_line, chunk.start, chunk.end)
-        values = (scope, number, *places, above, chunk.hash, cited, chunk.text)
+        values = (scope, number, *places, above, chunk.hash, cited, alone, chunk.text)
         row = int(connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
         head = " ".join((name, *(heading for heading in chunk.headings if heading not in chunk.text)))
         words = f"INSERT INTO words_{scope} (rowid, head, body, pairs) VALUES (?, ?, ?, ?)"
         connection.execute(words, (row, head, chunk.text, paired(f"{head} {chunk.text}")))
 
-    def _note(self, scope: int, places: Sequence[Source], problems: Sequence[Skipped]) -> None:
-        """Where the documents are from, and which could not be read."""
+    def _note(self, scope: int, places: Sequence[Source], problems: Sequence[Skipped], seen: Mapping[str, Seen]) -> None:
+        """Where the documents are from, and which could not be read, as they look."""
         connection = self.cache.connection
-        for table in ("sources", "problems"):
+        for table in ("sources", "problems", "unread"):
             connection.execute(f"DELETE FROM {table} WHERE scope = ?", (scope,))
         rows = [(scope, str(place.root), place.prefix, place.type, place.tier) for place in places]
         connection.executemany("INSERT INTO sources VALUES (?, ?, ?, ?, ?)", rows)
         wrong = [(scope, each.path, each.problem) for each in problems]
         connection.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", wrong)
+        unread = [(scope, each.path, _look(seen[each.path]), each.problem) for each in problems if each.path in seen]
+        connection.executemany("INSERT OR REPLACE INTO unread VALUES (?, ?, ?, ?)", unread)
 
-    def _finish(self, scope: int, now: datetime) -> None:
-        connection = self.cache.connection
-        connection.execute("UPDATE scopes SET revision = revision + 1, synced_at = ? WHERE id = ?", (micros(now), scope))
+    def _finish(self, scope: int, now: datetime, counted: Synced) -> None:
+        """Note the time; and that there is something new, for whoever holds what was read of this scope."""
+        sql = "UPDATE scopes SET revision = revision + ?, synced_at = ? WHERE id = ?"
+        changed = bool(counted.added or counted.changed or counted.removed)
+        self.cache.connection.execute(sql, (int(changed), micros(now), scope))
 
     # --- vectors, health ----------------------------------------------------------------------------------------------------
 
     def fill(self, owner: str, agent: str, embedder: Embedder) -> Filled:
-        """Embed what has no vector of this model yet; when all have, the vectors of other models are forgotten."""
+        """Embed what has no vector of this model yet; when all have, those of other models go as soon as nothing needs them."""
         filled = fill(self.cache, owner, agent, embedder)
         if filled.complete:
-            forget_models(self.cache, owner, agent, embedder.id)
+            forget_models(self.cache, owner, embedder.id)
         return filled
 
-    def near(self, scopes: Sequence[int], embedder: Embedder, vector: Any, pool: int, also: Collection[int]) -> dict[int, float]:
-        """The passages nearest to a vector, and how near those are that something else found; inside a transaction."""
-        return self._vectors.near(scopes, embedder, vector, pool, also)
+    def near(
+        self, scopes: Sequence[int], embedder: Embedder, vector: Any, pool: int, also: Collection[int], types: Sequence[str] = ()
+    ) -> tuple[dict[int, float], int]:
+        """The passages nearest to a vector, how near those are that something else found, and how many have no vector; inside a
+        transaction."""
+        return self._vectors.near(scopes, embedder, vector, pool, also, types)
+
+    @property
+    def held_bytes(self) -> int:
+        """What the vectors in memory take."""
+        return self._vectors.nbytes()
 
     def health(self, owner: str, agent: str, *, now: datetime | None = None) -> Health:
         """How the index of an agent stands; how old it is, if the time is given."""
@@ -257,15 +310,35 @@ class DocumentIndex:
 
             synced = rows("SELECT synced_at FROM scopes WHERE id = ?")[0][0]
             last = None if synced is None else moment(synced)
+            documents, chunks = rows("SELECT count(*), coalesce(sum(chunks), 0) FROM documents WHERE scope = ?")[0]
             return Health(
                 last,
-                rows("SELECT count(*) FROM documents WHERE scope = ?")[0][0],
-                rows("SELECT count(*) FROM chunks WHERE scope = ?")[0][0],
+                documents,
+                chunks,
                 tuple(Skipped(*row) for row in rows("SELECT path, problem FROM problems WHERE scope = ? ORDER BY path")),
                 None if now is None or last is None else max((now - last).total_seconds(), 0.0),
                 tuple(row[0] for row in rows("SELECT model FROM models WHERE scope = ? ORDER BY model")),
                 tuple(row[0] for row in rows("SELECT root FROM sources WHERE scope = ? ORDER BY prefix")),
+                self._coverage(scope, chunks),
             )
+
+    def _coverage(self, scope: int, chunks: int) -> tuple[Coverage, ...]:
+        """How far each model has come in a scope; one that has nothing there is not named."""
+        found = []
+        for model in models_made(self.cache):
+            have = chunks - missing_in(self.cache, [scope], model)
+            if have:
+                found.append(Coverage(model, have, chunks, is_ready(self.cache, scope, model)))
+        return tuple(found)
+
+    def pending(self, owner: str, agent: str, places: Sequence[Source]) -> Pending:
+        """How many files differ from the index now, by the same look as a sync's and without reading any."""
+        known = self._signatures(owner, agent)
+        seen, _ = _looked_at(places)
+        refused = self._refused(owner, agent)
+        differing = [each for each in _differing(seen, known) if refused.get(each.path, ("", ""))[0] != _look(each)]
+        added = sum(each.path not in known for each in differing)
+        return Pending(added, len(differing) - added, len(known.keys() - seen.keys()))
 
     def file(self, owner: str, agent: str, path: str) -> Path | None:
         """Where a document lies, the agent's own or a shared one; none where there is no such document."""
@@ -285,7 +358,7 @@ class DocumentIndex:
                 return
             for table in ("vocabulary", "words", "whole"):
                 connection.execute(f"DROP TABLE {table}_{scope}")
-            for table in ("documents", "chunks", "problems", "models", "sources"):
+            for table in ("documents", "chunks", "problems", "unread", "models", "sources"):
                 connection.execute(f"DELETE FROM {table} WHERE scope = ?", (scope,))
             connection.execute("DELETE FROM scopes WHERE id = ?", (scope,))
             connection.execute("DELETE FROM vectors WHERE hash NOT IN (SELECT hash FROM chunks)")
@@ -294,6 +367,15 @@ class DocumentIndex:
 def _given(each: Seen | Document) -> str:
     """Type and tier as its place says them; what stands in a report may raise it above that."""
     return f"{each.type} {each.tier}"
+
+
+def _look(each: Seen) -> str:
+    return f"{each.signature} {_given(each)}"
+
+
+def _differing(seen: Mapping[str, Seen], known: Mapping[str, Known]) -> list[Seen]:
+    """The files that do not look as they did when they were read."""
+    return [each for each in seen.values() if known.get(each.path, ((), ""))[0] != (*each.signature, _given(each))]
 
 
 def _staged(

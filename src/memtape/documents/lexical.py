@@ -7,47 +7,43 @@ best of both are ranked again by the same formula with the counts of both togeth
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from memtape.documents.cache import Cache
-from memtape.documents.words import Asked, chosen, disjunction, holds, phrase
+from memtape.documents.words import Asked, chosen, disjunction, holds, in_words, phrase
 
 K1, B = 1.2, 0.75  # those of FTS5
 LEAST = 1e-6  # what FTS5 gives a word that is in more than half of the rows
-DOCUMENTS = 1000
 RARE = 3  # what more passages than these have is no name that finds a thing
 LOOKED_AT = 50
 NAMED = 4
+FEW = 20  # passages that are quicker looked at than asked for again
+# Rows that a full-text query has found are put through this afterwards: the plus keeps SQLite from looking each of them up.
+AMONG = "AND +rowid IN (SELECT value FROM json_each(?))"
+OF_TYPES = (
+    "AND +rowid IN (SELECT c.id FROM documents d JOIN chunks c ON c.document = d.id "
+    "WHERE d.scope = ? AND d.type IN (SELECT value FROM json_each(?)))"
+)
 
 Rows = list[Any]
+Terms = tuple[tuple[str, int], ...]  # words, each with how often it was said
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """BM25 by chunk, and by document."""
+class Passage(NamedTuple):
+    """A row that was found by words."""
 
-    chunks: dict[int, float]
-    documents: dict[int, float]
-
-
-def ranked(cache: Cache, scopes: Sequence[int], asked: Asked, pool: int) -> Words:
-    """The best passages and documents for the words of a question; inside a transaction."""
-    words = chosen(asked, cache.stem, lambda stem: _frequency(cache, scopes, stem))
-    if not words or not scopes:
-        return Words({}, {})
-    if len(scopes) == 1:
-        match = disjunction(words)
-        return Words(_plain(cache, f"words_{scopes[0]}", match, pool), _plain(cache, f"whole_{scopes[0]}", match, DOCUMENTS))
-    return Words(_together(cache, scopes, "words", words, pool), _together(cache, scopes, "whole", words, DOCUMENTS))
+    chunk: int
+    score: float
+    document: int
+    alone: int  # whether it is all of its document
 
 
-def _plain(cache: Cache, table: str, match: str, limit: int) -> dict[int, float]:
-    sql = f"SELECT rowid, -rank FROM {table} WHERE {table} MATCH ? ORDER BY rank LIMIT ?"
-    rows: Rows = cache.connection.execute(sql, (match, limit)).fetchall()
-    return dict(rows)
+def terms(cache: Cache, scopes: Sequence[int], asked: Asked) -> Terms:
+    """The words of a question to look for; inside a transaction."""
+    return chosen(asked, cache.stem, lambda stem: _frequency(cache, scopes, stem))
 
 
 def _frequency(cache: Cache, scopes: Sequence[int], stem: str) -> int:
@@ -59,25 +55,75 @@ def _frequency(cache: Cache, scopes: Sequence[int], stem: str) -> int:
     return total
 
 
-def _together(cache: Cache, scopes: Sequence[int], kind: str, words: tuple[tuple[str, int], ...], limit: int) -> dict[int, float]:
-    """The best rows of several tables, ranked by the counts of all."""
-    once = disjunction(tuple((word, 1) for word, _ in words))
+def ranked(cache: Cache, scopes: Sequence[int], words: Terms, pool: int, types: Sequence[str] = ()) -> dict[int, float]:
+    """The best passages for the words of a question: BM25 of the passage, and of the document around it; inside a transaction.
+
+    A document of one passage is that passage, and counts as such twice.
+    """
+    if not words:
+        return {}
+    best = {scope: _best(cache, scope, words if len(scopes) == 1 else _once(words), pool, types) for scope in scopes}
+    around = {scope: list({each.document for each in found if not each.alone}) for scope, found in best.items()}
+    if len(scopes) > 1:
+        together = _together(cache, "words", words, {scope: [each.chunk for each in found] for scope, found in best.items()})
+        kept = sorted(together, key=lambda chunk: (-together[chunk], chunk))[:pool]
+        passages = {each.chunk: each for found in best.values() for each in found}
+        found = [passages[chunk]._replace(score=together[chunk]) for chunk in kept]
+    else:
+        found = [each for several in best.values() for each in several]
+    wholes = _wholes(cache, words, around) if any(around.values()) else {}
+    return {each.chunk: each.score + (each.score if each.alone else wholes.get(each.document, 0.0)) for each in found}
+
+
+def _once(words: Terms) -> Terms:
+    return tuple((word, 1) for word, _ in words)
+
+
+def _best(cache: Cache, scope: int, words: Terms, limit: int, types: Sequence[str]) -> list[Passage]:
+    """The best rows of one table with the documents they are of.
+
+    Asked for by `bm25()` and not by `rank`, which is the same figure at a higher price: FTS5 would run a second statement inside
+    the first one to put its rows in order. In a second query, for a join would weigh rows more than once.
+    """
+    table = f"words_{scope}"
+    only, values = (OF_TYPES, (scope, json.dumps(list(types)))) if types else ("", ())
+    sql = f"SELECT rowid, bm25({table}) AS score FROM {table} WHERE {table} MATCH ? {only} ORDER BY score, rowid LIMIT ?"
+    scores: Rows = cache.connection.execute(sql, (disjunction(words), *values, limit)).fetchall()
+    sql = "SELECT id, document, alone FROM chunks INDEXED BY chunks_in_short WHERE id IN (SELECT value FROM json_each(?))"
+    numbers = str([chunk for chunk, _ in scores])
+    known = {chunk: (document, alone) for chunk, document, alone in cache.connection.execute(sql, (numbers,))}
+    return [Passage(chunk, -score, *known[chunk]) for chunk, score in scores]
+
+
+def _wholes(cache: Cache, words: Terms, wanted: Mapping[int, Sequence[int]]) -> dict[int, float]:
+    """BM25 of whole documents, of those wanted in each scope: only of them, for to weigh a row costs more than to match it."""
+    if len(wanted) > 1:
+        return _together(cache, "whole", words, wanted)
+    ((scope, documents),) = wanted.items()
+    table = f"whole_{scope}"
+    sql = f"SELECT rowid, -bm25({table}) FROM {table} WHERE {table} MATCH ? {AMONG}"
+    rows: Rows = cache.connection.execute(sql, (disjunction(words), str(documents))).fetchall()
+    return dict(rows)
+
+
+def _together(cache: Cache, kind: str, words: Terms, wanted: Mapping[int, Sequence[int]]) -> dict[int, float]:
+    """Rows of several tables, weighed by the counts of all."""
+    once = disjunction(_once(words))
     told: list[tuple[int, list[int]]] = []
     size = length = 0
     holding = [0] * len(words)
-    for scope in scopes:
+    for scope, numbers in wanted.items():
         table = f"{kind}_{scope}"
-        sql = f"SELECT rowid, told({table}) FROM {table} WHERE {table} MATCH ? ORDER BY rank LIMIT ?"
-        rows: Rows = cache.connection.execute(sql, (once, limit)).fetchall()
+        sql = f"SELECT rowid, told({table}) FROM {table} WHERE {table} MATCH ? {AMONG}"
+        rows: Rows = cache.connection.execute(sql, (once, str(list(numbers)))).fetchall() if numbers else []
         told += [(row, [int(part) for part in text.split()]) for row, text in rows]
         n, tokens = _measured(cache, table)
         size, length = size + n, length + tokens
         for at, (word, _) in enumerate(words):
-            holding[at] += _count(cache, table, f'"{word}"')
+            holding[at] += _count(cache, table, f'"{word}"') if n else 0
     weights = [times * weight(size, n) for (_, times), n in zip(words, holding, strict=True)]
     average = length / size if size else 1.0
-    found = {row: _bm25(counts[0], counts[1:], weights, average) for row, counts in told}
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0]))[:limit])
+    return {row: _bm25(counts[0], counts[1:], weights, average) for row, counts in told}
 
 
 def _measured(cache: Cache, table: str) -> tuple[int, int]:
@@ -127,27 +173,40 @@ def _bm25(length: int, counts: Sequence[int], weights: Sequence[float], average:
     return sum(each * count * (K1 + 1) / (count + room) for count, each in zip(counts, weights, strict=True))
 
 
-def exact(cache: Cache, scopes: Sequence[int], asked: Asked) -> tuple[tuple[int, ...], ...]:
+def exact(
+    cache: Cache, scopes: Sequence[int], asked: Asked, words: Terms = (), found: Collection[int] = ()
+) -> tuple[tuple[int, ...], ...]:
     """For each name, code or phrase of a question, the passages that have it.
 
     None where so many have it that it singles out none; and none where a question names many things: it describes then, and
-    does not ask for one of them.
+    does not ask for one of them. Where few passages have any of the words, `found` are all of them, and are looked at themselves.
     """
-    if len(asked.exact) > NAMED:
+    if not asked.exact or len(asked.exact) > NAMED:
         return ()
-    return tuple(found for part in asked.exact if (found := _having(cache, scopes, part)))
+    known = {word for word, _ in words} if 0 < len(found) <= FEW else set()
+    having: list[tuple[int, ...]] = []
+    for part in asked.exact:
+        rows = _these(cache, found) if known & set(in_words(part)) else _matching(cache, scopes, part)
+        having.append(tuple(chunk for chunk, headings, text in rows if holds(f"{headings}\n{text}", part)))
+    return tuple(each for each in having if 0 < len(each) <= RARE)
 
 
-def _having(cache: Cache, scopes: Sequence[int], part: str) -> tuple[int, ...]:
-    found: list[int] = []
+def _these(cache: Cache, chunks: Collection[int]) -> Rows:
+    sql = "SELECT id, headings, text FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+    return cache.connection.execute(sql, (str(list(chunks)),)).fetchall()
+
+
+def _matching(cache: Cache, scopes: Sequence[int], part: str) -> Rows:
+    """The passages with the words of a name, code or phrase one after the other; none where there are many."""
+    found: Rows = []
     for scope in scopes:
         table = f"words_{scope}"
-        sql = f"SELECT rowid FROM {table} WHERE {table} MATCH ? LIMIT {LOOKED_AT}"
+        sql = (
+            f"SELECT id, headings, text FROM (SELECT rowid AS found FROM {table} WHERE {table} MATCH ? LIMIT {LOOKED_AT}) "
+            "CROSS JOIN chunks ON id = found"
+        )
         rows: Rows = cache.connection.execute(sql, (phrase(part),)).fetchall()
         if len(rows) == LOOKED_AT:
-            return ()
-        for (chunk,) in rows:
-            text: Rows = cache.connection.execute("SELECT headings, text FROM chunks WHERE id = ?", (chunk,)).fetchall()
-            if holds("\n".join(text[0]), part):
-                found.append(chunk)
-    return tuple(found) if len(found) <= RARE else ()
+            return []
+        found += rows
+    return found

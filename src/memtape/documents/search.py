@@ -2,8 +2,11 @@
 
 Two slots. `sqlite_fts` ranks passages by BM25 of the passage plus BM25 of the whole document. `hybrid_embeddings` adds what a
 vector of the question is near to: ½ · BM25 (as a share of the best) + ½ · cosine, or reciprocal ranks. Tickers, ids, codes and
-phrases in quotation marks have an arm of their own with reserved places. An embedder that fails, or whose vectors are
-not all made yet, costs nothing but itself: the words answer, and the answer says so.
+phrases in quotation marks have an arm of their own with reserved places.
+
+A model answers once it has had a vector for every passage; until then the model before it does, if it can be had. Passages that
+were written since have no vector yet and rank by their words. Where no model can answer, or the embedder fails, the words do.
+Whatever was not as it was asked for, the answer says so.
 
 The pool of candidates has one size, scores are rounded and ties go by path and line: the same index gives the same answer, and
 the first three of ten are the first three of fifty.
@@ -21,16 +24,17 @@ the first three of ten are the first three of fifty.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 from memtape.core.text import one_line
 from memtape.documents import lexical, vectors
 from memtape.documents.cache import GLOBAL, Cache
 from memtape.documents.index import DocumentIndex
-from memtape.documents.places import Caps, Seat, placed
+from memtape.documents.places import MANY, Caps, placed
+from memtape.documents.snippets import snippet
 from memtape.documents.words import Asked, parse
 from memtape.errors import Invalid
 from memtape.plugs.embedder import Embedder
@@ -42,11 +46,11 @@ SLOTS = ("sqlite_fts", "hybrid_embeddings")
 FUSIONS = ("weighted", "reciprocal")
 POOL = 200  # candidates of each arm
 MOST = 100  # hits
+SPARE = 5  # so many candidates more than hits are looked at first; all of them, where that does not settle who comes first
 WEIGHTS = (0.5, 0.5)  # of words and of vectors
 TABLE_WEIGHTS = (0.6, 0.4)  # where the vectors come from a table of words, which knows little that BM25 does not
 RANK_CONSTANT = 60  # Cormack, Clarke & Büttcher 2009
 NEAR = 0.1  # a passage that shares no word with the question and is less alike than this has nothing to do with it
-SNIPPET = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,8 @@ class Found:
     hits: tuple[Hit, ...]
     slot: Slot
     note: str = ""
+    model: str = ""  # whose vectors were compared
+    missing: int = 0  # passages without a vector of the model asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,48 +92,100 @@ class Scores:
     meaning: Mapping[int, float]
     exact: tuple[tuple[int, ...], ...] = ()  # for each exact part the chunks that have it
     weights: tuple[float, float] | None = None  # of words and of meaning, if there was a vector to compare with
+    unknown: frozenset[int] = frozenset()  # have no vector yet
+
+
+class Row(NamedTuple):
+    """A candidate: what decides about its place."""
+
+    chunk: int
+    path: str
+    type: str
+    tier: int
+    start: int
+    scope: int
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A candidate."""
+class Speaker:
+    """The model that answers, the question as it sees it, and what is to be said of it; none where words answer alone."""
 
-    chunk: int
-    document: int
-    path: str
-    start_line: int
-    end_line: int
-    start: int
-    end: int
-    content_hash: str
-    type: str
-    tier: int
-    agent: str
-    chunks: int  # of its document
+    embedder: Embedder | None = None
+    vector: Any = None
+    note: str = ""
+    missing: int = 0
+
+
+Previous = Callable[[str], Embedder | None]
 
 
 def search(
     index: DocumentIndex, question: str, *, owner: str, agent: str, slot: Slot = "sqlite_fts", embedder: Embedder | None = None,
-    limit: int = 10, minimum: float = 0.0, fusion: Fusion = "weighted", caps: Caps | None = None, types: Sequence[str] = (),
+    previous: Previous | None = None, limit: int = 10, minimum: float = 0.0, fusion: Fusion = "weighted",
+    caps: Caps | None = None, types: Sequence[str] = (),
 ) -> Found:  # fmt: skip
-    """What an agent's documents, and those shared with it, have on a question."""
+    """What an agent's documents, and those shared with it, have on a question.
+
+    `previous` gives the embedder of a model's id, if it can be had: it answers while the vectors of `embedder` are being made.
+    """
     _checked(slot, fusion, limit)
     asked = parse(question)
     if asked.is_empty:
         return Found((), slot)
-    vector, note = _question_vector(embedder, question) if slot == "hybrid_embeddings" else (None, "")
+    speaker = _speaker(index, owner, agent, question, embedder, previous) if slot == "hybrid_embeddings" else Speaker()
     with index.cache.reading():
-        scopes = [number for of in dict.fromkeys((agent, GLOBAL)) if (number := index.cache.scope(owner, of)) is not None]
-        if vector is not None and embedder is not None and not all(vectors.is_ready(index.cache, s, embedder.id) for s in scopes):
-            vector, note = None, f"the vectors of {embedder.id} are not complete yet: found by words alone"
-        words = lexical.ranked(index.cache, scopes, asked, POOL)
-        exact = lexical.exact(index.cache, scopes, asked)
-        named = {chunk for part in exact for chunk in part}
-        near = index.near(scopes, embedder, vector, POOL, {*words.chunks, *named}) if vector is not None and embedder else {}
-        rows = _rows(index.cache, {*words.chunks, *near, *named}, types)
-        scores = Scores(_by_words(words, rows), near, exact, weights_of(embedder) if vector is not None and embedder else None)
-        hits = _hits(index.cache, rows, scores, asked, fusion, limit, minimum, caps)
-    return Found(hits, "sqlite_fts" if vector is None else "hybrid_embeddings", note)
+        scopes = _scopes(index.cache, owner, agent)
+        if speaker.embedder and not _is_ready(index.cache, scopes, speaker.embedder):
+            speaker = Speaker(note=f"the vectors of {speaker.embedder.id} went meanwhile: found by words alone")
+        scores, missing = _scored(index, list(scopes), asked, speaker, types)
+        hits = _hits(index.cache, scopes, scores, asked, fusion, limit, minimum, caps or Caps(), types)
+    return _said(hits, speaker, embedder, missing)
+
+
+def _scopes(cache: Cache, owner: str, agent: str) -> dict[int, str]:
+    """What is searched together: the agent's own, and what is shared; each number with whose it is."""
+    return {number: of for of in dict.fromkeys((agent, GLOBAL)) if (number := cache.scope(owner, of)) is not None}
+
+
+def _scored(
+    index: DocumentIndex, scopes: Sequence[int], asked: Asked, speaker: Speaker, types: Sequence[str]
+) -> tuple[Scores, int]:
+    """What each arm says of its candidates, and how many passages the vectors know nothing of."""
+    terms = lexical.terms(index.cache, scopes, asked)
+    words = lexical.ranked(index.cache, scopes, terms, POOL, types)
+    others = () if types or (len(words) < POOL and speaker.embedder is None) else _crowded_out(index.cache, scopes)
+    if others and len(words) >= POOL:
+        words |= lexical.ranked(index.cache, scopes, terms, POOL, others)
+    exact = lexical.exact(index.cache, scopes, asked, terms, () if types else words)
+    if speaker.embedder is None:
+        return Scores(words, {}, exact), 0
+    found = set(words).union(*exact)
+    near, missing = index.near(scopes, speaker.embedder, speaker.vector, POOL, found, types)
+    if others and len(near) >= POOL:
+        near |= index.near(scopes, speaker.embedder, speaker.vector, POOL, found, others)[0]
+    unknown = frozenset(found - near.keys()) if missing else frozenset[int]()
+    return Scores(words, near, exact, weights_of(speaker.embedder), unknown), missing
+
+
+def _crowded_out(cache: Cache, scopes: Sequence[int]) -> tuple[str, ...]:
+    """The types that have candidates of their own, lest decisions and transcripts, of which there are many, fill the pool."""
+    sql = (  # from type to type, not from document to document
+        "WITH RECURSIVE one(type) AS (SELECT min(type) FROM documents WHERE scope = :scope UNION ALL "
+        "SELECT (SELECT min(type) FROM documents WHERE scope = :scope AND type > one.type) FROM one WHERE one.type IS NOT NULL) "
+        "SELECT type FROM one WHERE type IS NOT NULL"
+    )
+    there = {str(kind) for scope in scopes for (kind,) in cache.connection.execute(sql, {"scope": scope})}
+    return tuple(sorted(there.difference(MANY))) if there.intersection(MANY) else ()
+
+
+def _said(hits: tuple[Hit, ...], speaker: Speaker, asked_for: Embedder | None, missing: int) -> Found:
+    """The answer, with what was not as it was asked for."""
+    if speaker.embedder is None:
+        return Found(hits, "sqlite_fts", speaker.note, missing=speaker.missing)
+    note, lacking = speaker.note, speaker.missing
+    if asked_for is not None and speaker.embedder.id == asked_for.id and missing:
+        note, lacking = f"{_have(missing)} no vector of {asked_for.id} yet: found by words alone", missing
+    return Found(hits, "hybrid_embeddings", note, speaker.embedder.id, lacking)
 
 
 def _checked(slot: str, fusion: str, limit: int) -> None:
@@ -142,17 +200,44 @@ def _checked(slot: str, fusion: str, limit: int) -> None:
 # --- by meaning -------------------------------------------------------------------------------------------------------------
 
 
-def _question_vector(embedder: Embedder | None, question: str) -> tuple[Any, str]:
-    """The question as a vector, or why there is none."""
+def _speaker(
+    index: DocumentIndex, owner: str, agent: str, question: str, embedder: Embedder | None, previous: Previous | None
+) -> Speaker:
+    """Who answers: the model asked for where it is complete, else one before it. A model is asked outside any transaction."""
     if embedder is None:
-        return None, "no embedder is set: found by words alone"
+        return Speaker(note="no embedder is set: found by words alone")
+    with index.cache.reading():
+        scopes = _scopes(index.cache, owner, agent)
+        ready, numbers = _is_ready(index.cache, scopes, embedder), list(scopes)
+        missing = 0 if ready else vectors.missing_in(index.cache, numbers, embedder.id)
+        older = [] if ready else vectors.ready_models(index.cache, numbers)
+    if ready:
+        return _asked(embedder, question)
+    lacking = f"the vectors of {embedder.id} are not complete yet, {_have(missing)} none"
+    earlier = next((found for id in older if previous and (found := previous(id)) and found.id == id), None)
+    if earlier is None:
+        return Speaker(note=f"{lacking}: found by words alone", missing=missing)
+    spoken = _asked(earlier, question)
+    return replace(spoken, note=f"{lacking}: {spoken.note or f'{earlier.id} answered'}", missing=missing)
+
+
+def _is_ready(cache: Cache, scopes: Mapping[int, str], embedder: Embedder) -> bool:
+    return all(vectors.is_ready(cache, scope, embedder.id) for scope in scopes)
+
+
+def _asked(embedder: Embedder, question: str) -> Speaker:
+    """The question as a vector, or why there is none."""
     try:
         found = embedder.embed([question])
     except vectors.BROKEN as error:
-        return None, f"the embedder failed ({one_line(str(error), 200)}): found by words alone"
+        return Speaker(note=f"the embedder failed ({one_line(str(error), 200)}): found by words alone")
     if found.shape != (1, embedder.dim) or not bool(abs(found).sum() < float("inf")):
-        return None, f"{embedder.id} answered with a vector of another form: found by words alone"
-    return found[0], ""
+        return Speaker(note=f"{embedder.id} answered with a vector of another form: found by words alone")
+    return Speaker(embedder, found[0])
+
+
+def _have(passages: int) -> str:
+    return "1 passage has" if passages == 1 else f"{passages} passages have"
 
 
 def weights_of(embedder: Embedder) -> tuple[float, float]:
@@ -163,26 +248,6 @@ def weights_of(embedder: Embedder) -> tuple[float, float]:
 # --- together ---------------------------------------------------------------------------------------------------------------
 
 
-def _rows(cache: Cache, chunks: set[int], types: Sequence[str]) -> dict[int, Row]:
-    """The candidates with their documents."""
-    sql = (
-        "SELECT c.id, d.id, d.path, c.start_line, c.end_line, c.start, c.end, c.content_hash, d.type, d.tier, s.agent, d.chunks "
-        "FROM chunks c JOIN documents d ON d.id = c.document JOIN scopes s ON s.id = c.scope "
-        "WHERE c.id IN (SELECT value FROM json_each(?))"
-    )
-    rows: list[Any] = cache.connection.execute(sql, (str(sorted(chunks)),)).fetchall()
-    return {row[0]: Row(*row) for row in rows if not types or row[8] in types}
-
-
-def _by_words(words: lexical.Words, rows: Mapping[int, Row]) -> dict[int, float]:
-    """The passage's own words and those of the document around it; a document of one passage is that passage."""
-    found: dict[int, float] = {}
-    for chunk, score in words.chunks.items():
-        if row := rows.get(chunk):
-            found[chunk] = score + (score if row.chunks == 1 else words.documents.get(row.document, 0.0))
-    return found
-
-
 def fused(scores: Scores, fusion: Fusion) -> dict[int, float]:
     """One score from 0 to 1 for each candidate.
 
@@ -191,13 +256,17 @@ def fused(scores: Scores, fusion: Fusion) -> dict[int, float]:
     """
     best = max(scores.words.values(), default=0.0) or 1.0
     if scores.weights is None:
-        return {chunk: round(score / best, 9) for chunk, score in scores.words.items()}
+        return {chunk: score / best for chunk, score in scores.words.items()}
     near = {chunk: score for chunk, score in scores.meaning.items() if score >= NEAR}
     either = dict.fromkeys((*scores.words, *near))
     if fusion == "weighted":
         a, b = scores.weights
+        nearest = max(near.values(), default=0.0)  # what has no vector is taken to be as near as its words are good
+        near |= {chunk: nearest * scores.words[chunk] / best for chunk in scores.unknown if chunk in scores.words}
         return {chunk: round(a * scores.words.get(chunk, 0.0) / best + b * near.get(chunk, 0.0), 9) for chunk in either}
-    places = (_places(scores.words), _places(near))
+    by_words, by_meaning = _places(scores.words), _places(near)
+    by_meaning |= {chunk: by_words[chunk] for chunk in scores.unknown if chunk in by_words}
+    places = (by_words, by_meaning)
     top = len(places) / (RANK_CONSTANT + 1)
     return {chunk: round(sum(1 / (RANK_CONSTANT + each[chunk]) for each in places if chunk in each) / top, 9) for chunk in either}
 
@@ -213,27 +282,57 @@ def _places(scores: Mapping[int, float]) -> dict[int, int]:
 
 
 def _hits(
-    cache: Cache, rows: Mapping[int, Row], scores: Scores, asked: Asked, fusion: Fusion, limit: int, minimum: float,
-    caps: Caps | None,
+    cache: Cache, scopes: Mapping[int, str], scores: Scores, asked: Asked, fusion: Fusion, limit: int, minimum: float,
+    caps: Caps, types: Sequence[str],
 ) -> tuple[Hit, ...]:  # fmt: skip
     total = fused(scores, fusion)
+    wanted = {chunk: score for chunk, score in total.items() if score >= minimum} if minimum > 0 else total
 
-    def order(chunk: int) -> tuple[float, str, str, int]:
-        row = rows[chunk]
-        return -total.get(chunk, 0.0), row.path, row.agent, row.start
+    def order(row: Row) -> tuple[float, str, str, int]:
+        return -round(total.get(row.chunk, 0.0), 9), row.path, scopes[row.scope], row.start
 
-    named = [sorted((chunk for chunk in part if chunk in rows), key=order) for part in scores.exact]
-    wanted = {chunk for chunk, score in total.items() if chunk in rows and score >= minimum}
-    ranked = sorted(wanted.union(*named), key=order)
-    seats = {chunk: Seat(rows[chunk].path, rows[chunk].type, rows[chunk].tier, chunk) for chunk in ranked}
-    reserved = [seats[chunk] for chunk in _in_turn(named)]
-    in_order = [seats[chunk] for chunk in ranked]
-    chosen = placed(in_order, limit, reserved=reserved, caps=caps, named=asked.only_names)
-    reasons = _reasons(scores)
-    return tuple(_hit(cache, rows[seat.chunk], total.get(seat.chunk, 0.0), asked, *reasons(seat.chunk)) for seat in chosen)
+    def chosen_of(some: Collection[int]) -> tuple[list[Row], bool]:
+        rows = _rows(cache, set(some).union(*scores.exact), types)
+        named = [sorted((rows[chunk] for chunk in part if chunk in rows), key=order) for part in scores.exact]
+        ranked = sorted(rows.values(), key=order)
+        free = all(caps.leave_free(row) for row in ranked)
+        return placed(ranked, limit, reserved=_in_turn(named), caps=caps, named=asked.only_names), free
+
+    leading = _leading(wanted, limit + SPARE)
+    chosen, settled = chosen_of(leading)
+    if not settled and len(leading) < len(wanted):  # some may have to give way to others further down
+        chosen, _ = chosen_of(wanted)
+    reasons, texts = _reasons(scores), _texts(cache, chosen)
+    return tuple(
+        _hit(row, scopes[row.scope] == GLOBAL, total.get(row.chunk, 0.0), texts[row.chunk], asked, *reasons(row.chunk))
+        for row in chosen
+    )  # fmt: skip
 
 
-def _in_turn(parts: Sequence[Sequence[int]]) -> list[int]:
+def _leading(scores: Mapping[int, float], count: int) -> Collection[int]:
+    """So many of the best, and those that are as good as the last of them.
+
+    >>> _leading({1: 0.5, 2: 0.9, 3: 0.5, 4: 0.1}, 2)
+    [1, 2, 3]
+    """
+    if len(scores) <= count:
+        return scores
+    least = sorted(scores.values(), reverse=True)[count - 1]
+    return [chunk for chunk, score in scores.items() if score >= least]
+
+
+def _rows(cache: Cache, chunks: set[int], types: Sequence[str]) -> dict[int, Row]:
+    """Candidates with what is known of their documents."""
+    sql = (
+        "SELECT c.id, d.path, d.type, d.tier, c.start, c.scope FROM chunks c INDEXED BY chunks_in_short "
+        "CROSS JOIN documents d INDEXED BY documents_in_short ON d.id = c.document "
+        "WHERE c.id IN (SELECT value FROM json_each(?))"
+    )
+    rows: list[Any] = cache.connection.execute(sql, (str(list(chunks)),)).fetchall()
+    return {row[0]: Row._make(row) for row in rows if not types or row[2] in types}
+
+
+def _in_turn(parts: Sequence[Sequence[Row]]) -> list[Row]:
     """The best of each exact part, then the second of each."""
     longest = max(map(len, parts), default=0)
     return list(dict.fromkeys(part[at] for at in range(longest) for part in parts if at < len(part)))
@@ -241,13 +340,14 @@ def _in_turn(parts: Sequence[Sequence[int]]) -> list[int]:
 
 def _reasons(scores: Scores) -> Callable[[int], tuple[Arm, str]]:
     """Which arms found a passage, and at which place each."""
-    by_words, by_meaning = _places(scores.words), _places({c: s for c, s in scores.meaning.items() if s >= NEAR})
+    near = {chunk: score for chunk, score in scores.meaning.items() if score >= NEAR}
+    arms = [("words", scores.words, sorted(scores.words.values())), ("meaning", near, sorted(near.values()))]
     named = {chunk for part in scores.exact for chunk in part}
 
     def reason(chunk: int) -> tuple[Arm, str]:
-        arms = (("words", by_words), ("meaning", by_meaning))
-        told = [f"{arm}: {ordinal(places[chunk])}" for arm, places in arms if chunk in places]
-        both: Arm = "both" if chunk in by_words and chunk in by_meaning else "fts" if chunk in by_words else "vector"
+        told = [f"{arm}: {ordinal(1 + len(each) - bisect_right(each, said[chunk]))}" for arm, said, each in arms if chunk in said]
+        told += ["no vector yet"] if chunk in scores.unknown else []
+        both: Arm = "both" if chunk in scores.words and chunk in near else "fts" if chunk in scores.words else "vector"
         return ("exact", "; ".join(("named exactly", *told))) if chunk in named else (both, "; ".join(told))
 
     return reason
@@ -262,32 +362,20 @@ def ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _hit(cache: Cache, row: Row, score: float, asked: Asked, source: Arm, reason: str) -> Hit:
-    found: list[Any] = cache.connection.execute("SELECT headings, text FROM chunks WHERE id = ?", (row.chunk,)).fetchall()
-    headings, text = found[0]
+def _texts(cache: Cache, rows: Sequence[Row]) -> dict[int, tuple[Any, ...]]:
+    """What is shown of the passages that were chosen."""
+    sql = (
+        "SELECT id, start_line, end_line, end, content_hash, headings, text FROM chunks "
+        "WHERE id IN (SELECT value FROM json_each(?))"
+    )
+    found: list[Any] = cache.connection.execute(sql, (str([row.chunk for row in rows]),)).fetchall()
+    return {chunk: tuple(rest) for chunk, *rest in found}
+
+
+def _hit(row: Row, shared: bool, score: float, told: tuple[Any, ...], asked: Asked, source: Arm, reason: str) -> Hit:
+    start_line, end_line, end, content_hash, headings, text = told
     return Hit(
-        path=row.path, start_line=row.start_line, end_line=row.end_line, score=round(score, 6), snippet=snippet(text, asked),
-        source=source, source_type=row.type, tier=row.tier, content_hash=row.content_hash, reason=reason,
-        headings=tuple(headings.split("\n")) if headings else (), shared=row.agent == GLOBAL, start=row.start, end=row.end,
+        path=row.path, start_line=start_line, end_line=end_line, score=round(score, 6), snippet=snippet(text, asked),
+        source=source, source_type=row.type, tier=row.tier, content_hash=content_hash, reason=reason,
+        headings=tuple(headings.split("\n")) if headings else (), shared=shared, start=row.start, end=end,
     )  # fmt: skip
-
-
-def snippet(text: str, asked: Asked, cap: int = SNIPPET) -> str:
-    """The part of a passage that has most of what was asked for, on one line.
-
-    >>> snippet("# Log\\n" + "nothing here\\n" * 40 + "moved the stop and lost", parse("stop lost"), 100)
-    'moved the stop and lost'
-    """
-    if len(text) <= cap:
-        return one_line(text, cap)
-    stems = "|".join(re.escape(word[:5]) for word, _ in asked.words)
-    places = [match.start() for match in re.finditer(stems, text.lower())]
-    start, most, last = 0, 0, 0
-    for first, place in enumerate(places):
-        while last < len(places) and places[last] < place + cap * 3 // 4:
-            last += 1
-        if last - first > most:
-            start, most = place, last - first
-    before = max(start - cap // 4, 0)
-    line = text.rfind("\n", before, start) + 1 or (text.find(" ", before, start) + 1 if before else 0)
-    return one_line(text[line : line + 2 * cap], cap)

@@ -8,6 +8,9 @@ policy keeps an agent from writing: `journal/SOUL.md` is a note.
 A walk follows no symbolic link, enters no version control, virtual environment or package folder, and reads regular files only,
 up to a size: the workspace may hold anything, and what is left out for a reason is told.
 
+Not all that is indexed lies in a folder: a source may list its documents itself, and they are made when they are read. Paths that
+begin with `@decisions/` are kept for the pages that memtape makes of the log.
+
 >>> classified("TRADING_MANUAL.md"), classified("journal/2026-05/12.md"), classified("journal/SOUL.md")
 (('rules', 1), ('journal', 3), ('journal', 3))
 >>> classified("research/web/fomc.md"), classified("memory/TRADE-LOG.md"), classified("runs/r1/transcript.jsonl")
@@ -20,8 +23,8 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from memtape.errors import Invalid
@@ -31,6 +34,8 @@ RECORDS = frozenset({".jsonl", ".json", ".ndjson"})  # read only where runs and 
 IGNORED = frozenset({
     "CVS", "node_modules", "bower_components", "__pycache__", "site-packages", "venv", "env", "virtualenv",
 })  # and what begins with a dot  # fmt: skip
+ENVIRONMENT = "pyvenv.cfg"  # a folder with this in it is a virtual environment, whatever its name
+TRACES = "@decisions/"  # no file of a workspace may be named so
 FILE_BYTES = 4_000_000
 FILES = 200_000
 RULES = frozenset({
@@ -63,6 +68,7 @@ class Source:
     prefix: str = ""
     type: str = ""  # of all its files, where the folder itself says it: report, playbook, transcript, ...
     tier: int | None = None
+    listed: Callable[[], Iterable[Seen | Skipped]] | None = field(default=None, compare=False, repr=False)  # instead of a walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,7 @@ class Seen:
     mtime_ns: int
     ctime_ns: int
     inode: int
+    text: Callable[[], str | Skipped] | None = field(default=None, compare=False, repr=False)  # of what is not a file
 
     @property
     def signature(self) -> tuple[int, int, int, int]:
@@ -111,10 +118,13 @@ def classified(path: str) -> tuple[str, int]:
 
 def walk(source: Source) -> Iterator[Seen | Skipped]:
     """The files of a source in the order of their paths, and those that were left out with the reason."""
+    if source.listed is not None:
+        yield from source.listed()
+        return
     root = source.root.absolute()
     if not root.is_dir():
         raise Invalid("dir", f"{root} is not a folder", "Name the folder of the workspace")
-    count = 0
+    count = posing = 0
     for entry, path in _entries(str(root), ""):
         if isinstance(entry, OSError):
             yield Skipped(f"{source.prefix}{path}", f"cannot be entered: {entry.strerror}")
@@ -125,6 +135,9 @@ def walk(source: Source) -> Iterator[Seen | Skipped]:
             kind, tier = source.type, source.tier or tier
         if not _is_wanted(path, kind):
             continue
+        if shown.startswith(TRACES):
+            posing += 1
+            continue
         found = _seen(entry, shown, kind, source.tier or tier)
         if found is None:
             continue
@@ -133,6 +146,8 @@ def walk(source: Source) -> Iterator[Seen | Skipped]:
             yield Skipped(shown, f"more than {FILES:,} files: this and those after it are not indexed")
             return
         yield found
+    if posing:
+        yield Skipped(TRACES, f"{posing:,} files named like memtape's own pages are not indexed: rename their folder")
 
 
 def _is_wanted(path: str, kind: str) -> bool:
@@ -149,15 +164,49 @@ def _entries(folder: str, path: str) -> Iterator[tuple[os.DirEntry[str] | OSErro
     except OSError as error:
         yield error, path
         return
-    if any(entry.name == "pyvenv.cfg" for entry in entries):
+    if any(entry.name == ENVIRONMENT for entry in entries):
         return
     for entry in entries:
         inner = f"{path}{entry.name}"
         if entry.is_dir(follow_symlinks=False):
-            if entry.name not in IGNORED and not entry.name.startswith("."):
+            if _is_entered(entry.name):
                 yield from _entries(entry.path, f"{inner}/")
         elif not entry.name.startswith("."):
             yield entry, inner
+
+
+def _is_entered(name: str) -> bool:
+    return name not in IGNORED and not name.startswith(".")
+
+
+def is_there(root: Path) -> bool:
+    """Whether a root is the folder that it was when it was named: not gone, and not a link to another place now."""
+    return root.is_dir() and root.resolve() == root.absolute()
+
+
+def folders(root: str) -> Iterator[str]:
+    """The folders that a walk enters, the root first; those that went away or are closed to us are left out."""
+    waiting = [root]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                inner = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        except OSError:
+            continue
+        if (ENVIRONMENT, False) in inner:
+            continue
+        yield folder
+        waiting += [f"{folder}/{name}" for name, is_folder in inner if is_folder and _is_entered(name)]
+
+
+def may_matter(name: str) -> bool:
+    """Whether a change of a file so named can change what is indexed: not one of a database, a program or an editor's own.
+
+    >>> [may_matter(name) for name in ("12.md", "run.jsonl", "pyvenv.cfg", "desk.docs.db-wal", ".12.md.swp", "12.md~")]
+    [True, True, True, False, False, False]
+    """
+    return name == ENVIRONMENT or (not name.startswith(".") and PurePosixPath(name).suffix.lower() in TEXTS | RECORDS)
 
 
 def _seen(entry: os.DirEntry[str], path: str, kind: str, tier: int) -> Seen | Skipped | None:
@@ -182,6 +231,8 @@ def read(seen: Seen) -> str | Skipped:
 
     A file written within the last tick of the file system's clock could change again and look the same: that tick is waited for.
     """
+    if seen.text is not None:
+        return seen.text()
     age = time.time_ns() - seen.ctime_ns
     if 0 <= age < SETTLED_NS:
         time.sleep((SETTLED_NS - age) / 1e9)
@@ -195,8 +246,35 @@ def read(seen: Seen) -> str | Skipped:
         content = file.read(FILE_BYTES + 1)
     if len(content) > FILE_BYTES:
         return Skipped(seen.path, f"more than {FILE_BYTES:,} bytes are not read")
-    text = decoded(content)
+    text = text_of(seen.path, content)
     return text if text is not None else Skipped(seen.path, "not text")
+
+
+_ESCAPE = re.compile(r"\\(?:([nrtbf])|((?:u[0-9a-fA-F]{4}(?:\\(?=u[0-9a-fA-F]{4}))?)+)|.)")
+
+
+def text_of(path: str, content: bytes) -> str | None:
+    """What a file says. In records the escapes of JSON are read as what they stand for: the word behind a `\\n` begins with no n.
+
+    A line stays a line, so that what is cited is found in the file where the citation says.
+
+    >>> print(text_of("runs/1.jsonl", b'{"say": "exit\\\\nnow \\\\u00fcber \\\\ud83d\\\\udcc8 C:\\\\\\\\new \\\\"x\\\\""}'))
+    {"say": "exit now über 📈 C:\\\\new \\"x\\""}
+    """
+    text = decoded(content)
+    if text is None or PurePosixPath(path).suffix.lower() not in RECORDS or "\\" not in text:
+        return text
+    return _ESCAPE.sub(_unescaped, text)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    if found[1]:
+        return " "
+    if not found[2]:
+        return found[0]  # an escaped quotation mark or backslash: what holds the record together stays
+    units = bytes.fromhex(found[2].replace("\\", "").replace("u", ""))
+    text = units.decode("utf-16-be", "replace")
+    return "".join(each if each.isprintable() and each not in '\\"' else " " for each in text)
 
 
 def decoded(content: bytes) -> str | None:

@@ -61,7 +61,7 @@ class Asked:
         >>> parse("R-17").only_names, parse("who broke R-17?").only_names
         (True, False)
         """
-        return {word for word, _ in self.words} <= {word for part in self.exact for word in _words(part)}
+        return {word for word, _ in self.words} <= {word for part in self.exact for word in in_words(part)}
 
 
 def parse(question: str) -> Asked:
@@ -71,7 +71,7 @@ def parse(question: str) -> Asked:
     ['drop', 'disable', 'trend', 'filter']
     """
     question = question.replace("\x00", " ")
-    said = list(_words(_ENDED.sub(ENDED, question)))
+    said = list(in_words(_ENDED.sub(ENDED, question)))
     telling = [word for word in said if word not in STOP] or said
     telling += [year for word in telling for year in _YEAR.findall(word) if _YEAR.fullmatch(word)]
     phrases = [" ".join(next(part for part in match if part).split()) for match in _QUOTED.findall(question)]
@@ -80,7 +80,12 @@ def parse(question: str) -> Asked:
     return Asked(tuple((word, min(times, SAID)) for word, times in Counter(telling).items()), exact)
 
 
-def _words(text: str) -> Iterator[str]:
+def in_words(text: str) -> Iterator[str]:
+    """The words of a text, as they are looked for.
+
+    >>> list(in_words("ERR-4031 破前高"))
+    ['err', '4031', '破前', '前高']
+    """
     for word in _WORD.findall(text.lower()):
         if _RUN.search(word):
             yield from _mixed(word)
@@ -172,7 +177,7 @@ def phrase(exact: str) -> str:
     >>> phrase("ERR-4031")
     '"err 4031"'
     """
-    return f'"{" ".join(_words(exact))}"'
+    return f'"{" ".join(in_words(exact))}"'
 
 
 def holds(text: str, exact: str) -> bool:

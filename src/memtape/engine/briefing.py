@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from threading import Lock
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
-from memtape.core.brief import Brief, Holding, Inputs, Planned
+from memtape.core.brief import Brief, Holding, Inputs, Papers, Planned
 from memtape.core.budget import ESTIMATE
 from memtape.core.calendar import upcoming
 from memtape.core.codec import canonical, canonical_plain, identify, plain, read_time, spell_time
@@ -26,17 +26,19 @@ from memtape.core.episodes import Episode
 from memtape.core.events import Discrepancy
 from memtape.core.holding import worth
 from memtape.core.items import OWNER_STREAM, Item
-from memtape.core.observed import Decision, Situation
+from memtape.core.observed import ANY, Decision, Situation
 from memtape.core.plans import changed, resolve
 from memtape.core.prompt import BUDGET, PROMPT_VERSION, compose
 from memtape.core.risk import risk_state
 from memtape.core.similar import Similar, similar
 from memtape.core.skills import Agent, Skill
 from memtape.core.trades import Trade
-from memtape.core.values import STRICT, Label, Line, Symbol, Time, read
+from memtape.core.values import STRICT, Key, Label, Line, Symbol, Time, read
 from memtape.engine.checking import fired_of
+from memtape.engine.citing import Citing
 from memtape.engine.notes import lessons_at
 from memtape.engine.observe import Receipt, Writer
+from memtape.engine.pinning import papers_digest
 from memtape.engine.planning import INSTANT, moment_of, situation_now
 from memtape.engine.positions import Told
 from memtape.engine.reading import verified_at, versions_known
@@ -61,7 +63,9 @@ LEAST, MOST = 200, 32_000  # tokens that a brief may be asked to keep to
 KEPT = 64  # briefs that a process remembers having made, so that `shown` need not make them again
 
 
+NO_PAPERS = Papers()
 Row = Annotated[int, Field(ge=0, le=2**53)]
+When = Literal["now", "then", "again"]  # a brief at the present; as of a moment; one that was made or shown before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +82,7 @@ class Question:
     thesis: Line | None = None
     budget: Annotated[int, Field(ge=LEAST, le=MOST)] = BUDGET
     without_memory: bool = False
+    papers: Key | None = None  # what it took from documents, by the name under which `shown` records it
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,7 @@ class Assembled:
     config: str  # hash of the skill, its version, the prompt's and the tokenizer's: what else the bytes depend on
     memories: tuple[str, ...]  # ids of the memories that it puts before the agent
     firing: tuple[str, ...]  # ids of the active plans that it tells to fire
+    papers: Papers = NO_PAPERS
 
     @property
     def receipt(self) -> str:
@@ -118,7 +124,7 @@ class Made:
             return self._by_receipt.get((agent, receipt))
 
 
-class Briefing(Recollection):
+class Briefing(Recollection, Citing):
     """What one agent is told."""
 
     memory: Memory
@@ -134,25 +140,30 @@ class Briefing(Recollection):
             raise Invalid("owner_head", "is given without head", "Give both: they are in the record of what was shown")
         if head is not None and head > self.head().seq:
             raise Invalid("head", f"the log ends at row {self.head().seq}", "Give a row that is there")
+        was = self._shown_at(as_of, head) if head is not None else None
         if head is not None and owner_head is None:
-            owner_head = self._owner_head(as_of, head)
+            owner_head = self._owner_head(was, head)
         question = Question(
             as_of=as_of or self.now(), head=self.head().seq if head is None else head,
             owner_head=self._owners_head() if owner_head is None else owner_head, situation=said, symbol=symbol,
             strategy=strategy, thesis=thesis, budget=budget, without_memory=without_memory,
+            papers=None if was is None else was.get("papers"),
         )  # fmt: skip
         then = Known(question.as_of, question.head, question.owner_head)
-        made = self._assemble(question, then if head is not None else Known(question.as_of), skill)
+        when: When = "again" if was is not None else "now" if as_of is None and head is None else "then"
+        made = self._assemble(question, then if head is not None else Known(question.as_of), skill, when)
         if head is None and self._moved_on(question):  # somebody wrote while it was gathered: it must not be half of each
-            made = self._assemble(question, then, skill)
+            made = self._assemble(question, then, skill, when)
         if skill is None:
             self.memory.made.keep(made)
         return made
 
-    def _assemble(self, asked: Question, known: Known, preview: Skill | None) -> Assembled:
+    def _assemble(self, asked: Question, known: Known, preview: Skill | None, when: When) -> Assembled:
         own, skill, version = self._skill_then(asked, known.head is not None)
         skill = preview or skill
         inputs = self._gather(asked, known, own, skill, version)
+        papers, problems = self._papers(asked, known, inputs, when)
+        inputs = replace(inputs, rules=papers.rules, documents=papers.documents)
         count, counted_by = self.memory.tokens
         composed = compose(inputs, budget=asked.budget, without_memory=asked.without_memory, count=count, counted_by=counted_by)
         told = () if asked.without_memory or not skill.context.memory.enabled else composed.citations
@@ -164,7 +175,24 @@ class Briefing(Recollection):
         )  # fmt: skip
         embedder = self.memory.embedder if skill.context.memory.similarSituations else None
         config = identify(canonical(skill), version, PROMPT_VERSION, counted_by, embedder.id if embedder else None)
-        return Assembled(self.agent.id, composed, asked, config, tuple(memories), tuple(firing))
+        composed = replace(composed, warnings=(*composed.warnings, *problems))
+        asked = replace(asked, papers=papers_digest(papers))
+        return Assembled(self.agent.id, composed, asked, config, tuple(memories), tuple(firing), papers)
+
+    def _papers(self, asked: Question, known: Known, inputs: Inputs, when: When) -> tuple[Papers, tuple[str, ...]]:
+        """What documents say to the brief: as they are now, as they were recorded, or as was known then."""
+        if when == "then":
+            return self.rules_known(asked.as_of), ()
+        if when == "again":
+            if asked.papers is None:
+                return NO_PAPERS, ()
+            if (recorded := self.papers_shown(asked.papers)) is not None:
+                return recorded, ()
+        symbol, situation = inputs.situation.symbol, inputs.situation
+        thesis = asked.thesis or self._last_words(symbol, known)
+        words = " ".join(word for word in (symbol, asked.strategy, situation.regime, thesis) if word and word != ANY)
+        remembers = inputs.skill.context.memory.enabled and not asked.without_memory
+        return self.papers_now(words, symbol, passages=remembers and bool(words))
 
     # ---- the pieces --------------------------------------------------------------------------------------------------
 
@@ -294,12 +322,19 @@ class Briefing(Recollection):
         with self._memory.reading(OWNER_STREAM) as tables:
             return tables.head().seq
 
-    def _owner_head(self, as_of: datetime | None, head: int) -> int:
-        """How far the owner's stream had come: as a brief that was shown says, else by what was recorded before the next row."""
+    def _shown_at(self, as_of: datetime | None, head: int) -> dict[str, Any] | None:
+        """What is on record of a brief that was shown at a row of the log."""
         with self._memory.reading(self.agent.id) as tables:
             for item in tables.items("shown", EVERYTHING):
                 if item.body["head"] == head and (as_of is None or read_time(item.body["as_of"]) == as_of):
-                    return int(item.body["owner_head"])
+                    return dict(item.body)
+        return None
+
+    def _owner_head(self, was: Mapping[str, Any] | None, head: int) -> int:
+        """How far the owner's stream had come: as a brief that was shown says, else by what was recorded before the next row."""
+        if was is not None:
+            return int(was["owner_head"])
+        with self._memory.reading(self.agent.id) as tables:
             following = next(iter(tables.log(after=head, upto=head + 1)), None)
         with self._memory.reading(OWNER_STREAM) as tables:
             if following is None:
@@ -329,6 +364,8 @@ class Briefing(Recollection):
                 return Receipt(done.stream, done.seq, done.hash, (), duplicate=True)
             at = self._said_at(tables)
             writer = Writer(tables, self.agent, self.memory.clock.now())
+            if asked.papers and not tables.items("papers", EVERYTHING, keys=[asked.papers]):
+                writer.declare(Item("papers", asked.papers, at, plain(made.papers)), at)
             if not tables.items("brief", EVERYTHING, keys=[made.brief.digest]):
                 cited = sorted({one.source.id for one in made.brief.citations})
                 writer.declare(Item("brief", made.brief.digest, at, {"text": text, "cited": cited}), at)
@@ -364,7 +401,7 @@ class Briefing(Recollection):
         if asked.head > self.head().seq or asked.owner_head > self._owners_head():
             raise Invalid("brief", "names log rows that are not there", "Give the `receipt` that get_brief returned")
         known = Known(asked.as_of, asked.head, asked.owner_head) if self._moved_on(asked) else Known(asked.as_of)
-        made = self._assemble(asked, known, None)
+        made = self._assemble(asked, known, None, "again")
         if made.brief.digest != digest_:
             raise Conflict("brief", "this brief cannot be made again from the record", "Ask for a new one with get_brief")
         return made

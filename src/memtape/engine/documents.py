@@ -7,6 +7,7 @@ another machine or a new index knows it too; a shared folder is stated by the ow
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,15 @@ from memtape.core.items import OWNER_STREAM, Item
 from memtape.documents.backtests import Alike, alike
 from memtape.documents.cache import GLOBAL
 from memtape.documents.citations import Citation, Verdict, cite, lines_of, verify
-from memtape.documents.index import Health, Synced
+from memtape.documents.index import Health, Pending, Synced
 from memtape.documents.search import Found, Fusion, Slot, search
-from memtape.documents.sources import Source, decoded
+from memtape.documents.shelves import Shelf, shelved
+from memtape.documents.sources import TRACES, Source, is_there, text_of
 from memtape.engine.observe import Writer
 from memtape.engine.reading import Reading
+from memtape.engine.tracing import sync, trace_text, traces
 from memtape.errors import Invalid, Unknown
+from memtape.plugs.embedder import StaticEmbedder
 from memtape.store.known import EVERYTHING
 
 if TYPE_CHECKING:
@@ -56,30 +60,43 @@ class Documents(Reading):
 
     def sync_documents(self, *, shared: bool = False, anew: bool = False) -> Synced:
         """Bring the index in step with the files; unchanged ones are not read."""
-        scope = GLOBAL if shared else self.agent.id
-        return self.memory.documents.sync(
-            self.memory.owner, scope, self.workspaces(shared=shared), now=self.memory.clock.now(), embedder=self.memory.embedder,
-            anew=anew,
-        )  # fmt: skip
+        return sync(self, shared=shared, anew=anew)
 
     def search_documents(
-        self, question: str, *, slot: Slot = "sqlite_fts", limit: int = 10, minimum: float = 0.0, types: Sequence[str] = (),
+        self, question: str, *, slot: Slot | None = None, limit: int = 10, minimum: float = 0.0, types: Sequence[str] = (),
         fusion: Fusion = "weighted",
     ) -> Found:  # fmt: skip
-        """What the documents have on a question, each with its path, lines and reason."""
+        """What the documents have on a question, each with its path, lines and reason; by the slot that is set, or another."""
+        chosen, memory = slot or self.memory.slot, self.memory
+        if not memory.has_documents:
+            return Found((), chosen, "nothing is indexed yet")
+        embedder = memory.document_embedder(chosen) if chosen == "hybrid_embeddings" else None
+        if embedder is not None and memory.document_embedder(memory.slot) is None and isinstance(embedder, StaticEmbedder):
+            for scope in (GLOBAL, self.agent.id):  # words alone are set, so no sync makes vectors; those of a table cost little
+                memory.documents.fill(memory.owner, scope, embedder)
         return search(
-            self.memory.documents, question, owner=self.memory.owner, agent=self.agent.id, slot=slot,
-            embedder=self.memory.embedder if slot == "hybrid_embeddings" else None, limit=limit, minimum=minimum, types=types,
-            fusion=fusion,
+            memory.documents, question, owner=memory.owner, agent=self.agent.id, slot=chosen, embedder=embedder,
+            previous=memory.embedder_by_id, limit=limit, minimum=minimum, types=types, fusion=fusion,
         )  # fmt: skip
+
+    def shelves(self, alone: str = "", path: str | None = None) -> list[Shelf]:
+        """The documents that are indexed, by type; of the type `alone` more are named, with `path` only that one."""
+        if not self.memory.has_documents:
+            return []
+        return list(shelved(self.memory.documents, self.memory.owner, self.agent.id, alone, path))
 
     def reports_like(self, path: str, limit: int = 10) -> tuple[Alike, ...]:
         """The reports of simulations most like one of them, by what they tested and what came of it."""
         return alike(self.memory.documents, path, owner=self.memory.owner, agent=self.agent.id, limit=limit)
 
     def _text(self, path: str) -> str | None:
+        if path.startswith(TRACES):
+            with self.memory.reading(self.agent.id) as tables:
+                return trace_text(tables, path)
         file = self.memory.documents.file(self.memory.owner, self.agent.id, path)
-        return decoded(file.read_bytes()) if file is not None and file.is_file() and not file.is_symlink() else None
+        if file is None or not file.is_file() or file.resolve() != file:  # not through a link, even one that was put there later
+            return None
+        return text_of(path, file.read_bytes())
 
     def document(self, path: str, start_line: int = 1, end_line: int | None = None) -> tuple[str, int, int]:
         """The text of a document, or of some lines of it, and which lines they are."""
@@ -103,7 +120,16 @@ class Documents(Reading):
         """Whether cited lines still stand: valid, moved, changed or gone."""
         return verify(citation, self._text(citation.path))
 
+    def documents_pending(self, *, shared: bool = False) -> Pending | None:
+        """How many files differ from the index now, by a look at all of them; nothing where a folder is missing."""
+        places = self.workspaces(shared=shared)
+        if not all(is_there(place.root) for place in places):
+            return None
+        scope, there = (GLOBAL, places) if shared else (self.agent.id, [*places, traces(self.memory, self.agent.id)])
+        return self.memory.documents.pending(self.memory.owner, scope, there)
+
     def document_health(self, *, shared: bool = False) -> Health:
         """How the index stands: when it was last in step, how much it holds, what could not be read."""
         scope = GLOBAL if shared else self.agent.id
-        return self.memory.documents.health(self.memory.owner, scope, now=self.memory.clock.now())
+        health = self.memory.documents.health(self.memory.owner, scope, now=self.memory.clock.now())
+        return replace(health, roots=tuple(root for root in health.roots if not root.startswith("@")))

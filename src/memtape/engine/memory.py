@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,12 +27,13 @@ from memtape.core.skills import Agent, AgentSettings, Mode, Skill
 from memtape.core.values import Slug, read
 from memtape.documents.cache import GLOBAL
 from memtape.documents.index import DocumentIndex
+from memtape.documents.search import Previous, Slot
 from memtape.engine.arrivals import checked, completed, named_claim
 from memtape.engine.briefing import ESTIMATED, Briefing, Made, Tokens
-from memtape.engine.documents import Documents
 from memtape.engine.following import Follower
 from memtape.engine.forgetting import delete_agent, erase_owner, refuse_deleted
 from memtape.engine.importing import Importing
+from memtape.engine.noting import Noting
 from memtape.engine.observe import Entry, Receipt, Writer, check_time
 from memtape.engine.planning import events_known
 from memtape.engine.reflecting import Models, Reflecting, due_after
@@ -54,13 +55,16 @@ class Memory:
     def __init__(
         self, database: Database, owner: str = "local", clock: Clock | None = None, *, models: Models = model_of,
         embedder: Callable[[], Embedder | None] = lambda: None, tokens: Tokens = ESTIMATED, documents: str = ":memory:",
+        workspaces: str | None = None, slot: Slot = "sqlite_fts",
+        document_embedder: Callable[[Slot], Embedder | None] = lambda slot: None, embedder_by_id: Previous = lambda id: None,
     ) -> None:  # fmt: skip
         self.database = database
         self.owner: str = read(Slug, owner, at="owner")
         self.clock: Clock = clock or SystemClock()
         self.follower, self.made = Follower(), Made()
         self.models, self.tokens = models, tokens
-        self._embedder, self._documents = embedder, documents
+        self._embedder, self._documents, self._workspaces = embedder, documents, workspaces
+        self.slot, self.document_embedder, self.embedder_by_id = slot, cache(document_embedder), embedder_by_id
 
     @cached_property
     def embedder(self) -> Embedder | None:
@@ -71,6 +75,18 @@ class Memory:
     def documents(self) -> DocumentIndex:
         """The index of documents: a cache in a file of its own."""
         return DocumentIndex(self._documents)
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether there is an index of documents; asking for it does not make one."""
+        return "documents" in self.__dict__ or Path(self._documents).exists()
+
+    @property
+    def workspace_home(self) -> Path | None:
+        """The folder in which agents that were given no workspace get one; none for a store that keeps nothing."""
+        if self._workspaces is None:
+            return None
+        return Path(self._workspaces) / ("" if self.owner == "local" else f"@{self.owner}")
 
     @property
     def url(self) -> str:
@@ -255,7 +271,7 @@ class Memory:
 
     def _forget_documents(self, streams: Iterable[str]) -> None:
         """Drop what the index holds of some agents, or of all that is shared; the files stay."""
-        if "documents" in self.__dict__ or Path(self._documents).exists():
+        if self.has_documents:
             for stream in streams:
                 self.documents.forget(self.owner, GLOBAL if stream == OWNER_STREAM else stream)
 
@@ -289,7 +305,7 @@ class Memory:
         Writer(tables, Agent(id="owner", skill="owner"), now).declare(Item(kind, key, now, body, symbol), now)
 
 
-class AgentMemory(Stating, Importing, Reflecting, Documents, Briefing):
+class AgentMemory(Stating, Importing, Reflecting, Noting, Briefing):
     """What one agent remembers: observe to write, the rest to read."""
 
     def __init__(self, memory: Memory, agent: Agent) -> None:
@@ -304,7 +320,7 @@ class AgentMemory(Stating, Importing, Reflecting, Documents, Briefing):
         """
         value: Observed = read(READERS[kind], seen) if isinstance(seen, Mapping) else checked(seen)
         now = self.memory.clock.now()
-        value = completed(value, now)
+        value = self.with_citations(completed(value, now))
         check_time(value, now)
         with self.memory.writing(self.agent.id) as tables:
             if isinstance(value, Claim):

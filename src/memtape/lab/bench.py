@@ -12,6 +12,13 @@ from pathlib import Path
 from memtape.errors import Unknown
 from memtape.lab.benches.briefs import measure_brief
 from memtape.lab.benches.desk import FULL, QUICK, Bench
+from memtape.lab.benches.documents import (
+    measure_hybrid,
+    measure_index,
+    measure_reindex,
+    measure_search_10k,
+    measure_search_100k,
+)  # fmt: skip
 from memtape.lab.benches.recall import measure_load, measure_ranked, measure_recall
 from memtape.lab.benches.records import measure_import, measure_page, measure_rebuild, measure_verify
 from memtape.lab.benches.starting import measure_help, measure_mcp
@@ -36,6 +43,12 @@ BENCHES: dict[str, Callable[[Bench], dict[str, Result]]] = {
     "recall_one_symbol": measure_recall,
     "recall_load": measure_load,
     "brief": measure_brief,
+    "docs_search_10k": measure_search_10k,
+    "docs_search_100k": measure_search_100k,
+    "docs_hybrid": measure_hybrid,
+    "docs_index": measure_index,
+    "docs_reindex_10k": measure_reindex,
+    "docs_memory_100k": measure_hybrid,
     "help": measure_help,
     "mcp_ready": measure_mcp,
 }

@@ -1,5 +1,7 @@
 """The embedding slot: texts as vectors, so that notes can be found by what they mean and not only by their words.
 
+Three embedders: `static`, a table that is part of the package; `minilm`, a transformer on this machine; `remote`, a server.
+
 `StaticEmbedder` needs no network, no model server and no large library: a table with one row for each of 30,522 tokens,
 distilled from all-MiniLM-L6-v2 by `tools/make_static_embeddings.py`. A text is the weighted sum of the rows of its tokens,
 brought to length 1. It knows words, not sentences: "no stop" and "stop" are close, and order does not count.
@@ -23,7 +25,7 @@ import hashlib
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -41,7 +43,7 @@ DIGESTS = {
     "weights.npy": "151d116d8619566e18ef1d16a9038bd70434221dde015bce1df182346e8f5eaf",
     "tokenizer.json": "fa627e7aff5dcbfbd718c6ffbf97946b6a731391c01b7d39a1dca67c7e91ad40",
 }
-NAMES = ("off", "static")
+NAMES = ("off", "static", "minilm", "remote")
 
 
 class Embedder(Protocol):
@@ -79,8 +81,22 @@ class StaticEmbedder:
         return found
 
 
-def embedder_of(name: str | None) -> Embedder | None:
-    """The embedder of that name; none where the slot is off.
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where embedders are found that are not part of the package."""
+
+    models: tuple[Path, ...] = ()  # folders with models that were built
+    url: str = ""
+    model: str = ""
+    key: str = field(default="", repr=False)
+    dim: int | None = None
+
+
+NOWHERE = Sources()
+
+
+def embedder_of(name: str | None, sources: Sources = NOWHERE) -> Embedder | None:
+    """The embedder of that name; none where the slot is off. One that cannot work says so when it is given a text.
 
     >>> embedder_of("off"), embedder_of("static").dim
     (None, 256)
@@ -89,7 +105,44 @@ def embedder_of(name: str | None) -> Embedder | None:
         return None
     if name == "static":
         return StaticEmbedder()
+    if name == "minilm":
+        from memtape.plugs.minilm import MiniLM
+
+        return MiniLM(sources.models)
+    if name == "remote":
+        from memtape.plugs.remote_embedder import RemoteEmbedder
+
+        return RemoteEmbedder(sources.url, sources.model, key=sources.key, dim=sources.dim)
     raise Invalid("embedder", f"there is none called {name}", f"Choose one of {', '.join(NAMES)}")
+
+
+def embedder_by_id(id: str, sources: Sources = NOWHERE) -> Embedder | None:
+    """The embedder that made the vectors of an id, if it can be had here: an index answers by it until a new one is ready.
+
+    >>> embedder_by_id("minilm-l6-v2-static-256.1").dim, embedder_by_id("minilm-l6-v2-static-256.0")
+    (256, None)
+    """
+    if id == StaticEmbedder.id:
+        return StaticEmbedder()
+    if id.startswith("remote:"):
+        return _remote_by_id(id, sources)
+    from memtape.plugs.minilm import NAME, MiniLM
+
+    if not id.startswith(NAME):
+        return None
+    return next((found for folder in sources.models if (found := MiniLM([folder])).folder and found.id == id), None)
+
+
+def _remote_by_id(id: str, sources: Sources) -> Embedder | None:
+    """The server's model, where the settings still name it, with vectors as long as the id says."""
+    from memtape.plugs.remote_embedder import RemoteEmbedder
+
+    name, _, length = id.rpartition(":")
+    if not (sources.url and sources.model and length.isdecimal()):
+        return None
+    asked = sources.dim if sources.dim == int(length) else None
+    found = RemoteEmbedder(sources.url, sources.model, key=sources.key, dim=asked, known_dim=int(length))
+    return found if found.name == name else None
 
 
 @dataclass(frozen=True, slots=True)

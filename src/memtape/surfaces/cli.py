@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memtape.surfaces.commands import add_operations, answer, json_object, reporting
-from memtape.surfaces.documenting import docs_app
+from memtape.surfaces.documenting import docs_app, sync_minutes
+from memtape.surfaces.embedding import embedder_app
 from memtape.surfaces.options import AgentName, Db, Json, Owner, open_store, progress, say
 from memtape.surfaces.telling import brief, lessons_app, reflect
 from memtape.surfaces.watching import follow
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
 
 app = typer.Typer(
     help="memtape: the memory of AI trading agents.", no_args_is_help=True, add_completion=False, rich_markup_mode=None,
@@ -28,8 +33,8 @@ app.add_typer(imports_app, name="imports")
 PORT = 8765
 # The housekeeping commands: command line only, and all of them.
 HOUSEKEEPING = (
-    "serve", "mcp", "init", "doctor", "conform", "ledger", "recall", "brief", "reflect", "lessons", "follow", "docs", "sim",
-    "import", "imports", "verify", "rebuild", "backup", "restore", "export", "bench", "migrate", "docs-reference",
+    "serve", "mcp", "init", "doctor", "conform", "ledger", "recall", "brief", "reflect", "lessons", "follow", "docs", "embedder",
+    "sim", "import", "imports", "verify", "rebuild", "backup", "restore", "export", "bench", "migrate", "docs-reference",
 )  # fmt: skip
 
 
@@ -52,10 +57,14 @@ def serve(
         from memtape.surfaces.http import build_app, listen, run_http
         from memtape.surfaces.registry import tool_set
         from memtape.surfaces.web import add_pages
+        from memtape.workers.documents import kept_in_step
         from memtape.workers.schedule import running
 
+        minutes = sync_minutes()
         where = _demo_store(db, owner) if demo else db
         with open_store(where, owner) as memory:
+            if demo:
+                _demo_documents(memory, str(where))
             listener = listen(host, port)
             at = f"http://{host}:{listener.getsockname()[1]}"
             say(_greeting(at, memory.url, demo))
@@ -67,7 +76,7 @@ def serve(
                 memory, web=partial(add_pages, memory=memory), agent=agent, tools=tool_set(tools), ready=memory.agents,
                 log_rows=rows,
             )  # fmt: skip
-            with running(memory):
+            with running(memory), kept_in_step(memory, minutes):
                 run_http(application, listener)
 
 
@@ -85,6 +94,13 @@ def _demo_store(db: str | None, owner: str | None) -> str:
             fill(memory, lambda _agent, done, total: report(done, total))
         part.rename(target)
     return str(target)
+
+
+def _demo_documents(memory: Memory, where: str) -> None:
+    """A workspace for the demo, after the store has its name: the index is named after it."""
+    from memtape.sim.demo_documents import fill_documents
+
+    fill_documents(memory, Path(where).with_suffix(".workspace") / "tech-breakout")
 
 
 def _greeting(at: str, url: str, demo: bool) -> str:
@@ -117,7 +133,14 @@ def mcp(
         from memtape.surfaces.mcp import run_stdio
         from memtape.surfaces.registry import tool_set
 
-        run_stdio(lambda: open_store(db, owner), tools=tool_set(tools), agent=agent)
+        minutes = sync_minutes()
+
+        def keeping(memory: Memory) -> AbstractContextManager[None]:
+            from memtape.workers.documents import kept_in_step
+
+            return kept_in_step(memory, minutes, ends_seconds=0.2)  # whoever closes the pipe does not wait for a sync
+
+        run_stdio(lambda: open_store(db, owner), tools=tool_set(tools), agent=agent, keeping=keeping)
 
 
 # ---- setting up --------------------------------------------------------------------------------------------------------
@@ -419,6 +442,7 @@ def docs_reference(folder: Annotated[Path, typer.Argument(help="Where the pages 
 
 app.add_typer(lessons_app, name="lessons")
 app.add_typer(docs_app, name="docs")
+app.add_typer(embedder_app, name="embedder")
 for told in (brief, reflect, follow):
     app.command()(told)
 add_operations(app, open_store)

@@ -1,4 +1,4 @@
-"""The commands about documents: `docs index`, `docs search`, `docs eval` and `docs eval-spans`."""
+"""The commands about documents: `docs index`, `docs watch`, `docs search`, `docs eval` and `docs eval-spans`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from memtape.surfaces.commands import answer, reporting
-from memtape.surfaces.options import AgentName, Db, Json, Owner, open_store
+from memtape.surfaces.noting import add_to
+from memtape.surfaces.options import AgentName, Db, Json, Owner, open_store, say
 
 docs_app = typer.Typer(help="An agent's documents, searched with citations.", no_args_is_help=True, rich_markup_mode=None)
-SlotName = Annotated[str, typer.Option("--slot", help="sqlite_fts or hybrid_embeddings.")]
-EmbedderName = Annotated[str | None, typer.Option("--embedder", help="static; default: as MEMTAPE_EMBEDDER says.")]
+add_to(docs_app)
+SlotName = Annotated[str | None, typer.Option("--slot", help="sqlite_fts or hybrid_embeddings; default: as MEMTAPE_SLOT says.")]
+Judged = Annotated[str | None, typer.Option("--slot", help="sqlite_fts or hybrid_embeddings; default: this one with --embedder.")]
+EmbedderName = Annotated[str | None, typer.Option("--embedder", help="static, minilm or remote; default: as set, or static.")]
 Fused = Annotated[str, typer.Option("--fusion", help="weighted or reciprocal.")]
 
 
@@ -45,10 +48,52 @@ def reindex(
         answer(execute(memory, "reindex_documents", {"agent": agent, "shared": shared, "anew": True}), as_json)
 
 
+@docs_app.command("watch")
+def watch(agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
+    """Keep an agent's index in step with its files until ctrl-C; `memtape serve` does so for all agents."""
+    with reporting(as_json), open_store(db, owner) as memory:
+        from threading import Event
+
+        from memtape.workers.documents import kept_in_step
+
+        memory.agent(agent)
+        say(f"Keeping the documents of {agent} in step. End with ctrl-C.")
+        try:
+            with kept_in_step(memory, sync_minutes(), agents=[agent], told=lambda told: _tell(told, as_json)):
+                Event().wait()
+        except KeyboardInterrupt:
+            say("Ended.")
+
+
+def _tell(told: Any, as_json: bool) -> None:
+    """A sync that did something, or failed."""
+    whose = told.agent or "all agents"
+    if told.synced is None:
+        say(f"{whose}: {told.problem}")
+    elif told.synced.added or told.synced.changed or told.synced.removed:
+        counted = {name: getattr(told.synced, name) for name in ("documents", "chunks", "added", "changed", "removed")}
+        answer({"agent": whose, **counted}, as_json)
+
+
+def sync_minutes() -> float:
+    """How often all documents are looked at, as it is set."""
+    from memtape.compose import setting
+    from memtape.errors import Invalid
+
+    given = setting("MEMTAPE_SYNC_MINUTES")
+    try:
+        minutes = float(given)
+    except ValueError:
+        minutes = -1.0
+    if not 0 <= minutes < float("inf"):
+        raise Invalid("MEMTAPE_SYNC_MINUTES", f"'{given}' is no number of minutes", "Set a number; 0 turns the timed sync off")
+    return minutes
+
+
 @docs_app.command("search")
 def search(
     query: Annotated[str, typer.Argument(help="Words, a ticker, a rule id, an error code, a quoted phrase.")],
-    agent: AgentName = "main", slot: SlotName = "sqlite_fts", fusion: Fused = "weighted",
+    agent: AgentName = "main", slot: SlotName = None, fusion: Fused = "weighted",
     limit: Annotated[int, typer.Option(help="How many passages.")] = 10,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -56,7 +101,7 @@ def search(
     with reporting(as_json), open_store(db, owner) as memory:
         from memtape.surfaces.registry import execute
 
-        asked = {"agent": agent, "query": query, "slot": slot, "limit": limit, "fusion": fusion}
+        asked = {"agent": agent, "query": query, "limit": limit, "fusion": fusion} | ({"slot": slot} if slot else {})
         found = execute(memory, "search_documents", asked)
         answer(found if as_json else _told(found), as_json)
 
@@ -67,7 +112,7 @@ def _told(found: dict[str, Any]) -> dict[str, Any]:
          "snippet": hit["snippet"], "reason": hit["reason"]}
         for hit in found["results"]
     ]  # fmt: skip
-    return {"agent": found["agent"], "slot": found["slot"], "note": found["note"], "results": rows}
+    return {"agent": found["agent"], "slot": found["slot"], "model": found["model"], "note": found["note"], "results": rows}
 
 
 @docs_app.command("eval")
@@ -75,7 +120,7 @@ def evaluate(
     corpus: Annotated[Path, typer.Option(help="corpus.jsonl(.gz): _id, title, text.")],
     queries: Annotated[Path, typer.Option(help="queries.jsonl(.gz): _id, text.")],
     qrels: Annotated[Path, typer.Option(help="qrels.tsv: query-id, corpus-id, score.")],
-    slot: SlotName = "sqlite_fts", embedder: EmbedderName = None, fusion: Fused = "weighted",
+    slot: Judged = None, embedder: EmbedderName = None, fusion: Fused = "weighted",
     within: Annotated[str | None, typer.Option(help="Search only within documents that share this field with the query.")] = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -83,7 +128,8 @@ def evaluate(
     with reporting(as_json):
         from memtape.lab.retrieval import evaluate as judge
 
-        answer(judge(corpus, queries, qrels, slot=_slot(slot), embedder=_embedder(embedder, slot), within=within,
+        chosen = _slot(slot, embedder)
+        answer(judge(corpus, queries, qrels, slot=chosen, embedder=_embedder(embedder, chosen), within=within,
                      fusion=_fusion(fusion)), as_json)  # fmt: skip
 
 
@@ -91,18 +137,22 @@ def evaluate(
 def evaluate_spans(
     folder: Annotated[Path, typer.Option("--dir", help="The documents.")],
     questions: Annotated[Path, typer.Option(help="questions.jsonl(.gz): text, path, references.")],
-    slot: SlotName = "sqlite_fts", embedder: EmbedderName = None, fusion: Fused = "weighted", as_json: Json = False,
+    slot: Judged = None, embedder: EmbedderName = None, fusion: Fused = "weighted", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Judge which lines the search returns."""
     with reporting(as_json):
         from memtape.lab.retrieval import evaluate_spans as judge
 
-        answer(judge(folder, questions, slot=_slot(slot), embedder=_embedder(embedder, slot), fusion=_fusion(fusion)), as_json)
+        chosen = _slot(slot, embedder)
+        answer(judge(folder, questions, slot=chosen, embedder=_embedder(embedder, chosen), fusion=_fusion(fusion)), as_json)
 
 
-def _slot(name: str) -> Any:
+def _slot(name: str | None, embedder: str | None) -> Any:
+    """The slot to judge; an embedder is named for the slot that has one."""
     from memtape.errors import Invalid
 
+    if name is None:
+        return "hybrid_embeddings" if embedder else "sqlite_fts"
     if name not in ("sqlite_fts", "hybrid_embeddings"):
         raise Invalid("slot", f"there is no slot '{name}'", "Choose sqlite_fts or hybrid_embeddings")
     return name
@@ -117,7 +167,8 @@ def _fusion(name: str) -> Any:
 
 
 def _embedder(name: str | None, slot: str) -> Any:
-    from memtape.compose import setting
-    from memtape.plugs.embedder import embedder_of
+    from memtape.compose import embedder
 
-    return embedder_of(name or setting("MEMTAPE_EMBEDDER")) if slot == "hybrid_embeddings" else None
+    if slot != "hybrid_embeddings":
+        return None
+    return embedder(name) if name else embedder() or embedder("static")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from threading import Lock, current_thread, main_thread
@@ -65,23 +65,32 @@ INSTRUCTIONS = (
 )
 
 
-class Opened:
-    """The memory of this process, opened when first needed: a store that is locked now may be free at the next call."""
+Keeping = Callable[["Memory"], AbstractContextManager[object]]
 
-    def __init__(self, factory: Callable[[], Memory]) -> None:
-        self._factory = factory
+
+class Opened:
+    """The memory of this process, opened when first needed: a store that is locked now may be free at the next call.
+
+    `keeping` is what goes on in the background while it is open.
+    """
+
+    def __init__(self, factory: Callable[[], Memory], keeping: Keeping = nullcontext) -> None:
+        self._factory, self._keeping = factory, keeping
         self._memory: Memory | None = None
+        self._background = ExitStack()
         self._lock = Lock()
 
     def __call__(self) -> Memory:
         with self._lock:
             if self._memory is None:
                 self._memory = self._factory()
+                self._background.enter_context(self._keeping(self._memory))
             return self._memory
 
     def close(self) -> None:
         with self._lock:
             if self._memory is not None:
+                self._background.close()
                 self._memory.close()
                 self._memory = None
 
@@ -267,9 +276,10 @@ def run_stdio(
     tools: ToolSet = "full",
     agent: str | None = None,
     operations: Mapping[str, Operation] | None = None,
+    keeping: Keeping = nullcontext,
 ) -> None:
     """Serve MCP on stdin and stdout until the client closes them; the memory is closed at the end."""
-    memory = Opened(memory_factory)
+    memory = Opened(memory_factory, keeping)
     server = build_server(memory, tools=tools, agent=agent, operations=operations)
 
     async def serve() -> None:

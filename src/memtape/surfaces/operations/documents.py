@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
@@ -14,9 +15,8 @@ from memtape.surfaces.operations.records import reader
 from memtape.surfaces.registry import operation, owners_word
 
 if TYPE_CHECKING:
-    from memtape.documents.index import Health
     from memtape.documents.search import Hit
-    from memtape.engine import Memory
+    from memtape.engine import AgentMemory, Memory
 
 
 class SearchDocuments(OfAgent):
@@ -26,9 +26,9 @@ class SearchDocuments(OfAgent):
                      description="words, a ticker, a rule id, an error code, a quoted phrase")]  # fmt: skip
     limit: Annotated[int, Field(ge=1, le=100, description="how many passages")] = 10
     slot: Annotated[
-        Literal["sqlite_fts", "hybrid_embeddings"],
-        Field(description="by words, or by words and meaning (needs MEMTAPE_EMBEDDER)"),
-    ] = "sqlite_fts"
+        Literal["sqlite_fts", "hybrid_embeddings"] | None,
+        Field(description="by words, or by words and meaning; default: as MEMTAPE_SLOT says"),
+    ] = None
     fusion: Annotated[Literal["weighted", "reciprocal"], Field(description="how words and meaning are put together")] = "weighted"
     types: Annotated[list[Label], Field(max_length=16, description="only these source types; default: all")] = Field(
         default_factory=list
@@ -58,7 +58,9 @@ class SearchAnswer(Answer):
     agent: Annotated[str, Field(description="whose documents")]
     results: Annotated[list[HitRow], Field(description="the passages")]
     slot: Annotated[str, Field(description="which slot answered")]
-    note: Annotated[str | None, Field(description="why it is another slot than was asked for")]
+    model: Annotated[str | None, Field(description="the embedding model whose vectors were compared")]
+    missing: Annotated[int, Field(description="passages that have no vector of the model asked for: found by words alone")]
+    note: Annotated[str | None, Field(description="why it is another slot or model than was asked for")]
 
 
 def _hit(hit: Hit) -> HitRow:
@@ -76,7 +78,10 @@ def search_documents(memory: Memory, ask: SearchDocuments) -> SearchAnswer:
     found = handle.search_documents(
         ask.query, slot=ask.slot, limit=ask.limit, minimum=ask.min_score, types=ask.types, fusion=ask.fusion
     )
-    return SearchAnswer(agent=handle.agent.id, results=[_hit(h) for h in found.hits], slot=found.slot, note=found.note or None)
+    return SearchAnswer(
+        agent=handle.agent.id, results=[_hit(h) for h in found.hits], slot=found.slot, model=found.model or None,
+        missing=found.missing, note=found.note or None,
+    )  # fmt: skip
 
 
 class GetDocument(OfAgent):
@@ -112,15 +117,21 @@ class HealthAnswer(Answer):
     stale_seconds: Annotated[float | None, Field(description="how long ago that is")]
     documents: Annotated[int, Field(description="how many")]
     chunks: Annotated[int, Field(description="how many passages")]
-    models: Annotated[list[str], Field(description="embedding models whose vectors are complete")]
+    models: Annotated[list[str], Field(description="embedding models that may answer")]
+    coverage: Annotated[list[dict[str, Any]], Field(description="of each model: how many passages have a vector, of how many")]
+    pending: Annotated[
+        dict[str, int] | None, Field(description="files that differ from the index now: added, changed, removed; null: not known")
+    ]
     problems: Annotated[list[dict[str, Any]], Field(description="files that could not be read, and why")]
     shared: Annotated[dict[str, Any], Field(description="the same of the documents that all agents share")]
 
 
-def _standing(health: Health) -> dict[str, Any]:
+def _standing(handle: AgentMemory, *, shared: bool = False) -> dict[str, Any]:
+    health, pending = handle.document_health(shared=shared), handle.documents_pending(shared=shared)
     return {
         "roots": list(health.roots), "last_sync": time(health.last_sync), "stale_seconds": figure(health.stale_seconds),
         "documents": health.documents, "chunks": health.chunks, "models": list(health.models),
+        "coverage": [asdict(one) for one in health.coverage], "pending": None if pending is None else asdict(pending),
         "problems": [{"path": one.path, "problem": one.problem} for one in health.problems],
     }  # fmt: skip
 
@@ -129,8 +140,7 @@ def _standing(health: Health) -> dict[str, Any]:
 def index_health(memory: Memory, ask: OfAgent) -> HealthAnswer:
     """How the index of an agent's documents stands: last sync, documents, passages, errors."""
     handle = reader(memory, ask)
-    return HealthAnswer(agent=handle.agent.id, **_standing(handle.document_health()),
-                        shared=_standing(handle.document_health(shared=True)))  # fmt: skip
+    return HealthAnswer(agent=handle.agent.id, **_standing(handle), shared=_standing(handle, shared=True))
 
 
 class Reindex(OfAgent):
@@ -193,6 +203,48 @@ def verify_citation(memory: Memory, ask: VerifyCitation) -> CitationAnswer:
     cited = Citation(ask.path, ask.start_line, ask.end_line, ask.content_hash, ask.quoted)
     found = reader(memory, ask).verify_citation(cited)
     return CitationAnswer(verdict=found.verdict, start_line=found.start_line, end_line=found.end_line)
+
+
+class ListDocuments(OfAgent):
+    """Which documents."""
+
+    type: Annotated[Label | None, Field(description="name up to 500 documents of this type; of the others the latest 8")] = None
+    path: Annotated[Line | None, Field(description="only this one")] = None
+
+
+class DocumentRow(Answer):
+    """A document as the index knows it."""
+
+    path: Annotated[str, Field(description="within the workspace")]
+    type: Annotated[str, Field(description="rules, journal, note, report, decision, ...")]
+    tier: Annotated[int, Field(description="1 the owner's rules, 2 computed, 3 an agent's notes, 4 external")]
+    size: Annotated[int, Field(description="bytes")]
+    passages: Annotated[int, Field(description="how many can be found")]
+    shared: Annotated[bool, Field(description="whether all agents have it")]
+
+
+class ShelfRow(Answer):
+    """The documents of one type."""
+
+    type: Annotated[str, Field(description="their type")]
+    n: Annotated[int, Field(description="how many there are")]
+    latest: Annotated[list[DocumentRow], Field(description="those written last")]
+
+
+class ShelvesAnswer(Answer):
+    """What is indexed."""
+
+    agent: Annotated[str, Field(description="whose documents")]
+    shelves: Annotated[list[ShelfRow], Field(description="by type, the owner's rules first")]
+    n: Annotated[int, Field(description="documents in all")]
+
+
+@operation(writes=False)
+def list_documents(memory: Memory, ask: ListDocuments) -> ShelvesAnswer:
+    """The documents of an agent and those shared with it, by type: how many, and those written last."""
+    handle = reader(memory, ask)
+    shelves = [ShelfRow(**asdict(shelf)) for shelf in handle.shelves(ask.type or "", ask.path)]
+    return ShelvesAnswer(agent=handle.agent.id, shelves=shelves, n=sum(shelf.n for shelf in shelves))
 
 
 class ReportsLike(OfAgent):

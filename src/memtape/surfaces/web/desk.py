@@ -51,6 +51,7 @@ class Desk:
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self._threads = anyio.CapacityLimiter(8)
+        self._waiting: dict[str, tuple[str, int]] = {}
         self._templates = Environment(
             loader=PackageLoader("memtape.surfaces.web"), autoescape=True, undefined=StrictUndefined,
             finalize=display.visible, trim_blocks=True, lstrip_blocks=True,
@@ -65,7 +66,7 @@ class Desk:
             "modes": display.MODES, "qualities": display.QUALITY, "methods": display.EXCURSIONS, "tiers": display.TIERS,
             "statuses": words.STATUSES, "outcomes_known": words.OUTCOMES, "factor_names": words.FACTORS,
             "slots": words.SLOTS, "lesson_statuses": words.LESSONS, "asked_by": words.ASKED_BY, "measured": words.measured,
-            "teaching": words.TEACHING, "segment_names": words.SEGMENTS,
+            "teaching": words.TEACHING, "segment_names": words.SEGMENTS, "waiting": self.waiting,
         }  # fmt: skip
 
     # ---- asking ---------------------------------------------------------------------------------------------------
@@ -81,6 +82,15 @@ class Desk:
             return self.ask("show_agent", id=id_)
         except (Invalid, Unknown):  # Invalid: not a name that an agent can have
             raise Unknown("agent", "agent", id_, "Choose one from the list of agents") from None
+
+    def waiting(self, agent: str) -> int:
+        """How many proposals of an agent wait for the owner's word; it follows from its log, so it is kept until that grows."""
+        head = self.memory.agent(agent).head().hash
+        kept, n = self._waiting.get(agent, ("", 0))
+        if kept != head:
+            n = self.ask("list_proposals", agent, status="proposed")["n"]
+            self._waiting[agent] = (head, n)
+        return n
 
     # ---- answering ------------------------------------------------------------------------------------------------
 

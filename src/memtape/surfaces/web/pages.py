@@ -5,8 +5,9 @@
     /agents/{agent}/trades/{trade}     one trade, and what it taught
 
 `memory_pages` and `plan_pages` have what an agent remembers, believes, does, feels and intends, `lesson_pages` what its trades
-taught it, `brief_pages` what it sees, `skill_pages` the skill it runs. Asked for by htmx, the address of an agent gives the table
-of trades alone.
+taught it, `brief_pages` what it sees, `skill_pages` the skill it runs, `document_pages` what is written in its workspace,
+`proposal_pages` what it wrote there itself and what it proposes. Asked for by htmx, the address of an agent gives the table of
+trades alone.
 """
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ from memtape.surfaces.translate import json_text
 from memtape.surfaces.web import charts, display
 from memtape.surfaces.web.brief_pages import BriefPages
 from memtape.surfaces.web.desk import Desk, only_a_part
+from memtape.surfaces.web.document_pages import DocumentPages
 from memtape.surfaces.web.lesson_pages import LessonPages, standing_behind
 from memtape.surfaces.web.memory_pages import MemoryPages
 from memtape.surfaces.web.plan_pages import PlanPages
+from memtape.surfaces.web.proposal_pages import ProposalPages
 from memtape.surfaces.web.skill_pages import SkillPages
 from memtape.surfaces.web.table import CHOICES, Wanted, columns, tabled
 
@@ -52,7 +55,7 @@ WIDE = (960, 300)
 def add_pages(app: FastAPI, memory: Memory) -> None:
     """Put the pages of a memory on an app: `build_app(memory, web=partial(add_pages, memory=memory))`."""
     desk = Desk(memory)
-    for kind in (Pages, MemoryPages, PlanPages, LessonPages, BriefPages, SkillPages):
+    for kind in (Pages, MemoryPages, PlanPages, LessonPages, BriefPages, SkillPages, DocumentPages, ProposalPages):
         app.router.routes.extend(kind(desk).routes())
     app.router.routes.extend(Route(f"/{start}/{{rest:path}}", desk.page(_nowhere)) for start in ("agents", "skills"))
 
@@ -197,13 +200,14 @@ class Pages:
         if trade is None:
             return self._desk.show("episode.html", agent=agent, taught=taught, episode=taught["episode"], lessons=lessons)
         reader = self._memory.agent(agent["id"])
-        decisions = {}
+        decisions, rests = {}, {}
         for end in ("entry", "exit"):
             found = reader.decision(trade[f"{end}_decision"]) if trade[f"{end}_decision"] else None
             decisions[end] = plain(found.decision) if found else None
+            rests[end] = self._ask("get_citations", agent["id"], decision=found.decision.id)["citations"] if found else []
         bars = self._bars(agent, trade)
         return self._desk.show(
-            "trade.html", agent=agent, trade=trade, currency=trade["currency"], decisions=decisions, taught=taught,
+            "trade.html", agent=agent, trade=trade, currency=trade["currency"], decisions=decisions, rests=rests, taught=taught,
             episode=taught["episode"], lessons=lessons,
             axis=charts.excursions(trade), bars=charts.candles(trade, bars), n_bars=len(bars),
         )  # fmt: skip

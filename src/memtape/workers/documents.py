@@ -1,0 +1,168 @@
+"""Documents kept in step while memtape serves: at once when a file changes, and every few minutes whatever happens.
+
+One thread does both. It watches the folders of every agent and those that all share, and syncs whose folder was touched. The
+timed sync takes what no system tells of: network folders, decisions that were recorded, a folder that was named for an agent
+meanwhile. One agent's trouble is told in the log and in the health of its index, and keeps no other from its sync.
+
+Any number of processes may do this on one store: a sync that finds nothing new writes next to nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
+
+from memtape.documents.cache import GLOBAL
+from memtape.documents.index import Synced
+from memtape.documents.standing import SYNC, WATCH, tell
+from memtape.documents.watching import Watcher
+from memtape.engine import AgentMemory, Memory
+from memtape.engine.tracing import is_worth_a_sync, sync
+from memtape.errors import MemtapeError
+
+EVERY_MINUTES = 5.0
+NAMED_SECONDS = 60.0  # between two looks at which folders are named for whom
+RESTS = 4  # times as long as a sync took, before the next: a large tree that changes all the time takes a fifth of one core
+LONGEST_REST = 30.0
+ENDS_SECONDS = 10.0
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a sync of an agent (of what all share: '') came to."""
+
+    agent: str
+    synced: Synced | None
+    problem: str = ""
+
+
+class Keeper:
+    """Keeps the indexes of some agents, or of all, in step."""
+
+    def __init__(
+        self, memory: Memory, every_minutes: float = EVERY_MINUTES, *, agents: Collection[str] | None = None,
+        told: Callable[[Told], object] = lambda each: None, watcher: Callable[[Collection[Path]], Watcher] = Watcher,
+        named_seconds: float = NAMED_SECONDS,
+    ) -> None:  # fmt: skip
+        self.memory, self.agents, self.told = memory, agents, told
+        self._every = every_minutes * 60 if every_minutes > 0 else float("inf")
+        self._named_seconds, self._make = named_seconds, watcher
+        self._roots: Mapping[str, tuple[Path, ...]] = {}
+        self._watcher: Watcher | None = None
+        self._unwatched_since: datetime | None = None
+        self._named_at = self._synced_at = float("-inf")
+
+    def run(self, stop: Event) -> None:
+        """Work until told to stop."""
+        try:
+            while not stop.is_set():
+                try:
+                    self._turn(stop)
+                except Exception:  # the outermost edge: a bug of ours must neither hide nor end the work
+                    if not stop.is_set():
+                        log.exception("keeping documents in step failed")
+                    stop.wait(LONGEST_REST)
+        finally:
+            if self._watcher is not None:
+                self._watcher.close()
+
+    def _turn(self, stop: Event) -> None:
+        """Sync what is due, then wait for changes and sync what they touched."""
+        due = self._named() if monotonic() - self._named_at >= self._named_seconds else set()
+        if monotonic() - self._synced_at >= self._every or self._synced_at < 0:
+            self._synced_at, due = monotonic(), set(self._roots)
+        self._sync(due, stop)
+        assert self._watcher is not None
+        touched = self._watcher.wait(stop)
+        rest = self._sync({agent for agent, roots in self._roots.items() if touched.intersection(roots)}, stop)
+        stop.wait(min(RESTS * rest, LONGEST_REST))
+
+    def _named(self) -> set[str]:
+        """Look which folders are named for whom, and watch them; those for whom it is another now."""
+        before, self._roots, self._named_at = self._roots, self._look(), monotonic()
+        roots = {root for several in self._roots.values() for root in several}
+        if self._watcher is None or self._watcher.problem or set(self._watcher.roots) != roots:
+            watcher = self._make(roots)
+            if self._watcher is not None:
+                self._watcher.close()
+            self._watcher = watcher
+            self._note(watcher.problem)
+        return {agent for agent, several in self._roots.items() if before.get(agent) != several}
+
+    def _look(self) -> dict[str, tuple[Path, ...]]:
+        """The agents that have documents, and their folders."""
+        chosen = [agent.id for agent in self.memory.agents() if self.agents is None or agent.id in self.agents]
+        found: dict[str, tuple[Path, ...]] = {}
+        for name in (GLOBAL, *chosen):
+            handle = self._handle(name)
+            if is_worth_a_sync(handle, shared=name == GLOBAL):
+                found[name] = tuple(place.root for place in handle.workspaces(shared=name == GLOBAL))
+        return found
+
+    def _handle(self, agent: str) -> AgentMemory:
+        return self.memory.default_agent() if agent == GLOBAL else self.memory.agent(agent)
+
+    def _note(self, problem: str) -> None:
+        """Remember since when changes are not told of."""
+        if problem and self._unwatched_since is None:
+            self._unwatched_since = self.memory.clock.now()
+            log.warning("files are not watched: %s", problem)
+        if not problem:
+            self._unwatched_since = None
+
+    def _sync(self, agents: Collection[str], stop: Event) -> float:
+        """Sync some agents, one after the other; how many seconds it took."""
+        started = monotonic()
+        for agent in sorted(agents):
+            if stop.is_set():
+                break
+            self.told(self._sync_one(agent))
+        return monotonic() - started
+
+    def _sync_one(self, agent: str) -> Told:
+        try:
+            done = sync(self._handle(agent), shared=agent == GLOBAL)
+            self._tell_unwatched(agent)
+            return Told(agent, done)
+        except (MemtapeError, OSError) as problem:
+            log.warning("documents of %s are not in step: %s", agent or "all agents", problem)
+            self._tell_failed(agent, str(problem))
+            return Told(agent, None, str(problem))
+
+    def _tell_unwatched(self, agent: str) -> None:
+        if self._unwatched_since is None or self._watcher is None or not self._roots.get(agent):
+            return
+        how = "a timed sync finds changes" if self._every < float("inf") else "run reindex_documents after changes"
+        problem = f"files are not watched ({self._watcher.problem}): {how}"
+        tell(self.memory.documents, self.memory.owner, agent, WATCH, problem, self._unwatched_since)
+
+    def _tell_failed(self, agent: str, problem: str) -> None:
+        try:
+            now = self.memory.clock.now()
+            tell(self.memory.documents, self.memory.owner, agent, SYNC, f"the last sync failed: {problem}", now)
+        except MemtapeError as error:  # the index itself is what cannot be written: the log above has said so
+            log.warning("nor can that be told in their health: %s", error)
+
+
+@contextmanager
+def kept_in_step(
+    memory: Memory, every_minutes: float = EVERY_MINUTES, *, agents: Collection[str] | None = None,
+    told: Callable[[Told], object] = lambda each: None, ends_seconds: float = ENDS_SECONDS,
+) -> Iterator[None]:  # fmt: skip
+    """Documents are in step for as long as the block lasts, by a thread of its own, which is given some time to end."""
+    ended = Event()
+    keeper = Keeper(memory, every_minutes, agents=agents, told=told)
+    thread = Thread(target=keeper.run, args=(ended,), name="memtape-documents", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(timeout=ends_seconds)

@@ -1,0 +1,310 @@
+"""While memtape serves, documents are in step: by watching, by the clock, whatever becomes of one folder."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import memtape
+from memtape.core.observed import Decision
+from memtape.documents import watching
+from memtape.documents.watching import Watcher
+from memtape.engine import Memory, tracing
+from memtape.engine.tracing import sync
+from memtape.errors import Invalid
+from memtape.plugs.clock import FixedClock
+from memtape.workers.documents import Keeper, Told, kept_in_step
+from tests.desk import NOON
+from tests.documents.desk import Letters, write
+
+QUICK = partial(Watcher, step_ms=50, rest_ms=100, look_ms=200)
+
+
+class Desk:
+    """A store with agents whose workspaces are kept in step, and what was told of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.told = folder, list[Told]()
+        self.clock = FixedClock(NOON)
+        self.memory: Memory = memtape.open(str(folder / "desk.db"), clock=self.clock)
+        self.memory.create_skill("plain")
+
+    def agent(self, name: str, **files: str):
+        self.memory.create_agent(name, skill="plain", mode="paper")
+        handle = self.memory.agent(name)
+        if files:
+            handle.add_documents(write(self.folder / name, {f"{path}.md": text for path, text in files.items()}))
+        return handle
+
+    def finds(self, agent: str, words: str) -> bool:
+        return bool(self.memory.agent(agent).search_documents(words).hits)
+
+    def problems(self, agent: str) -> dict[str, str]:
+        return {each.path: each.problem for each in self.memory.agent(agent).document_health().problems}
+
+    def synced(self, agent: str) -> list[Told]:
+        return [told for told in self.told if told.agent == agent]
+
+    @contextmanager
+    def keeping(self, minutes: float = 60, watcher: Callable[..., Watcher] = QUICK, named_seconds: float = 60) -> Iterator[Keeper]:
+        stop = threading.Event()
+        keeper = Keeper(self.memory, minutes, told=self.told.append, watcher=watcher, named_seconds=named_seconds)
+        thread = threading.Thread(target=keeper.run, args=(stop,))
+        thread.start()
+        try:
+            yield keeper
+        finally:
+            stop.set()
+            thread.join(20)
+            assert not thread.is_alive()
+
+
+@pytest.fixture
+def desk(tmp_path):
+    made = Desk(tmp_path)
+    yield made
+    made.memory.close()
+
+
+def soon(happens: Callable[[], object]) -> bool:
+    deadline = time.monotonic() + 30
+    while not happens() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(happens())
+
+
+# --- watched ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_renamed_and_deleted_is_found_and_forgotten_without_a_command(desk):
+    desk.agent("gold", soul="Never move a stop.")
+    with desk.keeping():
+        assert soon(lambda: desk.synced("gold"))
+        write(desk.folder / "gold", {"journal/2026/05.md": "Silver broke down."})
+        assert soon(lambda: desk.finds("gold", "silver"))
+        (desk.folder / "gold" / "journal").rename(desk.folder / "gold" / "diary")
+        assert soon(lambda: [hit.path for hit in desk.memory.agent("gold").search_documents("silver").hits] == ["diary/2026/05.md"])
+        (desk.folder / "gold" / "diary" / "2026" / "05.md").unlink()
+        assert soon(lambda: not desk.finds("gold", "silver"))
+
+
+def test_what_changed_while_nothing_ran_is_found_at_the_start(desk):
+    desk.agent("gold", soul="Never move a stop.")
+    write(desk.folder / "gold", {"missed.md": "platinum"})
+    with desk.keeping():
+        assert soon(lambda: desk.finds("gold", "platinum"))
+
+
+def test_a_thousand_writes_are_one_or_two_syncs(desk):
+    desk.agent("gold", soul="x")
+    with desk.keeping(watcher=partial(Watcher, look_ms=1000)):
+        assert soon(lambda: desk.synced("gold"))
+        desk.told.clear()
+        for n in range(1000):
+            (desk.folder / "gold" / f"{n % 200}.md").write_text(f"note {n}")
+        assert soon(lambda: sum(told.synced.added for told in desk.synced("gold")) == 200)
+        time.sleep(1.5)
+    assert len(desk.synced("gold")) <= 2
+
+
+def test_only_the_agent_whose_folder_was_touched_is_looked_at_and_a_shared_folder_once(desk):
+    gold, _ = desk.agent("gold", soul="x"), desk.agent("silver", soul="x")
+    gold.add_documents(write(desk.folder / "shared", {"playbook.md": "x"}), shared=True)
+    with desk.keeping():
+        assert soon(lambda: len(desk.told) == 3)
+        desk.told.clear()
+        write(desk.folder / "silver", {"a.md": "y"})
+        assert soon(lambda: desk.told) and [told.agent for told in desk.told] == ["silver"]
+        write(desk.folder / "shared", {"outage.md": "restart the bridge"})
+        assert soon(lambda: desk.finds("gold", "bridge") and desk.finds("silver", "bridge"))
+    assert [told.agent for told in desk.told] == ["silver", ""]
+
+
+def test_a_folder_that_is_named_for_an_agent_meanwhile_is_taken_in_and_watched(desk):
+    gold = desk.agent("gold")
+    with desk.keeping(named_seconds=0.2):
+        gold.add_documents(write(desk.folder / "gold", {"a.md": "x"}))
+        assert soon(lambda: desk.synced("gold"))
+        write(desk.folder / "gold", {"b.md": "rhodium"})
+        assert soon(lambda: desk.finds("gold", "rhodium"))
+
+
+def test_two_servers_on_one_store_do_no_harm(desk):
+    desk.agent("gold", soul="x")
+    other = Desk.__new__(Desk)
+    other.folder, other.told, other.clock = desk.folder, [], desk.clock
+    other.memory = memtape.open(str(desk.folder / "desk.db"), clock=desk.clock)
+    with desk.keeping(), other.keeping():
+        assert soon(lambda: desk.synced("gold") and other.synced("gold"))
+        for n in range(50):
+            write(desk.folder / "gold", {f"{n}.md": f"number{n} of iridium"})
+        assert soon(lambda: len(other.memory.agent("gold").search_documents("iridium", limit=100).hits) == 50)
+        assert soon(lambda: len(desk.memory.agent("gold").search_documents("iridium", limit=100).hits) == 50)
+    other.memory.close()
+    assert all(told.synced is not None for told in desk.told + other.told)
+
+
+# --- by the clock -------------------------------------------------------------------------------------------------------
+
+
+def test_a_decision_is_searchable_after_the_timed_sync_though_no_file_changed(desk):
+    gold = desk.agent("gold")
+    gold.observe(Decision(symbol="XAUUSD", action="no_trade", reason="spread too wide"))
+    with desk.keeping(minutes=0.002, named_seconds=0.1):
+        assert soon(lambda: desk.finds("gold", "spread too wide"))
+        gold.observe(Decision(symbol="XAUUSD", action="buy", reason="breakout with volume"))
+        assert soon(lambda: desk.finds("gold", "breakout with volume"))
+
+
+def test_an_agent_without_files_and_decisions_costs_nothing(desk):
+    desk.agent("gold")
+    with desk.keeping(named_seconds=0.1):
+        time.sleep(0.5)
+    assert desk.told == [] and not (desk.folder / "desk.docs.db").exists()
+
+
+def test_without_a_timed_sync_and_without_changes_there_is_one_look_at_the_start(desk):
+    desk.agent("gold", soul="x")
+    with desk.keeping(minutes=0, named_seconds=0.1):
+        time.sleep(1)
+    assert len(desk.told) == 1
+
+
+def test_where_the_system_does_not_tell_of_changes_the_timed_sync_does_and_the_health_says_so(desk, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise OSError(28, "OS file watch limit reached")
+
+    desk.agent("gold", soul="x")
+    with monkeypatch.context() as limited:
+        limited.setattr(watching, "RustNotify", refuse)
+        with desk.keeping(minutes=0.005):
+            write(desk.folder / "gold", {"a.md": "osmium"})
+            assert soon(lambda: desk.finds("gold", "osmium"))
+            assert soon(lambda: "@watch" in desk.problems("gold"))
+    assert desk.problems("gold")["@watch"] == (
+        "files are not watched ([Errno 28] OS file watch limit reached): a timed sync finds changes; since 2026-11-15T12:00:00Z"
+    )
+    with desk.keeping():
+        assert soon(lambda: "@watch" not in desk.problems("gold"))
+
+
+# --- trouble ------------------------------------------------------------------------------------------------------------
+
+
+def test_one_agents_trouble_is_told_in_its_health_and_keeps_no_other_from_its_sync(desk, monkeypatch):
+    desk.agent("bad", soul="x"), desk.agent("gold", soul="x")
+    real = tracing.brought_in_step
+
+    def failing(index, owner, agent, *rest, **more):
+        if agent == "bad":
+            raise Invalid("folder", "the share is down")
+        return real(index, owner, agent, *rest, **more)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(tracing, "brought_in_step", failing)
+        with desk.keeping(minutes=0.002):
+            assert soon(lambda: len(desk.synced("bad")) > 1)
+            write(desk.folder / "gold", {"a.md": "palladium"})
+            assert soon(lambda: desk.finds("gold", "palladium"))
+            desk.clock.at += timedelta(hours=1)
+            held = len(desk.synced("bad"))
+            assert soon(lambda: len(desk.synced("bad")) > held + 1)
+    health = desk.memory.agent("bad").document_health()
+    assert desk.problems("bad") == {"@sync": "the last sync failed: folder: the share is down.; since 2026-11-15T12:00:00Z"}
+    assert (health.last_sync, health.stale_seconds, health.documents) == (NOON, 3600.0, 1)
+    assert desk.problems("gold") == {}
+    with desk.keeping():
+        assert soon(lambda: desk.problems("bad") == {})
+
+
+def test_a_workspace_that_is_gone_is_still_served_and_told_since_when_and_taken_in_when_it_is_back(desk):
+    gold = desk.agent("gold", soul="Never move a stop.")
+    gold.add_documents(write(desk.folder / "more", {"b.md": "ruthenium"}), prefix="more/")
+    away = desk.folder / "unmounted"
+    with desk.keeping(minutes=0.005):
+        assert soon(lambda: desk.synced("gold"))
+        (desk.folder / "gold").rename(away)
+        desk.clock.at += timedelta(hours=1)
+        root = str(desk.folder / "gold")
+        assert soon(lambda: root in desk.problems("gold"))
+        assert desk.problems("gold")[root].startswith("this folder is not there")
+        desk.clock.at += timedelta(hours=1)
+        write(desk.folder / "more", {"c.md": "thallium"})
+        gold.observe(Decision(symbol="XAUUSD", action="buy", reason="bismuth"))
+        assert soon(lambda: desk.finds("gold", "thallium") and desk.finds("gold", "bismuth")), "the rest of it is kept in step"
+        health = gold.document_health()
+        assert desk.finds("gold", "never move a stop") and health.last_sync <= NOON + timedelta(hours=1)
+        assert health.stale_seconds >= 3600
+        assert desk.problems("gold")[root].endswith("since 2026-11-15T13:00:00Z")
+        write(away, {"soul.md": "Always wait."})
+        away.rename(desk.folder / "gold")
+        assert soon(lambda: desk.finds("gold", "always wait") and not desk.problems("gold"))
+        assert soon(lambda: gold.document_health().last_sync == NOON + timedelta(hours=2))
+
+
+def test_a_workspace_that_became_a_link_to_another_place_is_not_read(desk):
+    gold = desk.agent("gold", soul="Never move a stop.")
+    secret = write(desk.folder / "secret", {"key.md": "seed phrase"})
+    (desk.folder / "gold").rename(desk.folder / "old")
+    (desk.folder / "gold").symlink_to(secret)
+    assert sync(gold).documents == 1 and not desk.finds("gold", "seed phrase")
+    with pytest.raises(Invalid, match="is not a folder"):
+        sync(gold, anew=True)
+    assert desk.finds("gold", "never move a stop")
+
+
+def test_a_workspace_that_was_never_there_is_an_error(desk):
+    gold = desk.agent("gold", soul="x")
+    desk.memory.documents.forget("local", "gold")
+    (desk.folder / "gold").rename(desk.folder / "old")
+    with pytest.raises(Invalid, match="is not a folder"):
+        sync(gold)
+    with desk.keeping():
+        assert soon(lambda: "@sync" in desk.problems("gold"))
+    assert desk.memory.agent("gold").document_health().last_sync is None
+
+
+# --- coming and going ---------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_left_of_it_when_it_ends(desk):
+    desk.agent("gold", soul="x")
+    desk.finds("gold", "x")
+    threads, held = set(threading.enumerate()), len(list(Path("/proc/self/fd").iterdir()))
+    with kept_in_step(desk.memory, told=desk.told.append):
+        assert soon(lambda: desk.told)
+        assert [each.name for each in set(threading.enumerate()) - threads] == ["memtape-documents"]
+    assert set(threading.enumerate()) == threads
+    assert soon(lambda: len(list(Path("/proc/self/fd").iterdir())) == held)
+
+
+def test_others_read_and_write_while_an_embedder_takes_its_time(desk):
+    blocked = list[str]()
+
+    class Slow(Letters):
+        def embed(self, texts):
+            def work() -> None:
+                desk.memory.agent("gold").search_documents("stop")
+                desk.memory.agent("gold").observe(Decision(symbol="XAUUSD", action="buy", reason=f"while {texts[0]} is embedded"))
+                with desk.memory.documents.cache.writing():
+                    pass
+
+            other = threading.Thread(target=work, daemon=True)
+            other.start()
+            other.join(20)
+            blocked.extend(["yes"] if other.is_alive() else [])
+            return super().embed(texts)
+
+    desk.agent("gold", soul="Never move a stop.")
+    slow = Slow()
+    desk.memory.document_embedder = lambda slot: slow
+    with desk.keeping():
+        assert soon(lambda: slow.asked and desk.synced("gold"))
+    assert not blocked and desk.told[0].synced.vectors.made == 1
