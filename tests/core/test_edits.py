@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from memtape.core import edits
 from memtape.core.codec import digest
 from memtape.core.edits import Entry, escaped, judged, proposed, prose, restyled, unified, worded
 from memtape.documents.chunks import chunked
@@ -180,6 +181,23 @@ def test_the_diff_alone_tells_what_comes_of_an_edit(one, other, first_ends, seco
     before, after = "\n".join(one) + "\n" * first_ends, "\n".join(other) + "\n" * second_ends
     if before != after:
         assert applied(before, unified("M.md", before, after)) == after
+
+
+@given(lines, lines, st.booleans(), st.integers(0, 3))
+def test_where_too_much_differs_to_be_compared_the_diff_is_coarser_and_as_true(one, other, ends, compared):
+    before, after = "\n".join(one) + "\n" * ends, "\n".join(other) + "\n"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(edits, "COMPARED", compared)
+        assert applied(before, unified("x.md", before, after)) == after
+
+
+def test_two_long_texts_that_share_only_their_ends_differ_in_one_piece(monkeypatch):
+    monkeypatch.setattr(edits, "SequenceMatcher", None)  # nothing is searched for
+    log = [f"line {n}" for n in range(20_000)]
+    other = [line if n in (0, 1, 19_998, 19_999) else f"{line} anew" for n, line in enumerate(log)]
+    told = unified("x.md", "\n".join(log) + "\n", "\n".join(other) + "\n").split("\n")
+    assert told[2:6] == ["@@ -1,20000 +1,20000 @@", " line 0", " line 1", "-line 2"] and told[-1] == " line 19999"
+    assert len(told) == 3 + 4 + 2 * 19_996
 
 
 def test_a_change_far_down_a_long_log_is_told_with_its_line_numbers():

@@ -10,13 +10,14 @@ from datetime import timedelta
 import pytest
 
 import memtape
+from memtape.documents import index as index_module
 from memtape.documents import sources, vectors
 from memtape.documents.backtests import alike
 from memtape.documents.cache import GLOBAL
 from memtape.documents.index import Document, DocumentIndex, Pending
 from memtape.documents.search import search
 from memtape.documents.sources import Skipped, Source
-from memtape.errors import Invalid, NoStore, Unknown
+from memtape.errors import Conflict, Invalid, NoStore, Unknown
 from memtape.sim.strategies import STRATEGIES
 from memtape.surfaces.simulating import simulate
 from tests.documents.desk import NOON, Letters, put, sync, write
@@ -307,6 +308,128 @@ def test_searches_go_on_while_another_thread_indexes(index, work):
     over.set()
     asking.join()
     assert not wrong and index.health("ann", "gold").documents == 12
+
+
+def between(monkeypatch, happens, times=1):
+    """Let something happen after a sync has looked at the files, while it reads them."""
+    read, left = sources.read, [times]
+
+    def slowly(seen):
+        if left[0]:
+            left[0] -= 1
+            happens()
+        return read(seen)
+
+    monkeypatch.setattr(sources, "read", slowly)
+
+
+def test_a_sync_that_looked_earlier_does_not_undo_one_that_looked_later(index, work, tmp_path, monkeypatch):
+    sync(index, work)
+    other = DocumentIndex(tmp_path / "documents.db")
+
+    def another_writes_and_syncs():
+        write(work, {"journal/2.md": "quokka"})
+        (work / "SOUL.md").unlink()
+        sync(other, work)
+
+    write(work, {"journal/slow.md": "slow"})
+    between(monkeypatch, another_writes_and_syncs)
+    told = sync(index, work)
+    assert found(index, "quokka") == ["journal/2.md"] and found(index, "slow") == ["journal/slow.md"] and found(index, "never move") == []
+    assert (told.documents, told.read, told.added) == (4, 1, 0), "what the other has taken in is not taken in again"
+    other.close()
+
+
+def test_nor_does_it_undo_one_of_another_process(work, tmp_path, monkeypatch):
+    go, word = os.pipe()
+
+    def writes_and_syncs():
+        os.read(go, 1)
+        write(work, {"journal/2.md": "quokka"})
+        sync(DocumentIndex(tmp_path / "documents.db"), work)
+
+    another = fork(writes_and_syncs)
+
+    def it_does():
+        os.write(word, b"!")
+        assert os.waitstatus_to_exitcode(os.waitpid(another, 0)[1]) == 0
+
+    index = DocumentIndex(tmp_path / "documents.db")
+    between(monkeypatch, it_does)
+    assert sync(index, work).documents == 4 and found(index, "quokka") == ["journal/2.md"]
+    index.close()
+
+
+def test_what_was_read_is_not_read_again_because_another_was_quicker(index, work, bodies, monkeypatch):
+    between(monkeypatch, lambda: put(index, {"x.md": "quokka"}))
+    told = sync(index, work, anew=True)
+    assert (told.read, sorted(bodies), told.documents) == (3, sorted(FILES), 3), "a text that is no file goes with the next sync"
+
+
+def test_where_others_write_all_the_time_a_sync_gives_up_and_says_so(index, work, monkeypatch):
+    numbers = iter(range(100))
+    looked = index_module._looked_at
+    monkeypatch.setattr(index_module, "_looked_at", lambda places: put(index, {f"{next(numbers)}.md": "x"}) and looked(places))
+    with pytest.raises(Conflict, match="Try again"):
+        sync(index, work)
+    assert next(numbers) == index_module.TRIES and found(index, "gold") == []
+
+
+def closed(monkeypatch, *folders):
+    """Folders that may not be entered."""
+    real = os.scandir
+
+    def scandir(path="."):
+        if str(path) in map(str, folders):
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+
+
+def test_of_a_folder_that_may_not_be_entered_what_was_indexed_stays_and_that_is_told(index, work, monkeypatch):
+    write(work, {"journal/deep/2.md": "platinum", "journals.md": "x"})
+    sync(index, work)
+    with monkeypatch.context() as refusing:
+        closed(refusing, work / "journal")
+        (work / "journals.md").unlink()
+        assert index.pending("ann", "gold", [Source(work)]) == Pending(removed=1)
+        told = sync(index, work)
+        assert (told.removed, told.problems) == (1, (Skipped("journal/", "cannot be entered: Permission denied"),))
+        assert found(index, "gold") == ["journal/1.md"] and found(index, "platinum") == ["journal/deep/2.md"]
+        sync(index, work, anew=True)
+        assert found(index, "platinum") == ["journal/deep/2.md"]
+        closed(refusing, work)
+        with pytest.raises(Invalid, match="cannot be entered"):
+            sync(index, work)
+    (work / "journal/1.md").unlink()
+    assert (sync(index, work).removed, index.health("ann", "gold").problems) == (1, ())
+
+
+def test_a_file_that_may_not_even_be_looked_at_stays_as_it_was_indexed(index, work, monkeypatch):
+    sync(index, work)
+    real = sources._seen
+
+    class Closed:
+        def __init__(self, entry):
+            self.path = entry.path
+
+        def stat(self, *, follow_symlinks):
+            raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(sources, "_seen", lambda entry, path, *rest: real(Closed(entry) if path == "SOUL.md" else entry, path, *rest))
+    assert sync(index, work).problems == (Skipped("SOUL.md", "cannot be looked at: Permission denied"),)
+    assert found(index, "never move") == ["SOUL.md"]
+
+
+def test_of_what_was_forgotten_no_word_is_left_in_the_files_of_the_cache(index, work, tmp_path):
+    for n in range(30):
+        write(work, {f"journal/{k}.md": f"# Day {k}\nzebraquartz{k} " + f"zebraquartz rests {n} " * (3 * k) for k in range(20)})
+        sync(index, work)
+    put(index, {"a.md": "okapi"}, agent="silver")
+    index.forget("ann", "gold")
+    left = b"".join(file.read_bytes() for file in tmp_path.glob("documents.db*"))
+    assert left.lower().count(b"zebraq") == 0 and b"okapi" in left and found(index, "okapi", agent="silver") == ["a.md"]
 
 
 def test_two_processes_index_one_file(tmp_path, work):

@@ -153,17 +153,43 @@ def test_only_the_day_on_which_something_was_decided_is_made_anew(agent, monkeyp
     assert (sync(agent).changed, made) == (1, [MAY_12 + timedelta(days=3)])
 
 
-def test_decisions_that_were_taken_back_or_destroyed_are_gone_with_the_next_sync(agent):
+def test_decisions_that_were_taken_back_or_destroyed_are_gone_at_once(agent, tmp_path):
+    work = write(tmp_path / "work", {"SOUL.md": "Never move a stop."})
+    agent.add_documents(work)
     agent.observe(decided("kept", TWO - timedelta(days=9)), backfill=True)
+    agent.observe(decided("other", TWO + timedelta(days=1), reason="okapi"), backfill=True)
     batch = agent.import_items([decided("d1"), decided("d2", TWO + timedelta(days=1), reason="zebra")], {"file": "old.csv"}).batch
-    assert sync(agent).documents == 3
+    before = sync(agent)
+    assert before.documents == 4 and agent.search_documents("zebra").hits
+    write(work, {"later.md": "quokka"})
     agent.undo_import(batch)
-    assert (sync(agent).removed, text_of(agent, path_of(MAY_12))) == (2, None)
-    assert agent.search_documents("zebra").hits == ()
+    assert agent.search_documents("zebra").hits == () and text_of(agent, path_of(MAY_12)) is None
+    assert agent.search_documents("okapi").hits, "of a page only what was taken back goes"
+    assert agent.search_documents("never move a stop").hits and agent.search_documents("quokka").hits == (), "no file is looked at for that"
+    told = sync(agent)
+    assert (told.added, told.changed, told.removed) == (1, 0, 0)
     agent.memory.delete_agent("desk", confirm="desk")
     with agent.memory.reading("desk") as tables:
         assert days(tables) == []
     assert agent.memory.documents.health("local", "desk").documents == 0
+
+
+def test_an_import_is_taken_back_though_the_index_is_broken_and_none_is_made_for_it(agent, monkeypatch):
+    batches = [agent.import_items([decided(f"d{n}")], {"file": f"{n}.csv"}).batch for n in range(2)]
+    assert agent.undo_import(batches[0]).seq and not agent.memory.has_documents
+    sync(agent)
+
+    def broken(*_):
+        raise Conflict("documents", "the disk is full")
+
+    monkeypatch.setattr(agent.memory.documents, "refresh", broken)
+    agent.undo_import(batches[1])
+    assert text_of(agent, path_of(MAY_12)) is None
+
+
+@pytest.mark.parametrize("day", ["9999-12-31", "0001-01-01"])
+def test_nothing_was_decided_on_the_first_and_the_last_day_of_the_calendar(agent, day):
+    assert text_of(agent, f"@decisions/{day}.md") is None
 
 
 def test_pages_stand_beside_the_files_of_the_workspace_and_neither_forgets_the_other(agent, tmp_path):

@@ -13,7 +13,7 @@ import pytest
 import memtape
 from memtape.documents import writing
 from memtape.documents.citations import Citation
-from memtape.engine import Memory
+from memtape.engine import Memory, noting
 from memtape.engine.audit import rebuild, verify
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.plugs.clock import FixedClock
@@ -238,6 +238,28 @@ def test_a_proposal_made_again_is_the_same_and_with_another_reason_another(agent
     assert agent.propose_edit("TRADING_MANUAL.md", old="1 %", new="0.5 %", reason="new evidence").status == "proposed"
     assert [one.status for one in agent.proposals()] == ["proposed", "rejected"]
     assert [one.id for one in agent.proposals("rejected")] == [first.id]
+
+
+def test_a_hundred_proposals_may_wait_and_then_some_are_to_be_decided_first(agent, desk, monkeypatch):
+    monkeypatch.setattr(noting, "OPEN", 3)
+    made = [agent.propose_edit(f"notes/{n}.md", text="x", reason="y") for n in range(3)]
+    with pytest.raises(Conflict, match="decide some first"):
+        agent.propose_edit("notes/3.md", text="x", reason="y")
+    assert agent.propose_edit("notes/2.md", text="x", reason="y").receipt.duplicate
+    agent.reject_proposal(made[0].id)
+    assert agent.propose_edit("notes/3.md", text="x", reason="y").status == "proposed"
+    assert [one.edit.path for one in agent.proposals("proposed", limit=2)] == ["notes/3.md", "notes/2.md"]
+    assert [one.edit.path for one in agent.proposals(limit=1)] == ["notes/3.md"]
+    assert [agent.proposals_made(status) for status in (None, "proposed", "rejected", "accepted")] == [4, 3, 1, 0]
+
+
+def test_how_many_proposals_wait_is_told_without_a_look_at_any_document(agent, desk, monkeypatch):
+    edit = agent.propose_edit("TRADING_MANUAL.md", old="1 %", new="2 %", reason="y")
+    monkeypatch.setattr(noting, "unified", None)
+    monkeypatch.setattr(writing, "opened", None)
+    assert agent.proposals_made("proposed") == 1
+    agent.reject_proposal(edit.id)
+    assert agent.proposals_made("proposed") == 0
 
 
 def test_a_document_that_changed_elsewhere_takes_the_edit_where_it_was_meant(agent, desk):

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from memtape.compose import open_memory
+from memtape.core.codec import canonical_plain, plain
+from memtape.documents.citations import Citation, content_hash
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.audit import rebuild, verify
 from memtape.errors import Conflict, Invalid, Unknown
+from memtape.surfaces.registry import execute
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 MANUAL = "# Manual\n\nWe trade gold.\n\n## Risk\n\nR3: never risk more than 1 % on XAUUSD.\n\n## Entries\n\nBreakouts only.\n"
@@ -140,6 +143,82 @@ def test_rules_stay_in_a_brief_without_memory_and_passages_do_not(memory, desk):
     assert "R3: never risk" in rules(made) and "pullback" not in made.brief.text
 
 
+@pytest.mark.parametrize("how", ["the folder is away", "deleted", "a link", "5 MB", "not text"])
+def test_a_manual_that_was_in_every_brief_does_not_vanish_in_silence(memory, desk, how):
+    agent, manual = given(memory, desk), desk / "TRADING_MANUAL.md"
+    agent.shown(agent.brief(), run="r1")
+    if how == "the folder is away":
+        desk.rename(desk.with_name("away"))
+    elif how == "deleted":
+        manual.unlink()
+    elif how == "a link":
+        manual.rename(desk / "x")
+        manual.symlink_to(desk / "x")
+    else:
+        manual.write_bytes(b"R1 never\n" * 600_000 if how == "5 MB" else MANUAL.encode("utf-16-le"))
+    made = agent.brief()
+    assert rules(made) == "" and any("TRADING_MANUAL.md" in told or str(desk) in told for told in made.brief.warnings)
+
+
+def test_a_workspace_that_became_a_link_gives_no_rules(memory, desk, tmp_path):
+    agent, other = given(memory, desk), tmp_path / "other"
+    other.mkdir()
+    (other / "TRADING_MANUAL.md").write_text("Risk everything.\n")
+    desk.rename(tmp_path / "away")
+    desk.symlink_to(other)
+    assert "Risk everything" not in agent.brief().brief.text
+
+
+@pytest.mark.parametrize("broken", ["no database", "a folder"])
+def test_a_broken_index_keeps_no_agent_from_its_rules(memory, desk, tmp_path, broken):
+    given(memory, desk)
+    memory.close()
+    index = tmp_path / "desk.docs.db"
+    for ending in ("", "-wal", "-shm"):
+        Path(f"{index}{ending}").unlink(missing_ok=True)
+    _ = index.mkdir() if broken == "a folder" else index.write_bytes(b"nothing" * 999)
+    with open_memory(str(tmp_path / "desk.db"), clock=Clock()) as again:
+        made = again.agent("gold").brief(symbol="XAUUSD")
+    assert "R3: never risk" in rules(made) and any("No document is cited" in told for told in made.brief.warnings)
+
+
+def test_a_file_that_may_not_be_read_is_told_by_its_name(memory, desk, monkeypatch):
+    agent, opened = given(memory, desk), Path.open
+
+    def refused(file: Path, *more: Any) -> Any:
+        if file.name == "TRADING_MANUAL.md":
+            raise PermissionError(13, "Permission denied")
+        return opened(file, *more)
+
+    monkeypatch.setattr(Path, "open", refused)
+    assert any("TRADING_MANUAL.md" in told for told in agent.brief().brief.warnings)
+    monkeypatch.setattr(Path, "read_bytes", lambda file: opened(file, "nowhere"))
+    assert [pin.problem for pin in agent.pinned()] == ["TRADING_MANUAL.md is not there, or cannot be read as text"]
+
+
+def test_a_rule_on_one_long_line_is_told_to_its_end(memory, desk):
+    (desk / "TRADING_MANUAL.md").write_text("Never trade " + "and never hope " * 80 + "unless the daily loss is below 2 %.\n")
+    assert "the daily loss is below 2 %" in rules(given(memory, desk).brief())
+
+
+def test_a_manual_of_megabytes_is_told_from_its_beginning_and_says_that_it_goes_on(memory, desk):
+    (desk / "TRADING_MANUAL.md").write_text("".join(f"Rule {n}: wait.\n" for n in range(200_000)))
+    agent = given(memory, desk)
+    (pin,) = agent.pinned()
+    assert pin.rule is not None and len(pin.rule.text) < 21_000 and pin.rule.text.endswith("lines more)")
+    assert pin.rule.end_line < 2_000 and "Rule 0: wait." in rules(agent.brief())
+
+
+def test_headings_with_a_slash_are_pinned_and_a_document_has_one_name(memory, desk):
+    (desk / "TRADING_MANUAL.md").write_text("# M\n\n## Entries/Exits\n\nBreak only.\n\n## Other\n\nNothing.\n")
+    agent = given(memory, desk)
+    agent.pin_document("TRADING_MANUAL.md", "Entries/Exits")
+    assert "Break only" in rules(agent.brief()) and "Nothing" not in rules(agent.brief())
+    for path in ("./TRADING_MANUAL.md", "TRADING_MANUAL.md/", "a" * 300 + ".md", "x" * 2000):
+        with pytest.raises(Unknown):
+            agent.pin_document(path)
+
+
 # --- passages -----------------------------------------------------------------------------------------------------------
 
 
@@ -204,6 +283,64 @@ def test_a_receipt_is_taken_by_another_process_while_the_documents_are_the_same_
             other.agent("gold").brief_again(receipt)
 
 
+def test_a_note_written_after_the_brief_does_not_keep_its_decision_out_of_the_record(memory, desk, tmp_path):
+    agent = given(memory, desk)
+    receipt = agent.brief(symbol="XAUUSD", thesis="breakout pullback").receipt
+    agent.append_note("journal", "XAUUSD breakout pullback: waited at the open, XAUUSD slipped.")
+    with open_memory(str(tmp_path / "desk.db"), clock=memory.clock) as other:
+        fill = {"id": "f1", "t": "2026-11-15T12:00:00Z", "symbol": "XAUUSD", "side": "buy", "qty": "1", "px": "4000"}
+        tick = {"agent": "gold", "id": "t1", "t": "2026-11-15T12:00:00Z", "brief": receipt, "fills": [fill]}
+        assert [told["event"] for told in execute(other, "observe_tick", tick)["concluded"]] == ["opened"]
+        assert [one["run"] for one in other.agent("gold").briefs_shown()] == ["t1"]
+        (desk / "TRADING_MANUAL.md").write_text("# Manual\n\nAnything goes.\n")
+        tick |= {"id": "t2", "t": "2026-11-15T12:00:05Z", "fills": [fill | {"id": "f2", "side": "sell", "t": "2026-11-15T12:00:04Z"}]}
+        receipt = agent.brief(symbol="EURUSD").receipt
+        (desk / "TRADING_MANUAL.md").write_text("# Manual\n\nNothing goes.\n")
+        told = execute(other, "observe_tick", tick | {"brief": receipt})["concluded"]
+        assert [one["event"] for one in told] == ["closed", "brief_not_recorded"]
+
+
+def test_of_two_briefs_shown_at_one_row_each_is_made_again_by_its_papers(memory, desk):
+    agent = given(memory, desk, mode="sim")
+    agent.observe({"id": "t1", "t": "2026-11-15T10:00:00Z", "marks": {"XAUUSD": "4000"}})
+    one = agent.brief(symbol="XAUUSD")
+    (desk / "TRADING_MANUAL.md").write_text("R9: no trades on Friday.\n")
+    two, other = agent.brief(symbol="XAUUSD"), agent.brief(symbol="EURUSD")
+    for number, made in enumerate((one, two, other)):
+        agent.shown(made, run=f"r{number}")
+    for made in (one, two, other):
+        asked = made.question
+        again = agent.brief(symbol=asked.symbol, as_of=asked.as_of, head=asked.head, papers=asked.papers)
+        assert again.brief.text == made.brief.text
+
+
+def test_what_is_shown_later_changes_no_brief_as_of_an_earlier_row(memory, desk):
+    agent = given(memory, desk, mode="sim")
+    agent.observe({"id": "t1", "t": "2026-11-15T10:00:00Z", "marks": {"XAUUSD": "4000"}})
+    then = {"as_of": datetime(2026, 11, 15, 11, tzinfo=UTC), "head": agent.head().seq}
+    before = agent.brief(symbol="XAUUSD", **then)
+    agent.shown(agent.brief(symbol="XAUUSD"), run="r1")
+    assert agent.brief(symbol="XAUUSD", **then).brief.text == before.brief.text
+
+
+def test_rules_that_were_taken_back_do_not_return_as_of_later(memory, desk):
+    agent = given(memory, desk)
+    agent.shown(agent.brief(symbol="EURUSD"), run="r1")
+    agent.unpin_document("TRADING_MANUAL.md")
+    agent.shown(agent.brief(symbol="EURUSD"), run="r2")
+    assert rules(agent.brief(symbol="EURUSD", as_of=memory.clock.now())) == ""
+
+
+def test_an_older_set_of_rules_cannot_be_passed_off_as_shown(memory, desk):
+    agent = given(memory, desk)
+    old = agent.brief(symbol="EURUSD")
+    agent.shown(old, run="r1")
+    (desk / "TRADING_MANUAL.md").write_text("# Manual\n\nR3: half as much.\n")
+    forged = {**plain(old.question), "head": agent.head().seq, "digest": old.brief.digest[::-1]}
+    with pytest.raises(Conflict):
+        agent.brief_again(canonical_plain(forged))
+
+
 def test_pins_and_papers_are_in_the_log_which_verifies_and_rebuilds(memory, desk):
     agent = given(memory, desk)
     agent.pin_document("TRADING_MANUAL.md", "Risk")
@@ -249,7 +386,7 @@ def test_a_citation_of_words_that_are_not_there_is_refused_and_nothing_is_writte
     for wrong, field in (
         ({"path": "none.md", "start_line": 1, "end_line": 1}, "citations.0.path"),
         ({"path": "TRADING_MANUAL.md", "start_line": 1, "end_line": 1, "content_hash": "0" * 64}, "citations.0.content_hash"),
-        ({"path": "TRADING_MANUAL.md", "start_line": 90, "end_line": 91}, "lines"),
+        ({"path": "TRADING_MANUAL.md", "start_line": 90, "end_line": 91}, "citations.0.end_line"),
     ):
         with pytest.raises(Invalid) as refused:
             decide(agent, "d1", citations=[wrong])
@@ -265,6 +402,48 @@ def test_a_tick_that_is_delivered_again_after_its_source_was_deleted_is_a_repeti
     (desk / "TRADING_MANUAL.md").unlink()
     assert agent.observe(tick).duplicate
     assert [one.citation.quoted for one in agent.citations(decision="t1")] == ["R3: never risk more than 1 % on XAUUSD."]
+
+
+def test_only_what_stood_in_the_brief_is_said_to_have_been_shown(memory, desk):
+    (desk / "SOUL.md").write_text("\n".join(f"S{n}: rule number {n} of the soul is long enough to matter here." for n in range(200)))
+    agent = given(memory, desk)
+    made = agent.brief(symbol="XAUUSD", thesis="breakout", budget=900)
+    agent.shown(made, decision="d1")
+    (rested,) = agent.citations(decision="d1")
+    told = [line for line in made.brief.text.splitlines() if "of the soul" in line]
+    assert (rested.citation.path, rested.citation.end_line) == ("SOUL.md", len(told)) and rested.verdict.verdict == "valid"
+
+
+def test_what_a_decision_was_shown_belongs_to_its_run(memory, desk):
+    agent = given(memory, desk)
+    decide(agent, "d1", run={"id": "r1"})
+    agent.shown(agent.brief(symbol="XAUUSD"), decision="d1")
+    assert {one.run for one in agent.citations(run="r1")} == {"r1"}
+
+
+def test_a_citation_of_an_untouched_file_stands_though_the_index_was_deleted(memory, desk, tmp_path):
+    cited = given(memory, desk).cite_document("TRADING_MANUAL.md", 1, 3)
+    memory.close()
+    for ending in ("", "-wal", "-shm"):
+        (tmp_path / f"desk.docs.db{ending}").unlink(missing_ok=True)
+    with open_memory(str(tmp_path / "desk.db"), clock=Clock()) as again:
+        agent = again.agent("gold")
+        assert agent.verify_citation(cited).verdict == "valid" and agent.document("TRADING_MANUAL.md", 7, 7)[0].startswith("R3")
+        for hidden in (".env", "../desk.db", "journal/.secret.md", "venv/x.md"):
+            with pytest.raises(Unknown):
+                agent.document(hidden)
+
+
+def test_lines_that_are_no_lines_are_never_valid(memory, desk):
+    agent = given(memory, desk)
+    for first, last in ((900, 901), (3, 2), (1, 0)):
+        assert agent.verify_citation(Citation("TRADING_MANUAL.md", first, last, content_hash(""), "")).verdict == "changed"
+
+
+def test_a_folder_that_is_none_is_refused_by_its_name(memory, desk):
+    for folder in ("~nosuchuser/x", "x" * 5000, "a\0b"):
+        with pytest.raises(Invalid, match="folder"):
+            given(memory, desk).add_documents(folder)
 
 
 def test_what_a_run_was_shown_belongs_to_it(memory, desk):

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from memtape.compose import embedder
+from memtape.lab.retrieval import evaluate
 from tests.documents.killing import killed
-from tests.documents.test_real_sets import LONG, RETRIEVAL, figures, vectors_lose_at_most, words_find_enough
+from tests.documents.test_real_sets import LONG, RETRIEVAL, SETS, figures, vectors_lose_at_most, words_find_enough
 
 ROUNDS, BATCH = 500, 50
 real = pytest.mark.skipif(not RETRIEVAL.is_dir(), reason="the real sets are not beside the repository")
@@ -23,6 +25,20 @@ def test_words_find_what_plain_full_text_search_finds_in_the_large_sets(name: st
 @pytest.mark.parametrize(("name", "may_lose"), [("scifact", 0.0), ("trading_skills_md", 0.02), ("financebench_pages", 0.02)])
 def test_the_static_table_takes_little_from_words_in_the_large_sets(name: str, may_lose: float) -> None:
     assert vectors_lose_at_most(name, may_lose), figures(name, "hybrid_embeddings")
+
+
+@real
+@pytest.mark.parametrize(("name", "gain"), [
+    ("locomo_turns", 0.01), ("fiqa_qa648", 0.07), ("trading_skills_md", -0.01), ("scifact", 0.03), ("financebench_pages", -0.01),
+])  # fmt: skip
+def test_the_small_transformer_finds_what_words_miss(name: str, gain: float) -> None:
+    """Slow: some 40 minutes on one core for SciFact and the pages of FinanceBench."""
+    qrels, within, _, _ = SETS[name]
+    model, folder = embedder("minilm"), RETRIEVAL / name
+    files = (folder / "corpus.jsonl.gz", folder / "queries.jsonl.gz", folder / qrels)
+    found = evaluate(*files, slot="hybrid_embeddings", embedder=model, within=within)
+    print(name, found)
+    assert found["ndcg@10"] >= figures(name, "sqlite_fts")["ndcg@10"] + gain, found
 
 
 @pytest.mark.parametrize("batch", range(ROUNDS // BATCH))

@@ -89,6 +89,19 @@ def test_the_owner_sees_whether_a_proposal_still_applies(db, tmp_path):
         assert execute(memory, "list_proposals", {"status": "proposed"})["n"] == 0
 
 
+def test_a_list_of_proposals_has_the_newest_and_of_a_long_diff_its_beginning(db):
+    with memtape.open(db) as memory:
+        by_a_model(memory, "propose_edit", {"path": "notes/long.md", "text": "A line of the plan.\n" * 5_000, "reason": "r"})
+        by_a_model(memory, "propose_edit", {"path": "notes/short.md", "text": "x", "reason": "r"})
+        listed = execute(memory, "list_proposals", {"limit": 1})
+        assert ([one["path"] for one in listed["proposals"]], listed["n"], listed["total"]) == (["notes/short.md"], 1, 2)
+        assert listed["proposals"][0]["diff_left_out"] == 0
+        long = execute(memory, "list_proposals", {})["proposals"][1]
+        whole = execute(memory, "get_proposal", {"proposal_id": long["id"]})
+        assert len(long["diff"]) <= 20_000 and whole["diff"].startswith(long["diff"] + "\n") and whole["diff_left_out"] == 0
+        assert len(long["diff"]) + long["diff_left_out"] == len(whole["diff"])
+
+
 def test_a_model_writes_no_rule_by_a_note(db):
     with memtape.open(db) as memory:
         for path in ("TRADING_MANUAL.md", "memory/soul.MD", "../secret.md", "reports/a.md"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -87,3 +89,32 @@ def test_the_setting_of_the_timed_sync_is_checked(monkeypatch, store):
             sync_minutes()
     refused = CliRunner().invoke(app, ["serve", "--db", store, "--port", "0"], env=dict(os.environ))
     assert refused.exit_code == 2 and "MEMTAPE_SYNC_MINUTES" in refused.output
+
+
+def test_over_stdio_what_is_written_in_the_workspace_is_found_soon_after(tmp_path):
+    """Nobody serves: the server of an MCP client keeps the index in step by itself."""
+    desk = tmp_path / "desk"
+    desk.mkdir()
+    (desk / "SOUL.md").write_text("Patience.\n")
+    with memtape.open(str(tmp_path / "a.db")) as memory:
+        memory.agent_for_writing(None).add_documents(desk)
+    argv = [*MEMTAPE.argv, "mcp", "--db", str(tmp_path / "a.db")]
+    with subprocess.Popen(argv, env=MEMTAPE.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        numbers = itertools.count(1)
+
+        def call(method: str, **params: Any) -> Any:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": next(numbers), "method": method, "params": params}) + "\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())["result"]
+
+        def found() -> Any:
+            return call("tools/call", name="search_documents", arguments={"query": "zebra gapped"})["structuredContent"]["results"]
+
+        call("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "x", "version": "1"})
+        process.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+        assert found() == []
+        (desk / "journal").mkdir()
+        (desk / "journal" / "x.md").write_text("# Note\n\nZebra gapped at the open.\n")
+        assert soon(lambda: [hit["path"] for hit in found()] == ["journal/x.md"])
+        process.stdin.close()
+    assert process.returncode == 0

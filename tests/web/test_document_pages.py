@@ -373,3 +373,22 @@ def test_the_pages_of_documents_fit_their_window_and_bring_no_script_of_their_ow
             reader.feed(answer.text)
             assert answer.status_code == 200 and reader.inline == [] and all(to.startswith(("/", "#")) for to in reader.addresses)
             keep(here, f"{name}-{width}-{'dark' if dark else 'light'}")
+
+
+# --- what a decision rests on -------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_a_trade_shows_the_lines_its_decision_rests_on_and_whether_they_still_stand(desk, client, work):
+    agent = desk.agent("desk")
+    cited = {"path": "TRADING_MANUAL.md", "start_line": 4, "end_line": 4}
+    fill = {"id": "f1", "t": NOW, "symbol": "XAUUSD", "side": "buy", "qty": "1", "px": "2400"}
+    agent.observe({"id": "t1", "t": NOW, "fills": [fill | {"decision": "t1"}],
+                   "decision": {"symbol": "XAUUSD", "action": "buy", "reason": "breakout", "citations": [cited]}})  # fmt: skip
+    trade = agent.trades()[0].id
+    page, reader = client.get(f"/agents/desk/trades/{trade}").text, Reader()
+    reader.feed(page)
+    assert "What it rests on" in page and "still stands" in page and "R3: never risk more than 1 %" in page
+    link = next(to for to in reader.addresses if "documents/view" in to)
+    assert "path=TRADING_MANUAL.md" in link and link.endswith("#L4") and client.get(link).status_code == 200
+    (work / "TRADING_MANUAL.md").write_text(MANUAL.replace("1 %", "5 %"), encoding="utf-8")
+    assert "changed since" in client.get(f"/agents/desk/trades/{trade}").text

@@ -11,8 +11,9 @@ import pytest
 from starlette.testclient import TestClient
 
 import memtape
-from memtape.engine import Memory
+from memtape.engine import Memory, noting
 from memtape.plugs.clock import FixedClock
+from memtape.surfaces.web.desk import Desk
 from tests.web.floor import HOSTILE, HOSTILE_SEEN
 from tests.web.test_answers import Reader, client_of
 from tests.web.test_document_pages import MANUAL, OWN, looking, written
@@ -166,6 +167,14 @@ def test_a_long_change_is_cut_in_the_inbox_and_whole_on_its_own_page(client: Tes
     alone = client.get(f"/agents/desk/proposals/{made.id}").text
     assert "line 899<" in alone and "not shown here" not in alone and "Accept" in alone
     assert client.get("/agents/desk/proposals/nothing").status_code == 404 == client.get("/agents/nobody/proposals").status_code
+
+
+def test_how_many_wait_is_told_on_every_page_without_making_a_diff(desk: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    room, id_ = Desk(desk), change(desk)
+    monkeypatch.setattr(noting, "unified", None)
+    assert room.waiting("desk") == 2
+    desk.agent("desk").reject_proposal(id_)
+    assert room.waiting("desk") == 1 and room.waiting("other") == 0
 
 
 def test_an_agent_that_proposed_nothing_has_nothing_waiting(visit: Come, desk: Memory) -> None:

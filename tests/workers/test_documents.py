@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -191,6 +192,8 @@ def test_where_the_system_does_not_tell_of_changes_the_timed_sync_does_and_the_h
     assert desk.problems("gold")["@watch"] == (
         "files are not watched ([Errno 28] OS file watch limit reached): a timed sync finds changes; since 2026-11-15T12:00:00Z"
     )
+    sync(desk.memory.agent("gold"))
+    assert "@watch" in desk.problems("gold"), "a sync that somebody asked for does not watch"
     with desk.keeping():
         assert soon(lambda: "@watch" not in desk.problems("gold"))
 
@@ -247,6 +250,51 @@ def test_a_workspace_that_is_gone_is_still_served_and_told_since_when_and_taken_
         away.rename(desk.folder / "gold")
         assert soon(lambda: desk.finds("gold", "always wait") and not desk.problems("gold"))
         assert soon(lambda: gold.document_health().last_sync == NOON + timedelta(hours=2))
+
+
+def test_a_workspace_that_may_not_be_entered_is_still_served_and_that_is_told(desk, monkeypatch):
+    gold = desk.agent("gold", soul="Never move a stop.")
+    root, real = str(desk.folder / "gold"), os.scandir
+
+    def scandir(path="."):
+        if str(path) == root:
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(os, "scandir", scandir)
+        desk.clock.at += timedelta(hours=1)
+        assert sync(gold).documents == 1 and desk.finds("gold", "never move a stop")
+        assert desk.problems("gold") == {root: "this folder cannot be entered: Permission denied; since 2026-11-15T13:00:00Z"}
+        assert (gold.document_health().last_sync, gold.documents_pending()) == (NOON, None)
+        with pytest.raises(Invalid, match="cannot be entered"):
+            sync(gold, anew=True)
+    assert sync(gold).problems == () and gold.document_health().last_sync == NOON + timedelta(hours=1)
+
+
+def test_an_agent_that_is_deleted_while_it_is_watched_gets_no_index_back(desk):
+    desk.agent("gold", soul="x"), desk.agent("silver", soul="x")
+    with desk.keeping():
+        assert soon(lambda: len(desk.told) == 2)
+        desk.memory.delete_agent("gold", "gold")
+        desk.told.clear()
+        write(desk.folder / "gold", {"a.md": "y"})
+        assert soon(lambda: desk.synced("gold"))
+    assert desk.told[0].synced is None and not desk.memory.documents.holds("local", "gold")
+    assert desk.memory.documents.holds("local", "silver")
+
+
+def test_nor_is_its_trouble_told_of_one_that_is_deleted_in_the_midst_of_a_sync(desk, monkeypatch):
+    desk.agent("gold", soul="x")
+
+    def deleted(*_, **__):
+        desk.memory.delete_agent("gold", "gold")
+        raise Invalid("folder", "the share is down")
+
+    monkeypatch.setattr(tracing, "brought_in_step", deleted)
+    with desk.keeping():
+        assert soon(lambda: desk.synced("gold"))
+    assert not desk.memory.documents.holds("local", "gold")
 
 
 def test_a_workspace_that_became_a_link_to_another_place_is_not_read(desk):

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from textwrap import wrap
 
 from memtape.core.amounts import about, gained, in_r2, lasting, minute, money, number, percent, span
 from memtape.core.beliefs import Belief
@@ -79,8 +80,13 @@ def rules(pinned: Sequence[Rule]) -> list[Line]:
     for rule in pinned:
         source = (Source("rule", rule.id, 1),)
         lines.append(Line(f"- {words(rule.title, NOTE)}", source))
-        lines += [Line(f"  | {unlisted(text)}", source) for text in written(rule.text, RULE_LINE) if text]
+        lines += [Line(f"  | {unlisted(text)}", source) for text in written(_wrapped(rule.text)) if text]
     return lines
+
+
+def _wrapped(text: str) -> str:
+    """A text in which no line is so long that it would be cut: the end of a rule may be what matters."""
+    return "\n".join(part for line in text.splitlines() for part in (wrap(line, RULE_LINE) if len(line) > RULE_LINE else (line,)))
 
 
 # --- trades and positions -----------------------------------------------------------------------------------------------

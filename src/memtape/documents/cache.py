@@ -76,6 +76,7 @@ class Cache:
         try:
             connection.set_busy_timeout(WAIT_SECONDS * 1000)
             connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-64000")
+            connection.execute("PRAGMA secure_delete=ON")
             connection.register_fts5_function("told", _told)
             self._prepare(connection)
         except BaseException:
@@ -136,6 +137,17 @@ class Cache:
         with self._turn:
             found: Any = self._tokenize(word.encode(), apsw.FTS5_TOKENIZE_QUERY, None)
         return " ".join(token[2] for token in found)
+
+    def scrub(self) -> None:
+        """Leave nothing in the file of what was deleted: pages that were split keep copies that no deletion overwrites.
+
+        While another process writes for long this is left undone: what was deleted is overwritten but for such copies.
+        """
+        with self._turn, self._translated():
+            try:
+                self.connection.execute("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except apsw.BusyError:
+                return
 
     def close(self) -> None:
         """Let go of the file."""

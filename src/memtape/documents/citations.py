@@ -84,12 +84,14 @@ def verify(citation: Citation, text: str | None) -> Verdict:
     """
     if text is None:
         return Verdict("gone")
-    if content_hash(quoted(text, citation.start_line, citation.end_line)) == citation.content_hash:
-        return Verdict("valid", citation.start_line, citation.end_line)
-    lines = [line.rstrip() for line in lines_of(text)]
+    first, last, lines = citation.start_line, citation.end_line, [line.rstrip() for line in lines_of(text)]
+    if not 1 <= first <= last:
+        return Verdict("changed")
+    if last <= len(lines) and content_hash("\n".join(lines[first - 1 : last])) == citation.content_hash:
+        return Verdict("valid", first, last)
     wanted = [line.rstrip() for line in lines_of(citation.quoted)]
-    size = len(wanted) or citation.end_line - citation.start_line + 1
-    starts = sorted(range(len(lines) - size + 1), key=lambda at: abs(at + 1 - citation.start_line))
+    size = len(wanted) or last - first + 1
+    starts = sorted(range(len(lines) - size + 1), key=lambda at: abs(at + 1 - first))
     if wanted:
         same = (at for at in starts if lines[at] == wanted[0] and lines[at : at + size] == wanted) if any(wanted) else iter(())
     else:

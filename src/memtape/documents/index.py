@@ -2,7 +2,8 @@
 
 A sync looks at every file (size, times, inode) and reads only those that look different; of those only the ones whose hash
 differs are cut and indexed anew, and of them only texts that have no vector yet are embedded. What is read is put aside first;
-then one transaction makes it the index. A process that dies before leaves the index as it was, and readers never see a part.
+then one transaction makes it the index. A process that dies before leaves the index as it was, and readers never see a part. If
+another sync came between the look and the transaction, the files are looked at again: an older look never undoes a newer one.
 
 Vectors follow in transactions of their own, so that the work of a slow model is not lost. Those of a new model are built beside
 the old ones: the old model answers until the new one has them all, then the old ones go.
@@ -37,12 +38,15 @@ from memtape.documents.reports import report_of
 from memtape.documents.sources import Seen, Skipped, Source
 from memtape.documents.vectors import Filled, Vectors, fill, forget_models, is_ready, missing_in, models_made
 from memtape.documents.words import paired
-from memtape.errors import Invalid
+from memtape.errors import Conflict, Invalid
 from memtape.plugs.embedder import Embedder
 
 COMPUTED = 2
 NOT_TEXT = "not text"  # as `sources.read` says it: such a file is not read again until it looks different
+TRIES = 8  # looks at the files, if others write to the same index all the time
+TOLD = "@watch"  # a problem under this name is not of the files: no sync ends it
 Known = tuple[tuple[object, ...], str]  # what a file looked like, and the hash of its text
+Revision = tuple[int, int] | None  # a scope and which state of it; none: nothing was ever indexed
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +132,52 @@ class DocumentIndex:
         """Bring the index of an agent (of all agents: `GLOBAL`) in step with its folders; `anew` reads every file again."""
         if len({place.prefix for place in places}) < len(places):
             raise Invalid("sources", "two of them name their documents alike", "Give each a prefix of its own")
-        known, refused = ({}, {}) if anew else (self._signatures(owner, agent), self._refused(owner, agent))
+        counted = self._tried(owner, agent, places, now=now, anew=anew)
+        return self._told(owner, agent, counted, embedder)
+
+    def refresh(self, owner: str, agent: str, place: Source) -> None:
+        """Bring what one source lists in step, and leave all else as it is, the time of the last sync too; no index is made."""
+        if self.holds(owner, agent):
+            self._tried(owner, agent, [place], only=place.prefix)
+
+    def holds(self, owner: str, agent: str) -> bool:
+        """Whether anything was ever indexed for an agent."""
+        with self.cache.reading():
+            return self.cache.scope(owner, agent) is not None
+
+    def _tried(
+        self, owner: str, agent: str, places: Sequence[Source], *, now: datetime | None = None, anew: bool = False, only: str = ""
+    ) -> Synced:
+        """Sync, looking again as often as another was quicker; what was read is not read twice."""
+        with closing(_Aside()) as aside:
+            for _ in range(TRIES):
+                counted = self._attempt(owner, agent, places, aside, now, anew, only)
+                if counted is not None:
+                    return replace(counted, read=aside.read)
+        raise Conflict("documents", "others write to this index all the time", "Try again when they rest")
+
+    def _attempt(
+        self, owner: str, agent: str, places: Sequence[Source], aside: _Aside, now: datetime | None, anew: bool, only: str
+    ) -> Synced | None:
+        """Look at the files, read and write; nothing if another wrote meanwhile, who may have looked later."""
+        state, known, refused = self._state(owner, agent, only)
+        if anew:
+            known, refused = {}, {}
         seen, problems = _looked_at(places)
         fresh = _differing(seen, known)
         unread = {each.path: NOT_TEXT for each in fresh if refused.get(each.path) == (_look(each), NOT_TEXT)}
         fresh = [each for each in fresh if each.path not in unread]
-        problems += [Skipped(*each) for each in unread.items()]
-        with closing(apsw.Connection("")) as staging:  # gone when it is closed; the index is not locked while files are read
-            staged = _staged(staging, fresh, known, problems)
-            with self.cache.writing() as connection:
-                scope = self._scope(owner, agent)
-                held = connection.execute("SELECT path FROM documents WHERE scope = ?", (scope,)).fetchall()
-                counted = self._apply(scope, staged, {str(path) for (path,) in held} - seen.keys())
+        problems += [Skipped(*each) for each in unread.items()] + aside.take(fresh)
+        with self.cache.writing():
+            if self._revision(owner, agent) != state:
+                return None
+            scope = self._scope(owner, agent)
+            gone = self._paths(scope, only) - seen.keys()
+            counted = self._apply(scope, aside.documents(fresh, known), _unhidden(gone, problems))
+            if not only:
                 self._note(scope, places, problems, seen)
-                self._finish(scope, now, counted)
-        return self._told(owner, agent, replace(counted, read=len(fresh)), embedder)
+            self._finish(scope, now, counted)
+        return counted
 
     def put(
         self, owner: str, agent: str, documents: Iterable[Document], *, now: datetime, embedder: Embedder | None = None
@@ -165,20 +200,27 @@ class DocumentIndex:
         assert scope is not None
         return scope
 
-    def _signatures(self, owner: str, agent: str) -> dict[str, Known]:
-        """Every document's file as it was when it was read, and the hash of its text."""
+    def _state(self, owner: str, agent: str, only: str = "") -> tuple[Revision, dict[str, Known], dict[str, tuple[str, str]]]:
+        """What is indexed: its revision; every document's file as it was when it was read, and the hash of its text; files that
+        could not be read, as they looked then, and why not."""
         with self.cache.reading() as connection:
-            scope = self.cache.scope(owner, agent)
+            revision = self._revision(owner, agent)
+            scope = revision[0] if revision else None
             sql = "SELECT path, size, mtime_ns, ctime_ns, inode, given, hash FROM documents WHERE scope = ?"
             rows: list[Any] = connection.execute(sql, (scope,)).fetchall()
-            return {row[0]: (row[1:6], row[6]) for row in rows}
+            refused: list[Any] = connection.execute("SELECT path, look, problem FROM unread WHERE scope = ?", (scope,)).fetchall()
+        known = {row[0]: (row[1:6], row[6]) for row in rows if row[0].startswith(only)}
+        return revision, known, {path: (look, problem) for path, look, problem in refused}
 
-    def _refused(self, owner: str, agent: str) -> dict[str, tuple[str, str]]:
-        """Files that could not be read, as they looked then, and why not."""
-        with self.cache.reading() as connection:
-            scope = self.cache.scope(owner, agent)
-            rows: list[Any] = connection.execute("SELECT path, look, problem FROM unread WHERE scope = ?", (scope,)).fetchall()
-            return {path: (look, problem) for path, look, problem in rows}
+    def _revision(self, owner: str, agent: str) -> Revision:
+        """Which state of which scope this is, inside a transaction: it is another after every sync that changed anything."""
+        sql = "SELECT id, revision FROM scopes WHERE owner = ? AND agent = ?"
+        rows: list[Any] = self.cache.connection.execute(sql, (owner, agent)).fetchall()
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    def _paths(self, scope: int, only: str) -> set[str]:
+        rows: list[Any] = self.cache.connection.execute("SELECT path FROM documents WHERE scope = ?", (scope,)).fetchall()
+        return {path for (path,) in rows if path.startswith(only)}
 
     # --- one transaction ----------------------------------------------------------------------------------------------------
 
@@ -262,8 +304,9 @@ class DocumentIndex:
     def _note(self, scope: int, places: Sequence[Source], problems: Sequence[Skipped], seen: Mapping[str, Seen]) -> None:
         """Where the documents are from, and which could not be read, as they look."""
         connection = self.cache.connection
-        for table in ("sources", "problems", "unread"):
+        for table in ("sources", "unread"):
             connection.execute(f"DELETE FROM {table} WHERE scope = ?", (scope,))
+        connection.execute("DELETE FROM problems WHERE scope = ? AND path <> ?", (scope, TOLD))
         rows = [(scope, str(place.root), place.prefix, place.type, place.tier) for place in places]
         connection.executemany("INSERT INTO sources VALUES (?, ?, ?, ?, ?)", rows)
         wrong = [(scope, each.path, each.problem) for each in problems]
@@ -271,11 +314,11 @@ class DocumentIndex:
         unread = [(scope, each.path, _look(seen[each.path]), each.problem) for each in problems if each.path in seen]
         connection.executemany("INSERT OR REPLACE INTO unread VALUES (?, ?, ?, ?)", unread)
 
-    def _finish(self, scope: int, now: datetime, counted: Synced) -> None:
+    def _finish(self, scope: int, now: datetime | None, counted: Synced) -> None:
         """Note the time; and that there is something new, for whoever holds what was read of this scope."""
-        sql = "UPDATE scopes SET revision = revision + ?, synced_at = ? WHERE id = ?"
+        sql = "UPDATE scopes SET revision = revision + ?, synced_at = coalesce(?, synced_at) WHERE id = ?"
         changed = bool(counted.added or counted.changed or counted.removed)
-        self.cache.connection.execute(sql, (int(changed), micros(now), scope))
+        self.cache.connection.execute(sql, (int(changed), None if now is None else micros(now), scope))
 
     # --- vectors, health ----------------------------------------------------------------------------------------------------
 
@@ -333,12 +376,11 @@ class DocumentIndex:
 
     def pending(self, owner: str, agent: str, places: Sequence[Source]) -> Pending:
         """How many files differ from the index now, by the same look as a sync's and without reading any."""
-        known = self._signatures(owner, agent)
-        seen, _ = _looked_at(places)
-        refused = self._refused(owner, agent)
+        _, known, refused = self._state(owner, agent)
+        seen, problems = _looked_at(places)
         differing = [each for each in _differing(seen, known) if refused.get(each.path, ("", ""))[0] != _look(each)]
         added = sum(each.path not in known for each in differing)
-        return Pending(added, len(differing) - added, len(known.keys() - seen.keys()))
+        return Pending(added, len(differing) - added, len(_unhidden(known.keys() - seen.keys(), problems)))
 
     def file(self, owner: str, agent: str, path: str) -> Path | None:
         """Where a document lies, the agent's own or a shared one; none where there is no such document."""
@@ -351,7 +393,7 @@ class DocumentIndex:
         return None
 
     def forget(self, owner: str, agent: str) -> None:
-        """Drop the index of an agent. The files stay."""
+        """Drop the index of an agent, and leave none of its words in the cache. The files stay."""
         with self.cache.writing() as connection:
             scope = self.cache.scope(owner, agent)
             if scope is None:
@@ -362,6 +404,7 @@ class DocumentIndex:
                 connection.execute(f"DELETE FROM {table} WHERE scope = ?", (scope,))
             connection.execute("DELETE FROM scopes WHERE id = ?", (scope,))
             connection.execute("DELETE FROM vectors WHERE hash NOT IN (SELECT hash FROM chunks)")
+        self.cache.scrub()
 
 
 def _given(each: Seen | Document) -> str:
@@ -378,23 +421,45 @@ def _differing(seen: Mapping[str, Seen], known: Mapping[str, Known]) -> list[See
     return [each for each in seen.values() if known.get(each.path, ((), ""))[0] != (*each.signature, _given(each))]
 
 
-def _staged(
-    staging: apsw.Connection, fresh: Sequence[Seen], known: Mapping[str, Known], problems: list[Skipped]
-) -> Iterator[tuple[Document, bool]]:
-    """Read what looks different and put it aside; then each as a document, and whether its text is the one that is indexed."""
-    staging.execute("CREATE TABLE staged (number INTEGER PRIMARY KEY, text TEXT, same INTEGER); BEGIN")
-    kept: list[Seen] = []
-    for seen in fresh:
-        text = sources.read(seen)
-        if isinstance(text, Skipped):
-            problems.append(text)
-            continue
-        before, hash = known.get(seen.path, ((), ""))
-        same = hash == digest(text) and before[-1] == _given(seen)
-        staging.execute("INSERT INTO staged VALUES (?, ?, ?)", (len(kept), text, same))
-        kept.append(seen)
-    rows: Iterator[Any] = staging.execute("SELECT number, text, same FROM staged ORDER BY number")
-    return ((_document(kept[number], text), bool(same)) for number, text, same in rows)
+class _Aside:
+    """What was read, put aside until a transaction takes it: gone when closed, and no lock is held while files are read."""
+
+    def __init__(self) -> None:
+        self.read = 0  # files whose body was read
+        self._texts = apsw.Connection("")
+        self._texts.execute("CREATE TABLE texts (path TEXT PRIMARY KEY, text TEXT); BEGIN")
+        self._came: dict[str, tuple[str, str | Skipped]] = {}  # how each looked, and the hash of its text or why there is none
+
+    def close(self) -> None:
+        self._texts.close()
+
+    def take(self, fresh: Iterable[Seen]) -> list[Skipped]:
+        """Read files, but for those that were read before and look as they did then; those that could not be."""
+        for seen in fresh:
+            if self._came.get(seen.path, ("", ""))[0] == _look(seen):
+                continue
+            text = sources.read(seen)
+            self.read += 1
+            if isinstance(text, str):
+                self._texts.execute("INSERT OR REPLACE INTO texts VALUES (?, ?)", (seen.path, text))
+            self._came[seen.path] = _look(seen), digest(text) if isinstance(text, str) else text
+        return [came for seen in fresh if isinstance(came := self._came[seen.path][1], Skipped)]
+
+    def documents(self, fresh: Iterable[Seen], known: Mapping[str, Known]) -> Iterator[tuple[Document, bool]]:
+        """Each that could be read as a document, and whether its text is the one that is indexed."""
+        for seen in fresh:
+            came = self._came[seen.path][1]
+            if isinstance(came, Skipped):
+                continue
+            before, hash = known.get(seen.path, ((), ""))
+            rows: list[Any] = self._texts.execute("SELECT text FROM texts WHERE path = ?", (seen.path,)).fetchall()
+            yield _document(seen, rows[0][0]), hash == came and before[-1] == _given(seen)
+
+
+def _unhidden(gone: Iterable[str], problems: Sequence[Skipped]) -> set[str]:
+    """Documents that are gone for sure: not those of which a walk could not tell."""
+    closed = [each for each in problems if each.unseen]
+    return {path for path in gone if not any(each.hides(path) for each in closed)}
 
 
 def _looked_at(places: Sequence[Source]) -> tuple[dict[str, Seen], list[Skipped]]:

@@ -27,13 +27,15 @@ BELOW = re.compile(r"\s*[›>/]\s*")  # between a heading and one under it
 
 
 def rules_in(root: Path) -> list[str]:
-    """The rules files of a workspace, in their order."""
+    """The rules files of a workspace, in their order; those that cannot be read too."""
     found: list[str] = []
     for place in PLACES:
-        folder = root / place
-        names = {entry.name.casefold(): entry.name for entry in folder.iterdir()} if folder.is_dir() else {}
-        found += [f"{place}{names[rule.casefold()]}" for rule in RULES if rule.casefold() in names]
-    return [path for path in found if text_in(root, path) is not None]
+        try:
+            names = sorted(entry.name for entry in (root / place).iterdir())
+        except OSError:
+            continue
+        found += [f"{place}{name}" for rule in RULES for name in names if name.casefold() == rule.casefold()]
+    return found
 
 
 def may_be_pinned(path: str) -> bool:
@@ -43,21 +45,28 @@ def may_be_pinned(path: str) -> bool:
 
 
 def text_in(root: Path, path: str) -> str | None:
-    """The text of a document of a workspace; none where it is not there, is no text, or a link leads to it."""
+    """The text of a document of a workspace; none where it cannot be read, is no text, is too large, or a link leads to it."""
     parts = PurePosixPath(path).parts
-    if not parts or path.startswith("/") or any(part in ("..", ".") or "\\" in part or "\0" in part for part in parts):
+    if not parts or path != "/".join(parts) or any(part in ("..", ".", "/") or "\\" in part or "\0" in part for part in parts):
         return None
     file = root.joinpath(*parts)
-    if not file.is_file() or file.resolve() != root.resolve().joinpath(*parts):
+    try:
+        if not file.is_file() or file.resolve() != file:
+            return None
+        with file.open("rb") as opened:
+            content = opened.read(FILE_BYTES + 1)
+    except OSError:
         return None
-    with file.open("rb") as opened:
-        content = opened.read(FILE_BYTES + 1)
     return decoded(content) if len(content) <= FILE_BYTES else None
 
 
 def section(text: str, heading: str) -> tuple[int, int] | None:
     """The first and last line of what stands under a heading, those below it included; the first one of that name."""
-    wanted = [part.strip("# ").casefold() for part in BELOW.split(heading.strip())]
+    whole = [heading.strip("# ").casefold()]
+    return _section(text, whole) or _section(text, [part.strip("# ").casefold() for part in BELOW.split(heading.strip())])
+
+
+def _section(text: str, wanted: list[str]) -> tuple[int, int] | None:
     found = sections(text)
     for at, each in enumerate(found):
         if [name.casefold() for name in each.headings[-len(wanted) :]] != wanted:

@@ -93,10 +93,20 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file that should have been read and was not."""
+    """A file that should have been read and was not, or a folder (its path ends with /) that could not be entered."""
 
     path: str
     problem: str
+    unseen: bool = field(default=False, compare=False)  # whether it is as it was cannot be told: what was indexed of it stays
+
+    def hides(self, path: str) -> bool:
+        """Whether a document may still be there though no walk came by it.
+
+        >>> closed = Skipped("journal/", "cannot be entered: Permission denied", unseen=True)
+        >>> closed.hides("journal/1.md"), closed.hides("journal.md"), Skipped("big.md", "too large").hides("big.md")
+        (True, False, False)
+        """
+        return self.unseen and (path.startswith(self.path) if self.path.endswith("/") else path == self.path)
 
 
 def classified(path: str) -> tuple[str, int]:
@@ -127,7 +137,9 @@ def walk(source: Source) -> Iterator[Seen | Skipped]:
     count = posing = 0
     for entry, path in _entries(str(root), ""):
         if isinstance(entry, OSError):
-            yield Skipped(f"{source.prefix}{path}", f"cannot be entered: {entry.strerror}")
+            if not path:  # not an empty workspace, and nothing at all is known of it
+                raise Invalid("dir", f"{root} cannot be entered ({entry.strerror})", "Let memtape read it")
+            yield Skipped(f"{source.prefix}{path}", f"cannot be entered: {entry.strerror}", unseen=True)
             continue
         shown = f"{source.prefix}{path}"
         kind, tier = classified(path)
@@ -159,10 +171,9 @@ def _entries(folder: str, path: str) -> Iterator[tuple[os.DirEntry[str] | OSErro
     """Files below a folder, sorted; links too, to be told of but never followed, and folders that are closed to us."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except FileNotFoundError:
-        return
     except OSError as error:
-        yield error, path
+        if not path or not isinstance(error, FileNotFoundError | NotADirectoryError):  # one that went meanwhile is gone
+            yield error, path
         return
     if any(entry.name == ENVIRONMENT for entry in entries):
         return
@@ -180,8 +191,25 @@ def _is_entered(name: str) -> bool:
 
 
 def is_there(root: Path) -> bool:
-    """Whether a root is the folder that it was when it was named: not gone, and not a link to another place now."""
-    return root.is_dir() and root.resolve() == root.absolute()
+    """Whether a root is the folder that it was when it was named, and can be looked into."""
+    return not hindrance(root)
+
+
+def hindrance(root: Path) -> str:
+    """Why a root cannot be read: it is gone, a link to another place now, or closed to us; nothing where it can.
+
+    >>> hindrance(Path("/proc/nothing")), hindrance(Path("/"))
+    ('is not there', '')
+    """
+    try:
+        if not root.is_dir():
+            return "is not there"
+        if root.resolve() != root.absolute():
+            return "is a link to another place now"
+        os.scandir(root).close()
+    except OSError as error:
+        return f"cannot be entered: {error.strerror}"
+    return ""
 
 
 def folders(root: str) -> Iterator[str]:
@@ -215,8 +243,10 @@ def _seen(entry: os.DirEntry[str], path: str, kind: str, tier: int) -> Seen | Sk
         found = entry.stat(follow_symlinks=False)
     except UnicodeEncodeError:
         return Skipped(path.encode("utf-8", "replace").decode(), "its name is not text")
-    except OSError:
+    except FileNotFoundError:
         return None  # it went away between two looks
+    except OSError as error:  # its name may be read and nothing else, as in a folder that may be listed and not entered
+        return Skipped(path, f"cannot be looked at: {error.strerror}", unseen=True)
     if stat.S_ISLNK(found.st_mode):
         return Skipped(path, "a symbolic link: not followed")
     if not stat.S_ISREG(found.st_mode):

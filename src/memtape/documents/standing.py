@@ -1,10 +1,11 @@
 """What keeps an index from being in step with its folders, kept where its health is read.
 
-A folder that is not there is not an empty one: a drive that is not mounted, a share that is down. What was indexed of it is kept
-and served, the moment of the last good sync stands, and the health says since when the folder is missing. Other folders of the
-same agent, and its decisions, are kept in step meanwhile.
+A folder that is not there is not an empty one: a drive that is not mounted, a share that is down, one that is closed to us. What
+was indexed of it is kept and served, the moment of the last good sync stands, and the health says since when the folder is
+missing. Other folders of the same agent, and its decisions, are kept in step meanwhile.
 
-A sync that failed, or a system that tells of no changes, is told in the health too, until a sync succeeds.
+A sync that failed is told in the health too, until one succeeds. That the system tells of no changes is told until whoever
+watches takes it back: a sync that somebody else asked for knows nothing of it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from memtape.core.codec import spell_time
-from memtape.documents.index import DocumentIndex, Synced
-from memtape.documents.sources import Seen, Skipped, Source, is_there
+from memtape.documents.index import TOLD, DocumentIndex, Synced
+from memtape.documents.sources import Seen, Skipped, Source, hindrance
 from memtape.errors import Invalid
 from memtape.plugs.embedder import Embedder
 
-SYNC, WATCH = "@sync", "@watch"  # under these names the health tells of them
+SYNC, WATCH = "@sync", TOLD  # under these names the health tells of them
 _SINCE = "; since "
 
 
@@ -33,26 +34,28 @@ def brought_in_step(
 
     Where all is to be made anew, or there never was a sync, there is nothing to keep: a missing folder is then an error.
     """
-    missing = [place for place in places if place.listed is None and not is_there(place.root)]
+    missing = {place: why for place in places if place.listed is None and (why := hindrance(place.root))}
     if not missing:
         return index.sync(owner, agent, places, now=now, embedder=embedder, anew=anew)
     before = index.health(owner, agent)
     if anew or before.last_sync is None:
-        raise Invalid("folder", f"{missing[0].root} is not a folder", "Bring it back, or name another one")
+        place, why = next(iter(missing.items()))
+        problem = f"{place.root} {why if why.startswith('cannot') else 'is not a folder'}"
+        raise Invalid("folder", problem, "Bring it back, or name another one")
     said = {each.path: each.problem for each in before.problems}
-    kept = [_kept(index, owner, agent, place, places, said, now) if place in missing else place for place in places]
+    told = {place: since(f"this folder {why}{_SINCE}", said.get(str(place.root), ""), now) for place, why in missing.items()}
+    kept = [_kept(index, owner, agent, place, places, told[place]) if place in told else place for place in places]
     return index.sync(owner, agent, kept, now=before.last_sync, embedder=embedder)
 
 
 def _kept(
-    index: DocumentIndex, owner: str, agent: str, place: Source, places: Iterable[Source], said: dict[str, str], now: datetime
+    index: DocumentIndex, owner: str, agent: str, place: Source, places: Iterable[Source], problem: str
 ) -> Source:
     """A folder that is not there, as it was last seen."""
     others = [other.prefix for other in places if other.prefix.startswith(place.prefix) and other.prefix != place.prefix]
 
     def listed() -> Iterator[Seen | Skipped]:
-        problem = f"this folder is not there, or is a link to another now{_SINCE}"
-        yield Skipped(str(place.root), since(problem, said.get(str(place.root), ""), now))
+        yield Skipped(str(place.root), problem)
         for seen in _indexed(index, owner, agent):
             if seen.path.startswith(place.prefix) and not seen.path.startswith(tuple(others)):
                 yield seen
@@ -82,12 +85,32 @@ def since(problem: str, before: str, now: datetime) -> str:
     return before if before.startswith(problem) else f"{problem}{spell_time(now)}"
 
 
-def tell(index: DocumentIndex, owner: str, agent: str, name: str, problem: str, now: datetime) -> None:
-    """Let the health of an agent tell of something that is wrong with its index, and since when; a good sync ends it."""
+def tell(index: DocumentIndex, owner: str, agent: str, name: str, problem: str, now: datetime, *, make: bool = False) -> None:
+    """Let the health of an agent tell of something that is wrong with its index, and since when.
+
+    Of one that has no index nothing is told, unless it is to be made for that: an agent that was deleted gets none back.
+    """
     with index.cache.writing() as connection:
-        scope = index.cache.scope(owner, agent, make=True)
-        sql = "SELECT problem FROM problems WHERE scope = ? AND path = ?"
-        rows: list[Any] = connection.execute(sql, (scope, name)).fetchall()
-        told = since(f"{problem}{_SINCE}", rows[0][0] if rows else "", now)
-        if not rows or rows[0][0] != told:
+        scope = index.cache.scope(owner, agent, make=make)
+        if scope is None:
+            return
+        before = _said(index, scope, name)
+        told = since(f"{problem}{_SINCE}", before, now)
+        if before != told:
             connection.execute("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", (scope, name, told))
+
+
+def take_back(index: DocumentIndex, owner: str, agent: str, name: str) -> None:
+    """End what was told under a name; where nothing was, nothing is written."""
+    with index.cache.reading():
+        scope = index.cache.scope(owner, agent)
+        if scope is None or not _said(index, scope, name):
+            return
+    with index.cache.writing() as connection:
+        connection.execute("DELETE FROM problems WHERE scope = ? AND path = ?", (scope, name))
+
+
+def _said(index: DocumentIndex, scope: int, name: str) -> str:
+    sql = "SELECT problem FROM problems WHERE scope = ? AND path = ?"
+    rows: list[Any] = index.cache.connection.execute(sql, (scope, name)).fetchall()
+    return str(rows[0][0]) if rows else ""

@@ -83,9 +83,13 @@ def day_of(path: str) -> date | None:
 
 
 def bounds(day: date) -> tuple[datetime, datetime]:
-    """When a day begins, and when the next one does."""
+    """When a day begins, and when the next one does; the last day that there is ends with time itself.
+
+    >>> [at.isoformat() for at in bounds(date(9999, 12, 31))]
+    ['9999-12-31T00:00:00+00:00', '9999-12-31T23:59:59.999999+00:00']
+    """
     start = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    return start, start + timedelta(days=1)
+    return start, datetime.max.replace(tzinfo=UTC) if day == date.max else start + timedelta(days=1)
 
 
 def seen_of(day: Day) -> Seen:

@@ -8,7 +8,7 @@ shown brief told to fire has fired.
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ from memtape.core.episodes import Episode
 from memtape.core.events import Discrepancy
 from memtape.core.holding import worth
 from memtape.core.items import OWNER_STREAM, Item
-from memtape.core.observed import ANY, Decision, Situation
+from memtape.core.observed import ANY, Cite, Decision, Situation
 from memtape.core.plans import changed, resolve
 from memtape.core.prompt import BUDGET, PROMPT_VERSION, compose
 from memtape.core.risk import risk_state
@@ -34,6 +34,7 @@ from memtape.core.similar import Similar, similar
 from memtape.core.skills import Agent, Skill
 from memtape.core.trades import Trade
 from memtape.core.values import STRICT, Key, Label, Line, Symbol, Time, read
+from memtape.documents.vectors import BROKEN
 from memtape.engine.checking import fired_of
 from memtape.engine.citing import Citing
 from memtape.engine.notes import lessons_at
@@ -65,7 +66,8 @@ KEPT = 64  # briefs that a process remembers having made, so that `shown` need n
 
 NO_PAPERS = Papers()
 Row = Annotated[int, Field(ge=0, le=2**53)]
-When = Literal["now", "then", "again"]  # a brief at the present; as of a moment; one that was made or shown before
+# A brief at the present; one of the past; one that was made and is on nobody's record yet; one that was shown.
+When = Literal["now", "then", "receipt", "again"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,7 @@ class Question:
     budget: Annotated[int, Field(ge=LEAST, le=MOST)] = BUDGET
     without_memory: bool = False
     papers: Key | None = None  # what it took from documents, by the name under which `shown` records it
+    passages: Annotated[tuple[Cite, ...], Field(max_length=16)] = ()  # the lines among them, to be found again
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,21 +135,26 @@ class Briefing(Recollection, Citing):
     def brief(
         self, situation: Situation | Mapping[str, Any] | None = None, *, symbol: str | None = None, strategy: str | None = None,
         thesis: str | None = None, as_of: datetime | None = None, head: int | None = None, owner_head: int | None = None,
-        budget: int = BUDGET, without_memory: bool = False, skill: Skill | None = None,
+        budget: int = BUDGET, without_memory: bool = False, skill: Skill | None = None, papers: str | None = None,
     ) -> Assembled:  # fmt: skip
-        """What the agent is told before its next decision. `skill` previews another version of its skill."""
+        """What the agent is told before its next decision. `skill` previews another version of its skill.
+
+        A past one is made again of the documents that it was shown with; `papers` says which, where two were shown alike.
+        """
         said = read(Situation, situation) if situation is not None else None
         if head is None and owner_head is not None:
             raise Invalid("owner_head", "is given without head", "Give both: they are in the record of what was shown")
         if head is not None and head > self.head().seq:
             raise Invalid("head", f"the log ends at row {self.head().seq}", "Give a row that is there")
-        was = self._shown_at(as_of, head) if head is not None else None
+        asked: dict[str, Any] = {"situation": said, "symbol": symbol, "strategy": strategy, "thesis": thesis, "budget": budget,
+                 "without_memory": without_memory}  # fmt: skip
+        shown = self._shown_at(as_of, head) if head is not None else []
         if head is not None and owner_head is None:
-            owner_head = self._owner_head(was, head)
+            owner_head = self._owner_head(shown[0] if shown else None, head)
+        was = _alike(shown, asked, papers)
         question = Question(
             as_of=as_of or self.now(), head=self.head().seq if head is None else head,
-            owner_head=self._owners_head() if owner_head is None else owner_head, situation=said, symbol=symbol,
-            strategy=strategy, thesis=thesis, budget=budget, without_memory=without_memory,
+            owner_head=self._owners_head() if owner_head is None else owner_head, **asked,
             papers=None if was is None else was.get("papers"),
         )  # fmt: skip
         then = Known(question.as_of, question.head, question.owner_head)
@@ -176,21 +184,25 @@ class Briefing(Recollection, Citing):
         embedder = self.memory.embedder if skill.context.memory.similarSituations else None
         config = identify(canonical(skill), version, PROMPT_VERSION, counted_by, embedder.id if embedder else None)
         composed = replace(composed, warnings=(*composed.warnings, *problems))
-        asked = replace(asked, papers=papers_digest(papers))
+        lines = tuple(
+            Cite(path=one.path, start_line=one.start_line, end_line=one.end_line, content_hash=one.content_hash)
+            for one in papers.documents
+        )  # fmt: skip
+        asked = replace(asked, papers=papers_digest(papers), passages=lines)
         return Assembled(self.agent.id, composed, asked, config, tuple(memories), tuple(firing), papers)
 
     def _papers(self, asked: Question, known: Known, inputs: Inputs, when: When) -> tuple[Papers, tuple[str, ...]]:
         """What documents say to the brief: as they are now, as they were recorded, or as was known then."""
         if when == "then":
-            return self.rules_known(asked.as_of), ()
-        if when == "again":
-            if asked.papers is None:
-                return NO_PAPERS, ()
-            if (recorded := self.papers_shown(asked.papers)) is not None:
-                return recorded, ()
+            return self.rules_known(Known(asked.as_of, known.head))
+        if when == "again" or (when == "receipt" and asked.papers is None):
+            recorded = self.papers_shown(asked.papers) if asked.papers is not None else None
+            return recorded or NO_PAPERS, ()
         symbol, situation = inputs.situation.symbol, inputs.situation
         thesis = asked.thesis or self._last_words(symbol, known)
         words = " ".join(word for word in (symbol, asked.strategy, situation.regime, thesis) if word and word != ANY)
+        if when == "receipt":
+            return self.papers_of(words, asked.passages)
         remembers = inputs.skill.context.memory.enabled and not asked.without_memory
         return self.papers_now(words, symbol, passages=remembers and bool(words))
 
@@ -285,7 +297,10 @@ class Briefing(Recollection, Citing):
         embedder, words = self.memory.embedder, asked.thesis or self._last_words(symbol, known)
         if embedder is None or not words:
             return similar(candidates, situation, asked.as_of, reasons=reasons, limit=SIMILAR, claims_count=claims_count)
-        texts = cosines(embedder, words, {id_: reason for id_, reason in reasons.items() if reason})
+        try:
+            texts = cosines(embedder, words, {id_: reason for id_, reason in reasons.items() if reason})
+        except BROKEN:  # a model that is not there costs its own word: the section says by what it compared
+            return similar(candidates, situation, asked.as_of, reasons=reasons, limit=SIMILAR, claims_count=claims_count)
         return similar(candidates, situation, asked.as_of, reasons=reasons, texts=texts, model=embedder.id, limit=SIMILAR,
                        claims_count=claims_count)  # fmt: skip
 
@@ -322,13 +337,11 @@ class Briefing(Recollection, Citing):
         with self._memory.reading(OWNER_STREAM) as tables:
             return tables.head().seq
 
-    def _shown_at(self, as_of: datetime | None, head: int) -> dict[str, Any] | None:
-        """What is on record of a brief that was shown at a row of the log."""
+    def _shown_at(self, as_of: datetime | None, head: int) -> list[dict[str, Any]]:
+        """What is on record of the briefs that were shown at a row of the log."""
         with self._memory.reading(self.agent.id) as tables:
-            for item in tables.items("shown", EVERYTHING):
-                if item.body["head"] == head and (as_of is None or read_time(item.body["as_of"]) == as_of):
-                    return dict(item.body)
-        return None
+            rows = [item.body for item in tables.items("shown", EVERYTHING) if item.body["head"] == head]
+        return [dict(row) for row in rows if as_of is None or read_time(row["as_of"]) == as_of]
 
     def _owner_head(self, was: Mapping[str, Any] | None, head: int) -> int:
         """How far the owner's stream had come: as a brief that was shown says, else by what was recorded before the next row."""
@@ -369,8 +382,10 @@ class Briefing(Recollection, Citing):
             if not tables.items("brief", EVERYTHING, keys=[made.brief.digest]):
                 cited = sorted({one.source.id for one in made.brief.citations})
                 writer.declare(Item("brief", made.brief.digest, at, {"text": text, "cited": cited}), at)
+            told_of = Counter(one.source.id for one in made.brief.citations if one.source.kind in ("rule", "document"))
             said: dict[str, Any] = {
-                "digest": made.brief.digest, **plain(asked), "config": made.config, "decision": decision, "run": run,
+                "told": dict(sorted(told_of.items())), "digest": made.brief.digest,
+                **plain(asked), "config": made.config, "decision": decision, "run": run,
                 "memories": list(made.memories), "tokens": made.brief.tokens,
             }  # fmt: skip
             told = self._fired(tables, made, at)
@@ -401,7 +416,7 @@ class Briefing(Recollection, Citing):
         if asked.head > self.head().seq or asked.owner_head > self._owners_head():
             raise Invalid("brief", "names log rows that are not there", "Give the `receipt` that get_brief returned")
         known = Known(asked.as_of, asked.head, asked.owner_head) if self._moved_on(asked) else Known(asked.as_of)
-        made = self._assemble(asked, known, None, "again")
+        made = self._assemble(asked, known, None, "again" if self.brief_text(digest_) is not None else "receipt")
         if made.brief.digest != digest_:
             raise Conflict("brief", "this brief cannot be made again from the record", "Ask for a new one with get_brief")
         return made
@@ -417,6 +432,13 @@ class Briefing(Recollection, Citing):
         with self._memory.reading(self.agent.id) as tables:
             found = tables.items("brief", EVERYTHING, keys=[digest_])
         return str(found[0].body["text"]) if found else None
+
+
+def _alike(shown: Sequence[Mapping[str, Any]], asked: Mapping[str, Any], papers: str | None) -> Mapping[str, Any] | None:
+    """The brief among those shown that was asked for in the same words; the last of them, or the one with these papers."""
+    wanted = {name: plain(value) for name, value in asked.items() if value is not None}
+    same = [row for row in shown if {name: row[name] for name in asked if row.get(name) is not None} == wanted]
+    return next((row for row in reversed(same) if papers in (None, row.get("papers"))), None)
 
 
 def last_symbol(tables: Tables, known: Known) -> str | None:

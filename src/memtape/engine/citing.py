@@ -6,13 +6,14 @@ The rules and passages of a brief that was shown for a decision or a run belong 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from memtape.core.brief import Papers
+from memtape.core.brief import Papers, Rule
 from memtape.core.observed import QUOTED_LENGTH, Cite, Decision, Observed, Tick
 from memtape.core.values import read
-from memtape.documents.citations import Citation, Verdict, cite, verify
+from memtape.documents.citations import Citation, Verdict, cite, content_hash, lines_of, verify
 from memtape.engine.pinning import Pinning
 from memtape.errors import Invalid
 from memtape.store.known import EVERYTHING
@@ -67,6 +68,9 @@ class Citing(Pinning):
                 problem = f"lines {first} to {last} of {given.path} no longer say what was cited"
                 raise Invalid(f"{field}.content_hash", problem, "Search again, and cite what stands there now")
             first, last = found.start_line, found.end_line
+        if not 1 <= first <= last <= len(lines_of(text)):
+            problem = f"{given.path} has no lines {first} to {last}"
+            raise Invalid(f"{field}.end_line", problem, "Cite lines that a search returned")
         here = cite(given.path, text, first, last)
         if len(here.quoted) > QUOTED_LENGTH:
             problem = f"these lines have {len(here.quoted):,} characters"
@@ -76,31 +80,54 @@ class Citing(Pinning):
     def citations(self, *, decision: str | None = None, run: str | None = None, limit: int = 100) -> list[Rested]:
         """What a decision, a run, or any of the latest rest on, newest first: their own citations, and what they were shown."""
         found: list[tuple[int, str | None, str | None, Role, Citation]] = []
+        latest = None if decision or run else LOOKED_AT
+        runs: dict[str, str | None] = {}
         with self.memory.reading(self.agent.id) as tables:
-            latest = None if decision or run else LOOKED_AT
             for item in tables.items("decision", EVERYTHING, keys=[decision] if decision else None, newest=True, limit=latest):
-                of = (item.body.get("run") or {}).get("id")
+                runs[item.key] = of = (item.body.get("run") or {}).get("id")
                 if run in (None, of):
-                    for cited in item.body.get("citations") or ():
-                        found.append((item.seq, item.key, of, "cited", read(Citation, cited)))
+                    found += [(item.seq, item.key, of, "cited", _citation(cited)) for cited in item.body.get("citations") or ()]
             for item in tables.items("shown", EVERYTHING, newest=True, limit=latest):
-                body = item.body
-                if not body.get("papers") or decision not in (None, body.get("decision")) or run not in (None, body.get("run")):
-                    continue
-                papers = [read(Papers, each.body) for each in tables.items("papers", EVERYTHING, keys=[body["papers"]])]
-                for role, one in _told(papers):
-                    found.append((item.seq, body.get("decision"), body.get("run"), role, one))
+                by, of = item.body.get("decision"), item.body.get("run")
+                if item.body.get("papers") and decision in (None, by) and (run in (None, of) or runs.get(by or "") == run):
+                    papers = tables.items("papers", EVERYTHING, keys=[item.body["papers"]])
+                    told = _told([read(Papers, each.body) for each in papers], item.body.get("told"))
+                    found += [(item.seq, by, of or runs.get(by or ""), role, one) for role, one in told]
         found.sort(key=lambda row: -row[0])
         return [Rested(of, in_run, role, one, self.verify_citation(one)) for _, of, in_run, role, one in found[:limit]]
 
 
-def _told(papers: list[Papers]) -> list[tuple[Role, Citation]]:
-    rules: list[tuple[Role, Citation]] = [
-        ("rule", Citation(one.path, one.start_line, one.end_line, one.content_hash, one.text))
-        for each in papers for one in each.rules
-    ]  # fmt: skip
-    passages: list[tuple[Role, Citation]] = [
-        ("document", Citation(one.path, one.start_line, one.end_line, one.content_hash, one.quoted))
-        for each in papers for one in each.documents
-    ]  # fmt: skip
-    return rules + passages
+def _citation(cited: Mapping[str, Any]) -> Citation:
+    """A citation as it was recorded; one that came with a file of somebody else's may lack its words."""
+    return Citation(
+        cited["path"], cited["start_line"], cited["end_line"], cited.get("content_hash") or "", cited.get("quoted") or ""
+    )
+
+
+def _told(papers: Sequence[Papers], lines: Mapping[str, int] | None) -> Iterator[tuple[Role, Citation]]:
+    """What of the papers stood in the brief; of a rule that was cut, the lines that were told."""
+    for each in papers:
+        for rule in each.rules:
+            if lines is None or rule.id in lines:
+                yield "rule", _cut(rule, None if lines is None else lines[rule.id] - 1)
+        for one in each.documents:
+            if lines is None or one.id in lines:
+                yield "document", Citation(one.path, one.start_line, one.end_line, one.content_hash, one.quoted)
+
+
+def _cut(rule: Rule, told: int | None) -> Citation:
+    """The beginning of a rule that has so many lines with words.
+
+    >>> rule = Rule("r", "RULES.md", "one\\n\\ntwo\\nthree", "RULES.md", 1, 4, "")
+    >>> _cut(rule, 2).quoted, _cut(rule, 2).end_line
+    ('one\\n\\ntwo', 3)
+    """
+    lines = lines_of(rule.text)[: rule.end_line - rule.start_line + 1]
+    kept, left = 0, len(lines) if told is None else told
+    for number, line in enumerate(lines, 1):
+        if line.strip() and left > 0:
+            kept, left = number, left - 1
+    words = "\n".join(lines[:kept])
+    whole = kept == len(lines)
+    end = rule.end_line if whole else rule.start_line + max(kept, 1) - 1
+    return Citation(rule.path, rule.start_line, end, rule.content_hash if whole else content_hash(words), words)

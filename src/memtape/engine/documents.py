@@ -17,9 +17,11 @@ from memtape.documents.backtests import Alike, alike
 from memtape.documents.cache import GLOBAL
 from memtape.documents.citations import Citation, Verdict, cite, lines_of, verify
 from memtape.documents.index import Health, Pending, Synced
+from memtape.documents.pins import text_in
 from memtape.documents.search import Found, Fusion, Slot, search
 from memtape.documents.shelves import Shelf, shelved
-from memtape.documents.sources import TRACES, Source, is_there, text_of
+from memtape.documents.sources import FILE_BYTES, TRACES, Source, is_there, text_of
+from memtape.documents.writing import confined
 from memtape.engine.observe import Writer
 from memtape.engine.reading import Reading
 from memtape.engine.tracing import sync, trace_text, traces
@@ -38,8 +40,12 @@ class Documents(Reading):
 
     def add_documents(self, folder: str | Path, *, shared: bool = False, prefix: str = "", anew: bool = False) -> Synced:
         """Let a folder belong to the agent, or to all agents, and index it."""
-        root = Path(folder).expanduser().resolve()
-        if not root.is_dir():
+        try:
+            root = Path(folder).expanduser().resolve()
+            is_folder = root.is_dir()
+        except (OSError, RuntimeError, ValueError):  # a name too long, a user who is not there, a byte that no name has
+            root, is_folder = Path(folder), False
+        if not is_folder:
             raise Invalid("folder", f"{root} is not a folder", "Name the folder of the workspace")
         stream, now = (OWNER_STREAM if shared else self.agent.id), self.memory.clock.now()
         with self.memory.writing(stream) as tables:
@@ -90,13 +96,39 @@ class Documents(Reading):
         return alike(self.memory.documents, path, owner=self.memory.owner, agent=self.agent.id, limit=limit)
 
     def _text(self, path: str) -> str | None:
+        """A document as it is now: a page of the log, a file that is indexed, or one that lies where documents lie."""
         if path.startswith(TRACES):
             with self.memory.reading(self.agent.id) as tables:
                 return trace_text(tables, path)
-        file = self.memory.documents.file(self.memory.owner, self.agent.id, path)
-        if file is None or not file.is_file() or file.resolve() != file:  # not through a link, even one that was put there later
+        file = self._indexed(path)
+        if file is None:
+            return self._lying(path)
+        try:
+            if not file.is_file() or file.resolve() != file or file.stat().st_size > FILE_BYTES:
+                return None  # or a link was put there since
+            return text_of(path, file.read_bytes())
+        except OSError:
             return None
-        return text_of(path, file.read_bytes())
+
+    def _indexed(self, path: str) -> Path | None:
+        return self.memory.documents.file(self.memory.owner, self.agent.id, path) if self.memory.has_documents else None
+
+    def _lying(self, path: str) -> str | None:
+        """The text of a document that the index does not know: it is a cache, and may have been deleted."""
+        try:
+            confined(path)
+        except Invalid:
+            return None
+        found = self._paper(path)
+        return None if found is None else found[0]
+
+    def _paper(self, path: str) -> tuple[str, str] | None:
+        """The text of a document of the agent's folders or the shared ones, and its path within its folder."""
+        for source in (*self.workspaces(), *self.workspaces(shared=True)):
+            within = path.removeprefix(source.prefix)
+            if path.startswith(source.prefix) and (text := text_in(source.root, within)) is not None:
+                return text, within
+        return None
 
     def document(self, path: str, start_line: int = 1, end_line: int | None = None) -> tuple[str, int, int]:
         """The text of a document, or of some lines of it, and which lines they are."""

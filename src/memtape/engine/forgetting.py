@@ -34,6 +34,7 @@ def delete_agent(memory: Memory, id: str, confirm: str) -> int:
         now = memory.clock.now()
         body = {"agent": id, "log_rows": rows, "at": spell_time(now)}
         _owner(tables, memory).declare(Item("agent_deleted", id, now, body, id), now)
+    memory.database.scrub(whole=True)
     return rows
 
 
@@ -51,6 +52,7 @@ def erase_owner(memory: Memory, confirm: str) -> tuple[list[str], int]:
         now = memory.clock.now()
         body = {"streams": names, "log_rows": rows, "at": spell_time(now)}
         _owner(tables, memory).declare(Item("erased", memory.owner, now, body), now)
+    memory.database.scrub(whole=True)
     return names, rows
 
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from memtape.core.codec import EPOCH, canonical_plain, digest, identify, plain, spell_time
 from memtape.core.items import Item, unpack
-from memtape.core.observed import Bars, Decision, Observed, happened_at
+from memtape.core.observed import Bars, Decision, Observed, Tick, happened_at
 from memtape.core.shadows import is_followed
 from memtape.core.values import read
 from memtape.engine.arrivals import checked, completed
+from memtape.engine.citing import Citing
 from memtape.engine.learning import learn
 from memtape.engine.observe import Entry, Receipt, Writer, check_time, verified_since
 from memtape.engine.positions import Fresh, Told, rederive, reported_id
-from memtape.engine.reading import Reading
+from memtape.engine.tracing import refresh_pages
 from memtape.errors import Unknown
 from memtape.store.known import EVERYTHING
 from memtape.store.memories import Learned
@@ -37,14 +38,22 @@ class Imported:
     duplicates: int
 
 
-class Importing(Reading):
+def _cites(value: Observed) -> bool:
+    decisions = value.decision or () if isinstance(value, Tick) else (value,) if isinstance(value, Decision) else ()
+    return any(decision.citations for decision in decisions)
+
+
+class Importing(Citing):
     """What comes to one agent by files."""
 
     memory: Memory
 
     def import_items(self, seen: Iterable[Observed], source: Mapping[str, Any]) -> Imported:
-        """Take in a file's worth of observations, all or none; each counts as known from its own time on."""
-        listed = [completed(checked(value), None) for value in seen]
+        """Take in a file's worth of observations, all or none; each counts as known from its own time on.
+
+        Lines that a decision cites are quoted from the documents of today: a file brings no quotes of its own.
+        """
+        listed = self._quoting([completed(checked(value), None) for value in seen])
         now = self.memory.clock.now()
         for value in listed:
             check_time(value, now)
@@ -59,6 +68,17 @@ class Importing(Reading):
                 known_at = max(entry.known_at for entry in entries)  # told after the fact, like all that it brought
                 writer.declare(Item("import", batch, known_at, body), known_at)
             return Imported(batch, new, known)
+
+    def _quoting(self, listed: list[Observed]) -> list[Observed]:
+        """Decisions with the words of what they cite; those that are here already stay duplicates, whatever stands there now."""
+        made = {at: [(item.kind, item.key) for item in unpack(value) if item.kind == "decision"]
+                for at, value in enumerate(listed) if _cites(value)}  # fmt: skip
+        if not made:
+            return listed
+        with self.memory.reading(self.agent.id) as tables:
+            known = tables.seen(name for names in made.values() for name in names)
+        fresh = {at for at, names in made.items() if any(name not in known for name in names)}
+        return [self.with_citations(value) if at in fresh else value for at, value in enumerate(listed)]
 
     def preview(self, seen: Iterable[Observed]) -> tuple[int, int]:
         """How many of these would be new, and how many are known already; writes nothing."""
@@ -75,6 +95,11 @@ class Importing(Reading):
 
     def undo_import(self, batch: str) -> Receipt:
         """Take an import back: what it brought no longer counts, from now on; the log keeps it."""
+        receipt = self._undone(batch)
+        refresh_pages(self.memory, self.agent.id)
+        return receipt
+
+    def _undone(self, batch: str) -> Receipt:
         with self.memory.writing(self.agent.id) as tables:
             now = self._said_at(tables)
             if not tables.items("import", EVERYTHING, keys=[batch]):

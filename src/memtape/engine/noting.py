@@ -40,11 +40,12 @@ from memtape.engine.observe import Receipt, Writer
 from memtape.engine.positions import Told
 from memtape.engine.tracing import sync
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
-from memtape.store.known import EVERYTHING
+from memtape.store.known import EVERYTHING, MINE
 from memtape.store.tables import Tables
 
 SAME_NOTE = timedelta(minutes=10)
 NoteId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$")]
+OPEN = 100  # proposals that may wait for the owner's word
 STAYING = {"learning": "memory/LEARNINGS.md", "note": "notes/notes.md"}
 TIER = 3  # whose words these are: a model's
 
@@ -170,6 +171,8 @@ class Noting(Documents):
         with self.memory.writing(self.agent.id) as tables:
             known = bool(tables.items("proposal", EVERYTHING, keys=[key]))
             if not known:
+                if (waiting := len(_listed(tables, "proposed"))) >= OPEN:
+                    raise Conflict("agent", f"{waiting} proposals wait for the owner's word", "Let the owner decide some first")
                 at = self._said_at(tables)
                 self._declare(tables, Item("proposal", key, at, body), {"event": "proposed", "proposal": key, "path": path})
             made = _proposal(tables, key, duplicate=known)
@@ -191,11 +194,17 @@ class Noting(Documents):
         writing.for_new(path.removeprefix(source.prefix))
         return source, shared, None
 
-    def proposals(self, status: Status | None = None) -> list[Proposed]:
+    def proposals(self, status: Status | None = None, limit: int | None = None) -> list[Proposed]:
         """The edits that were proposed, newest first; those that are undecided with how they stand now."""
         with self.memory.reading(self.agent.id) as tables:
-            found = [one for one in _proposals(tables) if status in (None, one.status)]
+            wanted = _listed(tables, status)[:limit]
+            found = _proposals(tables, wanted) if wanted else []
         return [self._against_now(one) for one in reversed(found)]
+
+    def proposals_made(self, status: Status | None = None) -> int:
+        """How many edits were proposed, or stand so; no document is looked at for that."""
+        with self.memory.reading(self.agent.id) as tables:
+            return len(_listed(tables, status))
 
     def proposal(self, id: str) -> Proposed:
         """One proposed edit, with its difference from the document as it is now."""
@@ -333,6 +342,19 @@ def _receipt(tables: Tables, kind: str, key: str, duplicate: bool) -> Receipt:
 def _noted(tables: Tables, item: Kept, duplicate: bool = False) -> Noted:
     said = {name: item.body[name] for name in ("kind", "path", "start_line", "end_line", "content_hash", "text", "run")}
     return Noted(id=item.key, at=item.at, receipt=_receipt(tables, "document_note", item.key, duplicate), **said)
+
+
+def _listed(tables: Tables, status: Status | None = None) -> list[str]:
+    """The ids of proposals, newest first, without what they say."""
+    rows = tables.session.all(
+        f"SELECT key FROM items WHERE {MINE} AND kind = 'proposal' AND void_seq IS NULL ORDER BY seq DESC",
+        {"owner": tables.owner, "stream": tables.stream},
+    )
+    if status is None:
+        return [key for (key,) in rows]
+    said = tables.items("proposal_status", EVERYTHING)
+    decided = {item.symbol: item.body["status"] for item in said if item.body["status"] != "accepting"}
+    return [key for (key,) in rows if decided.get(key, "proposed") == status]
 
 
 def _proposals(tables: Tables, ids: Sequence[str] | None = None, duplicate: bool = False) -> list[Proposed]:

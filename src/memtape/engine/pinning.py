@@ -1,28 +1,30 @@
 """What a brief takes from documents: rules that are always in context, and passages that bear on the decision.
 
-A brief at the present reads the pinned files as they are, so that a rule holds from the moment it is saved. What was shown is
-recorded whole (`Papers`), and a brief of the past is made of that: files change, and the log does not know how they were.
+A brief at the present reads the pinned files as they are, so that a rule holds from the moment it is saved. A rule that cannot be
+told, or that was told last time and is gone, is named in the brief's warnings. What was shown is recorded whole (`Papers`), and a
+brief of the past is made of that: files change, and the log does not know how they were.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memtape.core.brief import Cited, Papers, Rule
-from memtape.core.codec import identify, plain, read_time
+from memtape.core.codec import identify, plain
 from memtape.core.items import Item
+from memtape.core.observed import Cite
 from memtape.core.values import read
-from memtape.documents.citations import cite, content_hash, lines_of, quoted
-from memtape.documents.pins import bears_on, may_be_pinned, rules_in, section, text_in
-from memtape.documents.search import search
-from memtape.documents.sources import Source
+from memtape.documents.citations import Citation, cite, content_hash, lines_of, quoted, verify
+from memtape.documents.pins import bears_on, may_be_pinned, rules_in, section
+from memtape.documents.search import Hit, search
+from memtape.documents.snippets import snippet
+from memtape.documents.sources import classified, is_there
+from memtape.documents.words import parse
 from memtape.engine.documents import Documents
 from memtape.engine.observe import Receipt, Writer
-from memtape.errors import Invalid, Unknown
+from memtape.errors import Invalid, MemtapeError, Unknown
 from memtape.store.known import EVERYTHING, Known
 from memtape.store.tables import Tables
 
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
     from memtape.engine.memory import Memory
 
 PASSAGES, SOUGHT = 3, 15  # documents in a brief, and among how many hits they are looked for
+RULE_LENGTH = 20_000  # characters of one rule, far more than a brief has room for
 Place = tuple[str, str | None]  # a document and, where only that is pinned, the heading of a section
+Told = tuple[Papers, tuple[str, ...]]  # what documents say to a brief, and what is wrong with those that should
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,38 +86,52 @@ class Pinning(Documents):
         """What is always in context, in the order in which it is told: what the owner pinned, then the rules files."""
         with self.memory.reading(self.agent.id) as tables:
             stated = _stated(tables)
-        places = self._places()
-        own = [(place, "owner") for place, pinned in stated.items() if pinned]
         named = {path for (path, section), pinned in stated.items() if pinned or section is None}
-        there = [source for source in self.workspaces() if source.root.is_dir()]
-        rules = [f"{source.prefix}{path}" for source in there for path in rules_in(source.root)]
-        files = [((path, None), "default") for path in rules if path not in named]
-        return tuple(self._pin(place, by, places) for place, by in (*own, *files))
+        found = [self._pin(path, section, "owner") for (path, section), pinned in stated.items() if pinned]
+        for source in self.workspaces():
+            if not is_there(source.root):
+                problem = f"the folder {source.root} is not there: nor are its rules"
+                found.append(Pin(str(source.root), None, "default", None, problem))
+                continue
+            rules = (f"{source.prefix}{path}" for path in rules_in(source.root))
+            found += [self._pin(path, None, "default") for path in rules if path not in named]
+        return tuple(found)
 
-    def _pin(self, place: Place, by: str, places: list[Source]) -> Pin:
-        path, heading = place
-        found = _found(path, places)
-        if found is None:
-            return Pin(path, heading, by, None, f"{path} is not there")
+    def _pin(self, path: str, heading: str | None, by: str) -> Pin:
+        if (found := self._paper(path)) is None:
+            return Pin(path, heading, by, None, f"{path} is not there, or cannot be read as text")
         rule = _rule(path, heading, found[0])
         problem = "" if rule else f"{path} has nothing under '{heading}'" if heading else f"{path} is empty"
         return Pin(path, heading, by, rule, problem)
 
-    def _places(self) -> list[Source]:
-        return [*self.workspaces(), *self.workspaces(shared=True)]
+    # ---- for a brief at the present ------------------------------------------------------------------------------------
 
-    def _paper(self, path: str) -> tuple[str, str] | None:
-        return _found(path, self._places())
+    def papers_now(self, question: str, symbol: str | None, *, passages: bool) -> Told:
+        """What the documents have to say to a brief at the present, and what is wrong with those that should say something."""
+        rules, problems = self._rules_now()
+        if not passages:
+            return Papers(rules), problems
+        try:
+            found = self.passages_on(question, symbol, {rule.path for rule in rules})
+        except MemtapeError as error:  # the index is a cache: without it a brief has no passages, and says so
+            return Papers(rules), (*problems, f"No document is cited: {error}")
+        return Papers(rules, found), problems
 
-    # ---- for a brief ---------------------------------------------------------------------------------------------------
+    def papers_of(self, question: str, cited: Iterable[Cite]) -> Told:
+        """The same with the passages of a receipt, where they still say what they said; those that do not are left out."""
+        rules, problems = self._rules_now()
+        found = (self._cited(question, each.path, each.start_line, each.end_line, each.content_hash or "") for each in cited)
+        return Papers(rules, tuple(one for one in found if one is not None)), problems
 
-    def papers_now(self, question: str, symbol: str | None, *, passages: bool) -> tuple[Papers, tuple[str, ...]]:
-        """What the documents have to say to a brief at the present, and what is wrong with pinned ones."""
+    def _rules_now(self) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
         pins = self.pinned()
         rules = tuple(pin.rule for pin in pins if pin.rule is not None)
-        told = {rule.path for rule in rules}
-        found = self.passages_on(question, symbol, told) if passages else ()
-        return Papers(rules, found), tuple(f"Pinned, but {pin.problem}" for pin in pins if pin.problem)
+        wrong = [f"Pinned, but {pin.problem}" for pin in pins if pin.problem]
+        with self.memory.reading(self.agent.id) as tables:
+            before, stated = _last_shown(tables, EVERYTHING), _stated(tables)
+        here = {pin.path for pin in pins} | {path for path, _ in stated}
+        gone = dict.fromkeys(rule.path for rule in before.rules if rule.path not in here)
+        return rules, (*wrong, *(f"{path} was told in the brief before, and is not there now" for path in gone))
 
     def passages_on(self, question: str, symbol: str | None, told: Collection[str] = ()) -> tuple[Cited, ...]:
         """The passages that bear on a question, one of each document, as they stand now; none in a simulation.
@@ -123,43 +141,67 @@ class Pinning(Documents):
         """
         if self.agent.mode == "sim" or not self.memory.has_documents:
             return ()
-        owner, agent = self.memory.owner, self.agent.id
-        chosen: list[Cited] = []
-        seen = set(told)
-        for hit in search(self.memory.documents, question, owner=owner, agent=agent, limit=SOUGHT).hits:
-            if hit.path in seen or hit.path.startswith("@") or (text := self._text(hit.path)) is None:
+        found = search(self.memory.documents, question, owner=self.memory.owner, agent=self.agent.id, limit=SOUGHT)
+        return tuple(self._bearing(found.hits, question, symbol, set(told)))
+
+    def _bearing(self, hits: Iterable[Hit], question: str, symbol: str | None, seen: set[str]) -> Iterator[Cited]:
+        left = PASSAGES
+        for hit in hits:
+            if hit.path in seen or hit.path.startswith("@"):
                 continue
-            if hit.end_line > len(lines_of(text)):
-                continue
-            here = cite(hit.path, text, hit.start_line, hit.end_line)
-            if here.content_hash != hit.content_hash or not bears_on(here.quoted, question, symbol):
-                continue  # what was indexed no longer stands there
-            seen.add(hit.path)
-            id = identify("cited", hit.path, hit.start_line, hit.end_line, hit.content_hash)
-            chosen.append(Cited(id, hit.path, hit.start_line, hit.end_line, hit.snippet, hit.tier, hit.content_hash, here.quoted))
-            if len(chosen) == PASSAGES:
-                break
-        return tuple(chosen)
+            one = self._cited(question, hit.path, hit.start_line, hit.end_line, hit.content_hash, tier=hit.tier)
+            if one is not None and bears_on(one.quoted, question, symbol):
+                seen.add(hit.path)
+                left -= 1
+                yield one
+            if not left:
+                return
+
+    def _cited(self, question: str, path: str, first: int, last: int, hash: str, tier: int | None = None) -> Cited | None:
+        """Lines of a document, if they say what they said."""
+        text = self._text(path)
+        if text is None or verify(Citation(path, first, last, hash, ""), text).verdict != "valid":
+            return None
+        words = cite(path, text, first, last).quoted
+        return Cited(
+            identify("cited", path, first, last, hash), path, first, last, snippet(words, parse(question)),
+            self._tier(path) if tier is None else tier, hash, words,
+        )  # fmt: skip
+
+    def _tier(self, path: str) -> int:
+        """Whose words a document has."""
+        shelf = next(iter(self.shelves(path=path)), None)
+        return shelf.latest[0].tier if shelf else classified(path)[1]
+
+    # ---- for a brief of the past ---------------------------------------------------------------------------------------
 
     def papers_shown(self, digest: str) -> Papers | None:
         """What a brief took from documents, as it was recorded when the brief was shown."""
         with self.memory.reading(self.agent.id) as tables:
-            found = tables.items("papers", EVERYTHING, keys=[digest])
-        return read(Papers, found[0].body) if found else None
+            return _recorded(tables, digest)
 
-    def rules_known(self, at: datetime) -> Papers:
-        """The rules that were last shown by a moment; of passages nothing, for which would have been found is not on record."""
+    def rules_known(self, known: Known) -> Told:
+        """The rules that were last shown by then; of passages nothing, for which would have been found is not on record."""
         with self.memory.reading(self.agent.id) as tables:
-            for item in tables.items("shown", Known(at), newest=True):
-                if item.body.get("papers") and read_time(item.body["as_of"]) <= at:
-                    known = tables.items("papers", EVERYTHING, keys=[item.body["papers"]])
-                    return Papers(read(Papers, known[0].body).rules) if known else Papers()
-        return Papers()
+            rules = _last_shown(tables, known).rules
+        untold = not rules and bool(self.workspaces())
+        return Papers(rules), (("No rules are on record as of then: none had been shown",) if untold else ())
 
 
 def papers_digest(papers: Papers) -> str | None:
     """What names them; none where there is nothing."""
     return identify("papers", plain(papers)) if papers else None
+
+
+def _last_shown(tables: Tables, known: Known) -> Papers:
+    """What the brief that was shown last had taken from documents."""
+    last = tables.items("shown", known, newest=True, limit=1)
+    return (_recorded(tables, last[0].body["papers"]) if last and last[0].body.get("papers") else None) or Papers()
+
+
+def _recorded(tables: Tables, digest: str) -> Papers | None:
+    found = tables.items("papers", EVERYTHING, keys=[digest])
+    return read(Papers, found[0].body) if found else None
 
 
 def _stated(tables: Tables) -> dict[Place, bool]:
@@ -172,21 +214,18 @@ def _stated(tables: Tables) -> dict[Place, bool]:
     return stated
 
 
-def _found(path: str, places: list[Source]) -> tuple[str, str] | None:
-    """The text of a document, and its path within its folder."""
-    for source in places:
-        if path.startswith(source.prefix):
-            within = path.removeprefix(source.prefix)
-            if (text := text_in(Path(source.root), within)) is not None:
-                return text, within
-    return None
-
-
 def _rule(path: str, heading: str | None, text: str) -> Rule | None:
+    """What is told of a document: all of it or a section, and of a very long one its beginning."""
     lines = (1, len(lines_of(text))) if heading is None else section(text, heading)
     if lines is None or not (words := quoted(text, *lines)).strip():
         return None
+    first, last = lines
+    if len(words) > RULE_LENGTH:
+        kept = lines_of(words[: words.rfind("\n", 0, RULE_LENGTH) if "\n" in words[:RULE_LENGTH] else RULE_LENGTH])
+        more = last - first + 1 - len(kept)
+        words, last = "\n".join(kept), first + len(kept) - 1
+        told = f"{words}\n(it goes on for {more:,} lines more)"
+    else:
+        told = words
     title = path if heading is None else f"{path} › {heading}"
-    return Rule(identify("rule", path, heading, words), title, words, path, *lines, content_hash(words))
-
-
+    return Rule(identify("rule", path, heading, words), title, told, path, first, last, content_hash(words))

@@ -90,7 +90,8 @@ class Stating(Reading):
             learned.note_changes([id])
             fresh = Fresh(changed={"": trade.exit_at}, known_at=trade.entry_at)
             learn(tables, self.agent, writer.start, writer.verified_from, fresh)
-            return receipt
+        self.memory.database.scrub(whole=False)
+        return receipt
 
     def _drop_retellings(self, tables: Tables, id: str) -> list[int]:
         """Remove what told a destroyed trade again: briefs that showed it, notes in which a model put it into words."""

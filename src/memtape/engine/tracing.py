@@ -23,7 +23,7 @@ from memtape.documents.sources import TRACES, Seen, Skipped, Source
 from memtape.documents.standing import brought_in_step
 from memtape.documents.traces import MOST, Day, bounds, day_of, page, seen_of
 from memtape.engine.forgetting import refuse_deleted
-from memtape.errors import Conflict
+from memtape.errors import Conflict, MemtapeError
 from memtape.store.known import EVERYTHING, MINE
 from memtape.store.tables import Tables
 
@@ -44,13 +44,31 @@ def sync(handle: Documents, *, shared: bool = False, anew: bool = False, embed: 
     places = handle.workspaces(shared=shared) + ([] if shared else [traces(memory, handle.agent.id)])
     embedder = memory.document_embedder(memory.slot) if embed else None
     done = brought_in_step(memory.documents, memory.owner, scope, places, now=memory.clock.now(), embedder=embedder, anew=anew)
+    forget_deleted(memory, scope)
+    return done
+
+
+def forget_deleted(memory: Memory, scope: str) -> None:
+    """After writing to the index of an agent: if it was deleted meanwhile, forget what was written, and refuse."""
     try:
         with memory.reading(OWNER_STREAM) as tables:
             refuse_deleted(tables, scope or OWNER_STREAM)
     except Conflict:
         memory.documents.forget(memory.owner, scope)
         raise
-    return done
+
+
+def refresh_pages(memory: Memory, agent: str) -> None:
+    """Take decisions that no longer count off their pages at once, and look at no file for that.
+
+    An index that cannot be written does not keep anything from being taken back: the next sync of it does this too.
+    """
+    try:
+        if memory.has_documents:
+            memory.documents.refresh(memory.owner, agent, traces(memory, agent))
+            forget_deleted(memory, agent)
+    except MemtapeError:
+        return
 
 
 def is_worth_a_sync(handle: Documents, *, shared: bool = False) -> bool:

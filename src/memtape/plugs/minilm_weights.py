@@ -99,6 +99,8 @@ def sentence(w: Weights, tokens: list[int]) -> Floats:
 
 def forward(w: Weights, ids: NDArray[np.int64]) -> Floats:
     """The model's last layer for texts of one length, (texts, places, 384)."""
+    import numpy as np
+
     texts, places = ids.shape
     x = w["embeddings.word_embeddings.weight"][ids] + w["embeddings.position_embeddings.weight"][:places]
     x = normed(w, "embeddings.LayerNorm", x + w["embeddings.token_type_embeddings.weight"][0])
@@ -108,7 +110,7 @@ def forward(w: Weights, ids: NDArray[np.int64]) -> Floats:
             linear(w, f"{at}attention.self.{name}", x).reshape(texts, places, HEADS, -1).transpose(0, 2, 1, 3)
             for name in ("query", "key", "value")
         )
-        attended = softmax(query @ key.transpose(0, 1, 3, 2) * (WIDTH // HEADS) ** -0.5) @ value
+        attended = softmax(query @ key.transpose(0, 1, 3, 2) / np.float32((WIDTH // HEADS) ** 0.5)) @ value
         merged = attended.transpose(0, 2, 1, 3).reshape(texts, places, WIDTH)
         x = normed(w, at + "attention.output.LayerNorm", linear(w, at + "attention.output.dense", merged) + x)
         inner = gelu(linear(w, at + "intermediate.dense", x))

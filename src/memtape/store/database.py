@@ -61,6 +61,10 @@ class Database(Protocol):
         """A consistent copy of everything in a new file."""
         ...
 
+    def scrub(self, *, whole: bool) -> None:
+        """Leave no copy of what was destroyed in its files, as far as that can be done; `whole`: all of a stream was."""
+        ...
+
     def close(self) -> None:
         """Let go of it."""
         ...

@@ -188,6 +188,9 @@ class PostgresDatabase:
         """PostgreSQL has its own tools for that; ours is the export."""
         raise Conflict("db", "a PostgreSQL store is backed up by pg_dump", "Use pg_dump, or memtape export")
 
+    def scrub(self, *, whole: bool) -> None:
+        """PostgreSQL overwrites dead rows when it vacuums, which its owner schedules; its WAL and copies are the owner's too."""
+
     def close(self) -> None:
         """Let go of the connections."""
         if self._pool is not None:

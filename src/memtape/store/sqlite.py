@@ -2,6 +2,10 @@
 
 WAL with synchronous=FULL: a commit that returned survives power loss. SQLite's own write lock is the only lock, so
 `serve`, `memtape mcp` and the CLI work on one file at once.
+
+What is deleted is overwritten (secure_delete; measured: no slower). Once payloads of the log were destroyed, `scrub` empties the
+WAL, which would still hold them. Once those of a whole stream were, it writes the file anew: pages that were split keep copies
+that no deletion overwrites.
 """
 
 from __future__ import annotations
@@ -93,6 +97,7 @@ class SqliteDatabase:
         if not self.read_only:
             self._write_ahead(connection)
         connection.execute("PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-32000")
+        connection.execute("PRAGMA secure_delete=ON")
         # apsw's SQLite has STAT4: without this guarantee it plans a query anew whenever its parameters change.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         return connection
@@ -121,6 +126,19 @@ class SqliteDatabase:
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
+
+    def scrub(self, *, whole: bool) -> None:
+        """Leave nothing in the files of what was destroyed; left undone while another reads or writes for long, or the disk has
+        no room for a copy. What was destroyed is overwritten all the same, but for such copies."""
+        with self._turn, self._translated():
+            try:
+                if whole:
+                    self._connection.execute("PRAGMA temp_store=FILE; VACUUM")  # a copy of all that is left: not in memory
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except (apsw.BusyError, apsw.FullError):
+                return
+            finally:
+                self._connection.execute("PRAGMA temp_store=MEMORY")
 
     @contextmanager
     def reading(self, owner: str) -> Iterator[SqliteSession]:

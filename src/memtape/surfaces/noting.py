@@ -32,13 +32,15 @@ def notes(
 def proposals(
     agent: AgentName = "main",
     status: Annotated[str | None, typer.Option(help="proposed, accepted or rejected; default: all.")] = None,
+    limit: Annotated[int, typer.Option(help="How many, the newest first.")] = 50,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """The edits that were proposed to an agent's documents, each with its diff."""
-    found = _asked("list_proposals", {"agent": agent, "status": status}, db, owner, as_json)
+    found = _asked("list_proposals", {"agent": agent, "status": status, "limit": limit}, db, owner, as_json)
     for one in found["proposals"] if found is not None else ():
         shown = {name: one[name] for name in ("id", "path", "status", "state", "reason", "run", "at")}
-        answer({name: value for name, value in shown.items() if value is not None} | {"diff": one["diff"] + "\n"})
+        cut = f"\n({one['diff_left_out']:,} characters more)" if one["diff_left_out"] else ""
+        answer({name: value for name, value in shown.items() if value is not None} | {"diff": f"{one['diff']}{cut}\n"})
 
 
 def accept(

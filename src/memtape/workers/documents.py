@@ -2,7 +2,8 @@
 
 One thread does both. It watches the folders of every agent and those that all share, and syncs whose folder was touched. The
 timed sync takes what no system tells of: network folders, decisions that were recorded, a folder that was named for an agent
-meanwhile. One agent's trouble is told in the log and in the health of its index, and keeps no other from its sync.
+meanwhile. One agent's trouble is told in the log and in the health of its index, and keeps no other from its sync. That files
+are not watched is told there as well, and taken back by whoever watches them again.
 
 Any number of processes may do this on one store: a sync that finds nothing new writes next to nothing.
 """
@@ -20,11 +21,11 @@ from time import monotonic
 
 from memtape.documents.cache import GLOBAL
 from memtape.documents.index import Synced
-from memtape.documents.standing import SYNC, WATCH, tell
+from memtape.documents.standing import SYNC, WATCH, take_back, tell
 from memtape.documents.watching import Watcher
 from memtape.engine import AgentMemory, Memory
-from memtape.engine.tracing import is_worth_a_sync, sync
-from memtape.errors import MemtapeError
+from memtape.engine.tracing import forget_deleted, is_worth_a_sync, sync
+from memtape.errors import MemtapeError, Unknown
 
 EVERY_MINUTES = 5.0
 NAMED_SECONDS = 60.0  # between two looks at which folders are named for whom
@@ -128,7 +129,11 @@ class Keeper:
 
     def _sync_one(self, agent: str) -> Told:
         try:
-            done = sync(self._handle(agent), shared=agent == GLOBAL)
+            handle = self._handle(agent)
+        except Unknown as gone:  # deleted since its folders were looked up: nothing of it is kept, not even that
+            return Told(agent, None, str(gone))
+        try:
+            done = sync(handle, shared=agent == GLOBAL)
             self._tell_unwatched(agent)
             return Told(agent, done)
         except (MemtapeError, OSError) as problem:
@@ -138,6 +143,7 @@ class Keeper:
 
     def _tell_unwatched(self, agent: str) -> None:
         if self._unwatched_since is None or self._watcher is None or not self._roots.get(agent):
+            take_back(self.memory.documents, self.memory.owner, agent, WATCH)
             return
         how = "a timed sync finds changes" if self._every < float("inf") else "run reindex_documents after changes"
         problem = f"files are not watched ({self._watcher.problem}): {how}"
@@ -146,8 +152,10 @@ class Keeper:
     def _tell_failed(self, agent: str, problem: str) -> None:
         try:
             now = self.memory.clock.now()
-            tell(self.memory.documents, self.memory.owner, agent, SYNC, f"the last sync failed: {problem}", now)
-        except MemtapeError as error:  # the index itself is what cannot be written: the log above has said so
+            said = f"the last sync failed: {problem}"
+            tell(self.memory.documents, self.memory.owner, agent, SYNC, said, now, make=True)
+            forget_deleted(self.memory, agent)
+        except MemtapeError as error:  # the index itself cannot be written, or the agent was deleted: the log above has said so
             log.warning("nor can that be told in their health: %s", error)
 
 

@@ -38,6 +38,7 @@ class GetBrief(AsOf):
     owner_head: Annotated[
         int | None, Field(ge=0, le=2**53, description="with head: what the owner had stated by this row of the owner's log")
     ] = None
+    papers: Annotated[Key | None, Field(description="with head: of several shown alike, the one with these documents")] = None
 
 
 class SegmentRow(Answer):
@@ -103,7 +104,7 @@ def get_brief(memory: Memory, ask: GetBrief) -> BriefAnswer:
     handle = reader(memory, ask)
     made = handle.brief(
         ask.context, symbol=ask.symbol, strategy=ask.strategy, thesis=ask.thesis, as_of=ask.as_of, head=ask.head,
-        owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory,
+        owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory, papers=ask.papers,
     )  # fmt: skip
     return brief_answer(handle.agent.id, made)
 
@@ -133,7 +134,7 @@ class ShownList(Answer):
     """Briefs that were shown."""
 
     agent: Annotated[str, Field(description="to whom")]
-    shown: Annotated[list[dict[str, Any]], Field(description="digest, as_of, head, owner_head, decision, run, memories, tokens")]
+    shown: Annotated[list[dict[str, Any]], Field(description="digest, as_of, head, owner_head, papers, decision, run, ...")]
     n: Annotated[int, Field(description="how many are listed")]
 
 
@@ -190,7 +191,7 @@ def preview_brief(memory: Memory, ask: PreviewBrief) -> PreviewAnswer:
     skill, _ = memory.skill_of(handle.agent)
     made = handle.brief(
         ask.context, symbol=ask.symbol, strategy=ask.strategy, thesis=ask.thesis, as_of=ask.as_of, head=ask.head,
-        owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory,
+        owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory, papers=ask.papers,
         skill=None if ask.memory is None else skill.with_memory(ask.memory),
     )  # fmt: skip
     told = brief_answer(handle.agent.id, made)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from memtape.engine.noting import Noted, Proposed
 
 
+DIFF_LISTED = 20_000  # characters of a diff, where many are listed
+
+
 class AppendNote(OfAgent):
     """What is to be remembered."""
 
@@ -108,6 +111,7 @@ class ProposalAnswer(Answer):
                                          "says so already; stale, propose it again; null: decided")]  # fmt: skip
     applies: Annotated[bool, Field(description="whether it can be accepted as it is")]
     diff: Annotated[str, Field(description="unified, against the document of now; if decided or stale, as proposed")]
+    diff_left_out: Annotated[int, Field(description="characters at its end that a list leaves out: see get_proposal")] = 0
     new_document: Annotated[bool, Field(description="true when there was no such document")]
     reason: Annotated[str, Field(description="why, in the words of whoever proposed it")]
     run: Annotated[str | None, Field(description="the run that proposed it")]
@@ -144,22 +148,33 @@ class ListProposals(OfAgent):
     """Which proposals."""
 
     status: Annotated[Status | None, Field(description="only these; default: all")] = None
+    limit: Annotated[int, Field(ge=1, le=200, description="how many, the newest first")] = 50
 
 
 class ProposalsAnswer(Answer):
     """Proposed edits, the newest first."""
 
     agent: Annotated[str, Field(description="whose")]
-    proposals: Annotated[list[ProposalAnswer], Field(description="each with its diff and how it stands now")]
-    n: Annotated[int, Field(description="how many")]
+    proposals: Annotated[list[ProposalAnswer], Field(description="each with how it stands now, and the beginning of its diff")]
+    n: Annotated[int, Field(description="how many are listed")]
+    total: Annotated[int, Field(description="how many there are of that status")]
 
 
 @operation(writes=False)
 def list_proposals(memory: Memory, ask: ListProposals) -> ProposalsAnswer:
     """The edits that were proposed to an agent's documents: those to be decided, and what became of the others."""
     handle = reader(memory, ask)
-    found = [_answer(handle.agent.id, one) for one in handle.proposals(ask.status)]
-    return ProposalsAnswer(agent=handle.agent.id, proposals=found, n=len(found))
+    found = [_in_short(_answer(handle.agent.id, one)) for one in handle.proposals(ask.status, ask.limit)]
+    total = handle.proposals_made(ask.status)
+    return ProposalsAnswer(agent=handle.agent.id, proposals=found, n=len(found), total=total)
+
+
+def _in_short(answer: ProposalAnswer) -> ProposalAnswer:
+    """A proposal among others: of a long diff, its first lines."""
+    if len(answer.diff) <= DIFF_LISTED:
+        return answer
+    kept = answer.diff[:DIFF_LISTED].rpartition("\n")[0]
+    return answer.model_copy(update={"diff": kept, "diff_left_out": len(answer.diff) - len(kept)})
 
 
 class NameProposal(OfAgent):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,7 +15,7 @@ from memtape.core.trades import spelled as money
 from memtape.core.values import Key, Label, Symbol, Time
 from memtape.engine.arrivals import completed
 from memtape.engine.reading import figures
-from memtape.errors import Invalid, Unknown
+from memtape.errors import Conflict, Invalid, Unknown
 from memtape.surfaces.answers import (
     Answer,
     AsOf,
@@ -34,6 +35,7 @@ from memtape.surfaces.registry import operation, owners_word
 
 if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
+    from memtape.engine.briefing import Assembled
 
 DEFAULT_AGENT = "main"
 
@@ -72,7 +74,12 @@ def _observe(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
 def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
     """Take in a tick or a decision, and with it that a brief was shown."""
     handle = memory.agent_for_writing(ask.agent)
-    made = handle.brief_again(ask.brief) if ask.brief else None
+    made: Assembled | None = None
+    lost: tuple[dict[str, Any], ...] = ()
+    try:
+        made = handle.brief_again(ask.brief) if ask.brief else None
+    except Conflict as problem:  # what happened is recorded in any case; that the brief was shown, is not, and that is told
+        lost = ({"event": "brief_not_recorded", "problem": str(problem)},)
     seen = completed(value_of(ask, value), memory.clock.now())
     receipt = handle.observe(seen, backfill=ask.backfill)
     if made is not None:
@@ -80,7 +87,7 @@ def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
         decided = next(iter(decisions), None)
         run = decided.run.id if decided is not None and decided.run is not None else ask.id
         handle.shown(made, decision=decided.id if decided is not None else None, run=run)
-    return receipt_answer(receipt)
+    return receipt_answer(replace(receipt, concluded=(*receipt.concluded, *lost)))
 
 
 @operation(writes=True, tools={"trader"})

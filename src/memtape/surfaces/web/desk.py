@@ -88,7 +88,7 @@ class Desk:
         head = self.memory.agent(agent).head().hash
         kept, n = self._waiting.get(agent, ("", 0))
         if kept != head:
-            n = self.ask("list_proposals", agent, status="proposed")["n"]
+            n = self.memory.agent(agent).proposals_made("proposed")
             self._waiting[agent] = (head, n)
         return n
 

@@ -25,7 +25,7 @@ from memtape.surfaces.translate import outcome
 from memtape.surfaces.web.desk import Desk, Writes
 from memtape.surfaces.web.document_pages import LONGEST, cited_at
 
-DECIDED, NOTES = 50, 200  # that are listed
+DECIDED, NOTES, MOST = 50, 200, 200  # that are listed; MOST: that are asked for
 IN_THE_INBOX, ALONE = 120, 5_000  # lines of a diff
 HEAVIEST = 400_000  # characters of a diff
 STATES: Mapping[str, tuple[str, str]] = {
@@ -65,14 +65,22 @@ class ProposalPages:
         return self._inbox(self._desk.agent(request), done=DONE.get(request.query_params.get("done", ""), ""))
 
     def _inbox(self, agent: Mapping[str, Any], status: int = 200, *, done: str = "", problem: str = "") -> Response:
-        every = self._ask("list_proposals", agent["id"])["proposals"]
-        open_ = [_shown(one, IN_THE_INBOX) for one in every if one["status"] == "proposed"]
-        decided = [one for one in every if one["status"] != "proposed"]
+        listed = {word: self._ask("list_proposals", agent["id"], status=word, limit=MOST)
+                  for word in ("proposed", "accepted", "rejected")}  # fmt: skip
+        decided = [one for word in ("accepted", "rejected") for one in listed[word]["proposals"]]
         decided.sort(key=lambda one: one["decided_at"] or "", reverse=True)
         return self._desk.show(
-            "proposals.html", status, agent=agent, path=_path(agent), open=open_, n_decided=len(decided), states=STATES,
-            decided=[_shown(one, IN_THE_INBOX) for one in decided[:DECIDED]], done=done, problem=problem,
+            "proposals.html", status, agent=agent, path=_path(agent), states=STATES, done=done, problem=problem,
+            open=[self._in_the_inbox(agent, one) for one in listed["proposed"]["proposals"]],
+            n_decided=listed["accepted"]["total"] + listed["rejected"]["total"],
+            decided=[self._in_the_inbox(agent, one) for one in decided[:DECIDED]],
         )  # fmt: skip
+
+    def _in_the_inbox(self, agent: Mapping[str, Any], one: Mapping[str, Any]) -> dict[str, Any]:
+        """A proposal with the first lines of its diff; how long all of it is, only the whole diff can tell."""
+        if one["diff_left_out"]:
+            one = self._ask("get_proposal", agent["id"], proposal_id=one["id"])
+        return _shown(one, IN_THE_INBOX)
 
     def proposal(self, request: Request) -> Response:
         """One proposal with all of its diff."""

@@ -1,0 +1,77 @@
+"""What is destroyed is in no file of the store any more, nor in those beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import memtape
+from memtape.engine.audit import verify
+from memtape.plugs.clock import FixedClock
+from tests.conftest import NOON
+from tests.documents.desk import write
+
+MANUAL = "# Manual\n\nZebraquartz is the rule.\n"
+
+
+@pytest.fixture
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MEMTAPE_WAIT_SECONDS", "0.3")
+    made = memtape.open(str(tmp_path / "desk.db"), clock=FixedClock(NOON))
+    made.create_skill("plain")
+    for name in ("gold", "silver"):
+        made.create_agent(name, skill="plain", mode="paper")
+    yield made
+    made.close()
+
+
+def told(memory, name: str, word: str) -> None:
+    """Let an agent write a word wherever words are kept, and often enough that pages are split."""
+    agent = memory.agent(name)
+    for n in range(60):
+        reason = f"{word} {n} " * (1 + 7 * n)
+        agent.observe({"id": f"d{n}", "t": NOON, "symbol": "XAUUSD", "action": "buy", "reason": reason[:280]}, kind="decision")
+    agent.append_note("journal", f"{word} at the open")
+    agent.shown(agent.brief(symbol="XAUUSD"))
+    agent.sync_documents()
+
+
+def left(folder: Path, word: str) -> dict[str, int]:
+    files = sorted(folder.glob("desk.*"))
+    return {file.name: times for file in files if file.is_file() and (times := file.read_bytes().lower().count(word.encode()))}
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["after the store is closed", "while it is open"])
+def test_of_a_deleted_agent_no_word_is_left_in_any_file(memory, tmp_path, closed):
+    for name, word in (("gold", "zebraquartz"), ("silver", "okapi")):
+        memory.agent(name).add_documents(write(tmp_path / name, {"TRADING_MANUAL.md": MANUAL.replace("Zebraquartz", word)}))
+        told(memory, name, word)
+    assert left(tmp_path, "zebraquartz")
+    memory.delete_agent("gold", "gold")
+    if closed:
+        memory.close()
+    assert left(tmp_path, "zebraquartz") == {} and set(left(tmp_path, "okapi")) >= {"desk.db", "desk.docs.db"}
+    if not closed:
+        assert verify(memory).ok and memory.agent("silver").search_documents("okapi").hits
+
+
+def test_of_a_shredded_trade_no_word_is_left_in_the_store(memory, tmp_path):
+    agent = memory.agent("gold")
+    claim = {"symbol": "XAUUSD", "side": "long", "entry_price": "100", "exit_price": "99", "qty": "1", "stop": "98"}
+    agent.remember_trade({**claim, "trade_id": "t1", "reflection": "zebraquartz", "entry_at": NOON, "exit_at": NOON})
+    agent.remember_trade({**claim, "trade_id": "t2", "reflection": "okapi", "entry_at": NOON, "exit_at": NOON})
+    gone = next(trade.id for trade in agent.trades() if trade.leg == "t1")
+    assert left(tmp_path, "zebraquartz")
+    agent.forget(gone, shred=True)
+    assert left(tmp_path, "zebraquartz") == {} and left(tmp_path, "okapi")
+
+
+def test_an_agent_is_deleted_though_another_process_reads_all_the_while(memory, tmp_path):
+    told(memory, "gold", "zebraquartz")
+    other = memtape.open(str(tmp_path / "desk.db"), clock=FixedClock(NOON))
+    with other.reading("gold") as tables:
+        assert tables.head().seq
+        memory.delete_agent("gold", "gold")
+    assert [agent.id for agent in other.agents()] == ["silver"]
+    other.close()

@@ -1,0 +1,72 @@
+"""A file brings decisions and what they cite, and no quotes of its own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import memtape
+from memtape.core.observed import Decision, Tick
+from memtape.core.values import read
+from memtape.errors import Invalid
+from memtape.plugs.clock import FixedClock
+from tests.conftest import NOON
+from tests.documents.desk import write
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    return write(tmp_path / "desk", {"TRADING_MANUAL.md": "# Manual\n\nNever risk more than 1 %.\n"})
+
+
+@pytest.fixture
+def agent(desk: Path, tmp_path: Path):
+    memory = memtape.open(str(tmp_path / "desk.db"), clock=FixedClock(NOON))
+    memory.create_skill("plain")
+    memory.create_agent("gold", skill="plain", mode="paper")
+    memory.agent("gold").add_documents(desk)
+    yield memory.agent("gold")
+    memory.close()
+
+
+def citing(path: str = "TRADING_MANUAL.md", line: int = 3, **more: str) -> dict[str, object]:
+    cited = {"path": path, "start_line": line, "end_line": line, **more}
+    return {"id": "d1", "t": NOON - timedelta(hours=1), "symbol": "XAUUSD", "action": "buy", "citations": [cited]}
+
+
+def quotes(agent) -> list[str]:
+    return [each.citation.quoted for each in agent.citations()]
+
+
+def test_what_an_imported_decision_cites_is_quoted_from_the_document(agent):
+    agent.import_items([read(Decision, citing())], {"file": "a.jsonl"})
+    tick = {"id": "t1", "t": NOON - timedelta(hours=1), "marks": {"XAUUSD": "4000"}, "decision": [{**citing(line=1), "id": "d2"}]}
+    agent.import_items([read(Tick, tick)], {"file": "b.jsonl"})
+    assert sorted(quotes(agent)) == ["# Manual", "Never risk more than 1 %."]
+
+
+@pytest.mark.parametrize(
+    "cited, field",
+    [
+        (citing("NOTHING.md"), "citations.0.path"),
+        (citing(content_hash="0" * 64, quoted="Risk everything."), "citations.0.content_hash"),
+    ],
+)
+def test_a_quote_that_no_document_has_is_refused_with_the_whole_file(agent, cited, field):
+    honest = read(Decision, {**citing(), "id": "d0"})
+    with pytest.raises(Invalid) as refused:
+        agent.import_items([honest, read(Decision, cited)], {"file": "a.jsonl"})
+    assert refused.value.field == field and quotes(agent) == []
+
+
+def test_a_file_that_is_imported_again_is_known_though_the_document_has_changed(agent, desk):
+    one = agent.cite_document("TRADING_MANUAL.md", 3, 3)
+    seen = [read(Decision, citing(content_hash=one.content_hash, quoted=one.quoted))]
+    first = agent.import_items(seen, {"file": "a.jsonl"})
+    write(desk, {"TRADING_MANUAL.md": "All is new.\n"})
+    assert (agent.import_items(seen, {"file": "a.jsonl"}).duplicates, quotes(agent)) == (1, [one.quoted])
+    agent.undo_import(first.batch)
+    with pytest.raises(Invalid, match="no longer say"):
+        agent.import_items(seen, {"file": "a.jsonl"})
