@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from memtape.core import habits, plans, predicate, scoring, situation, sizing, statistics
@@ -154,6 +154,8 @@ pairs = st.lists(st.tuples(st.floats(0.01, 1), outcomes), max_size=60)
 
 
 @given(pairs, st.floats(0, 1))
+@example([(0.5, 5e-324)], 0.0)
+@example([(0.5, -5e-324), (1.0, 1.0)], 0.0)
 def test_advice_stays_between_nothing_and_the_cap(trades, appetite):
     hint = sizing.lower_bound(trades, appetite)
     assert 0.0 <= hint.f <= 0.02

@@ -125,7 +125,7 @@ def test_a_search_is_narrowed_to_a_type_and_says_which_slot_answered(visit: Come
         assert [one.inner_text() for one in page.locator(".hit .file").all()] == ["research/web/outlook.md"]
         assert "external" in here.text(".hit .tier-4")
         here.at("/agents/desk/documents?q=gold&slot=hybrid_embeddings")
-        assert "found by words alone" in here.text("#found .notice") and "by words." in here.text("#found [role=status]")
+        assert "by words and meaning." in here.text("#found [role=status]")
         here.at("/agents/desk/documents?q=nothingofthekind")
         assert "No document has these words." in here.text("#found")
 
@@ -269,14 +269,14 @@ def test_the_owner_brings_a_stale_index_in_step(visit: Come, desk: Memory, work:
     with looking(visit, desk, scripts=scripts) as here:
         page = here.at("/agents/desk/documents")
         said = here.text("#standing")
-        for words in ("Last in step with the files 3 days ago: what was written since then is not found.", "2026-05-12 08:00 UTC 3 days ago",
+        for words in ("Files differ from the index now: 1 added. What they say is not found yet.", "2026-05-12 08:00 UTC 3 days ago",
                       "Documents 5", str(work), "no vectors: found by words alone"):  # fmt: skip
             assert words in said
         page.get_by_role("button", name="Reindex now").click()
         page.wait_for_url("**/documents/health?done=reindexed")
         said = here.text("#standing")
         assert "The index is in step with the files." in said and "Documents 6" in said and "just now" in said
-        assert "journal/linked.md: a symbolic link: not followed" in said and "what was written since" not in said
+        assert "journal/linked.md: a symbolic link: not followed" in said and "Files differ" not in said
         here.at("/agents/desk/documents?q=copper")
         assert "journal/2026-05-12.md" in here.text(".hit")
 

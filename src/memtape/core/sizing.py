@@ -165,8 +165,8 @@ def bounded(
     >>> round(bounded(50.0, 0.6, 1.0, 1.0).f, 6)
     0.015917
     """
-    loss = 1.0 if loss is None else loss
-    if win is None:
+    loss = loss or 1.0  # one too small for a float is none
+    if not win:
         return SizingHint(0.0, n_eff, p_hat, loss)
     zero_edge = loss / (loss + win)
     p_bound = beta_quantile(gamma, kappa * zero_edge + n_eff * p_hat, kappa * (1.0 - zero_edge) + n_eff * (1.0 - p_hat))
