@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from memtape.documents.chunks import sections
 from memtape.documents.citations import lines_of
-from memtape.documents.sources import FILE_BYTES, classified, decoded
+from memtape.documents.sources import FILE_BYTES, classified, text_of
 from memtape.documents.words import parse
 
 # Pinned without being asked for, in this order; compared without case.
@@ -49,7 +49,11 @@ def text_in(root: Path, path: str) -> str | None:
     parts = PurePosixPath(path).parts
     if not parts or path != "/".join(parts) or any(part in ("..", ".", "/") or "\\" in part or "\0" in part for part in parts):
         return None
-    file = root.joinpath(*parts)
+    return text_at(root.joinpath(*parts), path)
+
+
+def text_at(file: Path, path: str) -> str | None:
+    """The text of a file that is a document under this path, if it can be read and no link leads to it."""
     try:
         if not file.is_file() or file.resolve() != file:
             return None
@@ -57,7 +61,7 @@ def text_in(root: Path, path: str) -> str | None:
             content = opened.read(FILE_BYTES + 1)
     except OSError:
         return None
-    return decoded(content) if len(content) <= FILE_BYTES else None
+    return text_of(path, content) if len(content) <= FILE_BYTES else None
 
 
 def section(text: str, heading: str) -> tuple[int, int] | None:

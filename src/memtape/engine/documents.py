@@ -17,10 +17,10 @@ from memtape.documents.backtests import Alike, alike
 from memtape.documents.cache import GLOBAL
 from memtape.documents.citations import Citation, Verdict, cite, lines_of, verify
 from memtape.documents.index import Health, Pending, Synced
-from memtape.documents.pins import text_in
+from memtape.documents.pins import text_at, text_in
 from memtape.documents.search import Found, Fusion, Slot, search
 from memtape.documents.shelves import Shelf, shelved
-from memtape.documents.sources import FILE_BYTES, TRACES, Source, is_there, text_of
+from memtape.documents.sources import TRACES, Source, is_there
 from memtape.documents.writing import confined
 from memtape.engine.observe import Writer
 from memtape.engine.reading import Reading
@@ -101,14 +101,7 @@ class Documents(Reading):
             with self.memory.reading(self.agent.id) as tables:
                 return trace_text(tables, path)
         file = self._indexed(path)
-        if file is None:
-            return self._lying(path)
-        try:
-            if not file.is_file() or file.resolve() != file or file.stat().st_size > FILE_BYTES:
-                return None  # or a link was put there since
-            return text_of(path, file.read_bytes())
-        except OSError:
-            return None
+        return self._lying(path) if file is None else text_at(file, path)
 
     def _indexed(self, path: str) -> Path | None:
         return self.memory.documents.file(self.memory.owner, self.agent.id, path) if self.memory.has_documents else None

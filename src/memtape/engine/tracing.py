@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memtape.core.codec import moment
 from memtape.core.items import OWNER_STREAM
 from memtape.core.observed import Decision
 from memtape.core.values import read
@@ -24,14 +23,12 @@ from memtape.documents.standing import brought_in_step
 from memtape.documents.traces import MOST, Day, bounds, day_of, page, seen_of
 from memtape.engine.forgetting import refuse_deleted
 from memtape.errors import Conflict, MemtapeError
-from memtape.store.known import EVERYTHING, MINE
+from memtape.store.known import EVERYTHING
 from memtape.store.tables import Tables
 
 if TYPE_CHECKING:
     from memtape.engine.documents import Documents
     from memtape.engine.memory import Memory
-
-_DAY = 86_400_000_000  # in microseconds, as the store keeps time
 
 
 def sync(handle: Documents, *, shared: bool = False, anew: bool = False, embed: bool = True) -> Synced:
@@ -103,14 +100,7 @@ def _made(memory: Memory, agent: str, path: str) -> str | Skipped:
 
 def days(tables: Tables) -> list[Day]:
     """The days on which something was decided, in order."""
-    rows = tables.session.all(
-        "SELECT days.day, days.number, days.last, log.hash FROM "
-        f"(SELECT at / {_DAY} AS day, count(*) AS number, max(seq) AS last FROM items WHERE {MINE} AND kind = 'decision' "
-        "AND void_seq IS NULL GROUP BY 1) days JOIN log ON log.owner = :owner AND log.stream = :stream AND log.seq = days.last "
-        "ORDER BY days.day",
-        {"owner": tables.owner, "stream": tables.stream},
-    )
-    return [Day(moment(day * _DAY).date(), count, last, hash) for day, count, last, hash in rows]
+    return [Day(start.date(), count, last, hash) for start, count, last, hash in tables.days_of("decision")]
 
 
 def trace_text(tables: Tables, path: str) -> str | None:

@@ -40,6 +40,7 @@ from memtape.store.rows import (
 )
 from memtape.store.schema import TABLES
 
+DAY = 86_400_000_000  # in microseconds, as times are kept
 TRADE_LIST = ", ".join(TRADE_FIELDS)
 _LOG_LIST = ", ".join(COLUMNS["log"][1:])
 
@@ -206,6 +207,17 @@ class Tables(Charts):
             where, params = f"{where} AND at < :before", params | {"before": micros(before)}
         order = "at DESC, seq DESC, key" if newest else "at, seq, key"
         return self._kept(where, params, known, order if limit is None else f"{order} LIMIT {int(limit)}", gone)
+
+    def days_of(self, kind: str) -> list[tuple[datetime, int, int, str]]:
+        """The UTC days on which items of a kind happened: when each began, how many, the last log row and its hash."""
+        rows = self.session.all(
+            "SELECT days.day, days.number, days.last, log.hash FROM "
+            f"(SELECT at / {DAY} AS day, count(*) AS number, max(seq) AS last FROM items WHERE {MINE} AND kind = :kind "
+            "AND void_seq IS NULL GROUP BY 1) days JOIN log ON log.owner = :owner AND log.stream = :stream "
+            "AND log.seq = days.last ORDER BY days.day",
+            {**self._mine, "kind": kind},
+        )
+        return [(moment(day * DAY), count, last, hash) for day, count, last, hash in rows]
 
     def items_about(self, ref: str) -> list[Kept]:
         """Items that refer to something."""
