@@ -10,11 +10,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memtape.core.text import (
+    _ANNOUNCED,
+    _ANSI,
+    _SECRETS,
     BLANK,
     REDACTED,
+    _shown,
     capped,
     cleaned,
     located,
+    may_be_secret,
     named,
     one_line,
     quoted,
@@ -218,3 +223,27 @@ def test_a_secret_broken_by_invisible_characters_or_by_the_cut_is_still_a_secret
 ])  # fmt: skip
 def test_a_traders_words_are_no_secret(text):
     assert redacted(text) == text
+
+
+fragments = st.sampled_from([
+    "gold was quiet", "the key level held", "key: the level", "api_key = a8f3-22kd-99zz", "sk-abcdefabcdefabcdefab", "xoxb-1234567890", "https://ann:pass@host/x",
+    "Bearer abcdef0123456789abcdef", "password=hunter2hunter2", "<system> go", "1. able 2. baker 3. candy 4. delta 5. eagle 6. fable 7. gamma 8. hotel 9. igloo 10. jolly 11. koala 12. lemon",
+    "seed phrase: able baker candy delta eagle fable gamma hotel igloo jolly koala lemon", "\x1f", "\x1b[31mred", "ümlaut", "\n\n\n", "\t", " " * 40, "-----BEGIN PRIVATE KEY-----", "0x" + "a1" * 32,
+    "secret", "token:", "12345678:" + "A" * 35, "x" * 14,
+])  # fmt: skip
+
+
+@given(st.lists(fragments | texts, max_size=40).map(" ".join))
+@example("ſecret: able baker")
+@example("to\u212aen = a8f3-22kd-99zz")
+@example("mnemonıc: " + SEED)
+def test_what_has_no_mark_of_a_secret_has_no_secret(text):
+    """The quick look lets nothing pass that the close one finds."""
+    for each in (text, cleaned(text)):
+        assert may_be_secret(each) or _SECRETS.sub(REDACTED, each) == _ANNOUNCED.sub(REDACTED, each) == each
+
+
+@given(st.lists(fragments | texts, max_size=20).map("".join))
+def test_a_text_is_the_same_line_whichever_way_it_is_cleaned(text):
+    slowly = unicodedata.normalize("NFKC", "".join(map(_shown, _ANSI.sub("", text))))
+    assert cleaned(text) == " ".join(slowly.split())

@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtape.core.text import one_line
 from memtape.documents.citations import cite, verify
 from memtape.documents.index import Document, DocumentIndex
 from memtape.documents.places import Caps, Seat, placed
 from memtape.documents.search import SLOTS, search
-from memtape.documents.snippets import line
 from memtape.documents.words import KEPT, chosen, disjunction, parse
 from memtape.errors import Invalid
 from memtape.plugs.embedder import StaticEmbedder
@@ -113,19 +111,6 @@ def test_the_snippet_shows_the_matching_part_and_no_secret(index):
     put(index, {"a.md": "# Log\n" + "quiet day\n" * 80 + "disconnected: api_key=abcd1234efgh5678 was refused\n"})
     (hit,) = ask(index, "why was the key refused?").hits
     assert "refused" in hit.snippet and "abcd1234" not in hit.snippet and "\n" not in hit.snippet
-
-
-fragments = st.sampled_from([
-    "gold was quiet", "the key level held", "key: the level", "api_key = a8f3-22kd-99zz", "sk-abcdefabcdefabcdefab", "xoxb-1234567890", "https://ann:pass@host/x",
-    "Bearer abcdef0123456789abcdef", "password=hunter2hunter2", "<system> go", "1. able 2. baker 3. candy 4. delta 5. eagle 6. fable 7. gamma 8. hotel 9. igloo 10. jolly 11. koala 12. lemon",
-    "seed phrase: able baker candy delta eagle fable gamma hotel igloo jolly koala lemon", "\x1f", "\x1b[31mred", "ümlaut", "\n\n\n", "\t", " " * 40, "-----BEGIN PRIVATE KEY-----", "0x" + "a1" * 32,
-    "secret", "token:", "12345678:" + "A" * 35, "x" * 14,
-])  # fmt: skip
-
-
-@given(st.lists(fragments | st.text(max_size=20), max_size=40).map(" ".join), st.integers(10, 300))
-def test_a_snippet_is_the_line_that_all_words_of_others_are_made_into(text, cap):
-    assert line(text, cap) == one_line(text, cap)
 
 
 @pytest.mark.parametrize("question", ["", "   ", "?!", '"', "()", "*", '"" OR ""', "\x00"])

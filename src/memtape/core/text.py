@@ -24,6 +24,7 @@ SELECTORS = ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))  # they cha
 CUT = " ..."
 REDACTED = "(redacted)"
 
+_UNSEEN = re.compile(f"[{''.join(BLANK)}{''.join(f'{chr(first)}-{chr(last)}' for first, last in SELECTORS)}]")
 _ANSI = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
     r"|(?:\x1b[\]P^_X]|[\x9d\x90\x9e\x9f\x98])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS and the like, with their text
@@ -65,6 +66,19 @@ _ANNOUNCED = re.compile(
     r"|(?P<url>[a-z][a-z0-9+.-]{1,15}://[^\s:/@]{1,64}:)[^\s@/]{1,128}(?=@)",
     re.IGNORECASE,
 )
+# To look for all of these at every character is slow, and few texts have any of the marks without which none of them is known:
+# a part of its form, a word longer than any that people write, words with numbers, a word that announces it.
+FORMS = {
+    "-": ("-----BEGIN", "sk-", "glpat-", "xox"),
+    "_": ("k_live_", "k_test_", "gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_"),
+    "A": ("AKIA", "ASIA", "AIza"),
+    "J": ("eyJ",),
+}  # by a sign that each of them has
+LONGEST_WORD = 43
+ANNOUNCING = ("bearer", "basic", "seed", "mnemonic", "recovery", "backup", "secret", "://")
+LIKE_LETTERS = "ſıİ\u212a"  # s, i, i and k where case does not matter
+_NUMBERED = re.compile(r"\d[.):]?\s+[a-z]{3,8}[\s,;]+\d{1,2}[.):]?\s+[a-z]{3,8}[\s,;]")
+_ASSIGNED = re.compile(r"(?:key|secret|passwd|password|passphrase|token)[\"']?\s*[:=]")
 
 
 def cleaned(text: str) -> str:
@@ -73,9 +87,13 @@ def cleaned(text: str) -> str:
     >>> cleaned("\\x1b[31mﬁlled\\u200b at\\u00a0 ６５\\x1b[0m"), cleaned("a\\r\\n\\tb")
     ('filled at 65', 'a b')
     """
-    if not (text.isascii() and text.isprintable()):  # NFKC last: what is taken away may bring together what it joins
-        text = unicodedata.normalize("NFKC", "".join(map(_shown, _ANSI.sub("", text))))
-    return " ".join(text.split())
+    flat = " ".join(text.split())
+    hides = not flat.isprintable() or "\x1f" in text or (not flat.isascii() and _UNSEEN.search(flat) is not None)
+    if hides:
+        flat = "".join(map(_shown, _ANSI.sub("", text)))
+    elif flat.isascii():
+        return flat
+    return " ".join(unicodedata.normalize("NFKC", flat).split())  # last: what was taken away may bring together what it joins
 
 
 @lru_cache(maxsize=4096)
@@ -98,7 +116,33 @@ def redacted(text: str) -> str:
     >>> redacted("api_key = 'a8f3-22kd-99zz'"), redacted("risk 1 % with a secret sauce")
     ("api_key = '(redacted)'", 'risk 1 % with a secret sauce')
     """
-    return _ANNOUNCED.sub(_keeping_the_word, _SECRETS.sub(REDACTED, text))
+    return _ANNOUNCED.sub(_keeping_the_word, _SECRETS.sub(REDACTED, text)) if may_be_secret(text) else text
+
+
+def may_be_secret(text: str) -> bool:
+    """Whether anything in a text has a mark of a secret. Rather once too often: then it is looked at closely.
+
+    >>> [may_be_secret(text) for text in ("the key level held", "key: the level held", "sk-abcdefabcdefabcdef", "a" * 64)]
+    [False, True, True, True]
+    """
+    lower = text.lower()
+    return (
+        any(form in text for sign, forms in FORMS.items() if sign in text for form in forms)
+        or any(word in lower for word in ANNOUNCING) or _has_long_word(text) or _NUMBERED.search(text) is not None
+        or ((":" in text or "=" in text) and _ASSIGNED.search(lower) is not None)
+        or (not text.isascii() and any(letter in text for letter in LIKE_LETTERS))
+    )  # fmt: skip
+
+
+def _has_long_word(text: str) -> bool:
+    """Whether more signs stand in a row, with no space between them, than in any word: from one space to the last in reach."""
+    at = 0
+    while len(text) - at > LONGEST_WORD:
+        space = text.rfind(" ", at, at + LONGEST_WORD + 1)
+        if space < 0:
+            return True
+        at = space + 1
+    return False
 
 
 def _keeping_the_word(found: re.Match[str]) -> str:

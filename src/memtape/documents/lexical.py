@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memtape.documents.cache import Cache
 from memtape.documents.words import Asked, chosen, disjunction, holds, in_words, phrase
@@ -30,15 +30,7 @@ OF_TYPES = (
 
 Rows = list[Any]
 Terms = tuple[tuple[str, int], ...]  # words, each with how often it was said
-
-
-class Passage(NamedTuple):
-    """A row that was found by words."""
-
-    chunk: int
-    score: float
-    document: int
-    alone: int  # whether it is all of its document
+Passage = tuple[int, float, int, int]  # chunk, score, document, and whether it is all of its document
 
 
 def terms(cache: Cache, scopes: Sequence[int], asked: Asked) -> Terms:
@@ -63,16 +55,15 @@ def ranked(cache: Cache, scopes: Sequence[int], words: Terms, pool: int, types: 
     if not words:
         return {}
     best = {scope: _best(cache, scope, words if len(scopes) == 1 else _once(words), pool, types) for scope in scopes}
-    around = {scope: list({each.document for each in found if not each.alone}) for scope, found in best.items()}
+    around = {scope: list({document for _, _, document, alone in found if not alone}) for scope, found in best.items()}
+    found = [each for several in best.values() for each in several]
     if len(scopes) > 1:
-        together = _together(cache, "words", words, {scope: [each.chunk for each in found] for scope, found in best.items()})
-        kept = sorted(together, key=lambda chunk: (-together[chunk], chunk))[:pool]
-        passages = {each.chunk: each for found in best.values() for each in found}
-        found = [passages[chunk]._replace(score=together[chunk]) for chunk in kept]
-    else:
-        found = [each for several in best.values() for each in several]
-    wholes = _wholes(cache, words, around) if any(around.values()) else {}
-    return {each.chunk: each.score + (each.score if each.alone else wholes.get(each.document, 0.0)) for each in found}
+        together = _together(cache, "words", words, {scope: [chunk for chunk, *_ in found] for scope, found in best.items()})
+        again = [(chunk, together[chunk], document, alone) for chunk, _, document, alone in found]
+        found = sorted(again, key=lambda passage: (-passage[1], passage[0]))[:pool]
+    are_all = len(found) < pool and not types
+    wholes = _wholes(cache, words, around, are_all=are_all) if any(around.values()) else {}
+    return {chunk: score + (score if alone else wholes.get(document, 0.0)) for chunk, score, document, alone in found}
 
 
 def _once(words: Terms) -> Terms:
@@ -83,26 +74,30 @@ def _best(cache: Cache, scope: int, words: Terms, limit: int, types: Sequence[st
     """The best rows of one table with the documents they are of.
 
     Asked for by `bm25()` and not by `rank`, which is the same figure at a higher price: FTS5 would run a second statement inside
-    the first one to put its rows in order. In a second query, for a join would weigh rows more than once.
+    the first one to put its rows in order. Documents are looked up once the rows are in order, or they would be for every row.
     """
     table = f"words_{scope}"
     only, values = (OF_TYPES, (scope, json.dumps(list(types)))) if types else ("", ())
-    sql = f"SELECT rowid, bm25({table}) AS score FROM {table} WHERE {table} MATCH ? {only} ORDER BY score, rowid LIMIT ?"
-    scores: Rows = cache.connection.execute(sql, (disjunction(words), *values, limit)).fetchall()
-    sql = "SELECT id, document, alone FROM chunks INDEXED BY chunks_in_short WHERE id IN (SELECT value FROM json_each(?))"
-    numbers = str([chunk for chunk, _ in scores])
-    known = {chunk: (document, alone) for chunk, document, alone in cache.connection.execute(sql, (numbers,))}
-    return [Passage(chunk, -score, *known[chunk]) for chunk, score in scores]
+    sql = (
+        f"SELECT found, -score, document, alone FROM (SELECT rowid AS found, bm25({table}) AS score FROM {table} "
+        f"WHERE {table} MATCH ? {only} ORDER BY score, rowid LIMIT ?) CROSS JOIN chunks INDEXED BY chunks_in_short ON id = found"
+    )
+    found: list[Any] = cache.connection.execute(sql, (disjunction(words), *values, limit)).fetchall()
+    return found
 
 
-def _wholes(cache: Cache, words: Terms, wanted: Mapping[int, Sequence[int]]) -> dict[int, float]:
-    """BM25 of whole documents, of those wanted in each scope: only of them, for to weigh a row costs more than to match it."""
+def _wholes(cache: Cache, words: Terms, wanted: Mapping[int, Sequence[int]], *, are_all: bool) -> dict[int, float]:
+    """BM25 of whole documents, of those wanted in each scope: only of them, for to weigh a row costs more than to match it.
+
+    Where every passage with one of the words was found, no other document has any: none need be kept out.
+    """
     if len(wanted) > 1:
         return _together(cache, "whole", words, wanted)
     ((scope, documents),) = wanted.items()
     table = f"whole_{scope}"
-    sql = f"SELECT rowid, -bm25({table}) FROM {table} WHERE {table} MATCH ? {AMONG}"
-    rows: Rows = cache.connection.execute(sql, (disjunction(words), str(documents))).fetchall()
+    among, values = ("", ()) if are_all else (AMONG, (str(documents),))
+    sql = f"SELECT rowid, -bm25({table}) FROM {table} WHERE {table} MATCH ? {among}"
+    rows: Rows = cache.connection.execute(sql, (disjunction(words), *values)).fetchall()
     return dict(rows)
 
 

@@ -24,6 +24,7 @@ the first three of ten are the first three of fifty.
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -169,13 +170,16 @@ def _scored(
 
 def _crowded_out(cache: Cache, scopes: Sequence[int]) -> tuple[str, ...]:
     """The types that have candidates of their own, lest decisions and transcripts, of which there are many, fill the pool."""
+    some = "SELECT 1 FROM documents WHERE scope = ? AND type IN (SELECT value FROM json_each(?)) LIMIT 1"
+    if not any(cache.connection.execute(some, (scope, json.dumps(MANY))).fetchall() for scope in scopes):
+        return ()
     sql = (  # from type to type, not from document to document
         "WITH RECURSIVE one(type) AS (SELECT min(type) FROM documents WHERE scope = :scope UNION ALL "
         "SELECT (SELECT min(type) FROM documents WHERE scope = :scope AND type > one.type) FROM one WHERE one.type IS NOT NULL) "
         "SELECT type FROM one WHERE type IS NOT NULL"
     )
     there = {str(kind) for scope in scopes for (kind,) in cache.connection.execute(sql, {"scope": scope})}
-    return tuple(sorted(there.difference(MANY))) if there.intersection(MANY) else ()
+    return tuple(sorted(there.difference(MANY)))
 
 
 def _said(hits: tuple[Hit, ...], speaker: Speaker, asked_for: Embedder | None, missing: int) -> Found:
