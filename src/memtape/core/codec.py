@@ -30,9 +30,9 @@ def spell_decimal(number: Decimal) -> str:
     text = str(number)
     if "E" in text:
         text = format(number, "f")
-    if "." in text:
+    if "." in text and text[-1] == "0":
         text = text.rstrip("0").rstrip(".")
-    return "0" if text in ("-0", "") else text
+    return "0" if text == "-0" else text
 
 
 def spell_time(moment: datetime) -> str:

@@ -68,6 +68,7 @@ class Learning:
         self._at: dict[tuple[str, datetime], Market | None] = {}  # markets for one moment
         self._bulk = False
         self._told: list[Told] | None = None
+        self._taken: tuple[datetime, list[Felt]] | None = None  # the steps of this transaction, and since when
 
     def follow(self, start: Head, fresh: Fresh) -> None:
         """Take in what is new; everything else that it touches is found here."""
@@ -123,6 +124,7 @@ class Learning:
             events = [*believed(closed, None, self.verified_from), *fresh.account]
         steps = felt(events, self.starting, before[0] if before else None, self.learned.outcomes_before(since))
         self.learned.put_felt(steps)
+        self._taken = since, steps
 
     def _events(self, since: datetime) -> list[Event]:
         """All that stands and happened to the account since a moment."""
@@ -156,7 +158,9 @@ class Learning:
         """What the state was, as far as it could be known at any moment."""
         if not self._bulk:
             return Past(self._until, self._replaced, self.all_told, self.starting, self.verified_from, self.claims)
-        spans, until = self.learned.replaced_spans(), steps_until(self.learned.felt_until(None, 2**31))
+        since, taken = self._taken or (None, [])
+        steps = [*self.learned.felt_until(since, 2**31, before=since is not None), *taken]
+        spans, until = self.learned.replaced_spans(), steps_until(steps)
 
         def replaced(moment: datetime) -> bool:
             return self._said_later(moment) or any(start <= moment < end for start, end in spans)

@@ -139,7 +139,8 @@ def observed_text(seen: Observed, new_bars: Sequence[Watched]) -> str:
 def payload_text(observed: str, concluded: Sequence[Told], skill_version: int, batch: str | None) -> str:
     """A whole payload in canonical JSON, around what was observed: its keys are known and sorted."""
     came_with = f'"batch":"{batch}",' if batch else ""
-    return f'{{{came_with}"concluded":{canonical_plain(concluded)},"observed":{observed},"skill_version":{skill_version}}}'
+    told = canonical_plain(concluded) if concluded else "[]"
+    return f'{{{came_with}"concluded":{told},"observed":{observed},"skill_version":{skill_version}}}'
 
 
 class Writer:

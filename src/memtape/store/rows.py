@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -125,21 +125,40 @@ def item_row(owner: str, stream: str, item: Item, seq: int, known_at: datetime, 
     }  # fmt: skip
 
 
-_SPELLING: dict[str, Callable[[Any], Any] | None] = {
-    "text": None, "int": None, "money": spell_decimal, "time": micros, "flag": int,
-    "list": lambda value: canonical_plain(list(value)) if value else "[]",
+Way = Callable[[Any], Any]
+_SPELLING: dict[str, Way] = {
+    "money": spell_decimal, "time": micros, "flag": int, "list": lambda value: canonical_plain(list(value)) if value else "[]",
 }  # fmt: skip
-_SPELLING["real"] = None
-_SPELL = [_SPELLING[kind] for kind in TRADE_COLUMNS.values()]
-_SPELL_EPISODE = [_SPELLING[kind] for kind in EPISODE_COLUMNS.values()]
-_SPELL_FELT = [_SPELLING[kind] for kind in FELT_COLUMNS.values()]
+_READING: dict[str, Way] = {
+    "money": money_of, "time": moment, "flag": bool, "list": lambda text: tuple(json.loads(text)),
+}  # fmt: skip
+
+
+def _ways(columns: Mapping[str, str], ways: Mapping[str, Way]) -> list[tuple[int, Way]]:
+    """The places of the columns that a store keeps in another form than we do, each with the way there; texts, whole numbers and
+    reals are what they are."""
+    return [(at, ways[kind]) for at, kind in enumerate(columns.values()) if kind in ways]
+
+
+_SPELL, _READ = _ways(TRADE_COLUMNS, _SPELLING), _ways(TRADE_COLUMNS, _READING)
+_SPELL_EPISODE, _READ_EPISODE = _ways(EPISODE_COLUMNS, _SPELLING), _ways(EPISODE_COLUMNS, _READING)
+_SPELL_FELT, _READ_FELT = _ways(FELT_COLUMNS, _SPELLING), _ways(FELT_COLUMNS, _READING)
+
+
+def _changed(values: Iterable[Any], ways: Sequence[tuple[int, Way]]) -> list[Any]:
+    """Values from one form to the other."""
+    found = list(values)
+    for at, way in ways:
+        if found[at] is not None:
+            found[at] = way(found[at])
+    return found
 
 
 def version_values(owner: str, stream: str, version: Version) -> Row:
     """A version of a closed trade as the values of its row, in the order of its columns."""
-    own = [v if v is None or spell is None else spell(v) for v, spell in zip(version.trade, _SPELL, strict=True)]
     return (
-        owner, stream, micros(version.known_from), micros_of(version.known_to), micros_of(version.settled_at), *own,
+        owner, stream, micros(version.known_from), micros_of(version.known_to), micros_of(version.settled_at),
+        *_changed(version.trade, _SPELL),
     )  # fmt: skip
 
 
@@ -148,35 +167,24 @@ def version_row(owner: str, stream: str, version: Version) -> dict[str, Any]:
     return dict(zip(_VERSION_COLUMNS, version_values(owner, stream, version), strict=True))
 
 
-_READING: dict[str, Callable[[Any], Any] | None] = {
-    "text": None, "int": None, "money": money_of, "time": moment, "flag": bool, "list": lambda text: tuple(json.loads(text)),
-}  # fmt: skip
-_READING["real"] = None
-_READ = [_READING[kind] for kind in TRADE_COLUMNS.values()]
-_READ_EPISODE = [_READING[kind] for kind in EPISODE_COLUMNS.values()]
-_READ_FELT = [_READING[kind] for kind in FELT_COLUMNS.values()]
-
-
 def episode_values(owner: str, stream: str, episode: Episode) -> Row:
     """A version of an episode as the values of its row."""
-    own = [v if v is None or spell is None else spell(v) for v, spell in zip(episode, _SPELL_EPISODE, strict=True)]
-    return (owner, stream, *own)
+    return (owner, stream, *_changed(episode, _SPELL_EPISODE))
 
 
 def episode_of(row: Row) -> Episode:
     """A row back as an episode."""
-    return Episode._make(v if v is None or read_ is None else read_(v) for v, read_ in zip(row, _READ_EPISODE, strict=True))
+    return Episode._make(_changed(row, _READ_EPISODE))
 
 
 def felt_values(owner: str, stream: str, step: Felt) -> Row:
     """A step of affect as the values of its row."""
-    own = [v if v is None or spell is None else spell(v) for v, spell in zip(step, _SPELL_FELT, strict=True)]
-    return (owner, stream, *own)
+    return (owner, stream, *_changed(step, _SPELL_FELT))
 
 
 def felt_of(row: Row) -> Felt:
     """A row back as a step of affect."""
-    return Felt._make(v if v is None or read_ is None else read_(v) for v, read_ in zip(row, _READ_FELT, strict=True))
+    return Felt._make(_changed(row, _READ_FELT))
 
 
 def row_of(table: str, values: Row) -> dict[str, Any]:
@@ -186,7 +194,7 @@ def row_of(table: str, values: Row) -> dict[str, Any]:
 
 def trade_of(row: Row) -> Trade:
     """A row back as a trade; its columns in the order of the fields."""
-    return Trade._make(v if v is None or read_ is None else read_(v) for v, read_ in zip(row, _READ, strict=True))
+    return Trade._make(_changed(row, _READ))
 
 
 _ROUND_KINDS: dict[str, str] = {
