@@ -67,6 +67,10 @@ class NoStore(MemtapeError):
     """The store {url} cannot be opened: {problem}."""
 
 
+class Damaged(MemtapeError):
+    """The index of documents {url} is damaged: {problem}. Run: memtape docs reindex (it sets the file aside and makes another)"""
+
+
 class NewerSchema(MemtapeError):
     """The store {url} has schema {found}, this memtape knows only {known}. Upgrade memtape."""
 

@@ -17,7 +17,7 @@ from memtape.documents.cache import GLOBAL
 from memtape.documents.index import Document, DocumentIndex, Pending
 from memtape.documents.search import search
 from memtape.documents.sources import Skipped, Source
-from memtape.errors import Conflict, Invalid, NoStore, Unknown
+from memtape.errors import Conflict, Damaged, Invalid, Unknown
 from memtape.sim.strategies import STRATEGIES
 from memtape.surfaces.simulating import simulate
 from tests.documents.desk import NOON, Letters, put, sync, write
@@ -454,7 +454,7 @@ def test_a_cache_of_another_version_is_made_anew(tmp_path, work):
 
 def test_a_file_that_is_no_index_is_refused_and_left_alone(tmp_path):
     (tmp_path / "d.db").write_text("my notes, not a database " * 100)
-    with pytest.raises(NoStore):
+    with pytest.raises(Damaged, match="memtape docs reindex"):
         DocumentIndex(tmp_path / "d.db")
     assert (tmp_path / "d.db").read_text().startswith("my notes")
 

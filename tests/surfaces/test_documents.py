@@ -51,6 +51,21 @@ def test_a_folder_is_indexed_by_a_command_and_searched_with_lines(tmp_path, work
     assert (tmp_path / "desk.docs.db").exists()
 
 
+@pytest.mark.parametrize("at", [0, 20_000], ids=["its first page", "a page within"])
+def test_a_damaged_index_is_told_and_made_anew_by_a_reindex(tmp_path, workspace, at):
+    db, index = tmp_path / "desk.db", tmp_path / "desk.docs.db"
+    through_cli(db, "index", str(workspace), "--agent", "main")
+    with index.open("r+b") as file:
+        file.seek(at)
+        file.write(b"a sector that went bad " * 400)
+    told = CliRunner().invoke(app, ["doctor", "--json"], env={"MEMTAPE_DB": str(db)})
+    assert told.exit_code == 1 and "memtape docs reindex" in json.loads(told.stdout)["problems"][0]
+    assert through_cli(db, "reindex")["documents"] == 32
+    assert through_cli(db, "search", "mean reversion")["results"][0]["path"] == "journal/why.md"
+    assert (tmp_path / "desk.docs.db.damaged").exists()
+    assert CliRunner().invoke(app, ["doctor"], env={"MEMTAPE_DB": str(db)}).exit_code == 0
+
+
 def test_a_citation_follows_its_words_and_says_when_they_are_gone(tmp_path, workspace):
     memory = memtape.open(":memory:")
     execute(memory, "reindex_documents", {"folder": str(workspace)})

@@ -16,7 +16,7 @@ from typing import Any
 
 import apsw
 
-from memtape.errors import NoStore
+from memtape.errors import Damaged, NoStore
 from memtape.store.failures import as_ours
 
 VERSION = 2
@@ -149,6 +149,13 @@ class Cache:
             except apsw.BusyError:
                 return
 
+    def check(self) -> None:
+        """Look at every page; refused if one is damaged."""
+        with self.reading() as connection:
+            ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+            if found != "ok":
+                raise Damaged(url=self.path, problem=str(found).splitlines()[-1])
+
     def close(self) -> None:
         """Let go of the file."""
         with self._turn:
@@ -158,8 +165,17 @@ class Cache:
     def _translated(self) -> Iterator[None]:
         try:
             yield
+        except (apsw.NotADBError, apsw.CorruptError) as error:
+            raise Damaged(url=self.path, problem=str(error) or type(error).__name__) from error
         except apsw.Error as error:
             raise as_ours(error, self.path, WAIT_SECONDS) from error
+
+
+def set_aside(path: str | Path) -> None:
+    """Put the file of a cache out of the way, under a name of its own; what it had in its journal goes."""
+    for ending in ("-wal", "-shm"):
+        Path(f"{path}{ending}").unlink(missing_ok=True)
+    Path(path).replace(f"{path}.damaged")
 
 
 def _told(api: apsw.FTS5ExtensionApi, /, *_: Any) -> str:

@@ -119,9 +119,22 @@ class DocumentIndex:
         self.cache = Cache(path)
         self._vectors = Vectors(self.cache)
 
+    @property
+    def path(self) -> str:
+        """Where it is kept."""
+        return self.cache.path
+
     def close(self) -> None:
         """Let go of the file."""
         self.cache.close()
+
+    def check(self) -> None:
+        """Look at every page of the file; refused if one is damaged."""
+        self.cache.check()
+
+    def stem(self, word: str) -> str:
+        """A word in the form in which it is looked for."""
+        return self.cache.stem(word)
 
     # --- following files ----------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from memtape.core.items import OWNER_STREAM, Item, Kept
 from memtape.core.observed import READERS, Bars, Claim, Closing, Observed, Tick, happened_at
 from memtape.core.skills import Agent, AgentSettings, Mode, Skill
 from memtape.core.values import Slug, read
-from memtape.documents.cache import GLOBAL
+from memtape.documents.cache import GLOBAL, set_aside
 from memtape.documents.index import DocumentIndex
 from memtape.documents.search import Previous, Slot
 from memtape.engine.arrivals import checked, completed, named_claim
@@ -38,7 +38,7 @@ from memtape.engine.observe import Entry, Receipt, Writer, check_time
 from memtape.engine.planning import events_known
 from memtape.engine.reflecting import Models, Reflecting, due_after
 from memtape.engine.stating import Stating
-from memtape.errors import Conflict, Unknown
+from memtape.errors import Conflict, Damaged, Unknown
 from memtape.plugs.clock import Clock, SystemClock
 from memtape.plugs.embedder import Embedder
 from memtape.plugs.models import model_of
@@ -75,6 +75,16 @@ class Memory:
     def documents(self) -> DocumentIndex:
         """The index of documents: a cache in a file of its own."""
         return DocumentIndex(self._documents)
+
+    def mend_documents(self) -> None:
+        """Set the index of documents aside if its file is damaged: the next sync of each agent makes it anew."""
+        try:
+            self.documents.check()
+        except Damaged:
+            if "documents" in self.__dict__:
+                self.documents.close()
+                del self.documents
+            set_aside(self._documents)
 
     @property
     def has_documents(self) -> bool:

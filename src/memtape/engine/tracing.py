@@ -38,6 +38,8 @@ def sync(handle: Documents, *, shared: bool = False, anew: bool = False, embed: 
     nothing may stay.
     """
     memory, scope = handle.memory, GLOBAL if shared else handle.agent.id
+    if anew:
+        memory.mend_documents()
     places = handle.workspaces(shared=shared) + ([] if shared else [traces(memory, handle.agent.id)])
     embedder = memory.document_embedder(memory.slot) if embed else None
     done = brought_in_step(memory.documents, memory.owner, scope, places, now=memory.clock.now(), embedder=embedder, anew=anew)

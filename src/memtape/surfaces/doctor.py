@@ -9,7 +9,7 @@ from typing import Any
 
 from memtape.compose import address, open_memory, without_password
 from memtape.core.codec import spell_time
-from memtape.errors import MemtapeError
+from memtape.errors import Damaged, MemtapeError
 from memtape.store.schema import LATEST
 
 NETWORK = {"nfs", "nfs4", "cifs", "smbfs", "smb3", "fuse.sshfs", "9p", "afs", "glusterfs", "fuse.glusterfs", "ceph"}
@@ -52,6 +52,8 @@ def examine(db: str | None) -> dict[str, Any]:
                 with memory.database.writing(memory.owner):
                     check("lock", True, "free")
             notes += _contents(memory, checks)
+            if memory.has_documents:
+                check("documents", *_index(memory))
     except MemtapeError as error:
         check("store", False, str(error))
     return {"ok": not problems, "problems": problems, "checks": checks, "notes": notes, "db": without_password(where)}
@@ -74,6 +76,14 @@ def _contents(memory: Any, checks: list[dict[str, Any]]) -> list[str]:
         elif handle.trades(limit=1, status="closed") and not handle.steps():
             notes.append(f"agent {agent.id} has trades from before there were memories: memtape rebuild forms them")
     return notes
+
+
+def _index(memory: Any) -> tuple[bool, str]:
+    try:
+        memory.documents.check()
+    except Damaged as error:
+        return False, str(error)
+    return True, memory.documents.path
 
 
 def _file_system(folder: Path) -> str:

@@ -38,6 +38,7 @@ OUTCOMES: Mapping[type[MemtapeError], Outcome] = {
     errors.DiskFull: Outcome(507, 1, "Disk full"),
     errors.StoreFailure: Outcome(500, 1, "Store failure"),
     errors.NoStore: Outcome(503, 2, "No store"),
+    errors.Damaged: Outcome(503, 2, "Index damaged"),
     errors.NewerSchema: Outcome(503, 2, "Store newer than memtape"),
     errors.OlderSchema: Outcome(503, 2, "Store older than memtape"),
     errors.Tampered: Outcome(500, 4, "Store does not agree with its log"),
