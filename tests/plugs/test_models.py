@@ -19,7 +19,8 @@ from memtape.core.reflection_prompt import Prompt, prompt
 from memtape.core.skills import Skill
 from memtape.errors import Invalid, ModelFailed
 from memtape.plugs.models import Model, cost, misfit, model_of, strict_json
-from tests.plugs.llm_server import Fails, Hangs, LlmServer, Part, Says, Sends, llm_server
+from tests.plugs.llm_server import LlmServer, Says, llm_server
+from tests.plugs.scripted import Fails, Hangs, Sends
 
 NAMES = {"anthropic": "anthropic/claude-haiku-4-5", "openai": "openai/gpt-5-mini"}
 WINDOW = ("t1", "t2", "t3")
@@ -70,7 +71,7 @@ def ask(model: Model) -> tuple[list[str], list[str]]:
 class Case:
     """A script, and what is to come of it: a failure by its kind, or lessons told and reasons why not."""
 
-    script: tuple[Part, ...]
+    script: tuple[Says | Fails | Sends | Hangs, ...]
     failed: str = ""
     status: int | None = 200
     later: bool = True
@@ -153,7 +154,7 @@ def test_a_misbehaving_model_gives_a_grounded_lesson_or_a_clear_record(server, p
         assert (failed.status, failed.retry_later) == (case.status, case.later)
         assert case.says in str(failed) and str(failed).startswith(f"{NAMES[provider]}: ")
         assert "key-of-the-owner" not in str(failed) and "a1B2" not in str(failed) and "\n" not in str(failed)
-    assert [one.provider for one in server.requests] == [provider] * case.asked
+    assert server.providers == [provider] * case.asked
 
 
 def test_a_provider_that_is_not_there_is_unreachable(provider):
@@ -201,7 +202,7 @@ def test_a_server_that_does_not_count_tokens_has_no_cost(server, provider):
 def test_the_schema_goes_by_the_providers_own_mechanism(server, provider):
     server.plays(GOOD)
     ask(at(server, provider))
-    (request,) = server.requests
+    (request,) = server.asked
     body = request.body
     assert body["model"] == NAMES[provider].partition("/")[2] and body["max_tokens"] == 700
     if provider == "anthropic":
@@ -221,7 +222,7 @@ def test_keys_and_addresses_in_the_environment_are_not_taken_behind_the_settings
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     server.plays(GOOD)
     assert ask(at(server, provider))[0] == [LESSON["text"]]
-    assert "theirs" not in json.dumps(server.requests[0].headers)
+    assert "theirs" not in json.dumps(server.asked[0].headers)
     with pytest.raises(Invalid, match="there is none for"):
         model_of(NAMES[provider])
 

@@ -13,7 +13,8 @@ from memtape.errors import Invalid, ModelFailed
 from memtape.plugs.embedder import Embedder, Sources, embedder_by_id, embedder_of
 from memtape.plugs.remote_embedder import BATCH, TRIES, RemoteEmbedder, address
 from tests.conftest import NOON
-from tests.plugs.embedding_server import Embeds, Fails, Hangs, Sends, embedding_server, vector
+from tests.plugs.embedding_server import Embeds, embedding_server, vector
+from tests.plugs.scripted import Fails, Hangs, Sends
 
 KEY = "sk-desk-4711-secret"
 

@@ -13,7 +13,8 @@ import memtape
 from memtape.errors import Invalid, ModelFailed
 from memtape.plugs.models import model_of
 from memtape.surfaces.simulating import Terms, simulate
-from tests.plugs.llm_server import Fails, Says, llm_server
+from tests.plugs.llm_server import Says, llm_server
+from tests.plugs.scripted import Fails
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 
@@ -38,7 +39,7 @@ def play(bars: Path, *parts: Any, **more: Any) -> tuple[memtape.Memory, dict[str
         memory.models = lambda name: model_of(name, base_url=server.url("openai"), api_key="k", retries=0)
         found = simulate(memory, bars, "openai/gpt-test", agent="desk", symbol="BTC", fee_bps="5", slippage_bps="2",
                          starting_equity="10000", report=None, **more)  # fmt: skip
-        return memory, found, list(server.requests)
+        return memory, found, list(server.asked)
 
 
 def test_a_model_trades_on_its_brief_and_what_it_was_shown_is_on_record(bars):
