@@ -20,6 +20,7 @@ from typing import Any
 
 import anyio
 import httpx
+from typer.testing import CliRunner
 
 STARTED_WITHIN_SECONDS = 60.0
 MEMTAPE = (sys.executable, "-c", "from memtape.surfaces.cli import main; main()")
@@ -102,18 +103,37 @@ def through_mcp(program: Program, db: str, name: str, data: Mapping[str, Any], *
 
 
 def through_cli(program: Program, db: str, name: str, data: Mapping[str, Any]) -> Asked:
-    argv = [*program.argv, name.replace("_", "-"), "--db", db, "--json"]
+    argv = [*program.argv, *_command(db, name, data)]
+    done = subprocess.run(argv, env=program.environment(), capture_output=True, text=True, timeout=60)
+    return _printed(done.returncode, done.stdout, done.stderr)
+
+
+def through_command(db: str, name: str, data: Mapping[str, Any]) -> Asked:
+    """As `through_cli`, in this process: what starts one takes longer than most operations."""
+    from memtape.surfaces.cli import app
+
+    done = CliRunner().invoke(app, _command(db, name, data))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return _printed(done.exit_code, done.stdout, done.stderr)
+
+
+def _command(db: str, name: str, data: Mapping[str, Any]) -> list[str]:
+    argv = [name.replace("_", "-"), "--db", db, "--json"]
     for key, value in data.items():
         option = key.replace("_", "-")
         if isinstance(value, bool):
             argv.append(f"--{option}" if value else f"--no-{option}")
         else:
             argv += [f"--{option}", value if isinstance(value, str) else json.dumps(value)]
-    done = subprocess.run(argv, env=program.environment(), capture_output=True, text=True, timeout=60)
-    if done.returncode == 0:
-        return Asked(json.loads(done.stdout))
-    assert done.stdout == "", done.stdout
-    return Asked(None, json.loads(done.stderr)["detail"], done.returncode)
+    return argv
+
+
+def _printed(code: int, out: str, err: str) -> Asked:
+    if code == 0:
+        return Asked(json.loads(out))
+    assert out == "", out
+    return Asked(None, json.loads(err)["detail"], code)
 
 
 def _free_port() -> int:

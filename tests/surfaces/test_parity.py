@@ -17,7 +17,7 @@ from memtape.surfaces.cli import app
 from memtape.surfaces.registry import all_operations
 from memtape.surfaces.translate import outcome
 
-from .parity import Asked, Program, through_cli, through_http, through_python
+from .parity import Asked, Program, through_cli, through_command, through_http, through_python
 
 PROGRAM = Program()
 T = "2026-06-04T{:02d}:00:00Z"
@@ -332,13 +332,22 @@ def test_over_mcp_every_operation_answers_and_refuses_alike(primed, era):
 def test_on_the_command_line_every_operation_answers_and_refuses_alike(primed):
     db, calls, expected, _ = primed
     for name, data in calls.items():
-        assert through_cli(PROGRAM, db, name, data).data == expected[name], name
+        assert through_command(db, name, data).data == expected[name], name
     for name, (data, field) in REFUSED.items():
         if field == "colour":
             continue  # an option that does not exist is the parser's own refusal: see below
-        asked = through_cli(PROGRAM, db, name, data)
+        asked = through_command(db, name, data)
         assert asked.code == 2, name
         assert (asked.error or "").split(":")[0] == field, name
+
+
+@pytest.mark.parametrize("name", ["get_trades", "get_brief", "search_documents"])
+def test_a_program_of_its_own_answers_and_refuses_so_too(primed, name):
+    db, calls, expected, _ = primed
+    assert through_cli(PROGRAM, db, name, calls[name]).data == expected[name]
+    data, field = REFUSED[name]
+    asked = through_cli(PROGRAM, db, name, data)
+    assert asked.code == 2 and (asked.error or "").split(":")[0] == field
 
 
 def test_an_option_that_does_not_exist_is_named_and_exits_2():

@@ -333,6 +333,20 @@ def test_nothing_is_left_of_it_when_it_ends(desk):
     assert soon(lambda: len(list(Path("/proc/self/fd").iterdir())) == held)
 
 
+def test_it_ends_too_when_ctrl_c_comes_while_it_starts(desk, monkeypatch):
+    desk.agent("gold", soul="x")
+    threads, start = set(threading.enumerate()), threading.Thread.start
+
+    def interrupted(thread):
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt), kept_in_step(desk.memory):
+        pass
+    assert set(threading.enumerate()) == threads
+
+
 def test_others_read_and_write_while_an_embedder_takes_its_time(desk):
     blocked = list[str]()
 

@@ -23,7 +23,8 @@ from memtape.store.schema import TRADE_COLUMNS
 class Ask(BaseModel):
     """A question; what it does not know it refuses."""
 
-    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    # What checks it is built when it is first asked: a command asks one of many.
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 
 
 class OfAgent(Ask):
@@ -48,6 +49,8 @@ class AsOf(OfAgent):
 
 class Answer(BaseModel):
     """An answer."""
+
+    model_config = ConfigDict(defer_build=True)
 
 
 def figure(number: float | None) -> float | None:

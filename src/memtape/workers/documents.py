@@ -165,12 +165,20 @@ def kept_in_step(
     told: Callable[[Told], object] = lambda each: None, ends_seconds: float = ENDS_SECONDS,
 ) -> Iterator[None]:  # fmt: skip
     """Documents are in step for as long as the block lasts, by a thread of its own, which is given some time to end."""
-    ended = Event()
+    end, ended = Event(), Event()
     keeper = Keeper(memory, every_minutes, agents=agents, told=told)
-    thread = Thread(target=keeper.run, args=(ended,), name="memtape-documents", daemon=True)
-    thread.start()
+
+    def keep() -> None:
+        try:
+            keeper.run(end)
+        finally:
+            ended.set()
+
+    thread = Thread(target=keep, name="memtape-documents", daemon=True)
     try:
+        thread.start()
         yield
-    finally:
-        ended.set()
-        thread.join(timeout=ends_seconds)
+    finally:  # also if ctrl-C comes while it starts: the store must not be closed under it
+        end.set()
+        if ended.wait(timeout=ends_seconds):
+            thread.join()
