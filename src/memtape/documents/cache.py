@@ -16,6 +16,7 @@ from typing import Any
 
 import apsw
 
+from memtape.documents.weighing import weighed
 from memtape.errors import Damaged, NoStore
 from memtape.store.failures import as_ours
 
@@ -77,7 +78,7 @@ class Cache:
             connection.set_busy_timeout(WAIT_SECONDS * 1000)
             connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-64000")
             connection.execute("PRAGMA secure_delete=ON")
-            connection.register_fts5_function("told", _told)
+            connection.register_fts5_function("weighed", weighed)
             self._prepare(connection)
         except BaseException:
             connection.close()
@@ -176,9 +177,3 @@ def set_aside(path: str | Path) -> None:
     for ending in ("-wal", "-shm"):
         Path(f"{path}{ending}").unlink(missing_ok=True)
     Path(path).replace(f"{path}.damaged")
-
-
-def _told(api: apsw.FTS5ExtensionApi, /, *_: Any) -> str:
-    """How often a row has each part of the question, and how long it is: called for the best rows only."""
-    times = (str(sum(map(len, api.phrase_locations(part)))) for part in range(api.phrase_count))
-    return f"{api.column_size(-1)} {' '.join(times)}"

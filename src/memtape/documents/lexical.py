@@ -8,15 +8,13 @@ best of both are ranked again by the same formula with the counts of both togeth
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from memtape.documents.cache import Cache
+from memtape.documents.weighing import weight
 from memtape.documents.words import Asked, chosen, disjunction, holds, in_words, phrase
 
-K1, B = 1.2, 0.75  # those of FTS5
-LEAST = 1e-6  # what FTS5 gives a word that is in more than half of the rows
 RARE = 3  # what more passages than these have is no name that finds a thing
 LOOKED_AT = 50
 NAMED = 4
@@ -103,22 +101,20 @@ def _wholes(cache: Cache, words: Terms, wanted: Mapping[int, Sequence[int]], *, 
 
 def _together(cache: Cache, kind: str, words: Terms, wanted: Mapping[int, Sequence[int]]) -> dict[int, float]:
     """Rows of several tables, weighed by the counts of all."""
-    once = disjunction(_once(words))
-    told: list[tuple[int, list[int]]] = []
-    size = length = 0
-    holding = [0] * len(words)
-    for scope, numbers in wanted.items():
-        table = f"{kind}_{scope}"
-        sql = f"SELECT rowid, told({table}) FROM {table} WHERE {table} MATCH ? {AMONG}"
-        rows: Rows = cache.connection.execute(sql, (once, str(list(numbers)))).fetchall() if numbers else []
-        told += [(row, [int(part) for part in text.split()]) for row, text in rows]
-        n, tokens = _measured(cache, table)
-        size, length = size + n, length + tokens
-        for at, (word, _) in enumerate(words):
-            holding[at] += _count(cache, table, f'"{word}"') if n else 0
-    weights = [times * weight(size, n) for (_, times), n in zip(words, holding, strict=True)]
-    average = length / size if size else 1.0
-    return {row: _bm25(counts[0], counts[1:], weights, average) for row, counts in told}
+    tables = {f"{kind}_{scope}": numbers for scope, numbers in wanted.items()}
+    measured = {table: _measured(cache, table) for table in tables}
+    size, length = (sum(each) for each in zip(*measured.values(), strict=True))
+    weights = [
+        times * weight(size, sum(_count(cache, table, f'"{word}"') for table, (n, _) in measured.items() if n))
+        for word, times in words
+    ]  # fmt: skip
+    average, once = length / size if size else 1.0, disjunction(_once(words))
+    found: dict[int, float] = {}
+    for table, numbers in tables.items():
+        sql = f"SELECT rowid, weighed({table}, ?, ?) FROM {table} WHERE {table} MATCH ? {AMONG}"
+        given = (average, json.dumps(weights), once, str(list(numbers)))
+        found.update(cache.connection.execute(sql, given) if numbers else ())
+    return found
 
 
 def _measured(cache: Cache, table: str) -> tuple[int, int]:
@@ -151,21 +147,6 @@ def _varints(block: bytes) -> list[int]:
 def _count(cache: Cache, table: str, match: str) -> int:
     rows: Rows = cache.connection.execute(f"SELECT count(*) FROM {table} WHERE {table} MATCH ?", (match,)).fetchall()
     return int(rows[0][0])
-
-
-def weight(rows: int, holding: int) -> float:
-    """How much a word tells: the fewer have it, the more.
-
-    >>> round(weight(1000, 1), 3), weight(10, 9)
-    (6.502, 1e-06)
-    """
-    found = math.log((rows - holding + 0.5) / (holding + 0.5)) if rows > holding else 0.0
-    return found if found > 0 else LEAST
-
-
-def _bm25(length: int, counts: Sequence[int], weights: Sequence[float], average: float) -> float:
-    room = K1 * (1 - B + B * length / average)
-    return sum(each * count * (K1 + 1) / (count + room) for count, each in zip(counts, weights, strict=True))
 
 
 def exact(
