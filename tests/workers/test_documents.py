@@ -319,6 +319,36 @@ def test_a_workspace_that_was_never_there_is_an_error(desk):
     assert desk.memory.agent("gold").document_health().last_sync is None
 
 
+@pytest.mark.parametrize("at", [0, 20_000], ids=["its first page", "pages within"])
+def test_a_damaged_index_is_made_anew_for_all_agents(desk, at):
+    for name in ("gold", "silver"):
+        desk.agent(name, soul="Never move a stop.")
+    index = Path(desk.memory.documents.path)
+    desk.memory.close()
+    with index.open("r+b") as file:
+        file.seek(at)
+        file.write(b"a sector that went bad " * 2000)
+    desk.memory = memtape.open(str(desk.folder / "desk.db"), clock=desk.clock)
+    with desk.keeping():
+        assert soon(lambda: any(told.synced for told in desk.synced("gold")) and any(told.synced for told in desk.synced("silver")))
+        assert desk.finds("gold", "stop") and desk.finds("silver", "stop")
+    assert index.with_name("desk.docs.db.damaged").exists() and desk.problems("gold") == {}
+
+
+def test_who_still_holds_a_damaged_index_goes_over_to_the_one_that_another_made(desk):
+    desk.agent("gold", soul="Never move a stop.")
+    index = Path(desk.memory.documents.path)
+    desk.memory.close()
+    with index.open("r+b") as file:
+        file.seek(20_000)
+        file.write(b"a sector that went bad " * 2000)
+    desk.memory = memtape.open(str(desk.folder / "desk.db"), clock=desk.clock)
+    assert desk.memory.documents.path == str(index)  # open, and not yet looked at
+    with memtape.open(str(desk.folder / "desk.db"), clock=desk.clock) as other:
+        assert other.mend_documents() and other.agent("gold").sync_documents().documents == 1
+    assert not desk.memory.mend_documents() and desk.finds("gold", "stop")
+
+
 # --- coming and going ---------------------------------------------------------------------------------------------------
 
 

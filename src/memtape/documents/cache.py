@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -176,4 +176,5 @@ def set_aside(path: str | Path) -> None:
     """Put the file of a cache out of the way, under a name of its own; what it had in its journal goes."""
     for ending in ("-wal", "-shm"):
         Path(f"{path}{ending}").unlink(missing_ok=True)
-    Path(path).replace(f"{path}.damaged")
+    with suppress(FileNotFoundError):  # another process was quicker
+        Path(path).replace(f"{path}.damaged")

@@ -76,15 +76,21 @@ class Memory:
         """The index of documents: a cache in a file of its own."""
         return DocumentIndex(self._documents)
 
-    def mend_documents(self) -> None:
-        """Set the index of documents aside if its file is damaged: the next sync of each agent makes it anew."""
-        try:
-            self.documents.check()
-        except Damaged:
-            if "documents" in self.__dict__:
-                self.documents.close()
-                del self.documents
-            set_aside(self._documents)
+    def mend_documents(self) -> bool:
+        """Set the index of documents aside if its file is damaged: the next sync of each agent makes it anew. Whether it was.
+
+        It is opened again before that: another process may have set aside what is open here, and made a good one.
+        """
+        for _ in range(2):
+            try:
+                self.documents.check()
+                return False
+            except Damaged:
+                if "documents" in self.__dict__:
+                    self.documents.close()
+                    del self.documents
+        set_aside(self._documents)
+        return True
 
     @property
     def has_documents(self) -> bool:

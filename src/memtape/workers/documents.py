@@ -25,13 +25,14 @@ from memtape.documents.standing import SYNC, WATCH, take_back, tell
 from memtape.documents.watching import Watcher
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.tracing import forget_deleted, is_worth_a_sync, sync
-from memtape.errors import MemtapeError, Unknown
+from memtape.errors import Damaged, MemtapeError, Unknown
 
 EVERY_MINUTES = 5.0
 NAMED_SECONDS = 60.0  # between two looks at which folders are named for whom
 RESTS = 4  # times as long as a sync took, before the next: a large tree that changes all the time takes a fifth of one core
 LONGEST_REST = 30.0
 ENDS_SECONDS = 10.0
+MENDED_SECONDS = 1.0  # before what is synced into a new index
 log = logging.getLogger(__name__)
 
 
@@ -65,7 +66,7 @@ class Keeper:
         try:
             while not stop.is_set():
                 try:
-                    self._turn(stop)
+                    self._turn_mending(stop)
                 except Exception:  # the outermost edge: a bug of ours must neither hide nor end the work
                     if not stop.is_set():
                         log.exception("keeping documents in step failed")
@@ -73,6 +74,16 @@ class Keeper:
         finally:
             if self._watcher is not None:
                 self._watcher.close()
+
+    def _turn_mending(self, stop: Event) -> None:
+        """A turn; if the index turns out to be damaged, another is made, and all are synced into it with the next turn."""
+        try:
+            self._turn(stop)
+        except Damaged as problem:
+            log.warning("%s", problem)
+            self.memory.mend_documents()
+            self._named_at = self._synced_at = float("-inf")
+            stop.wait(MENDED_SECONDS)
 
     def _turn(self, stop: Event) -> None:
         """Sync what is due, then wait for changes and sync what they touched."""
@@ -136,6 +147,8 @@ class Keeper:
             done = sync(handle, shared=agent == GLOBAL)
             self._tell_unwatched(agent)
             return Told(agent, done)
+        except Damaged:  # of all agents: see `_turn_mending`
+            raise
         except (MemtapeError, OSError) as problem:
             log.warning("documents of %s are not in step: %s", agent or "all agents", problem)
             self._tell_failed(agent, str(problem))
