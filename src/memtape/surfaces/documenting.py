@@ -52,7 +52,7 @@ def reindex(
 def watch(agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
     """Keep an agent's index in step with its files until ctrl-C; `memtape serve` does so for all agents."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from time import sleep
+        from threading import Event
 
         from memtape.workers.documents import kept_in_step
 
@@ -60,8 +60,7 @@ def watch(agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json
         say(f"Keeping the documents of {agent} in step. End with ctrl-C.")
         try:
             with kept_in_step(memory, sync_minutes(), agents=[agent], told=lambda told: _tell(told, as_json)):
-                while True:
-                    sleep(1)  # and not for ever: ctrl-C may come to another thread, and is heard when this one wakes
+                Event().wait()
         except KeyboardInterrupt:
             say("Ended.")
 
