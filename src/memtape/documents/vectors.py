@@ -254,25 +254,29 @@ def _of_types(cache: Cache, scopes: Sequence[int], types: Sequence[str]) -> list
 
 def _read(cache: Cache, scopes: Sequence[int], model: str, dim: int) -> Matrix:
     """All vectors of one model in some scopes, in the order of what they are of: the same texts give the same figures to the
-    last digit, in whatever order they came."""
+    last digit, in whatever order they came. They are read in the order in which they lie in the file."""
     import numpy as np
 
     asked = str(list(scopes))
-    total: Any = "SELECT coalesce(sum(chunks), 0) FROM documents WHERE scope IN (SELECT value FROM json_each(?))"
-    size = int(cache.connection.execute(total, (asked,)).fetchall()[0][0])  # type: ignore[arg-type]
-    rows, numbers = np.empty((size, dim), np.float32), np.empty((size, 2), np.int64)
-    sql = (
-        "SELECT c.id, c.document, vector FROM chunks c INDEXED BY chunks_by_hash CROSS JOIN vectors ON model = ? "
-        "AND vectors.hash = c.hash WHERE scope IN (SELECT value FROM json_each(?)) ORDER BY c.hash"
-    )
-    count = 0
-    for chunk, document, vector in cache.connection.execute(sql, (model, asked)):
+    of_scopes = "FROM chunks c INDEXED BY chunks_by_hash {0} WHERE scope IN (SELECT value FROM json_each(?))"
+    listed: list[Any] = cache.connection.execute(
+        f"SELECT c.id, c.document, c.hash {of_scopes.format('')} ORDER BY c.hash", (asked,)
+    ).fetchall()  # fmt: skip
+    places = {hash: at for at, (_, _, hash) in reversed(list(enumerate(listed)))}  # of each text the first
+    known = of_scopes.format("CROSS JOIN vectors v ON v.model = ? AND v.hash = c.hash")
+    sql = f"SELECT hash, vector FROM vectors WHERE id IN (SELECT v.id {known})"
+    rows, has = np.zeros((len(listed), dim), np.float32), np.zeros(len(listed), bool)
+    for hash, vector in cache.connection.execute(sql, (model, asked)):
         if len(vector) == 4 * dim:
-            rows[count] = np.frombuffer(vector, "<f4")
-            numbers[count] = chunk, document
-            count += 1
-    kept = rows if count == size else rows[:count].copy()
-    return _matrix(kept, numbers[:count], size - count)
+            at = places[hash]
+            rows[at], has[at] = np.frombuffer(vector, "<f4"), True
+    again = [at for at in range(1, len(listed)) if listed[at][2] == listed[at - 1][2]]
+    first = [places[listed[at][2]] for at in again]
+    rows[again], has[again] = rows[first], has[first]
+    numbers = np.array([(chunk, document) for chunk, document, _ in listed], np.int64).reshape(-1, 2)
+    if has.all():
+        return _matrix(rows, numbers, 0)
+    return _matrix(rows[has], numbers[has], int(len(listed) - has.sum()))
 
 
 def _matrix(rows: NDArray[np.float32], numbers: NDArray[np.int64], missing: int) -> Matrix:
@@ -280,10 +284,11 @@ def _matrix(rows: NDArray[np.float32], numbers: NDArray[np.int64], missing: int)
 
     chunks = np.ascontiguousarray(numbers[:, 0])
     _, documents = np.unique(numbers[:, 1], return_inverse=True)
-    sums = np.zeros((int(documents.max()) + 1 if len(rows) else 0, rows.shape[1]))
-    np.add.at(sums, documents, rows)
+    squares = np.zeros(int(documents.max()) + 1 if len(rows) else 0)
+    for column in rows.T:  # one by one: all of them in float64 would be several times what is held
+        squares += np.bincount(documents, column, len(squares)) ** 2
     middle = rows.sum(0, dtype=np.float64) / (len(rows) + SHRINK)
     shared = np.einsum("ij,j->i", rows, middle)  # without a copy of all rows in float64
     apart = np.sqrt(np.maximum(np.einsum("ij,ij->i", rows, rows, dtype=np.float64) - 2 * shared + middle @ middle, 1e-12))
-    lengths = np.maximum(np.linalg.norm(sums, axis=1), 1e-9)
+    lengths = np.maximum(np.sqrt(squares), 1e-9)
     return Matrix(missing, chunks, np.argsort(chunks), rows, documents, lengths, middle, shared, apart)
