@@ -105,10 +105,10 @@ def test_the_old_model_answers_for_an_agent_until_the_shared_documents_have_the_
 
 def test_health_tells_how_far_each_model_has_come(index):
     put(index, NOTES, embedder=Letters("old"))
-    assert index.health("ann", "gold").coverage == (Coverage("old", 100, 100, complete=True),)
+    assert index.health("ann", "gold").coverage == (Coverage("old", 100, 100, answers=True),)
     index.fill("ann", "gold", Failing("new", 1))
     put(index, {"later.md": "one more on gold"})
-    assert index.health("ann", "gold").coverage == (Coverage("new", 64, 101, complete=False), Coverage("old", 100, 101, complete=True))
+    assert index.health("ann", "gold").coverage == (Coverage("new", 64, 101, answers=False), Coverage("old", 100, 101, answers=True))
 
 
 # --- new passages -----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from memtape.errors import Invalid
 from memtape.plugs import embedder as slot
 from memtape.plugs.embedder import DIGESTS, FOLDER, Embedder, StaticEmbedder, embedder_of
+from tests.plugs.meanings import ALIKE
 
 STATIC: Embedder = StaticEmbedder()
 words = st.text(max_size=200)
@@ -37,11 +38,7 @@ def likeness(a, b):
 @pytest.mark.parametrize(
     "note, alike, other",
     [
-        ("stop loss too tight", "got stopped out by noise", "funding rates flipped negative"),
-        ("moved the stop too early", "trailing stop was hit before the trend resumed", "opened a new account at the broker"),
-        ("bought the breakout above resistance", "long after price cleared the prior high", "the conference call was postponed"),
-        ("sized too large after losses", "revenge trading with a double position", "gold rallied on inflation data"),
-        ("the Fed raised interest rates", "central bank hiked its policy rate", "the bot crashed with a timeout error"),
+        *ALIKE,
         ("exchange outage, could not close", "venue was down and orders were rejected", "mean reversion at the lower band"),
         ("profits", "gains", "bananas"),
     ],

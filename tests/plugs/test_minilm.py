@@ -19,6 +19,7 @@ from memtape.plugs import minilm, minilm_build, minilm_weights
 from memtape.plugs.embedder import FOLDER, Embedder, Sources, embedder_by_id, embedder_of
 from memtape.plugs.minilm import MANIFEST, MODEL, NAME, TOKENIZER, WINDOW, MiniLM, parts
 from tests.conftest import NOON
+from tests.plugs.meanings import ALIKE
 
 pytest.importorskip("onnxruntime", reason="minilm needs its extra: run make setup")
 MINILM = MiniLM(model_folders())
@@ -39,11 +40,7 @@ def likeness(a, b):
 @pytest.mark.parametrize(
     "note, alike, other",
     [
-        ("stop loss too tight", "got stopped out by noise", "funding rates flipped negative"),
-        ("moved the stop too early", "trailing stop was hit before the trend resumed", "opened a new account at the broker"),
-        ("bought the breakout above resistance", "long after price cleared the prior high", "the conference call was postponed"),
-        ("sized too large after losses", "revenge trading with a double position", "gold rallied on inflation data"),
-        ("the Fed raised interest rates", "central bank hiked its policy rate", "the bot crashed with a timeout error"),
+        *ALIKE,
         ("I gave back all my profits", "the winnings were lost again", "liquidity was thin over the holidays"),
     ],
 )

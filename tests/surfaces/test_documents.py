@@ -124,7 +124,7 @@ def test_the_slot_is_chosen_in_the_config_and_a_question_may_choose_another(work
     assert execute(memory, "search_documents", {"query": "mean reversion"})["slot"] == "hybrid_embeddings"
     assert execute(memory, "search_documents", {"query": "mean reversion", "slot": "sqlite_fts"})["slot"] == "sqlite_fts"
     (covered,) = execute(memory, "index_health", {})["coverage"]
-    assert covered["complete"] and covered["have"] == covered["of"] > 0
+    assert covered["answers"] and covered["have"] == covered["of"] > 0
     monkeypatch.setenv("MEMTAPE_SLOT", "vectors")
     with pytest.raises(Invalid, match="MEMTAPE_SLOT"):
         memtape.open(":memory:")

@@ -39,6 +39,14 @@ class Reader(HTMLParser):
         self.addresses += [names[name] or "" for name in ADDRESSES if name in names and names[name] != "true"]
 
 
+def brings_nothing_of_its_own(client: TestClient, path: str) -> None:
+    """A page has no script and no style written into it, and leads nowhere but to us."""
+    answer, reader = client.get(path), Reader()
+    reader.feed(answer.text)
+    assert answer.status_code == 200 and reader.inline == [], path
+    assert all(to.startswith(("/", "#")) for to in reader.addresses), path
+
+
 def client_of(memory: Memory) -> TestClient:
     return TestClient(build_app(memory, mcp=False, web=partial(add_pages, memory=memory)), base_url="http://127.0.0.1")
 

@@ -15,7 +15,7 @@ import memtape
 from memtape.engine import Memory
 from memtape.surfaces.web.brief_lines import compared
 from tests.web.conftest import Visit
-from tests.web.test_answers import Reader, client_of
+from tests.web.test_answers import brings_nothing_of_its_own, client_of
 from tests.web.test_lesson_pages import OWN, diary, looking
 from tests.web.test_memory_pages import STICKING_OUT, ask
 from tests.web.test_pages import Come, keep, until
@@ -274,8 +274,6 @@ def test_what_it_sees_and_its_skill_fit_their_window_and_bring_no_script_of_thei
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
         assert page.evaluate(STICKING_OUT) == [], path
-        reader = Reader()
-        reader.feed(client.get(path).text)
-        assert reader.inline == [] and all(to.startswith(("/", "#")) for to in reader.addresses), path
+        brings_nothing_of_its_own(client, path)
         if "?" not in path:
             keep(here, f"{path.strip('/').replace('/', '-')}-{width}-{'dark' if dark else 'light'}")

@@ -23,7 +23,7 @@ from memtape.sim.strategies import STRATEGIES
 from memtape.surfaces.web.document_pages import HEAVIEST, WINDOW
 from tests.web.conftest import Visit, served
 from tests.web.floor import HOSTILE, HOSTILE_SEEN, bars
-from tests.web.test_answers import Reader, client_of
+from tests.web.test_answers import Reader, brings_nothing_of_its_own, client_of
 from tests.web.test_memory_pages import STICKING_OUT, ask
 from tests.web.test_pages import Come, keep
 
@@ -368,10 +368,7 @@ def test_the_pages_of_documents_fit_their_window_and_bring_no_script_of_their_ow
             page = here.at(path)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, path
             assert page.evaluate(STICKING_OUT) == [], path
-            reader = Reader()
-            answer = client.get(path)
-            reader.feed(answer.text)
-            assert answer.status_code == 200 and reader.inline == [] and all(to.startswith(("/", "#")) for to in reader.addresses)
+            brings_nothing_of_its_own(client, path)
             keep(here, f"{name}-{width}-{'dark' if dark else 'light'}")
 
 

@@ -23,7 +23,7 @@ from memtape.errors import ModelFailed
 from memtape.plugs.clock import FixedClock
 from tests.web.conftest import Visit, served
 from tests.web.floor import HOSTILE, HOSTILE_SEEN
-from tests.web.test_answers import Reader, client_of
+from tests.web.test_answers import brings_nothing_of_its_own, client_of
 from tests.web.test_memory_pages import STICKING_OUT, ask
 from tests.web.test_pages import Come, keep
 
@@ -274,7 +274,5 @@ def test_the_page_of_lessons_fits_its_window_and_brings_no_script_of_its_own(
             page = here.at(f"/agents/{agent}/lessons")
             page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
             assert page.evaluate("document.documentElement.scrollWidth") <= width and page.evaluate(STICKING_OUT) == []
-            reader = Reader()
-            reader.feed(client.get(f"/agents/{agent}/lessons").text)
-            assert reader.inline == [] and all(to.startswith(("/", "#")) for to in reader.addresses)
+            brings_nothing_of_its_own(client, f"/agents/{agent}/lessons")
             keep(here, f"lessons-{agent}-{width}-{'dark' if dark else 'light'}")

@@ -19,7 +19,7 @@ from memtape.surfaces.registry import execute
 from memtape.surfaces.web.explorer import bars
 from tests.web.conftest import served
 from tests.web.floor import HOSTILE_SEEN
-from tests.web.test_answers import Reader, client_of
+from tests.web.test_answers import brings_nothing_of_its_own, client_of
 from tests.web.test_pages import Come, keep, until
 
 ROOMS = ("memory", "beliefs", "behaviour", "state", "plans")
@@ -71,12 +71,8 @@ def test_the_pages_of_an_agent_lead_to_each_other(visit: Come) -> None:
 
 def test_no_page_of_memory_brings_a_script_or_a_style_of_its_own(client: TestClient, floor: Memory) -> None:
     for path in (path for agent in ("swing", "crypto", "fresh") for path in pages_of(floor, agent)):
-        answer = client.get(path)
-        reader = Reader()
-        reader.feed(answer.text)
-        assert answer.status_code == 200 and reader.inline == [], path
-        assert all(to.startswith(("/", "#")) for to in reader.addresses), path
-        assert "script-src 'self'; style-src 'self'" in answer.headers["content-security-policy"]
+        brings_nothing_of_its_own(client, path)
+        assert "script-src 'self'; style-src 'self'" in client.get(path).headers["content-security-policy"]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from memtape.engine import Memory, noting
 from memtape.plugs.clock import FixedClock
 from memtape.surfaces.web.desk import Desk
 from tests.web.floor import HOSTILE, HOSTILE_SEEN
-from tests.web.test_answers import Reader, client_of
+from tests.web.test_answers import brings_nothing_of_its_own, client_of
 from tests.web.test_document_pages import MANUAL, OWN, looking, written
 from tests.web.test_memory_pages import STICKING_OUT, ask
 from tests.web.test_pages import Come, keep
@@ -237,8 +237,5 @@ def test_the_pages_of_proposals_fit_their_window_and_bring_no_script_of_their_ow
             page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
             assert page.evaluate("document.documentElement.scrollWidth") <= width, path
             assert page.evaluate(STICKING_OUT) == [], path
-            reader = Reader()
-            answer = client.get(path)
-            reader.feed(answer.text)
-            assert answer.status_code == 200 and reader.inline == [] and all(to.startswith(("/", "#")) for to in reader.addresses)
+            brings_nothing_of_its_own(client, path)
             keep(here, f"{name}-{width}-{'dark' if dark else 'light'}")

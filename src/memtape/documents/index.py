@@ -95,7 +95,7 @@ class Coverage:
     model: str
     have: int
     of: int
-    complete: bool
+    answers: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,7 +220,7 @@ def _speaker(
     lacking = f"the vectors of {embedder.id} are not complete yet, {_have(missing)} none"
     earlier = next((found for id in older if previous and (found := previous(id)) and found.id == id), None)
     if earlier is None:
-        return Speaker(note=f"{lacking}: found by words alone", missing=missing)
+        return Speaker(note=f"{lacking}: found by words alone until a sync has made them", missing=missing)
     spoken = _asked(earlier, question)
     return replace(spoken, note=f"{lacking}: {spoken.note or f'{earlier.id} answered'}", missing=missing)
 

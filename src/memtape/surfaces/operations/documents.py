@@ -118,7 +118,7 @@ class HealthAnswer(Answer):
     documents: Annotated[int, Field(description="how many")]
     chunks: Annotated[int, Field(description="how many passages")]
     models: Annotated[list[str], Field(description="embedding models that may answer")]
-    coverage: Annotated[list[dict[str, Any]], Field(description="of each model: how many passages have a vector, of how many")]
+    coverage: Annotated[list[dict[str, Any]], Field(description="of each model: how many passages have a vector; if it answers")]
     pending: Annotated[
         dict[str, int] | None, Field(description="files that differ from the index now: added, changed, removed; null: not known")
     ]

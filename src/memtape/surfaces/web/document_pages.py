@@ -189,13 +189,13 @@ def _trouble(one: Mapping[str, str]) -> str:
 def _meaning(standing: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The embedding models, each with how far it has come.
 
-    >>> covered = {"model": "static-256", "have": 40, "of": 52, "complete": False}
+    >>> covered = {"model": "static-256", "have": 40, "of": 52, "answers": False}
     >>> list(_meaning({"models": [], "coverage": [covered]})), list(_meaning({"models": ["static-256"]}))
     ([('static-256', '40 of 52 passages, not complete yet')], [('static-256', 'complete')])
     """
     for one in standing.get("coverage", ()):
         far = f"{one['have']:,} of {one['of']:,} passages"
-        yield one["model"], far if one["complete"] else f"{far}, not complete yet"
+        yield one["model"], far if one["answers"] else f"{far}, not complete yet"
     if "coverage" not in standing:
         yield from ((model, "complete") for model in standing["models"])
 
