@@ -122,8 +122,14 @@ class Venue:
         share = Decimal("0.005") if liq else self.draw(st.sampled_from(FEES))
         fee = (px * abs(signed) * rate * share).quantize(Decimal("0.000001"), ROUND_HALF_EVEN)
         fill = {
-            "id": f"f{self.fills}", "t": spell_time(at), "seq": self.fills, "symbol": symbol,
-            "side": "buy" if signed > 0 else "sell", "qty": spell(abs(signed)), "px": spell(px), "fee": spell(fee),
+            "id": f"f{self.fills}",
+            "t": spell_time(at),
+            "seq": self.fills,
+            "symbol": symbol,
+            "side": "buy" if signed > 0 else "sell",
+            "qty": spell(abs(signed)),
+            "px": spell(px),
+            "fee": spell(fee),
             "liq": liq,
         }
         return fill | ({"leg": leg} if leg else {}) | ({"rate": spell(rate)} if self.rates else {})
@@ -158,8 +164,12 @@ class Venue:
         prices = [opened] + [px for at, px in self.path[symbol] if t0 < at <= t1]
         wick = self.draw(st.integers(0, 3)) * MARKET[symbol][1]
         return {
-            "symbol": symbol, "t0": spell_time(t0), "t1": spell_time(t1),
-            "o": spell(opened), "h": spell(max(prices) + wick), "l": spell(max(min(prices) - wick, Decimal(0))),
+            "symbol": symbol,
+            "t0": spell_time(t0),
+            "t1": spell_time(t1),
+            "o": spell(opened),
+            "h": spell(max(prices) + wick),
+            "l": spell(max(min(prices) - wick, Decimal(0))),
             "c": spell(prices[-1]),
         }
 

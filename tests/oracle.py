@@ -94,8 +94,13 @@ def read(ticks: Iterable[dict[str, Any]]) -> Log:
     for raw in fills.values():
         signed = number(raw["qty"]) * (1 if raw["side"] == "buy" else -1)
         fill = Fill(
-            (raw["symbol"], raw.get("leg") or ""), time(raw["t"]), signed, number(raw["px"]),
-            number(raw.get("rate") or 1), number(raw.get("fee") or 0), bool(raw.get("liq")),
+            (raw["symbol"], raw.get("leg") or ""),
+            time(raw["t"]),
+            signed,
+            number(raw["px"]),
+            number(raw.get("rate") or 1),
+            number(raw.get("fee") or 0),
+            bool(raw.get("liq")),
         )
         events.append(((fill.at, 1, raw.get("seq") or 0, raw["id"]), fill))
     return Log(accepted, sorted(events, key=lambda event: event[0]), list(bars.values()))

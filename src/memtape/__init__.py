@@ -1,7 +1,7 @@
 """memtape: the memory of AI trading agents.
 
-    import memtape
-    memory = memtape.open("desk.db")
+import memtape
+memory = memtape.open("desk.db")
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memtape.compose import open_memory as open
-    from memtape.core.observed import Bar, Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, Held, Tick
+    from memtape.core.observed import Bar, Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, HeldPosition, Tick
     from memtape.engine import AgentMemory, Memory, Receipt
 
 __version__ = "0.1.0"
 __all__ = [
-    "AgentMemory", "Bar", "Bars", "CashFlow", "ClosedTrade", "Decision", "EquityMark", "Fill", "Funding", "Held", "Memory",
+    "AgentMemory", "Bar", "Bars", "CashFlow", "ClosedTrade", "Decision", "EquityMark", "Fill", "Funding", "HeldPosition", "Memory",
     "Receipt", "Tick", "open",
 ]  # fmt: skip
 

@@ -13,11 +13,11 @@ from typing import Any, cast
 from memtape.core.codec import digest
 from memtape.documents.search import SLOTS, Slot
 from memtape.engine import Memory
-from memtape.engine.briefing import ESTIMATED, Tokens
+from memtape.engine.briefs import ESTIMATED, Tokens
 from memtape.errors import Invalid
 from memtape.plugs.clock import Clock
 from memtape.plugs.embedder import Embedder, Sources, embedder_of
-from memtape.plugs.embedder import embedder_by_id as by_id
+from memtape.plugs.embedder import embedder_with_id as by_id
 from memtape.plugs.models import Model, model_of
 from memtape.settings import SETTINGS
 from memtape.store.database import Database
@@ -30,10 +30,10 @@ def setting(name: str, environment: Mapping[str, str] | None = None) -> str:
     return environment.get(name) or default
 
 
-def address(url: str | None = None) -> str:
+def store_address(url: str | None = None) -> str:
     """The store's address: what was given, else MEMTAPE_DB, else the file in the home folder.
 
-    >>> address("sqlite:////tmp/a.db"), address("postgresql://host/db")
+    >>> store_address("sqlite:////tmp/a.db"), store_address("postgresql://host/db")
     ('/tmp/a.db', 'postgresql://host/db')
     """
     given = url or setting("MEMTAPE_DB")
@@ -64,7 +64,7 @@ def open_database(url: str | None = None, *, migrating: bool = False) -> Databas
         seconds = float(wait)
     except ValueError:
         raise Invalid("MEMTAPE_WAIT_SECONDS", f"'{wait}' is not a number", "Set a number of seconds") from None
-    where = address(url)
+    where = store_address(url)
     if where.startswith("postgres"):
         from memtape.store.postgres import PostgresDatabase
 
@@ -78,8 +78,8 @@ def open_memory(url: str | None = None, owner: str | None = None, clock: Clock |
     """The memory of an owner."""
     return Memory(
         open_database(url), owner or setting("MEMTAPE_OWNER"), clock, models=model,
-        embedder=partial(document_embedder, "sqlite_fts"), tokens=tokens(), documents=documents(url),
-        workspaces=workspaces(url), slot=slot(), document_embedder=document_embedder, embedder_by_id=embedder_by_id,
+        embedder=partial(document_embedder, "sqlite_fts"), tokens=token_counter(), documents=documents(url),
+        workspaces=workspaces(url), slot=slot(), document_embedder=document_embedder, embedder_by_id=previous_embedder,
     )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def documents(url: str | None = None) -> str:
     >>> documents("/tmp/desk.db"), documents(":memory:")
     ('/tmp/desk.docs.db', ':memory:')
     """
-    where = address(url)
+    where = store_address(url)
     if where == ":memory:":
         return where
     if where.startswith("postgres"):
@@ -103,7 +103,7 @@ def workspaces(url: str | None = None) -> str | None:
     >>> workspaces("/tmp/desk.db"), workspaces(":memory:")
     ('/tmp/desk.workspace', None)
     """
-    where = address(url)
+    where = store_address(url)
     if where == ":memory:":
         return None
     if where.startswith("postgres"):
@@ -134,7 +134,7 @@ def document_embedder(slot: Slot) -> Embedder | None:
     return None if setting("MEMTAPE_EMBEDDER") == "remote" else embedder()
 
 
-def embedder_by_id(id: str) -> Embedder | None:
+def previous_embedder(id: str) -> Embedder | None:
     """What made the vectors of an id, if it can be had on this machine and by these settings."""
     return by_id(id, _sources())
 
@@ -162,7 +162,7 @@ def model(name: str) -> Model:
     )
 
 
-def tokens() -> Tokens:
+def token_counter() -> Tokens:
     """What counts a brief's tokens: the tokenizer that is set, else an estimate."""
     file = setting("MEMTAPE_TOKENIZER")
     if not file:

@@ -20,7 +20,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("MEMTAPE_SLOT", "sqlite_fts", "how documents are searched: sqlite_fts (words) or hybrid_embeddings (meaning too)"),
     Setting("MEMTAPE_EMBEDDER", "off", "what compares texts: off, static (in the package), minilm (built once) or remote"),
     Setting("MEMTAPE_MODELS", "~/.memtape/models", "the folder of models that `memtape embedder build` makes"),
-    Setting("MEMTAPE_EMBEDDER_URL", "", "of remote: an API like OpenAI's, as https://api.openai.com/v1 or http://localhost:11434/v1"),
+    Setting(
+        "MEMTAPE_EMBEDDER_URL", "", "of remote: an API like OpenAI's, as https://api.openai.com/v1 or http://localhost:11434/v1"
+    ),
     Setting("MEMTAPE_EMBEDDER_MODEL", "", "of remote: the server's model"),
     Setting("MEMTAPE_EMBEDDER_KEY", "", "of remote: the key; one's own server may need none"),
     Setting("MEMTAPE_EMBEDDER_DIM", "", "of remote: how long a vector is asked for, where the model offers several lengths"),

@@ -10,8 +10,8 @@ from typing import Any
 
 import memtape
 from memtape.brokers import Problem, Reading, Wishes, read_content
-from memtape.brokers.files import content_of
-from memtape.core.codec import spell_decimal, spell_time
+from memtape.brokers.files import file_content
+from memtape.core.codec import decimal_text, time_text
 from memtape.core.observed import ClosedTrade, Fill
 from memtape.engine import Memory
 from memtape.plugs.clock import FixedClock
@@ -25,7 +25,7 @@ FILLS = "id,time,symbol,side,qty,price,fee\n"
 def read(text: str | bytes, name: str = "trades.csv", **wishes: Any) -> Reading:
     """A file's content, read."""
     data = text.encode() if isinstance(text, str) else text
-    return read_content(content_of(name, data), Wishes(**wishes))[1]
+    return read_content(file_content(name, data), Wishes(**wishes))[1]
 
 
 def read_trade(header: str, row: str, **wishes: Any) -> ClosedTrade:
@@ -52,10 +52,10 @@ def told(reading: Reading) -> list[str]:
     for each in reading.found:
         v = each.value
         if isinstance(v, Fill):
-            lines.append(f"{v.side} {spell_decimal(v.qty)} {v.symbol} @ {spell_decimal(v.px)} {spell_time(v.t)}")
+            lines.append(f"{v.side} {decimal_text(v.qty)} {v.symbol} @ {decimal_text(v.px)} {time_text(v.t)}")
         else:
-            size = "" if v.qty is None else f"{spell_decimal(v.qty)} "
-            lines.append(f"{v.side} {size}{v.symbol} {spell_decimal(v.entry_price)} -> {spell_decimal(v.exit_price)}")
+            size = "" if v.qty is None else f"{decimal_text(v.qty)} "
+            lines.append(f"{v.side} {size}{v.symbol} {decimal_text(v.entry_price)} -> {decimal_text(v.exit_price)}")
     return lines
 
 

@@ -21,8 +21,8 @@ from typing import Any
 
 from memtape.brokers.hyperliquid import INTERVALS, millis_of
 from memtape.brokers.live import Since
-from memtape.core.codec import spell_decimal
-from memtape.core.observed import Bar, Fill, Funding, Held, Tick
+from memtape.core.codec import decimal_text
+from memtape.core.observed import Bar, Fill, Funding, HeldPosition, Tick
 from memtape.errors import MemtapeError
 from memtape.plugs.clock import FixedClock
 
@@ -46,9 +46,9 @@ def fill_json(fill: Fill, start: Decimal, tid: int) -> Json:
     closing = held and (start > 0) != bought
     words = f"{side} > {'Short' if side == 'Long' else 'Long'}" if turned else f"{'Close' if closing else 'Open'} {side}"
     row = {
-        "coin": fill.symbol, "px": spell_decimal(fill.px), "sz": spell_decimal(fill.qty), "side": "B" if bought else "A",
-        "time": millis_of(fill.t), "startPosition": spell_decimal(start), "dir": words, "closedPnl": "0.0",
-        "hash": "0x" + "0" * 64, "oid": int(fill.order_id or 0), "crossed": True, "fee": spell_decimal(fill.fee), "tid": tid,
+        "coin": fill.symbol, "px": decimal_text(fill.px), "sz": decimal_text(fill.qty), "side": "B" if bought else "A",
+        "time": millis_of(fill.t), "startPosition": decimal_text(start), "dir": words, "closedPnl": "0.0",
+        "hash": "0x" + "0" * 64, "oid": int(fill.order_id or 0), "crossed": True, "fee": decimal_text(fill.fee), "tid": tid,
         "feeToken": "USDC", "twapId": None,
     }  # fmt: skip
     return row | ({"liquidation": {"liquidatedUser": ADDRESS, "markPx": row["px"], "method": "market"}} if fill.liq else {})
@@ -59,10 +59,10 @@ def order_json(fill: Fill) -> Json:
     kind = fill.trigger or "market"
     triggered = kind in ("stop", "target", "stop_entry")
     order = {
-        "coin": fill.symbol, "side": "B" if fill.side == "buy" else "A", "limitPx": spell_decimal(fill.px), "sz": "0.0",
+        "coin": fill.symbol, "side": "B" if fill.side == "buy" else "A", "limitPx": decimal_text(fill.px), "sz": "0.0",
         "oid": int(fill.order_id or 0), "timestamp": millis_of(fill.t), "triggerCondition": "N/A", "isTrigger": triggered,
-        "triggerPx": spell_decimal(fill.px) if triggered else "0.0", "children": [], "isPositionTpsl": False,
-        "reduceOnly": kind in ("stop", "target"), "orderType": ORDER_TYPES[kind], "origSz": spell_decimal(fill.qty),
+        "triggerPx": decimal_text(fill.px) if triggered else "0.0", "children": [], "isPositionTpsl": False,
+        "reduceOnly": kind in ("stop", "target"), "orderType": ORDER_TYPES[kind], "origSz": decimal_text(fill.qty),
         "tif": "Gtc" if kind == "limit" else None, "cloid": None,
     }  # fmt: skip
     return {"order": order, "status": "filled", "statusTimestamp": millis_of(fill.t)}
@@ -70,7 +70,7 @@ def order_json(fill: Fill) -> Json:
 
 def funding_json(paid: Funding) -> Json:
     """A payment in the venue's words."""
-    delta = {"type": "funding", "coin": paid.symbol, "usdc": spell_decimal(paid.usd), "szi": "1.0", "fundingRate": "0.0000125",
+    delta = {"type": "funding", "coin": paid.symbol, "usdc": decimal_text(paid.usd), "szi": "1.0", "fundingRate": "0.0000125",
              "nSamples": None}  # fmt: skip
     return {"time": millis_of(paid.t), "hash": "0x" + "0" * 64, "delta": delta}
 
@@ -78,21 +78,21 @@ def funding_json(paid: Funding) -> Json:
 def candle_json(bar: Bar) -> Json:
     """A bar in the venue's words: its `T` is the last millisecond that belongs to it."""
     name = next(name for name, length in INTERVALS.items() if length == timedelta(seconds=bar.frame))
-    prices = {letter: spell_decimal(getattr(bar, letter)) for letter in "ohlc"}
-    volume = spell_decimal(bar.v) if bar.v is not None else None
+    prices = {letter: decimal_text(getattr(bar, letter)) for letter in "ohlc"}
+    volume = decimal_text(bar.v) if bar.v is not None else None
     return {"t": millis_of(bar.t0), "T": millis_of(bar.t1) - 1, "s": bar.symbol, "i": name, **prices, "v": volume, "n": 7}
 
 
 def state_json(tick: Tick) -> Json:
     """A snapshot in the venue's words."""
-    equity = spell_decimal(tick.equity or Decimal(0))
+    equity = decimal_text(tick.equity or Decimal(0))
     summary = {"accountValue": equity, "totalNtlPos": "0.0", "totalRawUsd": equity, "totalMarginUsed": "0.0"}
     positions = []
     for symbol, (held,) in sorted((tick.positions or {}).items()):
         worth = abs(held.qty) * (held.mark or Decimal(0))
         positions.append({"type": "oneWay", "position": {
-            "coin": symbol, "szi": spell_decimal(held.qty), "positionValue": spell_decimal(worth), "unrealizedPnl": "0.0",
-            "entryPx": None if held.entry_px is None else spell_decimal(held.entry_px), "returnOnEquity": "0.0",
+            "coin": symbol, "szi": decimal_text(held.qty), "positionValue": decimal_text(worth), "unrealizedPnl": "0.0",
+            "entryPx": None if held.entry_px is None else decimal_text(held.entry_px), "returnOnEquity": "0.0",
             "liquidationPx": None, "marginUsed": "0.0", "maxLeverage": 25,
             "leverage": {"type": "cross", "value": int(held.leverage or 1)},
             "cumFunding": {"allTime": "0.0", "sinceOpen": "0.0", "sinceChange": "0.0"},
@@ -242,7 +242,7 @@ class Account:
         self.asked: list[Since | None] = []
         self.problems: list[MemtapeError] = []
         self.fills: tuple[Fill, ...] = ()
-        self.positions: dict[str, tuple[Held, ...]] = {}
+        self.positions: dict[str, tuple[HeldPosition, ...]] = {}
         self.equity = Decimal(5000)
 
     def poll(self, since: Since | None, /) -> Tick:

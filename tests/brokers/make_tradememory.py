@@ -97,7 +97,9 @@ async def tools(module: Any) -> None:
     await module.create_trading_plan(*wide, "Halve the size on wild days", expiry_days=3650)
     news = ("event", '{"nfp": "above 200K"}', '{"type": "alert"}')
     await module.create_trading_plan(*news, "Buy the dip in gold after a strong report", expiry_days=3650)
-    await module.create_trading_plan("drawdown", '{"regime": "volatile"}', '{"type": "alert"}', "It is over by now", expiry_days=1)
+    await module.create_trading_plan(
+        "drawdown", '{"regime": "volatile"}', '{"type": "alert"}', "It is over by now", expiry_days=1
+    )
     await module.create_trading_plan("market_condition", '{"regime": "volatile"}', '{"note": "be careful"}', "No action in it",
                                      expiry_days=3650)  # fmt: skip
 
@@ -164,7 +166,9 @@ def memories(db: Any) -> None:
            "last_retrieved": None}  # fmt: skip
     when = START - timedelta(days=10)
     named = {"source": "replay_engine", "symbol": "XAUUSD"}
-    db.insert_episodic(row | {"id": "replay_1", "timestamp": when.isoformat(), "context_json": named, "context_regime": "volatile"})
+    db.insert_episodic(
+        row | {"id": "replay_1", "timestamp": when.isoformat(), "context_json": named, "context_regime": "volatile"}
+    )
     db.insert_episodic(row | {"id": "replay_2", "timestamp": (when + timedelta(days=1)).isoformat(), "context_regime": "ranging",
                               "context_json": {"source": "replay_engine", "data_file": "xau.csv"}})  # fmt: skip
     belief = {"strategy": "Pullback", "symbol": "EURUSD", "regime": None, "volatility_regime": None, "last_confirmed": None,

@@ -6,10 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from memtape.brokers.cells import Bad, Times, decide_dates, decide_decimal, numbers, zone_of
+from memtape.brokers.cells import BadCell, Times, decide_dates, decide_decimal, numbers, zone_of
 from memtape.brokers.sides import Words
 from memtape.brokers.texts import Texts
-from memtape.core.codec import spell_time
+from memtape.core.codec import time_text
 from memtape.errors import Invalid
 
 from .desk import read, said, told
@@ -46,7 +46,7 @@ def test_nothing_is_written_in_many_ways(cell: str) -> None:
 )
 def test_what_is_no_amount_is_told(cell: str) -> None:
     (value,) = numbers([cell], "point")
-    assert isinstance(value, Bad)
+    assert isinstance(value, BadCell)
     assert len(value.problem) < 100
 
 
@@ -86,7 +86,7 @@ NOON = "2024-01-31T12:00:00Z"
 )  # fmt: skip
 def test_a_time_with_its_zone_is_one_moment_however_written(cell: str) -> None:
     times = Times(dates=None, zone=None)
-    assert spell_time(times.read(cell)) == NOON  # type: ignore[arg-type]
+    assert time_text(times.read(cell)) == NOON  # type: ignore[arg-type]
     assert times.naive == 0
 
 
@@ -97,17 +97,17 @@ def test_a_time_with_its_zone_is_one_moment_however_written(cell: str) -> None:
 )  # fmt: skip
 def test_a_time_without_zone_is_read_in_the_zone_that_is_given(cell: str) -> None:
     berlin = Times(None, zone_of("Europe/Berlin")[0])
-    assert spell_time(berlin.read(cell)) == "2024-01-31T11:00:00Z"  # type: ignore[arg-type]
+    assert time_text(berlin.read(cell)) == "2024-01-31T11:00:00Z"  # type: ignore[arg-type]
     unsaid = Times(None, None)
-    assert spell_time(unsaid.read(cell)) == NOON  # type: ignore[arg-type]
+    assert time_text(unsaid.read(cell)) == NOON  # type: ignore[arg-type]
     assert unsaid.naive == 1
 
 
 def test_a_server_clock_seven_hours_ahead_of_new_york_follows_its_summer_time() -> None:
     zone, ahead = zone_of("America/New_York+7")
     server = Times(None, zone, ahead)
-    assert spell_time(server.read("2024.01.31 12:00")) == "2024-01-31T10:00:00Z"  # type: ignore[arg-type]
-    assert spell_time(server.read("2024.06.28 12:00")) == "2024-06-28T09:00:00Z"  # type: ignore[arg-type]
+    assert time_text(server.read("2024.01.31 12:00")) == "2024-01-31T10:00:00Z"  # type: ignore[arg-type]
+    assert time_text(server.read("2024.06.28 12:00")) == "2024-06-28T09:00:00Z"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["Mars/Olympus", "America", "", "../x", "+99", "Europe/Berlin\x00", "e" * 500])
@@ -129,19 +129,19 @@ def test_a_date_that_may_be_two_days_is_asked_about_and_can_be_told() -> None:
         "2: entry_at (entry_time): '03/04/2024' may be day/month or month/day. Say --map dates=dmy or --map dates=mdy"
     )
     by_day = read(text, mapping={"dates": "dmy"}).found[0].value
-    assert spell_time(by_day.entry_at) == "2024-04-03T00:00:00Z"  # type: ignore[union-attr]
+    assert time_text(by_day.entry_at) == "2024-04-03T00:00:00Z"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
     "cell", ["yesterday", "12:00", "2024", "2024-13-01", "13/13/2024", "1e9", "2024-01-31T25:00", "5", "-1706702400"]
 )
 def test_what_is_no_time_is_told(cell: str) -> None:
-    assert isinstance(Times(None, None).read(cell), Bad)
+    assert isinstance(Times(None, None).read(cell), BadCell)
 
 
 def test_the_hour_of_a_clock_change_is_counted() -> None:
     times = Times(None, zone_of("Europe/Berlin")[0])
-    assert spell_time(times.read("2024-10-27 02:30:00")) == "2024-10-27T00:30:00Z"  # type: ignore[arg-type]
+    assert time_text(times.read("2024-10-27 02:30:00")) == "2024-10-27T00:30:00Z"  # type: ignore[arg-type]
     assert times.twice == 1
 
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from memtape.brokers import hyperliquid as hl
 from memtape.brokers.live import Endpoint, Hyperliquid, Since
-from memtape.core.observed import Bar, Decision, Fill, Held, Tick
+from memtape.core.observed import Bar, Decision, Fill, HeldPosition, Tick
 from memtape.engine import AgentMemory
 from memtape.errors import Conflict, Invalid, Unreachable
 from memtape.plugs.clock import FixedClock
-from memtape.workers.following import Step, follow, keep_following
+from memtape.workers.live_account import Step, follow_account, follow_until
 from tests import desk
 from tests.brokers.hyperliquid_server import ADDRESS, STRANGER, Account, Nights, Server, Venue, fill_json
 
@@ -45,7 +45,11 @@ STATE = {
 
 def row(start: str, side: str, sz: str, oid: int = 1, **more: Any) -> dict[str, Any]:
     """A fill of ETH at half past twelve, in the venue's words."""
-    return CLOSING | {"startPosition": start, "side": side, "sz": sz, "oid": oid, "tid": oid * 10, "px": "3420.0", "fee": "0.0"} | more
+    return (
+        CLOSING
+        | {"startPosition": start, "side": side, "sz": sz, "oid": oid, "tid": oid * 10, "px": "3420.0", "fee": "0.0"}
+        | more
+    )
 
 
 def bought_before(qty: str, px: str, fee: str = "0.0") -> dict[str, Any]:
@@ -78,7 +82,7 @@ def test_the_flip_of_the_format_notes_splits_its_fee_by_size():
 
 def test_the_state_of_the_format_notes_is_one_eth_at_five_times_marked_at_3438_2():
     account = hl.account_of(STATE)
-    assert account.positions == {"ETH": (Held(qty=D("1.0"), entry_px=D("3410.0"), leverage=D(5), mark=D("3438.2")),)}
+    assert account.positions == {"ETH": (HeldPosition(qty=D("1.0"), entry_px=D("3410.0"), leverage=D(5), mark=D("3438.2")),)}
     assert (account.equity, account.marks, account.t) == (D("5120.5"), {"ETH": D("3438.2")}, NOON + timedelta(minutes=31))
 
 
@@ -91,7 +95,9 @@ def test_a_fill_is_named_by_coin_trade_order_time_and_size_and_counts_once():
 
 
 def test_the_builders_part_is_in_the_fee_and_not_paid_twice_and_a_rebate_is_negative():
-    with_builder, rebate = hl.fills_of([CLOSING | {"builderFee": "0.5"}, row("0.0", "B", "1", fee="-0.12", time=1)], ADDRESS)[::-1]
+    with_builder, rebate = hl.fills_of([CLOSING | {"builderFee": "0.5"}, row("0.0", "B", "1", fee="-0.12", time=1)], ADDRESS)[
+        ::-1
+    ]
     assert (with_builder.fee, rebate.fee) == (D("2.320785"), D("-0.12"))
 
 
@@ -153,8 +159,8 @@ def test_out_and_in_again_in_one_block_is_told_by_what_was_held_around_it():
     earlier = [held, row("1.0", "A", "1.0", 6, time=HALF_PAST - 60_000)]
     assert [f.side for f in hl.fills_of([*earlier, *was_flat], ADDRESS)][2:] == ["buy", "sell"]
     rows = [hl.fill_rows([one])[0] for one in (out, back)]
-    assert [r.side for r in hl.in_order(rows, {"ETH": D(1)})] == ["A", "B"]
-    assert [r.side for r in hl.in_order(rows)] == ["B", "A"]  # nothing around it is known: the older order goes first
+    assert [r.side for r in hl.oldest_first(rows, {"ETH": D(1)})] == ["A", "B"]
+    assert [r.side for r in hl.oldest_first(rows)] == ["B", "A"]  # nothing around it is known: the older order goes first
 
 
 @given(st.lists(st.integers(-6, 6).filter(bool), min_size=1, max_size=9), st.randoms(use_true_random=False))
@@ -164,7 +170,7 @@ def test_any_walk_from_flat_is_put_together_so_that_each_fill_begins_where_the_l
         rows.append(row(str(held), "B" if step > 0 else "A", str(abs(step)), n + 1))
         held += step
     chance.shuffle(rows)
-    ordered = hl.in_order(hl.fill_rows(rows), {"ETH": D(held)})
+    ordered = hl.oldest_first(hl.fill_rows(rows), {"ETH": D(held)})
     assert len(ordered) == len(steps)
     assert all(one.after == other.startPosition for one, other in pairwise(ordered))
     assert held == 0 or (ordered[0].startPosition, ordered[-1].after) == (0, held)
@@ -189,11 +195,13 @@ def test_a_candle_ends_where_the_next_begins_and_counts_only_once_it_is_over():
     candle = {"t": HALF_PAST, "T": HALF_PAST + 59_999, "s": "ETH", "i": "1m", "o": "1.1", "c": "1.2", "h": "1.3", "l": "1.0",
               "v": "5.5", "n": 3}  # fmt: skip
     opened = NOON + timedelta(minutes=30)
-    expected = Bar(symbol="ETH", t0=opened, t1=opened + timedelta(minutes=1), o=D("1.1"), h=D("1.3"), l=D("1.0"), c=D("1.2"), v=D("5.5"))
-    assert hl.bars_of([candle, candle]) == [expected]
-    assert hl.bars_of([candle], until=opened + timedelta(seconds=59)) == []
+    expected = Bar(
+        symbol="ETH", t0=opened, t1=opened + timedelta(minutes=1), o=D("1.1"), h=D("1.3"), l=D("1.0"), c=D("1.2"), v=D("5.5")
+    )
+    assert hl.bars_from_candles([candle, candle]) == [expected]
+    assert hl.bars_from_candles([candle], until=opened + timedelta(seconds=59)) == []
     with pytest.raises(Invalid, match=r"interval: '1M' is not a length of candles"):
-        hl.bars_of([candle | {"i": "1M"}])
+        hl.bars_from_candles([candle | {"i": "1M"}])
 
 
 # ---- reading it over HTTP ------------------------------------------------------------------------------------------------
@@ -235,7 +243,9 @@ def test_the_first_look_takes_what_is_held_and_leaves_older_fills_to_an_import(s
 def test_pages_are_turned_until_every_fill_is_read_even_where_one_page_ends_within_a_block(server):
     held, rows = D(0), []
     for n in range(1, 4301):
-        fill = Fill(id=str(n), t=NOON + timedelta(milliseconds=n // 3), symbol="ETH", side="buy", qty=D("0.5"), px=D(100), order_id="5")
+        fill = Fill(
+            id=str(n), t=NOON + timedelta(milliseconds=n // 3), symbol="ETH", side="buy", qty=D("0.5"), px=D(100), order_id="5"
+        )
         rows.append(fill_json(fill, held, n))
         held += fill.qty
     server.venue.fills, server.venue.shuffled = rows, 3
@@ -350,7 +360,7 @@ def test_an_account_that_stands_still_is_written_down_once_an_hour(live):
     agent, account, clock = live
     written = []
     for _ in range(13):
-        written.append(follow(agent, account).written)
+        written.append(follow_account(agent, account).written)
         wait(clock, minutes=10)
     assert written == [True, *[False] * 5, True, *[False] * 5, True]
     assert account.took == 13
@@ -358,87 +368,87 @@ def test_an_account_that_stands_still_is_written_down_once_an_hour(live):
 
 def test_a_move_of_equity_or_another_position_is_news(live):
     agent, account, clock = live
-    assert follow(agent, account).written
+    assert follow_account(agent, account).written
     wait(clock, minutes=1)
     account.equity = D(4990)
-    assert not follow(agent, account).written
+    assert not follow_account(agent, account).written
     account.equity = D(4970)
-    assert follow(agent, account).written
+    assert follow_account(agent, account).written
     wait(clock, minutes=1)
-    account.positions = {"ETH": (Held(qty=D(1), entry_px=D(3400), mark=D(3400)),)}
-    assert follow(agent, account).written
+    account.positions = {"ETH": (HeldPosition(qty=D(1), entry_px=D(3400), mark=D(3400)),)}
+    assert follow_account(agent, account).written
     wait(clock, minutes=1)
-    account.positions = {"ETH": (Held(qty=D(1), entry_px=D(3400), mark=D(3401)),)}  # only its price has moved
-    assert not follow(agent, account).written
+    account.positions = {"ETH": (HeldPosition(qty=D(1), entry_px=D(3400), mark=D(3401)),)}  # only its price has moved
+    assert not follow_account(agent, account).written
 
 
 def test_the_same_fill_shown_for_an_hour_is_observed_once(live):
     agent, account, clock = live
-    follow(agent, account)
-    account.fills, account.positions = (eth("f1", NOON + timedelta(seconds=5), "buy", "1"),), {"ETH": (Held(qty=D(1)),)}
+    follow_account(agent, account)
+    account.fills, account.positions = (eth("f1", NOON + timedelta(seconds=5), "buy", "1"),), {"ETH": (HeldPosition(qty=D(1)),)}
     steps = []
     for _ in range(4):
         wait(clock, minutes=1)
-        steps.append(follow(agent, account))
+        steps.append(follow_account(agent, account))
     assert [step.written for step in steps] == [True, False, False, False]
     assert len(agent.trades()) == 1
 
 
 def test_where_to_read_from_is_in_the_store_so_a_restart_needs_nothing_else(live):
     agent, account, clock = live
-    follow(agent, account)
+    follow_account(agent, account)
     wait(clock, hours=2)
-    follow(agent, account)
+    follow_account(agent, account)
     again = agent.memory.agent("desk")
     wait(clock, minutes=1)
-    follow(again, account)
+    follow_account(again, account)
     assert account.asked == [None, Since(NOON, NOON), Since(NOON, NOON + timedelta(hours=2))]
 
 
 def test_a_position_without_its_fill_is_searched_for_from_where_it_was_first_seen(live):
     agent, account, clock = live
-    follow(agent, account)
+    follow_account(agent, account)
     wait(clock, hours=1)
-    account.positions = {"ETH": (Held(qty=D(1), entry_px=D(3400), mark=D(3400)),)}
-    follow(agent, account)
+    account.positions = {"ETH": (HeldPosition(qty=D(1), entry_px=D(3400), mark=D(3400)),)}
+    follow_account(agent, account)
     assert agent.discrepancies()[0].at == NOON + timedelta(hours=1)
     for _ in range(3):
         wait(clock, hours=1)
-        follow(agent, account)
+        follow_account(agent, account)
     assert account.asked[-1] == Since(NOON, NOON + timedelta(hours=1))
     account.fills = (eth("late", NOON + timedelta(minutes=30), "buy", "1"),)
     wait(clock, minutes=1)
-    assert follow(agent, account).receipt.revised is False  # the trade is still open: nothing closed was told otherwise
+    assert follow_account(agent, account).receipt.revised is False  # the trade is still open: nothing closed was told otherwise
     assert (agent.discrepancies(), agent.trades()[0].quality) == ([], "fills")
     wait(clock, minutes=1)
-    follow(agent, account)
+    follow_account(agent, account)
     assert account.asked[-1].seen == NOON + timedelta(hours=4, minutes=1)
 
 
 def test_a_failing_source_or_a_lost_clock_leaves_no_trace(live):
     agent, account, clock = live
-    follow(agent, account)
+    follow_account(agent, account)
     before = agent.head()
     wait(clock, hours=1)
     account.problems = [Unreachable(source="venue", problem="down")]
     with pytest.raises(Unreachable):
-        follow(agent, account)
+        follow_account(agent, account)
     ahead = Account(FixedClock(clock.at + timedelta(hours=1)))
     with pytest.raises(Invalid, match="ahead of the clock"):
-        follow(agent, ahead)
+        follow_account(agent, ahead)
     assert (agent.head(), ahead.took) == (before, 0)
 
 
 def test_decisions_are_recorded_after_the_tick_under_its_name_and_explain_the_fills_of_their_orders(live):
     agent, account, clock = live
     enter = Decision(symbol="ETH", reason="breakout", stop=D(3300), order_ids=("77",))
-    step = follow(agent, account, decide=lambda tick: [enter, Decision(symbol="BTC", action="no_trade")])
+    step = follow_account(agent, account, decide=lambda tick: [enter, Decision(symbol="BTC", action="no_trade")])
     assert sorted(str(row.decision.id) for row in agent.decisions()) == [step.tick.id, f"{step.tick.id}#2"]
     assert len(step.decisions) == 2
     wait(clock, minutes=1)
     account.fills = (eth("f1", NOON + timedelta(seconds=5), "buy", "1", order_id="77"),)
-    account.positions = {"ETH": (Held(qty=D(1)),)}
-    follow(agent, account)
+    account.positions = {"ETH": (HeldPosition(qty=D(1)),)}
+    follow_account(agent, account)
     (trade,) = agent.trades()
     assert (trade.entry_reason, trade.entry_decision, trade.stop_price) == ("breakout", step.tick.id, D(3300))
 
@@ -451,11 +461,11 @@ def test_nobody_is_asked_to_decide_twice_about_one_tick_or_about_none(live):
         asked.append(tick)
         return []
 
-    follow(agent, account, decide=decide)
+    follow_account(agent, account, decide=decide)
     account.fills = (eth("late", NOON - timedelta(minutes=1), "buy", "1"), eth("gone", NOON, "sell", "1"))
-    assert follow(agent, account, decide=decide).written  # the same moment again, with fills that were late
+    assert follow_account(agent, account, decide=decide).written  # the same moment again, with fills that were late
     wait(clock, minutes=1)
-    assert not follow(agent, account, decide=decide).written
+    assert not follow_account(agent, account, decide=decide).written
     assert len(asked) == 1
 
 
@@ -463,14 +473,14 @@ def test_a_simulation_is_not_followed(live):
     agent, account, _ = live
     sim = desk.given_agent(agent.memory, mode="sim", id="paper-desk")
     with pytest.raises(Conflict, match="'paper-desk' is a simulation"):
-        follow(sim, account)
+        follow_account(sim, account)
 
 
 def test_a_follower_goes_on_until_told_to_stop_and_waits_longer_while_things_fail(live):
     agent, account, clock = live
     account.problems = [Unreachable(source="venue", problem="down") for _ in range(7)]
     nights, told = Nights(clock, 9), []
-    keep_following(agent, account, nights, tell=told.append)
+    follow_until(agent, account, nights, tell=told.append)
     assert nights.waited == [20.0, 40.0, 80.0, 160.0, 300.0, 300.0, 300.0, 10.0, 10.0]
     assert [isinstance(one, Step) for one in told] == [False] * 7 + [True] * 2
 
@@ -478,7 +488,7 @@ def test_a_follower_goes_on_until_told_to_stop_and_waits_longer_while_things_fai
 def test_nobody_is_polled_more_than_once_a_second(live):
     agent, account, clock = live
     with pytest.raises(Invalid, match=r"every: 0\.5 s is too often"):
-        keep_following(agent, account, Nights(clock, 1), every=timedelta(seconds=0.5))
+        follow_until(agent, account, Nights(clock, 1), every=timedelta(seconds=0.5))
     assert account.asked == []
 
 
@@ -487,14 +497,14 @@ def test_an_account_is_followed_over_the_wire_from_entry_to_exit(server):
     agent, clock = desk.given_agent(memory, mode="live"), memory.clock
     reader = source(server)
     venue: Venue = server.venue
-    long = {"ETH": (Held(qty=D(1), entry_px=D(3400), mark=D(3410), leverage=D(5)),)}
+    long = {"ETH": (HeldPosition(qty=D(1), entry_px=D(3400), mark=D(3410), leverage=D(5)),)}
     enter = eth("", NOON + timedelta(minutes=5), "buy", "1", order_id="71", fee=D("1.5"), trigger="market")
     leave = replace(eth("", NOON + timedelta(minutes=15), "sell", "1", order_id="72", trigger="stop"), px=D(3350))
     plan = Decision(symbol="ETH", reason="breakout", stop=D(3350), order_ids=("71",))
     for minutes, positions, fills in ((0, {}, ()), (10, long, (enter,)), (20, {}, (leave,))):
         clock.at = NOON + timedelta(minutes=minutes)
         venue.show(Tick(id="x", t=clock.at, positions=positions, fills=fills, equity=D(5000)))
-        follow(agent, reader, decide=lambda tick, n=minutes: [plan] if n == 0 else [])
+        follow_account(agent, reader, decide=lambda tick, n=minutes: [plan] if n == 0 else [])
     (trade,) = agent.trades()
     assert (trade.net_pnl_usd, trade.pnl_r, trade.exit_trigger, trade.entry_leverage) == (D("-51.5"), D("-1.03"), "stop", D(5))
     assert (trade.entry_reason, trade.quality, agent.discrepancies()) == ("breakout", "fills", [])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memtape.errors import Invalid
-from memtape.surfaces.importing import run_import
+from memtape.surfaces.cli.imports import run_import
 
 from .desk import FILLS, TRADES, given_memory, ledger, saved
 

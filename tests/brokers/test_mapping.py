@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memtape.errors import Invalid
-from memtape.surfaces.importing import pairs, run_import
+from memtape.surfaces.cli.imports import option_pairs, run_import
 
 from .desk import FILLS, TRADES, given_memory, read, saved, told
 
@@ -127,9 +127,9 @@ def test_a_file_that_lacks_a_column_says_which_and_how_to_name_it() -> None:
 
 
 def test_pairs_are_split_at_the_first_equals_sign() -> None:
-    assert pairs("map", ["side=a=b", "symbol==X"]) == {"side": "a=b", "symbol": "=X"}
+    assert option_pairs("map", ["side=a=b", "symbol==X"]) == {"side": "a=b", "symbol": "=X"}
     with pytest.raises(Invalid, match="Write it like --map NAME=VALUE"):
-        pairs("map", ["side"])
+        option_pairs("map", ["side"])
 
 
 def test_the_next_file_with_the_same_columns_is_read_as_the_last_was_committed(tmp_path: Path) -> None:

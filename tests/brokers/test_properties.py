@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memtape.brokers import Wishes, read_content
-from memtape.brokers.files import content_of
-from memtape.core.codec import spell_decimal, spell_time
+from memtape.brokers.files import file_content
+from memtape.core.codec import decimal_text, time_text
 from memtape.core.observed import ClosedTrade
 from memtape.errors import MemtapeError
-from memtape.surfaces.importing import run_import
+from memtape.surfaces.cli.imports import run_import
 
 from .desk import given_memory, ledger
 
@@ -49,13 +49,13 @@ HEADS = {
 }  # fmt: skip
 SIDES = {"long": ["long", "BUY", "b", "Open Long"], "short": ["short", "Sell", "S", "sell_short"]}
 TIMES: list[Callable[[datetime], str]] = [
-    spell_time, lambda t: str(int(t.timestamp() * 1000)), lambda t: str(int(t.timestamp())), lambda t: t.strftime("%Y.%m.%d %H:%M:%S"),
+    time_text, lambda t: str(int(t.timestamp() * 1000)), lambda t: str(int(t.timestamp())), lambda t: t.strftime("%Y.%m.%d %H:%M:%S"),
     lambda t: t.strftime("%Y-%m-%d %H:%M"), lambda t: t.strftime("%b %d, %Y %I:%M %p"),
 ]  # fmt: skip
 
 
 def number(value: Decimal, comma: bool, thousands: bool) -> str:
-    whole, _, rest = spell_decimal(value).partition(".")
+    whole, _, rest = decimal_text(value).partition(".")
     if thousands:
         whole = f"{int(whole):,}".replace(",", "." if comma else ",")
     return whole + (("," if comma else ".") + rest if rest else "")
@@ -97,7 +97,7 @@ def seen(trade: ClosedTrade) -> dict[str, Any]:
 @given(st.lists(trades(), min_size=1, max_size=8), st.data())
 def test_a_list_of_trades_reads_the_same_in_every_dialect(listed: list[dict[str, Any]], data: st.DataObject) -> None:
     file, said = data.draw(dressed(listed))
-    _, reading = read_content(content_of("file", file), Wishes(mapping=said, zone="UTC"))
+    _, reading = read_content(file_content("file", file), Wishes(mapping=said, zone="UTC"))
     assert reading.problems == []
     expected = [{**trade, "exit_reason": trade["exit_reason"] or None} for trade in listed]
     kept = [seen(found.value) for found in reading.found if isinstance(found.value, ClosedTrade)]
@@ -137,7 +137,7 @@ def twice_is_once(folder: Path, listed: list[dict[str, Any]], data: st.DataObjec
 
 def answered(data: bytes, **wishes: Any) -> None:
     try:
-        _, reading = read_content(content_of("file", data), Wishes(**wishes))
+        _, reading = read_content(file_content("file", data), Wishes(**wishes))
     except MemtapeError:
         return
     json.dumps([problem.told() for problem in reading.problems]).encode()

@@ -25,10 +25,10 @@ from memtape.brokers.tradememory.cells import Cells
 from memtape.brokers.tradememory.plans import plan_of
 from memtape.brokers.tradememory.trades import read_trades
 from memtape.core.observed import Claim
-from memtape.engine.audit import verify
+from memtape.engine.proof.audit import verify_store
 from memtape.errors import Invalid
-from memtape.surfaces.cli import app
-from memtape.surfaces.importing import run_import
+from memtape.surfaces.cli.imports import run_import
+from memtape.surfaces.cli.main import app
 
 from .desk import given_memory
 
@@ -48,7 +48,11 @@ def trade(id: str, journal: Journal | None = None) -> Claim:
 
 def problems(journal: Journal) -> dict[str, str]:
     """What could not be read, by the id that the problem names."""
-    return {each.problem.split("'")[1]: f"{each.field}: {each.problem.partition(': ')[2]}" for each in journal.problems if "'" in each.problem}
+    return {
+        each.problem.split("'")[1]: f"{each.field}: {each.problem.partition(': ')[2]}"
+        for each in journal.problems
+        if "'" in each.problem
+    }
 
 
 def changed(folder: Path, *statements: str) -> Path:
@@ -83,7 +87,12 @@ def test_every_trade_comes_once_whether_it_was_recorded_remembered_or_both() -> 
 
 def test_a_decision_and_its_outcome_become_one_claim_with_its_reasons() -> None:
     found = trade("T-2026-0001")
-    assert (found.symbol, found.side, found.entry_price, found.exit_price) == ("XAUUSD", "long", Decimal("2891.5"), Decimal("2907.9"))
+    assert (found.symbol, found.side, found.entry_price, found.exit_price) == (
+        "XAUUSD",
+        "long",
+        Decimal("2891.5"),
+        Decimal("2907.9"),
+    )
     assert (found.entry_at, found.exit_at) == (at(2, 8), at(2, 11, 30))
     assert (found.pnl, found.pnl_r, found.confidence, found.strategy) == (82, 1.64, Decimal("0.72"), "VolBreakout")
     assert (found.note, found.source) == ("London open above the 20-period high", "tradememory")
@@ -140,7 +149,11 @@ def test_a_lot_of_a_symbol_that_never_closed_is_no_size(tmp_path: Path) -> None:
 
 
 def test_the_stop_of_an_order_gives_r_where_the_file_states_none(tmp_path: Path) -> None:
-    path = changed(tmp_path, "UPDATE trade_records SET pnl_r = NULL WHERE id = 'ord-1'", "UPDATE episodic_memory SET pnl_r = NULL WHERE id = 'ord-1'")
+    path = changed(
+        tmp_path,
+        "UPDATE trade_records SET pnl_r = NULL WHERE id = 'ord-1'",
+        "UPDATE episodic_memory SET pnl_r = NULL WHERE id = 'ord-1'",
+    )
     memory = given_memory()
     run_import(memory, path, agent="desk", commit=True)
     (found,) = [t for t in memory.agent("desk").trades() if t.leg == "ord-1"]
@@ -209,12 +222,23 @@ def test_a_row_whose_text_is_broken_is_told_and_the_others_are_read(tmp_path: Pa
 
 
 def test_a_trade_without_an_id_is_told(tmp_path: Path) -> None:
-    journal = read(written(tmp_path / "j.db", RECORDS, f"INSERT INTO trade_records VALUES (NULL, '2026-03-02', 'A', 'long', '{PRICED}', NULL, NULL)"))
+    journal = read(
+        written(
+            tmp_path / "j.db",
+            RECORDS,
+            f"INSERT INTO trade_records VALUES (NULL, '2026-03-02', 'A', 'long', '{PRICED}', NULL, NULL)",
+        )
+    )
     assert [(p.line, p.field, p.problem) for p in journal.problems] == [(1, "trade_records.id", "'no id': is empty")]
 
 
 def test_secrets_and_control_characters_do_not_come_in_with_a_reason(tmp_path: Path) -> None:
-    journal = read(changed(tmp_path, "UPDATE trade_records SET reasoning = 'broke out' || char(7) || ', api_key=AbCd1234EfGh' WHERE id = 'T-2026-0001'"))
+    journal = read(
+        changed(
+            tmp_path,
+            "UPDATE trade_records SET reasoning = 'broke out' || char(7) || ', api_key=AbCd1234EfGh' WHERE id = 'T-2026-0001'",
+        )
+    )
     assert trade("T-2026-0001", journal).note == "broke out, [redacted]"
 
 
@@ -228,14 +252,18 @@ def test_a_file_that_is_no_database_is_refused_by_its_name(tmp_path: Path, raw: 
 
 def test_a_database_of_something_else_is_refused_with_what_it_holds(tmp_path: Path) -> None:
     path = written(tmp_path / "shop.db", "CREATE TABLE orders (id TEXT)", "CREATE TABLE trade_records (id TEXT, price REAL)")
-    with pytest.raises(Invalid, match=r"shop\.db: has neither trade_records nor episodic_memory .* \(its tables: orders, trade_records\)"):
+    with pytest.raises(
+        Invalid, match=r"shop\.db: has neither trade_records nor episodic_memory .* \(its tables: orders, trade_records\)"
+    ):
         run_import(given_memory(), path, agent="desk", format="tradememory")
     with pytest.raises(Invalid, match=r"shop\.db: is a database"):
         run_import(given_memory(), path, agent="desk")
 
 
 def test_a_view_that_poses_as_a_table_of_trades_is_not_run(tmp_path: Path) -> None:
-    path = written(tmp_path / "view.db", "CREATE VIEW trade_records AS SELECT 1 AS id, 2 AS timestamp, 3 AS symbol, 4 AS direction")
+    path = written(
+        tmp_path / "view.db", "CREATE VIEW trade_records AS SELECT 1 AS id, 2 AS timestamp, 3 AS symbol, 4 AS direction"
+    )
     with pytest.raises(Invalid, match="has neither trade_records"):
         read(path)
 
@@ -255,7 +283,9 @@ def test_an_older_file_with_fewer_columns_and_tables_is_read(tmp_path: Path) -> 
 def test_a_journal_that_its_agent_is_writing_is_read_as_last_committed_and_left_as_it_is(tmp_path: Path) -> None:
     path = changed(tmp_path, "PRAGMA journal_mode = wal")
     agent = apsw.Connection(str(path))
-    agent.execute("UPDATE trade_records SET pnl_r = 9 WHERE id = 'T-2026-0001'; BEGIN; UPDATE trade_records SET pnl_r = 1 WHERE id = 'R-1'")
+    agent.execute(
+        "UPDATE trade_records SET pnl_r = 9 WHERE id = 'T-2026-0001'; BEGIN; UPDATE trade_records SET pnl_r = 1 WHERE id = 'R-1'"
+    )
     before = path.read_bytes()
     journal = read(path)
     assert (trade("T-2026-0001", journal).pnl_r, trade("R-1", journal).pnl_r) == (9.0, -1.2)
@@ -318,7 +348,9 @@ def test_a_condition_that_nobody_can_look_up_is_not_left_out_either() -> None:
 def test_conditions_written_as_a_predicate_hold_together_with_the_columns() -> None:
     row = {"id": "b", "proposition": "p", "alpha": 1, "beta": 1, "regime": "ranging",
            "validity_conditions": '{"any": [{"session": "asia"}, {"session": "london"}]}'}  # fmt: skip
-    assert belief_of(Cells(), row)["when"] == {"all": [{"all": [{"any": [{"session": "asia"}, {"session": "london"}]}]}, {"regime": "ranging"}]}
+    assert belief_of(Cells(), row)["when"] == {
+        "all": [{"all": [{"any": [{"session": "asia"}, {"session": "london"}]}]}, {"regime": "ranging"}]
+    }
 
 
 def test_a_plan_with_a_trigger_that_can_be_asked_comes_as_the_agents_own() -> None:
@@ -353,7 +385,11 @@ def test_a_preview_tells_trades_beliefs_and_plans_and_writes_nothing() -> None:
         "format": "tradememory", "rows": 43, "fills": 0, "trades": 12, "beliefs": 4, "plans": 2, "new": 12, "duplicates": 0,
         "committed": False, "batch": None,
     }  # fmt: skip
-    assert (answer["totals"]["n"], answer["totals"]["net_pnl"], answer["totals"]["open"]) == (10, "855.5", {"XAUUSD": "5", "BTC/USD": "0.5"})
+    assert (answer["totals"]["n"], answer["totals"]["net_pnl"], answer["totals"]["open"]) == (
+        10,
+        "855.5",
+        {"XAUUSD": "5", "BTC/USD": "0.5"},
+    )
     assert "1 plan has expired: left out" in answer["mapping"]["notes"]
     assert (desk.head(), desk.trades(), desk.beliefs()[0], desk.plans()) == (before, [], [], [])
 
@@ -368,12 +404,24 @@ def test_what_was_committed_is_claimed_believed_with_its_prior_and_proposed() ->
     desk = memory.agent("desk")
     assert (answer["committed"], answer["batch"] is not None) == (True, True)
     trades = desk.trades()
-    assert ({t.quality for t in trades}, {t.source for t in trades}, len([t for t in trades if t.status == "open"])) == ({"claimed"}, {"tradememory"}, 2)
+    assert ({t.quality for t in trades}, {t.source for t in trades}, len([t for t in trades if t.status == "open"])) == (
+        {"claimed"},
+        {"tradememory"},
+        2,
+    )
     assert len(desk.episodes()) == 10
     believed = {belief.id: belief for belief in desk.beliefs()[0]}
-    assert (believed["S-1"].prior.alpha, believed["S-1"].prior.beta, believed["S-1"].tier, believed["S-1"].status) == (9.0, 5.0, 4, "candidate")
-    assert [(p.standing.id, p.standing.status) for p in desk.plans()] == [("plan-000000030000", "proposed"), ("plan-000000040000", "proposed")]
-    assert verify(memory).ok
+    assert (believed["S-1"].prior.alpha, believed["S-1"].prior.beta, believed["S-1"].tier, believed["S-1"].status) == (
+        9.0,
+        5.0,
+        4,
+        "candidate",
+    )
+    assert [(p.standing.id, p.standing.status) for p in desk.plans()] == [
+        ("plan-000000030000", "proposed"),
+        ("plan-000000040000", "proposed"),
+    ]
+    assert verify_store(memory).ok
 
 
 def test_imported_twice_there_are_only_duplicates_and_the_log_does_not_grow() -> None:
@@ -388,13 +436,15 @@ def test_imported_twice_there_are_only_duplicates_and_the_log_does_not_grow() ->
 def test_a_trade_that_was_open_and_has_ended_since_is_closed_by_the_later_import(tmp_path: Path) -> None:
     memory = given_memory()
     run_import(memory, JOURNAL, agent="desk", commit=True)
-    ended = "UPDATE trade_records SET exit_price = 2960, pnl = 50, exit_timestamp = '2026-03-23T08:00:00' WHERE id = 'T-2026-0003'"
+    ended = (
+        "UPDATE trade_records SET exit_price = 2960, pnl = 50, exit_timestamp = '2026-03-23T08:00:00' WHERE id = 'T-2026-0003'"
+    )
     later = changed(tmp_path, ended)
     first, second = (run_import(memory, later, agent="desk", commit=True) for _ in range(2))
     assert [(answer["new"], answer["duplicates"]) for answer in (first, second)] == [(1, 11), (0, 12)]
     (found,) = [t for t in memory.agent("desk").trades() if t.leg == "T-2026-0003"]
     assert (found.status, found.net_pnl_usd, found.exit_at) == ("closed", 50, at(23, 8))
-    assert verify(memory).ok
+    assert verify_store(memory).ok
 
 
 def test_an_id_that_is_known_with_another_price_is_told_and_not_taken_for_a_repetition(tmp_path: Path) -> None:
@@ -409,8 +459,12 @@ def test_an_id_that_is_known_with_another_price_is_told_and_not_taken_for_a_repe
 def test_a_belief_whose_counts_have_moved_on_is_told_and_the_one_that_stands_is_kept(tmp_path: Path) -> None:
     memory = given_memory()
     run_import(memory, JOURNAL, agent="desk", commit=True)
-    answer = run_import(memory, changed(tmp_path, "UPDATE semantic_memory SET alpha = 10 WHERE id = 'S-1'"), agent="desk", commit=True)
-    assert [p["problem"] for p in answer["problems"] if p["field"] == "belief"] == ["S-1 is known and says something else: the one that stands is kept"]
+    answer = run_import(
+        memory, changed(tmp_path, "UPDATE semantic_memory SET alpha = 10 WHERE id = 'S-1'"), agent="desk", commit=True
+    )
+    assert [p["problem"] for p in answer["problems"] if p["field"] == "belief"] == [
+        "S-1 is known and says something else: the one that stands is kept"
+    ]
     assert {b.id: b.prior.alpha for b in memory.agent("desk").beliefs()[0]}["S-1"] == 9.0
 
 
@@ -421,10 +475,10 @@ def test_undo_takes_the_trades_back_and_they_can_come_again() -> None:
     before = desk.trades()
     desk.undo_import(done["batch"])
     assert (desk.trades(), desk.episodes()) == ([], [])
-    assert verify(memory).ok
+    assert verify_store(memory).ok
     assert run_import(memory, JOURNAL, agent="desk", commit=True)["new"] == 12
     assert desk.trades() == before
-    assert verify(memory).ok
+    assert verify_store(memory).ok
 
 
 def test_a_trade_ahead_of_the_clock_is_told_and_left_out(tmp_path: Path) -> None:
@@ -447,7 +501,11 @@ def test_the_command_line_previews_commits_and_undoes_a_journal(tmp_path: Path) 
         return found
 
     asked = ("import", str(JOURNAL), "--format", "tradememory")
-    assert (typed(*asked)["committed"], typed(*asked, "--commit")["new"], typed(*asked, "--commit")["duplicates"]) == (False, 12, 12)
+    assert (typed(*asked)["committed"], typed(*asked, "--commit")["new"], typed(*asked, "--commit")["duplicates"]) == (
+        False,
+        12,
+        12,
+    )
     (batch,) = [row["batch"] for row in typed("imports", "list")["imports"]]
     typed("imports", "undo", batch)
     assert typed("ledger")["rows"] == []

@@ -11,12 +11,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from memtape.columns import Columns
-from memtape.core.beliefs import Belief, Beta, Proposition
 from memtape.core.codec import micros
-from memtape.core.episodes import EPISODE_FIELDS, Episode
+from memtape.core.memory.beliefs import Belief, Beta, Proposition
+from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
+from memtape.core.memory.situation import LABELS, NUMBERS
 from memtape.core.observed import Situation
-from memtape.core.recall import Mood, Parameters, Query
-from memtape.core.situation import LABELS, NUMBERS
+from memtape.core.recall.query import AffectContext, Query, RecallParameters
 
 NOON = datetime(2026, 6, 5, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -72,6 +72,7 @@ class Plan:
 
 def row(of: Episode) -> tuple[Any, ...]:
     """An episode as the store gives it."""
+
     def plain(name: str, value: Any) -> Any:
         if name in TIMES:
             return None if value is None else micros(value)
@@ -141,7 +142,7 @@ situations = st.builds(
 
 @st.composite
 def parameters(draw: Any) -> Parameters:
-    return Parameters(
+    return RecallParameters(
         k=draw(st.sampled_from([0.5, 2.0, 8.0])), tau_days=draw(st.sampled_from([5.0, 30.0])),
         exponent=draw(st.sampled_from([0.0, 0.3, 0.5, 1.0])), power=draw(st.sampled_from([1.0, 4.0, 7.5])),
         alpha=draw(st.sampled_from([0.0, 0.3])), sharpe=draw(st.sampled_from(["off", "off", "on"])),
@@ -159,7 +160,7 @@ def queries(draw: Any) -> Query:
         memory_types=draw(st.sampled_from([("episodic", "semantic"), ("episodic",), ("episodic", "semantic", "prospective")])),
         limit=draw(st.sampled_from([0, 1, 3, 10, 40])), warnings_limit=draw(st.sampled_from([0, 1, 5, 20])),
         profile=draw(st.sampled_from(["owm", "owm", "owm-literal", "balanced"])),
-        mood=Mood(draw(st.sampled_from([0.0, 0.7])), draw(st.sampled_from([0, 4])), draw(st.sampled_from([1.0, 0.4]))),
-        claims_count=draw(st.booleans()), parameters=draw(st.just(Parameters()) | parameters()), explain=draw(st.booleans()),
+        mood=AffectContext(draw(st.sampled_from([0.0, 0.7])), draw(st.sampled_from([0, 4])), draw(st.sampled_from([1.0, 0.4]))),
+        claims_count=draw(st.booleans()), parameters=draw(st.just(RecallParameters()) | parameters()), explain=draw(st.booleans()),
         kelly_beside=draw(st.booleans()),
     )  # fmt: skip

@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 from memtape import columns as fast
 from memtape.columns import Columns
 from memtape.columns.index import OPEN
-from memtape.core import recall as plain
 from memtape.core.codec import micros
-from memtape.core.episodes import known
-from memtape.core.evidence import leaving
+from memtape.core.memory.episodes import known_episodes
+from memtape.core.memory.situation import LABELS, NUMBERS
 from memtape.core.observed import Situation
-from memtape.core.recall import Parameters
-from memtape.core.situation import LABELS, NUMBERS
+from memtape.core.recall import reference as plain
+from memtape.core.recall.evidence import rounded
+from memtape.core.recall.reference import Parameters
 from tests.columns.memories import DAY, LONDON, NOON, Plan, asked, belief, by_chance, episode, fetching, filled, queries, row
 
 
 def both(episodes, query, beliefs=(), plans=()):
     """The reference's answer and the columns'."""
-    slow = plain.recall(episodes, beliefs, plans, query)
+    slow = plain.recall_reference(episodes, beliefs, plans, query)
     return slow, fast.recall(filled(episodes), beliefs, plans, query, fetching(episodes))
 
 
@@ -36,11 +36,11 @@ def assert_same(slow, quick):
     for mine, theirs in zip((*quick.ranked, *quick.near_misses), (*slow.ranked, *slow.near_misses), strict=True):
         assert mine.score == pytest.approx(theirs.score, rel=1e-12)
     assert quick.warnings == slow.warnings
-    assert leaving(quick.evidence) == leaving(slow.evidence)
+    assert rounded(quick.evidence) == rounded(slow.evidence)
 
 
 def told(each):
-    return each if isinstance(each, plain.Undecided) else (each.id, each.kind, each.tier, each.n, each.why)
+    return each if isinstance(each, plain.UndecidedBelief) else (each.id, each.kind, each.tier, each.n, each.why)
 
 
 # --- the same answer ----------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def test_ten_thousand_trades_with_ties_and_gaps_are_recalled_alike(profile):
         asked(profile=profile, situation=Situation(regime="ranging"), claims_count=False),
         asked(profile=profile, symbol="BTC", as_of=NOON - 300 * DAY, limit=40, warnings_limit=20),
     ):
-        assert_same(plain.recall(past, [], [], query), fast.recall(columns, [], [], query, fetch))
+        assert_same(plain.recall_reference(past, [], [], query), fast.recall(columns, [], [], query, fetch))
 
 
 @pytest.mark.parametrize("tier", [0, 3])
@@ -126,7 +126,9 @@ def test_of_hundreds_of_nearly_equal_trades_the_best_by_a_millionth_of_an_r_come
 
 
 def test_of_hundreds_of_equal_trades_those_of_the_broker_fill_what_a_model_may_not():
-    past = [episode(f"a{at:03d}", 1.0, tier=3, source="model") for at in range(400)] + [episode(f"b{at:03d}", 1.0) for at in range(400)]
+    past = [episode(f"a{at:03d}", 1.0, tier=3, source="model") for at in range(400)] + [
+        episode(f"b{at:03d}", 1.0) for at in range(400)
+    ]
     slow, quick = both(past, asked())
     assert_same(slow, quick)
     assert [each.source for each in quick.ranked].count("model") == 4 and len(quick.ranked) == 10
@@ -149,7 +151,14 @@ def test_a_source_that_may_not_fill_the_list_makes_room_for_others_far_below():
 
 
 def test_trades_of_the_right_regime_behind_ten_thousand_newer_ones_are_found():
-    elsewhere = {"regime": "ranging", "volatility_regime": "low", "session": "asia", "price": 3000.0, "atr_d1": 30.0, "atr_h1": 6.0}
+    elsewhere = {
+        "regime": "ranging",
+        "volatility_regime": "low",
+        "session": "asia",
+        "price": 3000.0,
+        "atr_d1": 30.0,
+        "atr_h1": 6.0,
+    }
     newer = [episode(f"new {at}", 1.0, days_ago=1 + at / 200, **elsewhere) for at in range(10_000)]
     right = [episode(f"right {at}", 2.0, days_ago=180 + at) for at in range(5)]
     past = [*right, *newer]
@@ -171,7 +180,7 @@ def test_a_claimed_fifty_r_among_ten_thousand_trades_moves_no_figure_once_there_
     query = asked(claims_count=False)
     without = fast.recall(filled(past), [], [], query, fetching(past))
     with_it = fast.recall(filled([*past, planted]), [], [], query, fetching([*past, planted]))
-    assert leaving(with_it.evidence) == replace(leaving(without.evidence), n_claimed=1)
+    assert rounded(with_it.evidence) == replace(rounded(without.evidence), n_claimed=1)
     assert [each.components.quality for each in with_it.ranked if each.id == "claim"] in ([], [0.5])
 
 
@@ -229,7 +238,7 @@ def test_what_is_forgotten_is_nowhere():
     for gone in past[:25]:
         columns.drop(gone.id)
     left = past[25:]
-    assert_same(plain.recall(left, [], [], asked()), fast.recall(columns, [], [], asked(), fetching(left)))
+    assert_same(plain.recall_reference(left, [], [], asked()), fast.recall(columns, [], [], asked(), fetching(left)))
 
 
 def test_arrays_close_up_once_most_rows_are_gone():
@@ -239,7 +248,7 @@ def test_arrays_close_up_once_most_rows_are_gone():
         columns.drop(gone.id)
     left = past[5000:]
     assert columns.n < 2000
-    assert_same(plain.recall(left, [], [], asked()), fast.recall(columns, [], [], asked(), fetching(left)))
+    assert_same(plain.recall_reference(left, [], [], asked()), fast.recall(columns, [], [], asked(), fetching(left)))
 
 
 @given(st.integers(1, 80), st.integers(0, 10**6), st.integers(1, 7))
@@ -250,7 +259,7 @@ def test_it_does_not_matter_in_what_portions_and_order_rows_come(n, seed, portio
     columns = Columns()
     for start in range(0, n, portion):
         columns.put([row(each) for each in shuffled[start : start + portion]])
-    assert_same(plain.recall(past, [], [], asked()), fast.recall(columns, [], [], asked(), fetching(past)))
+    assert_same(plain.recall_reference(past, [], [], asked()), fast.recall(columns, [], [], asked(), fetching(past)))
 
 
 @given(st.integers(0, 60), st.integers(0, 10**6), st.sampled_from([0, 1, 300]), st.sampled_from([None, "XAU", "JPY"]))
@@ -259,7 +268,7 @@ def test_the_mask_is_what_was_known(n, seed, days, symbol):
     moment = NOON - days * DAY
     columns = filled(past)
     mask = columns.mask(micros(moment), symbol, None)
-    wanted = {(e.id, micros(e.known_from)) for e in known(past, moment) if symbol in (None, e.symbol)}
+    wanted = {(e.id, micros(e.known_from)) for e in known_episodes(past, moment) if symbol in (None, e.symbol)}
     assert {(columns.ids[at], int(columns.known_from[at])) for at in np.flatnonzero(mask)} == wanted
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from memtape.columns.index import Columns
 from memtape.columns.tallies import answerable, countable, stated_tallies, tallies, where
-from memtape.core.beliefs import TESTABLE, Stated, entry_facts
 from memtape.core.codec import micros
-from memtape.core.episodes import EPISODE_FIELDS, Episode, known
-from memtape.core.induction import beliefs_of, count, count_stated
-from memtape.core.predicate import holds, read_predicate
+from memtape.core.memory.belief_cells import beliefs_from_tallies, count_cells, count_stated
+from memtape.core.memory.beliefs import TESTABLE, StatedBelief, entry_facts
+from memtape.core.memory.episodes import EPISODE_FIELDS, Episode, known_episodes
+from memtape.core.memory.predicate import holds, read_predicate
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 LATER = START + timedelta(days=30)
@@ -65,12 +65,16 @@ number = st.builds(
     st.sampled_from([0, 0.1, 0.3, 3, 7, 100.0, 0.1 + 0.2]), st.floats(0, 100),
 )  # fmt: skip
 presence = st.builds(
-    lambda field, is_there: {"field": field, "op": "exists", "value": is_there}, st.sampled_from(["regime", "price", "hour_utc"]), st.booleans()
+    lambda field, is_there: {"field": field, "op": "exists", "value": is_there},
+    st.sampled_from(["regime", "price", "hour_utc"]),
+    st.booleans(),
 )
 predicates = st.recursive(
     text | number | presence,
-    lambda inner: st.builds(lambda word, parts: {word: parts}, st.sampled_from(["all", "any"]), st.lists(inner, min_size=1, max_size=3))
-    | st.builds(lambda part: {"not": part}, inner),
+    lambda inner: (
+        st.builds(lambda word, parts: {word: parts}, st.sampled_from(["all", "any"]), st.lists(inner, min_size=1, max_size=3))
+        | st.builds(lambda part: {"not": part}, inner)
+    ),
     max_leaves=5,
 )
 
@@ -79,7 +83,9 @@ predicates = st.recursive(
 def test_the_tallies_by_column_are_those_of_the_trades_one_by_one(episodes, claims_count, hours):
     as_of = START + timedelta(hours=hours)
     columns = columns_of(episodes)
-    assert tallies(columns, columns.mask(micros(as_of), None, None), claims_count) == count(known(episodes, as_of), claims_count)
+    assert tallies(columns, columns.mask(micros(as_of), None, None), claims_count) == count_cells(
+        known_episodes(episodes, as_of), claims_count
+    )
 
 
 @given(histories, st.randoms(use_true_random=False))
@@ -88,7 +94,7 @@ def test_the_order_of_the_rows_changes_no_digit(episodes, chance):
     chance.shuffle(shuffled)
     found = [tallies(c, c.mask(micros(LATER), None, None), True) for c in (columns_of(episodes), columns_of(shuffled))]
     assert found[0] == found[1]
-    assert beliefs_of(found[0], (), LATER) == beliefs_of(found[1], (), LATER)
+    assert beliefs_from_tallies(found[0], (), LATER) == beliefs_from_tallies(found[1], (), LATER)
 
 
 def test_a_trade_that_was_corrected_counts_as_it_was_believed_at_the_moment():
@@ -98,14 +104,17 @@ def test_a_trade_that_was_corrected_counts_as_it_was_believed_at_the_moment():
     columns = columns_of(both)
     for as_of, wins in ((START + timedelta(hours=2), 1), (fixed_at, 0)):
         found = tallies(columns, columns.mask(micros(as_of), None, None), True)
-        assert found == count(known(both, as_of), True)
+        assert found == count_cells(known_episodes(both, as_of), True)
         assert {tally.wins for tally in found.values()} == {wins}
 
 
 def test_many_labels_are_counted_as_well_as_few():
-    episodes = [trade(n, float(n % 3) - 1.0, regime=f"r{n % 90}", session=f"s{n % 83}", strategy=f"k{n % 17}", tier=n % 5) for n in range(900)]
+    episodes = [
+        trade(n, float(n % 3) - 1.0, regime=f"r{n % 90}", session=f"s{n % 83}", strategy=f"k{n % 17}", tier=n % 5)
+        for n in range(900)
+    ]
     columns = columns_of(episodes)
-    assert tallies(columns, columns.mask(micros(LATER) * 2, None, None), True) == count(episodes, True)
+    assert tallies(columns, columns.mask(micros(LATER) * 2, None, None), True) == count_cells(episodes, True)
 
 
 @given(histories, predicates)
@@ -123,7 +132,7 @@ def test_what_the_rows_say_of_a_stated_belief_is_what_the_trades_say(episodes, s
     when = {"all": [source, {"field": "hour_utc", "op": "ge", "value": 0}]}
     if "not" in json.dumps(source) and json.dumps(source).count("{") > 5:
         when = {"side": "long"}  # the language allows six levels
-    stated = Stated(id="s1", sentence="It works.", when=when, stated_at=START, symbol=symbol, op=op, value=0.1)
+    stated = StatedBelief(id="s1", sentence="It works.", when=when, stated_at=START, symbol=symbol, op=op, value=0.1)
     columns = columns_of(episodes)
     assert countable(stated, columns)
     mask = columns.mask(micros(LATER), None, None)
@@ -133,7 +142,9 @@ def test_what_the_rows_say_of_a_stated_belief_is_what_the_trades_say(episodes, s
 
 def test_what_the_columns_do_not_hold_is_said_to_be_beyond_them():
     columns = columns_of([trade(1, 1.0)])
-    fine = Stated(id="s1", sentence="x", when={"session": "london"}, stated_at=START)
+    fine = StatedBelief(id="s1", sentence="x", when={"session": "london"}, stated_at=START)
     assert countable(fine, columns)
     assert not answerable(read_predicate({"field": "atr_m5", "op": "gt", "value": 3}), columns)
-    assert not countable(Stated(id="s2", sentence="x", when={"session": "london"}, stated_at=START, metric="hold_minutes"), columns)
+    assert not countable(
+        StatedBelief(id="s2", sentence="x", when={"session": "london"}, stated_at=START, metric="hold_minutes"), columns
+    )

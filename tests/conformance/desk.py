@@ -6,15 +6,15 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from memtape.core.history import Version
-from memtape.core.items import Item, reported
+from memtape.core.items import Item, reported_trade
+from memtape.core.ledger.rounds import AccountTerms, KnownBar
+from memtape.core.ledger.trades import Trade
+from memtape.core.ledger.versions import TradeVersion
 from memtape.core.observed import Bar, ClosedTrade, Decision, Fill
-from memtape.core.rounds import Terms, Watched
-from memtape.core.trades import Trade
 from memtape.store.rows import item_row
 
 OPEN = datetime(2026, 3, 2, 14, 30, tzinfo=UTC)
-TERMS = Terms(agent="desk", skill_id="plain")
+TERMS = AccountTerms(agent="desk", skill_id="plain")
 
 
 def minute(n: float) -> datetime:
@@ -40,12 +40,12 @@ def a_trade(id: str = "trade", entry: float = 0, exit_: float = 10, leg: str = "
         exit_price=Decimal(101), qty=Decimal(1),
     )  # fmt: skip
     about: dict[str, Any] = {"leg": leg, "close_cause": "close", "quality": "fills", **more}
-    return reported(TERMS, told, 1, id)._replace(**about)
+    return reported_trade(TERMS, told, 1, id)._replace(**about)
 
 
-def a_version(trade: Trade, known: float = 10, until: float | None = None, settled: float | None = 10) -> Version:
+def a_version(trade: Trade, known: float = 10, until: float | None = None, settled: float | None = 10) -> TradeVersion:
     """A trade as it was believed from one minute until another."""
-    return Version(
+    return TradeVersion(
         trade, minute(known), None if until is None else minute(until), None if settled is None else minute(settled)
     )
 
@@ -56,9 +56,9 @@ def a_bar(n: float, close: str = "100", minutes: float = 1, symbol: str = "AAPL"
     return Bar(symbol=symbol, t0=minute(n), t1=minute(n + minutes), o=c, h=c + 1, l=c - 1, c=c, v=volume)
 
 
-def seen(*bars: Bar, known: float) -> list[Watched]:
+def seen(*bars: Bar, known: float) -> list[KnownBar]:
     """Bars as they became known at a minute."""
-    return [Watched(bar, minute(known)) for bar in bars]
+    return [KnownBar(bar, minute(known)) for bar in bars]
 
 
 def a_decision_row(id: str, at: float, seq: int, known: float | None = None, symbol: str = "AAPL") -> dict[str, Any]:

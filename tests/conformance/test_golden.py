@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memtape.engine import Memory
-from memtape.engine.audit import verify
+from memtape.engine.proof.audit import verify_store
 from tests.desk import differences, given_agent, plain_tick, rows_of
 
 CASES: list[dict[str, Any]] = json.loads(
@@ -33,4 +33,4 @@ def test_a_golden_history_survives_a_restart_before_every_tick(
         memory = opened(store_url)
         memory.agent("desk").observe(plain_tick(tick))
     assert differences(case["expected"], rows_of(memory.agent("desk"))) == []
-    assert verify(memory).ok
+    assert verify_store(memory).ok

@@ -9,7 +9,7 @@ import pytest
 from memtape.core.codec import GENESIS, canonical_plain, chain_hash, digest
 from memtape.core.observed import Bars
 from memtape.engine import AgentMemory, Memory
-from memtape.engine.audit import verify
+from memtape.engine.proof.audit import verify_store
 from memtape.errors import StoreFailure
 from memtape.store.rows import Head, LogRow
 from memtape.store.tables import Tables
@@ -110,7 +110,7 @@ def test_a_known_tick_that_brings_a_new_fill_adds_only_the_fill(memory: Memory) 
     assert not more.duplicate
     assert [row.kind for row in log_of(memory)] == ["tick", "more"]
     assert agent.observe(a_tick(1, a_fill("f1", 1), a_fill("f2", 1))).duplicate
-    assert verify(memory).ok
+    assert verify_store(memory).ok
 
 
 def test_bars_delivered_twice_are_one_delivery(memory: Memory) -> None:
@@ -149,7 +149,7 @@ def test_each_owner_and_each_agent_has_a_chain_of_its_own(opened: Callable[..., 
         memory.agent("other").observe(a_tick(1, a_fill("f1", 1)))
         assert [row.seq for row in log_of(memory, "desk")] == [row.seq for row in log_of(memory, "other")] == [1]
         assert log_of(memory, "desk")[0].hash != log_of(memory, "other")[0].hash
-        assert verify(memory).ok
+        assert verify_store(memory).ok
 
 
 def test_letters_of_every_script_survive(memory: Memory) -> None:
@@ -157,4 +157,4 @@ def test_letters_of_every_script_survive(memory: Memory) -> None:
     reason = "Größe, 買い, покупка, 🐂 — “cap’d” \\ % :name ? $1 {x} 'quoted' \"double\""
     agent.observe(a_tick(1, decision={"id": "d:1%s", "symbol": "AAPL", "reason": reason}))
     assert [(d.decision.id, d.decision.reason) for d in agent.decisions()] == [("d:1%s", reason)]
-    assert verify(memory).ok
+    assert verify_store(memory).ok

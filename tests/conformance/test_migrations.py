@@ -12,7 +12,7 @@ import pytest
 import memtape
 from memtape.compose import open_database
 from memtape.core.codec import canonical_plain, digest
-from memtape.engine.audit import verify
+from memtape.engine.proof.audit import verify_store
 from memtape.errors import MemtapeError, NewerSchema, OlderSchema, StoreFailure
 from memtape.store import schema
 from memtape.store.database import Database
@@ -105,10 +105,10 @@ def test_an_empty_store_gets_every_table(empty_url: str) -> None:
 def test_migrating_again_does_nothing(empty_url: str) -> None:
     migrate(empty_url)
     with furnish(memtape.open(empty_url)) as memory:
-        before = verify(memory).digests
+        before = verify_store(memory).digests
     assert migrate(empty_url) == []
     with memtape.open(empty_url) as memory:
-        assert verify(memory).digests == before
+        assert verify_store(memory).digests == before
 
 
 def test_steps_are_told_by_number_and_name(empty_url: str) -> None:
@@ -129,7 +129,7 @@ def test_a_first_step_that_breaks_leaves_no_table(empty_url: str, with_steps: Ca
     migrate(empty_url)
     assert tables_of(empty_url) == {*TABLES, *CACHES, "migrations"}
     with furnish(memtape.open(empty_url)) as memory:
-        assert verify(memory).ok
+        assert verify_store(memory).ok
 
 
 def test_a_later_step_that_breaks_leaves_the_store_as_it_was_and_can_be_taken_again(
@@ -137,7 +137,7 @@ def test_a_later_step_that_breaks_leaves_the_store_as_it_was_and_can_be_taken_ag
 ) -> None:
     migrate(empty_url)
     with furnish(memtape.open(empty_url)) as memory:
-        before = verify(memory).digests
+        before = verify_store(memory).digests
     with_steps(*MIGRATIONS, BROKEN)
     with pytest.raises(StoreFailure):
         migrate(empty_url)
@@ -145,12 +145,12 @@ def test_a_later_step_that_breaks_leaves_the_store_as_it_was_and_can_be_taken_ag
     with_steps(*MIGRATIONS)
     with memtape.open(empty_url) as memory:
         assert memory.database.schema() == LATEST
-        assert verify(memory).digests == before
+        assert verify_store(memory).digests == before
     with_steps(*MIGRATIONS, NEXT)
     migrate(empty_url)
     assert tables_of(empty_url) == {*TABLES, *CACHES, "migrations", "moods"}
     with memtape.open(empty_url) as memory:
-        assert verify(memory).digests == before
+        assert verify_store(memory).digests == before
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -158,17 +158,17 @@ def test_processes_that_migrate_at_once_do_it_once(empty_url: str, count: int) -
     assert together([lambda: assert_migrates(empty_url)] * count) == [0] * count
     assert tables_of(empty_url) == {*TABLES, *CACHES, "migrations"}
     with furnish(memtape.open(empty_url)) as memory:
-        assert verify(memory).ok
+        assert verify_store(memory).ok
 
 
 def test_processes_that_take_a_later_step_at_once_take_it_once(empty_url: str, with_steps: Callable[..., None]) -> None:
     migrate(empty_url)
     with furnish(memtape.open(empty_url)) as memory:
-        before = verify(memory).digests
+        before = verify_store(memory).digests
     with_steps(*MIGRATIONS, NEXT)
     assert together([lambda: assert_migrates(empty_url)] * 3) == [0] * 3
     with memtape.open(empty_url) as memory:
-        assert verify(memory).digests == before
+        assert verify_store(memory).digests == before
 
 
 def assert_migrates(url: str) -> None:
@@ -206,7 +206,7 @@ def old_store(tmp_path: Path, with_steps: Callable[..., None]) -> Iterator[tuple
     """A file with books in it, which the memtape of now thinks old."""
     path = tmp_path / "old.db"
     with furnish(memtape.open(str(path))) as memory:
-        digests = verify(memory).digests
+        digests = verify_store(memory).digests
     with_steps(*MIGRATIONS, NEXT)
     yield path, digests
 
@@ -222,7 +222,7 @@ def test_an_old_file_is_copied_before_it_is_changed(
     assert "moods" not in tables_of(f"sqlite:///{copies[0]}")
     with_steps(*MIGRATIONS)
     with memtape.open(str(copies[0])) as memory:
-        assert verify(memory).digests == digests
+        assert verify_store(memory).digests == digests
 
 
 def test_a_new_file_needs_no_copy(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_file_that_cannot_be_copied_is_not_changed(
     assert "moods" not in tables_of(f"sqlite:///{path}")
     with_steps(*MIGRATIONS)
     with memtape.open(str(path)) as memory:
-        assert verify(memory).digests == digests
+        assert verify_store(memory).digests == digests
 
 
 def test_a_step_can_be_stopped_short_of(new_postgres: Callable[[], str], with_steps: Callable[..., None]) -> None:
@@ -262,4 +262,6 @@ def test_every_table_is_named_in_the_schema(empty_url: str) -> None:
 
 def test_a_step_that_was_released_is_never_edited() -> None:
     made = {step.number: digest(canonical_plain([step.name, *step.statements]))[:16] for step in MIGRATIONS}
-    assert made == {1: "37312a2adf9b8205", 2: "4638a7747029dbc0", 3: "ef681bb12de7ff1e"}, "columns of a released step changed: leave them out of it, and add a step"
+    assert made == {1: "37312a2adf9b8205", 2: "4638a7747029dbc0", 3: "ef681bb12de7ff1e"}, (
+        "columns of a released step changed: leave them out of it, and add a step"
+    )

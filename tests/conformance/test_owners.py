@@ -11,7 +11,7 @@ import pytest
 import memtape
 from memtape.compose import open_database
 from memtape.engine import Memory
-from memtape.engine.audit import verify
+from memtape.engine.proof.audit import verify_store
 from memtape.errors import MissingExtra, StoreFailure, Unknown
 from memtape.store.rows import COLUMNS
 from memtape.store.schema import CACHES, TABLES
@@ -203,15 +203,15 @@ def test_a_name_does_not_outlive_a_transaction_that_failed(alice: str) -> None:
 
 def test_two_owners_of_one_database_live_as_if_alone(alice: str, opened: Callable[..., Memory]) -> None:
     hers, his = opened(alice, "alice"), opened(alice, "bob")
-    before = verify(hers)
+    before = verify_store(hers)
     assert before.ok
     assert his.agents() == []
     with pytest.raises(Unknown):
         his.agent("aapl")
     furnish(his)
-    assert verify(his).ok
-    assert verify(hers).digests == before.digests
-    assert {head["owner"] for head in verify(his).heads} == {"bob"}
+    assert verify_store(his).ok
+    assert verify_store(hers).digests == before.digests
+    assert {head["owner"] for head in verify_store(his).heads} == {"bob"}
 
 
 def test_a_plain_login_that_is_a_member_of_the_role_is_enough(alice: str, opened: Callable[..., Memory]) -> None:
@@ -219,6 +219,6 @@ def test_a_plain_login_that_is_a_member_of_the_role_is_enough(alice: str, opened
         connection.execute(f"CREATE ROLE desk_login LOGIN NOSUPERUSER IN ROLE {ROLE}")
     address = alice.replace("postgres@", "desk_login@")
     memory = furnish(opened(address, "carol"))
-    assert verify(memory).ok
+    assert verify_store(memory).ok
     with psycopg.connect(address) as connection:  # and without memtape, it is nobody
         assert connection.execute("SELECT count(*) FROM log").fetchone() == (0,)

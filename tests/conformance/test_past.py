@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memtape.core.trades import Trade
+from memtape.core.ledger.trades import Trade
 from memtape.core.values import Time, read
 from memtape.engine import AgentMemory, Memory
 from tests.desk import given_agent, plain_tick

@@ -9,11 +9,11 @@ from decimal import Decimal
 
 import pytest
 
-from memtape.core.evidence import leaving
 from memtape.core.observed import ClosedTrade, Situation
-from memtape.core.recall import recall as scan
+from memtape.core.recall.evidence import rounded
+from memtape.core.recall.reference import recall_reference as scan
 from memtape.engine import AgentMemory
-from memtape.store.memories import Learned
+from memtape.store.memories import MemoryTables
 from tests.desk import given_agent, given_memory
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -61,7 +61,7 @@ def asked(chance: random.Random) -> tuple[dict[str, object], dict[str, object]]:
 
 def same_as_a_scan(agent: AgentMemory, queries: int) -> None:
     with agent.memory.reading(agent.agent.id) as tables:
-        episodes = Learned(tables).episodes()
+        episodes = MemoryTables(tables).episodes()
     chance = random.Random(11)
     for _ in range(queries):
         situation, how = asked(chance)
@@ -70,7 +70,7 @@ def same_as_a_scan(agent: AgentMemory, queries: int) -> None:
         wanted = scan(episodes, beliefs, [], query)
         assert [(i.id, i.score) for i in found.ranked] == [(i.id, i.score) for i in wanted.ranked], (situation, how)
         assert [(i.id, i.severity) for i in found.warnings] == [(i.id, i.severity) for i in wanted.warnings], (situation, how)
-        assert leaving(asdict(found.evidence)) == leaving(asdict(wanted.evidence)), (situation, how)
+        assert rounded(asdict(found.evidence)) == rounded(asdict(wanted.evidence)), (situation, how)
         for item in found.ranked:
             c = item.components
             assert c.quality * c.similarity * c.recency * c.confidence * c.affect * c.sharpe == item.score
@@ -93,10 +93,18 @@ def test_neither_the_right_regime_nor_a_bad_loss_is_buried_under_ten_thousand_ne
     agent = given_agent(given_memory())
     old = [a_trade(n, random.Random(n)) for n in range(5)]
     mine = Situation(regime="volatile", session="asia", volatility_regime="extreme", atr_d1=90.0)
-    old = [replace(t, symbol="XAU", situation=mine, stop=Decimal(98), side="long", pnl=Decimal(4 if what == "regime" else -16)) for t in old]
-    newer = [replace(a_trade(100 + n, random.Random(n)), symbol="XAU", pnl=Decimal(-1), stop=Decimal(98), side="long") for n in range(10_000)]
+    old = [
+        replace(t, symbol="XAU", situation=mine, stop=Decimal(98), side="long", pnl=Decimal(4 if what == "regime" else -16))
+        for t in old
+    ]
+    newer = [
+        replace(a_trade(100 + n, random.Random(n)), symbol="XAU", pnl=Decimal(-1), stop=Decimal(98), side="long")
+        for n in range(10_000)
+    ]
     agent.import_items([*old, *newer], {"file": "all.csv"})
-    found, _, _ = agent.recall({"regime": "volatile", "session": "asia", "volatility_regime": "extreme", "atr_d1": 90.0}, symbol="XAU")
+    found, _, _ = agent.recall(
+        {"regime": "volatile", "session": "asia", "volatility_regime": "extreme", "atr_d1": 90.0}, symbol="XAU"
+    )
     ids = {e.id for e in agent.episodes(as_of=START + timedelta(hours=30)) if e.regime == "volatile"}
     if what == "regime":
         assert {item.id for item in found.ranked[:5] if item.kind == "episodic"} <= ids and len(ids) == 5

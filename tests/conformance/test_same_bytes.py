@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from memtape.engine import Memory
-from memtape.engine.audit import rebuild, verify
+from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.store.schema import TABLES
 from memtape.store.tables import streams
 from tests.desk import plain_tick
@@ -40,7 +40,7 @@ def trade_golden(memory: Memory) -> None:
 
 
 def assert_same(one: Memory, other: Memory) -> None:
-    here, there = verify(one), verify(other)
+    here, there = verify_store(one), verify_store(other)
     assert here.ok and there.ok, here.problems + there.problems
     assert here.heads == there.heads
     assert here.digests == there.digests
@@ -50,7 +50,7 @@ def assert_same(one: Memory, other: Memory) -> None:
 def test_the_house_is_the_same_on_both_stores(opened: Callable[..., Memory], sqlite_url: str, postgres_url: str) -> None:
     one, other = furnish(opened(sqlite_url)), furnish(opened(postgres_url))
     assert_same(one, other)
-    assert rebuild(one).digests == rebuild(other).digests
+    assert rebuild_store(one).digests == rebuild_store(other).digests
     assert_same(one, other)
 
 

@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memtape.core.events import Discrepancy
-from memtape.core.excursions import State
-from memtape.core.history import Version
+from memtape.core.ledger.excursions import State
+from memtape.core.ledger.rounds import Round
+from memtape.core.ledger.trades import TRADE_FIELDS, Trade
+from memtape.core.ledger.versions import TradeVersion
 from memtape.core.observed import Decision, Situation
-from memtape.core.rounds import Round
-from memtape.core.trades import TRADE_FIELDS, Trade
 from memtape.engine import Memory
 from memtape.errors import StoreFailure
-from memtape.store.known import EVERYTHING, Flat, Known
+from memtape.store.cutoff import EVERYTHING, Cutoff, FlatPoint
 from memtape.store.rows import PositionRow
 from memtape.store.schema import TRADE_COLUMNS
 from tests.conformance.desk import a_bar, a_decision_row, a_trade, a_version, minute, seen
@@ -85,7 +85,7 @@ def full_trade() -> Trade:
 def test_a_trade_comes_back_with_every_field(memory: Memory) -> None:
     trade = full_trade()
     assert all(getattr(trade, name) is not None for name in TRADE_FIELDS)
-    version = Version(trade, minute(11), minute(12), minute(13))
+    version = TradeVersion(trade, minute(11), minute(12), minute(13))
     with memory.writing("desk") as tables:
         tables.put_versions([version])
     with memory.reading("desk") as tables:
@@ -108,7 +108,7 @@ def test_a_revised_trade_is_told_as_it_was_believed_at_the_time(memory: Memory) 
     with memory.writing("desk") as tables:
         tables.put_versions([a_version(first, 10, 20), a_version(second, 20, 30), a_version(third, 30)])
     with memory.reading("desk") as tables:
-        told = {at: [t.net_pnl_usd for t in tables.closed_trades(Known(minute(at)))] for at in (9, 10, 19, 20, 29, 30, 99)}
+        told = {at: [t.net_pnl_usd for t in tables.closed_trades(Cutoff(minute(at)))] for at in (9, 10, 19, 20, 29, 30, 99)}
         now = tables.closed_trades(EVERYTHING)
     assert told == {9: [], 10: [1], 19: [1], 20: [2], 29: [2], 30: [3], 99: [3]}
     assert now == [third]
@@ -156,14 +156,14 @@ def test_trades_are_paged_without_gap_or_repetition(memory: Memory) -> None:
 
 
 def boundary(
-    memory: Memory, *versions: Version, before: float = 60, known: float = 60, open_at: float | None = None
+    memory: Memory, *versions: TradeVersion, before: float = 60, known: float = 60, open_at: float | None = None
 ) -> float | None:
     """The minute of the last flat moment, given these versions."""
     with pytest.raises(LookupError) as said, memory.writing("desk") as tables:
         tables.put_versions(versions)
         found = tables.boundary(AAPL, minute(before), minute(known), None if open_at is None else minute(open_at))
         raise LookupError(found)
-    flat: Flat | None = said.value.args[0]
+    flat: FlatPoint | None = said.value.args[0]
     if flat is None:
         return None
     assert flat.known_at <= minute(known)
@@ -283,10 +283,10 @@ def test_a_bar_is_seen_only_once_known_and_recorded(memory: Memory) -> None:
         tables.put_bars(seen(a_bar(0), known=1), 1)
         tables.put_bars(seen(a_bar(1), known=30), 2)
     with memory.reading("desk") as tables:
-        assert len(tables.bars("AAPL", Known(minute(29)))) == 1
-        assert len(tables.bars("AAPL", Known(minute(30)))) == 2
-        assert len(tables.bars("AAPL", Known(head=1))) == 1
-        last = tables.last_bar("AAPL", minute(9), Known(minute(29)))
+        assert len(tables.bars("AAPL", Cutoff(minute(29)))) == 1
+        assert len(tables.bars("AAPL", Cutoff(minute(30)))) == 2
+        assert len(tables.bars("AAPL", Cutoff(head=1))) == 1
+        last = tables.last_bar("AAPL", minute(9), Cutoff(minute(29)))
         assert last is not None and last.bar == a_bar(0)
 
 
@@ -308,15 +308,15 @@ def test_items_are_seen_as_of_a_moment_and_up_to_a_head(memory: Memory) -> None:
         tables.put_items(rows)
     with memory.reading("desk") as tables:
 
-        def told(known: Known) -> list[str]:
+        def told(known: Cutoff) -> list[str]:
             return [item.key for item in tables.items("decision", known)]
 
         assert told(EVERYTHING) == ["d1", "d2", "d3"]
-        assert told(Known(as_of=minute(3))) == ["d1", "d3"]
-        assert told(Known(as_of=minute(2))) == ["d1"]
-        assert told(Known(head=2)) == ["d1", "d2"]
-        assert told(Known(as_of=minute(3), head=2)) == ["d1"]
-        assert told(Known(head=0)) == []
+        assert told(Cutoff(as_of=minute(3))) == ["d1", "d3"]
+        assert told(Cutoff(as_of=minute(2))) == ["d1"]
+        assert told(Cutoff(head=2)) == ["d1", "d2"]
+        assert told(Cutoff(as_of=minute(3), head=2)) == ["d1"]
+        assert told(Cutoff(head=0)) == []
 
 
 def test_items_are_chosen_by_key_symbol_and_time(memory: Memory) -> None:
@@ -345,14 +345,14 @@ def test_an_import_that_was_taken_back_is_gone_from_then_on(memory: Memory) -> N
         tables.put_items([a_decision_row("d1", 1, seq=5)])  # it may come again
     with memory.reading("desk") as tables:
 
-        def told(known: Known) -> list[tuple[str, int]]:
+        def told(known: Cutoff) -> list[tuple[str, int]]:
             return [(item.key, item.seq) for item in tables.items("decision", known)]
 
         assert told(EVERYTHING) == [("d1", 5), ("d2", 2)]
-        assert told(Known(head=4)) == [("d2", 2)]
-        assert told(Known(head=2)) == [("d1", 1), ("d2", 2)]  # the undo was not yet recorded
-        assert told(Known(as_of=minute(29), head=2)) == [("d1", 1), ("d2", 2)]
-        assert told(Known(as_of=minute(29), head=4)) == [("d1", 1), ("d2", 2)]  # recorded, but not yet known
+        assert told(Cutoff(head=4)) == [("d2", 2)]
+        assert told(Cutoff(head=2)) == [("d1", 1), ("d2", 2)]  # the undo was not yet recorded
+        assert told(Cutoff(as_of=minute(29), head=2)) == [("d1", 1), ("d2", 2)]
+        assert told(Cutoff(as_of=minute(29), head=4)) == [("d1", 1), ("d2", 2)]  # recorded, but not yet known
         assert tables.seen([("decision", "d1")]) == {("decision", "d1"): 5}
 
 

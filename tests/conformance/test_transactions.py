@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from memtape.engine import AgentMemory, Memory
-from memtape.engine.audit import verify
+from memtape.engine.proof.audit import verify_store
 from memtape.errors import MemtapeError, StoreFailure
 from memtape.store.schema import TABLES
 from tests.conformance.desk import a_bar, a_decision_row, a_fill, a_tick, a_trade, a_version, minute, seen
@@ -41,7 +41,7 @@ def test_a_transaction_that_fails_leaves_nothing(memory: Memory) -> None:
         tables.drop_position(("AAPL", ""))
         1 / 0  # noqa: B018
     assert whole(memory) == before
-    assert verify(memory).ok
+    assert verify_store(memory).ok
 
 
 def test_a_statement_that_fails_takes_the_whole_transaction_with_it(memory: Memory) -> None:
@@ -65,7 +65,7 @@ def test_after_a_failure_the_next_transaction_works(memory: Memory) -> None:
         with pytest.raises(StoreFailure), memory.writing("desk") as tables:
             tables.session.run("INSERT INTO nowhere VALUES (1)", {})
         agent.observe(a_tick(n, a_fill(f"f{n}", n)))
-    assert verify(memory).ok
+    assert verify_store(memory).ok
 
 
 def test_what_a_reader_may_not_do_it_cannot(memory: Memory) -> None:
@@ -118,7 +118,7 @@ def test_two_writers_on_one_stream_take_turns(opened: Callable[..., Memory], sto
                 waiting.result(0.3)  # it waits for us
             tables.put_items([])
         assert waiting.result(SOON) == 1
-    assert verify(first).ok
+    assert verify_store(first).ok
 
 
 def test_many_threads_on_one_stream_lose_nothing(opened: Callable[..., Memory], store_url: str) -> None:
@@ -131,7 +131,7 @@ def test_many_threads_on_one_stream_lose_nothing(opened: Callable[..., Memory], 
 
     assert sorted(in_threads(write, 4)) == list(range(1, 81))
     assert memories[0].agent("desk").trades()[0].qty_open == 80
-    assert verify(memories[0]).ok
+    assert verify_store(memories[0]).ok
 
 
 def test_threads_sharing_one_memory_lose_nothing(memory: Memory) -> None:
@@ -142,7 +142,7 @@ def test_threads_sharing_one_memory_lose_nothing(memory: Memory) -> None:
         return [agent.observe(a_fill(f"w{who}-{n}", who + n / 100)).seq for n in range(15)]
 
     assert sorted(in_threads(write, 6)) == list(range(1, 91))
-    assert verify(memory).ok
+    assert verify_store(memory).ok
 
 
 def test_two_streams_written_at_once_lose_nothing(opened: Callable[..., Memory], store_url: str) -> None:
@@ -155,7 +155,7 @@ def test_two_streams_written_at_once_lose_nothing(opened: Callable[..., Memory],
 
     assert sorted(in_threads(write, 3)) == sorted([*range(1, 31)] * 3)
     assert [len(memories[0].agent(f"desk{n}").trades(status="closed")) for n in range(3)] == [15, 15, 15]
-    assert verify(memories[0]).ok
+    assert verify_store(memories[0]).ok
 
 
 def test_readers_see_only_whole_ticks_while_a_writer_works(opened: Callable[..., Memory], store_url: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from memtape.core.observed import Bars, Claim, ClosedTrade, Decision, Fill, Observed, Situation, Tick
 from memtape.core.skills import Mode
 from memtape.engine import AgentMemory, Memory
-from memtape.engine.audit import rebuild, verify
+from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.plugs.clock import FixedClock
 from tests.conformance.desk import a_bar, a_fill, a_tick, minute
 from tests.desk import projections
@@ -50,9 +50,9 @@ def bars(*closes: tuple[int, str], minutes: int = 5) -> Bars:
 
 def agrees_with_its_log(memory: Memory) -> bool:
     """Whether the log gives what is there, and a rebuild changes nothing."""
-    audit, before = verify(memory), projections(memory)
+    audit, before = verify_store(memory), projections(memory)
     assert audit.ok, audit.problems[0]
-    rebuild(memory)
+    rebuild_store(memory)
     return projections(memory) == before
 
 
@@ -93,7 +93,7 @@ def test_a_decision_taken_back_no_longer_explains_a_fill_that_stays(memory: Memo
     assert [trade.entry_reason for trade in agent.trades()] == ["from the file"]
     undo(memory, batch)
     assert [trade.entry_reason for trade in agent.trades()] == [None]
-    assert verify(memory).ok
+    assert verify_store(memory).ok
 
 
 def shadows(agent: AgentMemory, as_of: float) -> list[tuple[float | None, int | None]]:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtape.core import habits
-from memtape.core.behaviour import Behaviour, ClosedCounts, DriftSeen, Figure, Pattern, behaviour, realised_counts
-from memtape.core.episodes import EPISODE_FIELDS, Episode
+from memtape.core.memory import habits
+from memtape.core.memory.behaviour import Behaviour, ClosedCounts, DriftReport, Figure, Pattern, behaviour, realised_counts
+from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 
@@ -31,7 +31,7 @@ def trades(*rs: float | None, start: int = 0, **said) -> list[Episode]:
     return [trade(start + n, r, **said) for n, r in enumerate(rs)]
 
 
-def drift(found: Behaviour, of: str, method: str = "page-hinkley") -> DriftSeen:
+def drift(found: Behaviour, of: str, method: str = "page-hinkley") -> DriftReport:
     [one] = [d for d in found.drifts if (d.of, d.method) == (of, method)]
     return one
 
@@ -207,7 +207,8 @@ def test_drift_needs_twenty_trades_and_cusum_a_baseline_of_a_hundred():
 def test_luck_alone_rings_in_about_one_history_of_a_hundred_trades_in_fifteen():
     chance = random.Random(12)
     rung = sum(
-        drift(behaviour(trades(*[2.0 if chance.random() < 1 / 3 else -1.0 for _ in range(100)])), "outcome").detected for _ in range(100)
+        drift(behaviour(trades(*[2.0 if chance.random() < 1 / 3 else -1.0 for _ in range(100)])), "outcome").detected
+        for _ in range(100)
     )
     assert rung <= 14
 

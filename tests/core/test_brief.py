@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from memtape.core.brief import USER, Holding
+from memtape.core.brief.compose import LESSONS, compose_brief
+from memtape.core.brief.inputs import USER, OpenPosition
+from memtape.core.brief.sections import HEADINGS, closed_trade_line, open_position_line
 from memtape.core.codec import digest
 from memtape.core.events import Discrepancy
-from memtape.core.prompt import LESSONS, compose
-from memtape.core.render import HEADINGS, closed_trade, open_position
 from memtape.core.skills import MemoryConfig, Skill, SkillContext
 from tests.columns.memories import DAY, NOON, episode
 from tests.core.briefs import (
@@ -53,26 +53,29 @@ def test_every_pinned_brief_is_made_here():
 
 
 def test_a_closed_trade_reads_as_the_seed_writes_it():
-    assert closed_trade(BTC) == (
+    assert closed_trade_line(BTC) == (
         '- 2026-06-04T10:00 → 12:30 BTC long $250 @ 65,200 → 65,940 +$28.40 (1.1%) +1.2R 150m MFE=+$35 / MAE=-$8 "breakout above prior swing high"'
     )
-    assert closed_trade(ETH) == '- 2026-06-04T08:15 → 09:00 ETH short $180 @ 3,420 → 3,455 -$9.70 (-0.5%) 45m "funding extreme, mean-revert"'
+    assert (
+        closed_trade_line(ETH)
+        == '- 2026-06-04T08:15 → 09:00 ETH short $180 @ 3,420 → 3,455 -$9.70 (-0.5%) 45m "funding extreme, mean-revert"'
+    )
 
 
 def test_an_open_position_tells_its_mark_its_worth_and_its_stop():
-    assert open_position(Holding(HELD, Decimal(3438), Decimal("1.64")), NOON) == (
+    assert open_position_line(OpenPosition(HELD, Decimal(3438), Decimal("1.64")), NOON) == (
         '- ETH long $200 @ 3,410 mark=3,438 unrealised=+$1.64 +0.2R MFE=+$22 / MAE=-$8 held 30m stop=3,380 target=3,500 "BB lower-band bounce"'
     )
 
 
 def test_what_is_not_known_of_a_position_is_not_told():
     bare = HELD._replace(stop_price=None, target_price=None, mfe_usd=None, mae_usd=None, entry_reason=None, initial_risk_usd=None)
-    assert open_position(Holding(bare, None, None), NOON) == "- ETH long $200 @ 3,410 held 30m"
+    assert open_position_line(OpenPosition(bare, None, None), NOON) == "- ETH long $200 @ 3,410 held 30m"
 
 
 def test_a_half_closed_position_says_what_is_left_and_what_was_taken():
     half = HELD._replace(qty_entered=Decimal(2), qty_exited=Decimal(1), qty_open=Decimal(1), realized_pnl_usd=Decimal("4.5"))
-    told = open_position(Holding(half, None, None), NOON)
+    told = open_position_line(OpenPosition(half, None, None), NOON)
     assert "realised=+$4.50" in told and "(50.0 % still open)" in told
 
 
@@ -94,7 +97,7 @@ def test_a_half_closed_position_says_what_is_left_and_what_was_taken():
     ({"symbol": "ES 09-26"}, '12:30 "ES 09-26" long'),
 ])  # fmt: skip
 def test_a_closed_trade_says_what_must_be_known_to_read_its_figures(said, told):
-    assert told in closed_trade(BTC._replace(**said))
+    assert told in closed_trade_line(BTC._replace(**said))
 
 
 def test_no_line_carries_the_noise_of_a_binary_number():
@@ -103,43 +106,47 @@ def test_no_line_carries_the_noise_of_a_binary_number():
 
 def test_the_newest_entries_are_told_first_and_no_more_than_were_asked_for():
     few = replace(rich(), skill=replace(SKILL, context=SkillContext(memory=MemoryConfig(recentTradesK=2))))
-    shuffled = compose(replace(few, recent=few.recent[::-1]))
+    shuffled = compose_brief(replace(few, recent=few.recent[::-1]))
     assert [line[2:18] for line in section(shuffled, "recent_trades")[1:]] == ["2026-06-04T12:00", "2026-06-04T10:00"]
 
 
 def test_a_models_proposal_is_never_mistaken_for_the_owners_plan():
-    told = compose(replace(rich(), plans=(planned("a"), planned("b", maker="agent"), planned("c", maker="reflection", confirmed=True))))
+    told = compose_brief(
+        replace(rich(), plans=(planned("a"), planned("b", maker="agent"), planned("c", maker="reflection", confirmed=True)))
+    )
     assert "skip trade (by the owner) [a]" in told.text
     assert "skip trade (proposed by a model, not confirmed) [b]" in told.text
     assert "skip trade (by a model, confirmed by the owner) [c]" in told.text
 
 
 def test_a_loss_in_another_situation_is_marked_as_far():
-    told = compose(remembering(NEW, [episode("far", -1.0, regime="ranging", volatility_regime="low", session="asia", price=1.0, atr_d1=9.0)]))
+    told = compose_brief(
+        remembering(NEW, [episode("far", -1.0, regime="ranging", volatility_regime="low", session="asia", price=1.0, atr_d1=9.0)])
+    )
     assert "- Warning (the nearest loss; the situation was another), XAU long:" in told.text
 
 
 def test_a_loss_that_warns_is_not_recalled_a_second_time():
-    told = compose(remembering(NEW, [episode("only", -1.0)]))
+    told = compose_brief(remembering(NEW, [episode("only", -1.0)]))
     assert told.text.count("[only]") == 1
 
 
 def test_lessons_that_are_held_back_or_expired_are_not_told():
-    told = compose(replace(NEW, lessons=(lesson("a", "Told."), lesson("b", "Held back.", flagged="contradicts a rule"),
+    told = compose_brief(replace(NEW, lessons=(lesson("a", "Told."), lesson("b", "Held back.", flagged="contradicts a rule"),
                                          lesson("c", "Too old.", expires_at=NOON)), skill_lessons=(lesson("a", "Told."), lesson("d", "Shared."))))  # fmt: skip
     assert section(told, "lessons") == [LESSONS, "- Told.", "- Shared. (from the skill)"]
 
 
 def test_a_discrepancy_is_told_even_where_open_positions_are_not():
     shy = replace(rich(), skill=replace(SKILL, context=SkillContext(memory=MemoryConfig(includeOpenPositions=False))))
-    told = compose(shy)
+    told = compose_brief(shy)
     assert "open_positions" not in names(told)
     assert any(line.startswith("- Discrepancy 2026-06-05T10:00 BTC:") for line in section(told, "risk_state"))
 
 
 def test_many_discrepancies_do_not_bury_the_positions():
     found = tuple(Discrepancy(f"S{n}", "", NOON - n * HOUR, "snapshot", Decimal(n), Decimal(0), None) for n in range(9))
-    told = section(compose(replace(NEW, discrepancies=found)), "open_positions")
+    told = section(compose_brief(replace(NEW, discrepancies=found)), "open_positions")
     assert len(told) == 1 + 5 + 1 and told[-1] == "- 4 more discrepancies in the last day"
 
 
@@ -162,11 +169,11 @@ def test_with_an_empty_memory_nothing_speaks_of_memory():
 
 
 def test_a_recall_that_found_nothing_says_nothing():
-    assert compose(remembering(NEW, [])).text == compose(NEW).text
+    assert compose_brief(remembering(NEW, [])).text == compose_brief(NEW).text
 
 
 def test_a_skill_without_strategy_and_limits_has_neither_segment():
-    assert names(compose(replace(NEW, skill=Skill(id="bare")))) == ["header", "footer"]
+    assert names(compose_brief(replace(NEW, skill=Skill(id="bare")))) == ["header", "footer"]
 
 
 def test_without_memory_what_the_owner_wrote_and_the_accounts_own_state_remain():
@@ -176,7 +183,7 @@ def test_without_memory_what_the_owner_wrote_and_the_accounts_own_state_remain()
 
 def test_a_skill_whose_memory_is_off_is_told_what_it_would_be_told_without_memory():
     off = replace(rich(), skill=replace(SKILL, context=SkillContext(memory=MemoryConfig(enabled=False))))
-    assert compose(off).text == composed("without_memory").text
+    assert compose_brief(off).text == composed("without_memory").text
 
 
 @pytest.mark.parametrize(("config", "gone"), [
@@ -185,7 +192,7 @@ def test_a_skill_whose_memory_is_off_is_told_what_it_would_be_told_without_memor
     (MemoryConfig(similarSituations=False), "similar"),
 ])  # fmt: skip
 def test_each_part_of_memory_can_be_switched_off(config, gone):
-    told = names(compose(replace(rich(), skill=replace(SKILL, context=SkillContext(memory=config)))))
+    told = names(compose_brief(replace(rich(), skill=replace(SKILL, context=SkillContext(memory=config)))))
     assert gone not in told and {"memory", "risk_state", "lessons"} <= set(told)
 
 
@@ -218,7 +225,11 @@ def test_a_citation_points_at_a_line_of_its_segment(name):
 def test_what_a_line_shows_in_brackets_is_what_it_cites():
     told = composed("rich")
     lines = told.text.split("\n")
-    shown = {cited.source.id: lines[cited.line - 1] for cited in told.citations if cited.segment in ("memory", "similar") and cited.source.kind != "event"}
+    shown = {
+        cited.source.id: lines[cited.line - 1]
+        for cited in told.citations
+        if cited.segment in ("memory", "similar") and cited.source.kind != "event"
+    }
     assert shown and all(f"[{id}]" in line for id, line in shown.items())
 
 

@@ -9,10 +9,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from memtape.core import edits
+from memtape.core import document_edits
 from memtape.core.codec import digest
-from memtape.core.edits import Entry, escaped, judged, proposed, prose, restyled, unified, worded
-from memtape.documents.chunks import chunked
+from memtape.core.document_edits import (
+    NoteEntry,
+    checked_text,
+    escape_headings,
+    evaluate_edit,
+    keep_newlines,
+    make_edit,
+    note_text,
+    unified_diff,
+)
+from memtape.documents.chunks import cut_document
 from memtape.errors import Invalid
 
 NINE = datetime(2026, 5, 4, 9, tzinfo=UTC)
@@ -24,11 +33,11 @@ TRICKS = [
     "```", "```sh", "````", "    ```", "``` a ` b", "~~~", "~~~ x", "~~~~", "- ```", "> ```", "<!-- hidden", "-->", "<script>", "<pre>", "  <details>", "<?php",
     "<![CDATA[", "<div>", "| a | b |", "|---|---|", "[n1]: /x", "### aside", "waited", "1. one", "    code", "", " ",
 ]  # fmt: skip
-notes = st.lists(st.sampled_from(TRICKS), min_size=1, max_size=8).map("\n".join).filter(str.strip).map(worded)
+notes = st.lists(st.sampled_from(TRICKS), min_size=1, max_size=8).map("\n".join).filter(str.strip).map(note_text)
 
 
-def entry(number: int, text: str, **more) -> Entry:
-    return Entry(id=f"n{number}", kind="journal", agent="desk", at=NINE + timedelta(minutes=number), text=text, **more)
+def entry(number: int, text: str, **more) -> NoteEntry:
+    return NoteEntry(id=f"n{number}", kind="journal", agent="desk", at=NINE + timedelta(minutes=number), text=text, **more)
 
 
 def headings(text: str) -> list[str]:
@@ -48,7 +57,7 @@ def test_whatever_a_note_says_the_only_headings_are_those_that_memtape_wrote(tex
         page += entry(number, text).after(page)
     ours = [entry(number, text).text_lines[0].removeprefix("## ") for number, text in enumerate(texts)]
     assert headings(page) == ours
-    assert {chunk.headings[0] for chunk in chunked(page)} <= set(ours)  # nor does our own search see others
+    assert {chunk.headings[0] for chunk in cut_document(page)} <= set(ours)  # nor does our own search see others
     assert [line for line in page.split("\n") if line.startswith("## 2026-05-04T")] == [f"## {one}" for one in ours]
 
 
@@ -66,10 +75,15 @@ def test_each_note_is_found_again_on_its_own_lines(texts):
 
 def test_a_note_is_known_by_its_id_agent_run_and_words_and_not_by_its_time():
     page = entry(1, "Waited.", run="r-1").after("")
-    later = Entry(id="n1", kind="journal", agent="desk", at=NINE + timedelta(hours=5), run="r-1", text="Waited.")
+    later = NoteEntry(id="n1", kind="journal", agent="desk", at=NINE + timedelta(hours=5), run="r-1", text="Waited.")
     assert later.found_in(page) == (1, 2)
     for other in ({"id": "n2"}, {"agent": "desk2"}, {"run": "r-2"}, {"run": None}, {"text": "Bought."}, {"kind": "note"}):
-        assert Entry(**{"id": "n1", "kind": "journal", "agent": "desk", "at": NINE, "run": "r-1", "text": "Waited."} | other).found_in(page) is None
+        assert (
+            NoteEntry(
+                **{"id": "n1", "kind": "journal", "agent": "desk", "at": NINE, "run": "r-1", "text": "Waited."} | other
+            ).found_in(page)
+            is None
+        )
 
 
 def test_a_run_cannot_be_named_so_that_it_signs_for_another():
@@ -79,21 +93,21 @@ def test_a_run_cannot_be_named_so_that_it_signs_for_another():
 
 def test_code_in_a_closed_fence_stays_as_it_was_written():
     code = ["Ran this:", "```python", "# size", "qty = 1", "```", "### after", "| a |", "|---|"]
-    assert escaped(code) == code
+    assert escape_headings(code) == code
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\x1b[31m", "a\u202eb", "a\u2028b", "a\x85b", "a\ufeffb", "a\x0cb", "\ud800"])
 def test_what_nobody_sees_is_not_written(text):
     with pytest.raises(Invalid, match="not seen"):
-        prose("text", text, 100)
+        checked_text("text", text, 100)
 
 
 def test_a_note_too_long_is_refused_and_newlines_are_brought_to_one_form():
     with pytest.raises(Invalid, match="20,001 characters"):
-        worded("x" * 20_001)
+        note_text("x" * 20_001)
     with pytest.raises(Invalid, match="says nothing"):
-        worded(" \r\n\t")
-    assert worded("\na\r\nb\rc\td \n\n") == "a\nb\nc\td"
+        note_text(" \r\n\t")
+    assert note_text("\na\r\nb\rc\td \n\n") == "a\nb\nc\td"
 
 
 # ---- edits ---------------------------------------------------------------------------------------------------------------
@@ -113,44 +127,44 @@ def test_a_note_too_long_is_refused_and_newlines_are_brought_to_one_form():
 )  # fmt: skip
 def test_an_edit_that_says_nothing_or_cannot_be_made_is_refused(change, problem):
     with pytest.raises(Invalid, match=problem):
-        proposed("M.md", MANUAL, **change)
+        make_edit("M.md", MANUAL, **change)
 
 
 def test_a_fragment_that_overlaps_itself_stands_twice():
     with pytest.raises(Invalid, match="more than once"):
-        proposed("M.md", "aaa\n", old="aa", new="b")
+        make_edit("M.md", "aaa\n", old="aa", new="b")
 
 
 def test_a_document_that_is_not_there_is_proposed_whole():
-    edit = proposed("NEW.md", None, text="First line.")
+    edit = make_edit("NEW.md", None, text="First line.")
     assert (edit.base, edit.diff) == (None, "--- /dev/null\n+++ NEW.md\n@@ -0,0 +1 @@\n+First line.")
-    assert judged(edit, None).text == "First line.\n"
-    assert judged(edit, "First line.\n").state == "done" and judged(edit, "other\n").state == "stale"
+    assert evaluate_edit(edit, None).text == "First line.\n"
+    assert evaluate_edit(edit, "First line.\n").state == "done" and evaluate_edit(edit, "other\n").state == "stale"
     with pytest.raises(Invalid, match="no document"):
-        proposed("NEW.md", None, old="a", new="b")
+        make_edit("NEW.md", None, old="a", new="b")
 
 
 def test_an_edit_is_judged_against_the_document_of_today():
-    edit = proposed("M.md", MANUAL, old="1 %", new="0.5 %")
-    assert judged(edit, MANUAL).text == MANUAL.replace("1 %", "0.5 %")
-    later = judged(edit, f"{MANUAL}\nNo trades on Friday.\n")
+    edit = make_edit("M.md", MANUAL, old="1 %", new="0.5 %")
+    assert evaluate_edit(edit, MANUAL).text == MANUAL.replace("1 %", "0.5 %")
+    later = evaluate_edit(edit, f"{MANUAL}\nNo trades on Friday.\n")
     assert later.state == "moved" and later.text == f"{MANUAL}\nNo trades on Friday.\n".replace("1 %", "0.5 %")
-    assert judged(edit, MANUAL.replace("1 %", "0.5 %")).state == "done"
+    assert evaluate_edit(edit, MANUAL.replace("1 %", "0.5 %")).state == "done"
     for gone in (None, "", MANUAL.replace("1 %", "2 %"), f"{MANUAL}Never risk more than 1 %.\n"):
-        assert judged(edit, gone) == judged(edit, None) and judged(edit, gone).state == "stale"
+        assert evaluate_edit(edit, gone) == evaluate_edit(edit, None) and evaluate_edit(edit, gone).state == "stale"
 
 
 def test_a_whole_text_is_stale_as_soon_as_anything_has_changed():
-    edit = proposed("M.md", MANUAL, text="# Risk\nNone.\n")
-    assert judged(edit, MANUAL).state == "clean" and judged(edit, MANUAL + "\n").state == "stale"
+    edit = make_edit("M.md", MANUAL, text="# Risk\nNone.\n")
+    assert evaluate_edit(edit, MANUAL).state == "clean" and evaluate_edit(edit, MANUAL + "\n").state == "stale"
 
 
 def test_an_edit_that_a_crash_left_in_the_file_is_not_made_twice():
-    edit = proposed("M.md", "Trail by 2 ATR.\n", old="Trail", new="Trail at once")
-    changed = judged(edit, "Trail by 2 ATR.\nOut on Friday.\n")
+    edit = make_edit("M.md", "Trail by 2 ATR.\n", old="Trail", new="Trail at once")
+    changed = evaluate_edit(edit, "Trail by 2 ATR.\nOut on Friday.\n")
     assert changed.state == "moved"
-    assert judged(edit, changed.text).state == "moved"  # what is new contains what was old: nothing shows that it was made
-    assert judged(edit, changed.text, digest(changed.text)).state == "done"  # but what was stated before it was made
+    assert evaluate_edit(edit, changed.text).state == "moved"  # what is new contains what was old: nothing shows that it was made
+    assert evaluate_edit(edit, changed.text, digest(changed.text)).state == "done"  # but what was stated before it was made
 
 
 def applied(before: str, diff: str) -> str:
@@ -180,29 +194,29 @@ lines = st.lists(st.sampled_from(["stop", "trail", "", "# Risk", "risk 1 %"]), m
 def test_the_diff_alone_tells_what_comes_of_an_edit(one, other, first_ends, second_ends):
     before, after = "\n".join(one) + "\n" * first_ends, "\n".join(other) + "\n" * second_ends
     if before != after:
-        assert applied(before, unified("M.md", before, after)) == after
+        assert applied(before, unified_diff("M.md", before, after)) == after
 
 
 @given(lines, lines, st.booleans(), st.integers(0, 3))
 def test_where_too_much_differs_to_be_compared_the_diff_is_coarser_and_as_true(one, other, ends, compared):
     before, after = "\n".join(one) + "\n" * ends, "\n".join(other) + "\n"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(edits, "COMPARED", compared)
-        assert applied(before, unified("x.md", before, after)) == after
+        patched.setattr(document_edits, "COMPARED", compared)
+        assert applied(before, unified_diff("x.md", before, after)) == after
 
 
 def test_two_long_texts_that_share_only_their_ends_differ_in_one_piece(monkeypatch):
-    monkeypatch.setattr(edits, "SequenceMatcher", None)  # nothing is searched for
+    monkeypatch.setattr(document_edits, "SequenceMatcher", None)  # nothing is searched for
     log = [f"line {n}" for n in range(20_000)]
     other = [line if n in (0, 1, 19_998, 19_999) else f"{line} anew" for n, line in enumerate(log)]
-    told = unified("x.md", "\n".join(log) + "\n", "\n".join(other) + "\n").split("\n")
+    told = unified_diff("x.md", "\n".join(log) + "\n", "\n".join(other) + "\n").split("\n")
     assert told[2:6] == ["@@ -1,20000 +1,20000 @@", " line 0", " line 1", "-line 2"] and told[-1] == " line 19999"
     assert len(told) == 3 + 4 + 2 * 19_996
 
 
 def test_a_change_far_down_a_long_log_is_told_with_its_line_numbers():
     log = "".join(f"line {n}\n" for n in range(1, 20_001))
-    diff = unified("LOG.md", log, log.replace("line 19000\n", "line 19000, corrected\n"))
+    diff = unified_diff("LOG.md", log, log.replace("line 19000\n", "line 19000, corrected\n"))
     assert diff.split("\n")[2] == "@@ -18997,7 +18997,7 @@" and diff.count("\n") == 10
 
 
@@ -212,7 +226,7 @@ newlines = st.sampled_from(["\n", "\r\n", "\r"])
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", "", "c d"]), newlines), max_size=12), lines)
 def test_lines_that_stay_keep_their_own_newline_and_nothing_else_changes(old, new):
     before, after = "".join(line + end for line, end in old), "\n".join(new) + "\n"
-    made = restyled(before, after)
+    made = keep_newlines(before, after)
     assert made.replace("\r\n", "\n").replace("\r", "\n") == after
     plain = before.replace("\r\n", "\n").replace("\r", "\n")
-    assert restyled(before, plain) == before
+    assert keep_newlines(before, plain) == before

@@ -9,12 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtape.core import beliefs, induction
-from memtape.core.beliefs import Beta, Stated, beats, differs, evidence_for, suggested_plans
-from memtape.core.episodes import EPISODE_FIELDS, Episode
-from memtape.core.induction import CellKey, beliefs_of, count, count_stated
+from memtape.core.memory import belief_cells, beliefs
+from memtape.core.memory.belief_cells import CellKey, beliefs_from_tallies, count_cells, count_stated
+from memtape.core.memory.beliefs import (
+    Beta,
+    StatedBelief,
+    difference_p_value,
+    probability_greater,
+    suggested_plans,
+    trades_for_and_against,
+)
+from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
+from memtape.core.memory.predicate import read_predicate
 from memtape.core.observed import ANY
-from memtape.core.predicate import read_predicate
 from memtape.core.statistics import binomial_tail
 from memtape.errors import Invalid
 
@@ -44,7 +51,7 @@ def history(chance: random.Random, n: int, wins: float = 0.45) -> list[Episode]:
 
 
 def believed(episodes, stated=(), as_of=LATER, claims_count=True):
-    return beliefs_of(count(episodes, claims_count), count_stated(stated, episodes, claims_count), as_of)
+    return beliefs_from_tallies(count_cells(episodes, claims_count), count_stated(stated, episodes, claims_count), as_of)
 
 
 def told(found, **conditions):
@@ -68,14 +75,14 @@ histories = st.lists(trades, max_size=60, unique_by=lambda e: e.id)
 
 def test_a_trade_falls_into_its_ten_cells_and_among_those_whose_fields_are_known():
     one = trade(0, 1.0, regime="ranging", volatility_regime="high", session="london")
-    cells = [key.conditions for key in induction.cells_of(one) if key != key.known]
+    cells = [key.conditions for key in belief_cells.cells_of(one) if key != key.known]
     assert len(cells) == 10
     assert (("regime", "ranging"), ("side", "long")) in cells
-    assert [key.conditions for key in induction.cells_of(trade(0, 1.0))] == [(), (("side", "long"),), (("side", ANY),)]
+    assert [key.conditions for key in belief_cells.cells_of(trade(0, 1.0))] == [(), (("side", "long"),), (("side", ANY),)]
 
 
 def test_a_scratch_tests_a_belief_and_does_not_confirm_it():
-    [tally] = [t for key, t in count([trade(0, 0.0), trade(1, 1.0)], True).items() if key == CellKey("VB", "XAUUSD")]
+    [tally] = [t for key, t in count_cells([trade(0, 0.0), trade(1, 1.0)], True).items() if key == CellKey("VB", "XAUUSD")]
     assert (tally.n, tally.wins, tally.sum_r, tally.sum_r2) == (2, 1, 1.0, 1.0)
     assert (tally.last_confirmed.id, tally.last_contradicted.id) == ("t00001", "t00000")
 
@@ -84,7 +91,7 @@ def test_a_scratch_tests_a_belief_and_does_not_confirm_it():
     "said", [{"kind": "shadow"}, {"teach": "exclude"}, {"teach": "anomaly"}, {"claimed": True}, {"pnl_r": None}], ids=str
 )
 def test_what_does_not_teach_or_cannot_be_believed_is_not_counted(said):
-    assert count([trade(0, 1.0, **said) if "pnl_r" not in said else trade(0, None)], claims_count=False) == {}
+    assert count_cells([trade(0, 1.0, **said) if "pnl_r" not in said else trade(0, None)], claims_count=False) == {}
 
 
 def test_claims_count_while_there_is_no_broker_and_make_the_belief_as_weak_as_they_are():
@@ -98,12 +105,12 @@ def test_claims_count_while_there_is_no_broker_and_make_the_belief_as_weak_as_th
 def test_the_order_in_which_trades_arrive_never_matters(episodes, chance):
     shuffled = list(episodes)
     chance.shuffle(shuffled)
-    assert count(shuffled, True) == count(episodes, True)
+    assert count_cells(shuffled, True) == count_cells(episodes, True)
 
 
 @given(histories)
 def test_each_trade_counts_once_in_each_cell_and_a_second_delivery_changes_nothing(episodes):
-    assert count([*episodes, *episodes], True) == count(episodes, True)
+    assert count_cells([*episodes, *episodes], True) == count_cells(episodes, True)
 
 
 def test_a_forgotten_trade_is_gone_from_every_belief_at_once():
@@ -133,7 +140,7 @@ def test_the_sentence_gives_counts_interval_and_what_happens_otherwise():
         "VB on XAUUSD in london wins more often: 21 of 30 (70 %, 90 % interval 55-82 %) against 48 % of 120 otherwise."
     )
     assert (belief.n, belief.base_n, belief.leaning, belief.posterior) == (30, 120, "more", Beta(22.0, 10.0))
-    assert belief.p_value == pytest.approx(differs(21, 30, 58, 120))
+    assert belief.p_value == pytest.approx(difference_p_value(21, 30, 58, 120))
     assert belief.situation.session == "london"
     assert belief.situation.regime == belief.situation.atr_d1 == ANY
     assert (belief.last_confirmed, belief.last_contradicted) == ("t00020", "t00029")
@@ -149,18 +156,18 @@ def test_trades_of_unknown_session_are_neither_inside_nor_outside():
 def test_a_base_rate_from_few_trades_is_not_taken_for_known():
     # 20 of 30 against 3 of 10: were 30 % known, chance would show it once in 30,000 histories.
     assert 2 * binomial_tail(20, 30, 0.3) < 1e-4
-    assert differs(20, 30, 3, 10) == pytest.approx(0.092, abs=0.02)
+    assert difference_p_value(20, 30, 3, 10) == pytest.approx(0.092, abs=0.02)
 
 
 @given(st.integers(0, 30), st.integers(1, 30), st.integers(0, 30), st.integers(1, 30))
 def test_two_counts_differ_as_much_seen_from_either_side(wins, n, other_wins, other_n):
     wins, other_wins = min(wins, n), min(other_wins, other_n)
-    there, back = differs(wins, n, other_wins, other_n), differs(other_wins, other_n, wins, n)
-    mirrored = differs(n - wins, n, other_n - other_wins, other_n)
+    there, back = difference_p_value(wins, n, other_wins, other_n), difference_p_value(other_wins, other_n, wins, n)
+    mirrored = difference_p_value(n - wins, n, other_n - other_wins, other_n)
     assert there == pytest.approx(back, rel=1e-9) == pytest.approx(mirrored, rel=1e-9)
     assert 0.0 < there <= 1.0
     one, other = Beta(1.0 + wins, 1.0 + n - wins), Beta(1.0 + other_wins, 1.0 + other_n - other_wins)
-    assert beats(one, other) + beats(other, one) == pytest.approx(1.0, abs=1e-9)
+    assert probability_greater(one, other) + probability_greater(other, one) == pytest.approx(1.0, abs=1e-9)
 
 
 @pytest.mark.parametrize(("n", "other_n", "rate"), [(10, 10, 0.5), (30, 12, 0.33), (40, 200, 0.45), (12, 60, 0.6)])
@@ -171,14 +178,14 @@ def test_chance_parts_two_equal_rates_no_more_often_than_the_p_value_says(n, oth
     for level in (0.01, 0.05, 0.1):
         rejected = sum(
             mass(a, n) * mass(b, other_n)
-            for a in range(n + 1) for b in range(other_n + 1) if differs(a, n, b, other_n) <= level
+            for a in range(n + 1) for b in range(other_n + 1) if difference_p_value(a, n, b, other_n) <= level
         )  # fmt: skip
         assert rejected <= level
 
 
 def test_against_a_base_of_many_trades_the_probability_is_that_of_a_known_rate():
-    assert beats(Beta(8, 4), Beta(500_001, 500_001)) == pytest.approx(Beta(8, 4).probability_above(0.5), abs=1e-4)
-    assert beats(Beta(8.5, 4), Beta(6, 6)) == Beta(8.5, 4).probability_above(0.5)
+    assert probability_greater(Beta(8, 4), Beta(500_001, 500_001)) == pytest.approx(Beta(8, 4).probability_above(0.5), abs=1e-4)
+    assert probability_greater(Beta(8.5, 4), Beta(6, 6)) == Beta(8.5, 4).probability_above(0.5)
 
 
 # --- the gate -----------------------------------------------------------------------------------------------------------
@@ -219,7 +226,10 @@ def test_thirty_trades_are_needed_however_clear_they_are():
 
 
 def test_a_strategy_that_is_only_ever_long_in_london_has_one_belief_of_it():
-    episodes = [trade(n, 1.0 if n % 3 else -1.0, session="london" if n % 2 else "asia", side="long" if n % 2 else "short") for n in range(80)]
+    episodes = [
+        trade(n, 1.0 if n % 3 else -1.0, session="london" if n % 2 else "asia", side="long" if n % 2 else "short")
+        for n in range(80)
+    ]
     found = believed(episodes)
     session, side, pair = told(found, session="london"), told(found, side="long"), told(found, session="london", side="long")
     assert (side.status, side.related) == ("merged", (session.id,))
@@ -228,7 +238,10 @@ def test_a_strategy_that_is_only_ever_long_in_london_has_one_belief_of_it():
 
 
 def test_a_condition_that_nine_in_ten_trades_share_adds_nothing_to_the_other():
-    episodes = [trade(n, 1.0 if n % 2 else -1.0, session="london" if n < 40 else "asia", regime="ranging" if n % 20 else "volatile") for n in range(120)]
+    episodes = [
+        trade(n, 1.0 if n % 2 else -1.0, session="london" if n < 40 else "asia", regime="ranging" if n % 20 else "volatile")
+        for n in range(120)
+    ]
     found = believed(episodes)
     assert told(found, session="london", regime="ranging").related == (told(found, session="london").id,)
     assert told(found, session="london").status != "merged"
@@ -275,8 +288,8 @@ def test_what_nobody_has_tested_for_years_is_retired_and_one_trade_brings_it_bac
 # --- stated -------------------------------------------------------------------------------------------------------------
 
 
-def says(when, **said) -> Stated:
-    return Stated(**({"id": "s1", "sentence": "Breakouts work in a trend.", "when": when, "stated_at": START} | said))
+def says(when, **said) -> StatedBelief:
+    return StatedBelief(**({"id": "s1", "sentence": "Breakouts work in a trend.", "when": when, "stated_at": START} | said))
 
 
 @pytest.mark.parametrize(
@@ -304,7 +317,10 @@ def test_a_stated_belief_is_counted_apart_from_what_its_owner_put_in():
     assert (belief.prior, belief.confirmed, belief.contradicted, belief.base_n) == (Beta(2.0, 1.0), 30, 10, 40)
     assert belief.posterior == Beta(32.0, 11.0)
     assert (belief.status, belief.situation.regime, belief.situation.session, belief.tier) == ("candidate", "trending_up", ANY, 1)
-    assert belief.sentence == "Breakouts work in a trend: confirmed by 30 of 40 (75 %, 90 % interval 62-84 %) against 75 % of 40 otherwise."
+    assert (
+        belief.sentence
+        == "Breakouts work in a trend: confirmed by 30 of 40 (75 %, 90 % interval 62-84 %) against 75 % of 40 otherwise."
+    )
 
 
 def test_a_stated_belief_that_trades_bear_out_is_believed_and_one_they_contradict_is_retired():
@@ -337,9 +353,12 @@ def test_what_is_stated_later_is_not_yet_believed():
 @given(histories, st.booleans())
 def test_the_evidence_of_a_belief_is_what_was_counted_each_trade_once(episodes, claims_count):
     many = [e._replace(id=f"{e.id}-{n}") for n in range(4) for e in episodes]
-    stated = [says({"any": [{"regime": "ranging"}, {"not": {"session": "ranging"}}]}), says({"side": "long"}, id="s2", symbol="BTC")]
+    stated = [
+        says({"any": [{"regime": "ranging"}, {"not": {"session": "ranging"}}]}),
+        says({"side": "long"}, id="s2", symbol="BTC"),
+    ]
     for belief in believed(many, stated, claims_count=claims_count):
-        confirming, against = evidence_for(belief, [*many, *many], claims_count)
+        confirming, against = trades_for_and_against(belief, [*many, *many], claims_count)
         assert (len(confirming), len(against)) == (belief.confirmed, belief.contradicted)
         assert len({*confirming, *against}) == belief.n
         if confirming:
@@ -373,5 +392,5 @@ def test_ids_and_order_of_beliefs_do_not_depend_on_anything_but_their_cells():
     first, second = believed(history(chance, 300)), believed(history(chance, 300))
     assert [b.id for b in first] == [b.id for b in second]
     assert len({b.id for b in first}) == len(first)
-    assert beliefs_of({}, (), LATER) == []
+    assert beliefs_from_tallies({}, (), LATER) == []
     assert beliefs.mean_edge_of_sums(2, 1.0, 5.0).mean == pytest.approx(1 / 12)

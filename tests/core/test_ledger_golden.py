@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memtape.engine.audit import rebuild, verify
+from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.store.sqlite import SqliteDatabase
 from tests import desk, oracle
 
@@ -35,10 +35,10 @@ def test_the_engine_restarted_before_every_tick_gives_the_golden_rows(case, tmp_
         agent = memory.agent("desk")
         assert desk.differences(case["expected"], desk.rows_of(agent)) == []
         assert desk.rows_of(agent, head=agent.head().seq) == desk.rows_of(agent)
-        before = verify(memory)
+        before = verify_store(memory)
         assert before.problems == []
-        rebuild(memory)
-        assert verify(memory).digests == before.digests
+        rebuild_store(memory)
+        assert verify_store(memory).digests == before.digests
 
 
 def test_the_second_opinion_agrees_with_the_golden_rows(case):

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtape.engine.audit import rebuild, verify
+from memtape.engine.proof.audit import rebuild_store, verify_store
 from tests import desk, histories, oracle
 
 CONFIGS = st.sampled_from([{"mfe_mode": "hl_strict", "dust_qty": "0"}, {"mfe_mode": "close", "dust_qty": "0"}])
@@ -51,10 +51,10 @@ def test_a_crumb_that_the_venue_leaves_counts_as_flat(ticks):
 @given(histories.histories(), CONFIGS)
 def test_a_replay_of_the_log_gives_every_row_again(ticks, config):
     agent = fed(ticks, config)
-    found = verify(agent.memory)
+    found = verify_store(agent.memory)
     assert found.problems == []
-    rebuild(agent.memory)
-    assert verify(agent.memory).digests == found.digests
+    rebuild_store(agent.memory)
+    assert verify_store(agent.memory).digests == found.digests
 
 
 @given(st.data(), histories.histories())
@@ -68,7 +68,7 @@ def test_the_order_of_deliveries_changes_nothing(data, ticks):
         agent = desk.given_agent(memory, config)
         for kind, value in deliveries:
             agent.observe(desk.plain_tick(value), kind=kind)
-        assert verify(memory).problems == []
+        assert verify_store(memory).problems == []
         ledgers.append(desk.projections(memory))
     assert ledgers[0] == ledgers[1]
 
@@ -131,4 +131,3 @@ def split(fill: dict[str, Any], some: int) -> list[dict[str, Any]]:
 
 def close(one: str | None, other: str | None) -> bool:
     return one == other or (one is not None and other is not None and abs(Decimal(one) - Decimal(other)) <= Decimal("1e-7"))
-

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtape.core.beliefs import differs
-from memtape.core.candidates import candidates, looked_at, outcomes
-from memtape.core.episodes import EPISODE_FIELDS, Episode
-from memtape.core.lessons import LONGEST, SLOTS, Candidate, Lesson, lines
-from memtape.core.linting import lint
-from memtape.core.shuffling import Question, against_shuffles
+from memtape.core.lessons.avoid_rules import contradicted_rule
+from memtape.core.lessons.candidates import comparable_outcomes, find_candidates, tested_count
+from memtape.core.lessons.reflection import MAX_LESSON_CHARS, SLOTS, Candidate, Lesson, lesson_lines
+from memtape.core.lessons.shuffle import GroupQuestion, shuffle_p_values
+from memtape.core.lessons.stats_lessons import lesson_sentence, lessons_of
+from memtape.core.memory.beliefs import difference_p_value
+from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
 from memtape.core.skills import Skill
-from memtape.core.stats_lessons import lessons_of, sentence
 from memtape.core.values import read
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -51,7 +51,10 @@ def history(seed: int, n: int, shared: float = 0.5) -> list[Episode]:
     while len(found) < n:
         at += timedelta(hours=chance.choice((1, 2, 3, 5, 7, 11)))
         size, fate, before = min(chance.choices((1, 2, 3), (6, 2, 1))[0], n - len(found)), chance.gauss(0, 1), losses
-        market = {"regime": chance.choices(REGIMES, (3, 2, 4, 1))[0], "volatility_regime": chance.choices(VOLATILITY, (2, 4, 2))[0]}
+        market = {
+            "regime": chance.choices(REGIMES, (3, 2, 4, 1))[0],
+            "volatility_regime": chance.choices(VOLATILITY, (2, 4, 2))[0],
+        }
         leaning = chance.choice(("long", "long", "short"))
         for symbol in chance.sample(SYMBOLS, size):
             r = 0.05 + 1.4 * (math.sqrt(shared) * fate + math.sqrt(1 - shared) * chance.gauss(0, 1))
@@ -75,7 +78,7 @@ def shuffled(trades: list[Episode], seed: int) -> list[Episode]:
 
 
 def found_in(trades: list[Episode], **said) -> list[Candidate]:
-    return candidates(trades, claims_count=True, **said)
+    return find_candidates(trades, claims_count=True, **said)
 
 
 def told(trades: list[Episode], skill: Skill = SKILL, **said) -> tuple[Lesson, ...]:
@@ -139,7 +142,7 @@ def test_shuffling_agrees_with_counting_every_way_to_deal_the_outcomes():
     exact = sum(abs(s - centre) >= abs(sum(rs[i] for i in inside) - centre) - 1e-9 for s in ways) / len(ways)
     upper = sum(s >= sum(rs[i] for i in inside) - 1e-9 for s in ways) / len(ways)
     everyone = tuple(range(11))
-    got = against_shuffles(rs, everyone, [Question(inside, everyone), Question(inside, everyone, "upper")])
+    got = shuffle_p_values(rs, everyone, [GroupQuestion(inside, everyone), GroupQuestion(inside, everyone, "upper")])
     assert got == pytest.approx([exact, upper], rel=0.35, abs=0.002)
     assert 0.002 < exact < 0.02
 
@@ -147,16 +150,16 @@ def test_shuffling_agrees_with_counting_every_way_to_deal_the_outcomes():
 def test_wins_and_losses_of_1r_are_judged_as_fishers_exact_test_judges_them():
     rs = [1.0] * 18 + [-1.0] * 7 + [1.0] * 30 + [-1.0] * 45
     everyone = tuple(range(100))
-    [got] = against_shuffles(rs, everyone, [Question(tuple(range(25)), everyone, "upper")])
-    assert got == pytest.approx(differs(18, 25, 30, 75) / 2, rel=0.4)
+    [got] = shuffle_p_values(rs, everyone, [GroupQuestion(tuple(range(25)), everyone, "upper")])
+    assert got == pytest.approx(difference_p_value(18, 25, 30, 75) / 2, rel=0.4)
 
 
 def test_ten_positions_opened_on_one_signal_are_one_experience_and_no_proof_of_their_session():
     rs = [1.5] * 30 + [0.0, -1.0, 1.0] * 10 + [-1.5] * 30
     alone, together = tuple(range(90)), tuple(i // 10 for i in range(90))
-    asked = [Question(tuple(range(30)), alone)]
-    assert against_shuffles(rs, alone, asked)[0] < 0.001
-    assert against_shuffles(rs, together, asked)[0] > 0.01
+    asked = [GroupQuestion(tuple(range(30)), alone)]
+    assert shuffle_p_values(rs, alone, asked)[0] < 0.001
+    assert shuffle_p_values(rs, together, asked)[0] > 0.01
 
 
 def test_symbols_that_are_always_opened_together_can_still_be_told_apart():
@@ -169,7 +172,7 @@ def test_symbols_that_are_always_opened_together_can_still_be_told_apart():
         symbols += ["XAU", "BTC", "ETH"]
         moments += [moment] * 3
     gold = tuple(i for i, symbol in enumerate(symbols) if symbol == "XAU")
-    assert against_shuffles(rs, moments, [Question(gold, tuple(range(60)))])[0] < 0.002
+    assert shuffle_p_values(rs, moments, [GroupQuestion(gold, tuple(range(60)))])[0] < 0.002
 
 
 def test_one_huge_winner_does_not_make_its_cell_a_lesson():
@@ -181,7 +184,7 @@ def test_one_huge_winner_does_not_make_its_cell_a_lesson():
 
 
 IN_ORDER = history(5, 50)
-FOUND = candidates(IN_ORDER, claims_count=True)
+FOUND = find_candidates(IN_ORDER, claims_count=True)
 
 
 @given(st.permutations(IN_ORDER))
@@ -198,8 +201,8 @@ def test_set_aside_trades_shadows_and_unverified_claims_change_nothing():
         *(e._replace(id=f"c{e.id}", claimed=True, pnl_r=9.0) for e in trades[40:60]),
         *(e._replace(id=f"u{e.id}", pnl_r=None, pnl_usd=None) for e in trades[60:]),
     ]
-    assert candidates(trades + aside, claims_count=False) == candidates(trades, claims_count=False)
-    assert candidates(trades + aside, claims_count=True) != candidates(trades, claims_count=True)
+    assert find_candidates(trades + aside, claims_count=False) == find_candidates(trades, claims_count=False)
+    assert find_candidates(trades + aside, claims_count=True) != find_candidates(trades, claims_count=True)
 
 
 def test_a_trade_that_was_right_for_another_reason_counts_for_exits_and_sizes_but_not_for_entries():
@@ -229,9 +232,12 @@ def test_r_from_stops_and_from_atr_are_never_mixed_and_currency_is_the_last_reso
     stops = [trade(n, 1.0, pnl_usd=50.0) for n in range(12)]
     by_atr = [trade(100 + n, -3.0, r_source="atr_proxy", pnl_usd=20.0) for n in range(40)]
     without = [trade(200 + n, None, r_source=None, pnl_usd=-7.0) for n in range(60)]
-    assert (outcomes(stops + by_atr + without, True).unit, set(outcomes(stops + by_atr + without, True).values)) == ("R", {1.0})
-    assert set(outcomes(stops[:9] + by_atr + without, True).values) == {-3.0}
-    assert (outcomes(stops[:5] + by_atr[:5] + without, True).unit, len(outcomes(stops[:5] + by_atr[:5] + without, True).trades)) == (
+    assert (
+        comparable_outcomes(stops + by_atr + without, True).unit,
+        set(comparable_outcomes(stops + by_atr + without, True).values),
+    ) == ("R", {1.0})
+    assert set(comparable_outcomes(stops[:9] + by_atr + without, True).values) == {-3.0}
+    assert (comparable_outcomes(stops[:5] + by_atr[:5] + without, True).unit, len(comparable_outcomes(stops[:5] + by_atr[:5] + without, True).trades)) == (
         "account", 70,
     )  # fmt: skip
 
@@ -274,7 +280,7 @@ def test_every_candidate_can_be_stored_and_read_again_and_none_is_named_twice():
     found = found_in(history(2, 200), after={e.id: 1.0 for e in history(2, 200)})
     assert [read(Candidate, c) for c in found] == found
     assert len({c.id for c in found}) == len(found)
-    assert looked_at(found) == sum(c.rest is not None for c in found) > 30
+    assert tested_count(found) == sum(c.rest is not None for c in found) > 30
 
 
 # --- exits: what a bracket does is no lesson -------------------------------------------------------------------------------
@@ -356,10 +362,14 @@ def notes() -> dict[str, tuple[Lesson, ...]]:
         "Sixty trades without an edge": told(plain[:60]),
         "240 trades without an edge": told(plain),
         "The Asian session loses": told(asia),
-        "The Asian session loses, longs in a range win, and a rule forbids them": told(chop, Skill(id="vb", avoid=("No longs in chop",))),
+        "The Asian session loses, longs in a range win, and a rule forbids them": told(
+            chop, Skill(id="vb", avoid=("No longs in chop",))
+        ),
         "More is risked after losses, and stops are turned on": told(bold, after=after),
         "Without stops: account currency": told([e._replace(pnl_usd=130 * e.pnl_r, pnl_r=None, r_source=None) for e in asia]),
-        "ETHUSDT is the better symbol, and still loses": told(shifted(shifted(plain, -1.6, lambda e: e.symbol != "ETHUSDT"), -0.4, lambda e: e.symbol == "ETHUSDT")),
+        "ETHUSDT is the better symbol, and still loses": told(
+            shifted(shifted(plain, -1.6, lambda e: e.symbol != "ETHUSDT"), -0.4, lambda e: e.symbol == "ETHUSDT")
+        ),
     }
 
 
@@ -367,29 +377,46 @@ def test_the_notes_read_as_they_were_reviewed():
     parts = []
     for title, lessons in notes().items():
         held = [f"  held back: {lesson.text} ({lesson.flagged})" for lesson in lessons if lesson.flagged]
-        parts.append("\n".join([f"# {title}", *([lines(lessons)] if lessons else []), *held]))
+        parts.append("\n".join([f"# {title}", *([lesson_lines(lessons)] if lessons else []), *held]))
     assert "\n\n".join(parts) + "\n" == GOLDEN.read_text()
 
 
 def test_a_note_fits_its_room_and_stands_in_the_order_of_the_slots():
     for lessons in notes().values():
-        assert len(lines(lessons)) <= LONGEST
-        assert len(lines(lessons)) / 3 <= 300
+        assert len(lesson_lines(lessons)) <= MAX_LESSON_CHARS
+        assert len(lesson_lines(lessons)) / 3 <= 300
         assert [SLOTS.index(lesson.slot) for lesson in lessons] == sorted(SLOTS.index(lesson.slot) for lesson in lessons)
-        assert max([0, *([lesson.slot for lesson in lessons if lesson.candidate and "Nothing" not in lesson.text].count(slot) for slot in SLOTS)]) <= 2
+        assert (
+            max(
+                [
+                    0,
+                    *(
+                        [lesson.slot for lesson in lessons if lesson.candidate and "Nothing" not in lesson.text].count(slot)
+                        for slot in SLOTS
+                    ),
+                ]
+            )
+            <= 2
+        )
 
 
 def test_every_lesson_that_could_be_chance_says_so_and_no_other_does():
     for seed in range(12):
         for lesson in told(history(seed, 150)):
-            doubtful = any(words in lesson.text for words in ("could be chance", "against chance", "from chance", "too few to compare"))
+            doubtful = any(
+                words in lesson.text for words in ("could be chance", "against chance", "from chance", "too few to compare")
+            )
             assert lesson.chance == doubtful, lesson.text
 
 
 def test_a_lesson_keeps_its_id_while_it_says_the_same_and_gets_another_when_it_turns_round():
     trades = history(11, 240)
     worse, again, better = (
-        next(lesson for lesson in told(shifted(trades, by, lambda e: e.symbol == "ETHUSDT")) if lesson.text.startswith("ETHUSDT trades:"))
+        next(
+            lesson
+            for lesson in told(shifted(trades, by, lambda e: e.symbol == "ETHUSDT"))
+            if lesson.text.startswith("ETHUSDT trades:")
+        )
         for by in (-1.5, -1.6, 1.6)
     )
     assert worse.id == again.id != better.id
@@ -398,12 +425,14 @@ def test_a_lesson_keeps_its_id_while_it_says_the_same_and_gets_another_when_it_t
 
 def test_no_lesson_of_ours_is_held_back_by_our_own_linter():
     for seed in range(25):
-        trades = shifted(history(seed, 160), random.Random(seed).choice((-1.4, 1.4)), lambda e, s=seed: e.symbol == SYMBOLS[s % 4])
+        trades = shifted(
+            history(seed, 160), random.Random(seed).choice((-1.4, 1.4)), lambda e, s=seed: e.symbol == SYMBOLS[s % 4]
+        )
         found = found_in(trades, after={e.id: e.pnl_r + 1.0 for e in trades})
         known = {c.id: c for c in found}
         for c in found[1:]:
-            lesson = Lesson(id="x", slot=c.slot, text=sentence(c), candidate=c.id, n=c.n)
-            assert lint(lesson, (), known) is None, (lesson.text, lint(lesson, (), known))
+            lesson = Lesson(id="x", slot=c.slot, text=lesson_sentence(c), candidate=c.id, n=c.n)
+            assert contradicted_rule(lesson, (), known) is None, (lesson.text, contradicted_rule(lesson, (), known))
 
 
 def test_a_tag_that_reads_as_an_order_is_held_back_with_the_lesson_that_quotes_it():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memtape.core.lessons import Candidate, Lesson
-from memtape.core.linting import lint
+from memtape.core.lessons.avoid_rules import contradicted_rule
+from memtape.core.lessons.reflection import Candidate, Lesson
 
 
 def cell(label: str, mean: float = 0.42, rest: float = -0.05, **said) -> Candidate:
@@ -16,7 +16,7 @@ def cell(label: str, mean: float = 0.42, rest: float = -0.05, **said) -> Candida
 
 def verdict(text: str, *avoid: str, mean: float = 0.42, **said) -> str | None:
     one = cell("trades", mean, **said)
-    return lint(Lesson(id="l", slot=one.slot, text=text, candidate="c1", n=one.n), avoid, {"c1": one})
+    return contradicted_rule(Lesson(id="l", slot=one.slot, text=text, candidate="c1", n=one.n), avoid, {"c1": one})
 
 
 RULES = [
@@ -109,4 +109,4 @@ def test_a_lesson_that_says_other_than_the_ledger_is_held_back(text, mean, held)
 
 def test_a_lesson_that_rests_on_nothing_computed_is_held_back():
     lesson = Lesson(id="l", slot="sizing", text="Smaller is better.", candidate="nowhere", n=1)
-    assert lint(lesson, (), {}) == "It rests on nothing that was computed"
+    assert contradicted_rule(lesson, (), {}) == "It rests on nothing that was computed"

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from memtape.core import habits, plans, predicate, scoring, situation, sizing, statistics
-from memtape.core.scoring import Candidate, Mood
-from memtape.core.situation import ANY, Candle, Situation
+from memtape.core import statistics
+from memtape.core.memory import habits, plans, predicate, situation
+from memtape.core.memory.situation import ANY, Candle, Situation
+from memtape.core.recall import scoring, sizing
+from memtape.core.recall.scoring import AffectInputs, ScoringInput
 from memtape.errors import Invalid
 
 NOON = datetime(2026, 6, 5, 12, tzinfo=UTC)
@@ -36,7 +38,7 @@ def situations(draw):
 
 
 episodes = st.builds(
-    Candidate, id=st.uuids().map(str), formed=st.floats(0, 900).map(lambda d: NOON - timedelta(days=d)), situation=whole,
+    ScoringInput, id=st.uuids().map(str), formed=st.floats(0, 900).map(lambda d: NOON - timedelta(days=d)), situation=whole,
     pnl_r=st.none() | outcomes, confidence=st.none() | st.floats(0, 1),
 )  # fmt: skip
 histories = st.lists(episodes, min_size=1, max_size=20, unique_by=lambda episode: episode.id)
@@ -69,7 +71,7 @@ def test_across_symbols_atr_is_compared_per_price():
 
 @given(outcomes, st.floats(0.1, 10))
 def test_quality_of_a_win_and_of_the_same_loss_sum_to_one(r, sigma):
-    q, mirrored = scoring.quality(r, sigma), scoring.quality(-r, sigma)
+    q, mirrored = scoring.outcome_quality(r, sigma), scoring.outcome_quality(-r, sigma)
     assert q + mirrored == pytest.approx(1.0, abs=1e-12)
     assert scoring.salience(r, sigma) == pytest.approx(max(q, 1.0 - q), abs=1e-12)
 
@@ -91,7 +93,7 @@ def test_shuffled_outcomes_leave_the_weights_of_evidence_as_they_were(history, q
 def test_the_order_in_which_memories_come_does_not_change_their_rank(history, query, chance, limit):
     shuffled = list(history)
     chance.shuffle(shuffled)
-    mood = Mood(0.6, 4)
+    mood = AffectInputs(0.6, 4)
     ids = lambda ranked: [scored.candidate.id for scored in ranked]  # noqa: E731
     for rank in (
         lambda memories: scoring.rank_7_4(memories, query, mood, NOON),
@@ -111,8 +113,8 @@ def test_balanced_recall_always_shows_a_loss_when_there_is_one(history, query, l
 
 def test_equal_scores_are_ordered_by_time_then_by_id():
     at = [NOON + timedelta(days=n) for n in (1, 1, 2)]  # all ahead of the moment asked for, so equally fresh
-    same = [Candidate(id=i, formed=t, situation=Situation(regime="ranging")) for i, t in zip("bac", at, strict=True)]
-    ranked = scoring.rank_7_4(same, Situation(regime="ranging"), Mood(), NOON)
+    same = [ScoringInput(id=i, formed=t, situation=Situation(regime="ranging")) for i, t in zip("bac", at, strict=True)]
+    ranked = scoring.rank_7_4(same, Situation(regime="ranging"), AffectInputs(), NOON)
     assert [scored.candidate.id for scored in ranked] == ["c", "a", "b"]
 
 
@@ -145,7 +147,7 @@ def test_without_an_edge_little_is_advised_and_rarely(name):
     advised = []
     for _ in range(400):
         weights = [chance.uniform(0.3, 1.0) ** 4 * scoring.faded(chance.uniform(0, 365), 30, 0.5) for _ in range(250)]
-        advised.append(sizing.lower_bound([(w, ZERO_EDGE[name](chance)) for w in weights]).f)
+        advised.append(sizing.lower_bound_size([(w, ZERO_EDGE[name](chance)) for w in weights]).f)
     assert sum(advised) / 400 <= 0.006
     assert sum(f > 0 for f in advised) / 400 <= 0.35
 
@@ -157,7 +159,7 @@ pairs = st.lists(st.tuples(st.floats(0.01, 1), outcomes), max_size=60)
 @example([(0.5, 5e-324)], 0.0)
 @example([(0.5, -5e-324), (1.0, 1.0)], 0.0)
 def test_advice_stays_between_nothing_and_the_cap(trades, appetite):
-    hint = sizing.lower_bound(trades, appetite)
+    hint = sizing.lower_bound_size(trades, appetite)
     assert 0.0 <= hint.f <= 0.02
     assert hint.n_eff >= 10 or hint.f == 0.0
     assert 0.0 <= hint.n_eff <= len(trades) + 1e-9
@@ -302,21 +304,24 @@ def test_what_an_operation_says(op, value, now, before, truth):
 # --- plans, habits, market ----------------------------------------------------------------------------------------------
 
 
-def fired(id: str, action: plans.Action, factor: float | None = None, priority: float = 0.5) -> plans.Fired:
-    return plans.Fired(id=id, action=action, priority=priority, created_at=NOON, size_factor=factor)
+def fired(id: str, action: plans.Action, factor: float | None = None, priority: float = 0.5) -> plans.FiredPlan:
+    return plans.FiredPlan(id=id, action=action, priority=priority, created_at=NOON, size_factor=factor)
 
 
 def test_the_most_careful_plan_leads_whatever_its_priority():
-    told = plans.resolve([fired("a", "alert", priority=1.0), fired("b", "force_exit", priority=0.0), fired("c", "skip_trade")])
+    told = plans.resolve_plans(
+        [fired("a", "alert", priority=1.0), fired("b", "force_exit", priority=0.0), fired("c", "skip_trade")]
+    )
     assert [plan.id for plan in told.in_order] == ["b", "c", "a"]
     assert told.leads and told.leads.id == "b" and told.size_factor == 0.0
 
 
 def test_reductions_take_the_smallest_and_no_increase_beats_them():
     assert (
-        plans.resolve([fired("a", "reduce", 0.5), fired("b", "reduce", 0.8), fired("c", "adjust_param", 2.0)]).size_factor == 0.5
+        plans.resolve_plans([fired("a", "reduce", 0.5), fired("b", "reduce", 0.8), fired("c", "adjust_param", 2.0)]).size_factor
+        == 0.5
     )
-    assert plans.resolve([]).size_factor == 1.0
+    assert plans.resolve_plans([]).size_factor == 1.0
 
 
 candles = st.lists(
@@ -331,7 +336,7 @@ candles = st.lists(
 @given(candles)
 def test_a_short_in_a_mirrored_market_ends_like_the_long(bars):
     mirrored = [Candle(200 - c.open, 200 - c.low, 200 - c.high, 200 - c.close) for c in bars]
-    long, short = plans.shadow(1, 100, 98, 104, bars), plans.shadow(-1, 100, 102, 96, mirrored)
+    long, short = plans.plan_shadow(1, 100, 98, 104, bars), plans.plan_shadow(-1, 100, 102, 96, mirrored)
     assert long == pytest.approx(short, abs=1e-9)
 
 
@@ -346,8 +351,8 @@ def test_drift_watched_trade_by_trade_is_drift_over_the_whole(xs):
     assert habits.page_hinkley(xs, threshold=3.0).alarm == rang
 
 
-def market_of(closes: list[float]) -> situation.Called:
-    return situation.label([Candle(c, c + 1, c - 1, c) for c in closes])
+def market_of(closes: list[float]) -> situation.MarketLabels:
+    return situation.market_labels([Candle(c, c + 1, c - 1, c) for c in closes])
 
 
 def test_a_trend_is_kept_while_it_weakens_but_not_begun_by_a_weak_one():
@@ -377,8 +382,10 @@ def test_bars_that_were_not_complete_are_not_seen():
         for n, p in enumerate(Decimal(100 + n * n % 7) for n in range(60))
     ]
     known = bars[:50]
-    assert situation.classify(bars, bars[49].t1) == situation.classify(known, bars[49].t1)
-    assert situation.classify(bars, bars[49].t1 - timedelta(seconds=1)) == situation.classify(bars[:49], bars[49].t1)
+    assert situation.classify_market(bars, bars[49].t1) == situation.classify_market(known, bars[49].t1)
+    assert situation.classify_market(bars, bars[49].t1 - timedelta(seconds=1)) == situation.classify_market(
+        bars[:49], bars[49].t1
+    )
 
 
 def test_the_context_vector_holds_every_field_that_is_compared():

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtape.core import evidence, scoring, sizing
-from memtape.core.evidence import leaving
+from memtape.core.memory.predicate import read_predicate
 from memtape.core.observed import Situation
-from memtape.core.predicate import read_predicate
-from memtape.core.recall import Mood, Parameters, Query, recall
+from memtape.core.recall import evidence, scoring, sizing
+from memtape.core.recall.evidence import rounded
+from memtape.core.recall.query import AffectContext, Query, RecallParameters
+from memtape.core.recall.reference import recall_reference
 from memtape.errors import Invalid
 from tests.columns.memories import DAY, LONDON, NOON, Plan, asked, belief, by_chance, episode, queries
 
@@ -35,7 +36,7 @@ def ids(ranked):
 
 def pinned_query():
     said = GOLDEN["query"]
-    return Query(situation=Situation(**said["situation"]), as_of=datetime.fromisoformat(said["as_of"]), mood=Mood(*said["mood"]))
+    return Query(situation=Situation(**said["situation"]), as_of=datetime.fromisoformat(said["as_of"]), mood=AffectContext(*said["mood"]))
 
 
 def pinned_episode(told):
@@ -44,7 +45,7 @@ def pinned_episode(told):
 
 
 def test_the_default_profile_answers_as_it_is_pinned():
-    found = recall([pinned_episode(each) for each in GOLDEN["episodes"]], [], [], pinned_query())
+    found = recall_reference([pinned_episode(each) for each in GOLDEN["episodes"]], [], [], pinned_query())
     assert len(found.ranked) == len(GOLDEN["ranked"]) and len(found.warnings) == len(GOLDEN["warnings"])
     for got, want in zip(found.ranked, GOLDEN["ranked"], strict=True):
         factors = got.components
@@ -55,7 +56,7 @@ def test_the_default_profile_answers_as_it_is_pinned():
         assert got.score == pytest.approx(want["score"], rel=1e-9)
     assert ids(found.warnings) == [each["id"] for each in GOLDEN["warnings"]]
     assert [each.severity for each in found.warnings] == pytest.approx([w["severity"] for w in GOLDEN["warnings"]], rel=1e-9)
-    figures = leaving(found.evidence)
+    figures = rounded(found.evidence)
     assert {name: getattr(figures, name) for name in ("n", "n_eff", "win_rate", "mean_r", "median_r")} == {
         name: GOLDEN["evidence"][name] for name in ("n", "n_eff", "win_rate", "mean_r", "median_r")
     }
@@ -67,7 +68,7 @@ def test_the_default_profile_answers_as_it_is_pinned():
 
 @given(pasts, queries())
 def test_the_components_of_a_score_multiply_to_it(past, query):
-    for each in recall(past, [belief()], [], query).ranked:
+    for each in recall_reference(past, [belief()], [], query).ranked:
         factors = each.components
         product = factors.quality * factors.similarity * factors.recency * factors.confidence * factors.affect * factors.sharpe
         assert each.score == product
@@ -77,16 +78,18 @@ def test_the_components_of_a_score_multiply_to_it(past, query):
 def test_the_first_places_do_not_depend_on_how_many_are_asked_for(past, query, few, more):
     query = replace(query, profile="owm" if query.profile == "balanced" else query.profile)
     beliefs = [belief(f"b{at}", 20 + at, 1) for at in range(5)]
-    short, long = (recall(past, beliefs, [], replace(query, limit=n)).ranked for n in (few, few + more))
+    short, long = (recall_reference(past, beliefs, [], replace(query, limit=n)).ranked for n in (few, few + more))
     assert ids(long)[: len(short)] == ids(short)
 
 
 @given(pasts, queries())
 def test_no_model_and_no_text_fills_the_list_and_beliefs_take_under_a_third(past, query):
     beliefs = [belief(f"b{at}", 20, 1, tier=2, symbol=None, strategy=None) for at in range(5)]
-    found = recall(past, beliefs, [], replace(query, profile="owm")).ranked
+    found = recall_reference(past, beliefs, [], replace(query, profile="owm")).ranked
     for k in range(1, len(found) + 1):
-        by_source = Counter(each.source for each in found[:k] if each.tier >= 3 and not (query.claims_count and each.memory.claimed))
+        by_source = Counter(
+            each.source for each in found[:k] if each.tier >= 3 and not (query.claims_count and each.memory.claimed)
+        )
         assert max(by_source.values(), default=0) <= max(1, 0.4 * k + 1e-9)
         if any(each.kind != "semantic" for each in found[k:]):  # beliefs fill only what nothing else may have
             assert sum(each.kind == "semantic" for each in found[:k]) <= max(1, 0.3 * k + 1e-9)
@@ -94,128 +97,136 @@ def test_no_model_and_no_text_fills_the_list_and_beliefs_take_under_a_third(past
 
 def test_an_agent_without_a_broker_recalls_all_that_it_reported_itself():
     past = [episode(f"{at}", 1.0 - at % 3, days_ago=1 + at, tier=3, claimed=True, source="agent") for at in range(20)]
-    found = recall(past, [], [], asked(claims_count=True))
+    found = recall_reference(past, [], [], asked(claims_count=True))
     assert (len(found.ranked), len(found.warnings)) == (10, 5)
-    assert len(recall(past, [], [], asked(claims_count=False)).ranked) == 1
+    assert len(recall_reference(past, [], [], asked(claims_count=False)).ranked) == 1
 
 
 def test_trades_of_the_broker_may_fill_the_list():
     past = [episode(f"{at}", 1.0, days_ago=1 + at) for at in range(20)]
-    assert len(recall(past, [], [], asked()).ranked) == 10
+    assert len(recall_reference(past, [], [], asked()).ranked) == 10
 
 
 def test_equal_memories_come_newest_first_then_by_id():
     past = [episode("b", 1.0), episode("a", 1.0), episode("c", 1.0)]
-    assert ids(recall(past, [], [], asked()).ranked) == ["a", "b", "c"]
+    assert ids(recall_reference(past, [], [], asked()).ranked) == ["a", "b", "c"]
 
 
 def test_filters_are_exact():
     past = [episode("gold"), episode("fade", strategy="fade"), episode("coin", symbol="BTC")]
-    assert ids(recall(past, [], [], asked(symbol="XAU", strategy="breakout")).ranked) == ["gold"]
-    assert recall(past, [], [], asked(symbol="XA")).ranked == ()
+    assert ids(recall_reference(past, [], [], asked(symbol="XAU", strategy="breakout")).ranked) == ["gold"]
+    assert recall_reference(past, [], [], asked(symbol="XA")).ranked == ()
 
 
 def test_a_trade_is_not_known_before_its_exit():
     past = [episode("later", exit_at=NOON + DAY), episode("now", exit_at=NOON)]
-    assert ids(recall(past, [], [], asked()).ranked) == ["now"]
+    assert ids(recall_reference(past, [], [], asked()).ranked) == ["now"]
 
 
 def test_a_claimed_fifty_r_counts_as_nothing_once_there_is_a_broker():
     past = [episode(f"{at}", (-1.0, 2.0)[at % 2], days_ago=1 + at) for at in range(30)]
     planted = episode("claim", 50.0, claimed=True, tier=3, source="model", r_source="stated")
-    without, with_it = (recall(all, [], [], asked(claims_count=False, limit=40)) for all in (past, [*past, planted]))
+    without, with_it = (recall_reference(all, [], [], asked(claims_count=False, limit=40)) for all in (past, [*past, planted]))
     claim = next(each for each in with_it.ranked if each.id == "claim")
     assert claim.components.quality == 0.5 and "unverified" in claim.why
     assert with_it.evidence == replace(without.evidence, n_claimed=1)
-    believed = recall([*past, planted], [], [], asked(limit=40))
+    believed = recall_reference([*past, planted], [], [], asked(limit=40))
     assert believed.ranked[0].id == "claim" and believed.evidence.base.mean_r > 2
 
 
 def test_a_trade_of_another_symbol_is_compared_in_shares_of_its_price():
     twin = episode("twin", symbol="BTC", price=51750.0, atr_d1=1120.0, atr_h1=215.0)
     stranger = episode("stranger", symbol="BTC", price=51750.0, atr_d1=112.0, atr_h1=21.5)
-    found = {each.id: each.components.similarity for each in recall([twin, stranger], [], [], asked()).ranked}
+    found = {each.id: each.components.similarity for each in recall_reference([twin, stranger], [], [], asked()).ranked}
     assert found["twin"] == pytest.approx(0.95)  # the price itself says nothing across symbols
     assert found["stranger"] < 0.75
 
 
 def test_a_shadow_may_be_shown_and_says_what_it_is_but_is_no_evidence():
-    found = recall([episode("shadow", 2.0, kind="shadow"), episode("trade", 1.0)], [], [], asked())
+    found = recall_reference([episode("shadow", 2.0, kind="shadow"), episode("trade", 1.0)], [], [], asked())
     assert ids(found.ranked) == ["shadow", "trade"] and "decided against" in found.ranked[0].why
     assert (found.evidence.n, found.evidence.shadows.n, found.evidence.shadows.mean_r) == (1, 1, 2.0)
 
 
 def test_in_a_drawdown_big_losses_come_nearer_and_a_streak_hides_nothing():
     past = [episode("big", -3.0), episode("small", -1.0)]
-    down = recall(past, [], [], asked(mood=Mood(drawdown_state=0.6))).ranked
-    streak = recall(past, [], [], asked(mood=Mood(consecutive_losses=5))).ranked
+    down = recall_reference(past, [], [], asked(mood=AffectContext(drawdown_state=0.6))).ranked
+    streak = recall_reference(past, [], [], asked(mood=AffectContext(consecutive_losses=5))).ranked
     assert {each.id: each.components.affect for each in down} == {"big": 1.15, "small": 1.0}
     assert {each.components.affect for each in streak} == {1.0}
 
 
 def test_citations_strengthen_a_memory_by_a_quarter_at_most():
-    query = asked(parameters=Parameters(strength="on"), citations={"cited": 10**6})
-    found = recall([episode("cited"), episode("plain")], [], [], query).ranked
+    query = asked(parameters=RecallParameters(strength="on"), citations={"cited": 10**6})
+    found = recall_reference([episode("cited"), episode("plain")], [], [], query).ranked
     assert found[0].components.recency == pytest.approx(1.25 * found[1].components.recency)
 
 
 def test_the_sharpe_weight_looks_at_the_weeks_before_and_not_at_the_trade_itself():
     good = [episode(f"g{at}", 1.0 + at % 2, days_ago=60 + at) for at in range(20)]
     past = [*good, episode("after a good month", -1.0, days_ago=59)]
-    found = recall(past, [], [], asked(parameters=Parameters(sharpe="on"), limit=40)).ranked
+    found = recall_reference(past, [], [], asked(parameters=RecallParameters(sharpe="on"), limit=40)).ranked
     weights = {each.id: each.components.sharpe for each in found}
     assert weights["after a good month"] == 2.0 and weights["g19"] == 1.0
 
 
 def test_the_original_form_ranks_beliefs_in_one_list_with_q_one_half():
     past = [episode(f"{at}", (2.0, -1.0)[at % 2], days_ago=1 + at) for at in range(8)]
-    found = recall(past, [belief()], [], asked(profile="owm-literal")).ranked
+    found = recall_reference(past, [belief()], [], asked(profile="owm-literal")).ranked
     candidates = [
-        scoring.Candidate(id=e.id, formed=e.exit_at, situation=e.situation, pnl_r=e.pnl_r, confidence=e.confidence) for e in past
+        scoring.ScoringInput(id=e.id, formed=e.exit_at, situation=e.situation, pnl_r=e.pnl_r, confidence=e.confidence)
+        for e in past
     ]
-    seed = scoring.rank_7_4(candidates, LONDON, scoring.Mood(), NOON)
+    seed = scoring.rank_7_4(candidates, LONDON, scoring.AffectInputs(), NOON)
     assert [each.id for each in found if each.kind == "episodic"] == [each.candidate.id for each in seed]
     assert next(each for each in found if each.kind == "semantic").components.quality == 0.5
 
 
 def test_balanced_recall_gives_losses_seats_and_beliefs_a_list_of_their_own():
     past = [episode(f"w{at}", 3.0, days_ago=1) for at in range(20)] + [episode("l", -0.1, days_ago=200)]
-    found = recall(past, [belief()], [], asked(profile="balanced"))
+    found = recall_reference(past, [belief()], [], asked(profile="balanced"))
     assert "l" in ids(found.ranked) and ids(found.beliefs) == ["b"]
 
 
 def test_a_belief_is_scored_by_its_posterior_its_conditions_and_when_it_was_last_tested():
-    found = recall([], [belief(), belief("retired", status="retired"), belief("other", symbol="BTC")], [], asked(symbol="XAU"))
+    found = recall_reference(
+        [], [belief(), belief("retired", status="retired"), belief("other", symbol="BTC")], [], asked(symbol="XAU")
+    )
     (only,) = found.ranked
     assert (only.id, only.kind, only.n) == ("b", "semantic", 20)
     assert only.components.quality == pytest.approx(15 / 22)
     assert only.components.similarity == pytest.approx(1.0)
     assert only.components.recency == pytest.approx((1 + 3 / 180) ** -0.3)
     elsewhere = belief("elsewhere", situation=replace(belief().situation, regime="ranging"))
-    (faded,) = recall([], [elsewhere], [], asked()).ranked
+    (faded,) = recall_reference([], [elsewhere], [], asked()).ranked
     assert faded.components.recency == pytest.approx(0.3 * (1 + 3 / 180) ** -0.3)
 
 
 def test_plans_are_recalled_when_they_are_asked_for():
     query = asked(memory_types=("prospective",))
-    (found,) = recall([episode("a", 3.0)], [], [Plan("p", source_ids=("a",))], query).ranked
+    (found,) = recall_reference([episode("a", 3.0)], [], [Plan("p", source_ids=("a",))], query).ranked
     assert (found.id, found.kind) == ("p", "prospective")
-    assert found.components.quality == pytest.approx(0.8 * scoring.quality(3.0))
-    assert recall([], [], [Plan("p")], asked()).ranked == ()
+    assert found.components.quality == pytest.approx(0.8 * scoring.outcome_quality(3.0))
+    assert recall_reference([], [], [Plan("p")], asked()).ranked == ()
 
 
 def test_a_near_miss_says_what_cost_it_its_place():
-    past = [episode("kept", 2.0), episode("worse", -2.0), episode("older", 2.0, days_ago=90), episode("elsewhere", 2.0, regime="ranging")]
-    missed = {each.id: each.why for each in recall(past, [], [], asked(limit=1, explain=True)).near_misses}
+    past = [
+        episode("kept", 2.0),
+        episode("worse", -2.0),
+        episode("older", 2.0, days_ago=90),
+        episode("elsewhere", 2.0, regime="ranging"),
+    ]
+    missed = {each.id: each.why for each in recall_reference(past, [], [], asked(limit=1, explain=True)).near_misses}
     assert missed.keys() == {"worse", "older", "elsewhere"}
     assert "outcome" in missed["worse"] and "older" in missed["older"] and "situation" in missed["elsewhere"]
     crowd = [episode(f"m{at}", 3.0, tier=3, source="model") for at in range(3)]
-    assert "share" in recall([*crowd, *past], [], [], asked(limit=3, explain=True)).near_misses[0].why
+    assert "share" in recall_reference([*crowd, *past], [], [], asked(limit=3, explain=True)).near_misses[0].why
 
 
 def test_each_memory_says_in_a_sentence_why_it_is_there():
     past = [episode("a", 2.4, days_ago=3, volatility_regime="low", atr_d1=116.5)]
-    (found,) = recall(past, [], [], asked()).ranked
+    (found,) = recall_reference(past, [], [], asked()).ranked
     assert found.why == "Same regime and session, then low volatility, 3 days ago, +2.4R; ATR 4 % higher than now"
 
 
@@ -224,19 +235,19 @@ def test_each_memory_says_in_a_sentence_why_it_is_there():
 
 def test_the_worst_loss_in_a_like_situation_is_told_first():
     past = [episode("small", -1.0), episode("big", -4.0, days_ago=200), episode("won", 3.0), episode("far", -9.0, **_elsewhere())]
-    assert ids(recall(past, [], [], asked()).warnings) == ["big", "small"]
+    assert ids(recall_reference(past, [], [], asked()).warnings) == ["big", "small"]
 
 
 def test_without_a_like_loss_the_nearest_is_told_as_far():
     past = [episode("far", -9.0, **_elsewhere()), episode("nearer", -0.5, **(_elsewhere() | {"session": "london"}))]
-    (found,) = recall(past, [], [], asked()).warnings
+    (found,) = recall_reference(past, [], [], asked()).warnings
     assert (found.id, found.far) == ("nearer", True)
 
 
 @given(pasts, queries())
 def test_whoever_has_lost_is_warned(past, query):
     query = replace(query, warnings_limit=max(1, query.warnings_limit))
-    found = recall(past, [], [], query)
+    found = recall_reference(past, [], [], query)
     known_losses = [
         e for e in past
         if e.teaches and e.pnl_r is not None and e.pnl_r < 0 and (query.claims_count or not e.claimed)
@@ -249,12 +260,12 @@ def test_whoever_has_lost_is_warned(past, query):
 
 def test_what_the_owner_set_aside_and_what_was_never_traded_do_not_warn():
     past = [episode("aside", -5.0, teach="exclude"), episode("shadow", -5.0, kind="shadow"), episode("claim", -5.0, claimed=True)]
-    assert recall(past, [], [], asked(claims_count=False)).warnings == ()
+    assert recall_reference(past, [], [], asked(claims_count=False)).warnings == ()
 
 
 def test_one_model_does_not_fill_the_warnings():
     past = [episode(f"m{at}", -3.0 - at, tier=3, source="model") for at in range(9)] + [episode("t", -1.0), episode("u", -1.1)]
-    assert [each.source for each in recall(past, [], [], asked()).warnings] == ["model", "broker", "broker"]
+    assert [each.source for each in recall_reference(past, [], [], asked()).warnings] == ["model", "broker", "broker"]
 
 
 def _elsewhere():
@@ -269,61 +280,71 @@ def test_shuffled_outcomes_leave_the_weights_of_evidence_as_they_were(past, quer
     outcomes = [each.pnl_r for each in past]
     chance.shuffle(outcomes)
     shuffled = [each._replace(pnl_r=r) for each, r in zip(past, outcomes, strict=True)]
-    assert [evidence.weight(each, query) for each in past] == [evidence.weight(each, query) for each in shuffled]
+    assert [evidence.trade_weight(each, query) for each in past] == [evidence.trade_weight(each, query) for each in shuffled]
 
 
 @given(st.lists(st.sampled_from([-1.0, -2.0, 0.0, 1.5, 3.0]), min_size=1, max_size=60), st.integers(0, 10**6))
 def test_the_hint_is_the_lower_bound_of_the_evidence(outcomes, seed):
     chance = random.Random(seed)
     past = [episode(f"{at}", r, days_ago=chance.random() * 300, confidence=chance.random()) for at, r in enumerate(outcomes)]
-    query = asked(mood=Mood(risk_appetite=0.6))
-    wanted = sizing.lower_bound([(evidence.weight(e, query), e.pnl_r) for e in past], 0.6)
-    found = recall(past, [], [], query).evidence.hint
-    assert leaving(found.sizing) == leaving(wanted)
+    query = asked(mood=AffectContext(risk_appetite=0.6))
+    wanted = sizing.lower_bound_size([(evidence.trade_weight(e, query), e.pnl_r) for e in past], 0.6)
+    found = recall_reference(past, [], [], query).evidence.hint
+    assert rounded(found.sizing) == rounded(wanted)
     assert found.reasons
 
 
 @given(pasts, queries())
 def test_the_order_in_which_trades_come_changes_no_figure(past, query):
-    assert leaving(recall(past[::-1], [], [], query).evidence) == leaving(recall(past, [], [], query).evidence)
+    assert rounded(recall_reference(past[::-1], [], [], query).evidence) == rounded(
+        recall_reference(past, [], [], query).evidence
+    )
 
 
 def test_fewer_than_ten_effective_trades_get_no_size_and_ten_may():
     winners = [episode(f"{at}", 2.0) for at in range(10)]
-    assert recall(winners[:9], [], [], asked()).evidence.hint.f == 0.0
-    assert recall(winners, [], [], asked()).evidence.hint.f > 0.0
+    assert recall_reference(winners[:9], [], [], asked()).evidence.hint.f == 0.0
+    assert recall_reference(winners, [], [], asked()).evidence.hint.f > 0.0
 
 
 def test_r_from_atr_speaks_where_stops_are_few_and_is_never_mixed_in():
     stops = [episode(f"s{at}", 1.0) for at in range(12)]
     by_atr = [episode(f"a{at}", -1.0, r_source="atr_proxy") for at in range(30)]
-    many = recall([*stops, *by_atr], [], [], asked()).evidence
-    few = recall([*stops[:3], *by_atr], [], [], asked()).evidence
+    many = recall_reference([*stops, *by_atr], [], [], asked()).evidence
+    few = recall_reference([*stops[:3], *by_atr], [], [], asked()).evidence
     assert (many.r_source, many.n, many.mean_r) == ("stop", 12, 1.0)
     assert (few.r_source, few.n, few.mean_r) == ("atr_proxy", 30, -1.0)
     assert few.hint.f == 0.0 and few.hint.sizing.n_eff == 3.0
 
 
 def test_the_figures_of_four_equal_trades():
-    found = recall([episode(f"{at}", r) for at, r in enumerate((-2.5, -1.0, 0.5, 4.0))], [], [], asked()).evidence
+    found = recall_reference([episode(f"{at}", r) for at, r in enumerate((-2.5, -1.0, 0.5, 4.0))], [], [], asked()).evidence
     assert found.n == 4 and found.n_eff == pytest.approx(4.0)
     assert (found.win_rate, found.mean_r, found.median_r) == pytest.approx((0.5, 0.25, -0.25))
     assert found.mean_r_interval == pytest.approx((-3.02574, 3.52574), abs=1e-5)  # t(3) = 2.35336, s = 2.78388
-    assert leaving(found.distribution) == {"<=-2R": 1.0, "-2R..-1R": 1.0, "-1R..0": 0.0, "0": 0.0, "0..1R": 1.0, "1R..2R": 0.0, ">2R": 1.0}
+    assert rounded(found.distribution) == {
+        "<=-2R": 1.0,
+        "-2R..-1R": 1.0,
+        "-1R..0": 0.0,
+        "0": 0.0,
+        "0..1R": 1.0,
+        "1R..2R": 0.0,
+        ">2R": 1.0,
+    }
     assert (found.worst_r, found.worst_id) == (-2.5, "0")
-    assert found.base == evidence.Base(4, 0.5, 0.25)
+    assert found.base == evidence.BaseRate(4, 0.5, 0.25)
 
 
 def test_kelly_of_the_original_bets_on_a_coin_and_is_shown_with_a_warning():
     coin = [episode(f"{at}", (1.0, -1.0)[at % 2], days_ago=10.0) for at in range(50)]
-    found = recall(coin, [], [], asked(kelly_beside=True)).evidence
+    found = recall_reference(coin, [], [], asked(kelly_beside=True)).evidence
     assert found.hint.f == 0.0
     assert found.beside[0].f == pytest.approx(0.190399, abs=1e-6) and "fair coin" in found.beside[0].warning
     assert found.beside[1].f == 0.0
 
 
 def test_a_claim_is_counted_and_said_to_be_one():
-    found = recall([episode("c", 1.0, claimed=True, r_source="stated")], [], [], asked())
+    found = recall_reference([episode("c", 1.0, claimed=True, r_source="stated")], [], [], asked())
     assert (found.evidence.n, found.evidence.n_claimed, found.evidence.r_source) == (1, 1, "stated")
     assert "as claimed" in found.ranked[0].why
 
@@ -337,7 +358,7 @@ def test_undecided_beliefs_that_the_situation_could_test_are_named_with_a_plan()
         belief("asia", proposition=replace(belief().proposition, when={"session": "asia"})), belief("known", 60, 5, status="believed"),
         belief("coin", symbol="BTC"), belief("later", 9, 1, probability=0.9),
     ]  # fmt: skip
-    found = recall([], beliefs, [], asked()).worth_testing
+    found = recall_reference([], beliefs, [], asked()).worth_testing
     assert [each.belief.id for each in found] == ["new", "even", "leaning"]
     assert read_predicate(found[1].plan["trigger_condition"]) and found[1].plan["planned_action"]["trades"] == 10
     assert "next 10 trades" in found[1].plan["planned_action"]["message"]
@@ -355,7 +376,10 @@ def test_a_question_that_cannot_be_answered_is_refused_with_its_field(said, fiel
         asked(**said)
 
 
-@pytest.mark.parametrize("said", [{"tau_days": 0.0}, {"exponent": -1.0}, {"labels": (("mood", 1.0),)}, {"labels": (), "numbers": ()}, {"boost_at_most": 0.5}])
+@pytest.mark.parametrize(
+    "said",
+    [{"tau_days": 0.0}, {"exponent": -1.0}, {"labels": (("mood", 1.0),)}, {"labels": (), "numbers": ()}, {"boost_at_most": 0.5}],
+)
 def test_weights_that_mean_nothing_are_refused(said):
     with pytest.raises(Invalid):
-        Parameters(**said)
+        RecallParameters(**said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -9,11 +10,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtape.core.affect import Affect
-from memtape.core.observed import Decision, Verdict
-from memtape.core.render import risk_lines
-from memtape.core.risk import NO_RULE, RiskState, risk_state
-from memtape.core.trades import TRADE_FIELDS, Trade
+from memtape.core.brief.risk import NO_RULE, RiskState, risk_state
+from memtape.core.brief.sections import risk_lines
+from memtape.core.ledger.trades import TRADE_FIELDS, Trade
+from memtape.core.memory.affect import Affect
+from memtape.core.observed import Decision, GuardVerdict
 
 NOON = datetime(2026, 6, 5, 12, tzinfo=UTC)
 MIDNIGHT = NOON.replace(hour=0)
@@ -21,16 +22,22 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 
 def decided(id: str, minutes_ago: float, action: str | None = "buy", refused_by: str | None = None, **said: Any) -> Decision:
-    verdict = said.pop("verdict", None) or (Verdict(accepted=False, code=refused_by, note="too large") if refused_by else None)
+    verdict = said.pop("verdict", None) or (
+        GuardVerdict(accepted=False, code=refused_by, note="too large") if refused_by else None
+    )
     return Decision(id=id, t=NOON - minutes_ago * MINUTE, action=action, symbol="BTC", verdict=verdict, **said)
 
 
 def closed(id: str, net: object, exit_at: datetime = NOON - HOUR, quality: str = "fills") -> Trade:
     told: dict[str, Any] = dict.fromkeys(TRADE_FIELDS)
-    return Trade(**(told | {"id": id, "exit_at": exit_at, "net_pnl_usd": None if net is None else Decimal(str(net)), "quality": quality}))
+    return Trade(
+        **(told | {"id": id, "exit_at": exit_at, "net_pnl_usd": None if net is None else Decimal(str(net)), "quality": quality})
+    )
 
 
-def state(decisions: list[Decision] = [], trades: list[Trade] = [], mood: Affect | None = None, equity: object = None, **said: Any) -> RiskState:  # noqa: B006
+def state(
+    decisions: Sequence[Decision] = (), trades: Sequence[Trade] = (), mood: Affect | None = None, equity: object = None, **said: Any
+) -> RiskState:
     return risk_state(decisions, trades, mood, None if equity is None else Decimal(str(equity)), said.pop("as_of", NOON), **said)
 
 
@@ -43,7 +50,7 @@ def refusals(found: RiskState) -> dict[str, int]:
 
 def test_refusals_of_the_last_hour_are_counted_by_rule_the_most_frequent_first():
     found = state([decided("a", 50, refused_by="R5_DAILY_LOSS"), decided("b", 40, refused_by="R3_CAP"), decided("c", 5, refused_by="R3_CAP"),
-                   decided("d", 3, verdict=Verdict(accepted=True)), decided("e", 2)])  # fmt: skip
+                   decided("d", 3, verdict=GuardVerdict(accepted=True)), decided("e", 2)])  # fmt: skip
     assert list(refusals(found).items()) == [("R3_CAP", 2), ("R5_DAILY_LOSS", 1)]
     assert found.judged == 4
     assert found.refused[0].decisions == ("b", "c")
@@ -61,7 +68,7 @@ def test_the_last_refusal_is_the_latest_whatever_the_order_of_delivery():
 
 
 def test_a_refusal_without_a_rule_is_told_as_such():
-    assert refusals(state([decided("a", 1, verdict=Verdict(accepted=False))])) == {NO_RULE: 1}
+    assert refusals(state([decided("a", 1, verdict=GuardVerdict(accepted=False))])) == {NO_RULE: 1}
 
 
 # --- orders -------------------------------------------------------------------------------------------------------------
@@ -96,7 +103,9 @@ def test_without_equity_or_with_nothing_left_of_it_there_is_no_share():
 
 
 def test_only_trades_closed_today_and_by_now_count():
-    found = state(trades=[closed("midnight", 1, MIDNIGHT), closed("yesterday", 10, MIDNIGHT - MINUTE), closed("later", 100, NOON + MINUTE)])
+    found = state(
+        trades=[closed("midnight", 1, MIDNIGHT), closed("yesterday", 10, MIDNIGHT - MINUTE), closed("later", 100, NOON + MINUTE)]
+    )
     assert found.closed == ("midnight",) and found.realized_usd == 1
 
 
@@ -112,7 +121,7 @@ def test_a_claim_is_money_only_while_there_is_no_broker_to_ask():
     assert (found.realized_usd, found.closed, found.unknown) == (0, (), 1)
 
 
-@given(st.lists(st.decimals(-10**6, 10**6, places=8), max_size=20), st.decimals(1, 10**7, places=2))
+@given(st.lists(st.decimals(-(10**6), 10**6, places=8), max_size=20), st.decimals(1, 10**7, places=2))
 def test_the_share_times_the_start_is_what_was_made_to_the_last_decimal(nets, equity):
     found = state(trades=[closed(str(at), net) for at, net in enumerate(nets)], equity=equity)
     assert found.realized_usd == sum(nets)
@@ -148,7 +157,9 @@ def test_a_quiet_day_at_the_peak_has_nothing_to_tell():
 
 def test_the_days_state_is_told_with_its_numbers():
     mood = Affect(peak_equity=10_500.0, equity=10_059.0, consecutive_losses=2)
-    told = risk_lines(state([decided("a", 65), decided("b", 12, refused_by="R3_CAP")], [closed("t", "-120.5")], mood, 10_059), "EUR")
+    told = risk_lines(
+        state([decided("a", 65), decided("b", 12, refused_by="R3_CAP")], [closed("t", "-120.5")], mood, 10_059), "EUR"
+    )
     assert [line.text for line in told] == [
         "- Rejected in the last hour: R3_CAP 1 (1 of 1 proposal)",
         '- Last rejection, 12 minutes ago: R3_CAP "too large"',

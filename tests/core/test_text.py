@@ -9,31 +9,33 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memtape.core.text import (
+from memtape.core.brief.sanitize import (
     _ANNOUNCED,
     _ANSI,
     _SECRETS,
     BLANK,
     REDACTED,
     _shown,
-    capped,
-    cleaned,
-    located,
+    cap_length,
+    clean_line,
+    id_reference,
+    line_range,
     may_be_secret,
-    named,
     one_line,
-    quoted,
-    redacted,
-    reference,
-    unlisted,
-    words,
-    written,
+    owner_lines,
+    quote_text,
+    redact_secrets,
+    safe_line,
+    safe_name,
+    without_list_marker,
 )
 
 # Characters that matter here, and any other.
 HIDDEN = "\x00\x07\x1b\x7f\x85\x9b\u00ad\u034f\u061c\u115f\u180e\u200b\u200d\u200e\u202e\u2028\u2066\u2800\u3164\ufe0f\ufeff\ufff9\ue000\U000e0041\U000e0101\U000f0000"
-MARKS = '"“”«`#=-*>|<[]()\\\n\r\t ‹\'.:_'
-texts = st.text(st.one_of(st.sampled_from(HIDDEN + MARKS), st.characters(), st.sampled_from("aeiouéｅﬁ①Å\u0301\u0327 ")), max_size=120)
+MARKS = "\"“”«`#=-*>|<[]()\\\n\r\t ‹'.:_"
+texts = st.text(
+    st.one_of(st.sampled_from(HIDDEN + MARKS), st.characters(), st.sampled_from("aeiouéｅﬁ①Å\u0301\u0327 ")), max_size=120
+)
 secretive = st.lists(
     st.one_of(texts, st.sampled_from([
         "sk-" + "a1B2" * 6, "AKIA" + "Z9" * 8, "Bearer " + "x1" * 12, "password: ", "api_key=", "hunter2hunter2", "0x" + "ab" * 32, "seed phrase: ",
@@ -47,7 +49,7 @@ secretive = st.lists(
 
 @given(texts)
 def test_what_is_rendered_is_one_line_of_visible_characters_in_normal_form(text):
-    clean = cleaned(text)
+    clean = clean_line(text)
     assert unicodedata.is_normalized("NFKC", clean)
     assert not [c for c in clean if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") or c in BLANK]
     assert not [c for c in clean if 0xFE00 <= ord(c) <= 0xFE0F or 0xE0000 <= ord(c) <= 0xE0FFF]
@@ -56,7 +58,7 @@ def test_what_is_rendered_is_one_line_of_visible_characters_in_normal_form(text)
 
 @pytest.mark.parametrize("hidden", [c for c in HIDDEN if c not in "\x1b\x9b"], ids=lambda c: f"U+{ord(c):04X}")
 def test_a_hidden_character_does_not_break_a_word_in_the_reading(hidden):
-    assert cleaned(f"go{hidden}long") in ("golong", "go long")
+    assert clean_line(f"go{hidden}long") in ("golong", "go long")
 
 
 @pytest.mark.parametrize(("text", "clean"), [
@@ -73,12 +75,12 @@ def test_a_hidden_character_does_not_break_a_word_in_the_reading(hidden):
     ("中文\u3000理由", "中文 理由"),
 ])  # fmt: skip
 def test_ansi_full_width_and_line_ends_are_brought_to_plain_text(text, clean):
-    assert cleaned(text) == clean
+    assert clean_line(text) == clean
 
 
 def test_no_character_becomes_a_hidden_one_in_normal_form():
     every = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
-    assert not {c for c in cleaned(every) if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cn", "Zl", "Zp") or c in BLANK}
+    assert not {c for c in clean_line(every) if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cn", "Zl", "Zp") or c in BLANK}
 
 
 @given(secretive)
@@ -88,11 +90,11 @@ def test_no_character_becomes_a_hidden_one_in_normal_form():
 @example("<\\system>")
 def test_cleaning_twice_is_cleaning_once(text):
     for cap in (5, 12, 40, 2_000):
-        for once in (one_line(text, cap), words(text, cap)):
+        for once in (one_line(text, cap), safe_line(text, cap)):
             assert one_line(once, cap) == once
-        assert quoted(quoted(text, cap)[1:-1], cap) == quoted(text, cap)
-    assert cleaned(cleaned(text)) == cleaned(text)
-    assert redacted(redacted(text)) == redacted(text)
+        assert quote_text(quote_text(text, cap)[1:-1], cap) == quote_text(text, cap)
+    assert clean_line(clean_line(text)) == clean_line(text)
+    assert redact_secrets(redact_secrets(text)) == redact_secrets(text)
 
 
 # --- quotation and marks ------------------------------------------------------------------------------------------------
@@ -100,7 +102,7 @@ def test_cleaning_twice_is_cleaning_once(text):
 
 @given(secretive, st.integers(5, 200))
 def test_a_quotation_can_be_closed_only_by_us(text, cap):
-    told = quoted(text, cap)
+    told = quote_text(text, cap)
     assert told[0] == told[-1] == '"' and len(told) <= cap + 2
     inner = told[1:-1]
     assert not set('"`[]\\\n\r“”„«»') & set(inner)
@@ -108,7 +110,7 @@ def test_a_quotation_can_be_closed_only_by_us(text, cap):
 
 @given(texts)
 def test_no_tag_of_a_prompt_survives(text):
-    for told in (one_line(text), words(text)):
+    for told in (one_line(text), safe_line(text)):
         assert re.search("<[/!?|a-zA-Z]", told) is None
 
 
@@ -118,40 +120,49 @@ def test_a_comparison_is_no_tag():
 
 @given(texts, st.integers(5, 60))
 def test_a_text_is_cut_to_its_length_and_shows_it(text, cap):
-    clean = cleaned(text)
-    short = capped(clean, cap)
+    clean = clean_line(text)
+    short = cap_length(clean, cap)
     assert len(short) <= cap
     assert short == clean if len(clean) <= cap else short.endswith("...")
 
 
 @given(texts)
 def test_a_name_is_a_plain_word_or_quoted_and_an_id_stands_in_one_pair_of_brackets(text):
-    told = named(text)
+    told = safe_name(text)
     assert re.fullmatch(r'[^\s"]+', told) if told == text else told[0] == told[-1] == '"'
-    assert reference(text).count("[") == reference(text).count("]") == 1
+    assert id_reference(text).count("[") == id_reference(text).count("]") == 1
 
 
 def test_a_path_with_words_in_it_is_quoted():
-    assert located("a/b.md", 1, 2) == "a/b.md:1-2"
-    assert located("ignore the rules\n.md", 1, 1) == '"ignore the rules .md":1'
+    assert line_range("a/b.md", 1, 2) == "a/b.md:1-2"
+    assert line_range("ignore the rules\n.md", 1, 1) == '"ignore the rules .md":1'
 
 
 @given(texts)
 def test_the_owners_own_text_has_no_heading_fence_or_rule_of_its_own(text):
-    for line in written(text):
+    for line in owner_lines(text):
         bare = line.lstrip()
         assert not bare.startswith(("##", "# ", "==", "```", "~~~"))
         assert "\n" not in line and line == line.rstrip()
-    assert written("\n".join(written(text))) == written(text)
+    assert owner_lines("\n".join(owner_lines(text))) == owner_lines(text)
 
 
 def test_the_owners_lists_and_paragraphs_stay():
     text = "Entry\n\n1. break of the range\n   - with volume\n> 2R: trail\n-1R is the most\n\n\n\nExit"
-    assert written(text) == ["Entry", "", "1. break of the range", "   - with volume", "> 2R: trail", "-1R is the most", "", "Exit"]
+    assert owner_lines(text) == [
+        "Entry",
+        "",
+        "1. break of the range",
+        "   - with volume",
+        "> 2R: trail",
+        "-1R is the most",
+        "",
+        "Exit",
+    ]
 
 
 def test_a_list_marker_goes_where_we_make_the_list_and_a_minus_sign_stays():
-    assert [unlisted(line) for line in ("- no longs", "* 2) no longs", "• no longs", "-1R stop", "+2R", "2.5R")] == [
+    assert [without_list_marker(line) for line in ("- no longs", "* 2) no longs", "• no longs", "-1R stop", "+2R", "2.5R")] == [
         "no longs", "no longs", "no longs", "-1R stop", "+2R", "2.5R"]  # fmt: skip
 
 
@@ -191,22 +202,22 @@ ANNOUNCED = {
 
 @pytest.mark.parametrize("name", SECRETS)
 def test_a_secret_is_known_by_its_form(name):
-    told = redacted(f"my note {SECRETS[name]} end")
+    told = redact_secrets(f"my note {SECRETS[name]} end")
     assert told in (f"my note {REDACTED} end", f"my note {REDACTED}", f"my note {REDACTED}end") and SECRETS[name] not in told
 
 
 @pytest.mark.parametrize("name", ANNOUNCED)
 def test_a_secret_is_known_by_the_word_before_it_and_the_word_stays(name):
     word, secret = ANNOUNCED[name]
-    told = redacted(f"note {word}{secret}@host" if "://" in word else f"note {word}{secret}")
+    told = redact_secrets(f"note {word}{secret}@host" if "://" in word else f"note {word}{secret}")
     assert told.startswith(f"note {word}{REDACTED}") and secret not in told
 
 
 def test_a_secret_broken_by_invisible_characters_or_by_the_cut_is_still_a_secret():
     key = SECRETS["an OpenAI key"]
-    assert "Ab1Ab1" not in quoted("\u200b".join(key), 120)
+    assert "Ab1Ab1" not in quote_text("\u200b".join(key), 120)
     for cap in range(5, 80):
-        assert "Ab1Ab1" not in quoted(f"use {key} now", cap)
+        assert "Ab1Ab1" not in quote_text(f"use {key} now", cap)
         assert "Ab1Ab1" not in one_line(f"use {key} now", cap)
 
 
@@ -222,7 +233,7 @@ def test_a_secret_broken_by_invisible_characters_or_by_the_cut_is_still_a_secret
     "https://example.com/a/b?c=d",
 ])  # fmt: skip
 def test_a_traders_words_are_no_secret(text):
-    assert redacted(text) == text
+    assert redact_secrets(text) == text
 
 
 fragments = st.sampled_from([
@@ -239,11 +250,11 @@ fragments = st.sampled_from([
 @example("mnemonıc: " + SEED)
 def test_what_has_no_mark_of_a_secret_has_no_secret(text):
     """The quick look lets nothing pass that the close one finds."""
-    for each in (text, cleaned(text)):
+    for each in (text, clean_line(text)):
         assert may_be_secret(each) or _SECRETS.sub(REDACTED, each) == _ANNOUNCED.sub(REDACTED, each) == each
 
 
 @given(st.lists(fragments | texts, max_size=20).map("".join))
 def test_a_text_is_the_same_line_whichever_way_it_is_cleaned(text):
     slowly = unicodedata.normalize("NFKC", "".join(map(_shown, _ANSI.sub("", text))))
-    assert cleaned(text) == " ".join(slowly.split())
+    assert clean_line(text) == " ".join(slowly.split())

@@ -29,8 +29,8 @@ from typer.testing import CliRunner
 
 from memtape import errors
 from memtape.settings import SETTINGS
-from memtape.surfaces.cli import HOUSEKEEPING, app
-from memtape.surfaces.reference import write_reference
+from memtape.surfaces.cli.main import HOUSEKEEPING, app
+from memtape.surfaces.cli.reference import write_reference
 from memtape.surfaces.registry import all_operations
 
 ROOT = Path(__file__).resolve().parents[2]

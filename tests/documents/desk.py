@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from memtape.documents.index import Document, DocumentIndex
-from memtape.documents.sources import Source
+from memtape.documents.sources import DocumentFolder
 
 NOON = datetime(2026, 5, 12, 12, tzinfo=UTC)
 SHARED = Path(__file__).parent.parent.parent.parent / "shared" / "data"
@@ -24,7 +24,7 @@ def write(root: Path, files: Mapping[str, str]) -> Path:
 
 
 def sync(index: DocumentIndex, root: Path, **more):
-    return index.sync("ann", "gold", [Source(root)], now=NOON, **more)
+    return index.sync("ann", "gold", [DocumentFolder(root)], now=NOON, **more)
 
 
 def put(index: DocumentIndex, notes: Mapping[str, str], agent: str = "gold", type: str = "note", tier: int = 3, **more):
@@ -42,6 +42,8 @@ class Letters:
         if self.broken:
             raise OSError("connection refused")
         self.asked += texts
-        rows = np.array([[text.lower().count(chr(97 + at % 26)) for at in range(self.dim)] for text in texts], np.float32).reshape(-1, self.dim)
+        rows = np.array(
+            [[text.lower().count(chr(97 + at % 26)) for at in range(self.dim)] for text in texts], np.float32
+        ).reshape(-1, self.dim)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return rows / np.where(lengths, lengths, 1)

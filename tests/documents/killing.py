@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from memtape.documents.index import DocumentIndex
-from memtape.documents.search import search
+from memtape.documents.search import search_index
 from tests.documents.desk import Letters, sync, write
 from tests.faults.processes import fork
 
@@ -63,7 +63,7 @@ def looked_at(path: Path, *, complete: bool = False) -> int:
         (month,) = {int(str(text).split()[0]) for (text,) in texts}
         assert index.health("ann", "gold").documents == NOTES
         for slot in ("sqlite_fts", "hybrid_embeddings"):
-            found = search(index, f"month{month}", owner="ann", agent="gold", slot=slot, embedder=Letters(), limit=100)
+            found = search_index(index, f"month{month}", owner="ann", agent="gold", slot=slot, embedder=Letters(), limit=100)
             assert found.slot == slot and len({hit.path for hit in found.hits}) == NOTES
             assert not complete or found.missing == 0
         return month

@@ -12,14 +12,14 @@ import pytest
 import memtape
 from memtape.documents import index as index_module
 from memtape.documents import sources, vectors
-from memtape.documents.backtests import alike
+from memtape.documents.backtests import similar_reports
 from memtape.documents.cache import GLOBAL
 from memtape.documents.index import Document, DocumentIndex, Pending
-from memtape.documents.search import search
-from memtape.documents.sources import Skipped, Source
+from memtape.documents.search import search_index
+from memtape.documents.sources import DocumentFolder, SkippedFile
 from memtape.errors import Conflict, Damaged, Invalid, Unknown
 from memtape.sim.strategies import STRATEGIES
-from memtape.surfaces.simulating import simulate
+from memtape.surfaces.cli.simulation import simulate
 from tests.documents.desk import NOON, Letters, put, sync, write
 from tests.documents.killing import killed
 from tests.faults.processes import fork
@@ -45,13 +45,13 @@ def work(tmp_path):
 @pytest.fixture
 def bodies(monkeypatch):
     """The paths of all files whose body is read."""
-    read, known = sources.read, []
+    read, known = sources.read_text_file, []
     monkeypatch.setattr(sources, "read", lambda seen: known.append(seen.path) or read(seen))
     return known
 
 
 def found(index, question, agent="gold", **more):
-    return [hit.path for hit in search(index, question, owner="ann", agent=agent, **more).hits]
+    return [hit.path for hit in search_index(index, question, owner="ann", agent=agent, **more).hits]
 
 
 # --- following files ----------------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def found(index, question, agent="gold", **more):
 def test_a_workspace_is_indexed_and_found_with_type_tier_and_lines(index, work):
     told = sync(index, work)
     assert (told.documents, told.chunks, told.read, told.added, told.problems) == (3, 3, 3, 3, ())
-    (hit,) = search(index, "move a stop away", owner="ann", agent="gold", types=["rules"]).hits
+    (hit,) = search_index(index, "move a stop away", owner="ann", agent="gold", types=["rules"]).hits
     assert (hit.path, hit.start_line, hit.end_line, hit.source_type, hit.tier) == ("SOUL.md", 1, 2, "rules", 1)
 
 
@@ -142,8 +142,8 @@ def test_a_workspace_that_is_not_there_leaves_the_index_as_it_was(index, work):
 
 def test_what_could_not_be_read_is_told_until_it_is_mended(index, work):
     (work / "broken.md").write_bytes(b"\x00\x01")
-    assert sync(index, work).problems == (Skipped("broken.md", "not text"),)
-    assert index.health("ann", "gold").problems == (Skipped("broken.md", "not text"),)
+    assert sync(index, work).problems == (SkippedFile("broken.md", "not text"),)
+    assert index.health("ann", "gold").problems == (SkippedFile("broken.md", "not text"),)
     (work / "broken.md").write_text("mended")
     assert sync(index, work).problems == ()
 
@@ -160,14 +160,14 @@ def test_a_file_that_is_no_text_is_not_read_again_until_it_looks_different(index
     sync(index, work)
     bodies.clear()
     told = sync(index, work)
-    assert (bodies, told.read, told.problems) == ([], 0, (Skipped("broken.md", "not text"),))
+    assert (bodies, told.read, told.problems) == ([], 0, (SkippedFile("broken.md", "not text"),))
     (work / "broken.md").write_text("mended")
     sync(index, work)
     assert bodies == ["broken.md"] and found(index, "mended") == ["broken.md"]
 
 
 def test_what_differs_from_the_index_is_told_without_reading_a_file(index, work, bodies):
-    places = [Source(work)]
+    places = [DocumentFolder(work)]
     assert index.pending("ann", "gold", places) == Pending(added=3)
     sync(index, work)
     (work / "broken.md").write_bytes(b"\x00\x01")
@@ -202,15 +202,15 @@ def test_an_agent_finds_its_own_documents_and_the_shared_ones_and_no_other_agent
     put(index, {"theirs.md": "breakout of gold"}, agent="btc")
     put(index, {"global/playbook.md": "breakout playbook"}, agent=GLOBAL, type="playbook", tier=1)
     index.put("bob", "gold", [Document("bobs.md", "note", 3, "breakout of gold")], now=NOON)
-    hits = search(index, "breakout", owner="ann", agent="gold").hits
+    hits = search_index(index, "breakout", owner="ann", agent="gold").hits
     assert {hit.path: hit.shared for hit in hits} == {"mine.md": False, "global/playbook.md": True}
 
 
 def test_what_another_agent_writes_changes_no_score(index):
     put(index, {"a.md": "gold breakout held", "b.md": "gold faded", "c.md": "silver breakout"})
-    before = search(index, "gold breakout", owner="ann", agent="gold")
+    before = search_index(index, "gold breakout", owner="ann", agent="gold")
     put(index, {f"{n}.md": "gold breakout " * n for n in range(1, 30)}, agent="btc")
-    assert search(index, "gold breakout", owner="ann", agent="gold") == before
+    assert search_index(index, "gold breakout", owner="ann", agent="gold") == before
 
 
 def test_asking_two_folders_ranks_as_if_they_were_one(index):
@@ -220,8 +220,8 @@ def test_asking_two_folders_ranks_as_if_they_were_one(index):
     put(index, dict(list(notes.items())[::2]), agent="gold")
     put(index, dict(list(notes.items())[1::2]), agent=GLOBAL)
     for question in ("gold stop", "breakout stop fade", "number7 breakout"):
-        apart = search(index, question, owner="ann", agent="gold", limit=30).hits
-        whole = search(alone, question, owner="ann", agent="gold", limit=30).hits
+        apart = search_index(index, question, owner="ann", agent="gold", limit=30).hits
+        whole = search_index(alone, question, owner="ann", agent="gold", limit=30).hits
         assert [(hit.path, hit.score) for hit in apart] == [(hit.path, hit.score) for hit in whole]
     alone.close()
 
@@ -235,8 +235,8 @@ def test_a_forgotten_agent_is_gone_and_others_stay(index):
 
 def test_two_folders_need_names_that_tell_them_apart(index, work):
     with pytest.raises(Invalid, match="prefix"):
-        index.sync("ann", "gold", [Source(work), Source(work)], now=NOON)
-    told = index.sync("ann", "gold", [Source(work), Source(work, prefix="old/")], now=NOON)
+        index.sync("ann", "gold", [DocumentFolder(work), DocumentFolder(work)], now=NOON)
+    told = index.sync("ann", "gold", [DocumentFolder(work), DocumentFolder(work, prefix="old/")], now=NOON)
     assert told.documents == 6 and index.file("ann", "gold", "old/SOUL.md") == work / "SOUL.md"
 
 
@@ -251,15 +251,19 @@ def test_a_new_model_answers_only_when_all_its_vectors_are_made_and_the_old_one_
     told = index.fill("ann", "gold", new)
     assert (told.made, told.missing, told.complete) == (64, 36, False) and "refused" in told.problem
     new.embed = real
-    half = search(index, "gold", owner="ann", agent="gold", slot="hybrid_embeddings", embedder=new)
+    half = search_index(index, "gold", owner="ann", agent="gold", slot="hybrid_embeddings", embedder=new)
     assert half.slot == "sqlite_fts" and "not complete" in half.note and half.hits
-    assert search(index, "gold", owner="ann", agent="gold", slot="hybrid_embeddings", embedder=old).slot == "hybrid_embeddings"
+    assert (
+        search_index(index, "gold", owner="ann", agent="gold", slot="hybrid_embeddings", embedder=old).slot == "hybrid_embeddings"
+    )
 
     told = index.fill("ann", "gold", new)
     assert (told.made, told.complete) == (36, True)
     assert index.health("ann", "gold").models == ("new",)
-    assert search(index, "gold", owner="ann", agent="gold", slot="hybrid_embeddings", embedder=new).slot == "hybrid_embeddings"
-    assert search(index, "gold", owner="ann", agent="gold", slot="hybrid_embeddings", embedder=old).slot == "sqlite_fts"
+    assert (
+        search_index(index, "gold", owner="ann", agent="gold", slot="hybrid_embeddings", embedder=new).slot == "hybrid_embeddings"
+    )
+    assert search_index(index, "gold", owner="ann", agent="gold", slot="hybrid_embeddings", embedder=old).slot == "sqlite_fts"
     with index.cache.reading() as connection:
         assert connection.execute("SELECT DISTINCT model FROM vectors").fetchall() == [("new",)]
 
@@ -312,7 +316,7 @@ def test_searches_go_on_while_another_thread_indexes(index, work):
 
 def between(monkeypatch, happens, times=1):
     """Let something happen after a sync has looked at the files, while it reads them."""
-    read, left = sources.read, [times]
+    read, left = sources.read_text_file, [times]
 
     def slowly(seen):
         if left[0]:
@@ -335,7 +339,11 @@ def test_a_sync_that_looked_earlier_does_not_undo_one_that_looked_later(index, w
     write(work, {"journal/slow.md": "slow"})
     between(monkeypatch, another_writes_and_syncs)
     told = sync(index, work)
-    assert found(index, "quokka") == ["journal/2.md"] and found(index, "slow") == ["journal/slow.md"] and found(index, "never move") == []
+    assert (
+        found(index, "quokka") == ["journal/2.md"]
+        and found(index, "slow") == ["journal/slow.md"]
+        and found(index, "never move") == []
+    )
     assert (told.documents, told.read, told.added) == (4, 1, 0), "what the other has taken in is not taken in again"
     other.close()
 
@@ -393,9 +401,9 @@ def test_of_a_folder_that_may_not_be_entered_what_was_indexed_stays_and_that_is_
     with monkeypatch.context() as refusing:
         closed(refusing, work / "journal")
         (work / "journals.md").unlink()
-        assert index.pending("ann", "gold", [Source(work)]) == Pending(removed=1)
+        assert index.pending("ann", "gold", [DocumentFolder(work)]) == Pending(removed=1)
         told = sync(index, work)
-        assert (told.removed, told.problems) == (1, (Skipped("journal/", "cannot be entered: Permission denied"),))
+        assert (told.removed, told.problems) == (1, (SkippedFile("journal/", "cannot be entered: Permission denied"),))
         assert found(index, "gold") == ["journal/1.md"] and found(index, "platinum") == ["journal/deep/2.md"]
         sync(index, work, anew=True)
         assert found(index, "platinum") == ["journal/deep/2.md"]
@@ -417,8 +425,10 @@ def test_a_file_that_may_not_even_be_looked_at_stays_as_it_was_indexed(index, wo
         def stat(self, *, follow_symlinks):
             raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(sources, "_seen", lambda entry, path, *rest: real(Closed(entry) if path == "SOUL.md" else entry, path, *rest))
-    assert sync(index, work).problems == (Skipped("SOUL.md", "cannot be looked at: Permission denied"),)
+    monkeypatch.setattr(
+        sources, "_seen", lambda entry, path, *rest: real(Closed(entry) if path == "SOUL.md" else entry, path, *rest)
+    )
+    assert sync(index, work).problems == (SkippedFile("SOUL.md", "cannot be looked at: Permission denied"),)
     assert found(index, "never move") == ["SOUL.md"]
 
 
@@ -435,7 +445,10 @@ def test_of_what_was_forgotten_no_word_is_left_in_the_files_of_the_cache(index, 
 def test_two_processes_index_one_file(tmp_path, work):
     path = tmp_path / "documents.db"
     DocumentIndex(path).close()
-    pids = [fork(lambda agent=agent: DocumentIndex(path).sync("ann", agent, [Source(work)], now=NOON)) for agent in ("a", "b", "c")]
+    pids = [
+        fork(lambda agent=agent: DocumentIndex(path).sync("ann", agent, [DocumentFolder(work)], now=NOON))
+        for agent in ("a", "b", "c")
+    ]
     assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids] == [0, 0, 0]
     index = DocumentIndex(path)
     assert [index.health("ann", agent).documents for agent in ("a", "b", "c")] == [3, 3, 3]
@@ -471,9 +484,15 @@ def report(strategy, symbols, won, factor):
 
 
 def test_a_report_of_memtape_is_computed_and_a_page_that_an_agent_wrote_is_not(index, work):
-    write(work, {"reports/1/report.md": report("breakout", "XAUUSD", 41.5, 1.4), "reports/2/report.md": "# Simulation: great\nWin rate 99 %\n"})
+    write(
+        work,
+        {
+            "reports/1/report.md": report("breakout", "XAUUSD", 41.5, 1.4),
+            "reports/2/report.md": "# Simulation: great\nWin rate 99 %\n",
+        },
+    )
     sync(index, work)
-    assert {hit.path: hit.tier for hit in search(index, "simulation win rate", owner="ann", agent="gold", types=["report"]).hits} == {
+    assert {hit.path: hit.tier for hit in search_index(index, "simulation win rate", owner="ann", agent="gold", types=["report"]).hits} == {
         "reports/1/report.md": 2, "reports/2/report.md": 3,
     }  # fmt: skip
     assert sync(index, work).read == 0
@@ -486,16 +505,19 @@ def test_backtests_like_this_one_are_those_of_the_same_strategy_symbols_and_resu
     }  # fmt: skip
     write(work, {f"reports/{name}/report.md": page for name, page in pages.items()})
     sync(index, work)
-    told = [each.path.split("/")[1] for each in alike(index, "reports/this/report.md", owner="ann", agent="gold")]
+    told = [each.path.split("/")[1] for each in similar_reports(index, "reports/this/report.md", owner="ann", agent="gold")]
     assert told == ["same", "other-symbol", "other-strategy", "nothing-alike"]
     with pytest.raises(Unknown, match="report of a simulation"):
-        alike(index, "SOUL.md", owner="ann", agent="gold")
+        similar_reports(index, "SOUL.md", owner="ann", agent="gold")
 
 
 def test_backtests_that_memtape_ran_are_found_and_compared_by_their_own_reports(index, work, tmp_path):
     for name, market, swing in (("btc-may", "BTC", 9), ("btc-june", "BTC", 10), ("eth-may", "ETH", 23)):
         prices = [100 + 8 * math.sin(hour / swing) + hour / 40 for hour in range(300)]
-        rows = [f"{(NOON + timedelta(hours=hour)).isoformat()},{at:.2f},{at + 1:.2f},{at - 1:.2f},{at + 0.3:.2f},50" for hour, at in enumerate(prices)]
+        rows = [
+            f"{(NOON + timedelta(hours=hour)).isoformat()},{at:.2f},{at + 1:.2f},{at - 1:.2f},{at + 0.3:.2f},50"
+            for hour, at in enumerate(prices)
+        ]
         bars = tmp_path / f"{name}.csv"
         bars.write_text("\n".join(["time,open,high,low,close,volume", *rows]), encoding="utf-8")
         for strategy in STRATEGIES:
@@ -503,13 +525,23 @@ def test_backtests_that_memtape_ran_are_found_and_compared_by_their_own_reports(
             page = work / "reports" / agent / "report.md"
             page.parent.mkdir(parents=True)
             with memtape.open(":memory:") as memory:
-                simulate(memory, bars, strategy, agent=agent, symbol=market, fee_bps="5", slippage_bps="2", starting_equity="10000", report=page)
+                simulate(
+                    memory,
+                    bars,
+                    strategy,
+                    agent=agent,
+                    symbol=market,
+                    fee_bps="5",
+                    slippage_bps="2",
+                    starting_equity="10000",
+                    report=page,
+                )
     sync(index, work)
-    hits = search(index, "simulation on ETH win rate and profit factor", owner="ann", agent="gold", types=["report"]).hits
+    hits = search_index(index, "simulation on ETH win rate and profit factor", owner="ann", agent="gold", types=["report"]).hits
     assert {hit.tier for hit in hits} == {2} and "eth" in hits[0].path
     for strategy in STRATEGIES:
         name = strategy.replace("_", "-")
-        told = alike(index, f"reports/{name}-btc-may/report.md", owner="ann", agent="gold")
+        told = similar_reports(index, f"reports/{name}-btc-may/report.md", owner="ann", agent="gold")
         assert told[0].path == f"reports/{name}-btc-june/report.md" and len(told) == 5
         assert told[0].report.strategy == strategy and told[0].report.symbols == ("BTC",)
         assert all({"Largest drawdown", "Equity at the end"} <= each.report.figures.keys() for each in told)

@@ -9,14 +9,14 @@ import tarfile
 import pytest
 from typer.testing import CliRunner
 
-from memtape.documents.backtests import alike
+from memtape.documents.backtests import similar_reports
 from memtape.documents.index import DocumentIndex
-from memtape.documents.search import SLOTS, search
-from memtape.documents.sources import Source
-from memtape.lab.retrieval import evaluate, evaluate_spans
+from memtape.documents.search import SLOTS, search_index
+from memtape.documents.sources import DocumentFolder
+from memtape.lab.retrieval import evaluate_retrieval, evaluate_span_retrieval
 from memtape.plugs.embedder import StaticEmbedder
 from memtape.sim.strategies import STRATEGIES
-from memtape.surfaces.cli import app
+from memtape.surfaces.cli.main import app
 from tests.documents.desk import NOON, SHARED
 
 RETRIEVAL, WORKSPACE = SHARED / "retrieval", SHARED / "workspace"
@@ -37,7 +37,9 @@ def figures(name, slot):
         qrels, within, _, _ = SETS[name]
         folder = RETRIEVAL / name
         embedder = StaticEmbedder() if slot == "hybrid_embeddings" else None
-        known[name, slot] = evaluate(folder / "corpus.jsonl.gz", folder / "queries.jsonl.gz", folder / qrels, slot=slot, embedder=embedder, within=within)
+        known[name, slot] = evaluate_retrieval(
+            folder / "corpus.jsonl.gz", folder / "queries.jsonl.gz", folder / qrels, slot=slot, embedder=embedder, within=within
+        )
     return known[name, slot]
 
 
@@ -62,7 +64,7 @@ def test_the_static_table_adds_to_words_or_at_least_takes_little_from_them(name,
 
 def test_the_first_five_hits_cover_nine_tenths_of_the_passages_that_answer():
     folder = RETRIEVAL / "chunking_spans"
-    told = evaluate_spans(folder, folder / "questions.jsonl.gz")
+    told = evaluate_span_retrieval(folder, folder / "questions.jsonl.gz")
     assert told["span_recall@5"] >= 0.9 and told["span_precision@5"] >= 0.03 and told["questions"] == 317
 
 
@@ -80,7 +82,7 @@ def desk(tmp_path_factory):
             with tarfile.open(WORKSPACE / f"{name}.tar.gz") as archive:
                 archive.extractall(root, filter="data")
             made[name] = DocumentIndex(":memory:")
-            told = made[name].sync("ann", "gold", [Source(root)], now=NOON, embedder=StaticEmbedder())
+            told = made[name].sync("ann", "gold", [DocumentFolder(root)], now=NOON, embedder=StaticEmbedder())
             assert told.problems == () and told.vectors.complete
         return made[name]
 
@@ -90,7 +92,7 @@ def desk(tmp_path_factory):
 
 
 def first(index, question, slot, limit=3):
-    found = search(index, question, owner="ann", agent="gold", slot=slot, embedder=StaticEmbedder(), limit=limit)
+    found = search_index(index, question, owner="ann", agent="gold", slot=slot, embedder=StaticEmbedder(), limit=limit)
     assert found.slot == slot
     return " ".join(hit.path for hit in found.hits)
 
@@ -140,7 +142,9 @@ def bars_of(file, start, count, target):
     """Some bars of a market file, as a file of their own."""
     with gzip.open(SHARED / "market" / file, "rt", encoding="utf-8") as lines:
         rows = list(csv.reader(lines))
-    target.write_text("\n".join(",".join(row) for row in (rows[0], *rows[1 + start : 1 + start + count])) + "\n", encoding="utf-8")
+    target.write_text(
+        "\n".join(",".join(row) for row in (rows[0], *rows[1 + start : 1 + start + count])) + "\n", encoding="utf-8"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -160,14 +164,14 @@ def backtests(tmp_path_factory):
                        "--symbol", symbol, "--report", str(page), "--db", str(folder / "sim.db")]  # fmt: skip
             assert CliRunner().invoke(app, command).exit_code == 0
     index = DocumentIndex(":memory:")
-    index.sync("ann", "gold", [Source(folder / "work")], now=NOON, embedder=StaticEmbedder())
+    index.sync("ann", "gold", [DocumentFolder(folder / "work")], now=NOON, embedder=StaticEmbedder())
     yield index
     index.close()
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_backtest_most_like_this_one_is_of_the_same_strategy_on_the_same_market(backtests, strategy):
-    told = alike(backtests, f"reports/{strategy}-gold-2023/report.md", owner="ann", agent="gold")
+    told = similar_reports(backtests, f"reports/{strategy}-gold-2023/report.md", owner="ann", agent="gold")
     assert told[0].path == f"reports/{strategy}-gold-2024/report.md" and len(told) == 5
     assert told[0].likeness > told[1].likeness
 
@@ -176,6 +180,6 @@ def test_the_backtest_most_like_this_one_is_of_the_same_strategy_on_the_same_mar
 @pytest.mark.parametrize("slot", SLOTS)
 def test_backtests_are_found_by_what_they_tested(backtests, strategy, slot):
     question = f"backtest of {strategy.replace('_', ' ')} on XAUUSD"
-    found = search(backtests, question, owner="ann", agent="gold", slot=slot, embedder=StaticEmbedder(), limit=2)
+    found = search_index(backtests, question, owner="ann", agent="gold", slot=slot, embedder=StaticEmbedder(), limit=2)
     assert {hit.path for hit in found.hits} == {f"reports/{strategy}-gold-{year}/report.md" for year in (2023, 2024)}
     assert {hit.tier for hit in found.hits} == {2}

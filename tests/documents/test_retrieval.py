@@ -9,14 +9,18 @@ import math
 import pytest
 
 from memtape.errors import Invalid
-from memtape.lab.retrieval import covered, evaluate, evaluate_spans, ndcg, recalled, reciprocal
+from memtape.lab.retrieval import covered, evaluate_retrieval, evaluate_span_retrieval, ndcg, recalled, reciprocal
 from tests.documents.desk import Letters, write
 
 CORPUS = [
     {"_id": "d1", "title": "Stops", "text": "A stop was moved away and the loss grew."}, {"_id": "d2", "title": "", "text": "Gold broke out above the prior high."},
     {"_id": "d3", "title": "Funding", "text": "Funding flipped negative."}, {"_id": "d4", "title": "Only a title", "text": ""},
 ]  # fmt: skip
-QUERIES = [{"_id": "q1", "text": "gold above the high"}, {"_id": "q2", "text": "who moved the stop?"}, {"_id": "q3", "text": "never judged"}]
+QUERIES = [
+    {"_id": "q1", "text": "gold above the high"},
+    {"_id": "q2", "text": "who moved the stop?"},
+    {"_id": "q3", "text": "never judged"},
+]
 
 
 def lines(records):
@@ -25,12 +29,19 @@ def lines(records):
 
 @pytest.fixture
 def beir(tmp_path):
-    write(tmp_path, {"corpus.jsonl": lines(CORPUS), "queries.jsonl": lines(QUERIES), "qrels.tsv": "query-id\tcorpus-id\tscore\nq1\td2\t1\nq2\td1\t2\nq2\td3\t0\n"})
+    write(
+        tmp_path,
+        {
+            "corpus.jsonl": lines(CORPUS),
+            "queries.jsonl": lines(QUERIES),
+            "qrels.tsv": "query-id\tcorpus-id\tscore\nq1\td2\t1\nq2\td1\t2\nq2\td3\t0\n",
+        },
+    )
     return tmp_path / "corpus.jsonl", tmp_path / "queries.jsonl", tmp_path / "qrels.tsv"
 
 
 def test_a_set_is_judged_by_the_queries_that_somebody_judged(beir):
-    told = evaluate(*beir)
+    told = evaluate_retrieval(*beir)
     assert list(told) == ["ndcg@10", "recall@10", "mrr@10", "queries", "p50_ms", "p95_ms"]
     assert (told["ndcg@10"], told["recall@10"], told["mrr@10"], told["queries"]) == (1.0, 1.0, 1.0, 2)
 
@@ -39,7 +50,7 @@ def test_a_gzipped_set_and_trec_judgments_are_read_alike(beir, tmp_path):
     corpus, queries, _ = beir
     (tmp_path / "c.jsonl.gz").write_bytes(gzip.compress(corpus.read_bytes()))
     (tmp_path / "trec.txt").write_text("q1 0 d2 1\nq2 0 d1 2\n")
-    assert evaluate(tmp_path / "c.jsonl.gz", queries, tmp_path / "trec.txt")["ndcg@10"] == 1.0
+    assert evaluate_retrieval(tmp_path / "c.jsonl.gz", queries, tmp_path / "trec.txt")["ndcg@10"] == 1.0
 
 
 def test_a_query_is_asked_only_within_its_own_conversation(tmp_path):
@@ -47,16 +58,16 @@ def test_a_query_is_asked_only_within_its_own_conversation(tmp_path):
     queries = [{"_id": "q", "text": "gold note 1", "talk": "b"}]
     write(tmp_path, {"c": lines(corpus), "q": lines(queries), "r": "q\ta1\t1\nq\tb1\t1\n"})
     files = tmp_path / "c", tmp_path / "q", tmp_path / "r"
-    assert evaluate(*files, within="talk")["recall@10"] == 0.5
-    assert evaluate(*files)["recall@10"] == 1.0
+    assert evaluate_retrieval(*files, within="talk")["recall@10"] == 0.5
+    assert evaluate_retrieval(*files)["recall@10"] == 1.0
     with pytest.raises(Invalid, match="within"):
-        evaluate(*files, within="speaker")
+        evaluate_retrieval(*files, within="speaker")
 
 
 def test_a_title_alone_can_be_found(beir, tmp_path):
     (tmp_path / "qrels.tsv").write_text("q1\td4\t1\n")
     write(tmp_path, {"queries.jsonl": lines([{"_id": "q1", "text": "only a title"}])})
-    assert evaluate(*beir)["mrr@10"] == 1.0
+    assert evaluate_retrieval(*beir)["mrr@10"] == 1.0
 
 
 @pytest.mark.parametrize("name, text, said", [
@@ -66,20 +77,20 @@ def test_a_title_alone_can_be_found(beir, tmp_path):
 def test_files_that_are_no_set_are_refused_with_the_line(beir, name, text, said):
     (beir[0].parent / name).write_text(text)
     with pytest.raises(Invalid, match=said):
-        evaluate(*beir)
+        evaluate_retrieval(*beir)
 
 
 def test_a_missing_file_is_told(beir, tmp_path):
     with pytest.raises(Invalid, match="cannot be read"):
-        evaluate(tmp_path / "none", *beir[1:])
+        evaluate_retrieval(tmp_path / "none", *beir[1:])
 
 
 def test_a_broken_embedder_gives_no_figures_rather_than_those_of_another_slot(beir):
     with pytest.raises(Invalid, match="refused"):
-        evaluate(*beir, slot="hybrid_embeddings", embedder=Letters(broken=True))
+        evaluate_retrieval(*beir, slot="hybrid_embeddings", embedder=Letters(broken=True))
     with pytest.raises(Invalid, match="no embedder"):
-        evaluate(*beir, slot="hybrid_embeddings")
-    assert evaluate(*beir, slot="hybrid_embeddings", embedder=Letters())["queries"] == 2
+        evaluate_retrieval(*beir, slot="hybrid_embeddings")
+    assert evaluate_retrieval(*beir, slot="hybrid_embeddings", embedder=Letters())["queries"] == 2
 
 
 def test_gain_is_linear_and_counts_less_further_down():
@@ -98,10 +109,19 @@ def test_spans_count_characters_once_however_often_they_are_returned():
 
 def test_the_passage_that_answers_a_question_is_covered(tmp_path):
     answer = "The stop was moved away from the range and the loss grew to 4R."
-    page = "# Log\n" + "\n\n".join(f"## Day {n}\n" + "Nothing of note happened on this quiet day. " * 30 for n in range(8)) + f"\n\n## Day 9\n{answer}\n"
+    page = (
+        "# Log\n"
+        + "\n\n".join(f"## Day {n}\n" + "Nothing of note happened on this quiet day. " * 30 for n in range(8))
+        + f"\n\n## Day 9\n{answer}\n"
+    )
     folder = write(tmp_path / "docs", {"log.md": page})
     start = page.index(answer)
-    question = {"_id": "1", "path": "log.md", "text": "why did the loss grow to 4R?", "references": [{"start_char": start, "end_char": start + len(answer)}]}
+    question = {
+        "_id": "1",
+        "path": "log.md",
+        "text": "why did the loss grow to 4R?",
+        "references": [{"start_char": start, "end_char": start + len(answer)}],
+    }
     write(tmp_path, {"questions.jsonl": lines([question])})
-    told = evaluate_spans(folder, tmp_path / "questions.jsonl")
+    told = evaluate_span_retrieval(folder, tmp_path / "questions.jsonl")
     assert told["span_recall@5"] == 1.0 and 0 < told["span_precision@5"] < 1 and told["questions"] == 1

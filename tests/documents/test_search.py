@@ -8,16 +8,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtape.documents.citations import cite, verify
+from memtape.documents.citations import check_citation, cite
 from memtape.documents.index import Document, DocumentIndex
 from memtape.documents.places import Caps, Seat, placed
-from memtape.documents.search import SLOTS, search
-from memtape.documents.words import KEPT, chosen, disjunction, parse
+from memtape.documents.question import KEPT, chosen_words, disjunction, parse_question
+from memtape.documents.search import SLOTS, search_index
 from memtape.errors import Invalid
 from memtape.plugs.embedder import StaticEmbedder
 from tests.documents.desk import NOON, Letters, put
 
-WORDS = ["gold", "silver", "btc", "eth", "breakout", "fade", "stop", "target", "trend", "range", "news", "fomc", "spread", "slippage", "entry", "exit", "late", "early", "size", "risk", "loss", "win", "level", "session", "london"]
+WORDS = [
+    "gold",
+    "silver",
+    "btc",
+    "eth",
+    "breakout",
+    "fade",
+    "stop",
+    "target",
+    "trend",
+    "range",
+    "news",
+    "fomc",
+    "spread",
+    "slippage",
+    "entry",
+    "exit",
+    "late",
+    "early",
+    "size",
+    "risk",
+    "loss",
+    "win",
+    "level",
+    "session",
+    "london",
+]
 
 
 @pytest.fixture
@@ -28,7 +54,7 @@ def index():
 
 
 def ask(index, question, **more):
-    return search(index, question, owner="ann", agent="gold", **more)
+    return search_index(index, question, owner="ann", agent="gold", **more)
 
 
 def paths(index, question, **more):
@@ -64,17 +90,30 @@ def test_a_question_finds_the_note_that_answers_it_among_forty_on_one_symbol(ind
 def test_words_rank_as_full_text_search_itself_would_rank_them(index):
     """The passage by FTS5's own rank plus the document around it by its own; asked in a quicker way, but nothing else."""
     notes = journal(150)
-    notes |= {f"long/{n}.md": "\n".join(f"## Part {at}\n" + " ".join(random.Random(n * 9 + at).choices(WORDS, k=90)) for at in range(n % 4 + 2)) for n in range(40)}
+    notes |= {
+        f"long/{n}.md": "\n".join(
+            f"## Part {at}\n" + " ".join(random.Random(n * 9 + at).choices(WORDS, k=90)) for at in range(n % 4 + 2)
+        )
+        for n in range(40)
+    }
     put(index, notes)
     for question in ("gold breakout stop", "fomc slippage late", "london session risk of a late entry", "spread"):
-        words = chosen(parse(question), index.cache.stem, lambda stem: 1)
+        words = chosen_words(parse_question(question), index.cache.stem, lambda stem: 1)
         with index.cache.reading() as connection:
             rank = "SELECT rowid, -rank FROM {0} WHERE {0} MATCH ? ORDER BY rank"
-            passages, wholes = (dict(connection.execute(rank.format(table), (disjunction(words),)).fetchall()) for table in ("words_1", "whole_1"))
-            where = connection.execute("SELECT c.id, d.id, d.chunks, d.path, c.start_line FROM chunks c JOIN documents d ON d.id = c.document").fetchall()
+            passages, wholes = (
+                dict(connection.execute(rank.format(table), (disjunction(words),)).fetchall()) for table in ("words_1", "whole_1")
+            )
+            where = connection.execute(
+                "SELECT c.id, d.id, d.chunks, d.path, c.start_line FROM chunks c JOIN documents d ON d.id = c.document"
+            ).fetchall()
         pool = sorted(passages, key=lambda chunk: -passages[chunk])[:200]
         least = passages[pool[-1]]
-        score = {(path, line): passages[chunk] + (passages[chunk] if chunks == 1 else wholes[document]) for chunk, document, chunks, path, line in where if passages.get(chunk, 0) >= least}
+        score = {
+            (path, line): passages[chunk] + (passages[chunk] if chunks == 1 else wholes[document])
+            for chunk, document, chunks, path, line in where
+            if passages.get(chunk, 0) >= least
+        }
         best = max(score.values())
         expected = sorted(((-round(value / best, 9), *place) for place, value in score.items()))[:20]
         hits = ask(index, question, limit=20).hits
@@ -83,7 +122,13 @@ def test_words_rank_as_full_text_search_itself_would_rank_them(index):
 
 def test_the_type_asked_for_is_found_behind_any_number_of_others(index):
     put(index, {f"{n}.md": "gold stop gold stop" for n in range(300)}, embedder=Letters())
-    put(index, {"SOUL.md": "Never move a stop; this is said here at some length, and of gold only once."}, type="rules", tier=1, embedder=Letters())
+    put(
+        index,
+        {"SOUL.md": "Never move a stop; this is said here at some length, and of gold only once."},
+        type="rules",
+        tier=1,
+        embedder=Letters(),
+    )
     for slot in SLOTS:
         assert paths(index, "gold stop", types=["rules"], slot=slot, embedder=Letters()) == ["SOUL.md"]
 
@@ -104,7 +149,7 @@ def test_a_hit_can_be_cited_and_the_citation_holds(index):
     put(index, {"TRADING_MANUAL.md": text}, type="rules", tier=1)
     (hit,) = ask(index, "how much may I risk").hits
     cited = cite(hit.path, text, hit.start_line, hit.end_line)
-    assert cited.content_hash == hit.content_hash and verify(cited, text).verdict == "valid"
+    assert cited.content_hash == hit.content_hash and check_citation(cited, text).verdict == "valid"
 
 
 def test_the_snippet_shows_the_matching_part_and_no_secret(index):
@@ -128,7 +173,9 @@ def test_no_question_breaks_the_search(question):
     made.close()
 
 
-@pytest.mark.parametrize("question", ["AND OR NOT", "gold NEAR stop", "head: gold", "gold*", "-gold", "col : gold", 'gold" OR "x', "^gold"])
+@pytest.mark.parametrize(
+    "question", ["AND OR NOT", "gold NEAR stop", "head: gold", "gold*", "-gold", "col : gold", 'gold" OR "x', "^gold"]
+)
 def test_what_looks_like_a_query_language_is_only_words(index, question):
     put(index, {"a.md": "gold"})
     if "gold" in question:
@@ -138,21 +185,35 @@ def test_what_looks_like_a_query_language_is_only_words(index, question):
 
 
 def test_of_a_long_question_the_rarest_words_are_kept_and_repeated_ones_count_for_more():
-    asked = parse(" ".join(f"word{n}" for n in range(40)) + " word39 word39")
-    kept = chosen(asked, lambda word: word, lambda stem: int(stem[4:]) + 1)
+    asked = parse_question(" ".join(f"word{n}" for n in range(40)) + " word39 word39")
+    kept = chosen_words(asked, lambda word: word, lambda stem: int(stem[4:]) + 1)
     assert len(kept) == KEPT
     assert {word for word, _ in kept} == {f"word{n}" for n in range(15)} | {"word39"}
 
 
-@pytest.mark.parametrize("question, found", [("突破前高", "zh.md"), ("前高", "zh.md"), ("ストップ", "ja.md"), ("손절", "ko.md"), ("BTC 突破", "zh.md"), ("金", "zh.md")])
+@pytest.mark.parametrize(
+    "question, found",
+    [("突破前高", "zh.md"), ("前高", "zh.md"), ("ストップ", "ja.md"), ("손절", "ko.md"), ("BTC 突破", "zh.md"), ("金", "zh.md")],
+)
 def test_chinese_japanese_and_korean_are_found_though_they_have_no_spaces(index, question, found):
-    put(index, {"zh.md": "黄金今日突破前高后回落", "ja.md": "損切りのストップが近すぎた", "ko.md": "손절이 너무 가까웠다", "en.md": "gold broke the prior high"})
+    put(
+        index,
+        {
+            "zh.md": "黄金今日突破前高后回落",
+            "ja.md": "損切りのストップが近すぎた",
+            "ko.md": "손절이 너무 가까웠다",
+            "en.md": "gold broke the prior high",
+        },
+    )
     assert paths(index, question)[0] == found
 
 
 def test_a_few_characters_do_not_crowd_out_the_words_of_a_long_question():
     question = "monitor dividend portfolios with forced review triggers and convert anomalies into states without selling periodic checks 配当安全性モニタリング自動化"
-    kept = [word for word, _ in chosen(parse(question), lambda word: word, lambda stem: 1 if ord(stem[0]) > 255 else 50)]
+    kept = [
+        word
+        for word, _ in chosen_words(parse_question(question), lambda word: word, lambda stem: 1 if ord(stem[0]) > 255 else 50)
+    ]
     assert len(kept) == KEPT and sum(word.isascii() for word in kept) == 12
 
 
@@ -177,7 +238,16 @@ def ten_thousand():
     made.close()
 
 
-@pytest.mark.parametrize("name, note", [("PLTR", "ticker.md"), ("$pltr", "ticker.md"), ("R-17", "rule.md"), ("ERR_4031", "error.md"), ('"not paying attention"', "phrase.md")])
+@pytest.mark.parametrize(
+    "name, note",
+    [
+        ("PLTR", "ticker.md"),
+        ("$pltr", "ticker.md"),
+        ("R-17", "rule.md"),
+        ("ERR_4031", "error.md"),
+        ('"not paying attention"', "phrase.md"),
+    ],
+)
 @pytest.mark.parametrize("embedder", ["off", "on", "broken"])
 def test_a_name_that_one_note_of_ten_thousand_has_is_among_the_first_three(ten_thousand, name, note, embedder):
     slot = "sqlite_fts" if embedder == "off" else "hybrid_embeddings"
@@ -197,7 +267,11 @@ def test_a_longer_code_is_not_taken_for_the_one_that_was_asked_for(index):
 
 
 def test_a_note_that_shares_no_word_with_the_question_is_found_by_its_meaning(index):
-    put(index, {"a.md": "got shaken out by noise", "b.md": "funding rates flipped negative", "c.md": "broker opened a new office"}, embedder=StaticEmbedder())
+    put(
+        index,
+        {"a.md": "got shaken out by noise", "b.md": "funding rates flipped negative", "c.md": "broker opened a new office"},
+        embedder=StaticEmbedder(),
+    )
     assert paths(index, "stop loss too tight") == []
     told = ask(index, "perpetual swap carry became costly", slot="hybrid_embeddings", embedder=StaticEmbedder())
     assert told.hits[0].path == "b.md" and told.hits[0].source == "vector" and told.hits[0].reason.startswith("meaning: 1st")
@@ -206,7 +280,9 @@ def test_a_note_that_shares_no_word_with_the_question_is_found_by_its_meaning(in
 @pytest.mark.parametrize("fusion", ["weighted", "reciprocal"])
 def test_both_ways_of_putting_words_and_meaning_together_find_what_both_find_first(index, fusion):
     put(index, {**journal(200), "right.md": "# Outage\nthe venue was down and orders were rejected"}, embedder=StaticEmbedder())
-    told = ask(index, "orders rejected during an exchange outage", slot="hybrid_embeddings", embedder=StaticEmbedder(), fusion=fusion)
+    told = ask(
+        index, "orders rejected during an exchange outage", slot="hybrid_embeddings", embedder=StaticEmbedder(), fusion=fusion
+    )
     assert told.hits[0].path == "right.md" and told.hits[0].source == "both" and 0 < told.hits[0].score <= 1
 
 
@@ -272,11 +348,21 @@ def test_transcripts_give_way_to_notes_while_there_are_any(index):
 
 
 def test_a_journal_in_one_file_may_fill_the_list(index):
-    put(index, {"memory/TRADE-LOG.md": "\n".join(f"## Trade {n}\n" + f"gold trade {n} was stopped out. " * 16 for n in range(12))}, type="log")
+    put(
+        index,
+        {"memory/TRADE-LOG.md": "\n".join(f"## Trade {n}\n" + f"gold trade {n} was stopped out. " * 16 for n in range(12))},
+        type="log",
+    )
     assert paths(index, "gold stopped", limit=10) == ["memory/TRADE-LOG.md"] * 10
 
 
-seats = st.lists(st.builds(Seat, st.sampled_from("abcd"), st.sampled_from(["note", "transcript"]), st.sampled_from([1, 3, 4]), st.integers(0, 99)), max_size=15, unique_by=lambda seat: seat.chunk)
+seats = st.lists(
+    st.builds(
+        Seat, st.sampled_from("abcd"), st.sampled_from(["note", "transcript"]), st.sampled_from([1, 3, 4]), st.integers(0, 99)
+    ),
+    max_size=15,
+    unique_by=lambda seat: seat.chunk,
+)
 
 
 @given(seats, st.integers(0, 15))
@@ -329,9 +415,14 @@ def test_an_emptied_document_is_there_but_finds_nothing(index):
 @pytest.mark.parametrize("slot", SLOTS)
 def test_thousands_of_decisions_do_not_drown_the_one_page_of_the_manual(slot):
     index = DocumentIndex(":memory:")
-    decided = [Document(f"@decisions/{n}.md", "trace", 3, f"# Decisions\nBreakout of gold, strategy breakout, rules kept, {n}.") for n in range(1500)]
-    manual = Document("TRADING_MANUAL.md", "rules", 1, "# Manual\n\nRules of the breakout: wait for the close.\n" + "Patience pays.\n" * 30)
+    decided = [
+        Document(f"@decisions/{n}.md", "trace", 3, f"# Decisions\nBreakout of gold, strategy breakout, rules kept, {n}.")
+        for n in range(1500)
+    ]
+    manual = Document(
+        "TRADING_MANUAL.md", "rules", 1, "# Manual\n\nRules of the breakout: wait for the close.\n" + "Patience pays.\n" * 30
+    )
     index.put("ann", "gold", [*decided, manual], now=NOON, embedder=StaticEmbedder())
-    hits = search(index, "breakout rules", owner="ann", agent="gold", slot=slot, embedder=StaticEmbedder()).hits
+    hits = search_index(index, "breakout rules", owner="ann", agent="gold", slot=slot, embedder=StaticEmbedder()).hits
     assert "TRADING_MANUAL.md" in [hit.path for hit in hits[:3]] and any(hit.path.startswith("@") for hit in hits)
     index.close()

@@ -11,21 +11,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtape.documents import sources
-from memtape.documents.chunks import BYTES_PER_TOKEN, Sizes, chunked
+from memtape.documents.chunks import BYTES_PER_TOKEN, Sizes, cut_document
 from memtape.documents.citations import lines_of
 from memtape.documents.index import DocumentIndex
-from memtape.documents.search import search
-from memtape.documents.sources import Seen, Skipped, Source, classified, decoded, folders, read, text_of, walk
+from memtape.documents.search import search_index
+from memtape.documents.sources import (
+    DocumentFolder,
+    FileEntry,
+    SkippedFile,
+    classified,
+    decoded,
+    folders,
+    read_text_file,
+    text_of,
+    walk,
+)
 from memtape.errors import Invalid
 from tests.documents.desk import sync, write
 
 
 def paths(root, **more):
-    return [each.path for each in walk(Source(root, **more)) if isinstance(each, Seen)]
+    return [each.path for each in walk(DocumentFolder(root, **more)) if isinstance(each, FileEntry)]
 
 
 def problems(root):
-    return {each.path: each.problem for each in walk(Source(root)) if isinstance(each, Skipped)}
+    return {each.path: each.problem for each in walk(DocumentFolder(root)) if isinstance(each, SkippedFile)}
 
 
 @pytest.mark.parametrize(
@@ -44,7 +54,10 @@ def test_the_path_says_what_a_document_is_and_who_stands_behind_it(path, told):
     assert classified(path) == told
 
 
-@pytest.mark.parametrize("path", ["journal/SOUL.md", "memory/notes/TRADING_MANUAL.md", "research/TRADING-STRATEGY.md", "runs/r1/SOUL.md", "notes/CLAUDE.md"])
+@pytest.mark.parametrize(
+    "path",
+    ["journal/SOUL.md", "memory/notes/TRADING_MANUAL.md", "research/TRADING-STRATEGY.md", "runs/r1/SOUL.md", "notes/CLAUDE.md"],
+)
 def test_a_rule_where_an_agent_may_write_is_not_the_owners_rule(path):
     assert classified(path)[1] >= 3
 
@@ -68,10 +81,10 @@ def test_a_link_out_of_the_workspace_is_not_followed_and_that_is_told(tmp_path):
 
 def test_a_file_that_becomes_a_link_after_it_was_seen_is_not_read(tmp_path):
     root = write(tmp_path / "work", {"a.md": "x"})
-    (seen,) = walk(Source(root))
+    (seen,) = walk(DocumentFolder(root))
     (root / "a.md").unlink()
     (root / "a.md").symlink_to(write(tmp_path, {"secret.md": "the key"}) / "secret.md")
-    assert isinstance(read(seen), Skipped)
+    assert isinstance(read_text_file(seen), SkippedFile)
 
 
 def test_a_file_too_large_is_left_out_and_told(tmp_path, monkeypatch):
@@ -82,31 +95,31 @@ def test_a_file_too_large_is_left_out_and_told(tmp_path, monkeypatch):
 
 def test_pipes_and_other_things_that_are_no_files_are_passed_by(tmp_path):
     os.mkfifo(tmp_path / "pipe.md")
-    assert list(walk(Source(tmp_path))) == []
+    assert list(walk(DocumentFolder(tmp_path))) == []
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 def test_a_note_in_any_common_encoding_is_read(tmp_path, encoding):
     (tmp_path / "a.md").write_bytes("Überkauft – raus".encode(encoding))
-    (seen,) = walk(Source(tmp_path))
-    assert read(seen) == "Überkauft – raus"
+    (seen,) = walk(DocumentFolder(tmp_path))
+    assert read_text_file(seen) == "Überkauft – raus"
 
 
 def test_bytes_that_are_no_text_are_told(tmp_path):
     (tmp_path / "a.md").write_bytes(bytes(range(10)))
-    (seen,) = walk(Source(tmp_path))
-    assert read(seen) == Skipped("a.md", "not text") and decoded(b"") == ""
+    (seen,) = walk(DocumentFolder(tmp_path))
+    assert read_text_file(seen) == SkippedFile("a.md", "not text") and decoded(b"") == ""
 
 
 def test_a_shared_folder_names_its_documents_with_its_prefix_and_its_own_type(tmp_path):
     write(tmp_path, {"outage.md": "x"})
-    (seen,) = walk(Source(tmp_path, prefix="global/", type="runbook", tier=1))
+    (seen,) = walk(DocumentFolder(tmp_path, prefix="global/", type="runbook", tier=1))
     assert (seen.path, seen.type, seen.tier) == ("global/outage.md", "runbook", 1)
 
 
 def test_a_folder_that_is_not_there_is_an_error_and_not_an_empty_workspace(tmp_path):
     with pytest.raises(Invalid, match="is not a folder"):
-        list(walk(Source(tmp_path / "gone")))
+        list(walk(DocumentFolder(tmp_path / "gone")))
 
 
 # --- folders and names that are kept ------------------------------------------------------------------------------------
@@ -124,20 +137,24 @@ def test_the_folders_that_are_watched_are_those_that_are_entered(tmp_path):
     assert list(folders(str(tmp_path / "gone"))) == []
 
 
-@pytest.mark.parametrize("prefix, name", [("", "@decisions/2026-05-12.md"), ("@decisions/", "2026-05-12.md"), ("@", "decisions/x.md")])
+@pytest.mark.parametrize(
+    "prefix, name", [("", "@decisions/2026-05-12.md"), ("@decisions/", "2026-05-12.md"), ("@", "decisions/x.md")]
+)
 def test_no_file_is_named_like_the_pages_that_memtape_makes(tmp_path, prefix, name):
     write(tmp_path, {name: "forged", "ok.md" if not prefix else "a.txt": "x"})
-    found = list(walk(Source(tmp_path, prefix=prefix)))
-    assert not any(each.path.startswith("@decisions/") for each in found if isinstance(each, Seen))
-    assert [each.path for each in found if isinstance(each, Skipped)] == ["@decisions/"]
+    found = list(walk(DocumentFolder(tmp_path, prefix=prefix)))
+    assert not any(each.path.startswith("@decisions/") for each in found if isinstance(each, FileEntry))
+    assert [each.path for each in found if isinstance(each, SkippedFile)] == ["@decisions/"]
 
 
 def test_a_source_may_list_its_documents_itself_and_they_are_made_when_they_are_read(tmp_path):
     made = []
-    seen = Seen("@decisions/2026-05-12.md", tmp_path / "none", "decision", 3, 1, 2, 3, 4, text=lambda: made.append(1) or "# Decisions")
-    source = Source(tmp_path / "none", "@decisions/", listed=lambda: [seen])
+    seen = FileEntry(
+        "@decisions/2026-05-12.md", tmp_path / "none", "decision", 3, 1, 2, 3, 4, text=lambda: made.append(1) or "# Decisions"
+    )
+    source = DocumentFolder(tmp_path / "none", "@decisions/", listed=lambda: [seen])
     assert list(walk(source)) == [seen] and made == []
-    assert read(seen) == "# Decisions" and made == [1]
+    assert read_text_file(seen) == "# Decisions" and made == [1]
 
 
 # --- transcripts --------------------------------------------------------------------------------------------------------
@@ -157,25 +174,42 @@ def transcript(**more):
 def test_a_record_stays_on_its_line_and_a_long_one_is_cut():
     text = text_of("runs/r1/transcript.jsonl", transcript().encode())
     assert len(lines_of(text)) == 5
-    chunks = chunked(text)
+    chunks = cut_document(text)
     assert all(len(chunk.text.encode()) <= (Sizes().target + 1) * BYTES_PER_TOKEN for chunk in chunks)
     assert all(text[chunk.start : chunk.end] == chunk.text for chunk in chunks)
     assert {line for chunk in chunks for line in range(chunk.start_line, chunk.end_line + 1)} == {1, 2, 3, 4, 5}
     assert sum(chunk.start_line == chunk.end_line == 3 for chunk in chunks) > 10
 
 
-@pytest.mark.parametrize("question, line", [("what was the intent with the failed breakout", 2), ("Follow the manual", 1), ("überkauft", 2), ("R3_POSITION_CAP", 4)])
+@pytest.mark.parametrize(
+    "question, line",
+    [("what was the intent with the failed breakout", 2), ("Follow the manual", 1), ("überkauft", 2), ("R3_POSITION_CAP", 4)],
+)
 def test_a_run_is_found_by_its_intent_in_its_transcript(tmp_path, question, line):
-    write(tmp_path, {"runs/r1/transcript.jsonl": transcript(), **{f"runs/x{n}/t.jsonl": '{"role": "user", "content": "the range holds"}\n' for n in range(20)}})
+    write(
+        tmp_path,
+        {
+            "runs/r1/transcript.jsonl": transcript(),
+            **{f"runs/x{n}/t.jsonl": '{"role": "user", "content": "the range holds"}\n' for n in range(20)},
+        },
+    )
     index = DocumentIndex(":memory:")
     sync(index, tmp_path)
-    hit = search(index, question, owner="ann", agent="gold").hits[0]
+    hit = search_index(index, question, owner="ann", agent="gold").hits[0]
     assert (hit.path, hit.source_type, hit.tier) == ("runs/r1/transcript.jsonl", "transcript", 3)
     assert hit.start_line <= line <= hit.end_line
     index.close()
 
 
-@given(st.lists(st.recursive(st.text() | st.floats(allow_nan=False) | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5)))
+@given(
+    st.lists(
+        st.recursive(
+            st.text() | st.floats(allow_nan=False) | st.none(),
+            lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+            max_leaves=5,
+        )
+    )
+)
 def test_records_keep_their_lines_whatever_is_in_them(records):
     raw = "\n".join(json.dumps(record) for record in records)
     text = text_of("runs/1.jsonl", raw.encode())

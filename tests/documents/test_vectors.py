@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memtape.documents import vectors
 from memtape.documents.cache import GLOBAL
 from memtape.documents.index import Coverage, Document, DocumentIndex
-from memtape.documents.search import search
+from memtape.documents.search import search_index
 from memtape.plugs.embedder import StaticEmbedder
 from tests.documents.desk import NOON, Letters, put, sync, write
 from tests.faults.processes import fork, together
@@ -44,7 +44,7 @@ class Failing(Letters):
 
 
 def ask(index, question="gold", **more):
-    return search(index, question, owner="ann", agent="gold", slot="hybrid_embeddings", **more)
+    return search_index(index, question, owner="ann", agent="gold", slot="hybrid_embeddings", **more)
 
 
 def had(*embedders):
@@ -75,7 +75,7 @@ def test_where_the_old_model_cannot_be_had_the_words_answer_and_say_how_many_vec
     told = ask(index, embedder=Letters("new"), previous=previous)
     assert (told.slot, told.model, told.missing) == ("sqlite_fts", "", 100)
     assert "words alone" in told.note and "100 passages" in told.note
-    assert told.hits == search(index, "gold", owner="ann", agent="gold").hits
+    assert told.hits == search_index(index, "gold", owner="ann", agent="gold").hits
 
 
 def test_a_model_that_calls_itself_otherwise_is_not_taken_for_the_old_one(index):
@@ -95,7 +95,7 @@ def test_the_old_model_answers_for_an_agent_until_the_shared_documents_have_the_
     assert index.fill("ann", GLOBAL, new).complete
     assert ask(index, embedder=new, previous=had(old)).model == "new"
     assert index.health("ann", "gold").models == ("new",)
-    other = search(index, "silver", owner="ann", agent="silver", slot="hybrid_embeddings", embedder=new, previous=had(old))
+    other = search_index(index, "silver", owner="ann", agent="silver", slot="hybrid_embeddings", embedder=new, previous=had(old))
     assert other.model == "old", "the shared documents keep the old vectors while an agent needs them"
 
     assert index.fill("ann", "silver", new).complete
@@ -108,7 +108,10 @@ def test_health_tells_how_far_each_model_has_come(index):
     assert index.health("ann", "gold").coverage == (Coverage("old", 100, 100, answers=True),)
     index.fill("ann", "gold", Failing("new", 1))
     put(index, {"later.md": "one more on gold"})
-    assert index.health("ann", "gold").coverage == (Coverage("new", 64, 101, answers=False), Coverage("old", 100, 101, answers=True))
+    assert index.health("ann", "gold").coverage == (
+        Coverage("new", 64, 101, answers=False),
+        Coverage("old", 100, 101, answers=True),
+    )
 
 
 # --- new passages -----------------------------------------------------------------------------------------------------------
@@ -192,7 +195,10 @@ def test_vectors_of_two_models_are_never_compared_whatever_happens_in_whatever_o
         for model in models:
             for scope, agent in connection.execute("SELECT id, agent FROM scopes").fetchall():
                 held = vectors._read(index.cache, [scope], model.id, model.dim)
-                hashes = [connection.execute("SELECT hash FROM chunks WHERE id = ?", (int(chunk),)).fetchall()[0][0] for chunk in held.chunks]
+                hashes = [
+                    connection.execute("SELECT hash FROM chunks WHERE id = ?", (int(chunk),)).fetchall()[0][0]
+                    for chunk in held.chunks
+                ]
                 if hashes:
                     np.testing.assert_allclose(held.rows, model.embed([texts[each] for each in hashes]), atol=1e-6)
                 assert held.missing + len(hashes) == chunks[agent]
@@ -249,7 +255,7 @@ def test_two_processes_that_bring_one_agent_in_step_at_once_leave_it_whole(tmp_p
         index = DocumentIndex(path)
         told = ask(index, f"silver{change}", embedder=Letters(), limit=100)
         assert (told.slot, told.missing, index.health("ann", "gold").documents) == ("hybrid_embeddings", 0, 150)
-        named = search(index, f"silver{change}", owner="ann", agent="gold", limit=100).hits
+        named = search_index(index, f"silver{change}", owner="ann", agent="gold", limit=100).hits
         assert {hit.path for hit in named} == {f"{n}.md" for n in range(0, 150, change + 2)}
         assert sync(index, work).read == 0
         index.close()

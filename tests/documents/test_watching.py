@@ -10,8 +10,8 @@ from threading import Event, Thread
 
 import pytest
 
-from memtape.documents import watching
-from memtape.documents.watching import Watcher
+from memtape.documents import file_watcher
+from memtape.documents.file_watcher import Watcher
 from tests.documents.desk import write
 
 NEVER = Event()
@@ -91,7 +91,7 @@ def test_twenty_thousand_files_with_a_virtual_environment_take_three_descriptors
 
 
 def test_a_thousand_writes_in_a_row_are_told_once_or_twice(work, watched):
-    watcher = watched(work, look_ms=1000, rest_ms=watching.REST_MS)
+    watcher = watched(work, look_ms=1000, rest_ms=file_watcher.REST_MS)
     told, over = [], Event()
 
     def watch() -> None:
@@ -230,12 +230,14 @@ def test_an_idle_watcher_wakes_once_a_second_and_no_more(work):
     assert 1 <= stop.asked <= 4
 
 
-@pytest.mark.parametrize("refusal", [OSError(28, "OS file watch limit reached"), watching.WatchfilesRustInternalError("Too many open files")])
+@pytest.mark.parametrize(
+    "refusal", [OSError(28, "OS file watch limit reached"), file_watcher.WatchfilesRustInternalError("Too many open files")]
+)
 def test_a_system_that_refuses_to_watch_is_told_and_the_roots_are_still_looked_at(work, watched, monkeypatch, refusal):
     def refuse(*_: object) -> None:
         raise refusal
 
-    monkeypatch.setattr(watching, "RustNotify", refuse)
+    monkeypatch.setattr(file_watcher, "RustNotify", refuse)
     watcher = watched(work)
     assert str(refusal) in watcher.problem and watcher.folders == 0 and is_quiet(watcher)
     work.rename(work.parent / "gone")

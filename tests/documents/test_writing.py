@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from memtape.core.codec import identify
-from memtape.core.edits import Entry
-from memtape.documents import writing
-from memtape.documents.sources import Source, walk
-from memtape.documents.writing import confined, for_new, for_notes, locked, opened
+from memtape.core.codec import make_id
+from memtape.core.document_edits import NoteEntry
+from memtape.documents import workspace_files
+from memtape.documents.sources import DocumentFolder, walk
+from memtape.documents.workspace_files import confined, for_new, for_notes, locked_workspace, open_workspace
 from memtape.errors import Conflict, DiskFull, Invalid, Locked, ReadOnly
 from tests.documents.desk import write
 from tests.faults.processes import together
@@ -24,8 +24,8 @@ NOON = datetime(2026, 5, 12, 12, tzinfo=UTC)
 HEADING = "## 2026-05-12T12:00:00Z note by desk [n1]"
 
 
-def note(id: str = "n1", text: str = "Waited.") -> Entry:
-    return Entry(id=id, kind="note", agent="desk", at=NOON, text=text)
+def note(id: str = "n1", text: str = "Waited.") -> NoteEntry:
+    return NoteEntry(id=id, kind="note", agent="desk", at=NOON, text=text)
 
 
 @pytest.fixture
@@ -54,14 +54,28 @@ def outside(desk: Path) -> dict[str, str]:
 )  # fmt: skip
 def test_a_path_that_leads_elsewhere_or_to_no_text_is_refused(desk, path):
     before = outside(desk)
-    with pytest.raises(Invalid), locked(desk) as workspace:
+    with pytest.raises(Invalid), locked_workspace(desk) as workspace:
         workspace.append(path, note())
-    with pytest.raises(Invalid), locked(desk) as workspace:
+    with pytest.raises(Invalid), locked_workspace(desk) as workspace:
         workspace.replace(path, None, "x\n")
-    assert outside(desk) == before and sorted(file.name for file in desk.rglob("*") if file.is_file()) == ["TRADING_MANUAL.md", "notes.md"]
+    assert outside(desk) == before and sorted(file.name for file in desk.rglob("*") if file.is_file()) == [
+        "TRADING_MANUAL.md",
+        "notes.md",
+    ]
 
 
-@pytest.mark.parametrize("path", ["notes/x.md", "journal/2026/05/12.md", "memory/LEARNINGS.md", "learnings/a.txt", "Journal/x.md", "memory/TRADE-LOG.md", "notes/SOUL.md"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "notes/x.md",
+        "journal/2026/05/12.md",
+        "memory/LEARNINGS.md",
+        "learnings/a.txt",
+        "Journal/x.md",
+        "memory/TRADE-LOG.md",
+        "notes/SOUL.md",
+    ],
+)
 def test_an_agent_may_add_to_its_journal_its_notes_and_its_logs(path):
     for_notes(path)
 
@@ -85,7 +99,7 @@ def test_a_new_document_has_one_spelling_but_an_old_one_may_have_its_own(desk):
     with pytest.raises(Invalid, match="look like others"):
         for_new(decomposed)
     write(desk, {decomposed: "Alt.\n"})
-    with opened(desk) as workspace:
+    with open_workspace(desk) as workspace:
         assert workspace.read(decomposed).text == "Alt.\n"
     with pytest.raises(Invalid, match="new document"):
         for_new("notes/a.rst")
@@ -134,7 +148,7 @@ TRAPS = ["a file", "a file that is not there", "a folder", "a folder within the 
 def test_nothing_is_written_through_a_link_or_into_what_is_no_file(desk, trap):
     path = trapped(desk, trap)
     before = outside(desk)
-    with pytest.raises(Invalid), locked(desk) as workspace:
+    with pytest.raises(Invalid), locked_workspace(desk) as workspace:
         workspace.append(path, note())
     assert outside(desk) == before
 
@@ -143,14 +157,14 @@ def test_nothing_is_written_through_a_link_or_into_what_is_no_file(desk, trap):
 def test_nothing_is_put_in_place_of_a_link_or_of_what_is_no_file(desk, trap):
     path = trapped(desk, trap)
     before = outside(desk)
-    with pytest.raises(Invalid), locked(desk) as workspace:
+    with pytest.raises(Invalid), locked_workspace(desk) as workspace:
         workspace.replace(path, None, "x\n")
     assert outside(desk) == before
 
 
 def test_a_text_put_in_place_of_a_hard_link_leaves_the_other_name_as_it_was(desk):
     path = trapped(desk, "a hard link")
-    with locked(desk) as workspace:
+    with locked_workspace(desk) as workspace:
         workspace.replace(path, workspace.read(path), "new\n")
     assert (desk / path).read_text() == "new\n" and (desk.parent / "secret.md").read_text() == "the key\n"
 
@@ -161,13 +175,13 @@ def test_a_workspace_that_became_a_link_is_not_entered(tmp_path, which):
     moved = root if which == "itself" else root.parent
     moved.rename(tmp_path / "moved")
     moved.symlink_to(tmp_path / "moved")
-    with pytest.raises(Invalid, match="symbolic link"), locked(root) as workspace:
+    with pytest.raises(Invalid, match="symbolic link"), locked_workspace(root) as workspace:
         workspace.append("notes/notes.md", note())
     assert "Waited" not in "".join(file.read_text() for file in tmp_path.rglob("*.md"))
 
 
 def test_a_workspace_that_is_gone_is_told(tmp_path):
-    with pytest.raises(Invalid, match="No such file"), opened(tmp_path / "gone"):
+    with pytest.raises(Invalid, match="No such file"), open_workspace(tmp_path / "gone"):
         pass
 
 
@@ -181,7 +195,7 @@ def test_a_folder_that_becomes_a_link_while_it_is_walked_leads_nowhere(desk, mon
             (desk / "notes").symlink_to(elsewhere)
         return handle
 
-    with locked(desk) as workspace:
+    with locked_workspace(desk) as workspace:
         monkeypatch.setattr(os, "open", swapping)
         workspace.append("notes/diary.md", note())
     assert (elsewhere / "diary.md").read_text() == "private\n" and HEADING in (desk / "old/diary.md").read_text()
@@ -200,31 +214,31 @@ def test_a_folder_that_becomes_a_link_while_it_is_walked_leads_nowhere(desk, mon
 )  # fmt: skip
 def test_an_entry_stands_by_itself_in_the_newlines_of_its_document(desk, before, after):
     (desk / "notes/notes.md").write_bytes(before)
-    with locked(desk) as workspace:
+    with locked_workspace(desk) as workspace:
         cited = workspace.append("notes/notes.md", note())
     raw = (desk / "notes/notes.md").read_bytes()
     assert raw == after.encode() and raw.startswith(before)
-    with opened(desk) as workspace:
+    with open_workspace(desk) as workspace:
         assert workspace.read("notes/notes.md").text.split("\n")[cited.start_line - 1 : cited.end_line] == [HEADING, "Waited."]
 
 
 def test_folders_are_made_as_they_are_needed(desk):
-    with locked(desk) as workspace:
+    with locked_workspace(desk) as workspace:
         assert workspace.append("journal/2026/05/12.md", note()).start_line == 1
-    assert [seen.path for seen in walk(Source(desk))] == ["TRADING_MANUAL.md", "journal/2026/05/12.md", "notes/notes.md"]
+    assert [seen.path for seen in walk(DocumentFolder(desk))] == ["TRADING_MANUAL.md", "journal/2026/05/12.md", "notes/notes.md"]
 
 
 @pytest.mark.parametrize("raw", ["Überkauft".encode("utf-16"), "Überkauft".encode("cp1252"), b"\x00\x01"])
 def test_a_document_in_another_encoding_is_not_touched(desk, raw):
     (desk / "notes/notes.md").write_bytes(raw)
-    with pytest.raises(Invalid, match="UTF-8"), locked(desk) as workspace:
+    with pytest.raises(Invalid, match="UTF-8"), locked_workspace(desk) as workspace:
         workspace.append("notes/notes.md", note())
     assert (desk / "notes/notes.md").read_bytes() == raw
 
 
 def test_a_document_that_is_full_is_told_so(desk, monkeypatch):
-    monkeypatch.setattr(writing, "FILE_BYTES", 40)
-    with pytest.raises(Invalid, match="is full"), locked(desk) as workspace:
+    monkeypatch.setattr(workspace_files, "FILE_BYTES", 40)
+    with pytest.raises(Invalid, match="is full"), locked_workspace(desk) as workspace:
         workspace.append("notes/notes.md", note())
     assert (desk / "notes/notes.md").read_text() == "# Notes\n"
 
@@ -241,7 +255,7 @@ def test_what_was_written_only_in_part_is_taken_away_again(desk, monkeypatch, pa
             raise OSError(errno.ENOSPC, "No space left on device")
         return 20
 
-    with locked(desk) as workspace:
+    with locked_workspace(desk) as workspace:
         monkeypatch.setattr(os, "write", failing)
         with pytest.raises(DiskFull):
             workspace.append(path, note())
@@ -253,7 +267,7 @@ def test_a_folder_that_may_not_be_written_is_told(desk, monkeypatch):
     def refusing(*_args, **_more):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    with locked(desk) as workspace:
+    with locked_workspace(desk) as workspace:
         monkeypatch.setattr(os, "mkdir", refusing)
         with pytest.raises(ReadOnly):
             workspace.append("journal/x.md", note())
@@ -270,11 +284,13 @@ def test_an_entry_goes_into_the_file_that_an_editor_put_there_meanwhile(desk, mo
             (desk / "notes/edited").rename(desk / "notes/notes.md")
         return done
 
-    with locked(desk) as workspace:
+    with locked_workspace(desk) as workspace:
         monkeypatch.setattr(os, "write", saving)
         cited = workspace.append("notes/notes.md", note())
         monkeypatch.setattr(os, "write", real)
-    assert (desk / "notes/notes.md").read_text() == f"# Notes\n\nThe owner's own line.\n\n{HEADING}\nWaited.\n" and cited.start_line == 5
+    assert (
+        desk / "notes/notes.md"
+    ).read_text() == f"# Notes\n\nThe owner's own line.\n\n{HEADING}\nWaited.\n" and cited.start_line == 5
 
 
 # ---- replacing -----------------------------------------------------------------------------------------------------------
@@ -291,7 +307,7 @@ def test_newlines_mark_and_mode_of_a_document_stay_as_they_were(desk, before, af
     file = desk / "SOUL.md"
     file.write_bytes(before)
     file.chmod(0o640)
-    with locked(desk) as workspace:
+    with locked_workspace(desk) as workspace:
         workspace.replace("SOUL.md", workspace.read("SOUL.md"), "a\nc\n")
     assert file.read_bytes() == after and stat.S_IMODE(file.stat().st_mode) == 0o640
     assert not list(desk.glob(".memtape*"))
@@ -304,7 +320,7 @@ def test_an_editor_that_saves_before_the_text_is_replaced_is_not_overwritten(des
         file.write_text("# Risk\nThe owner saved this.\n")
         real(handle)
 
-    with locked(desk) as workspace:
+    with locked_workspace(desk) as workspace:
         before = workspace.read("TRADING_MANUAL.md")
         monkeypatch.setattr(os, "fsync", saving)
         with pytest.raises(Conflict, match="just now"):
@@ -319,7 +335,7 @@ def test_a_new_document_does_not_take_the_place_of_one_that_came_first(desk, mon
         (desk / "PLAN.md").write_text("mine\n")
         real(*names, **more)
 
-    with locked(desk) as workspace:
+    with locked_workspace(desk) as workspace:
         monkeypatch.setattr(os, "link", beaten)
         with pytest.raises(Invalid):
             workspace.replace("PLAN.md", None, "theirs\n")
@@ -331,15 +347,15 @@ def test_where_a_file_system_has_no_links_a_new_document_is_made_all_the_same(de
         raise OSError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", without)
-    with locked(desk) as workspace:
+    with locked_workspace(desk) as workspace:
         workspace.replace("PLAN.md", None, "new\n")
     assert (desk / "PLAN.md").read_text() == "new\n" and not list(desk.glob(".memtape*"))
 
 
 def test_what_a_crash_left_half_written_is_cleared_away(desk):
-    with locked(desk) as workspace:
+    with locked_workspace(desk) as workspace:
         workspace.replace("PLAN.md", None, "one\n")
-        name = f".memtape-{identify('PLAN.md')}.part"
+        name = f".memtape-{make_id('PLAN.md')}.part"
         (desk / name).symlink_to(desk.parent / "secret.md")
         workspace.replace("PLAN.md", workspace.read("PLAN.md"), "two\n")
     assert (desk / "PLAN.md").read_text() == "two\n" and not (desk / name).is_symlink()
@@ -350,9 +366,9 @@ def test_what_a_crash_left_half_written_is_cleared_away(desk):
 
 
 def test_a_second_writer_waits_for_the_first_and_gives_up_in_the_end(desk):
-    with locked(desk), pytest.raises(Locked, match="is locked"), locked(desk, wait_seconds=0.05):
+    with locked_workspace(desk), pytest.raises(Locked, match="is locked"), locked_workspace(desk, wait_seconds=0.05):
         pass
-    with locked(desk):  # and it was let go
+    with locked_workspace(desk):  # and it was let go
         pass
 
 
@@ -364,9 +380,9 @@ def test_no_handle_is_left_open_whatever_happens(desk):
 
     before = handles()
     for path in ("notes/notes.md", "journal/diary.md", "../x.md", "notes/x.md"):
-        with suppress(Invalid), locked(desk) as workspace:
+        with suppress(Invalid), locked_workspace(desk) as workspace:
             workspace.append(path, note())
-        with suppress(Invalid, Conflict), locked(desk) as workspace:
+        with suppress(Invalid, Conflict), locked_workspace(desk) as workspace:
             workspace.replace(path, None, "x\n")
     assert handles() == before
 
@@ -377,14 +393,14 @@ def test_writers_and_editors_of_one_document_lose_nothing_of_each_other(desk):
     def adding(who: int):
         def work() -> None:
             for n in range(each):
-                with locked(desk) as workspace:
+                with locked_workspace(desk) as workspace:
                     workspace.append("notes/notes.md", note(f"w{who}-{n}", f"Words of {who}, {n}.\nAnd more."))
 
         return work
 
     def editing() -> None:
         for n in range(each):
-            with locked(desk) as workspace:
+            with locked_workspace(desk) as workspace:
                 content = workspace.read("notes/notes.md")
                 workspace.replace("notes/notes.md", content, content.text.replace("# Notes", f"# Notes\nedit {n}", 1))
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 import memtape
 from memtape.core.codec import digest
-from memtape.core.query import Parameters
+from memtape.core.recall.query import RecallParameters
 from memtape.engine import AgentMemory, Memory
-from memtape.engine.audit import rebuild, verify
-from memtape.engine.briefing import Assembled
+from memtape.engine.briefs import AssembledBrief
+from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.errors import Conflict, Invalid
 from tests.desk import given_memory
 
@@ -44,9 +44,9 @@ def bar(n: int, px: float) -> dict[str, Any]:
     return {"symbol": "BTC", "t0": hour(n - 1), "t1": hour(n), "o": px, "h": px + 2, "l": px - 2, "c": px}
 
 
-def trading(agent: AgentMemory, hours: int, first: int = 0, shown: bool = True) -> list[Assembled]:
+def trading(agent: AgentMemory, hours: int, first: int = 0, shown: bool = True) -> list[AssembledBrief]:
     """Trades in and out, long and short, with a reason each time; before each tick it is briefed, and shown it."""
-    made: list[Assembled] = []
+    made: list[AssembledBrief] = []
     held = Decimal(0)
     for n in range(first, first + hours):
         px = 100 + 7 * ((n * 37) % 11 - 5) / 5 + n / 10
@@ -72,13 +72,15 @@ def trading(agent: AgentMemory, hours: int, first: int = 0, shown: bool = True) 
             deed = {"decision": {"symbol": "BTC", "action": "buy", "side": "long", "stop": px - 4, "target": px + 9, "reason": "again",
                                  "verdict": refused}}  # fmt: skip
         held_now = {"BTC": {"qty": held}} if held else {}
-        receipt = agent.observe({"id": f"t{n}", "t": hour(n), "positions": held_now, "marks": {"BTC": px}, "bars": [bar(n, px)], **deed})
+        receipt = agent.observe(
+            {"id": f"t{n}", "t": hour(n), "positions": held_now, "marks": {"BTC": px}, "bars": [bar(n, px)], **deed}
+        )
         if receipt.reflection_due:
             agent.reflect_if_due()
     return made
 
 
-def again(agent: AgentMemory, made: Assembled) -> Assembled:
+def again(agent: AgentMemory, made: AssembledBrief) -> AssembledBrief:
     """The same brief, from the record alone."""
     asked = made.question
     return agent.brief(asked.situation, symbol=asked.symbol, as_of=asked.as_of, head=asked.head, budget=asked.budget,
@@ -105,7 +107,7 @@ def test_every_brief_that_was_shown_is_made_again_byte_for_byte_whatever_came_la
         assert same.brief.text == each.brief.text, each.question
         assert same.brief.citations == each.brief.citations
     assert len({each.brief.digest for each in made}) > 30
-    assert verify(memory).ok
+    assert verify_store(memory).ok
 
 
 def test_a_live_agents_briefs_are_made_again_too(memory):
@@ -158,7 +160,7 @@ def test_the_bytes_do_not_depend_on_process_hash_seed_locale_or_time_zone():
 # ---- what it tells -------------------------------------------------------------------------------------------------------
 
 
-def names(made: Assembled) -> list[str]:
+def names(made: AssembledBrief) -> list[str]:
     return [segment.name for segment in made.brief.segments]
 
 
@@ -236,7 +238,7 @@ def test_reading_a_brief_writes_nothing_and_showing_it_keeps_its_text_once(memor
     with memory.reading("desk") as tables:
         assert len(tables.log_of(("brief",))) == 1 and len(tables.log_of(("shown",))) == 2
     assert [row["decision"] for row in agent.briefs_shown()] == ["d2", "d1"]
-    assert verify(memory).ok and rebuild(memory).ok
+    assert verify_store(memory).ok and rebuild_store(memory).ok
 
 
 def test_a_receipt_is_enough_to_record_it_also_in_another_process(memory):
@@ -264,7 +266,7 @@ def test_a_receipt_that_was_tampered_with_is_refused(memory):
 def test_only_what_was_shown_reinforces_a_memory(memory):
     agent = given(memory)
     trading(agent, 20, shown=False)
-    strong = Parameters(strength="on")
+    strong = RecallParameters(strength="on")
 
     def scores() -> dict[str, float]:
         found, _, _ = agent.recall(symbol="BTC", parameters=strong, as_of=hour(40))
@@ -291,7 +293,7 @@ def test_a_plan_that_a_shown_brief_tells_to_fire_has_fired_and_one_that_was_only
     receipt = agent.shown(made, decision="d1")
     assert [told["event"] for told in receipt.concluded] == ["plan_fired"]
     assert agent.plans()[0].standing.fired == 1
-    assert verify(memory).ok and rebuild(memory).ok
+    assert verify_store(memory).ok and rebuild_store(memory).ok
     assert agent.plans()[0].standing.fired == 1
 
 
@@ -323,7 +325,7 @@ def test_a_trade_that_is_destroyed_is_destroyed_in_the_briefs_that_told_it_too(m
     assert agent.brief_text(made.brief.digest) is None
     with memory.reading("desk") as tables:
         assert all("secret" not in (row.payload or "") for row in tables.log())
-    assert verify(memory).ok and rebuild(memory).ok
+    assert verify_store(memory).ok and rebuild_store(memory).ok
 
 
 def test_an_account_that_lost_more_than_it_had_is_briefed_all_the_same(memory):
@@ -361,7 +363,10 @@ def test_a_reason_told_later_does_not_enter_the_similar_situations_of_an_earlier
     agent.observe({"id": "t1", "t": hour(2), "fills": fills, "marks": {"BTC": 104}})
     made = agent.brief(symbol="BTC")
     memory.clock.at = hour(5)
-    agent.observe({"id": "d1", "t": hour(0), "symbol": "BTC", "side": "long", "reason": "told much later", "order_ids": ["o1"]}, kind="decision")
+    agent.observe(
+        {"id": "d1", "t": hour(0), "symbol": "BTC", "side": "long", "reason": "told much later", "order_ids": ["o1"]},
+        kind="decision",
+    )
     assert "told much later" in agent.brief(symbol="BTC").brief.text
     assert again(agent, made).brief.text == made.brief.text == agent.brief(symbol="BTC", as_of=hour(3)).brief.text
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import memtape
-from memtape.engine.audit import verify
+from memtape.engine.proof.audit import verify_store
 from memtape.plugs.clock import FixedClock
 from tests.conftest import NOON
 from tests.documents.desk import write
@@ -53,7 +53,7 @@ def test_of_a_deleted_agent_no_word_is_left_in_any_file(memory, tmp_path, closed
         memory.close()
     assert left(tmp_path, "zebraquartz") == {} and set(left(tmp_path, "okapi")) >= {"desk.db", "desk.docs.db"}
     if not closed:
-        assert verify(memory).ok and memory.agent("silver").search_documents("okapi").hits
+        assert verify_store(memory).ok and memory.agent("silver").search_documents("okapi").hits
 
 
 def test_of_a_shredded_trade_no_word_is_left_in_the_store(memory, tmp_path):

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from memtape.engine import AgentMemory, Memory
-from memtape.engine.audit import rebuild, verify
+from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.errors import Conflict, Invalid, Unknown
-from memtape.store.memories import Learned
+from memtape.store.memories import MemoryTables
 from tests.desk import given_agent
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
@@ -47,7 +47,7 @@ def test_a_reported_trade_is_learned_by_every_kind_of_memory_at_once(diary):
     assert (ranging.n, ranging.confirmed, ranging.status) == (12, 4, "candidate")
     assert diary.behaviour()[0].win_rate.n == 12
     assert (moment.n, moment.standing) == (12, "claimed")
-    assert verify(diary.memory).ok
+    assert verify_store(diary.memory).ok
 
 
 def test_twenty_losses_of_3r_show_in_confidence_risk_appetite_and_drawdown(diary):
@@ -78,14 +78,16 @@ def test_an_episode_keeps_the_situation_of_its_entry_and_is_not_known_before_its
 
 
 def test_a_trade_reported_open_is_closed_later(diary):
-    diary.remember_trade({"symbol": "XAU", "side": "long", "entry_price": 100, "stop": 98, "qty": 1, "trade_id": "o", "entry_at": hour(1)})
+    diary.remember_trade(
+        {"symbol": "XAU", "side": "long", "entry_price": 100, "stop": 98, "qty": 1, "trade_id": "o", "entry_at": hour(1)}
+    )
     assert [t.status for t in diary.trades()] == ["open"] and diary.episodes() == []
     diary.close_trade({"trade_id": "o", "exit_price": 103, "exit_at": hour(2), "reflection": "patient"})
     (episode,) = diary.episodes()
     assert (episode.pnl_r, episode.reflection) == (1.5, "patient")
     with pytest.raises(Unknown, match="trade_id"):
         diary.close_trade({"trade_id": "never", "exit_price": 1})
-    assert verify(diary.memory).ok
+    assert verify_store(diary.memory).ok
 
 
 def test_the_same_report_within_ten_minutes_is_one_trade(diary):
@@ -147,7 +149,7 @@ def test_claims_count_until_the_broker_speaks_and_never_after(diary):
     assert diary.mood().consecutive_losses == 0
     assert diary.mood(as_of=hour(9)).consecutive_losses == 3
     assert diary.trades(status="closed") == [] and len(diary.trades(status="closed", as_of=hour(9))) == 3
-    assert verify(diary.memory).ok
+    assert verify_store(diary.memory).ok
 
 
 def test_a_claim_lends_its_words_to_the_trade_of_the_ledger_that_it_speaks_of(diary):
@@ -159,7 +161,7 @@ def test_a_claim_lends_its_words_to_the_trade_of_the_ledger_that_it_speaks_of(di
     (episode,) = diary.episodes()
     assert (episode.tier, episode.pnl_usd) == (0, 3.0)
     assert (episode.confidence, episode.reflection) == (0.9, "patience paid")
-    assert verify(diary.memory).ok
+    assert verify_store(diary.memory).ok
 
 
 def test_a_claim_that_comes_before_the_brokers_fills_is_confirmed_by_them(diary):
@@ -170,7 +172,7 @@ def test_a_claim_that_comes_before_the_brokers_fills_is_confirmed_by_them(diary)
     diary.observe(bought(2, 103, "sell"), kind="fill")
     (episode,) = diary.episodes()
     assert (episode.tier, episode.reflection) == (0, "patience paid")
-    assert verify(diary.memory).ok
+    assert verify_store(diary.memory).ok
 
 
 # ---- corrections and forgetting ------------------------------------------------------------------------------------------
@@ -184,7 +186,7 @@ def test_a_correction_cascades_and_what_was_said_before_stays_on_record(diary):
     assert diary.episode(ids[-1]).regime == "trending_up"
     assert next(b for b in diary.beliefs()[0] if b.proposition.when == {"regime": "ranging"}).n == 11
     assert diary.recall({}, head=before.seq)[0].evidence.win_rate == 0.0
-    assert verify(diary.memory).ok
+    assert verify_store(diary.memory).ok
 
 
 def test_the_brokers_own_outcome_cannot_be_corrected_away(diary):
@@ -206,7 +208,7 @@ def test_a_forgotten_trade_teaches_nothing_and_the_ledger_keeps_it(diary):
     assert diary.trade(ids[0]) is not None
     with pytest.raises(Unknown):
         diary.forget(ids[0], "again")
-    assert verify(diary.memory).ok
+    assert verify_store(diary.memory).ok
 
 
 def test_a_shredded_report_is_gone_from_the_log_and_the_chain_still_verifies(diary):
@@ -215,9 +217,9 @@ def test_a_shredded_report_is_gone_from_the_log_and_the_chain_still_verifies(dia
     assert diary.trade(ids[1]) is None and ids[1] not in [e.id for e in diary.episodes()]
     with diary.memory.reading("desk") as tables:
         assert sum("my secret" in (row.payload or "") for row in tables.log()) == 2
-    assert verify(diary.memory).ok
-    rebuild(diary.memory)
-    assert verify(diary.memory).ok
+    assert verify_store(diary.memory).ok
+    rebuild_store(diary.memory)
+    assert verify_store(diary.memory).ok
 
 
 def test_a_deleted_agent_leaves_hashes_only_and_writes_no_more(diary):
@@ -226,26 +228,26 @@ def test_a_deleted_agent_leaves_hashes_only_and_writes_no_more(diary):
     with pytest.raises(Invalid, match="confirm"):
         memory.delete_agent("desk", "yes")
     assert memory.delete_agent("desk", "desk") == 1
-    assert memory.agents() == [] and verify(memory).ok
+    assert memory.agents() == [] and verify_store(memory).ok
     with memory.reading("desk") as tables:
-        assert [row.payload for row in tables.log()] == [None] and Learned(tables).episodes() == []
+        assert [row.payload for row in tables.log()] == [None] and MemoryTables(tables).episodes() == []
     with pytest.raises(Conflict, match="deleted"):
         told(diary, 2, 1.0)
     with pytest.raises(Conflict, match="deleted"):
         memory.create_agent("desk", skill="plain", mode="sim")
-    rebuild(memory)
-    assert verify(memory).ok
+    rebuild_store(memory)
+    assert verify_store(memory).ok
 
 
 def test_an_erased_owner_leaves_hashes_only(diary):
     memory = diary.memory
     told(diary, 1, 1.0)
     memory.erase_owner("local")
-    assert (memory.agents(), memory.skills()) == ([], []) and verify(memory).ok
+    assert (memory.agents(), memory.skills()) == ([], []) and verify_store(memory).ok
     with pytest.raises(Conflict, match="erased"):
         memory.create_skill("again")
-    rebuild(memory)
-    assert verify(memory).ok
+    rebuild_store(memory)
+    assert verify_store(memory).ok
 
 
 # ---- shadows and plans ---------------------------------------------------------------------------------------------------
@@ -255,7 +257,14 @@ def bar(n: float, o: float, h: float, low: float, c: float) -> dict[str, Any]:
     return {"bars": [{"symbol": "XAU", "t0": hour(n), "t1": hour(n + 1), "o": o, "h": h, "l": low, "c": c}]}
 
 
-NOT_TAKEN = {"symbol": "XAU", "action": "no_trade", "side": "long", "stop": 98, "target": 104, "situation": {"price": 100, "regime": "ranging"}}
+NOT_TAKEN = {
+    "symbol": "XAU",
+    "action": "no_trade",
+    "side": "long",
+    "stop": 98,
+    "target": 104,
+    "situation": {"price": 100, "regime": "ranging"},
+}
 
 
 def test_a_trade_not_taken_is_followed_to_its_end_and_counts_for_no_habit_and_no_size(diary):
@@ -270,7 +279,7 @@ def test_a_trade_not_taken_is_followed_to_its_end_and_counts_for_no_habit_and_no
     found, _, _ = diary.recall({"regime": "ranging"})
     assert found.evidence.n == 0 and found.evidence.shadows.n == 1
     assert diary.mood().consecutive_losses == 0 and diary.behaviour()[0].n == 0
-    assert verify(diary.memory).ok
+    assert verify_store(diary.memory).ok
 
 
 def test_a_plan_to_skip_fires_once_it_becomes_true_and_its_worth_is_measured_by_the_shadow(diary):
@@ -281,7 +290,7 @@ def test_a_plan_to_skip_fires_once_it_becomes_true_and_its_worth_is_measured_by_
     diary.observe(bar(1, 100, 104.5, 97, 99), kind="bars")
     (seen,) = diary.plans()
     assert (seen.standing.fired, [value for _, value in seen.values]) == (1, [1.0])
-    assert verify(diary.memory).ok
+    assert verify_store(diary.memory).ok
 
 
 def test_a_models_plan_is_only_proposed_until_the_owner_confirms_it(diary):
@@ -298,11 +307,19 @@ def test_a_models_plan_is_only_proposed_until_the_owner_confirms_it(diary):
 def test_a_plan_ends_by_time_and_by_condition_and_only_then(diary):
     diary.observe({"id": "s0", "t": hour(0)})
     diary.plan({"id": "time", "trigger": {"regime": "volatile"}, "action": "alert", "reasoning": "x", "expires_at": hour(2)})
-    diary.plan({"id": "when", "trigger": {"regime": "volatile"}, "action": "alert", "reasoning": "x", "expire_when": {"session": "london"}})
+    diary.plan(
+        {
+            "id": "when",
+            "trigger": {"regime": "volatile"},
+            "action": "alert",
+            "reasoning": "x",
+            "expire_when": {"session": "london"},
+        }
+    )
     first = diary.observe({"id": "s1", "t": hour(1)}).concluded  # 09:00 UTC: london
     second = diary.observe({"id": "s2", "t": hour(2)}).concluded
     assert [(e["event"], e["plan"]) for e in (*first, *second)] == [("plan_expired", "when"), ("plan_expired", "time")]
-    assert verify(diary.memory).ok
+    assert verify_store(diary.memory).ok
 
 
 @pytest.mark.parametrize(
@@ -367,7 +384,7 @@ def test_recall_follows_what_another_process_writes(memory, opened):
     found, _, moment = mine.recall({}, limit=10)
     assert moment.n == 4 and found.evidence.n == 4
     assert gone not in [r.id for r in found.ranked]
-    rebuild(theirs.memory)
+    rebuild_store(theirs.memory)
     assert mine.recall({}, limit=10)[0].evidence == found.evidence
 
 
@@ -382,7 +399,15 @@ def test_a_check_before_an_order_gathers_what_memory_has_to_say(diary):
     memory.use_skill_version("desk", 2)
     for n in range(40):
         told(diary, n, -1.0 if n % 5 else 0.2, stop=99)
-    order = {"agent": "desk", "symbol": "XAU", "side": "long", "entry_price": 100, "stop": 98, "qty": 50, "context": {"regime": "ranging"}}
+    order = {
+        "agent": "desk",
+        "symbol": "XAU",
+        "side": "long",
+        "entry_price": 100,
+        "stop": 98,
+        "qty": 50,
+        "context": {"regime": "ranging"},
+    }
     found = execute(memory, "pre_trade_check", order)
     assert found["verdict"] == "against"
     assert {reason["source"] for reason in found["reasons"]} >= {"evidence", "warnings", "state", "avoid"}
@@ -434,8 +459,16 @@ def test_a_memory_is_shown_in_every_form_of_its_score_ours_being_what_recall_use
     ours = {form.factor: form.value for form in found if form.form == "ours"}
     (ranked,) = [item for item in diary.recall(asked, limit=20)[0].ranked if item.id == ids[-1]]
     c = ranked.components
-    assert (ours["Q"], ours["Sim"], ours["Rec"], ours["Conf"], ours["Aff"]) == (c.quality, c.similarity, c.recency, c.confidence, c.affect)
-    literal = next(i for i in diary.recall(asked, limit=20, profile="owm-literal", memory_types=["episodic"])[0].ranked if i.id == ids[-1])
+    assert (ours["Q"], ours["Sim"], ours["Rec"], ours["Conf"], ours["Aff"]) == (
+        c.quality,
+        c.similarity,
+        c.recency,
+        c.confidence,
+        c.affect,
+    )
+    literal = next(
+        i for i in diary.recall(asked, limit=20, profile="owm-literal", memory_types=["episodic"])[0].ranked if i.id == ids[-1]
+    )
     assert next(form.value for form in found if (form.factor, form.form) == ("Score", "7.4")) == literal.score
     assert known == 15 and {form.form for form in found} >= {"ours", "7.4", "3.2", "3.3", "2.6", "2.4", "3.6"}
 
@@ -446,7 +479,9 @@ def test_weights_and_parameters_can_be_set_and_wrong_ones_are_named(diary):
     told(diary, 1, 1.0)
     ask = {"agent": "desk", "context": {"regime": "ranging"}}
     plain_ = execute(diary.memory, "recall_memories", ask)["ranked"][0]["components"]
-    tuned = execute(diary.memory, "recall_memories", {**ask, "weights": {"regime": 1.0, "price": 0}, "parameters": {"k": 0.5}})["ranked"][0]
+    tuned = execute(diary.memory, "recall_memories", {**ask, "weights": {"regime": 1.0, "price": 0}, "parameters": {"k": 0.5}})[
+        "ranked"
+    ][0]
     assert tuned["components"]["Sim"] > plain_["Sim"] and tuned["components"]["Q"] < plain_["Q"]
     with pytest.raises(Invalid, match=r"weights\.colour"):
         execute(diary.memory, "recall_memories", {**ask, "weights": {"colour": 1.0}})
@@ -459,7 +494,9 @@ def test_an_event_that_was_moved_is_looked_for_where_it_went(diary):
     memory.record_events([{"id": "fomc", "t": hour(6), "name": "FOMC", "impact": "high"}], backfill=True)
     memory.record_events([{"id": "fomc", "t": hour(30), "name": "FOMC", "impact": "high"}], backfill=True)
     diary.observe({"id": "s0", "t": hour(0)})
-    diary.plan({"id": "p", "trigger": {"field": "minutes_to_event", "op": "le", "value": 60}, "action": "alert", "reasoning": "x"})
+    diary.plan(
+        {"id": "p", "trigger": {"field": "minutes_to_event", "op": "le", "value": 60}, "action": "alert", "reasoning": "x"}
+    )
     assert diary.observe({"id": "s1", "t": hour(5.5)}).concluded == ()
     assert [e["plan"] for e in diary.observe({"id": "s2", "t": hour(29.5)}).concluded] == ["p"]
 
@@ -469,7 +506,15 @@ def test_a_check_of_a_short_is_not_answered_with_longs(diary):
 
     for n in range(25):
         told(diary, n, 1.5)
-    order = {"agent": "desk", "symbol": "XAU", "side": "long", "entry_price": 100, "stop": 98, "qty": 1, "context": {"regime": "ranging"}}
+    order = {
+        "agent": "desk",
+        "symbol": "XAU",
+        "side": "long",
+        "entry_price": 100,
+        "stop": 98,
+        "qty": 1,
+        "context": {"regime": "ranging"},
+    }
     assert execute(diary.memory, "pre_trade_check", order)["evidence"]["n"] == 25
     short = execute(diary.memory, "pre_trade_check", {**order, "side": "short", "stop": 102})
     assert (short["evidence"]["n"], short["evidence"]["hint"]["sizing"]["f"]) == (0, 0.0)
@@ -488,9 +533,15 @@ def test_a_model_neither_speaks_for_the_owner_nor_confirms_its_own_plan(diary):
     assert (made["status"], made["maker"], made["tier"]) == ("proposed", "agent", 3)
     with pytest.raises(Invalid, match="confirm"):
         perform(diary.memory, operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]}, speaks="model")
-    assert perform(diary.memory, operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]})["plan"]["status"] == "active"
+    assert (
+        perform(diary.memory, operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]})["plan"]["status"] == "active"
+    )
     with pytest.raises(Invalid, match="share"):
-        perform(diary.memory, operations["create_trading_plan"], {**plan, "trigger_condition": {"field": "drawdown_pct", "op": "gt", "value": 15}})
+        perform(
+            diary.memory,
+            operations["create_trading_plan"],
+            {**plan, "trigger_condition": {"field": "drawdown_pct", "op": "gt", "value": 15}},
+        )
 
 
 def test_the_default_agent_answers_before_it_was_ever_written_to(memory):
@@ -527,7 +578,7 @@ def test_of_two_corrections_at_one_moment_the_later_stands_also_after_a_rebuild(
     id_ = told(diary, 1, 1.0)
     diary.correct(id_, {"reflection": "first"}, "")
     diary.correct(id_, {"reflection": "second"}, "")
-    assert diary.episode(id_).reflection == "second" and verify(diary.memory).ok
+    assert diary.episode(id_).reflection == "second" and verify_store(diary.memory).ok
 
 
 def test_a_mere_word_about_a_loss_does_not_make_it_unfelt_in_between(diary):
@@ -537,7 +588,7 @@ def test_a_mere_word_about_a_loss_does_not_make_it_unfelt_in_between(diary):
     assert diary.mood(as_of=hour(5)).consecutive_losses == 1
     told(diary, 4, 1.0)
     assert sorted(e.consecutive_losses for e in diary.episodes()) == [0, 1]
-    assert verify(diary.memory).ok
+    assert verify_store(diary.memory).ok
 
 
 def test_a_shorter_bar_days_later_does_not_reopen_a_trade_not_taken(diary):
@@ -545,7 +596,7 @@ def test_a_shorter_bar_days_later_does_not_reopen_a_trade_not_taken(diary):
     diary.observe(bar(1, 100, 101, 97, 99), kind="bars")
     short = {"symbol": "XAU", "t0": hour(49), "t1": hour(49) + timedelta(minutes=5), "o": 100, "h": 101, "l": 99, "c": 100}
     diary.observe({"bars": [short]}, kind="bars")
-    assert [e.trigger for e in diary.episodes()] == ["stop"] and verify(diary.memory).ok
+    assert [e.trigger for e in diary.episodes()] == ["stop"] and verify_store(diary.memory).ok
 
 
 def test_undoing_fills_after_a_flat_moment_or_a_decision_leaves_what_stood_before(diary):
@@ -554,11 +605,13 @@ def test_undoing_fills_after_a_flat_moment_or_a_decision_leaves_what_stood_befor
 
     diary.observe(bought(1, 100), kind="fill")
     diary.observe(bought(2, 101, "sell"), kind="fill")
-    batch = diary.import_items([read(Fill, bought(3, 102)), read(Decision, {**NOT_TAKEN, "id": "d", "t": hour(1)})], {"file": "x"}).batch
+    batch = diary.import_items(
+        [read(Fill, bought(3, 102)), read(Decision, {**NOT_TAKEN, "id": "d", "t": hour(1)})], {"file": "x"}
+    ).batch
     diary.observe(bar(1, 100, 101, 97, 99), kind="bars")
     assert sorted(e.kind for e in diary.episodes()) == ["shadow", "trade"]
     diary.undo_import(batch)
-    assert [e.kind for e in diary.episodes()] == ["trade"] and verify(diary.memory).ok
+    assert [e.kind for e in diary.episodes()] == ["trade"] and verify_store(diary.memory).ok
 
 
 def test_a_destroyed_report_takes_its_corrections_with_it_and_its_id_stays_closed(diary):
@@ -570,7 +623,7 @@ def test_a_destroyed_report_takes_its_corrections_with_it_and_its_id_stays_close
         assert not any("my secret" in (row.payload or "") for row in tables.log())
     with pytest.raises(Conflict, match="destroyed"):
         told(diary, 1, 1.0)
-    assert verify(diary.memory).ok
+    assert verify_store(diary.memory).ok
 
 
 def test_as_of_a_head_a_paper_agents_entries_know_only_what_had_arrived(memory):

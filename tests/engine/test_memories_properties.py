@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memtape.core.evidence import leaving
 from memtape.core.observed import READERS, Observed
+from memtape.core.recall.evidence import rounded
 from memtape.core.values import read
-from memtape.engine.audit import rebuild, verify
+from memtape.engine.proof.audit import rebuild_store, verify_store
 from tests.desk import given_agent, given_memory, projections
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -66,7 +66,9 @@ def bars(draw: Any) -> tuple[str, dict[str, Any]]:
 
 
 marks = st.builds(lambda m, e: ("equity", {"t": at(m), "equity": e}), minutes, st.integers(5000, 15000))
-flows = st.builds(lambda m, n, usd: ("flow", {"id": f"c{n}", "t": at(m), "usd": usd}), minutes, st.integers(0, 999), st.integers(-900, 900))
+flows = st.builds(
+    lambda m, n, usd: ("flow", {"id": f"c{n}", "t": at(m), "usd": usd}), minutes, st.integers(0, 999), st.integers(-900, 900)
+)
 histories = st.lists(st.one_of(trades("trade"), trades("claim"), not_taken(), bars(), marks, flows), min_size=1, max_size=14)
 
 
@@ -104,7 +106,7 @@ def test_memories_are_the_same_in_whatever_order_a_history_is_told(history, chan
     chance.shuffle(shuffled)
     one, other = told(history), told(shuffled)
     assert learned(one) == learned(other)
-    audit = verify(other.memory)
+    audit = verify_store(other.memory)
     assert audit.ok, audit.problems[0]
 
 
@@ -116,7 +118,7 @@ def test_row_by_row_and_in_one_batch_give_the_same_memories(history):
     values: list[Observed] = [read(READERS[kind], body) for kind, body in history]
     whole.import_items(values, {"file": "all.csv"})
     assert learned(one) == learned(whole)
-    assert verify(whole.memory).ok
+    assert verify_store(whole.memory).ok
 
 
 @given(histories)
@@ -124,7 +126,7 @@ def test_row_by_row_and_in_one_batch_give_the_same_memories(history):
 def test_a_rebuild_gives_the_same_memories(history):
     agent = told(unlike(history))
     before = projections(agent.memory)
-    rebuild(agent.memory)
+    rebuild_store(agent.memory)
     assert projections(agent.memory) == before
 
 
@@ -164,11 +166,13 @@ def test_as_of_a_head_memory_says_what_it_said_when_the_log_stood_there(history)
     for kind, body in unlike(history):
         agent.observe(body, kind=kind)
         found, _, _ = agent.recall(asked, as_of=end, limit=20)
-        said.append((agent.head().seq, [(r.id, r.score) for r in found.ranked], leaving(asdict(found.evidence)), agent.mood(as_of=end)))
+        said.append(
+            (agent.head().seq, [(r.id, r.score) for r in found.ranked], rounded(asdict(found.evidence)), agent.mood(as_of=end))
+        )
     for seq, ranked, evidence, mood in said[-3:]:
         found, _, _ = agent.recall(asked, as_of=end, limit=20, head=seq)
         assert [(r.id, r.score) for r in found.ranked] == ranked
-        assert leaving(asdict(found.evidence)) == evidence
+        assert rounded(asdict(found.evidence)) == evidence
         assert agent.mood(as_of=end, head=seq) == mood
 
 
@@ -221,7 +225,7 @@ def done(agent: Any, deeds: list[tuple[str, Any]]) -> None:
 def test_whatever_is_taken_back_and_whatever_comes_after_it_memories_follow_from_the_log(deeds, mode):
     agent = given_agent(given_memory(), mode=mode)
     done(agent, deeds)
-    audit, before = verify(agent.memory), projections(agent.memory)
+    audit, before = verify_store(agent.memory), projections(agent.memory)
     assert audit.ok, audit.problems[0]
-    rebuild(agent.memory)
+    rebuild_store(agent.memory)
     assert projections(agent.memory) == before

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 import memtape
-from memtape.documents import writing
+from memtape.documents import workspace_files
 from memtape.documents.citations import Citation
-from memtape.engine import Memory, noting
-from memtape.engine.audit import rebuild, verify
+from memtape.engine import Memory
+from memtape.engine.documents import journal
+from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.plugs.clock import FixedClock
 from tests.conftest import NOON
@@ -73,7 +74,20 @@ def test_learnings_and_notes_have_documents_of_their_own_and_a_path_may_be_named
     assert (desk / "journal/old.md").read_text().startswith("# Old\n\nNo longs in chop.\n\n## ")
 
 
-@pytest.mark.parametrize("path", ["TRADING_MANUAL.md", "SOUL.md", "memory/Soul.MD", "reports/a.md", "runs/1.md", "strategies/x.md", "../x.md", "/tmp/x.md", "notes/x.py"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "TRADING_MANUAL.md",
+        "SOUL.md",
+        "memory/Soul.MD",
+        "reports/a.md",
+        "runs/1.md",
+        "strategies/x.md",
+        "../x.md",
+        "/tmp/x.md",
+        "notes/x.py",
+    ],
+)
 def test_a_note_goes_nowhere_else(agent, desk, path):
     before = {file: file.read_bytes() for file in desk.rglob("*") if file.is_file()}
     with pytest.raises(Invalid):
@@ -84,7 +98,12 @@ def test_a_note_goes_nowhere_else(agent, desk, path):
 def test_the_same_note_again_is_the_same_note(agent, desk):
     first = agent.append_note("journal", "Waited.", run="r-1")
     again = agent.append_note("journal", "\nWaited. \r\n", run="r-1")
-    assert (again.id, again.start_line, again.receipt.seq, again.receipt.hash) == (first.id, 1, first.receipt.seq, first.receipt.hash)
+    assert (again.id, again.start_line, again.receipt.seq, again.receipt.hash) == (
+        first.id,
+        1,
+        first.receipt.seq,
+        first.receipt.hash,
+    )
     assert again.receipt.duplicate and (desk / first.path).read_text().count("Waited.") == 1
     assert agent.append_note("journal", "Waited.", run="r-2").id != first.id
     assert agent.append_note("note", "Waited.", run="r-1").id != first.id
@@ -154,9 +173,9 @@ def test_the_log_proves_what_was_written_and_is_rebuilt_byte_for_byte(memory, ag
     edit = agent.propose_edit("TRADING_MANUAL.md", old="1 %", new="0.5 %", reason="three losses")
     agent.accept_proposal(edit.id)
     agent.append_note("journal", "Risk halved.")
-    before = verify(memory)
-    rebuild(memory)
-    after = verify(memory)
+    before = verify_store(memory)
+    rebuild_store(memory)
+    after = verify_store(memory)
     assert before.problems == after.problems == [] and before.digests == after.digests
 
 
@@ -241,7 +260,7 @@ def test_a_proposal_made_again_is_the_same_and_with_another_reason_another(agent
 
 
 def test_a_hundred_proposals_may_wait_and_then_some_are_to_be_decided_first(agent, desk, monkeypatch):
-    monkeypatch.setattr(noting, "OPEN", 3)
+    monkeypatch.setattr(journal, "OPEN", 3)
     made = [agent.propose_edit(f"notes/{n}.md", text="x", reason="y") for n in range(3)]
     with pytest.raises(Conflict, match="decide some first"):
         agent.propose_edit("notes/3.md", text="x", reason="y")
@@ -255,8 +274,8 @@ def test_a_hundred_proposals_may_wait_and_then_some_are_to_be_decided_first(agen
 
 def test_how_many_proposals_wait_is_told_without_a_look_at_any_document(agent, desk, monkeypatch):
     edit = agent.propose_edit("TRADING_MANUAL.md", old="1 %", new="2 %", reason="y")
-    monkeypatch.setattr(noting, "unified", None)
-    monkeypatch.setattr(writing, "opened", None)
+    monkeypatch.setattr(journal, "unified", None)
+    monkeypatch.setattr(workspace_files, "opened", None)
     assert agent.proposals_made("proposed") == 1
     agent.reject_proposal(edit.id)
     assert agent.proposals_made("proposed") == 0
@@ -321,7 +340,10 @@ def test_a_shared_document_is_changed_for_all_agents(memory, agent, tmp_path):
     assert (shared / "outage.md").read_text() == "Wait.\n"
 
 
-@pytest.mark.parametrize("path", ["../x.md", "/tmp/x.md", "bot.py", "notes/x.rst", ".git/x.md", "a\\b.md", "venv/x.md", "journal/.x.md", "runs/1.jsonl"])
+@pytest.mark.parametrize(
+    "path",
+    ["../x.md", "/tmp/x.md", "bot.py", "notes/x.rst", ".git/x.md", "a\\b.md", "venv/x.md", "journal/.x.md", "runs/1.jsonl"],
+)
 def test_an_edit_of_what_is_no_document_of_the_workspace_is_refused(agent, path):
     with pytest.raises(Invalid) as refused:
         agent.propose_edit(path, text="x\n", reason="x")
@@ -343,7 +365,7 @@ def test_an_edit_through_a_link_is_refused_when_proposed_and_when_accepted(agent
 
 
 def test_a_document_too_large_to_be_read_again_is_not_proposed(agent, monkeypatch):
-    monkeypatch.setattr(writing, "FILE_BYTES", 1_000)
+    monkeypatch.setattr(workspace_files, "FILE_BYTES", 1_000)
     with pytest.raises(Invalid, match="more than 1,000 bytes"):
         agent.propose_edit("TRADING_MANUAL.md", text="x" * 2_000, reason="x")
 
@@ -405,7 +427,7 @@ def test_a_note_that_a_crash_interrupts_anywhere_is_written_once(store_url, desk
         assert (desk / f"journal/day-{number // 2}.md").read_text().count(f"Note {number}.\n") == 1
         with memtape.open(store_url, clock=FixedClock(NOON)) as memory:
             assert [one.text for one in memory.agent("gold").notes_written(limit=1)] == [f"Note {number}."]
-            assert verify(memory).problems == []
+            assert verify_store(memory).problems == []
         number += 1
 
     assert until_it_gets_through(work, check) >= 4
@@ -420,7 +442,9 @@ def test_a_note_that_a_crash_before_midnight_left_is_found_the_next_day(sqlite_u
             agent.append_note("journal", "Waited.")
     assert agent.notes_written() == [] and "Waited." in (desk / "journal/2026-11-15.md").read_text()
     noted = opened(sqlite_url, now=late + timedelta(minutes=2)).agent("gold").append_note("journal", "Waited.")
-    assert (noted.path, noted.receipt.duplicate) == ("journal/2026-11-15.md", False) and not (desk / "journal/2026-11-16.md").exists()
+    assert (noted.path, noted.receipt.duplicate) == ("journal/2026-11-15.md", False) and not (
+        desk / "journal/2026-11-16.md"
+    ).exists()
 
 
 @pytest.mark.parametrize("moved", [False, True], ids=["as it was proposed", "after the document changed"])
@@ -456,7 +480,10 @@ def test_four_writers_and_an_owner_who_accepts_edits_of_the_same_document_lose_n
     write(desk, {"notes/notes.md": "".join(f"rule {n}: old\n" for n in range(edits))})
     with memtape.open(store_url, clock=FixedClock(NOON)) as memory:
         agent = working(memory, desk)
-        ids = [agent.propose_edit("notes/notes.md", old=f"rule {n}: old\n", new=f"rule {n}: new\n", reason="x").id for n in range(edits)]
+        ids = [
+            agent.propose_edit("notes/notes.md", old=f"rule {n}: old\n", new=f"rule {n}: new\n", reason="x").id
+            for n in range(edits)
+        ]
 
     def adding(who: int) -> Callable[[], None]:
         def work() -> None:
@@ -480,7 +507,10 @@ def test_four_writers_and_an_owner_who_accepts_edits_of_the_same_document_lose_n
     with memtape.open(store_url, clock=FixedClock(NOON)) as memory:
         agent = memory.agent("gold")
         written = agent.notes_written(limit=500)
-        assert len(written) == writers * each and verify(memory).problems == []
+        assert len(written) == writers * each and verify_store(memory).problems == []
         for noted in written:
-            assert lines[noted.start_line - 1 : noted.end_line] == [f"## 2026-11-15T12:00:00Z note by gold in run {noted.run} [{noted.id}]", *noted.text.split("\n")]
+            assert lines[noted.start_line - 1 : noted.end_line] == [
+                f"## 2026-11-15T12:00:00Z note by gold in run {noted.run} [{noted.id}]",
+                *noted.text.split("\n"),
+            ]
         assert agent.document_health().problems == () and {one.status for one in agent.proposals()} == {"accepted"}

@@ -7,10 +7,10 @@ from decimal import Decimal
 
 import pytest
 
-from memtape.core.codec import spell_time
-from memtape.core.observed import Bar, Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, Held, Tick
+from memtape.core.codec import time_text
+from memtape.core.observed import Bar, Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, HeldPosition, Tick
 from memtape.core.values import read
-from memtape.engine.audit import verify
+from memtape.engine.proof.audit import verify_store
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.surfaces.registry import execute
 from tests import desk
@@ -123,7 +123,7 @@ def test_a_bar_that_differs_from_the_one_we_have_is_told_and_not_taken(agent):
     agent.observe({"bars": [bar]}, kind="bars")
     receipt = agent.observe({"bars": [{**bar, "h": 3}]}, kind="bars")
     assert [told["event"] for told in receipt.concluded] == ["bar_differs"]
-    assert verify(agent.memory).ok
+    assert verify_store(agent.memory).ok
 
 
 def test_what_a_live_agent_is_told_late_counts_from_when_it_was_told(agent):
@@ -146,7 +146,7 @@ def test_deposits_are_not_profit(agent):
 def test_every_kind_of_value_can_be_observed_and_the_log_follows(agent):
     t = read_time(8, 0)
     values = [
-        Tick(id="s", t=t, positions={"BTC": (Held(qty=Decimal(1), entry_px=Decimal(5)),)}),
+        Tick(id="s", t=t, positions={"BTC": (HeldPosition(qty=Decimal(1), entry_px=Decimal(5)),)}),
         Fill(id="f", t=t, symbol="ETH", side="buy", qty=Decimal(1), px=Decimal(2)),
         Funding(id="u", t=t, symbol="ETH", usd=Decimal("-0.1")),
         ClosedTrade(trade_id="x", symbol="SOL", side="short", entry_at=t, exit_at=t, entry_price=Decimal(3),
@@ -159,7 +159,7 @@ def test_every_kind_of_value_can_be_observed_and_the_log_follows(agent):
         agent.observe(value)
     reported = next(trade for trade in agent.trades() if trade.symbol == "SOL")
     assert (reported.net_pnl_usd, reported.pnl_r, reported.quality) == (Decimal(6), Decimal(3), "reported")
-    assert verify(agent.memory).ok and agent.head().seq == len(values)
+    assert verify_store(agent.memory).ok and agent.head().seq == len(values)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_skill_with_new_content_is_a_new_version_and_a_trade_keeps_the_one_of_
     agent.observe(fill("f2", T.format(9, 0), "sell", "1", "1"), kind="fill")
     agent.observe(fill("f3", T.format(10, 0), "sell", "1", "1"), kind="fill")
     assert [trade.skill_version for trade in agent.trades(newest=False)] == [1, 2]
-    assert verify(memory).ok
+    assert verify_store(memory).ok
 
 
 def test_the_memory_config_of_a_skill_is_checked_and_old_payloads_get_the_defaults():
@@ -244,7 +244,7 @@ def test_what_came_from_a_file_takes_no_reason_from_the_next_tick(agent):
     agent.observe({"id": "s1", "t": T.format(8, 0), "positions": {}, "decision": {"symbol": "BTC", "reason": "of today"}})
     (trade,) = agent.trades()
     assert (trade.entry_reason, trade.exit_reason, trade.entry_tick_at, trade.close_cause) == (None, None, None, "external")
-    assert verify(agent.memory).ok
+    assert verify_store(agent.memory).ok
 
 
 def test_an_import_taken_back_leaves_the_ledger_as_it_was_and_can_come_again():
@@ -259,12 +259,12 @@ def test_an_import_taken_back_leaves_the_ledger_as_it_was_and_can_come_again():
     after = desk.rows_of(agent)
     memory.clock.at += timedelta(minutes=1)
     agent.undo_import(first.batch)
-    assert desk.rows_of(agent) == before and verify(memory).ok
+    assert desk.rows_of(agent) == before and verify_store(memory).ok
     assert desk.rows_of(agent, as_of=desk.NOON) == after  # then it was still there
     memory.clock.at += timedelta(minutes=1)
     second = agent.import_items([sell, trade], {"file": "a.csv"})
     assert second.batch != first.batch and second.new == 2
-    assert desk.rows_of(agent) == after and verify(memory).ok
+    assert desk.rows_of(agent) == after and verify_store(memory).ok
     assert agent.import_items([sell, trade], {"file": "a.csv"}).new == 0
 
 
@@ -279,7 +279,7 @@ def test_skills_agents_imports_and_discrepancies_are_told_as_they_stood():
     memory.create_skill("s", strategy="two")
     memory.create_skill("t")
 
-    then = execute(memory, "list_skills", {"as_of": spell_time(desk.NOON)})
+    then = execute(memory, "list_skills", {"as_of": time_text(desk.NOON)})
     assert [(skill["id"], skill["strategy"]) for skill in then["skills"]] == [("s", "one")]
     assert execute(memory, "list_skills", {"head": 1})["n"] == 1
     assert execute(memory, "list_agents", {"head": 1})["n"] == 0
@@ -299,7 +299,9 @@ def test_a_bar_that_comes_late_and_tells_nothing_leaves_the_books_in_order():
         agent.observe({"id": f"s{n}", "t": T.format(9, n), "positions": {"BTC": {"qty": 1}} if side == "buy" else {},
                        "fills": [fill(f"f{n}", f"2026-06-04T09:{n - 1 if n else 0:02d}:{55 if n else 0:02d}Z", side, "1", "100")],
                        "decision": {"symbol": "BTC", "reason": f"r{n}"}})  # fmt: skip
-    agent.observe({"bars": [{"symbol": "BTC", "t0": T.format(7, 0), "t1": T.format(8, 0), "o": 1, "h": 1, "l": 1, "c": 1}]}, kind="bars")
-    assert verify(memory).problems == []
+    agent.observe(
+        {"bars": [{"symbol": "BTC", "t0": T.format(7, 0), "t1": T.format(8, 0), "o": 1, "h": 1, "l": 1, "c": 1}]}, kind="bars"
+    )
+    assert verify_store(memory).problems == []
     with memory.reading("desk") as tables:
         assert [row["known_to"] for row in tables.rows("trades")] == [None, None]

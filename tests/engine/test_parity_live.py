@@ -27,19 +27,19 @@ from hypothesis import strategies as st
 import memtape
 from memtape.brokers.hyperliquid import INTERVALS, millis_of
 from memtape.brokers.live import Hyperliquid, Unreachable
-from memtape.core.codec import canonical, plain, spell_decimal, spell_time
-from memtape.core.episodes import EPISODE_FIELDS, Episode
+from memtape.core.codec import canonical, decimal_text, plain, time_text
+from memtape.core.ledger.trades import trade_json
+from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
 from memtape.core.observed import Bar, ClosedTrade, Decision, Fill, Funding, Situation, Tick
-from memtape.core.trades import shown
 from memtape.engine import AgentMemory, Memory
-from memtape.engine.audit import verify
+from memtape.engine.proof.audit import verify_store
 from memtape.errors import Invalid
 from memtape.plugs.clock import FixedClock
 from memtape.sim.paper import Order, Position
-from memtape.sim.replay import run
+from memtape.sim.run import run_simulation
 from memtape.sim.strategies import Proposal
-from memtape.store.known import EVERYTHING
-from memtape.workers.following import follow
+from memtape.store.cutoff import EVERYTHING
+from memtape.workers.live_account import follow_account
 from tests.brokers.hyperliquid_server import ADDRESS, Server, Venue
 
 START = datetime(2026, 6, 4, tzinfo=UTC)
@@ -85,7 +85,7 @@ class Whims:
         size = self.draw(st.sampled_from([D("0.5"), D(1), D("2.25")]))
         away = D(self.draw(st.integers(2, 9)))
         stop, target = bar.c - sign * away, bar.c + sign * away * self.draw(st.integers(1, 2))
-        words = {"symbol": symbol, "reason": f"{deed} at {spell_decimal(bar.c)}", "situation": self._situation(bar)}
+        words = {"symbol": symbol, "reason": f"{deed} at {decimal_text(bar.c)}", "situation": self._situation(bar)}
         entry = Decision(**words, side="long" if sign > 0 else "short", stop=stop, target=target, qty=size,
                          confidence=D(self.draw(st.integers(0, 10))) / 10)  # fmt: skip
         order = Order(symbol=symbol, side=side, qty=size)
@@ -132,7 +132,7 @@ class AsTheVenueTells:
             self.fills += 1
             oid, seq = self._order(fill.order_id or ""), blocks.get((fill.symbol, fill.t), 0)
             blocks[fill.symbol, fill.t] = seq + 1
-            name = f"{fill.symbol}-{self.fills}-{oid}-{millis_of(fill.t)}-{spell_decimal(fill.qty)}"
+            name = f"{fill.symbol}-{self.fills}-{oid}-{millis_of(fill.t)}-{decimal_text(fill.qty)}"
             forced = fill.trigger == "stop" and self.draw(st.integers(0, 9)) == 9
             fills.append(replace(fill, id=name, order_id=oid, seq=seq, liq=forced))
         decided = [replace(d, order_ids=tuple(map(self._order, d.order_ids))) for d in tick.decision or ()]
@@ -180,7 +180,7 @@ class Desk:
         self.open()
 
     def look(self) -> Any:
-        return follow(self.agent, self.source, decide=lambda tick: self.script[tick.id].decision or ())
+        return follow_account(self.agent, self.source, decide=lambda tick: self.script[tick.id].decision or ())
 
 
 def given_agent(memory: Memory, mode: str) -> AgentMemory:
@@ -194,7 +194,7 @@ def simulated(draw: Draw, agent: AgentMemory, interval: str) -> list[Tick]:
     coins, n = ["BTC", "ETH"][: draw(st.integers(1, 2))], draw(st.integers(4, 14))
     bars = [bar for coin in coins for bar in walk(coin, draw(st.integers(0, 999)), n, INTERVALS[interval])]
     told = AsTheVenueTells(agent, draw)
-    run(told, bars, Whims(draw), fee_bps=5, slippage_bps=2, name="desk")
+    run_simulation(told, bars, Whims(draw), fee_bps=5, slippage_bps=2, name="desk")
     return told.ticks
 
 
@@ -209,7 +209,9 @@ def followed(draw: Draw, desk: Desk, ticks: Sequence[Tick], untimely: bool) -> N
         venue.doubled, venue.shuffled = draw(st.booleans()), draw(st.sampled_from([None, 1, 2]))
         mishaps = ["", "", "restart", "trouble", "twice"] + (["clock behind", "clock ahead", "clock lost"] if untimely else [])
         mishap = draw(st.sampled_from(mishaps))
-        desk.clock.at = tick.t + {"clock behind": -timedelta(minutes=4), "clock ahead": timedelta(hours=3)}.get(mishap, timedelta(0))
+        desk.clock.at = tick.t + {"clock behind": -timedelta(minutes=4), "clock ahead": timedelta(hours=3)}.get(
+            mishap, timedelta(0)
+        )
         if mishap == "restart":
             desk.restart()
         if mishap == "trouble":
@@ -241,7 +243,7 @@ def followed(draw: Draw, desk: Desk, ticks: Sequence[Tick], untimely: bool) -> N
 
 def ledger(agent: AgentMemory) -> list[dict[str, object]]:
     """Every trade, open and closed, in all its columns."""
-    return [shown(trade) for trade in agent.trades()]
+    return [trade_json(trade) for trade in agent.trades()]
 
 
 class Knowledge:
@@ -341,7 +343,7 @@ class Twins:
         if alike:
             assert recalled(self.live) == recalled(self.simulated)
             assert briefed(self.live) == briefed(self.simulated)
-        assert verify(self.live.memory).problems == []
+        assert verify_store(self.live.memory).problems == []
 
 
 def play(draw: Draw, untimely: bool) -> None:
@@ -374,7 +376,9 @@ def test_late_fills_and_a_wrong_clock_leave_the_same_ledger_and_change_only_what
     play(data.draw, untimely=True)
 
 
-@pytest.mark.parametrize("clock_says", [(180, 840, 660), (180, 182, 181)], ids=["hours ahead, then set right", "put back a minute"])
+@pytest.mark.parametrize(
+    "clock_says", [(180, 840, 660), (180, 182, 181)], ids=["hours ahead, then set right", "put back a minute"]
+)
 def test_a_store_verifies_after_the_clock_was_put_back_and_what_came_later_was_known_earlier(clock_says):
     clock = FixedClock(START)
     agent = given_agent(memtape.open(":memory:", clock=clock), "live")
@@ -382,8 +386,8 @@ def test_a_store_verifies_after_the_clock_was_put_back_and_what_came_later_was_k
         clock.at = START + timedelta(minutes=minutes)
         t = START + timedelta(minutes=[180, min(clock_says[1], 600), clock_says[2] + 2][n])
         held = {"ETH": {"qty": "1", "entry_px": "100"}} if n == 0 else {}
-        agent.observe({"id": f"s{n}", "t": spell_time(t), "positions": held, "marks": {"ETH": "101"}})
-    assert verify(agent.memory).problems == []
+        agent.observe({"id": f"s{n}", "t": time_text(t), "positions": held, "marks": {"ETH": "101"}})
+    assert verify_store(agent.memory).problems == []
 
 
 def test_a_brief_about_nothing_in_particular_is_about_the_same_symbol_however_decisions_were_recorded():

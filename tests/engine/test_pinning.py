@@ -12,7 +12,7 @@ from memtape.compose import open_memory
 from memtape.core.codec import canonical_plain, plain
 from memtape.documents.citations import Citation, content_hash
 from memtape.engine import AgentMemory, Memory
-from memtape.engine.audit import rebuild, verify
+from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.surfaces.registry import execute
 
@@ -124,7 +124,9 @@ def test_a_pinned_file_that_is_gone_is_told_not_left_out_in_silence(memory, desk
 def test_long_rules_are_cut_at_their_budget_and_the_brief_says_so(memory, desk):
     (desk / "TRADING_MANUAL.md").write_text("".join(f"Rule {n}: never do thing number {n} on a Friday.\n" for n in range(400)))
     made = given(memory, desk).brief()
-    assert "Rule 0:" in rules(made) and "Rule 399:" not in rules(made) and "more lines of rules are over their budget" in rules(made)
+    assert (
+        "Rule 0:" in rules(made) and "Rule 399:" not in rules(made) and "more lines of rules are over their budget" in rules(made)
+    )
 
 
 def test_rules_of_a_shared_folder_are_pinned_by_the_owner_for_one_agent(memory, desk, tmp_path):
@@ -293,7 +295,11 @@ def test_a_note_written_after_the_brief_does_not_keep_its_decision_out_of_the_re
         assert [told["event"] for told in execute(other, "observe_tick", tick)["concluded"]] == ["opened"]
         assert [one["run"] for one in other.agent("gold").briefs_shown()] == ["t1"]
         (desk / "TRADING_MANUAL.md").write_text("# Manual\n\nAnything goes.\n")
-        tick |= {"id": "t2", "t": "2026-11-15T12:00:05Z", "fills": [fill | {"id": "f2", "side": "sell", "t": "2026-11-15T12:00:04Z"}]}
+        tick |= {
+            "id": "t2",
+            "t": "2026-11-15T12:00:05Z",
+            "fills": [fill | {"id": "f2", "side": "sell", "t": "2026-11-15T12:00:04Z"}],
+        }
         receipt = agent.brief(symbol="EURUSD").receipt
         (desk / "TRADING_MANUAL.md").write_text("# Manual\n\nNothing goes.\n")
         told = execute(other, "observe_tick", tick | {"brief": receipt})["concluded"]
@@ -345,7 +351,7 @@ def test_pins_and_papers_are_in_the_log_which_verifies_and_rebuilds(memory, desk
     agent = given(memory, desk)
     agent.pin_document("TRADING_MANUAL.md", "Risk")
     agent.shown(agent.brief(symbol="XAUUSD"), run="r1")
-    assert verify(memory).ok and rebuild(memory).ok and verify(memory).ok
+    assert verify_store(memory).ok and rebuild_store(memory).ok and verify_store(memory).ok
 
 
 # --- what a decision rests on ---------------------------------------------------------------------------------------------
@@ -405,7 +411,9 @@ def test_a_tick_that_is_delivered_again_after_its_source_was_deleted_is_a_repeti
 
 
 def test_only_what_stood_in_the_brief_is_said_to_have_been_shown(memory, desk):
-    (desk / "SOUL.md").write_text("\n".join(f"S{n}: rule number {n} of the soul is long enough to matter here." for n in range(200)))
+    (desk / "SOUL.md").write_text(
+        "\n".join(f"S{n}: rule number {n} of the soul is long enough to matter here." for n in range(200))
+    )
     agent = given(memory, desk)
     made = agent.brief(symbol="XAUUSD", thesis="breakout", budget=900)
     agent.shown(made, decision="d1")

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from memtape.core.lessons import Note
+from memtape.core.lessons.reflection import Reflection
 from memtape.core.observed import ClosedTrade
 from memtape.core.values import read
 from memtape.engine import AgentMemory, Memory
-from memtape.engine.audit import rebuild, verify
-from memtape.engine.reflecting import LEASE, LEASED_FOR
+from memtape.engine.lessons import LEASE, LEASED_FOR
+from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.errors import Conflict, Invalid, ModelFailed, Unknown
 from memtape.plugs.clock import FixedClock
-from memtape.plugs.models import Answer
+from memtape.plugs.models import ModelAnswer
 from memtape.store.leases import Leases
 from memtape.workers.schedule import reflect_due
 
@@ -59,16 +59,16 @@ class Scripted:
     def __call__(self, name: str) -> Scripted:
         return self
 
-    def answer(self, system: str, user: str, schema: Mapping[str, Any], *, max_tokens: int) -> Answer:
+    def answer(self, system: str, user: str, schema: Mapping[str, Any], *, max_tokens: int) -> ModelAnswer:
         self.asked += 1
         said = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         said = said(user) if callable(said) else said
         if isinstance(said, Exception):
             raise said
-        return Answer(said, 900, 120, Decimal("0.0015"), MODEL)
+        return ModelAnswer(said, 900, 120, Decimal("0.0015"), MODEL)
 
 
-def active(agent: AgentMemory) -> Note:
+def active(agent: AgentMemory) -> Reflection:
     notes = [seen.note for seen in agent.notes() if seen.status == "active"]
     assert len(notes) == 1
     return notes[0]
@@ -185,7 +185,7 @@ def test_the_earlier_note_is_superseded_and_stays(memory):
         told(agent, n)
         reflect_due(memory)
     assert [(seen.status, seen.note.closed) for seen in agent.notes()] == [("active", 4), ("superseded", 2)]
-    assert verify(memory).ok
+    assert verify_store(memory).ok
 
 
 def test_of_two_workers_one_draws_the_lessons_and_the_model_is_asked_once(memory):
@@ -302,7 +302,7 @@ def test_a_model_that_fails_or_answers_badly_leaves_the_old_note_and_a_clear_rec
     assert agent.reflect_if_due().waits == "tried again later"
     memory.clock.at = NOON + timedelta(minutes=1)
     assert agent.reflect_if_due().failed.retry_at == memory.clock.at + timedelta(minutes=2)
-    assert verify(memory).ok
+    assert verify_store(memory).ok
 
 
 def test_a_model_that_is_not_configured_is_a_failure_that_is_told(memory):
@@ -374,7 +374,11 @@ def test_a_promoted_note_speaks_to_every_agent_of_the_skill_and_the_next_superse
     reflect_due(memory)
     note = active(agent)
     promoted = agent.promote(note.id)
-    assert (promoted.agent, promoted.from_note, promoted.lessons) == (None, note.id, agent.notes()[0].told(NOON)) != (None, note.id, ())
+    assert (
+        (promoted.agent, promoted.from_note, promoted.lessons)
+        == (None, note.id, agent.notes()[0].told(NOON))
+        != (None, note.id, ())
+    )
     _, shared = memory.agent("other").lessons()
     assert shared.note == promoted
     assert agent.promote(note.id).id == promoted.id and len(agent.skill_notes()) == 1
@@ -383,7 +387,7 @@ def test_a_promoted_note_speaks_to_every_agent_of_the_skill_and_the_next_superse
     reflect_due(memory)
     agent.promote(active(agent).id)
     assert [seen.status for seen in agent.skill_notes()] == ["active", "superseded"]
-    assert verify(memory).ok and rebuild(memory).ok
+    assert verify_store(memory).ok and rebuild_store(memory).ok
 
 
 def test_lessons_as_of_a_moment_are_those_that_were_told_then(memory):

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from memtape.engine.audit import rebuild, verify
-from memtape.engine.transfer import export, restore
+from memtape.engine.proof.audit import rebuild_store, verify_store
+from memtape.engine.proof.transfer import export_store, restore_store
 from memtape.errors import Conflict, Invalid, Tampered
 from tests import desk, oracle
 
@@ -32,16 +32,16 @@ def memory():
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
 def test_an_export_restores_into_an_empty_store_to_the_same_digests(memory, form, tmp_path):
-    export(memory, tmp_path / "out", form)
+    export_store(memory, tmp_path / "out", form)
     fresh = desk.given_memory()
-    restore(fresh, tmp_path / "out")
-    assert verify(fresh).digests == verify(memory).digests
-    assert verify(fresh).heads == verify(memory).heads
+    restore_store(fresh, tmp_path / "out")
+    assert verify_store(fresh).digests == verify_store(memory).digests
+    assert verify_store(fresh).heads == verify_store(memory).heads
     assert desk.rows_of(fresh.agent("desk")) == desk.rows_of(memory.agent("desk"))
 
 
 def test_a_spreadsheet_takes_no_cell_of_an_export_for_a_formula(memory, tmp_path):
-    export(memory, tmp_path / "out", "csv")
+    export_store(memory, tmp_path / "out", "csv")
     for file in (tmp_path / "out").glob("*.csv"):
         with file.open(newline="") as lines:
             for row in csv.reader(lines):
@@ -49,55 +49,55 @@ def test_a_spreadsheet_takes_no_cell_of_an_export_for_a_formula(memory, tmp_path
 
 
 def test_an_export_that_was_altered_is_refused(memory, tmp_path):
-    export(memory, tmp_path / "out.jsonl", "jsonl")
+    export_store(memory, tmp_path / "out.jsonl", "jsonl")
     text = (tmp_path / "out.jsonl").read_text().replace("104.123456789", "204.123456789")
     (tmp_path / "bad.jsonl").write_text(text)
     fresh = desk.given_memory()
     with pytest.raises(Tampered):
-        restore(fresh, tmp_path / "bad.jsonl")
+        restore_store(fresh, tmp_path / "bad.jsonl")
     assert fresh.agents() == []  # nothing of it was let in
 
 
 def test_an_export_whose_bars_were_altered_is_taken_back_whole(memory, tmp_path):
-    export(memory, tmp_path / "out.jsonl", "jsonl")
+    export_store(memory, tmp_path / "out.jsonl", "jsonl")
     (tmp_path / "bad.jsonl").write_text((tmp_path / "out.jsonl").read_text().replace('"h":"101"', '"h":"201"'))
     fresh = desk.given_memory()
     with pytest.raises(Tampered, match="bars"):
-        restore(fresh, tmp_path / "bad.jsonl")
+        restore_store(fresh, tmp_path / "bad.jsonl")
     assert fresh.agents() == []
 
 
 def test_a_row_without_its_payload_is_found_and_nothing_is_rebuilt_from_it(memory):
     with memory.writing("desk") as tables:
         tables.session.run("UPDATE log SET payload = NULL WHERE stream = 'desk' AND seq = 1", {})
-    assert verify(memory).problems[0].problem == "its payload is missing"
+    assert verify_store(memory).problems[0].problem == "its payload is missing"
     before = desk.projections(memory)
     with pytest.raises(Tampered):
-        rebuild(memory)
+        rebuild_store(memory)
     assert desk.projections(memory) == before
 
 
 def test_nothing_is_restored_over_what_is_there(memory, tmp_path):
-    export(memory, tmp_path / "out.jsonl", "jsonl")
+    export_store(memory, tmp_path / "out.jsonl", "jsonl")
     with pytest.raises(Conflict):
-        restore(memory, tmp_path / "out.jsonl")
+        restore_store(memory, tmp_path / "out.jsonl")
     with pytest.raises(Conflict):
-        export(memory, tmp_path / "out.jsonl", "jsonl")
+        export_store(memory, tmp_path / "out.jsonl", "jsonl")
     with pytest.raises(Invalid):
-        restore(desk.given_memory(), tmp_path / "nothing")
+        restore_store(desk.given_memory(), tmp_path / "nothing")
     (tmp_path / "junk.jsonl").write_text('{"table": "log"}\n')
     with pytest.raises(Invalid, match="line 1"):
-        restore(desk.given_memory(), tmp_path / "junk.jsonl")
+        restore_store(desk.given_memory(), tmp_path / "junk.jsonl")
 
 
 def test_the_markdown_export_reads_as_a_table_of_trades(memory, tmp_path):
-    export(memory, tmp_path / "trades.md", "markdown")
+    export_store(memory, tmp_path / "trades.md", "markdown")
     text = (tmp_path / "trades.md").read_text()
     assert "## desk (sim, USD, n = 1, times in UTC)" in text and "| BTC | long |" in text
 
 
 def test_the_jsonl_export_is_one_row_a_line(memory, tmp_path):
-    export(memory, tmp_path / "out.jsonl", "jsonl")
+    export_store(memory, tmp_path / "out.jsonl", "jsonl")
     tables = [json.loads(line)["table"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert sorted(set(tables)) == ["bars", "log", "streams"] and tables.count("log") == 4
 

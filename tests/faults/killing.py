@@ -18,9 +18,9 @@ from typing import Any
 
 import memtape
 from memtape.engine import AgentMemory
-from memtape.engine.audit import rebuild, verify
-from memtape.store.known import EVERYTHING
-from memtape.store.memories import Learned
+from memtape.engine.proof.audit import rebuild_store, verify_store
+from memtape.store.cutoff import EVERYTHING
+from memtape.store.memories import MemoryTables
 from memtape.store.sqlite import SqliteDatabase, SqliteSession
 from tests.faults.processes import fork
 
@@ -54,13 +54,15 @@ def in_step(agent: AgentMemory) -> None:
     closed = {trade.id for trade in agent.trades(status="closed")}
     marks = len({row.at for row in agent.state_history(limit=10**6) if row.rank == 2})
     with agent.memory.reading(agent.agent.id) as tables:
-        learned = Learned(tables)
+        learned = MemoryTables(tables)
         episodes = {e.id for e in learned.episodes() if e.kind == "trade" and e.known_to is None}
         steps = learned.felt_until(None, 10**6)
         ticks = tables.items("equity", EVERYTHING)
         fired = sum('"plan_fired"' in (row.payload or "") for row in tables.log())
         assert fired == sum(plan.fired for plan in learned.plans())
-        assert {s.id for s in learned.shadows()} == {d.key for d in tables.items("decision", EVERYTHING) if "no_trade" in str(d.body)}
+        assert {s.id for s in learned.shadows()} == {
+            d.key for d in tables.items("decision", EVERYTHING) if "no_trade" in str(d.body)
+        }
     assert episodes == closed == {step.id for step in steps if step.rank == 1}
     assert marks == len(ticks)
     at = agent.head().known_at
@@ -182,7 +184,7 @@ class Killer:
             agent = memory.agent("desk")
             here = agent.head().seq - PLANNED
             assert here in (last, last + 1), f"{last} were acknowledged, {here} are here"
-            audit = verify(memory)
+            audit = verify_store(memory)
             assert audit.ok, audit.problems
             again = agent.observe(tick(last + 1))
             assert again.duplicate == (here == last + 1)
@@ -192,9 +194,9 @@ class Killer:
             assert len(agent.trades(status="closed")) == self.written // 2
             assert len(agent.trades(status="open")) == self.written % 2
             if self.tally.rounds % ROUNDS_PER_FILE == 0:
-                told, made = verify(memory), rebuild(memory)
+                told, made = verify_store(memory), rebuild_store(memory)
                 assert told.ok, told.problems
                 assert {k: v for k, v in told.digests.items() if k in made.digests} == made.digests
-                assert verify(memory).digests == told.digests
+                assert verify_store(memory).digests == told.digests
         self.tally.acknowledged += len(acknowledged)
         self.tally.unacknowledged += here - last

@@ -9,10 +9,10 @@ from decimal import Decimal
 from typing import Any
 
 import memtape
+from memtape.core.ledger.trades import Trade
 from memtape.core.observed import Decision, Fill
-from memtape.core.trades import Trade
 from memtape.engine import Memory
-from memtape.engine.audit import verify
+from memtape.engine.proof.audit import verify_store
 from memtape.plugs.clock import FixedClock
 from memtape.store.schema import TABLES
 from tests.faults.killing import in_step
@@ -87,7 +87,7 @@ def _fill(id: str, symbol: str, side: str, at: datetime, px: int) -> dict[str, A
 
 def books(memory: Memory, writers: int) -> dict[str, Any]:
     """What the store came to, as far as it does not depend on who was first."""
-    audit = verify(memory)
+    audit = verify_store(memory)
     assert audit.ok, audit.problems
     found: dict[str, Any] = {"rows in the log": audit.log_rows}
     for who in range(writers):

@@ -12,7 +12,7 @@ import apsw
 
 import memtape
 from memtape.engine import Memory
-from memtape.engine.audit import rebuild, verify
+from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.errors import MemtapeError
 from memtape.store.sqlite import SqliteDatabase
 from tests.faults.disks import PowerDisk, checkpoint_every
@@ -108,7 +108,7 @@ class PowerPlant:
             raise Lost(f"what is left cannot be opened: {error}") from error
         with memory:
             try:
-                audit = verify(memory)
+                audit = verify_store(memory)
             except MemtapeError as error:
                 raise Lost(f"what is left cannot be read: {error}") from error
             if not audit.ok:
@@ -123,8 +123,8 @@ class PowerPlant:
                 raise Lost(f"{acknowledged} ticks were acknowledged, {found} are here")
             for n in range(acknowledged + 1, SESSIONS * TICKS_EACH + 1):
                 assert agent.observe(tick(n)).duplicate == (n == found)
-            made = rebuild(memory).digests
-            told = verify(memory)
+            made = rebuild_store(memory).digests
+            told = verify_store(memory)
             assert told.ok, told.problems
             assert {key: told.digests[key] for key in made} == made
         return found

@@ -17,7 +17,7 @@ import pytest
 
 import memtape
 from memtape.engine import Memory
-from memtape.engine.audit import verify
+from memtape.engine.proof.audit import verify_store
 from memtape.errors import DiskFull, MemtapeError, NoStore, ReadOnly, StoreFailure
 from memtape.store.sqlite import SqliteDatabase
 from tests.faults.disks import FailingDisk, Op, checkpoint_every
@@ -92,7 +92,7 @@ class Story:
     def look_at_what_is_left(self) -> None:
         assert self.memory is not None
         assert self.disk.refused is not None
-        audit = verify(self.memory)
+        audit = verify_store(self.memory)
         assert audit.ok, audit.problems
         here = self.memory.agent("desk").head().seq
         if in_a_transaction(self.disk.refused):
@@ -115,7 +115,7 @@ def in_a_transaction(op: Op) -> bool:
 def told(path: Path) -> int:
     """What a healthy machine finds in the file."""
     with memtape.open(str(path)) as memory:
-        audit = verify(memory)
+        audit = verify_store(memory)
         assert audit.ok, audit.problems
         return memory.agent("desk").head().seq
 
@@ -169,7 +169,7 @@ def test_each_change_refused_while_a_store_is_made_leaves_none_or_a_whole_one(fo
         disk.heal()
         memory = open_on(disk, path)
         memory.create_skill("plain")
-        assert verify(memory).ok
+        assert verify_store(memory).ok
         memory.close()
         for file in folder.glob(f"m{n}.db*"):
             file.unlink()
@@ -230,10 +230,10 @@ def test_a_disk_that_is_really_full_loses_nothing_and_takes_more_when_there_is_r
         with pytest.raises(DiskFull):
             agent.observe(tick(written + 1))
         assert agent.head().seq == written
-        assert verify(memory).ok
+        assert verify_store(memory).ok
         ballast.unlink()
         assert agent.observe(tick(written + 1)).seq == written + 1
-        assert verify(memory).ok
+        assert verify_store(memory).ok
     assert told(path) == written + 1
 
 
@@ -274,7 +274,7 @@ def assert_reads_but_cannot_write(memory: Memory, path: Path, ticks: int) -> Non
     agent = memory.agent("desk")
     assert agent.head().seq == ticks
     assert len(agent.trades(status="closed")) == ticks // 2
-    assert verify(memory).ok
+    assert verify_store(memory).ok
     for write in (lambda: agent.observe(tick(ticks + 1)), lambda: memory.create_skill("other")):
         with pytest.raises(ReadOnly, match="cannot be written") as refused:
             write()

@@ -15,7 +15,7 @@ import pytest
 
 import memtape
 from memtape.engine import Memory
-from memtape.engine.audit import verify
+from memtape.engine.proof.audit import verify_store
 from memtape.errors import Locked
 from memtape.store.sqlite import SqliteDatabase
 from tests.faults.killing import tick
@@ -80,11 +80,11 @@ def test_a_writer_waits_its_time_and_then_says_which_store_is_locked(store_url: 
         assert str(WAIT) in str(told.value)
         assert agent.head().seq == 1  # it reads while the other holds the lock
         assert len(agent.trades(status="open")) == 1
-        assert verify(memory).ok
+        assert verify_store(memory).ok
     with memtape.open(store_url) as memory:
         assert memory.agent("desk").observe(tick(2)).seq == 2
         assert len(memory.agent("desk").trades(status="closed")) == 1
-        assert verify(memory).ok
+        assert verify_store(memory).ok
 
 
 @pytest.mark.usefixtures("impatient")
@@ -96,7 +96,7 @@ def test_the_very_memory_that_was_refused_can_write_afterwards(store_url: str) -
             agent.observe(tick(2))
         assert agent.observe(tick(2)).seq == 2
         assert not agent.observe(tick(3)).duplicate
-        assert verify(memory).ok
+        assert verify_store(memory).ok
 
 
 def test_a_lock_that_goes_away_in_time_is_only_a_delay(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,4 +169,4 @@ def test_a_writer_that_is_killed_gives_the_lock_back(store_url: str) -> None:
             except Locked:
                 continue
         assert len(memory.agent("desk").trades(status="closed")) == 1
-        assert verify(memory).ok
+        assert verify_store(memory).ok

@@ -117,7 +117,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: bytes, headers: Headers = (), short: int = 0) -> None:
         self.send_response(status)
-        told = {"content-type": "application/json", "content-length": str(len(body) + short), "connection": "close"} | dict(headers)
+        told = {"content-type": "application/json", "content-length": str(len(body) + short), "connection": "close"} | dict(
+            headers
+        )
         for name, value in told.items():
             self.send_header(name, value)
         self.end_headers()

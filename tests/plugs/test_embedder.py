@@ -86,7 +86,10 @@ def test_a_text_has_the_same_vector_alone_and_in_company(texts):
         assert STATIC.embed([text])[0].tobytes() == vector.tobytes()
 
 
-@given(st.lists(st.sampled_from(["stop", "loss", "breakout", "funding", "the", "of", "gold", "65000", "hedge", "Fed"]), max_size=40), st.randoms(use_true_random=False))
+@given(
+    st.lists(st.sampled_from(["stop", "loss", "breakout", "funding", "the", "of", "gold", "65000", "hedge", "Fed"]), max_size=40),
+    st.randoms(use_true_random=False),
+)
 def test_the_order_of_words_changes_not_one_bit(said, chance):
     before = STATIC.embed([" ".join(said)])
     chance.shuffle(said)
@@ -138,5 +141,7 @@ def test_the_slot_is_off_unless_it_is_asked_for():
 def test_naming_the_slot_loads_neither_numpy_nor_the_table():
     told = "import sys; from memtape.plugs.embedder import embedder_of; embedder_of('static'); print({'numpy', 'tokenizers'} & set(sys.modules))"
     source = str(Path(slot.__file__).parent.parent.parent)
-    ran = subprocess.run([sys.executable, "-c", f"import sys; sys.path.insert(0, {source!r}); {told}"], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {source!r}); {told}"], capture_output=True, text=True, check=True
+    )
     assert ran.stdout.strip() == "set()"

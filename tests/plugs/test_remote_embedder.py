@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from memtape.documents.index import Document, DocumentIndex
-from memtape.documents.search import search
+from memtape.documents.search import search_index
 from memtape.errors import Invalid, ModelFailed
-from memtape.plugs.embedder import Embedder, Sources, embedder_by_id, embedder_of
-from memtape.plugs.remote_embedder import BATCH, TRIES, RemoteEmbedder, address
+from memtape.plugs.embedder import Embedder, Sources, embedder_of, embedder_with_id
+from memtape.plugs.remote_embedder import BATCH, TRIES, RemoteEmbedder, checked_address
 from tests.conftest import NOON
 from tests.plugs.embedding_server import Embeds, embedding_server, vector
 from tests.plugs.scripted import Fails, Hangs, Sends
@@ -46,7 +46,9 @@ def unit(text, dim=8):
 
 def test_texts_become_vectors_of_length_one_in_their_order(server, embedder):
     found = embedder.embed(["stop too tight", "funding flipped"])
-    assert found.dtype == np.float32 and found == pytest.approx(np.array([unit("stop too tight"), unit("funding flipped")]), abs=1e-6)
+    assert found.dtype == np.float32 and found == pytest.approx(
+        np.array([unit("stop too tight"), unit("funding flipped")]), abs=1e-6
+    )
     (asked,) = server.asked
     assert (asked.path, asked.body) == ("/v1/embeddings", {"model": "desk-embed", "input": ["stop too tight", "funding flipped"]})
     assert asked.headers["authorization"] == f"Bearer {KEY}"
@@ -125,7 +127,11 @@ def test_a_busy_or_broken_server_is_asked_again_with_longer_and_longer_waits(ser
 
 
 def test_a_server_that_names_a_time_is_asked_again_after_it(server, embedder, waits):
-    server.plays(Fails(429, headers=(("retry-after", "7"),)), Fails(503, headers=(("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT"),)), Embeds())
+    server.plays(
+        Fails(429, headers=(("retry-after", "7"),)),
+        Fails(503, headers=(("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT"),)),
+        Embeds(),
+    )
     embedder.embed(["gold"])
     assert waits == [7.0, 1.0]
 
@@ -260,7 +266,7 @@ def test_a_server_without_a_model_is_told():
     ("http://[::1]:8080", "http://[::1]:8080/embeddings"), ("https://desk.example.com/v1?api-version=2", "https://desk.example.com/v1/embeddings?api-version=2"),
 ])  # fmt: skip
 def test_the_address_of_an_api_is_that_of_its_embeddings(url, asked):
-    assert address(url).url == asked
+    assert checked_address(url).url == asked
 
 
 # --- documents ----------------------------------------------------------------------------------------------------------
@@ -268,14 +274,16 @@ def test_the_address_of_an_api_is_that_of_its_embeddings(url, asked):
 
 def test_documents_are_searched_by_the_server_and_by_words_while_it_is_down(server, embedder):
     index = DocumentIndex(":memory:")
-    index.put("ann", "gold", [Document("a.md", "note", 3, "Gold: moved the stop."), Document("b.md", "note", 3, "Oil fell.")], now=NOON)
+    index.put(
+        "ann", "gold", [Document("a.md", "note", 3, "Gold: moved the stop."), Document("b.md", "note", 3, "Oil fell.")], now=NOON
+    )
     server.plays(Fails(401))
     assert "not allowed" in index.fill("ann", "gold", embedder).problem
     server.plays(Embeds())
     assert index.fill("ann", "gold", embedder).complete
 
     def found():
-        return search(index, "gold stop", owner="ann", agent="gold", slot="hybrid_embeddings", embedder=embedder)
+        return search_index(index, "gold stop", owner="ann", agent="gold", slot="hybrid_embeddings", embedder=embedder)
 
     assert found().slot == "hybrid_embeddings"
     server.plays(Fails(401))
@@ -285,11 +293,11 @@ def test_documents_are_searched_by_the_server_and_by_words_while_it_is_down(serv
 
 def test_vectors_of_an_id_are_compared_by_the_server_that_made_them_while_the_settings_name_it(server, embedder):
     sources = Sources(url=server.url, model="desk-embed", key=KEY)
-    found = embedder_by_id(embedder.id, sources)
+    found = embedder_with_id(embedder.id, sources)
     assert found is not None and (found.id, found.dim) == (embedder.id, 8)
     server.plays(Embeds())
     found.embed(["gold"])
     assert "dimensions" not in server.asked[0].body
-    assert embedder_by_id(embedder.id, Sources(url=server.url, model="another")) is None
-    assert embedder_by_id(embedder.id, Sources()) is None
-    assert embedder_by_id(f"remote:desk-embed@{server.host}:?", sources) is None
+    assert embedder_with_id(embedder.id, Sources(url=server.url, model="another")) is None
+    assert embedder_with_id(embedder.id, Sources()) is None
+    assert embedder_with_id(f"remote:desk-embed@{server.host}:?", sources) is None

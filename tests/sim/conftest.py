@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from memtape.core.codec import spell_decimal
+from memtape.core.codec import decimal_text
 from memtape.core.observed import Bar, Decision, Fill, Tick
-from memtape.sim.naming import Naming
+from memtape.sim.order_ids import Naming
 from memtape.sim.paper import Order, PaperBroker
 from memtape.sim.venue import Venue
 
@@ -43,7 +43,13 @@ class Desk:
     """A paper broker that is told "buy 2 stop 95 target 110" and then what each day brought."""
 
     def __init__(
-        self, cash: object = 10_000, fee: object = 0, slippage: object = 0, bar_hours: int = 24, naming: Naming | None = None, **terms: Any
+        self,
+        cash: object = 10_000,
+        fee: object = 0,
+        slippage: object = 0,
+        bar_hours: int = 24,
+        naming: Naming | None = None,
+        **terms: Any,
     ) -> None:
         costs = {"fee_bps": Decimal(str(fee)), "slippage_bps": Decimal(str(slippage))}
         self.broker = PaperBroker(Decimal(str(cash)), naming=naming, venue=Venue(**terms), **costs)
@@ -86,12 +92,12 @@ class Desk:
     def holds(self, symbol: str = "AAPL") -> str:
         """The position in words."""
         position = self.broker.position(symbol)
-        return f"{spell_decimal(position.qty)} @ {spell_decimal(position.entry_px)}" if position.entry_px else "flat"
+        return f"{decimal_text(position.qty)} @ {decimal_text(position.entry_px)}" if position.entry_px else "flat"
 
 
 def said(fill: Fill) -> str:
     """A fill in words."""
-    return f"{fill.side} {spell_decimal(fill.qty)} @ {spell_decimal(fill.px)} ({fill.trigger})"
+    return f"{fill.side} {decimal_text(fill.qty)} @ {decimal_text(fill.px)} ({fill.trigger})"
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 import memtape
 from memtape.core.observed import Bar, Decision
 from memtape.core.values import MONEY
-from memtape.sim.account import Account
+from memtape.sim.account import AccountView
 from memtape.sim.funding import Steady
 from memtape.sim.margin import Margin
 from memtape.sim.paper import Order, PaperBroker
-from memtape.sim.sitting import Sitting
+from memtape.sim.session import SimSession
 from memtape.sim.strategies import Proposal
 from memtape.sim.venue import PLAIN, Venue
 
@@ -47,7 +47,7 @@ class Gambler:
     seed: int
     leverage: int
 
-    def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: Account, /) -> list[Proposal]:
+    def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> list[Proposal]:
         """Up to two orders."""
         chance, n, last = Random(f"{self.seed}/{symbol}/{len(history[symbol])}"), len(history[symbol]), history[symbol][-1].c
         held = account.position(symbol).qty
@@ -64,13 +64,17 @@ class Gambler:
         away, sign = (last * D(str(round(chance.uniform(0.005, 0.08), 4)))).quantize(D("0.01")), 1 if side == "buy" else -1
         near = last if px is None else px
         exits = {"stop": near - sign * away, "target": near + sign * 2 * away} if chance.random() < 0.6 else {}
-        return _said(symbol, Order(symbol=symbol, side=side, qty=(worth / last).quantize(D("1e-8")), kind=kind, px=px, bars=2, **exits))
+        return _said(
+            symbol, Order(symbol=symbol, side=side, qty=(worth / last).quantize(D("1e-8")), kind=kind, px=px, bars=2, **exits)
+        )
 
 
 def _said(symbol: str, order: Order) -> Proposal:
     action = "close" if order.reduce_only else order.side
     side = {"buy": "long", "sell": "short"}[order.side] if not order.reduce_only else None
-    return Proposal(Decision(symbol=symbol, action=action, reason=f"{order.side} {order.kind}", side=side, stop=order.stop), (order,))
+    return Proposal(
+        Decision(symbol=symbol, action=action, reason=f"{order.side} {order.kind}", side=side, stop=order.stop), (order,)
+    )
 
 
 def tape(words: Any, seed: int) -> Iterator[tuple[Bar, Bar]]:
@@ -108,7 +112,7 @@ def test_when_all_is_closed_the_cash_is_what_the_ledger_says_was_earned(seed: in
     venue = VENUES[name]
     broker = PaperBroker(D(10_000), fee_bps=D("7.5"), slippage_bps=D(3), venue=venue)
     leverage = int(venue.margin.leverage) if venue.margin else 2
-    sitting = Sitting("main", Gambler(seed, leverage), broker, None)
+    sitting = SimSession("main", Gambler(seed, leverage), broker, None)
     paid, calm = D(0), (words.day(DAYS, "90 90 90 90", volume=None), words.day(DAYS, "45 45 45 45", "MSFT", volume=None))
     with an_agent() as agent:
         for bars in [*tape(words, seed), calm]:
@@ -117,7 +121,10 @@ def test_when_all_is_closed_the_cash_is_what_the_ledger_says_was_earned(seed: in
             tick = sitting.tick(bars[0].t1, bars)
             receipt = agent.observe(tick)
             assert not [told for told in receipt.concluded if told["event"] == "discrepancy"]
-            held = {trade.symbol: (trade.qty_open if trade.side == "long" else -trade.qty_open) for trade in agent.trades(status="open")}
+            held = {
+                trade.symbol: (trade.qty_open if trade.side == "long" else -trade.qty_open)
+                for trade in agent.trades(status="open")
+            }
             assert held == {symbol: h[0].qty for symbol, h in (tick.positions or {}).items()}
             paid += sum((payment.usd for payment in tick.funding), D(0))
         assert tick.positions == {}
@@ -137,7 +144,7 @@ def test_the_gamblers_do_meet_every_end(words: Any) -> None:
     for name, venue in VENUES.items():
         for seed in range(10):
             broker = PaperBroker(D(10_000), fee_bps=D("7.5"), slippage_bps=D(3), venue=venue)
-            sitting = Sitting("main", Gambler(seed, int(venue.margin.leverage) if venue.margin else 2), broker, None)
+            sitting = SimSession("main", Gambler(seed, int(venue.margin.leverage) if venue.margin else 2), broker, None)
             fills = [fill for bars in tape(words, seed) for fill in sitting.tick(bars[0].t1, bars).fills]
             causes.setdefault(name, set()).update(fill.trigger or "" for fill in fills)
             parts += len(fills) - len({fill.order_id for fill in fills})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memtape.core.codec import spell_time
+from memtape.core.codec import time_text
 from memtape.core.observed import Bar
 from memtape.errors import Invalid
 from memtape.sim.bars import read_bars
@@ -71,13 +71,13 @@ def test_the_given_symbol_beats_the_file_name(tmp_path: Path) -> None:
 )
 def test_a_moment_is_understood_in_every_usual_spelling_and_naive_means_utc(tmp_path: Path, time: str) -> None:
     (bar,) = read_bars(saved(tmp_path, HEADER + f"{time},1,3,0.5,2,10\n"), frame=timedelta(minutes=15))
-    assert spell_time(bar.t0) == "2024-01-08T09:30:00Z"
+    assert time_text(bar.t0) == "2024-01-08T09:30:00Z"
 
 
 @pytest.mark.parametrize("time", ["2024-01-08", "20240108", "2024.01.08"])
 def test_a_date_alone_is_its_midnight(tmp_path: Path, time: str) -> None:
     (bar,) = read_bars(saved(tmp_path, HEADER + f"{time},1,3,0.5,2,10\n"), frame=timedelta(days=1))
-    assert spell_time(bar.t0) == "2024-01-08T00:00:00Z"
+    assert time_text(bar.t0) == "2024-01-08T00:00:00Z"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_metatrader_export_is_read_as_it_is(tmp_path: Path) -> None:
     text = "<DATE>\t<TIME>\t<OPEN>\t<HIGH>\t<LOW>\t<CLOSE>\t<TICKVOL>\t<VOL>\t<SPREAD>\n"
     text += "2024.01.08\t01:00:00\t1\t3\t0.5\t2\t10\t0\t5\n2024.01.08\t02:00:00\t2\t4\t1\t3\t11\t0\t5\n"
     bars = read_bars(saved(tmp_path, text, "XAUUSD_H1_202401080100.csv"))
-    assert [spell_time(b.t0) for b in bars] == ["2024-01-08T01:00:00Z", "2024-01-08T02:00:00Z"]
+    assert [time_text(b.t0) for b in bars] == ["2024-01-08T01:00:00Z", "2024-01-08T02:00:00Z"]
     assert [b.v for b in bars] == [10, 11]
 
 

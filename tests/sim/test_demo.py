@@ -40,7 +40,7 @@ class Shelf:
 def filled(words: Any) -> tuple[Shelf, list[Any], list[tuple[str, int, int]]]:
     pytest.importorskip("bokeh_sampledata")
     shelf, steps = Shelf(words), []  # type: ignore[var-annotated]
-    results = demo.fill(shelf, lambda agent, done, total: steps.append((agent, done, total)))
+    results = demo.fill_demo(shelf, lambda agent, done, total: steps.append((agent, done, total)))
     return shelf, results, steps
 
 
@@ -63,7 +63,7 @@ def test_everything_says_that_it_is_simulated(filled: Any) -> None:
 def test_a_second_filling_brings_the_very_same_ticks(filled: Any, words: Any) -> None:
     shelf, _, _ = filled
     again = Shelf(words)
-    demo.fill(again)
+    demo.fill_demo(again)
     for name, notebook in shelf.agents.items():
         assert [canonical(t) for t in again.agents[name].ticks] == [canonical(t) for t in notebook.ticks]
 
@@ -84,9 +84,7 @@ def test_without_the_package_the_demo_says_what_to_install(monkeypatch: pytest.M
         demo.prices()
 
 
-def test_the_packages_older_layout_with_a_file_a_symbol_is_read_too(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_packages_older_layout_with_a_file_a_symbol_is_read_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     data = tmp_path / "_data"
     data.mkdir()
     for symbol in ("AAPL", "GOOG", "IBM", "MSFT"):

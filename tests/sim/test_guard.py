@@ -12,24 +12,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtape.core.observed import Bar, Decision, Verdict
+from memtape.core.observed import Bar, Decision, GuardVerdict
 from memtape.core.values import REASON_LENGTH, read
-from memtape.sim.account import Account
-from memtape.sim.guard import Guard, judged
+from memtape.sim.account import AccountView
+from memtape.sim.guard import Guard, judge_order
 from memtape.sim.margin import Margin
 from memtape.sim.orders import Order, Position
-from memtape.sim.replay import run
 from memtape.sim.report import render
+from memtape.sim.run import run_simulation
 from memtape.sim.strategies import Proposal
 from memtape.sim.venue import Venue
 
 D = Decimal
 NOON = datetime(2024, 1, 8, 12, tzinfo=UTC)
-FLAT = Account(t=NOON, equity=D(10_000), day_equity=D(10_000), marks={"BTC": D(100), "ETH": D(10)})
+FLAT = AccountView(t=NOON, equity=D(10_000), day_equity=D(10_000), marks={"BTC": D(100), "ETH": D(10)})
 ENTRY = Order(symbol="BTC", side="buy", qty=D(20), stop=D(95), target=D(110))  # risks 100, worth 2000
 
 
-def code(limits: dict[str, str], order: Order = ENTRY, account: Account = FLAT) -> str | None:
+def code(limits: dict[str, str], order: Order = ENTRY, account: AccountView = FLAT) -> str | None:
     guard = Guard(limits)
     assert not guard.advice, guard.advice
     verdict = guard.judge(order, account)
@@ -37,12 +37,14 @@ def code(limits: dict[str, str], order: Order = ENTRY, account: Account = FLAT) 
     return verdict.code
 
 
-def holding(symbol: str = "BTC", qty: object = 50, **about: Any) -> Account:
+def holding(symbol: str = "BTC", qty: object = 50, **about: Any) -> AccountView:
     positions = {symbol: Position(qty=D(str(qty)), entry_px=FLAT.marks[symbol])}
     return replace(FLAT, positions=positions, **about)
 
 
-@pytest.mark.parametrize("text", ["1 % of equity", "1%", "1 percent of the equity", "at most 1 % of equity", "100", "100 USD", "$100", "Max. 100"])
+@pytest.mark.parametrize(
+    "text", ["1 % of equity", "1%", "1 percent of the equity", "at most 1 % of equity", "100", "100 USD", "$100", "Max. 100"]
+)
 def test_the_risk_of_a_trade_may_be_just_its_limit_and_no_more(text: str) -> None:
     assert code({"risk per trade": text}) is None
     assert code({"risk per trade": text}, replace(ENTRY, qty=D("20.01"))) == "R2_RISK_PER_TRADE"
@@ -155,20 +157,23 @@ def test_nothing_may_keep_a_position_from_being_closed() -> None:
 def test_a_limit_that_cannot_be_read_with_certainty_stays_advice_and_the_guard_says_so(key: str, text: str) -> None:
     guard = Guard({key: text})
     assert guard.advice == {key: text}
-    assert guard.judge(ENTRY, FLAT) == Verdict(accepted=True, note=f"Not checked, advice only: {key}.")
+    assert guard.judge(ENTRY, FLAT) == GuardVerdict(accepted=True, note=f"Not checked, advice only: {key}.")
 
 
-@given(limits=st.dictionaries(st.sampled_from([*STRICT, "mood", "stop distance"]), st.text(max_size=30), max_size=5), qty=st.integers(1, 10**9))
+@given(
+    limits=st.dictionaries(st.sampled_from([*STRICT, "mood", "stop distance"]), st.text(max_size=30), max_size=5),
+    qty=st.integers(1, 10**9),
+)
 def test_whatever_an_owner_writes_there_is_a_verdict_that_can_be_kept(limits: dict[str, str], qty: int) -> None:
     verdict = Guard(limits).judge(replace(ENTRY, qty=D(qty)), FLAT)
-    assert read(Verdict, verdict) == verdict
+    assert read(GuardVerdict, verdict) == verdict
     assert verdict.note is None or len(verdict.note) <= REASON_LENGTH
 
 
 def test_of_several_orders_the_second_is_judged_with_the_first_and_all_or_none_are_placed() -> None:
     proposal = Proposal(Decision(symbol="BTC", action="buy"), (ENTRY, ENTRY))
-    assert len(judged(proposal, FLAT, Guard({"position": "4000"})).orders) == 2
-    refused = judged(proposal, FLAT, Guard({"position": "3999"}))
+    assert len(judge_order(proposal, FLAT, Guard({"position": "4000"})).orders) == 2
+    refused = judge_order(proposal, FLAT, Guard({"position": "3999"}))
     assert (refused.orders, refused.decision.verdict and refused.decision.verdict.code) == ((), "R3_POSITION_CAP")
 
 
@@ -189,7 +194,9 @@ def hours(words: Any, n: int) -> list[Bar]:
 
 def test_what_the_guard_refuses_is_decided_and_recorded_and_not_ordered(words: Any) -> None:
     notebook = words.Notebook()
-    result = run(notebook, hours(words, 6), eager, fee_bps=0, slippage_bps=0, guard=Guard({"orders per day": "2", "calm": "yes"}))
+    result = run_simulation(
+        notebook, hours(words, 6), eager, fee_bps=0, slippage_bps=0, guard=Guard({"orders per day": "2", "calm": "yes"})
+    )
     verdicts = [decision.verdict for decision in notebook.decisions]
     assert [v.code for v in verdicts if v] == [None, None] + ["R6_ORDERS_PER_DAY"] * 4
     assert [bool(decision.order_ids) for decision in notebook.decisions] == [True, True, False, False, False, False]
@@ -202,21 +209,25 @@ def test_what_the_guard_refuses_is_decided_and_recorded_and_not_ordered(words: A
 
 def test_a_new_utc_day_counts_orders_and_losses_anew(words: Any) -> None:
     notebook = words.Notebook()
-    run(notebook, hours(words, 27), eager, guard=Guard({"orders per day": "1"}))
+    run_simulation(notebook, hours(words, 27), eager, guard=Guard({"orders per day": "1"}))
     assert [fill.t.strftime("%d %H:%M:%S") for fill in notebook.fills] == ["08 01:00:01", "09 00:00:01"]
 
 
 def test_the_day_s_loss_is_measured_from_midnight_or_from_the_last_tick_before_it(words: Any) -> None:
-    crash = [*hours(words, 2), words.day(2, "100 100 98 98", hours=1), *(words.day(n, "98 99 97 98", hours=1) for n in range(3, 26))]
+    crash = [
+        *hours(words, 2),
+        words.day(2, "100 100 98 98", hours=1),
+        *(words.day(n, "98 99 97 98", hours=1) for n in range(3, 26)),
+    ]
     notebook = words.Notebook()
-    run(notebook, crash, eager, fee_bps=0, slippage_bps=0, guard=Guard({"daily loss": "5 USD"}))
+    run_simulation(notebook, crash, eager, fee_bps=0, slippage_bps=0, guard=Guard({"daily loss": "5 USD"}))
     refused = [decision.t for decision in notebook.decisions if decision.verdict and not decision.verdict.accepted]
     midnight = datetime(2024, 1, 9, tzinfo=UTC)
     assert refused and min(refused) == datetime(2024, 1, 8, 3, tzinfo=UTC) and max(refused) < midnight
     overnight = [bar for bar in crash if bar.t1 <= datetime(2024, 1, 8, 2, tzinfo=UTC)] + [words.day(1, "98 98 98 98")]
     later = words.Notebook()
     gap = [overnight[0], overnight[1], replace(overnight[2], t0=midnight + timedelta(hours=8), t1=midnight + timedelta(hours=9))]
-    run(later, gap, eager, fee_bps=0, slippage_bps=0, guard=Guard({"daily loss": "5 USD"}))
+    run_simulation(later, gap, eager, fee_bps=0, slippage_bps=0, guard=Guard({"daily loss": "5 USD"}))
     last = later.decisions[-1].verdict
     assert last is not None and last.code == "R5_DAILY_LOSS", "the gap in the morning is that day's loss"
 
@@ -224,7 +235,7 @@ def test_the_day_s_loss_is_measured_from_midnight_or_from_the_last_tick_before_i
 def test_the_last_hour_before_midnight_belongs_to_the_day_that_ends(words: Any) -> None:
     bars = [*hours(words, 23), words.day(23, "100 100 98 98", hours=1)]
     notebook = words.Notebook()
-    run(notebook, bars, eager, fee_bps=0, slippage_bps=0, guard=Guard({"daily loss": "5 USD"}))
+    run_simulation(notebook, bars, eager, fee_bps=0, slippage_bps=0, guard=Guard({"daily loss": "5 USD"}))
     last = notebook.decisions[-1]
     assert last.t == datetime(2024, 1, 9, tzinfo=UTC) and last.verdict is not None and last.verdict.accepted
 
@@ -235,7 +246,7 @@ def test_of_a_proposal_the_broker_takes_all_orders_or_none(words: Any) -> None:
         return [Proposal(Decision(symbol="AAPL", action="buy"), orders)] if len(history) == 1 else []
 
     notebook = words.Notebook()
-    run(notebook, hours(words, 3), both, starting_equity=1000, venue=Venue(margin=Margin.at_leverage(D(2))))
+    run_simulation(notebook, hours(words, 3), both, starting_equity=1000, venue=Venue(margin=Margin.at_leverage(D(2))))
     (decision,) = notebook.decisions
     assert decision.verdict is not None and decision.verdict.code == "R9_BUYING_POWER"
     assert (decision.order_ids, notebook.fills) == ((), [])
@@ -244,15 +255,17 @@ def test_of_a_proposal_the_broker_takes_all_orders_or_none(words: Any) -> None:
 def test_an_order_beyond_the_buying_power_is_a_decision_with_that_verdict(words: Any) -> None:
     notebook = words.Notebook()
     venue = Venue(margin=Margin.at_leverage(D(2)))
-    result = run(notebook, hours(words, 6), eager, fee_bps=0, slippage_bps=0, starting_equity=600, venue=venue)
+    result = run_simulation(notebook, hours(words, 6), eager, fee_bps=0, slippage_bps=0, starting_equity=600, venue=venue)
     verdicts = [decision.verdict.code if decision.verdict else None for decision in notebook.decisions]
     assert verdicts == [None, None, "R9_BUYING_POWER", "R9_BUYING_POWER", "R9_BUYING_POWER", "R9_BUYING_POWER"]
     assert result.refused == 4 and result.as_dict()["rejections"] == {"R9_BUYING_POWER": 4}
     guarded = words.Notebook()
-    again = run(guarded, hours(words, 6), eager, fee_bps=0, slippage_bps=0, starting_equity=600, venue=venue, guard=Guard({}))
+    again = run_simulation(
+        guarded, hours(words, 6), eager, fee_bps=0, slippage_bps=0, starting_equity=600, venue=venue, guard=Guard({})
+    )
     assert again.refused == 0 and again.as_dict()["rejections"] == {"R9_BUYING_POWER": 4}, "the guard says it first"
 
 
 def test_without_terms_the_result_has_only_the_keys_it_always_had(words: Any) -> None:
-    told = run(words.Notebook(), hours(words, 3), eager).as_dict()
+    told = run_simulation(words.Notebook(), hours(words, 3), eager).as_dict()
     assert not {"rejections", "funding", "liquidations", "shortfall", "not_checked"} & set(told)

@@ -86,7 +86,17 @@ def test_other_symbols_trade_round_the_clock(words: Any) -> None:
 
 @pytest.mark.parametrize(
     ("hour", "open_"),
-    [(-3, False), (-2, True), (0, True), (4, True), (5, False), (21, False), (22, True), (FRIDAY + 4, True), (FRIDAY + 22, False)],
+    [
+        (-3, False),
+        (-2, True),
+        (0, True),
+        (4, True),
+        (5, False),
+        (21, False),
+        (22, True),
+        (FRIDAY + 4, True),
+        (FRIDAY + 22, False),
+    ],
 )
 def test_hours_may_pass_midnight_and_belong_to_the_day_that_they_open_on(hour: int, open_: bool) -> None:
     t0 = MONDAY + timedelta(hours=hour)

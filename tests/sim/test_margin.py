@@ -391,7 +391,9 @@ def test_only_a_gap_makes_the_equity_negative_and_never_by_more_than_the_gap(adv
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(adventure=adventures())
 def test_an_order_that_only_reduces_never_turns_and_positions_are_the_sums_of_fills(adventure: Any, words: Any) -> None:
-    reducing = {f"p-order-{n:06d}" for n, order in enumerate((o for _, orders in adventure[3] for o in orders), 1) if order["reduce_only"]}
+    reducing = {
+        f"p-order-{n:06d}" for n, order in enumerate((o for _, orders in adventure[3] for o in orders), 1) if order["reduce_only"]
+    }
     sums: dict[str, Decimal] = {}
     cash = D(1000)
     for broker, _, fills, _ in live(words, adventure):

@@ -50,7 +50,10 @@ def test_stops_and_targets_have_numbers_of_their_own_where_the_venue_has_them(wo
 
 
 def test_funding_and_liquidations_are_named_too(words: Any) -> None:
-    for naming, names in ((Thorough(), ("AAPL@12:00", "liquidation901")), (Venue(), ("AAPL-2024-01-08T12:00:00Z-funding", "liquidation-000001"))):
+    for naming, names in (
+        (Thorough(), ("AAPL@12:00", "liquidation901")),
+        (Venue(), ("AAPL-2024-01-08T12:00:00Z-funding", "liquidation-000001")),
+    ):
         rates = {"AAPL": Steady(rate=Decimal("0.0001"), every=timedelta(hours=12))}
         desk = words.Desk(cash=100, naming=naming, margin=Margin.at_leverage(Decimal(10)), funding=rates)
         desk.order("buy 9")

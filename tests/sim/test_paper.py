@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memtape.core.codec import plain
-from memtape.core.observed import Bar, Fill, Held
+from memtape.core.observed import Bar, Fill, HeldPosition
 from memtape.core.values import MONEY, read
 from memtape.errors import Invalid
 from memtape.sim.paper import Order, PaperBroker
@@ -216,7 +216,7 @@ def test_short_sellers_gain_when_it_falls(words: Any) -> None:
     desk.day("100 101 99 100")
     desk.day("90 91 89 90")
     assert desk.broker.equity == 1040
-    assert desk.broker.snapshot() == {"AAPL": (Held(qty=D(-4), entry_px=D(100), mark=D(90)),)}
+    assert desk.broker.snapshot() == {"AAPL": (HeldPosition(qty=D(-4), entry_px=D(100), mark=D(90)),)}
 
 
 def test_symbols_do_not_mix(words: Any) -> None:
@@ -366,7 +366,7 @@ def test_what_the_broker_says_can_be_kept_and_read_again(tape: Any, words: Any) 
     broker, fills, _ = play(tape, words)
     assert [read(Fill, plain(fill)) for fill in fills] == fills
     for held in broker.snapshot().values():
-        assert [read(Held, plain(h)) for h in held] == list(held)
+        assert [read(HeldPosition, plain(h)) for h in held] == list(held)
 
 
 def test_fills_at_the_open_come_after_the_last_snapshot_even_when_bars_follow_without_a_pause(words: Any) -> None:

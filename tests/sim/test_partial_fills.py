@@ -181,7 +181,9 @@ def test_a_protecting_stop_with_a_limit_may_fail_to_protect(words: Any) -> None:
     assert desk.holds() == "1 @ 100"
 
 
-@pytest.mark.parametrize("order", ["buy 1 entry 105 up_to 104", "sell 1 entry 95 up_to 96", "buy 1 limit 105 up_to 106", "buy 1 up_to 106"])
+@pytest.mark.parametrize(
+    "order", ["buy 1 entry 105 up_to 104", "sell 1 entry 95 up_to 96", "buy 1 limit 105 up_to 106", "buy 1 up_to 106"]
+)
 def test_a_limit_that_does_not_suit_its_stop_is_refused_by_name(words: Any, order: str) -> None:
     with pytest.raises(Invalid) as refused:
         words.Desk().order(order)

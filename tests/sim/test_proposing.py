@@ -16,22 +16,22 @@ import memtape
 from memtape.core.codec import canonical, plain
 from memtape.core.observed import Decision
 from memtape.core.values import read
-from memtape.sim.account import Account
+from memtape.sim.account import AccountView
 from memtape.sim.guard import Guard
 from memtape.sim.margin import Margin
+from memtape.sim.model_trader import SCHEMA, ModelQuestion, ModelTrader, ProposeOrder, asking, propose_order
 from memtape.sim.orders import Order, Position
-from memtape.sim.proposing import SCHEMA, Asked, ProposeOrder, Proposing, asking, propose_order
-from memtape.sim.replay import run
+from memtape.sim.run import run_simulation
 from memtape.sim.venue import Venue
 
 D = Decimal
 NOON = datetime(2024, 1, 8, 12, tzinfo=UTC)
-FLAT = Account(t=NOON, equity=D(10_000), day_equity=D(10_000), marks={"BTC": D(100), "ETH": D(100)})
+FLAT = AccountView(t=NOON, equity=D(10_000), day_equity=D(10_000), marks={"BTC": D(100), "ETH": D(100)})
 LONG = replace(FLAT, positions={"BTC": Position(qty=D(3), entry_px=D(90))})
 BUY = {"symbol": "BTC", "action": "buy", "qty": 2, "stop": 95, "target": 110, "reason": "Higher low", "confidence": 0.7}
 
 
-def answered(answer: object, account: Account = FLAT, **about: Any) -> tuple[Decision, tuple[Order, ...]]:
+def answered(answer: object, account: AccountView = FLAT, **about: Any) -> tuple[Decision, tuple[Order, ...]]:
     proposal = propose_order(answer, account, symbol="BTC", **about)
     assert read(Decision, plain(proposal.decision)) == proposal.decision, "it can be kept"
     return proposal.decision, proposal.orders
@@ -52,7 +52,9 @@ def test_a_size_in_percent_of_risk_is_turned_into_a_quantity_by_the_stop() -> No
 
 
 def test_not_trading_is_an_answer_and_may_say_what_it_passed_up() -> None:
-    decision, orders = answered({"symbol": "BTC", "action": "no_trade", "reason": "Too wide", "side": "long", "stop": 90, "target": 120})
+    decision, orders = answered(
+        {"symbol": "BTC", "action": "no_trade", "reason": "Too wide", "side": "long", "stop": 90, "target": 120}
+    )
     assert (decision.action, decision.side, decision.stop, decision.target, orders) == ("no_trade", "long", 90, 120, ())
     assert decision.verdict is None
 
@@ -61,7 +63,11 @@ def test_closing_takes_off_what_is_held_or_the_part_that_is_named() -> None:
     _, (whole,) = answered({"symbol": "BTC", "action": "close", "reason": "Done"}, LONG)
     _, (part,) = answered({"symbol": "BTC", "action": "close", "qty": 1, "reason": "Half"}, LONG)
     _, (more,) = answered({"symbol": "BTC", "action": "close", "qty": 9, "reason": "All"}, LONG)
-    assert [(o.side, o.qty, o.reduce_only) for o in (whole, part, more)] == [("sell", 3, True), ("sell", 1, True), ("sell", 3, True)]
+    assert [(o.side, o.qty, o.reduce_only) for o in (whole, part, more)] == [
+        ("sell", 3, True),
+        ("sell", 1, True),
+        ("sell", 3, True),
+    ]
 
 
 def test_selling_part_of_a_long_reduces_it_and_selling_more_turns_it() -> None:
@@ -115,13 +121,21 @@ def test_the_schema_names_every_field_and_needs_no_more_than_symbol_action_and_r
 
 
 jsons = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12), lambda inner: st.lists(inner, max_size=3), max_leaves=4
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=4,
 )
 fields = [*ProposeOrder.model_fields, "else"]
 
 
-@given(changed=st.dictionaries(st.sampled_from(fields), jsons, max_size=4), gone=st.sets(st.sampled_from(fields), max_size=2), held=st.booleans())
-def test_whatever_a_model_answers_there_is_a_decision_that_can_be_kept(changed: dict[str, Any], gone: set[str], held: bool) -> None:
+@given(
+    changed=st.dictionaries(st.sampled_from(fields), jsons, max_size=4),
+    gone=st.sets(st.sampled_from(fields), max_size=2),
+    held=st.booleans(),
+)
+def test_whatever_a_model_answers_there_is_a_decision_that_can_be_kept(
+    changed: dict[str, Any], gone: set[str], held: bool
+) -> None:
     answer = {key: value for key, value in (BUY | changed).items() if key not in gone}
     decision, orders = answered(answer, LONG if held else FLAT)
     assert decision.symbol == "BTC"
@@ -155,7 +169,7 @@ BARS = ["99 101 98 100", "102 103 101 102", "103 104 102 103", "103 112 102 111"
 def test_an_answer_is_filled_in_the_next_bar_and_the_next_prompt_tells_of_it(words: Any) -> None:
     model, notebook = Scripted(AAPL), words.Notebook()
     bars = [words.day(n, prices) for n, prices in enumerate(BARS)]
-    run(notebook, bars, Proposing(asking(model), brief), fee_bps=0, slippage_bps=0, guard=Guard({}))
+    run_simulation(notebook, bars, ModelTrader(asking(model), brief), fee_bps=0, slippage_bps=0, guard=Guard({}))
     assert [words.said(fill) for fill in notebook.fills] == ["buy 2 @ 102 (market)", "sell 2 @ 110 (target)"]
     (decision,) = notebook.decisions
     assert decision.order_ids == (notebook.fills[0].order_id,) and decision.run is not None and decision.run.digest
@@ -171,7 +185,7 @@ def test_an_answer_is_filled_in_the_next_bar_and_the_next_prompt_tells_of_it(wor
 def test_a_refusal_is_shown_to_the_model_at_the_next_tick(words: Any) -> None:
     model, notebook = Scripted(AAPL | {"qty": 5000}, None, "gibberish", None), words.Notebook()
     bars = [words.day(n, prices) for n, prices in enumerate(BARS)]
-    result = run(notebook, bars, Proposing(asking(model), brief), guard=Guard({"position": "the equity"}))
+    result = run_simulation(notebook, bars, ModelTrader(asking(model), brief), guard=Guard({"position": "the equity"}))
     assert "Last proposal: refused, R3_POSITION_CAP: The position would be worth 500000" in model.prompts[1]
     assert "Last proposal: refused, R0_BAD_ANSWER" in model.prompts[3]
     assert result.as_dict()["rejections"] == {"R0_BAD_ANSWER": 1, "R3_POSITION_CAP": 1}
@@ -180,14 +194,16 @@ def test_a_refusal_is_shown_to_the_model_at_the_next_tick(words: Any) -> None:
 
 def test_the_model_sees_its_buying_power_where_there_is_margin(words: Any) -> None:
     model = Scripted()
-    run(words.Notebook(), [words.day(0, BARS[0])], Proposing(asking(model), brief), venue=Venue(margin=Margin.at_leverage(D(3))))
+    run_simulation(
+        words.Notebook(), [words.day(0, BARS[0])], ModelTrader(asking(model), brief), venue=Venue(margin=Margin.at_leverage(D(3)))
+    )
     assert "Buying power: 30000.00 long, 30000.00 short." in model.prompts[0]
 
 
 def test_only_the_last_bars_are_shown(words: Any) -> None:
-    seen: list[Asked] = []
+    seen: list[ModelQuestion] = []
     bars = [words.day(n, "100 101 99 100") for n in range(20)]
-    run(words.Notebook(), bars, Proposing(lambda asked: seen.append(asked), brief, bars=5))
+    run_simulation(words.Notebook(), bars, ModelTrader(lambda asked: seen.append(asked), brief, bars=5))
     assert [len(asked.bars) for asked in seen] == [1, 2, 3, 4] + [5] * 16
     assert all(asked.bars[-1].t1 == asked.t == asked.account.t for asked in seen)
 
@@ -195,12 +211,12 @@ def test_only_the_last_bars_are_shown(words: Any) -> None:
 def test_every_symbol_is_asked_about_with_the_orders_of_the_ones_before_already_waiting(words: Any) -> None:
     seen: list[tuple[str, int]] = []
 
-    def decide(asked: Asked) -> object:
+    def decide(asked: ModelQuestion) -> object:
         seen.append((asked.symbol, sum(position.working for position in asked.account.positions.values())))
         return BUY | {"symbol": asked.symbol}
 
     bars = [words.day(0, "100 101 99 100", symbol) for symbol in ("AAPL", "MSFT")]
-    run(words.Notebook(), bars, Proposing(decide, brief))
+    run_simulation(words.Notebook(), bars, ModelTrader(decide, brief))
     assert seen == [("AAPL", 0), ("MSFT", 1)]
 
 
@@ -218,23 +234,32 @@ def test_told_first_a_brief_knows_of_what_has_just_happened_and_the_ledger_is_th
                 return f"{held[-1]} open"
 
             bars = [words.day(n, prices) for n, prices in enumerate(BARS)]
-            result = run(agent, bars, Proposing(asking(Scripted(AAPL)), count), guard=Guard({}), told_first=first)
+            result = run_simulation(agent, bars, ModelTrader(asking(Scripted(AAPL)), count), guard=Guard({}), told_first=first)
             assert held == ([0, 1, 1] if first else [0, 0, 1]), "bought at the second tick; the last reports the target"
             assert (result.decisions, result.trades) == (1, 1)
             (trade,) = agent.trades(status="closed")
             ledgers.append(plain(trade))
-            assert (trade.entry_reason, trade.exit_trigger, trade.close_cause, trade.r_source) == ("Higher low", "target", "external", "stop")
+            assert (trade.entry_reason, trade.exit_trigger, trade.close_cause, trade.r_source) == (
+                "Higher low",
+                "target",
+                "external",
+                "stop",
+            )
     assert ledgers[0] == ledgers[1]
 
 
 def test_after_a_refusal_an_accepted_proposal_is_the_last_one_guard_or_not(words: Any) -> None:
     model = Scripted("gibberish", AAPL | {"stop": 90, "target": 130}, None)
-    run(words.Notebook(), [words.day(n, prices) for n, prices in enumerate(BARS)], Proposing(asking(model), brief))
+    run_simulation(words.Notebook(), [words.day(n, prices) for n, prices in enumerate(BARS)], ModelTrader(asking(model), brief))
     assert "refused, R0_BAD_ANSWER" in model.prompts[1] and "Last proposal: accepted" in model.prompts[2]
 
 
 def test_the_same_answers_give_the_same_bytes_in_the_memory(words: Any) -> None:
-    lines = [AAPL, {"nonsense": 1}, {"symbol": "AAPL", "action": "no_trade", "reason": "Enough", "side": "long", "stop": 120, "target": 90}]
+    lines = [
+        AAPL,
+        {"nonsense": 1},
+        {"symbol": "AAPL", "action": "no_trade", "reason": "Enough", "side": "long", "stop": 120, "target": 90},
+    ]
     hashes = []
     for _ in range(2):
         with memtape.open(":memory:") as memory:
@@ -244,8 +269,15 @@ def test_the_same_answers_give_the_same_bytes_in_the_memory(words: Any) -> None:
             heard: list[tuple[Any, Any]] = []
             bars = [words.day(n, prices) for n, prices in enumerate(BARS)]
             venue, hear = Venue(margin=Margin.at_leverage(D(5))), heard.append
-            model = Proposing(asking(Scripted(*lines)), brief)
-            run(agent, bars, model, venue=venue, guard=Guard({}), after_tick=lambda tick, receipt, hear=hear: hear((tick, receipt)))
+            model = ModelTrader(asking(Scripted(*lines)), brief)
+            run_simulation(
+                agent,
+                bars,
+                model,
+                venue=venue,
+                guard=Guard({}),
+                after_tick=lambda tick, receipt, hear=hear: hear((tick, receipt)),
+            )
             hashes.append(canonical(plain([(tick, list(receipt.concluded)) for tick, receipt in heard])))
             (trade,) = agent.trades(status="closed")
             assert (trade.entry_reason, trade.exit_trigger, trade.entry_leverage) == ("Higher low", "target", 5)

@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memtape.core.codec import canonical, plain, spell_time
-from memtape.core.ledger import Execution, Glance, fold
+from memtape.core.codec import canonical, plain, time_text
+from memtape.core.ledger.fold import FillEvent, SnapshotView, fold_events
+from memtape.core.ledger.rounds import AccountTerms, trade_from_round
 from memtape.core.observed import Bar, Decision, Tick
-from memtape.core.rounds import Terms, told
 from memtape.core.values import MONEY, read
 from memtape.errors import Invalid
-from memtape.sim.account import Account
+from memtape.sim.account import AccountView
 from memtape.sim.funding import Steady
 from memtape.sim.margin import Margin
 from memtape.sim.paper import Order, Position
-from memtape.sim.replay import run
 from memtape.sim.report import CAVEAT, render
+from memtape.sim.run import run_simulation
 from memtape.sim.strategies import STRATEGIES, Breakout, MeanReversion, Proposal
 from memtape.sim.venue import Venue
 
@@ -52,9 +52,9 @@ def buy_once(history: Sequence[Bar], position: Position, equity: Decimal) -> lis
 def test_a_decision_fills_during_the_next_bar_and_is_reported_with_the_next_tick(words: Any) -> None:
     notebook = words.Notebook("main")
     bars = [words.day(0, "99 101 98 100"), words.day(1, "102 103 101 102"), words.day(2, "103 112 102 111")]
-    run(notebook, bars, buy_once, fee_bps=0, slippage_bps=0)
+    run_simulation(notebook, bars, buy_once, fee_bps=0, slippage_bps=0)
     decided, entered, left = notebook.ticks
-    assert [tick.id for tick in notebook.ticks] == [f"main-{spell_time(bar.t1)}" for bar in bars]
+    assert [tick.id for tick in notebook.ticks] == [f"main-{time_text(bar.t1)}" for bar in bars]
     assert (decided.fills, decided.positions, decided.equity) == ((), {}, 10_000)
     (decision,), (entry,), (exit_,) = decided.decisions, entered.fills, left.fills
     assert decision.order_ids == (entry.order_id,)
@@ -68,7 +68,7 @@ def test_a_decision_fills_during_the_next_bar_and_is_reported_with_the_next_tick
 def test_all_symbols_of_one_time_are_one_tick(words: Any) -> None:
     notebook = words.Notebook()
     bars = [*wander(words, 1, "AAPL", 20), *wander(words, 2, "MSFT", 20)]
-    result = run(notebook, bars, Breakout())
+    result = run_simulation(notebook, bars, Breakout())
     assert (result.ticks, result.bars) == (20, 40)
     assert all([bar.symbol for bar in tick.bars] == ["AAPL", "MSFT"] for tick in notebook.ticks)
     assert all(tick.marks == {bar.symbol: bar.c for bar in tick.bars} for tick in notebook.ticks)
@@ -76,7 +76,7 @@ def test_all_symbols_of_one_time_are_one_tick(words: Any) -> None:
 
 def test_a_symbol_is_not_decided_on_in_the_tick_that_reports_its_stop(words: Any) -> None:
     notebook = words.Notebook()
-    run(notebook, [*wander(words, 3, "AAPL", 400), *wander(words, 4, "MSFT", 400)], MeanReversion())
+    run_simulation(notebook, [*wander(words, 3, "AAPL", 400), *wander(words, 4, "MSFT", 400)], MeanReversion())
     stopped = 0
     for tick in notebook.ticks:
         exits = {fill.symbol for fill in tick.fills if fill.trigger in ("stop", "target")}
@@ -90,11 +90,11 @@ def test_a_symbol_is_not_decided_on_in_the_tick_that_reports_its_stop(words: Any
 def test_the_same_bars_give_the_same_bytes(seed: int, name: str, words: Any) -> None:
     bars = [*wander(words, seed, "AAPL"), *wander(words, seed + 1, "MSFT")]
     once, again = words.Notebook(), words.Notebook()
-    run(once, bars, STRATEGIES[name]())
+    run_simulation(once, bars, STRATEGIES[name]())
     Random(seed).shuffle(bars)
     with localcontext() as careless:
         careless.prec = 12
-        run(again, bars, STRATEGIES[name]())
+        run_simulation(again, bars, STRATEGIES[name]())
     assert [canonical(tick) for tick in once.ticks] == [canonical(tick) for tick in again.ticks]
 
 
@@ -103,8 +103,8 @@ def test_the_same_bars_give_the_same_bytes(seed: int, name: str, words: Any) -> 
 def test_the_future_changes_nothing_in_the_past(seed: int, name: str, cut: int, words: Any) -> None:
     bars = wander(words, seed, "AAPL")
     whole, part = words.Notebook(), words.Notebook()
-    run(whole, bars, STRATEGIES[name]())
-    run(part, bars[:cut], STRATEGIES[name]())
+    run_simulation(whole, bars, STRATEGIES[name]())
+    run_simulation(part, bars[:cut], STRATEGIES[name]())
     assert whole.ticks[:cut] == part.ticks
 
 
@@ -112,17 +112,17 @@ def test_the_future_changes_nothing_in_the_past(seed: int, name: str, cut: int, 
 @given(seed=st.integers(0, 10_000), name=st.sampled_from(sorted(STRATEGIES)))
 def test_the_ledger_finds_nothing_to_correct_and_accounts_for_all_the_equity(seed: int, name: str, words: Any) -> None:
     notebook = words.Notebook()
-    result = run(notebook, wander(words, seed, "AAPL", 300), STRATEGIES[name](), fee_bps="7.5", slippage_bps=3)
+    result = run_simulation(notebook, wander(words, seed, "AAPL", 300), STRATEGIES[name](), fee_bps="7.5", slippage_bps=3)
     named = {order: d for d in notebook.decisions for order in d.order_ids}
-    happened: list[Glance | Execution] = []
+    happened: list[SnapshotView | FillEvent] = []
     for n, tick in enumerate(notebook.ticks):
         held = (tick.positions or {}).get("AAPL", (None,))[0]
         decision = next((d for d in tick.decisions if d.symbol == "AAPL"), None)
-        happened.append(Glance(tick.id, tick.t, tick.t, first=n == 0, held=held, decision=decision))
-        happened += [Execution(f, tick.t, decision=named.get(f.order_id or "")) for f in tick.fills]
-    folded = fold(Terms("notebook", "test"), "AAPL", "", None, happened)
+        happened.append(SnapshotView(tick.id, tick.t, tick.t, first=n == 0, held=held, decision=decision))
+        happened += [FillEvent(f, tick.t, decision=named.get(f.order_id or "")) for f in tick.fills]
+    folded = fold_events(AccountTerms("notebook", "test"), "AAPL", "", None, happened)
     assert folded.discrepancies == []
-    trades = [told(Terms("notebook", "test"), "AAPL", "", round_) for round_ in folded.closed]
+    trades = [trade_from_round(AccountTerms("notebook", "test"), "AAPL", "", round_) for round_ in folded.closed]
     for trade in trades:
         assert trade.entry_reason and trade.stop_price and trade.r_source == "stop"
         assert (trade.close_cause, trade.exit_reason is None) in {("external", True), ("close", False)}
@@ -136,14 +136,14 @@ def test_the_ledger_finds_nothing_to_correct_and_accounts_for_all_the_equity(see
 
 def test_every_tick_can_be_kept_and_read_again(words: Any) -> None:
     notebook = words.Notebook()
-    run(notebook, [*wander(words, 5, "AAPL", 200), *wander(words, 6, "MSFT", 200)], Breakout(), fee_bps="3.33")
+    run_simulation(notebook, [*wander(words, 5, "AAPL", 200), *wander(words, 6, "MSFT", 200)], Breakout(), fee_bps="3.33")
     for tick in notebook.ticks:
         assert read(Tick, plain(tick)) == tick
 
 
 def test_the_figures_say_how_much_stands_behind_them(words: Any) -> None:
     notebook = words.Notebook()
-    result = run(notebook, wander(words, 7, "AAPL", 400), MeanReversion())
+    result = run_simulation(notebook, wander(words, 7, "AAPL", 400), MeanReversion())
     rows = notebook.trades()
     told_ = result.as_dict()
     assert result.trades == len(rows) == told_["n"]["win_rate"] > 3
@@ -156,7 +156,7 @@ def test_the_figures_say_how_much_stands_behind_them(words: Any) -> None:
 def test_the_drawdown_is_the_deepest_fall_from_a_high_and_no_trade_has_no_rate(words: Any) -> None:
     notebook = words.Notebook()
     bars = [words.day(0, "100 101 99 100"), words.day(1, "100 101 99 100"), words.day(2, "100 101 96 96")]
-    result = run(notebook, bars, buy_once, fee_bps=0, slippage_bps=0, starting_equity=200)
+    result = run_simulation(notebook, bars, buy_once, fee_bps=0, slippage_bps=0, starting_equity=200)
     assert result.max_drawdown_pct == pytest.approx(4.0)
     assert (result.trades, result.figures.win_rate, result.figures.profit_factor) == (0, None, None)
 
@@ -169,22 +169,22 @@ def test_an_observer_without_a_ledger_gets_its_ticks_all_the_same(words: Any) ->
             self.heard += 1
 
     ear = Ear()
-    result = run(ear, wander(words, 8, "AAPL", 100), Breakout())
+    result = run_simulation(ear, wander(words, 8, "AAPL", 100), Breakout())
     assert (ear.heard, result.trades, result.agent) == (100, 0, "sim")
 
 
 def test_trades_from_before_the_run_are_not_counted(words: Any) -> None:
     notebook = words.Notebook()
     early = wander(words, 9, "AAPL", 200)
-    run(notebook, early, MeanReversion())
+    run_simulation(notebook, early, MeanReversion())
     late = [words.day(300 + n, "100 101 99 100") for n in range(5)]
-    assert run(notebook, late, MeanReversion(), prefix="q").trades == 0
+    assert run_simulation(notebook, late, MeanReversion(), prefix="q").trades == 0
 
 
 def test_progress_counts_the_ticks(words: Any) -> None:
     seen: list[tuple[int, int]] = []
     bars = wander(words, 10, "AAPL", 5)
-    run(words.Notebook(), bars, Breakout(), on_progress=lambda done, total: seen.append((done, total)))
+    run_simulation(words.Notebook(), bars, Breakout(), on_progress=lambda done, total: seen.append((done, total)))
     assert seen == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]
 
 
@@ -199,20 +199,20 @@ def test_progress_counts_the_ticks(words: Any) -> None:
 )
 def test_senseless_settings_are_refused_by_name(words: Any, about: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as refused:
-        run(words.Notebook(), wander(words, 1, "AAPL", 3), Breakout(), **about)
+        run_simulation(words.Notebook(), wander(words, 1, "AAPL", 3), Breakout(), **about)
     assert refused.value.field == field
 
 
 def test_no_bars_or_one_bar_twice_are_refused(words: Any) -> None:
     with pytest.raises(Invalid, match="there are none"):
-        run(words.Notebook(), [], Breakout())
+        run_simulation(words.Notebook(), [], Breakout())
     bar = words.day(0, "100 101 99 100")
     with pytest.raises(Invalid, match="AAPL has two bars"):
-        run(words.Notebook(), [bar, bar], Breakout())
+        run_simulation(words.Notebook(), [bar, bar], Breakout())
 
 
 def test_the_report_says_what_it_is_and_shows_the_last_twenty_trades(words: Any) -> None:
-    result = run(words.Notebook("tape-reader"), wander(words, 11, "AAPL", 900), MeanReversion())
+    result = run_simulation(words.Notebook("tape-reader"), wander(words, 11, "AAPL", 900), MeanReversion())
     text = render(result)
     assert text.startswith(f"# Simulation: tape-reader\n\n{CAVEAT}\n")
     assert "They say nothing about future returns." in text
@@ -231,12 +231,12 @@ def test_a_reason_cannot_break_the_table(words: Any) -> None:
         ]
 
     bars = [words.day(0, "99 101 98 100"), words.day(1, "102 103 101 102"), words.day(2, "103 112 102 111")]
-    row = render(run(words.Notebook(), bars, sly)).splitlines()[-1]
+    row = render(run_simulation(words.Notebook(), bars, sly)).splitlines()[-1]
     assert row.endswith(r"| target | a \| b &lt;script> |")
 
 
 def test_a_run_without_trades_says_so(words: Any) -> None:
-    text = render(run(words.Notebook(), [words.day(0, "100 101 99 100")], Breakout()))
+    text = render(run_simulation(words.Notebook(), [words.day(0, "100 101 99 100")], Breakout()))
     assert "No trade was closed." in text
     assert "| Win rate | – | 0 trades |" in text
 
@@ -253,7 +253,7 @@ def test_after_each_tick_its_receipt_is_handed_on_before_the_next_begins(words: 
             return f"receipt {tick.t:%d}"
 
     bars = [words.day(n, "100 101 99 100") for n in range(2)]
-    run(Ear(), bars, Breakout(), after_tick=lambda tick, receipt: heard.append(f"{receipt} of {tick.t:%d}"))
+    run_simulation(Ear(), bars, Breakout(), after_tick=lambda tick, receipt: heard.append(f"{receipt} of {tick.t:%d}"))
     assert heard == ["observed 09", "receipt 09 of 09", "observed 10", "receipt 10 of 10"]
 
 
@@ -265,14 +265,18 @@ def test_a_run_on_margin_tells_its_funding_its_liquidations_and_what_is_owed(wor
     venue = Venue(margin=Margin.at_leverage(D(10)), funding={"AAPL": Steady(rate=D("0.001"), every=timedelta(hours=24))})
     notebook = words.Notebook()
     bars = [words.day(n, "100 100 100 100") for n in range(2)] + [words.day(2, "85 85 85 85"), words.day(3, "85 85 85 85")]
-    result = run(notebook, bars, all_in, fee_bps=0, slippage_bps=0, starting_equity=100, venue=venue)
+    result = run_simulation(notebook, bars, all_in, fee_bps=0, slippage_bps=0, starting_equity=100, venue=venue)
     told = result.as_dict()
     assert (told["funding"], told["liquidations"], told["shortfall"], told["rejections"]) == ("-0.9", 1, "35.9", {})
     assert told["ending_equity"] == "-35.9"
     assert [fill.liq for fill in notebook.fills] == [False, True]
     assert [payment.usd for tick in notebook.ticks for payment in tick.funding] == [D("-0.9")]
     text = render(result)
-    assert "| Liquidations | 1 | 2 fills |" in text and "| Shortfall | 35.90 |" in text and "| Funding received less paid | -0.90 |" in text
+    assert (
+        "| Liquidations | 1 | 2 fills |" in text
+        and "| Shortfall | 35.90 |" in text
+        and "| Funding received less paid | -0.90 |" in text
+    )
 
 
 def test_a_symbol_is_not_decided_on_in_the_tick_that_reports_its_liquidation(words: Any) -> None:
@@ -284,7 +288,7 @@ def test_a_symbol_is_not_decided_on_in_the_tick_that_reports_its_liquidation(wor
         return [Proposal(Decision(symbol="AAPL", action="buy"), (order,))] if len(history) == 1 else []
 
     bars = [words.day(n, "100 100 100 100") for n in range(2)] + [words.day(2, "85 85 85 85"), words.day(3, "85 85 85 85")]
-    run(words.Notebook(), bars, all_in, starting_equity=100, venue=Venue(margin=Margin.at_leverage(D(10))))
+    run_simulation(words.Notebook(), bars, all_in, starting_equity=100, venue=Venue(margin=Margin.at_leverage(D(10))))
     assert asked == [1, 2, 4]
 
 
@@ -294,13 +298,13 @@ def test_a_strategy_may_look_at_the_whole_account(words: Any) -> None:
     class Careful:
         name = "careful"
 
-        def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: Account, /) -> list[Proposal]:
+        def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> list[Proposal]:
             seen.append((symbol, sorted(history), len(account.positions), account.orders_today))
             order = Order(symbol=symbol, side="buy", qty=D(1))
             return [Proposal(Decision(symbol=symbol, action="buy"), (order,))]
 
     bars = [words.day(n, "100 101 99 100", symbol) for n in range(2) for symbol in ("AAPL", "MSFT")]
-    result = run(words.Notebook(), bars, Careful())
+    result = run_simulation(words.Notebook(), bars, Careful())
     both = ["AAPL", "MSFT"]
     assert seen == [("AAPL", both, 0, 0), ("MSFT", both, 1, 1), ("AAPL", both, 2, 0), ("MSFT", both, 2, 1)]
     assert result.strategy == "careful"

@@ -13,8 +13,8 @@ from memtape.core.observed import Decision
 from memtape.core.values import REASON_LENGTH, ZERO, read
 from memtape.sim.bars import read_bars
 from memtape.sim.paper import Position
-from memtape.sim.replay import run
-from memtape.sim.strategies import LEVERAGE, RISK, STRATEGIES, Breakout, MeanReversion, average_range, size
+from memtape.sim.run import run_simulation
+from memtape.sim.strategies import LEVERAGE, RISK, STRATEGIES, Breakout, MeanReversion, average_range, position_size
 
 D = Decimal
 EQUITY = D(10_000)
@@ -90,10 +90,10 @@ def test_patience_ends(words: Any) -> None:
 
 
 def test_the_stop_costs_one_percent_and_the_position_never_exceeds_the_equity() -> None:
-    assert size(EQUITY, D(100), D(96)) == D(25)
-    assert size(EQUITY, D(3), D("2.9")) * D("0.1") <= EQUITY * RISK
-    assert size(EQUITY, D(100), D("99.99")) * 100 == EQUITY * LEVERAGE
-    assert size(D(-5), D(100), D(96)) == 0
+    assert position_size(EQUITY, D(100), D(96)) == D(25)
+    assert position_size(EQUITY, D(3), D("2.9")) * D("0.1") <= EQUITY * RISK
+    assert position_size(EQUITY, D(100), D("99.99")) * 100 == EQUITY * LEVERAGE
+    assert position_size(D(-5), D(100), D(96)) == 0
 
 
 def test_an_account_without_money_proposes_nothing(words: Any) -> None:
@@ -117,7 +117,7 @@ def test_a_market_that_stands_still_is_left_alone(words: Any, name: str) -> None
 @pytest.mark.parametrize("file", ["xauusd_h1_2017_2024.csv.gz", "btcusdt_perp_1h_2023-01_2025-06.csv.gz"])
 def test_on_real_hours_they_trade_pass_and_give_their_reasons(words: Any, market: Path, name: str, file: str) -> None:
     notebook = words.Notebook()
-    result = run(notebook, read_bars(market / file)[:4_000], STRATEGIES[name]())
+    result = run_simulation(notebook, read_bars(market / file)[:4_000], STRATEGIES[name]())
     assert 60 <= result.trades <= 400
     assert 0 < result.no_trades < result.decisions
     assert {row.exit_trigger for row in notebook.trades()} == {"stop", "target", "market"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memtape.compose import embedder
-from memtape.lab.retrieval import evaluate
+from memtape.lab.retrieval import evaluate_retrieval
 from tests.documents.killing import killed
 from tests.documents.test_real_sets import LONG, RETRIEVAL, SETS, figures, vectors_lose_at_most, words_find_enough
 
@@ -36,7 +36,7 @@ def test_the_small_transformer_finds_what_words_miss(name: str, gain: float) -> 
     qrels, within, _, _ = SETS[name]
     model, folder = embedder("minilm"), RETRIEVAL / name
     files = (folder / "corpus.jsonl.gz", folder / "queries.jsonl.gz", folder / qrels)
-    found = evaluate(*files, slot="hybrid_embeddings", embedder=model, within=within)
+    found = evaluate_retrieval(*files, slot="hybrid_embeddings", embedder=model, within=within)
     print(name, found)
     assert found["ndcg@10"] >= figures(name, "sqlite_fts")["ndcg@10"] + gain, found
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memtape.core.values import Number, Symbol, Time
 from memtape.errors import Conflict, Locked, Unknown
-from memtape.surfaces.commands import add_operations
+from memtape.surfaces.cli.commands import add_operations
 from memtape.surfaces.registry import Operation, operation
 
 DESK: dict[str, Operation] = {}
@@ -161,7 +161,7 @@ def program() -> typer.Typer:
 
     @app.command()
     def serve(db: str, port: int = 8300) -> None:
-        from memtape.surfaces.commands import reporting
+        from memtape.surfaces.cli.commands import reporting
         from memtape.surfaces.http import build_app, listen, run_http
 
         with reporting(), Desk(db) as memory:

@@ -23,7 +23,7 @@ import httpx
 from typer.testing import CliRunner
 
 STARTED_WITHIN_SECONDS = 60.0
-MEMTAPE = (sys.executable, "-c", "from memtape.surfaces.cli import main; main()")
+MEMTAPE = (sys.executable, "-c", "from memtape.surfaces.cli.main import main; main()")
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def through_cli(program: Program, db: str, name: str, data: Mapping[str, Any]) -
 
 def through_command(db: str, name: str, data: Mapping[str, Any]) -> Asked:
     """As `through_cli`, in this process: what starts one takes longer than most operations."""
-    from memtape.surfaces.cli import app
+    from memtape.surfaces.cli.main import app
 
     done = CliRunner().invoke(app, _command(db, name, data))
     if done.exception is not None and not isinstance(done.exception, SystemExit):

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import memtape
-from memtape.surfaces.cli import HOUSEKEEPING, app
+from memtape.surfaces.cli.main import HOUSEKEEPING, app
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "ledger_golden.json"
 runner = CliRunner()
@@ -32,7 +32,9 @@ def db(tmp_path) -> str:
     price = 100.0
     for n in range(240):
         drift = 0.8 if (n // 30) % 2 else -0.7
-        rows.append(f"2024-01-{1 + n // 24:02d}T{n % 24:02d}:00:00Z,{price:.2f},{price + 1.2:.2f},{price - 1.1:.2f},{price + drift:.2f},5")
+        rows.append(
+            f"2024-01-{1 + n // 24:02d}T{n % 24:02d}:00:00Z,{price:.2f},{price + 1.2:.2f},{price - 1.1:.2f},{price + drift:.2f},5"
+        )
         price += drift
     bars.write_text("\n".join(rows))
     found = ask("sim", "--bars", str(bars), "--strategy", "breakout", "--agent", "gold", "--db", path,
@@ -89,7 +91,9 @@ def test_backup_export_and_restore_keep_everything(db, tmp_path):
 
 def test_doctor_says_what_is_well_and_what_is_empty(db, tmp_path):
     found = ask("doctor", "--db", db)
-    assert found["ok"] and {"python", "sqlite version", "schema", "lock", "disk", "file system"} <= {c["check"] for c in found["checks"]}
+    assert found["ok"] and {"python", "sqlite version", "schema", "lock", "disk", "file system"} <= {
+        c["check"] for c in found["checks"]
+    }
     empty = ask("doctor", "--db", str(tmp_path / "new.db"))
     assert any("no agents yet" in note for note in empty["notes"])
 
@@ -112,7 +116,7 @@ def test_the_same_default_file_from_any_folder(tmp_path):
     found = set()
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
-        done = subprocess.run([sys.executable, "-m", "memtape.surfaces.cli", "init", "--json"], cwd=tmp_path / folder,
+        done = subprocess.run([sys.executable, "-m", "memtape.surfaces.cli.main", "init", "--json"], cwd=tmp_path / folder,
                               env=environment | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
                               capture_output=True, text=True, check=True)  # fmt: skip
         found.add(json.loads(done.stdout)["db"])
@@ -130,7 +134,7 @@ def test_every_housekeeping_command_has_json_and_is_listed():
 
 
 def test_help_imports_nothing_heavy():
-    code = ("import sys; from memtape.surfaces.cli import app; from typer.testing import CliRunner; "
+    code = ("import sys; from memtape.surfaces.cli.main import app; from typer.testing import CliRunner; "
             "assert CliRunner().invoke(app, ['--help']).exit_code == 0; "
             "print([m for m in ('numpy', 'mcp', 'fastapi', 'apsw', 'pydantic', 'psycopg') if m in sys.modules])")  # fmt: skip
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

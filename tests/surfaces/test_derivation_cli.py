@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 from memtape.errors import Locked, Tampered
-from memtape.surfaces.commands import answer, reporting
+from memtape.surfaces.cli.commands import answer, reporting
 
 from .desk import DESK, Desk, program
 from .parity import Program
@@ -160,7 +160,7 @@ def test_listing_the_commands_imports_nothing_heavy():
     code = """
 import sys, typer
 from pathlib import Path
-from memtape.surfaces.commands import add_operations
+from memtape.surfaces.cli.commands import add_operations
 app = typer.Typer()
 add_operations(app, lambda db, owner: None, file=Path(sys.argv.pop(1)))
 try:

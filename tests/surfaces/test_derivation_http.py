@@ -181,9 +181,7 @@ def test_a_path_that_is_not_there_is_a_problem_too(client):
 
 def test_only_json_is_taken_as_a_body(client, memory):
     form = {"content-type": "application/x-www-form-urlencoded"}
-    assert_problem(
-        client.post("/v1/place_order", content=b"symbol=BTC", headers=form), 415, "Content-Type: application/json"
-    )
+    assert_problem(client.post("/v1/place_order", content=b"symbol=BTC", headers=form), 415, "Content-Type: application/json")
     assert_problem(client.post("/v1/place_order", content=b"{}", headers={"content-type": "text/plain"}), 415)
     named = {"content-type": "Application/JSON; charset=utf-8"}
     assert client.post("/v1/place_order", content=json.dumps(ORDER), headers=named).status_code == 200

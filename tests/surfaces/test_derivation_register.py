@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memtape import errors
 from memtape.errors import Invalid, MemtapeError, Unknown
-from memtape.surfaces.commands import Listed, listing
+from memtape.surfaces.cli.commands import Listed, listing
 from memtape.surfaces.registry import (
     OPERATIONS,
     all_operations,
@@ -19,10 +19,10 @@ from memtape.surfaces.registry import (
     find,
     in_tool_set,
     operation,
+    operations_page,
     params_schema,
-    reference,
 )
-from memtape.surfaces.translate import OUTCOMES, inputs, json_text, outcome, problem, read_json
+from memtape.surfaces.translate import OUTCOMES, error_report, inputs, json_text, problem, read_json
 
 from . import desk
 from .desk import DESK, Desk
@@ -126,7 +126,7 @@ def test_a_tool_set_holds_its_own_and_full_holds_all():
 
 
 def test_the_reference_has_a_paragraph_for_every_operation_and_a_row_for_every_field():
-    page = reference(DESK.values())
+    page = operations_page(DESK.values())
     for known in DESK.values():
         assert f"## {known.name}" in page and known.doc in page
         assert all(f"`{name}`" in page for name in [*known.params.model_fields, *known.result.model_fields])
@@ -166,7 +166,7 @@ def test_a_new_kind_of_error_is_reported_as_its_parent():
     class Stale(errors.Conflict):
         """{field}: {problem}. {fix}"""
 
-    assert outcome(Stale("head", "moved", "Read again")).status == 409
+    assert error_report(Stale("head", "moved", "Read again")).status == 409
 
 
 def test_a_problem_says_what_is_wrong_where_and_how_to_mend_it():

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import memtape
 from memtape.errors import Conflict, Invalid, Unknown
-from memtape.surfaces.cli import app
+from memtape.surfaces.cli.main import app
 from memtape.surfaces.registry import all_operations, execute, perform
 
 RETRIEVAL = Path(__file__).parents[2].parent / "shared/data/retrieval"
@@ -24,7 +24,9 @@ def workspace(tmp_path: Path) -> Path:
     (folder / "journal").mkdir(parents=True)
     (folder / "TRADING_MANUAL.md").write_text("# Manual\n\n## Risk\nR3: never risk more than 1 % on a trade.\n", encoding="utf-8")
     for n in range(30):
-        (folder / "journal" / f"day-{n:02}.md").write_text(f"# Day {n}\n\nBTC chopped around the open; waited.\n", encoding="utf-8")
+        (folder / "journal" / f"day-{n:02}.md").write_text(
+            f"# Day {n}\n\nBTC chopped around the open; waited.\n", encoding="utf-8"
+        )
     (folder / "journal" / "why.md").write_text(
         "# Mean reversion\n\nWe stopped using it: the spread ate the edge.\nZEC42 was the last trade.\n", encoding="utf-8"
     )
@@ -104,7 +106,9 @@ def test_agents_see_their_own_documents_and_those_that_are_shared(tmp_path, work
     execute(memory, "reindex_documents", {"agent": "one", "folder": str(workspace)})
     execute(memory, "reindex_documents", {"agent": "one", "folder": str(shared), "shared": True})
     assert execute(memory, "search_documents", {"agent": "two", "query": "mean reversion"})["results"] == []
-    assert [hit["path"] for hit in execute(memory, "search_documents", {"agent": "two", "query": "exchange halt"})["results"]] == ["playbooks/halt.md"]
+    assert [
+        hit["path"] for hit in execute(memory, "search_documents", {"agent": "two", "query": "exchange halt"})["results"]
+    ] == ["playbooks/halt.md"]
     health = execute(memory, "index_health", {"agent": "one"})
     assert (health["documents"], health["shared"]["documents"], health["roots"]) == (32, 1, [str(workspace.resolve())])
 

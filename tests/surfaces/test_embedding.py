@@ -15,10 +15,17 @@ from memtape import compose
 from memtape.errors import Invalid
 from memtape.plugs.embedder import StaticEmbedder
 from memtape.plugs.minilm import MANIFEST, NAME
-from memtape.surfaces.cli import app
+from memtape.surfaces.cli.main import app
 from tests.plugs.embedding_server import Embeds, embedding_server
 
-UNSET = ("MEMTAPE_SLOT", "MEMTAPE_EMBEDDER", "MEMTAPE_EMBEDDER_URL", "MEMTAPE_EMBEDDER_MODEL", "MEMTAPE_EMBEDDER_KEY", "MEMTAPE_EMBEDDER_DIM")
+UNSET = (
+    "MEMTAPE_SLOT",
+    "MEMTAPE_EMBEDDER",
+    "MEMTAPE_EMBEDDER_URL",
+    "MEMTAPE_EMBEDDER_MODEL",
+    "MEMTAPE_EMBEDDER_KEY",
+    "MEMTAPE_EMBEDDER_DIM",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -67,9 +74,11 @@ def test_a_build_that_fails_says_why_in_one_line_and_leaves_nothing(tmp_path, mo
 
 
 def test_naming_an_embedder_loads_no_runtime():
-    loads = "import sys; from memtape.surfaces.cli import app; print({'numpy', 'onnx', 'onnxruntime', 'tokenizers', 'urllib.request'} & set(sys.modules))"
+    loads = "import sys; from memtape.surfaces.cli.main import app; print({'numpy', 'onnx', 'onnxruntime', 'tokenizers', 'urllib.request'} & set(sys.modules))"
     source = str(Path(compose.__file__).parent.parent)
-    ran = subprocess.run([sys.executable, "-c", f"import sys; sys.path.insert(0, {source!r}); {loads}"], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {source!r}); {loads}"], capture_output=True, text=True, check=True
+    )
     assert ran.stdout.strip() == "set()"
 
 
@@ -105,12 +114,12 @@ def test_a_model_is_looked_for_in_ones_own_folder_and_then_in_that_of_the_instal
     (installed / NAME / MANIFEST).write_text('{"files": {"model.onnx": "1", "tokenizer.json": "2"}}', encoding="utf-8")
     there = compose.embedder("minilm")
     assert there.folder == installed / NAME and there.id.startswith(f"{NAME}.")
-    found = compose.embedder_by_id(there.id)
+    found = compose.previous_embedder(there.id)
     assert found is not None and found.id == there.id
     (own / NAME).mkdir(parents=True)
     (own / NAME / MANIFEST).write_text('{"files": {"model.onnx": "3", "tokenizer.json": "4"}}', encoding="utf-8")
     assert compose.embedder("minilm").folder == own / NAME
-    assert compose.embedder_by_id(there.id).folder == installed / NAME  # the old one still answers for what it made
+    assert compose.previous_embedder(there.id).folder == installed / NAME  # the old one still answers for what it made
 
 
 def test_a_server_is_named_by_settings_and_its_vectors_are_known_by_their_id(monkeypatch):
@@ -120,6 +129,6 @@ def test_a_server_is_named_by_settings_and_its_vectors_are_known_by_their_id(mon
             monkeypatch.setenv(f"MEMTAPE_EMBEDDER{name}", value)
         made = compose.embedder()
         assert made is not None and made.id == f"remote:desk-embed@{server.host}:6" and made.embed(["gold"]).shape == (1, 6)
-        again = compose.embedder_by_id(made.id)
+        again = compose.previous_embedder(made.id)
         assert again is not None and again.embed(["gold"]).tobytes() == made.embed(["gold"]).tobytes()
-        assert compose.embedder_by_id("remote:desk-embed@elsewhere:6") is None
+        assert compose.previous_embedder("remote:desk-embed@elsewhere:6") is None

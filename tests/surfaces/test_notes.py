@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import memtape
 from memtape.errors import Conflict, Invalid
-from memtape.surfaces.noting import add_to
+from memtape.surfaces.cli.notes import add_to
 from memtape.surfaces.registry import all_operations, execute, in_tool_set, params_schema, perform
 
 MANUAL = "# Manual\n\nR3: never risk more than 1 % on a trade.\n"
@@ -123,7 +123,9 @@ def test_on_the_command_line_the_owner_reads_notes_and_decides_on_edits(db, tmp_
         noted = execute(memory, "append_note", {"kind": "note", "text": "Waited.\nAgain.", "run": "r-1"})
         made = execute(memory, "propose_edit", EDIT)
         other = execute(memory, "propose_edit", EDIT | {"new": "2 %"})
-    assert f"notes/notes.md:{noted['start_line']}-{noted['end_line']}" in through_cli(db, "notes") and "Waited. Again." in through_cli(db, "notes")
+    assert f"notes/notes.md:{noted['start_line']}-{noted['end_line']}" in through_cli(
+        db, "notes"
+    ) and "Waited. Again." in through_cli(db, "notes")
     shown = through_cli(db, "proposals")
     assert "+R3: never risk more than 0.5 % on a trade." in shown and "three losses in a row" in shown
     assert "status: rejected" in through_cli(db, "reject", other["id"], "--note", "too much")
@@ -132,4 +134,6 @@ def test_on_the_command_line_the_owner_reads_notes_and_decides_on_edits(db, tmp_
     assert (tmp_path / "desk/TRADING_MANUAL.md").read_text() == MANUAL.replace("1 %", "0.5 %")
     assert "was rejected" in through_cli(db, "accept", other["id"], expected=3)
     assert "there is no proposal" in through_cli(db, "reject", "nothing", expected=2)
-    assert [one["note"] for one in json.loads(through_cli(db, "proposals", "--status", "rejected", "--json"))["proposals"]] == ["too much"]
+    assert [one["note"] for one in json.loads(through_cli(db, "proposals", "--status", "rejected", "--json"))["proposals"]] == [
+        "too much"
+    ]

@@ -13,9 +13,9 @@ import memtape
 from memtape.core.observed import ClosedTrade
 from memtape.core.values import read
 from memtape.errors import MemtapeError
-from memtape.surfaces.cli import app
+from memtape.surfaces.cli.main import app
 from memtape.surfaces.registry import all_operations
-from memtape.surfaces.translate import outcome
+from memtape.surfaces.translate import error_report
 
 from .parity import Asked, Program, through_cli, through_command, through_http, through_python
 
@@ -277,7 +277,9 @@ def primed(tmp_path_factory):
             if name == "reindex_documents":
                 workspace = tmp_path_factory.mktemp("workspace")
                 (workspace / "journal").mkdir()
-                (workspace / "journal" / "may.md").write_text("# May\n\nNo longs in chop: three false breaks.\n", encoding="utf-8")
+                (workspace / "journal" / "may.md").write_text(
+                    "# May\n\nNo longs in chop: three false breaks.\n", encoding="utf-8"
+                )
                 (workspace / "SOUL.md").write_text("Patience.\n", encoding="utf-8")
                 (workspace / "TRADING_MANUAL.md").write_text("# Manual\n\n## Risk\nR3: 1 % a trade.\n", encoding="utf-8")
                 (workspace / "reports").mkdir()
@@ -313,7 +315,7 @@ def test_over_http_every_operation_answers_and_refuses_alike(primed):
                 assert through_http(address, name, data, by_query=True).data == expected[name], name
         for name, (data, field) in REFUSED.items():
             asked = through_http(address, name, data)
-            assert (asked.code, asked.error) == (outcome(refused[name]).status, str(refused[name])), name
+            assert (asked.code, asked.error) == (error_report(refused[name]).status, str(refused[name])), name
             assert refused[name].field == field, name
 
 

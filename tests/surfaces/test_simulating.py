@@ -12,7 +12,7 @@ import pytest
 import memtape
 from memtape.errors import Invalid, ModelFailed
 from memtape.plugs.models import model_of
-from memtape.surfaces.simulating import Terms, simulate
+from memtape.surfaces.cli.simulation import SimulationOptions, simulate
 from tests.plugs.llm_server import Says, llm_server
 from tests.plugs.scripted import Fails
 
@@ -57,7 +57,7 @@ def test_a_model_trades_on_its_brief_and_what_it_was_shown_is_on_record(bars):
 
 def test_what_the_guard_refuses_is_recorded_with_its_code_and_told_to_the_model_at_the_next_tick(bars):
     greedy, calm = order(action="buy", qty=500, stop=95), order(action="no_trade")
-    memory, found, requests = play(bars, greedy, calm, terms=Terms(limits={"risk per trade": "1 % of equity"}))
+    memory, found, requests = play(bars, greedy, calm, terms=SimulationOptions(limits={"risk per trade": "1 % of equity"}))
     assert found["rejections"] == {"R2_RISK_PER_TRADE": 1} and found["trades"] == 0
     first = memory.agent("desk").decisions(limit=100)[-1].decision
     assert first.verdict is not None and first.verdict.code == "R2_RISK_PER_TRADE"
@@ -77,10 +77,10 @@ def test_a_model_that_will_never_answer_ends_the_run(bars):
 
 def test_leverage_and_funding_are_terms_of_the_account(bars):
     _, found, _ = play(bars, order(action="buy", qty=300, stop=50), order(action="no_trade"),
-                            terms=Terms(leverage="5", funding="0.001"))  # fmt: skip
+                            terms=SimulationOptions(leverage="5", funding="0.001"))  # fmt: skip
     assert found["funding"].startswith("-") and found["liquidations"] == 0
     with pytest.raises(Invalid, match="leverage"):
-        play(bars, order(action="no_trade"), terms=Terms(leverage="0.5"))
+        play(bars, order(action="no_trade"), terms=SimulationOptions(leverage="0.5"))
 
 
 def test_a_strategy_that_does_not_exist_is_refused_by_name(bars):

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 import memtape
 from memtape.errors import Invalid
-from memtape.surfaces.cli import app
-from memtape.surfaces.documenting import sync_minutes
+from memtape.surfaces.cli.documents import sync_minutes
+from memtape.surfaces.cli.main import app
 from tests.documents.desk import write
 from tests.surfaces.parity import Program
 
@@ -111,7 +111,9 @@ def test_over_stdio_what_is_written_in_the_workspace_is_found_soon_after(tmp_pat
             return json.loads(process.stdout.readline())["result"]
 
         def found() -> Any:
-            return call("tools/call", name="search_documents", arguments={"query": "zebra gapped"})["structuredContent"]["results"]
+            return call("tools/call", name="search_documents", arguments={"query": "zebra gapped"})["structuredContent"][
+                "results"
+            ]
 
         call("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "x", "version": "1"})
         process.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import apsw
 
 from memtape.store.rows import COLUMNS, KEYS
-from memtape.store.schema import EPISODE_COLUMNS, FELT_COLUMNS, TABLES, TRADE_COLUMNS
+from memtape.store.schema import AFFECT_COLUMNS, EPISODE_COLUMNS, TABLES, TRADE_COLUMNS
 
 Row = dict[str, Any]
 Deed = tuple[str, tuple[Any, ...]]  # a statement and its values
@@ -220,13 +220,13 @@ def _is_money(table: str, column: str) -> bool:
 def _is_int(table: str, column: str) -> bool:
     whole = {"known_to", "settled_at", "void_seq", "void_at", "first_snapshot", "last_tick", "known_at", "verified_from", "until",
              "fired_at", "ended_at"}  # fmt: skip
-    kinds = {"trades": TRADE_COLUMNS, "episodes": EPISODE_COLUMNS, "affect": FELT_COLUMNS}.get(table, {})
+    kinds = {"trades": TRADE_COLUMNS, "episodes": EPISODE_COLUMNS, "affect": AFFECT_COLUMNS}.get(table, {})
     return column in whole or kinds.get(column) in ("time", "int", "flag")
 
 
 def is_real(table: str, column: str) -> bool:
     """Whether a column holds a double."""
-    return {"episodes": EPISODE_COLUMNS, "affect": FELT_COLUMNS}.get(table, {}).get(column) == "real"
+    return {"episodes": EPISODE_COLUMNS, "affect": AFFECT_COLUMNS}.get(table, {}).get(column) == "real"
 
 
 def _spread(rows: list[Row], column: str, most: int | None) -> list[Row]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memtape.core.codec import canonical_plain, chain_hash, digest
 from memtape.engine import Memory
-from memtape.engine.audit import rebuild, verify
+from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.errors import Tampered
 from memtape.store.rows import COLUMNS
 from memtape.store.schema import TABLES
@@ -74,45 +74,45 @@ def cut_tail(forger: Forger, memory: Memory, stream: str, rows: int) -> None:
         ("DELETE FROM bars WHERE stream = ? AND seq >= ?", (stream, gone[0]["seq"])),
         update("streams", head, end),
     )))  # fmt: skip
-    rebuild(memory)
+    rebuild_store(memory)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 9])
 def test_a_log_cut_without_a_trace_is_found_against_a_head_that_was_exported(house: Trial, rows: int) -> None:
-    exported = verify(house.memory).heads
+    exported = verify_store(house.memory).heads
     cut_tail(house.forger, house.memory, "aapl", rows)
-    assert verify(house.memory).ok, "the books agree with themselves: only the exported head can tell"
-    audit = verify(house.memory, against=exported)
+    assert verify_store(house.memory).ok, "the books agree with themselves: only the exported head can tell"
+    audit = verify_store(house.memory, against=exported)
     assert [(p.stream, p.table, p.key) for p in audit.problems] == [("aapl", "log", "20")]
 
 
 def test_a_stream_taken_out_whole_is_found_against_the_exported_heads(house: Trial) -> None:
-    exported = verify(house.memory).heads
+    exported = verify_store(house.memory).heads
     for table in TABLES:
         house.forger.hands.run(f"DELETE FROM {table} WHERE stream = ?", "hedge")
-    assert [p.key for p in verify(house.memory).problems] == ["hedge"]  # the owner's stream still names the agent
-    assert ("hedge", "log") in {(p.stream, p.table) for p in verify(house.memory, against=exported).problems}
+    assert [p.key for p in verify_store(house.memory).problems] == ["hedge"]  # the owner's stream still names the agent
+    assert ("hedge", "log") in {(p.stream, p.table) for p in verify_store(house.memory, against=exported).problems}
 
 
 def test_books_emptied_of_everything_are_found_against_the_exported_heads(house: Trial) -> None:
-    exported = verify(house.memory).heads
+    exported = verify_store(house.memory).heads
     for table in TABLES:
         house.forger.hands.run(f"DELETE FROM {table}")
-    gone = {p.stream for p in verify(house.memory, against=exported).problems}
+    gone = {p.stream for p in verify_store(house.memory, against=exported).problems}
     assert gone == {"@owner", "aapl", "diary", "hedge", "paper"}
 
 
 def test_a_log_without_any_head_is_not_taken_for_an_empty_one(house: Trial) -> None:
     house.forger.hands.run("DELETE FROM streams")
-    assert not verify(house.memory).ok
+    assert not verify_store(house.memory).ok
 
 
 def test_a_log_written_anew_with_fitting_hashes_is_found_against_the_exported_head(house: Trial) -> None:
-    exported = verify(house.memory).heads
+    exported = verify_store(house.memory).heads
     forge_history(house.forger, "aapl", lambda payload: payload.replace('"px":"100"', '"px":"90"'))
-    rebuild(house.memory)
-    assert verify(house.memory).ok, "a forger who hashes again leaves books that agree with themselves"
-    audit = verify(house.memory, against=exported)
+    rebuild_store(house.memory)
+    assert verify_store(house.memory).ok, "a forger who hashes again leaves books that agree with themselves"
+    audit = verify_store(house.memory, against=exported)
     assert [(p.stream, p.table, p.key) for p in audit.problems] == [("aapl", "log", "20")]
 
 
@@ -133,14 +133,14 @@ def forge_history(forger: Forger, stream: str, alter: Callable[[str], str]) -> N
 
 def test_heads_exported_earlier_stay_good_as_the_books_grow(opened: Callable[..., Memory], store_url: str) -> None:
     memory = furnish(opened(store_url))
-    exported = verify(memory).heads
+    exported = verify_store(memory).heads
     memory.agent("hedge").observe({"id": "h9", "t": at(50), "positions": {}})
-    assert verify(memory, against=exported).ok
+    assert verify_store(memory, against=exported).ok
 
 
 def test_a_payload_taken_out_is_found_and_named(house: Trial) -> None:
     house.forger.hands.run("UPDATE log SET payload = NULL WHERE stream = 'aapl' AND seq = 10")
-    first = verify(house.memory).problems[0]
+    first = verify_store(house.memory).problems[0]
     assert (first.stream, first.table, first.key) == ("aapl", "log", "10")
 
 
@@ -156,7 +156,7 @@ def vandalism(draw: st.DrawFn) -> list[tuple[str, str, int]]:
 
 def test_a_rebuild_mends_whatever_was_done_to_the_projections(on_sqlite: Trial) -> None:
     memory, forger = on_sqlite.memory, on_sqlite.forger
-    true = verify(memory).digests
+    true = verify_store(memory).digests
     known: dict[tuple[str, str], list[Forgery]] = {
         (table, kind): [f for f in forgeries(forger, kind, table, 2) if not f.what.startswith("owner")]  # not ours to mend
         for table in PROJECTIONS for kind in ALL_KINDS
@@ -169,8 +169,8 @@ def test_a_rebuild_mends_whatever_was_done_to_the_projections(on_sqlite: Trial) 
             for table, kind, n in deeds:
                 several = known[table, kind]
                 attempt(forger, several[n % len(several)])
-            rebuild(memory)
-            audit = verify(memory)
+            rebuild_store(memory)
+            audit = verify_store(memory)
             assert audit.ok, audit.problems
             assert audit.digests == true
         finally:
@@ -189,11 +189,11 @@ def attempt(forger: Forger, forgery: Forgery) -> None:
 
 @pytest.mark.parametrize("table", PROJECTIONS)
 def test_a_rebuild_makes_a_projection_that_was_emptied(house: Trial, table: str) -> None:
-    true = verify(house.memory).digests
+    true = verify_store(house.memory).digests
     house.forger.hands.run(f"DELETE FROM {table}")
-    assert not verify(house.memory).ok
-    rebuild(house.memory)
-    assert verify(house.memory).digests == true
+    assert not verify_store(house.memory).ok
+    rebuild_store(house.memory)
+    assert verify_store(house.memory).digests == true
 
 
 @pytest.mark.parametrize("stream", ["@owner", "aapl", "paper"])
@@ -202,24 +202,24 @@ def test_from_a_broken_chain_nothing_is_rebuilt(house: Trial, stream: str) -> No
     house.forger.hands.run("DELETE FROM trades WHERE stream = 'hedge'")
     before = {table: house.forger.rows(table) for table in TABLES}
     with pytest.raises(Tampered, match="log row 2"):
-        rebuild(house.memory)
+        rebuild_store(house.memory)
     assert {table: house.forger.rows(table) for table in TABLES} == before
 
 
 def test_a_rebuild_of_honest_books_changes_nothing(house: Trial) -> None:
     before: dict[str, Any] = {table: house.forger.rows(table) for table in TABLES}
-    rebuild(house.memory)
+    rebuild_store(house.memory)
     assert {table: house.forger.rows(table) for table in TABLES} == before
 
 
 def test_forged_market_data_is_not_mended_but_still_found(house: Trial) -> None:
     bar = house.forger.true["bars"][0]
     house.forger.commit(Forgery("h", "bars", bar, (update("bars", bar, {"h": bar["h"] + type(bar["h"])("1")}),)))
-    rebuild(house.memory)
-    assert "bars" in {p.table for p in verify(house.memory).problems}
+    rebuild_store(house.memory)
+    assert "bars" in {p.table for p in verify_store(house.memory).problems}
 
 
 def test_a_row_smuggled_in_for_another_owner_is_found(on_sqlite: Trial) -> None:
     row = on_sqlite.forger.true["trades"][0] | {"owner": "nobody"}
     on_sqlite.forger.commit(Forgery("smuggled", "trades", row, (insertion("trades", row),)))
-    assert [(p.owner, p.table) for p in verify(on_sqlite.memory).problems][:1] == [("nobody", "trades")]
+    assert [(p.owner, p.table) for p in verify_store(on_sqlite.memory).problems][:1] == [("nobody", "trades")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from memtape.engine import Memory
-from memtape.engine.audit import Audit, verify
+from memtape.engine.proof.audit import Audit, verify_store
 from memtape.store.rows import KEYS
 from tests.tamper.forger import Forger, Forgery, Refused
 
@@ -27,7 +27,7 @@ class Trial:
             return
         self.committed += 1
         try:
-            failure = overlooked(forgery, verify(self.memory))
+            failure = overlooked(forgery, verify_store(self.memory))
         except Exception as error:  # noqa: BLE001  verify must answer whatever is in the tables; any exception is the finding
             failure = f"verify gave up with {type(error).__name__}: {error}"
         finally:

@@ -13,7 +13,7 @@ from typing import Any
 import memtape
 from memtape.core.observed import Bar
 from memtape.engine import Memory
-from memtape.sim.replay import run
+from memtape.sim.run import run_simulation
 from memtape.sim.strategies import STRATEGIES
 from memtape.surfaces.registry import execute
 
@@ -42,7 +42,7 @@ def furnished(path: Path) -> Iterator[Memory]:
         memory.create_skill("breakout", strategy="Buy strength, sell weakness.", avoid=["No entry after a gap."])
         memory.create_agent("swing", skill="breakout", mode="sim")
         prices = [*bars("AAPL", 100.0, 420, 17), *bars("MSFT", 40.0, 420, 23)]
-        run(memory.agent("swing"), prices, STRATEGIES["breakout"](), name="swing")
+        run_simulation(memory.agent("swing"), prices, STRATEGIES["breakout"](), name="swing")
         intentions(memory)
         troubles(memory)
         memory.create_agent("fresh", skill="breakout", mode="live", settings={"currency": "EUR"})

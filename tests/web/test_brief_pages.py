@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 import memtape
 from memtape.engine import Memory
-from memtape.surfaces.web.brief_lines import compared
+from memtape.surfaces.web.brief_lines import diff_lines
 from tests.web.conftest import Visit
 from tests.web.test_answers import brings_nothing_of_its_own, client_of
 from tests.web.test_lesson_pages import OWN, diary, looking
@@ -36,7 +36,9 @@ def client(floor: Memory) -> Iterator[TestClient]:
 def desk(tmp_path: Path) -> Iterator[Memory]:
     """Two agents of one skill; one has a diary of trades, and was shown a brief before the last of them."""
     with memtape.open(str(tmp_path / "desk.db")) as memory:
-        memory.create_skill("trend", strategy="Buy strength.\n- Stop below the range.", avoid=["No shorts."], limits={"risk": "1 %"})
+        memory.create_skill(
+            "trend", strategy="Buy strength.\n- Stop below the range.", avoid=["No shorts."], limits={"risk": "1 %"}
+        )
         for name in ("desk", "other"):
             memory.create_agent(name, skill="trend", mode="paper")
         diary(memory.agent("desk"), 9)
@@ -59,7 +61,9 @@ def weights(here: Visit) -> dict[str, int]:
 # ---- the brief -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_shows_the_very_bytes_of_the_brief_and_what_each_part_weighs(visit: Come, floor: Memory, client: TestClient) -> None:
+def test_the_page_shows_the_very_bytes_of_the_brief_and_what_each_part_weighs(
+    visit: Come, floor: Memory, client: TestClient
+) -> None:
     brief = ask(floor, "swing", "preview_brief")
     here = visit()
     page = here.at("/agents/swing/sees")
@@ -67,8 +71,12 @@ def test_the_page_shows_the_very_bytes_of_the_brief_and_what_each_part_weighs(vi
     told = weights(here)
     assert told["Whole"] == brief["tokens"] == sum(told.values()) - brief["tokens"]
     assert {"Recent trades", "Open positions", "Risk state", "From memory", "Strategy"} < set(told)
-    assert [n for name, n in told.items() if name == "From memory"] == [s["tokens"] for s in brief["segments"] if s["name"] == "memory"]
-    assert brief["past_threshold"] and f"{brief['tokens']:,} tokens, past the threshold of 1,500" in here.text("#weight [role=alert]")
+    assert [n for name, n in told.items() if name == "From memory"] == [
+        s["tokens"] for s in brief["segments"] if s["name"] == "memory"
+    ]
+    assert brief["past_threshold"] and f"{brief['tokens']:,} tokens, past the threshold of 1,500" in here.text(
+        "#weight [role=alert]"
+    )
     mark = float((page.locator("svg.tokens .base").get_attribute("x1") or "").rstrip("%"))
     assert mark == pytest.approx(100 * 1500 / brief["tokens"], abs=0.01)
     assert brief["digest"].startswith(here.text("#brief [role=status] code"))
@@ -129,12 +137,14 @@ _texts = st.lists(st.sampled_from(["", "a", "b", "- long", "- short"]), max_size
 
 @given(_texts, _texts)
 def test_a_comparison_holds_both_texts_whole(before: str, after: str) -> None:
-    found = compared(before, after)
+    found = diff_lines(before, after)
     assert "\n".join(line.text for line in found if line.sign != "+") + "\n" == before
     assert "\n".join(line.text for line in found if line.sign != "-") + "\n" == after
 
 
-@pytest.mark.parametrize(("query", "words"), [("budget=dear", "budget: is not a whole number"), ("as_of=yesterday", "as_of"), ("budget=7", "budget")])
+@pytest.mark.parametrize(
+    ("query", "words"), [("budget=dear", "budget: is not a whole number"), ("as_of=yesterday", "as_of"), ("budget=7", "budget")]
+)
 def test_a_question_that_makes_no_sense_is_told_beside_the_form(client: TestClient, query: str, words: str) -> None:
     answer = client.get(f"/agents/swing/sees?{query}")
     assert answer.status_code == 422 and words in answer.text and 'name="budget"' in answer.text
@@ -204,7 +214,9 @@ def preview(memory: Memory, config: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_saving_the_panel_makes_a_version_that_an_agent_runs_when_the_owner_says_so(visit: Come, desk: Memory, scripts: bool) -> None:
+def test_saving_the_panel_makes_a_version_that_an_agent_runs_when_the_owner_says_so(
+    visit: Come, desk: Memory, scripts: bool
+) -> None:
     with looking(visit, desk, scripts=scripts) as here:
         page = here.at("/skills/trend")
         page.get_by_label("Recent trades, 0 to 30").fill("1")
@@ -239,7 +251,13 @@ def test_an_earlier_version_can_be_read(visit: Come, desk: Memory) -> None:
 
 @pytest.mark.parametrize(
     ("changed", "status"),
-    [({"recentTradesK": "99"}, 422), ({"everyNTrades": ""}, 422), ({"model": ""}, 422), ({"cadence": "often"}, 422), ({"version": "7"}, 409)],
+    [
+        ({"recentTradesK": "99"}, 422),
+        ({"everyNTrades": ""}, 422),
+        ({"model": ""}, 422),
+        ({"cadence": "often"}, 422),
+        ({"version": "7"}, 409),
+    ],
 )
 def test_a_panel_that_cannot_be_kept_stays_as_it_was_typed(desk: Memory, changed: dict[str, str], status: int) -> None:
     with client_of(desk) as client:
@@ -257,7 +275,9 @@ def test_only_a_page_of_memtapes_own_may_change_a_skill_and_only_its_own_agents(
             assert client.post("/skills/trend/use", data={"agent": "desk", "version": "1"}, headers=headers).status_code == 403
         assert client.post("/skills/fade/use", data={"agent": "desk", "version": "1"}, headers=OWN).status_code == 404
         assert ask(desk, "desk", "show_skill", id="trend")["version"] == 1
-        assert [client.get(f"/skills/{path}").status_code for path in ("nothing", "A b", "trend/memory", "trend/else")] == [404] * 4
+        assert [client.get(f"/skills/{path}").status_code for path in ("nothing", "A b", "trend/memory", "trend/else")] == [
+            404
+        ] * 4
 
 
 # ---- all of it -----------------------------------------------------------------------------------------------------------

@@ -13,12 +13,12 @@ import pytest
 from starlette.testclient import TestClient
 
 import memtape
+from memtape.documents.index_health import SYNC, report_problem
 from memtape.documents.shelves import shelved
-from memtape.documents.standing import SYNC, tell
 from memtape.engine import Memory
 from memtape.plugs.clock import FixedClock
 from memtape.sim.demo_documents import fill_documents
-from memtape.sim.replay import run
+from memtape.sim.run import run_simulation
 from memtape.sim.strategies import STRATEGIES
 from memtape.surfaces.web.document_pages import HEAVIEST, WINDOW
 from tests.web.conftest import Visit, served
@@ -97,7 +97,14 @@ def test_a_question_finds_the_note_and_opens_it_at_its_lines(visit: Come, desk: 
         page.wait_for_selector(".hit")
         first = here.text(".hit >> nth=0")
         hit = ask(desk, "desk", "search_documents", query="why did we stop using mean reversion")["results"][0]
-        for words in ("journal/2026-05-04.md:1–3", "journal", "agent's note", "by words (words: 1st)", hit["content_hash"][:12], "Score 1.00"):
+        for words in (
+            "journal/2026-05-04.md:1–3",
+            "journal",
+            "agent's note",
+            "by words (words: 1st)",
+            hit["content_hash"][:12],
+            "Score 1.00",
+        ):
             assert words in first
         page.locator(".hit a").first.click()
         page.wait_for_url("**/documents/view?path=journal%2F2026-05-04.md&start=1&end=3&hash=**#L1")
@@ -118,7 +125,10 @@ def test_the_words_that_were_asked_for_are_marked_as_the_index_compares_them(vis
 def test_a_search_is_narrowed_to_a_type_and_says_which_slot_answered(visit: Come, desk: Memory) -> None:
     with looking(visit, desk) as here:
         page = here.at("/agents/desk/documents?q=gold")
-        assert {one.inner_text() for one in page.locator(".hit .file").all()} == {"journal/2026-05-11.md", "research/web/outlook.md"}
+        assert {one.inner_text() for one in page.locator(".hit .file").all()} == {
+            "journal/2026-05-11.md",
+            "research/web/outlook.md",
+        }
         page.get_by_label("Type").select_option("external")
         page.wait_for_url("**type=external**")
         page.wait_for_selector("#found [role=status]:has-text('among type external')")
@@ -155,7 +165,9 @@ def test_more_passages_keep_the_first_ones_in_their_places(desk: Memory, work: P
     desk.agent("desk").sync_documents()
     first, more = (client.get(f"/agents/desk/documents?q=silver&n={n}").text for n in ("", "30"))
     assert first.count('class="hit"') == 10 and "n=30#hit-10" in first and more.count('class="hit"') == 30
-    hits = [[part.partition('">')[0] for part in text.split('<a href="/agents/desk/documents/view?')[1:]] for text in (first, more)]
+    hits = [
+        [part.partition('">')[0] for part in text.split('<a href="/agents/desk/documents/view?')[1:]] for text in (first, more)
+    ]
     assert hits[1][:10] == hits[0][:10]
 
 
@@ -189,7 +201,10 @@ def test_a_citation_says_whether_its_words_still_stand(visit: Come, desk: Memory
         assert here.text("#verdict").startswith("Moved. What was cited from lines 4 to 5 stands on other lines now: lines 8 to 9")
         page.locator("#verdict a").click()
         page.wait_for_url("**start=8&end=9**#L8")
-        assert "Valid." in here.text("#verdict") and [one.get_attribute("id") for one in page.locator(".cited").all()] == ["L8", "L9"]
+        assert "Valid." in here.text("#verdict") and [one.get_attribute("id") for one in page.locator(".cited").all()] == [
+            "L8",
+            "L9",
+        ]
         (work / "TRADING_MANUAL.md").write_text(MANUAL.replace("1 %", "5 %"), encoding="utf-8")
         here.at(address)
         assert here.text("#verdict").startswith("Changed. Lines 4 to 5 no longer say what was cited")
@@ -296,27 +311,42 @@ def test_only_a_page_of_memtapes_own_may_reindex(client: TestClient, desk: Memor
     assert ask(desk, "desk", "index_health")["documents"] == 5
 
 
-def test_what_is_wrong_with_the_whole_index_is_told_apart_from_files_that_are_left_out(desk: Memory, work: Path, client: TestClient) -> None:
-    tell(desk.documents, desk.owner, "desk", SYNC, "failed: the disk is full", NOW)
-    tell(desk.documents, desk.owner, "desk", "notes/odd.md", "not text", NOW)
+def test_what_is_wrong_with_the_whole_index_is_told_apart_from_files_that_are_left_out(
+    desk: Memory, work: Path, client: TestClient
+) -> None:
+    report_problem(desk.documents, desk.owner, "desk", SYNC, "failed: the disk is full", NOW)
+    report_problem(desk.documents, desk.owner, "desk", "notes/odd.md", "not text", NOW)
     said = client.get("/agents/desk/documents/health").text
     assert '<p class="notice">The last sync: failed: the disk is full; since 2026-05-12T08:00:00Z.</p>' in said
-    assert "Left out <span class=\"n\">n = 1</span>" in said and "notes/odd.md</span>: not text" in said
+    assert 'Left out <span class="n">n = 1</span>' in said and "notes/odd.md</span>: not text" in said
 
 
 def test_the_demo_has_documents_to_search_and_a_proposal_to_decide(tmp_path: Path) -> None:
     with memtape.open(str(tmp_path / "demo.db")) as memory, client_of(memory) as client:
         memory.create_skill("breakout")
         memory.create_agent("tech-breakout", skill="breakout", mode="sim")
-        result = run(memory.agent("tech-breakout"), bars("AAPL", 100.0, 120, 17), STRATEGIES["breakout"](), name="tech-breakout")
+        result = run_simulation(
+            memory.agent("tech-breakout"), bars("AAPL", 100.0, 120, 17), STRATEGIES["breakout"](), name="tech-breakout"
+        )
         home = fill_documents(memory, tmp_path / "workspace", result)
-        trade = {"symbol": "AAPL", "side": "long", "entry_price": 100, "exit_price": 90, "pnl": -10, "pnl_r": -1.0, "trade_id": "later"}
+        trade = {
+            "symbol": "AAPL",
+            "side": "long",
+            "entry_price": 100,
+            "exit_price": 90,
+            "pnl": -10,
+            "pnl_r": -1.0,
+            "trade_id": "later",
+        }
         memory.agent("tech-breakout").remember_trade(trade)  # the record goes on, and the figures are others
         before = memory.agent("tech-breakout").head(), {file: file.read_bytes() for file in home.rglob("*.md")}
         fill_documents(memory, home)
         assert before == (memory.agent("tech-breakout").head(), {file: file.read_bytes() for file in home.rglob("*.md")})
         said = client.get("/agents/tech-breakout/documents").text
-        assert all(words in said for words in ("TRADING_MANUAL.md", "journal/2024-", "reports/breakout", "computed", "external", "owner&#39;s rule"))
+        assert all(
+            words in said
+            for words in ("TRADING_MANUAL.md", "journal/2024-", "reports/breakout", "computed", "external", "owner&#39;s rule")
+        )
         assert "0.5</span> % of equity at risk" in client.get("/agents/tech-breakout/proposals").text
         assert client.get("/agents/tech-breakout/notes").text.count('class="own-note"') == 2
 
@@ -331,8 +361,14 @@ def test_a_hostile_document_is_only_read(visit: Come, desk: Memory) -> None:
         assert '<script>alert("x")</script>' in here.text(".hit >> nth=0 >> .snippet").replace("‹", "<")
         page.locator(".hit a").first.click()
         page.wait_for_url("**/documents/view**")
-        assert here.text("h1") == f"notes/{HOSTILE_NAME}" and HOSTILE_SEEN in here.text("#L3") and "Valid." in here.text("#verdict")
-        for path in (f"/agents/desk/documents?{urlencode({'q': HOSTILE, 'type': HOSTILE, 'slot': ''})}", at(HOSTILE_NAME), "/agents/desk/documents"):
+        assert (
+            here.text("h1") == f"notes/{HOSTILE_NAME}" and HOSTILE_SEEN in here.text("#L3") and "Valid." in here.text("#verdict")
+        )
+        for path in (
+            f"/agents/desk/documents?{urlencode({'q': HOSTILE, 'type': HOSTILE, 'slot': ''})}",
+            at(HOSTILE_NAME),
+            "/agents/desk/documents",
+        ):
             page = here.at(path)
             assert page.locator("main img, main script, main i").count() == 0
 

@@ -16,9 +16,9 @@ from starlette.testclient import TestClient
 import memtape
 from memtape.core.codec import plain
 from memtape.core.items import Item
-from memtape.core.lessons import Candidate, Lesson, Note
+from memtape.core.lessons.reflection import Candidate, Lesson, Reflection
 from memtape.engine import AgentMemory, Memory
-from memtape.engine.observe import Writer
+from memtape.engine.write.writer import Writer
 from memtape.errors import ModelFailed
 from memtape.plugs.clock import FixedClock
 from tests.web.conftest import Visit, served
@@ -33,7 +33,9 @@ SHORTS = Candidate(
     id="c-shorts", slot="regime_fit", kind="cell", field="side", value="short", label="shorts in a range", unit="R", n=8, total=24,
     mean=-1.1, interval=(-1.2, -1.0), rest=0.61, p_value=0.0004, chance=False,
 )  # fmt: skip
-MORNING = replace(SHORTS, id="c-morning", slot="entry_timing", label="mornings", mean=0.05, interval=(-0.3, 0.4), p_value=0.42, chance=True)
+MORNING = replace(
+    SHORTS, id="c-morning", slot="entry_timing", label="mornings", mean=0.05, interval=(-0.3, 0.4), p_value=0.42, chance=True
+)
 
 
 def diary(agent: AgentMemory, n: int) -> list[str]:
@@ -51,7 +53,7 @@ def diary(agent: AgentMemory, n: int) -> list[str]:
 def note(agent: AgentMemory, key: str, *lessons: Lesson, **more: Any) -> None:
     """A note in the agent's stream, as a reflection writes it."""
     at = START + timedelta(days=2, hours=int(key))
-    made = Note(
+    made = Reflection(
         id=f"note{key}", agent=agent.agent.id, skill=agent.agent.skill, skill_version=1, generated_at=at, window_start=START,
         window_end=at, trades_considered=24, closed=24, model_used="stats", asked_by="cadence", lessons=lessons,
         candidates=(SHORTS, MORNING), scanned=14,
@@ -83,8 +85,21 @@ def desk(tmp_path: Path) -> Iterator[Memory]:
         mornings = Lesson(id="l2", slot="entry_timing", text="Mornings do a little better.", candidate="c-morning", n=8, chance=True,
                           trades=tuple(ids[:8]))  # fmt: skip
         note(agent, "1", replace(shorts, id="l0", text="Shorts in a range: -1.00R a trade (n = 5).", n=5))
-        held = Lesson(id="l3", slot="sizing", text=HOSTILE, candidate="c-shorts2", n=8, tier=3, flagged="speaks against the rule: No shorts.")
-        spent = {"model_used": "anthropic/claude-haiku-4-5", "input_tokens": 1900, "output_tokens": 120, "cost_usd": Decimal("0.0025")}
+        held = Lesson(
+            id="l3",
+            slot="sizing",
+            text=HOSTILE,
+            candidate="c-shorts2",
+            n=8,
+            tier=3,
+            flagged="speaks against the rule: No shorts.",
+        )
+        spent = {
+            "model_used": "anthropic/claude-haiku-4-5",
+            "input_tokens": 1900,
+            "output_tokens": 120,
+            "cost_usd": Decimal("0.0025"),
+        }
         note(agent, "2", replace(shorts, tier=3), mornings, held, **spent)
         yield memory
 
@@ -149,7 +164,11 @@ def test_the_page_says_when_lessons_are_drawn_next(visit: Come, desk: Memory) ->
 def test_the_history_has_every_note_and_compares_any_two_in_words(visit: Come, desk: Memory) -> None:
     with looking(visit, desk) as here:
         page = here.at("/agents/desk/lessons")
-        assert "1,900, 120" in here.text("#note-note2") and "0.0025" in here.text("#note-note2") and "active" in here.text("#note-note2")
+        assert (
+            "1,900, 120" in here.text("#note-note2")
+            and "0.0025" in here.text("#note-note2")
+            and "active" in here.text("#note-note2")
+        )
         assert "superseded" in here.text("#note-note1") and "stats" in here.text("#note-note1")
         assert "2 added, 0 removed, 1 changed, 0 kept." in here.text("#diff")
         assert "Before: Shorts in a range: -1.00R a trade (n = 5). Now: Shorts in a range: -1.10R" in here.text("#diff .changed")
@@ -219,7 +238,9 @@ def test_a_reflection_that_fails_is_told_and_leaves_the_note(visit: Come, desk: 
         page = here.at("/agents/desk/lessons")
         page.get_by_role("button", name="Reflect now").click()
         page.wait_for_selector("#lessons [role=status]:has-text('came to nothing')")
-        assert "it answers nothing" in here.text("section:has(#next-title)") and "1 in a row" in here.text("section:has(#next-title)")
+        assert "it answers nothing" in here.text("section:has(#next-title)") and "1 in a row" in here.text(
+            "section:has(#next-title)"
+        )
         assert lessons(desk) == {"l1": "told", "l2": "told", "l3": "held_back"}
 
 
@@ -238,16 +259,25 @@ def test_the_owner_says_that_a_trade_may_not_teach(visit: Come, desk: Memory) ->
 
 @pytest.mark.parametrize(
     ("path", "form"),
-    [("lessons/reflect", {}), ("lessons/retire", {"lesson_id": "l1"}), ("lessons/promote", {"note_id": "note2"}), ("teach", {"teach": "exclude"})],
+    [
+        ("lessons/reflect", {}),
+        ("lessons/retire", {"lesson_id": "l1"}),
+        ("lessons/promote", {"note_id": "note2"}),
+        ("teach", {"teach": "exclude"}),
+    ],
 )
-def test_only_a_page_of_memtapes_own_may_change_what_is_told(client: TestClient, desk: Memory, path: str, form: dict[str, str]) -> None:
+def test_only_a_page_of_memtapes_own_may_change_what_is_told(
+    client: TestClient, desk: Memory, path: str, form: dict[str, str]
+) -> None:
     trade = desk.agent("desk").trades(status="closed")[0].id
     to = f"/agents/desk/trades/{trade}/teach" if path == "teach" else f"/agents/desk/{path}"
     before = {name: desk.agent(name).head() for name in ("desk", "other")}
     for headers in ({}, {"origin": "https://elsewhere.example"}, {**OWN, "sec-fetch-site": "cross-site"}):
         assert client.post(to, data=form, headers=headers).status_code == 403
     assert client.get(to).status_code == 404
-    assert {name: desk.agent(name).head() for name in before} == before and ask(desk, "other", "get_lessons")["skill_note"] is None
+    assert {name: desk.agent(name).head() for name in before} == before and ask(desk, "other", "get_lessons")[
+        "skill_note"
+    ] is None
 
 
 @pytest.mark.parametrize(
@@ -257,7 +287,9 @@ def test_only_a_page_of_memtapes_own_may_change_what_is_told(client: TestClient,
         ("desk", "lessons/promote", {"note_id": "nothing"}, 404), ("other", "lessons/reflect", {}, 409),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_is_said_on_the_page(client: TestClient, agent: str, path: str, form: dict[str, str], status: int) -> None:
+def test_what_cannot_be_done_is_said_on_the_page(
+    client: TestClient, agent: str, path: str, form: dict[str, str], status: int
+) -> None:
     answer = client.post(f"/agents/{agent}/{path}", data=form, headers=OWN)
     assert answer.status_code == status and 'role="alert"' in answer.text and "What it is told" in answer.text
 

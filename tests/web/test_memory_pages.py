@@ -115,7 +115,9 @@ def test_the_parts_of_a_bar_multiply_to_the_score(visit: Come, floor: Memory) ->
     assert max(lengths) == pytest.approx(min(lengths), rel=1e-4)  # one scale for all
 
 
-@given(st.lists(st.dictionaries(st.sampled_from(["Q", "Sim", "Rec", "Conf", "Aff"]), st.floats(0.001, 1.5), min_size=1), min_size=1))
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["Q", "Sim", "Rec", "Conf", "Aff"]), st.floats(0.001, 1.5), min_size=1), min_size=1)
+)
 def test_the_lengths_of_a_bar_add_up_to_the_logarithm_of_its_score(scores: list[dict[str, float]]) -> None:
     longest = max(sum(max(-math.log(factor), 0.0) for factor in each.values()) for each in scores) or 1.0
     for each, parts in zip(scores, bars([{"components": each} for each in scores]), strict=True):

@@ -26,7 +26,6 @@ def until(page, condition: str) -> None:
     raise AssertionError(f"never became true: {condition}")
 
 
-
 def spelled(amount: Decimal | None) -> str:
     assert amount is not None
     return f"{amount:+,.2f}".replace("-", "−")

@@ -11,7 +11,8 @@ import pytest
 from starlette.testclient import TestClient
 
 import memtape
-from memtape.engine import Memory, noting
+from memtape.engine import Memory
+from memtape.engine.documents import journal
 from memtape.plugs.clock import FixedClock
 from memtape.surfaces.web.desk import Desk
 from tests.web.floor import HOSTILE, HOSTILE_SEEN
@@ -40,7 +41,9 @@ def desk(tmp_path: Path, work: Path) -> Iterator[Memory]:
         agent.add_documents(work)
         agent.append_note("journal", "Waited: no volume.", run="r-16")
         agent.append_note("learning", "Gold moves before the open.", run="r-17")
-        agent.propose_edit("TRADING_MANUAL.md", old="1 % on a trade", new="0.5 % on a trade", reason="Three losses in a row.", run="r-17")
+        agent.propose_edit(
+            "TRADING_MANUAL.md", old="1 % on a trade", new="0.5 % on a trade", reason="Three losses in a row.", run="r-17"
+        )
         agent.propose_edit("notes/gaps.md", text="# Gaps\nNo entry after a gap.\n", reason="It came up twice.")
         yield memory
 
@@ -64,7 +67,9 @@ def manual(work: Path) -> str:
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_the_owner_accepts_a_change_of_the_manual_and_then_it_is_written(visit: Come, desk: Memory, work: Path, scripts: bool) -> None:
+def test_the_owner_accepts_a_change_of_the_manual_and_then_it_is_written(
+    visit: Come, desk: Memory, work: Path, scripts: bool
+) -> None:
     with looking(visit, desk, scripts=scripts) as here:
         page = here.at("/agents/desk")
         assert here.text(".rooms .waiting") == "2 open"
@@ -107,7 +112,10 @@ def test_what_no_longer_applies_cannot_be_accepted(visit: Come, desk: Memory, wo
         assert card.get_by_role("button", name="Accept").is_disabled() and card.get_by_role("button", name="Reject").is_enabled()
         (work / "TRADING_MANUAL.md").write_text("# New first line\n" + MANUAL, encoding="utf-8")
         here.at("/agents/desk/proposals")
-        assert "The document has changed elsewhere since" in card.inner_text() and card.get_by_role("button", name="Accept").is_enabled()
+        assert (
+            "The document has changed elsewhere since" in card.inner_text()
+            and card.get_by_role("button", name="Accept").is_enabled()
+        )
         (work / "TRADING_MANUAL.md").write_text(MANUAL.replace("1 %", "0.5 %"), encoding="utf-8")
         here.at("/agents/desk/proposals")
         assert "done already" in card.inner_text()
@@ -123,7 +131,10 @@ def test_a_change_that_somebody_prevented_meanwhile_is_told_and_not_written(clie
 
 def test_pressing_a_button_twice_decides_once(client: TestClient, desk: Memory) -> None:
     id_ = change(desk)
-    said = [client.post("/agents/desk/proposals/accept", data={"proposal_id": id_}, headers=OWN, follow_redirects=False) for _ in range(2)]
+    said = [
+        client.post("/agents/desk/proposals/accept", data={"proposal_id": id_}, headers=OWN, follow_redirects=False)
+        for _ in range(2)
+    ]
     assert [one.headers["location"].partition("?")[2].partition("#")[0] for one in said] == ["done=accepted", "done=before"]
     other = client.post("/agents/desk/proposals/reject", data={"proposal_id": id_}, headers=OWN)
     assert other.status_code == 409 and "was accepted" in other.text
@@ -136,7 +147,11 @@ def test_enter_in_a_note_decides_nothing(visit: Come, desk: Memory, work: Path) 
         note.fill("Let me think")
         note.press("Enter")
         page.wait_for_timeout(300)
-        assert page.url.endswith("/proposals") and manual(work) == MANUAL and len(ask(desk, "desk", "list_proposals", status="proposed")["proposals"]) == 2
+        assert (
+            page.url.endswith("/proposals")
+            and manual(work) == MANUAL
+            and len(ask(desk, "desk", "list_proposals", status="proposed")["proposals"]) == 2
+        )
         for _ in range(2):  # on to Accept, then to Reject
             page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Reject the change of TRADING_MANUAL.md"
@@ -149,7 +164,9 @@ def test_enter_in_a_note_decides_nothing(visit: Come, desk: Memory, work: Path) 
 def test_only_a_page_of_memtapes_own_may_decide(client: TestClient, desk: Memory, work: Path, word: str) -> None:
     before = desk.agent("desk").head()
     for headers in ({}, {"origin": "https://elsewhere.example"}, {"origin": "null"}, {**OWN, "sec-fetch-site": "cross-site"}):
-        assert client.post(f"/agents/desk/proposals/{word}", data={"proposal_id": change(desk)}, headers=headers).status_code == 403
+        assert (
+            client.post(f"/agents/desk/proposals/{word}", data={"proposal_id": change(desk)}, headers=headers).status_code == 403
+        )
     assert client.get(f"/agents/desk/proposals/{word}?proposal_id={change(desk)}").status_code == 404
     assert desk.agent("desk").head() == before and manual(work) == MANUAL
 
@@ -157,13 +174,21 @@ def test_only_a_page_of_memtapes_own_may_decide(client: TestClient, desk: Memory
 @pytest.mark.parametrize(("form", "status"), [({"proposal_id": "nothing"}, 404), ({}, 422), ({"proposal_id": "x" * 200}, 422)])
 def test_what_cannot_be_decided_is_said_on_the_page(client: TestClient, form: dict[str, str], status: int) -> None:
     answer = client.post("/agents/desk/proposals/accept", data=form, headers=OWN)
-    assert answer.status_code == status and 'role="alert"' in answer.text and "Nothing is written until you accept it." in answer.text
+    assert (
+        answer.status_code == status
+        and 'role="alert"' in answer.text
+        and "Nothing is written until you accept it." in answer.text
+    )
 
 
 def test_a_long_change_is_cut_in_the_inbox_and_whole_on_its_own_page(client: TestClient, desk: Memory) -> None:
     made = desk.agent("desk").propose_edit("notes/long.md", text="".join(f"line {n}\n" for n in range(900)), reason="All of it.")
     inbox = client.get("/agents/desk/proposals").text
-    assert "781 of 901 lines are not shown here." in inbox and f"/agents/desk/proposals/{made.id}" in inbox and "line 899<" not in inbox
+    assert (
+        "781 of 901 lines are not shown here." in inbox
+        and f"/agents/desk/proposals/{made.id}" in inbox
+        and "line 899<" not in inbox
+    )
     alone = client.get(f"/agents/desk/proposals/{made.id}").text
     assert "line 899<" in alone and "not shown here" not in alone and "Accept" in alone
     assert client.get("/agents/desk/proposals/nothing").status_code == 404 == client.get("/agents/nobody/proposals").status_code
@@ -171,7 +196,7 @@ def test_a_long_change_is_cut_in_the_inbox_and_whole_on_its_own_page(client: Tes
 
 def test_how_many_wait_is_told_on_every_page_without_making_a_diff(desk: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     room, id_ = Desk(desk), change(desk)
-    monkeypatch.setattr(noting, "unified", None)
+    monkeypatch.setattr(journal, "unified", None)
     assert room.waiting("desk") == 2
     desk.agent("desk").reject_proposal(id_)
     assert room.waiting("desk") == 1 and room.waiting("other") == 0
@@ -205,12 +230,22 @@ def test_every_note_of_the_agent_is_in_sight_and_leads_to_its_lines(visit: Come,
 
 def test_what_a_model_writes_into_a_proposal_or_a_note_is_only_read(visit: Come, desk: Memory) -> None:
     agent = desk.agent("desk")
-    agent.propose_edit("TRADING_MANUAL.md", old="Wait for the close.", new=f"Wait.\n+++ {PLAIN}\n@@ -1 +1 @@\n</code>{PLAIN}", reason=HOSTILE, run='r"><i>')
+    agent.propose_edit(
+        "TRADING_MANUAL.md",
+        old="Wait for the close.",
+        new=f"Wait.\n+++ {PLAIN}\n@@ -1 +1 @@\n</code>{PLAIN}",
+        reason=HOSTILE,
+        run='r"><i>',
+    )
     agent.propose_edit("notes/x<img src=y onerror=alert(1)>.md", text=PLAIN, reason="A name.")
     agent.append_note("note", PLAIN, run='r"><b>')
     with looking(visit, desk) as here:
         page = here.at("/agents/desk/proposals")
-        assert HOSTILE_SEEN in here.text("#open") and f"+ added: +++ {PLAIN}" in here.text("#open") and "+ added: @@ -1 +1 @@" in here.text("#open")
+        assert (
+            HOSTILE_SEEN in here.text("#open")
+            and f"+ added: +++ {PLAIN}" in here.text("#open")
+            and "+ added: @@ -1 +1 @@" in here.text("#open")
+        )
         for path in ("/agents/desk/proposals", "/agents/desk/notes", f"/agents/desk/notes?run={quote(PLAIN[:60])}",
                      f"/agents/desk/proposals?done={quote(PLAIN)}"):  # fmt: skip
             page = here.at(path)
@@ -227,7 +262,9 @@ def test_the_pages_of_proposals_fit_their_window_and_bring_no_script_of_their_ow
     visit: Come, desk: Memory, client: TestClient, width: int, dark: bool
 ) -> None:
     agent = desk.agent("desk")
-    agent.propose_edit("journal/2026-05-04.md", old="Quiet.", new="Quiet, but " + "for_a_very_long_word" * 12 + ".", reason="Said more exactly.")
+    agent.propose_edit(
+        "journal/2026-05-04.md", old="Quiet.", new="Quiet, but " + "for_a_very_long_word" * 12 + ".", reason="Said more exactly."
+    )
     agent.reject_proposal(change(desk, "notes/gaps.md"), "Not now.")
     pages = {"proposals": "/agents/desk/proposals", "proposal": f"/agents/desk/proposals/{change(desk)}", "notes": "/agents/desk/notes",
              "proposals-none": "/agents/other/proposals", "notes-none": "/agents/other/notes"}  # fmt: skip

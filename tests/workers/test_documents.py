@@ -15,13 +15,14 @@ import pytest
 
 import memtape
 from memtape.core.observed import Decision
-from memtape.documents import watching
-from memtape.documents.watching import Watcher
-from memtape.engine import Memory, tracing
-from memtape.engine.tracing import sync
+from memtape.documents import file_watcher
+from memtape.documents.file_watcher import Watcher
+from memtape.engine import Memory
+from memtape.engine.documents import decision_pages
+from memtape.engine.documents.decision_pages import sync_documents
 from memtape.errors import Invalid
 from memtape.plugs.clock import FixedClock
-from memtape.workers.documents import Keeper, Told, kept_in_step
+from memtape.workers.documents import DocumentSync, ReportedProblem, syncing_documents
 from tests.desk import NOON
 from tests.documents.desk import Letters, write
 
@@ -32,7 +33,7 @@ class Desk:
     """A store with agents whose workspaces are kept in step, and what was told of it."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.told = folder, list[Told]()
+        self.folder, self.told = folder, list[ReportedProblem]()
         self.clock = FixedClock(NOON)
         self.memory: Memory = memtape.open(str(folder / "desk.db"), clock=self.clock)
         self.memory.create_skill("plain")
@@ -50,13 +51,15 @@ class Desk:
     def problems(self, agent: str) -> dict[str, str]:
         return {each.path: each.problem for each in self.memory.agent(agent).document_health().problems}
 
-    def synced(self, agent: str) -> list[Told]:
+    def synced(self, agent: str) -> list[ReportedProblem]:
         return [told for told in self.told if told.agent == agent]
 
     @contextmanager
-    def keeping(self, minutes: float = 60, watcher: Callable[..., Watcher] = QUICK, named_seconds: float = 60) -> Iterator[Keeper]:
+    def keeping(
+        self, minutes: float = 60, watcher: Callable[..., Watcher] = QUICK, named_seconds: float = 60
+    ) -> Iterator[DocumentSync]:
         stop = threading.Event()
-        keeper = Keeper(self.memory, minutes, told=self.told.append, watcher=watcher, named_seconds=named_seconds)
+        keeper = DocumentSync(self.memory, minutes, told=self.told.append, watcher=watcher, named_seconds=named_seconds)
         thread = threading.Thread(target=keeper.run, args=(stop,))
         thread.start()
         try:
@@ -91,7 +94,9 @@ def test_what_is_written_renamed_and_deleted_is_found_and_forgotten_without_a_co
         write(desk.folder / "gold", {"journal/2026/05.md": "Silver broke down."})
         assert soon(lambda: desk.finds("gold", "silver"))
         (desk.folder / "gold" / "journal").rename(desk.folder / "gold" / "diary")
-        assert soon(lambda: [hit.path for hit in desk.memory.agent("gold").search_documents("silver").hits] == ["diary/2026/05.md"])
+        assert soon(
+            lambda: [hit.path for hit in desk.memory.agent("gold").search_documents("silver").hits] == ["diary/2026/05.md"]
+        )
         (desk.folder / "gold" / "diary" / "2026" / "05.md").unlink()
         assert soon(lambda: not desk.finds("gold", "silver"))
 
@@ -184,7 +189,7 @@ def test_where_the_system_does_not_tell_of_changes_the_timed_sync_does_and_the_h
 
     desk.agent("gold", soul="x")
     with monkeypatch.context() as limited:
-        limited.setattr(watching, "RustNotify", refuse)
+        limited.setattr(file_watcher, "RustNotify", refuse)
         with desk.keeping(minutes=0.005):
             write(desk.folder / "gold", {"a.md": "osmium"})
             assert soon(lambda: desk.finds("gold", "osmium"))
@@ -192,7 +197,7 @@ def test_where_the_system_does_not_tell_of_changes_the_timed_sync_does_and_the_h
     assert desk.problems("gold")["@watch"] == (
         "files are not watched ([Errno 28] OS file watch limit reached): a timed sync finds changes; since 2026-11-15T12:00:00Z"
     )
-    sync(desk.memory.agent("gold"))
+    sync_documents(desk.memory.agent("gold"))
     assert "@watch" in desk.problems("gold"), "a sync that somebody asked for does not watch"
     with desk.keeping():
         assert soon(lambda: "@watch" not in desk.problems("gold"))
@@ -203,7 +208,7 @@ def test_where_the_system_does_not_tell_of_changes_the_timed_sync_does_and_the_h
 
 def test_one_agents_trouble_is_told_in_its_health_and_keeps_no_other_from_its_sync(desk, monkeypatch):
     desk.agent("bad", soul="x"), desk.agent("gold", soul="x")
-    real = tracing.brought_in_step
+    real = decision_pages.brought_in_step
 
     def failing(index, owner, agent, *rest, **more):
         if agent == "bad":
@@ -211,7 +216,7 @@ def test_one_agents_trouble_is_told_in_its_health_and_keeps_no_other_from_its_sy
         return real(index, owner, agent, *rest, **more)
 
     with monkeypatch.context() as broken:
-        broken.setattr(tracing, "brought_in_step", failing)
+        broken.setattr(decision_pages, "brought_in_step", failing)
         with desk.keeping(minutes=0.002):
             assert soon(lambda: len(desk.synced("bad")) > 1)
             write(desk.folder / "gold", {"a.md": "palladium"})
@@ -264,12 +269,12 @@ def test_a_workspace_that_may_not_be_entered_is_still_served_and_that_is_told(de
     with monkeypatch.context() as refusing:
         refusing.setattr(os, "scandir", scandir)
         desk.clock.at += timedelta(hours=1)
-        assert sync(gold).documents == 1 and desk.finds("gold", "never move a stop")
+        assert sync_documents(gold).documents == 1 and desk.finds("gold", "never move a stop")
         assert desk.problems("gold") == {root: "this folder cannot be entered: Permission denied; since 2026-11-15T13:00:00Z"}
         assert (gold.document_health().last_sync, gold.documents_pending()) == (NOON, None)
         with pytest.raises(Invalid, match="cannot be entered"):
-            sync(gold, anew=True)
-    assert sync(gold).problems == () and gold.document_health().last_sync == NOON + timedelta(hours=1)
+            sync_documents(gold, anew=True)
+    assert sync_documents(gold).problems == () and gold.document_health().last_sync == NOON + timedelta(hours=1)
 
 
 def test_an_agent_that_is_deleted_while_it_is_watched_gets_no_index_back(desk):
@@ -291,7 +296,7 @@ def test_nor_is_its_trouble_told_of_one_that_is_deleted_in_the_midst_of_a_sync(d
         desk.memory.delete_agent("gold", "gold")
         raise Invalid("folder", "the share is down")
 
-    monkeypatch.setattr(tracing, "brought_in_step", deleted)
+    monkeypatch.setattr(decision_pages, "brought_in_step", deleted)
     with desk.keeping():
         assert soon(lambda: desk.synced("gold"))
     assert not desk.memory.documents.holds("local", "gold")
@@ -302,9 +307,9 @@ def test_a_workspace_that_became_a_link_to_another_place_is_not_read(desk):
     secret = write(desk.folder / "secret", {"key.md": "seed phrase"})
     (desk.folder / "gold").rename(desk.folder / "old")
     (desk.folder / "gold").symlink_to(secret)
-    assert sync(gold).documents == 1 and not desk.finds("gold", "seed phrase")
+    assert sync_documents(gold).documents == 1 and not desk.finds("gold", "seed phrase")
     with pytest.raises(Invalid, match="is not a folder"):
-        sync(gold, anew=True)
+        sync_documents(gold, anew=True)
     assert desk.finds("gold", "never move a stop")
 
 
@@ -313,7 +318,7 @@ def test_a_workspace_that_was_never_there_is_an_error(desk):
     desk.memory.documents.forget("local", "gold")
     (desk.folder / "gold").rename(desk.folder / "old")
     with pytest.raises(Invalid, match="is not a folder"):
-        sync(gold)
+        sync_documents(gold)
     with desk.keeping():
         assert soon(lambda: "@sync" in desk.problems("gold"))
     assert desk.memory.agent("gold").document_health().last_sync is None
@@ -330,7 +335,9 @@ def test_a_damaged_index_is_made_anew_for_all_agents(desk, at):
         file.write(b"a sector that went bad " * 2000)
     desk.memory = memtape.open(str(desk.folder / "desk.db"), clock=desk.clock)
     with desk.keeping():
-        assert soon(lambda: any(told.synced for told in desk.synced("gold")) and any(told.synced for told in desk.synced("silver")))
+        assert soon(
+            lambda: any(told.synced for told in desk.synced("gold")) and any(told.synced for told in desk.synced("silver"))
+        )
         assert desk.finds("gold", "stop") and desk.finds("silver", "stop")
     assert index.with_name("desk.docs.db.damaged").exists() and desk.problems("gold") == {}
 
@@ -356,7 +363,7 @@ def test_nothing_is_left_of_it_when_it_ends(desk):
     desk.agent("gold", soul="x")
     desk.finds("gold", "x")
     threads, held = set(threading.enumerate()), len(list(Path("/proc/self/fd").iterdir()))
-    with kept_in_step(desk.memory, told=desk.told.append):
+    with syncing_documents(desk.memory, told=desk.told.append):
         assert soon(lambda: desk.told)
         assert [each.name for each in set(threading.enumerate()) - threads] == ["memtape-documents"]
     assert set(threading.enumerate()) == threads
@@ -372,7 +379,7 @@ def test_it_ends_too_when_ctrl_c_comes_while_it_starts(desk, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
-    with pytest.raises(KeyboardInterrupt), kept_in_step(desk.memory):
+    with pytest.raises(KeyboardInterrupt), syncing_documents(desk.memory):
         pass
     assert set(threading.enumerate()) == threads
 

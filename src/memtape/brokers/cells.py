@@ -1,6 +1,6 @@
 """Numbers and times as files write them. What one cell leaves open, 1,234 or 03/04/2024, the whole file decides, or nobody.
 
-A cell that cannot be read is a `Bad` value with its fix; an empty one is None.
+A cell that cannot be read is a `BadCell` value with its fix; an empty one is None.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ EMPTY = frozenset({"", "-", "--", "nan", "none", "null", "n/a", "na", "nat", "#n
 
 
 @dataclass(frozen=True, slots=True)
-class Bad:
+class BadCell:
     """A cell that cannot be read, and what to do about it."""
 
     problem: str
     fix: str
 
 
-def shown(cell: str) -> str:
+def shown_cell(cell: str) -> str:
     """A cell in a message: short, and harmless."""
     return repr(cell if len(cell) <= 40 else cell[:37] + "...")
 
@@ -82,11 +82,11 @@ def _vote(cell: str) -> str:
     return "unclear" if len(right) == 3 and 1 <= len(left) <= 3 and left != "0" else own
 
 
-def numbers(cells: Sequence[str], style: str, *, percent: bool = False) -> list[Decimal | Bad | None]:
+def numbers(cells: Sequence[str], style: str, *, percent: bool = False) -> list[Decimal | BadCell | None]:
     """A column of numbers. Plain ones take the short way."""
     if style == "comma":
         return [_dressed(cell, style, percent) for cell in cells]
-    found: list[Decimal | Bad | None] = []
+    found: list[Decimal | BadCell | None] = []
     for cell in cells:
         if not cell:
             found.append(None)
@@ -100,14 +100,14 @@ def numbers(cells: Sequence[str], style: str, *, percent: bool = False) -> list[
     return found
 
 
-def _limited(value: Decimal, cell: str) -> Decimal | Bad | None:
+def _limited(value: Decimal, cell: str) -> Decimal | BadCell | None:
     """At most 20 digits before the point; what is finer than 18 places after it is the noise of binary floats."""
     if not value.is_finite():
-        return None if value.is_nan() else Bad(f"{shown(cell)} is not a finite number", "Correct it, or delete the row")
+        return None if value.is_nan() else BadCell(f"{shown_cell(cell)} is not a finite number", "Correct it, or delete the row")
     if not value:
         return Decimal(0)
     if value.adjusted() > 19:
-        return Bad(f"{shown(cell)} has too many digits", "Use at most 20 before the decimal point")
+        return BadCell(f"{shown_cell(cell)} has too many digits", "Use at most 20 before the decimal point")
     if value.adjusted() < -18:
         return Decimal(0)
     return value.quantize(_FINEST).normalize() if len(cell) > 18 and _places(value) > 18 else value
@@ -118,22 +118,22 @@ def _places(value: Decimal) -> int:
     return -exponent if isinstance(exponent, int) else 0
 
 
-def _dressed(cell: str, style: str, percent: bool) -> Decimal | Bad | None:
+def _dressed(cell: str, style: str, percent: bool) -> Decimal | BadCell | None:
     """A number with thousands separators, a currency, a percent sign, or its minus as brackets or at the end."""
     if cell.lower() in EMPTY:
         return None
     if len(cell) > 80:
-        return Bad(f"{shown(cell)} is not a number", "Write digits and a decimal sign, like 65200.5")
+        return BadCell(f"{shown_cell(cell)} is not a number", "Write digits and a decimal sign, like 65200.5")
     found = _NUMBER.fullmatch(_SPACES.sub("", cell).replace("−", "-"))
     digits = found["digits"] if found else ""
     if style == "comma":
         digits = digits.translate(_SWAP)
     elif style == "unclear" and _UNCLEAR.fullmatch(digits):
-        return Bad(f"{shown(cell)} may be thousands or decimals", "Say --map decimal=comma or --map decimal=point")
+        return BadCell(f"{shown_cell(cell)} may be thousands or decimals", "Say --map decimal=comma or --map decimal=point")
     if not found or not _POINT.fullmatch(digits) or not digits.strip(".,"):
-        return Bad(f"{shown(cell)} is not a number", "Write digits and a decimal sign, like 65200.5")
+        return BadCell(f"{shown_cell(cell)} is not a number", "Write digits and a decimal sign, like 65200.5")
     if found["share"] and not percent:
-        return Bad(f"{shown(cell)} is a percentage", "Map a column that holds the amount itself")
+        return BadCell(f"{shown_cell(cell)} is a percentage", "Map a column that holds the amount itself")
     value = Decimal(digits.replace(",", "")).scaleb(-2 if found["share"] else 0)
     negative = found["bracket"] or "-" in (found["before"], found["within"], found["after"])
     return _limited(-value if negative else value, cell)
@@ -172,7 +172,7 @@ def zone_of(name: str) -> tuple[tzinfo, timedelta]:
     if offset := re.fullmatch(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?([0-5]\d))?", name):
         ahead = timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0))
         if ahead >= timedelta(hours=24):
-            raise Invalid("zone", f"{shown(name)} is more than a day", fix)
+            raise Invalid("zone", f"{shown_cell(name)} is more than a day", fix)
         return timezone(ahead if offset[1] == "+" else -ahead), timedelta()
     plain, sign, hours = name, "", ""
     if shifted := re.fullmatch(r"([A-Za-z]+/[A-Za-z_/]+)([+-])(\d{1,2})", name):
@@ -180,7 +180,7 @@ def zone_of(name: str) -> tuple[tzinfo, timedelta]:
     try:
         zone = ZoneInfo(plain)
     except (KeyError, ValueError, OSError):  # unknown; not a name; the name of a folder of zones
-        raise Invalid("zone", f"{shown(name)} is not a time zone", fix) from None
+        raise Invalid("zone", f"{shown_cell(name)} is not a time zone", fix) from None
     return zone, timedelta(hours=int(f"{sign}{hours}" or 0))
 
 
@@ -216,12 +216,12 @@ class Times:
     naive: int = 0
     twice: int = 0  # naive times in an hour that a clock change repeats or leaves out
 
-    def column(self, cells: Sequence[str], *, utc: bool = False) -> list[datetime | Bad | None]:
+    def column(self, cells: Sequence[str], *, utc: bool = False) -> list[datetime | BadCell | None]:
         """A column of times; `utc` if its name says so."""
         known = {cell: self.read(cell, utc=utc) for cell in set(cells)}
         return [known[cell] for cell in cells]
 
-    def read(self, cell: str, *, utc: bool = False) -> datetime | Bad | None:
+    def read(self, cell: str, *, utc: bool = False) -> datetime | BadCell | None:
         """One time.
 
         >>> times = Times(dates=None, zone=zone_of("Europe/Berlin")[0])
@@ -233,11 +233,11 @@ class Times:
         try:
             moment = self._moment(cell[:80])
         except (ValueError, OverflowError, InvalidOperation):
-            return Bad(f"{shown(cell)} is not a time", _FIX)
-        if isinstance(moment, Bad):
+            return BadCell(f"{shown_cell(cell)} is not a time", _FIX)
+        if isinstance(moment, BadCell):
             return moment
         if not 1970 < moment.year < 2200:
-            return Bad(f"{shown(cell)} lies outside 1971..2199", "Check the year, or the unit of the epoch")
+            return BadCell(f"{shown_cell(cell)} lies outside 1971..2199", "Check the year, or the unit of the epoch")
         return moment.astimezone(UTC) if moment.tzinfo else self._here(moment, utc)
 
     def _here(self, moment: datetime, utc: bool) -> datetime:
@@ -252,7 +252,7 @@ class Times:
             self.twice += 1
         return early
 
-    def _moment(self, cell: str) -> datetime | Bad:
+    def _moment(self, cell: str) -> datetime | BadCell:
         if cell[4:5] == "-" and cell[:4].isdigit():
             try:
                 return datetime.fromisoformat(cell)
@@ -271,7 +271,7 @@ class Times:
             one, two = int(found["one"]), int(found["two"])
             order = "dmy" if found["sep"] == "." else self.dates or ("dmy" if one > 12 else "mdy" if two > 12 else None)
             if order is None and one != two:
-                return Bad(f"{shown(cell)} may be day/month or month/day", "Say --map dates=dmy or --map dates=mdy")
+                return BadCell(f"{shown_cell(cell)} may be day/month or month/day", "Say --map dates=dmy or --map dates=mdy")
             return _clock(found, int(found["year"]), two if order == "dmy" else one, one if order == "dmy" else two)
         raise ValueError(cell)
 

@@ -9,10 +9,10 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from memtape.brokers.cells import EMPTY, Bad, shown
+from memtape.brokers.cells import EMPTY, BadCell, shown_cell
 from memtape.brokers.headings import plain_name
-from memtape.brokers.identity import identify
-from memtape.brokers.reading import Found
+from memtape.brokers.identity import row_ids
+from memtape.brokers.importer import FoundRows
 from memtape.brokers.roundtrips import LABEL, STEP, tag_list
 from memtape.brokers.sheets import Sheet
 from memtape.brokers.sides import BUY, NEITHER, SELL, Words
@@ -30,7 +30,7 @@ DECIDED = ("reason", "strategy", "stop", "target", "confidence", "tags")
 
 
 @dataclass(slots=True)
-class _Row:
+class _ExecutionRow:
     row: int
     line: int
     t: datetime
@@ -41,7 +41,7 @@ class _Row:
     fee: Decimal
 
 
-def fills(sheet: Sheet) -> list[Found]:
+def fills(sheet: Sheet) -> list[FoundRows]:
     """Every row that is an execution; the others are told in `sheet`."""
     _legs(sheet)
     rows = list(_rows(sheet))
@@ -60,7 +60,7 @@ def _legs(sheet: Sheet) -> None:
         sheet.chosen.columns["leg"] = own
 
 
-def _rows(sheet: Sheet) -> Iterator[_Row]:
+def _rows(sheet: Sheet) -> Iterator[_ExecutionRow]:
     sides, amounts, prices = _traded(sheet)
     columns: dict[str, Sequence[Any]] = {
         "symbol": sheet.cells("symbol"),
@@ -82,32 +82,32 @@ def _rows(sheet: Sheet) -> Iterator[_Row]:
             sheet.skipped["quantity 0"] += 1
             continue
         bad = None
-        if Bad in map(type, values):
-            bad = next((name, value) for name, value in zip(names, values, strict=True) if isinstance(value, Bad))
+        if BadCell in map(type, values):
+            bad = next((name, value) for name, value in zip(names, values, strict=True) if isinstance(value, BadCell))
         if bad is None:
             bad = _absent({"symbol": symbol, "side": side, "time": t, "qty": qty, "price": px})
-        if bad is None and currencies and isinstance(paid := sheet.fee(fee or ZERO, currencies[row], symbol, px), Bad):
+        if bad is None and currencies and isinstance(paid := sheet.fee(fee or ZERO, currencies[row], symbol, px), BadCell):
             bad = ("fees", paid)
         elif bad is None and currencies:
             fee = paid
         if bad:
             sheet.wrong(row, *bad)
         else:
-            yield _Row(row, sheet.table.lines[row], t, symbol, side, abs(qty) * (multiplier or 1), px, fee or ZERO)
+            yield _ExecutionRow(row, sheet.table.lines[row], t, symbol, side, abs(qty) * (multiplier or 1), px, fee or ZERO)
 
 
-def _absent(needed: dict[str, object]) -> tuple[str, Bad] | None:
+def _absent(needed: dict[str, object]) -> tuple[str, BadCell] | None:
     empty = next((name for name, value in needed.items() if value is None or value == ""), None)
-    return (empty, Bad("is empty", "Fill it in, or delete the row")) if empty else None
+    return (empty, BadCell("is empty", "Fill it in, or delete the row")) if empty else None
 
 
-def _traded(sheet: Sheet) -> tuple[list[int | Bad | None], list[Decimal | Bad | None], list[Decimal | Bad | None]]:
+def _traded(sheet: Sheet) -> tuple[list[int | BadCell | None], list[Decimal | BadCell | None], list[Decimal | BadCell | None]]:
     """Side, quantity and price; some logs have a pair of columns for buys and another for sells."""
     if {"buy_qty", "sell_qty"} <= sheet.chosen.columns.keys() and "qty" not in sheet:
         bought, sold = sheet.numbers("buy_qty"), sheet.numbers("sell_qty")
-        sides: list[int | Bad | None] = []
+        sides: list[int | BadCell | None] = []
         for buy, sell in zip(bought, sold, strict=True):
-            both = Bad("the row has both a bought and a sold quantity", "Make two rows of it") if buy and sell else None
+            both = BadCell("the row has both a bought and a sold quantity", "Make two rows of it") if buy and sell else None
             sides.append(both or (BUY if buy else SELL if sell else NEITHER))
             if sides[-1] == NEITHER:
                 sheet.skipped["nothing bought or sold"] += 1
@@ -117,24 +117,24 @@ def _traded(sheet: Sheet) -> tuple[list[int | Bad | None], list[Decimal | Bad | 
     return _sides(sheet), sheet.numbers("qty"), sheet.numbers("price")
 
 
-def _sides(sheet: Sheet) -> list[int | Bad | None]:
+def _sides(sheet: Sheet) -> list[int | BadCell | None]:
     if "side" in sheet:
         cells = sheet.cells("side")
         words = Words(cells, held=False, name=plain_name(sheet.heading("side")))
-        found: list[int | Bad | None] = []
+        found: list[int | BadCell | None] = []
         for cell in cells:
             side = words.side(cell)
             if side == NEITHER:
                 sheet.skipped[cell[:20]] += 1
-            problem = f"{shown(cell)} is neither buy nor sell" if cell else "is empty"
-            found.append(Bad(problem, "Write buy or sell; or map another column to side") if side is None else side)
+            problem = f"{shown_cell(cell)} is neither buy nor sell" if cell else "is empty"
+            found.append(BadCell(problem, "Write buy or sell; or map another column to side") if side is None else side)
         return found
     if "is_buyer" in sheet:
         return [None if flag is None else BUY if flag else SELL for flag in sheet.flags("is_buyer")]
     amounts = sheet.numbers("qty")
     if not any(isinstance(value, Decimal) and value < 0 for value in amounts):
         fix = "Say which column it is, --map side=COLUMN, or --map side==buy if all are"
-        return [Bad("the file has no side column, and no negative quantity", fix)] * len(sheet)
+        return [BadCell("the file has no side column, and no negative quantity", fix)] * len(sheet)
     sheet.notes.append("there is no side column: a negative qty is a sale")
     return [(BUY if value > 0 else SELL) if isinstance(value, Decimal) and value else None for value in amounts]
 
@@ -152,17 +152,17 @@ def _executed(sheet: Sheet) -> list[bool]:
     return found
 
 
-def _names(sheet: Sheet, rows: Sequence[_Row]) -> list[str]:
+def _names(sheet: Sheet, rows: Sequence[_ExecutionRow]) -> list[str]:
     accounts = sheet.cells("account") if "account" in sheet else [""] * len(sheet)
     orders = sheet.cells("order_id") if "order_id" in sheet else [""] * len(sheet)
     contents = [
         (r.symbol, r.side, micros(r.t), str(r.qty.normalize()), str(r.px.normalize()), orders[r.row], accounts[r.row])
         for r in rows
     ]
-    return identify(sheet, [r.row for r in rows], contents, [r.t for r in rows])
+    return row_ids(sheet, [r.row for r in rows], contents, [r.t for r in rows])
 
 
-def _places(rows: Sequence[_Row]) -> list[int]:
+def _places(rows: Sequence[_ExecutionRow]) -> list[int]:
     """The order among fills of one moment: as listed, or the other way round where the newest stand on top."""
     newest_first = len(rows) > 1 and rows[0].t > rows[-1].t
     seen: Counter[datetime] = Counter()
@@ -173,7 +173,7 @@ def _places(rows: Sequence[_Row]) -> list[int]:
     return places
 
 
-def _built(sheet: Sheet, rows: Sequence[_Row], names: Sequence[str], places: Sequence[int]) -> Iterator[Found]:
+def _built(sheet: Sheet, rows: Sequence[_ExecutionRow], names: Sequence[str], places: Sequence[int]) -> Iterator[FoundRows]:
     orders = sheet.lines("order_id", 128)
     legs = _leg_names(sheet)
     rates = sheet.numbers("rate")
@@ -185,14 +185,14 @@ def _built(sheet: Sheet, rows: Sequence[_Row], names: Sequence[str], places: Seq
             sheet.wishes.on_progress(done, len(rows))
         side = "buy" if r.side == BUY else "sell"
         data: dict[str, Any] = {"id": id_, "t": r.t, "symbol": r.symbol, "side": side, "qty": r.qty, "px": r.px}
-        if isinstance(rate := rates[r.row], Bad):
+        if isinstance(rate := rates[r.row], BadCell):
             sheet.wrong(r.row, "rate", rate)
             continue
         extra = {"fee": r.fee, "seq": place, "leg": legs[r.row], "order_id": orders[r.row], "rate": rate,
                  "liq": liquidated[r.row], "trigger": triggers[r.row]}  # fmt: skip
         data |= {name: value for name, value in extra.items() if value}
         about = {name: column[r.row] for name, column in decided.items() if column[r.row] not in (None, ())}
-        if bad := next(((name, value) for name, value in about.items() if isinstance(value, Bad)), None):
+        if bad := next(((name, value) for name, value in about.items() if isinstance(value, BadCell)), None):
             sheet.wrong(r.row, *bad)
             continue
         try:
@@ -200,7 +200,7 @@ def _built(sheet: Sheet, rows: Sequence[_Row], names: Sequence[str], places: Seq
             if about:
                 decision = read(Decision, {"id": id_, "t": r.t, "symbol": r.symbol, "action": side, **about})
                 data["decision"] = id_
-            yield Found(r.line, read(Fill, data), decision)
+            yield FoundRows(r.line, read(Fill, data), decision)
         except Invalid as error:
             sheet.refused(r.line, error)
 

@@ -15,9 +15,9 @@ from datetime import datetime
 from decimal import Decimal, localcontext
 from statistics import median
 
+from memtape.brokers.importer import ImportProblem
 from memtape.brokers.mapping import Chosen
-from memtape.brokers.reading import Problem
-from memtape.core.codec import spell_decimal
+from memtape.core.codec import decimal_text
 from memtape.core.values import MONEY, ZERO
 
 COSTS = Decimal("0.01")  # of the traded value: the most that costs may take from, or funding add to, a stated profit
@@ -58,7 +58,9 @@ class Draft:
         return self.pnl if self.net is None else self.net
 
 
-def settle(drafts: list[Draft], chosen: Chosen, pnl_is_gross: bool, notes: list[str], problems: list[Problem]) -> list[Draft]:
+def complete_figures(
+    drafts: list[Draft], chosen: Chosen, pnl_is_gross: bool, notes: list[str], problems: list[ImportProblem]
+) -> list[Draft]:
     """The trades whose figures hold together, with gross profit and quantity in units."""
     with localcontext(MONEY):
         drafts = _sided(drafts, notes, problems)
@@ -79,7 +81,7 @@ def settle(drafts: list[Draft], chosen: Chosen, pnl_is_gross: bool, notes: list[
     return kept
 
 
-def _sided(drafts: list[Draft], notes: list[str], problems: list[Problem]) -> list[Draft]:
+def _sided(drafts: list[Draft], notes: list[str], problems: list[ImportProblem]) -> list[Draft]:
     """Where the file names no side, profit and price move do."""
     unknown = [draft for draft in drafts if draft.side is None]
     if not unknown:
@@ -93,7 +95,9 @@ def _sided(drafts: list[Draft], notes: list[str], problems: list[Problem]) -> li
         draft.side = draft.side or only
     notes.append(f"there is no side column: side follows from prices and pnl ({counts[1]} long, {counts[-1]} short)")
     fix = "Say which column it is, --map side=COLUMN, or --map side==long if all are"
-    problems += [Problem(d.line, "side", "the row does not say whether it was long or short", fix) for d in drafts if not d.side]
+    problems += [
+        ImportProblem(d.line, "side", "the row does not say whether it was long or short", fix) for d in drafts if not d.side
+    ]
     return [draft for draft in drafts if draft.side]
 
 
@@ -130,7 +134,7 @@ def _gross(drafts: list[Draft], has_fees: bool, has_funding: bool, notes: list[s
         else:
             notes.append("net_pnl is taken whole: the file lists no fees")
     if differing:
-        notes.append(f"the file's own gross differs from that in {differing} rows, by {spell_decimal(by)} in all; net is kept")
+        notes.append(f"the file's own gross differs from that in {differing} rows, by {decimal_text(by)} in all; net is kept")
 
 
 def _units(drafts: list[Draft], notes: list[str]) -> None:
@@ -195,16 +199,16 @@ def _contradicting(drafts: list[Draft], *, costs_inside: bool) -> list[Draft]:
     return found
 
 
-def _contradiction(draft: Draft) -> Problem:
+def _contradiction(draft: Draft) -> ImportProblem:
     side = "long" if draft.side == 1 else "short"
     way = "rose" if draft.exit > draft.entry else "fell"
-    gross = spell_decimal(draft.gross or ZERO)
+    gross = decimal_text(draft.gross or ZERO)
     problem = f"{gross} contradicts a {side} whose price {way} from {draft.entry} to {draft.exit}"
     fix = (
         "Correct side or pnl; say --map sides=exit if the side is that of the closing order, "
         "--map net_pnl=COLUMN if costs are inside"
     )
-    return Problem(draft.line, "pnl", problem, fix)
+    return ImportProblem(draft.line, "pnl", problem, fix)
 
 
 def _stops(drafts: list[Draft], notes: list[str]) -> None:

@@ -38,7 +38,7 @@ _NOT_TABLES = (
 
 
 @dataclass(frozen=True)
-class Content:
+class FileRows:
     """A file's bytes, unpacked."""
 
     name: str
@@ -60,7 +60,7 @@ class Content:
 
 
 @dataclass(slots=True)
-class Table:
+class CellTable:
     """Rows of texts, each as wide as the header."""
 
     header: tuple[str, ...]
@@ -82,7 +82,7 @@ class Table:
         self._columns.clear()
 
 
-def load(path: str | Path) -> Content:
+def load(path: str | Path) -> FileRows:
     """A file from disk."""
     file = Path(path)
     name = clean_name(file.name) or "file"
@@ -92,10 +92,10 @@ def load(path: str | Path) -> Content:
     except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
         problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise Invalid(name, f"cannot be read ({problem})", "Give the path of a readable file") from None
-    return content_of(name, raw)
+    return file_content(name, raw)
 
 
-def content_of(name: str, raw: bytes) -> Content:
+def file_content(name: str, raw: bytes) -> FileRows:
     """A file's bytes as they lie on disk, unpacked."""
     data = raw
     if raw[:2] == b"\x1f\x8b":
@@ -106,7 +106,7 @@ def content_of(name: str, raw: bytes) -> Content:
             raise Invalid(name, f"is a damaged .gz file ({error})", "Download it again") from None
     if len(data) > MAX_BYTES:
         raise Invalid(name, f"is larger than {MAX_BYTES // 2**20} MB", "Split it by year and import the parts")
-    return Content(name, data, sha256(raw).hexdigest())
+    return FileRows(name, data, sha256(raw).hexdigest())
 
 
 def _decoded(data: bytes) -> str:
@@ -147,7 +147,7 @@ def _names(cells: Iterable[str]) -> tuple[str, ...]:
 # ---- CSV -----------------------------------------------------------------------------------------------------------
 
 
-def csv_table(content: Content, known: Callable[[Sequence[str]], int]) -> Table:
+def csv_table(content: FileRows, known: Callable[[Sequence[str]], int]) -> CellTable:
     """A CSV file. `known` counts the column names it knows in a line: the first line with most of them is the header."""
     text = content.text
     first, _, rest = text.partition("\n")
@@ -179,14 +179,14 @@ def _first_lines(text: str, separator: str) -> list[list[str]]:
     return found
 
 
-def _csv_rows(name: str, text: str, before: int, separator: str, ahead: int) -> Table:
+def _csv_rows(name: str, text: str, before: int, separator: str, ahead: int) -> CellTable:
     body = text.split("\n", before)[before]
     source = csv.reader(io.StringIO(body, newline=""), delimiter=separator)
     names = next(source)
     width = len(names)
     if width > MAX_COLUMNS:
         raise Invalid(name, f"has {width} columns", f"Keep at most {MAX_COLUMNS}")
-    table = Table(_names(names), separator=separator)
+    table = CellTable(_names(names), separator=separator)
     above, last = before + ahead, source.line_num
     for cells in source:
         line, several = above + last + 1, source.line_num > last + 1
@@ -221,11 +221,11 @@ def _misfit(cells: list[str], width: int, separator: str) -> tuple[str, str] | N
 _decoder = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=lambda word: "")
 
 
-def json_table(content: Content) -> Table:
+def json_table(content: FileRows) -> CellTable:
     """A JSON array of objects, one object a line, or an answer that has such an array inside."""
     text = content.text.strip()
     names: dict[str, int] = {}
-    table = Table(())
+    table = CellTable(())
     found: list[tuple[int, dict[str, str]]] = []
     for line, value in _objects(content.name, text, table):
         if not isinstance(value, dict):
@@ -249,7 +249,7 @@ def json_table(content: Content) -> Table:
     return table
 
 
-def _objects(name: str, text: str, table: Table) -> Iterator[tuple[int, Any]]:
+def _objects(name: str, text: str, table: CellTable) -> Iterator[tuple[int, Any]]:
     """The objects of a JSON text and where they stand: their line, or in an array their number."""
     try:
         whole = _decoder.decode(text)

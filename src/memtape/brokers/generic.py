@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memtape.brokers.executions import fills
-from memtape.brokers.files import Content, Table, clean_name, csv_table, json_table
+from memtape.brokers.files import CellTable, FileRows, clean_name, csv_table, json_table
 from memtape.brokers.headings import known_names
+from memtape.brokers.importer import ImportOptions, ImportProblem, ImportResult
 from memtape.brokers.mapping import choose
-from memtape.brokers.reading import Problem, Reading, Wishes
 from memtape.brokers.roundtrips import closed_trades
 from memtape.brokers.sheets import Sheet
 from memtape.errors import Invalid
@@ -21,11 +21,11 @@ from memtape.errors import Invalid
 class CsvReader:
     """Comma, semicolon, tab or bar between the cells; one line names the columns."""
 
-    def claims(self, content: Content) -> bool:
+    def claims(self, content: FileRows) -> bool:
         """Whatever is text."""
         return not JsonReader().claims(content)
 
-    def read(self, content: Content, wishes: Wishes) -> Reading:
+    def read(self, content: FileRows, wishes: ImportOptions) -> ImportResult:
         """The file, read."""
         return read_table(csv_table(content, known_names), wishes)
 
@@ -33,16 +33,16 @@ class CsvReader:
 class JsonReader:
     """An array of objects, one object a line, or an answer with an array of objects in it."""
 
-    def claims(self, content: Content) -> bool:
+    def claims(self, content: FileRows) -> bool:
         """Whether it begins like JSON."""
         return content.text.lstrip()[:1] in ("[", "{")
 
-    def read(self, content: Content, wishes: Wishes) -> Reading:
+    def read(self, content: FileRows, wishes: ImportOptions) -> ImportResult:
         """The file, read."""
         return read_table(json_table(content), wishes)
 
 
-def read_table(table: Table, wishes: Wishes) -> Reading:
+def read_table(table: CellTable, wishes: ImportOptions) -> ImportResult:
     """A table of texts as observed values."""
     rows = len(table.rows) + len(table.bad)
     left_out = _only(table, wishes.where)
@@ -50,21 +50,21 @@ def read_table(table: Table, wishes: Wishes) -> Reading:
     sheet = Sheet.of(table, chosen, wishes)
     if left_out:
         sheet.notes.append(f"{left_out} rows do not match --where and were left out")
-    sheet.problems += [Problem(line, "row", problem, fix) for line, problem, fix in table.bad]
+    sheet.problems += [ImportProblem(line, "row", problem, fix) for line, problem, fix in table.bad]
     found = closed_trades(sheet) if chosen.kind == "trades" else fills(sheet)
     sheet.finish()
     sheet.problems.sort(key=lambda problem: problem.line or 0)
     used = {at for places in chosen.columns.values() for at in places}
     if wishes.on_progress:
         wishes.on_progress(len(table.rows), len(table.rows))
-    return Reading(
+    return ImportResult(
         header=table.header, rows=rows, kind=chosen.kind, mapping=chosen.spelled(table.header), mapped_by=chosen.by,
         unused=[name for at, name in enumerate(table.header) if at not in used], found=found, problems=sheet.problems,
         notes=sheet.notes,
     )  # fmt: skip
 
 
-def _only(table: Table, where: Mapping[str, str]) -> int:
+def _only(table: CellTable, where: Mapping[str, str]) -> int:
     """Keep the rows whose columns have these values; how many were dropped."""
     before = len(table.rows)
     for name, value in where.items():

@@ -27,8 +27,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from memtape.core.codec import EPOCH, spell_decimal
-from memtape.core.observed import Bar, CheckedBar, Fill, Funding, Held
+from memtape.core.codec import EPOCH, decimal_text
+from memtape.core.observed import Bar, CheckedBar, Fill, Funding, HeldPosition
 from memtape.core.values import MONEY, ONE, ZERO, Number, Price, Symbol, Text, read
 from memtape.errors import Invalid
 
@@ -82,7 +82,7 @@ class FillRow:
     @property
     def key(self) -> str:
         """What tells it from every other fill of the account."""
-        return f"{self.coin}-{self.tid}-{self.oid}-{self.time}-{spell_decimal(self.sz)}"
+        return f"{self.coin}-{self.tid}-{self.oid}-{self.time}-{decimal_text(self.sz)}"
 
     @property
     def after(self) -> Decimal:
@@ -117,7 +117,7 @@ class Leverage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PositionRow:
+class VenuePosition:
     """A position of clearinghouseState: one a coin, net."""
 
     __pydantic_config__: ClassVar[ConfigDict] = LENIENT
@@ -133,7 +133,7 @@ class AssetPosition:
     """The venue's wrapping of a position."""
 
     __pydantic_config__: ClassVar[ConfigDict] = LENIENT
-    position: PositionRow
+    position: VenuePosition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +185,7 @@ class OrderRow:
 # ---- fills -------------------------------------------------------------------------------------------------------------
 
 
-def moment_of(millis: int) -> datetime:
+def time_of_millis(millis: int) -> datetime:
     """A time of the venue."""
     return EPOCH + millis * MILLISECOND
 
@@ -209,10 +209,10 @@ def dex_of(coin: str) -> str:
     return coin.partition(":")[0] if ":" in coin else ""
 
 
-def symbol_of(coin: str) -> str:
+def coin_symbol(coin: str) -> str:
     """A coin as a symbol: those that the venue only numbers get a word before the number.
 
-    >>> symbol_of("ETH"), symbol_of("@107"), symbol_of("PURR/USDC")
+    >>> coin_symbol("ETH"), coin_symbol("@107"), coin_symbol("PURR/USDC")
     ('ETH', 'SPOT@107', 'PURR/USDC')
     """
     named = f"SPOT{coin}" if coin.startswith("@") else coin if coin[:1].isalnum() else f"HL{coin}"
@@ -222,10 +222,10 @@ def symbol_of(coin: str) -> str:
 def fill_rows(payload: object, at: str = "userFills") -> list[FillRow]:
     """The rows of a list of fills, each once, in the order in which they happened."""
     rows = {row.key: row for row in read(list[FillRow], payload, at=at)}
-    return in_order(row for row in rows.values() if row.sz)
+    return oldest_first(row for row in rows.values() if row.sz)
 
 
-def in_order(rows: Iterable[FillRow], held_now: Mapping[str, Decimal] | None = None) -> list[FillRow]:
+def oldest_first(rows: Iterable[FillRow], held_now: Mapping[str, Decimal] | None = None) -> list[FillRow]:
     """Fills by time, and within one block by what each found held; `held_now` is what all of them led to, if that is known."""
     blocks = [list(block) for _, block in groupby(sorted(rows, key=_place), key=lambda row: (row.time, row.coin))]
     after: dict[int, Decimal | None] = {}
@@ -296,10 +296,10 @@ def fills_of(
     rates: Mapping[str, Decimal] | None = None, at: str = "userFills",
 ) -> list[Fill]:  # fmt: skip
     """An answer to userFills or userFillsByTime as fills, in order; `triggers` says by order id what set each off."""
-    return told(fill_rows(payload, at), address, triggers or {}, rates or {})
+    return fill_reason(fill_rows(payload, at), address, triggers or {}, rates or {})
 
 
-def told(
+def fill_reason(
     rows: Sequence[FillRow], address: str, triggers: Mapping[int, str | None], rates: Mapping[str, Decimal]
 ) -> list[Fill]:
     """Rows that are in order, as fills; `seq` counts within one block."""
@@ -309,7 +309,7 @@ def told(
         qty, fee = _charged(row, rates)
         own = row.liquidation is not None and (row.liquidation.liquidatedUser or "").lower() == address.lower()
         found.append(read(Fill, {
-            "id": row.key, "t": moment_of(row.time), "symbol": symbol_of(row.coin), "side": "buy" if row.side == "B" else "sell",
+            "id": row.key, "t": time_of_millis(row.time), "symbol": coin_symbol(row.coin), "side": "buy" if row.side == "B" else "sell",
             "qty": qty, "px": row.px, "fee": fee, "seq": place[row.time, row.coin], "liq": own, "order_id": str(row.oid),
             "trigger": FORCED.get(row.dir) or triggers.get(row.oid),
         }, at=f"fill {row.key}"))  # fmt: skip
@@ -345,18 +345,18 @@ def funding_of(payload: object) -> list[Funding]:
     """
     paid = {(row.time, row.delta.coin): row for row in funding_rows(payload)}
     return [
-        Funding(id=f"{coin}-funding-{time}", t=moment_of(time), symbol=symbol_of(coin), usd=paid[time, coin].delta.usdc)
+        Funding(id=f"{coin}-funding-{time}", t=time_of_millis(time), symbol=coin_symbol(coin), usd=paid[time, coin].delta.usdc)
         for time, coin in sorted(paid)
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class VenueAccount:
     """What the venue says is held at a moment."""
 
     t: datetime
     equity: Decimal
-    positions: dict[str, tuple[Held, ...]]
+    positions: dict[str, tuple[HeldPosition, ...]]
     held: dict[str, Decimal]  # by coin
 
     @property
@@ -365,40 +365,44 @@ class Account:
         return {symbol: held[0].mark for symbol, held in self.positions.items() if held[0].mark is not None}
 
 
-def account_of(payload: object) -> Account:
+def account_of(payload: object) -> VenueAccount:
     """An answer to clearinghouseState. The mark price is not in it, but what the position is worth is."""
     state = read(StateRow, payload, at="clearinghouseState")
     rows = sorted((one.position for one in state.assetPositions if one.position.szi), key=lambda row: row.coin)
-    positions: dict[str, tuple[Held, ...]] = {
-        symbol_of(row.coin): (
-            Held(qty=row.szi, entry_px=row.entryPx, leverage=row.leverage.value if row.leverage else None, mark=_mark(row)),
+    positions: dict[str, tuple[HeldPosition, ...]] = {
+        coin_symbol(row.coin): (
+            HeldPosition(
+                qty=row.szi, entry_px=row.entryPx, leverage=row.leverage.value if row.leverage else None, mark=_mark(row)
+            ),
         )
         for row in rows
     }
-    return Account(moment_of(state.time), state.marginSummary.accountValue, positions, {row.coin: row.szi for row in rows})
+    return VenueAccount(
+        time_of_millis(state.time), state.marginSummary.accountValue, positions, {row.coin: row.szi for row in rows}
+    )
 
 
-def _mark(row: PositionRow) -> Decimal | None:
+def _mark(row: VenuePosition) -> Decimal | None:
     if row.positionValue is None:
         return None
     with localcontext(MONEY):
-        return Decimal(spell_decimal((row.positionValue / abs(row.szi)).quantize(MARK_STEP)))
+        return Decimal(decimal_text((row.positionValue / abs(row.szi)).quantize(MARK_STEP)))
 
 
-def bars_of(payload: object, until: datetime | None = None) -> list[Bar]:
+def bars_from_candles(payload: object, until: datetime | None = None) -> list[Bar]:
     """An answer to candleSnapshot as bars, by time; those not complete by a moment are left out.
 
     >>> candle = {"t": 1780574400000, "T": 1780577999999, "s": "ETH", "i": "1h", "o": "3431.0", "c": "3438.2",
     ...           "h": "3440.5", "l": "3429.9", "v": "812.4", "n": 391}
-    >>> bar = bars_of([candle])[0]
+    >>> bar = bars_from_candles([candle])[0]
     >>> bar.t1.isoformat(), str(bar.c), bar.frame
     ('2026-06-04T13:00:00+00:00', '3438.2', 3600)
-    >>> bars_of([candle], until=bar.t1 - MILLISECOND)
+    >>> bars_from_candles([candle], until=bar.t1 - MILLISECOND)
     []
     """
     found: dict[tuple[str, str, int], Bar] = {}
     for row in read(list[CandleRow], payload, at="candleSnapshot"):
-        t0, symbol = moment_of(row.t), symbol_of(row.s)
+        t0, symbol = time_of_millis(row.t), coin_symbol(row.s)
         t1 = t0 + interval_of(row.i)
         if until is None or t1 <= until:
             data = {"symbol": symbol, "t0": t0, "t1": t1, "o": row.o, "h": row.h, "l": row.l, "c": row.c, "v": row.v}

@@ -21,7 +21,7 @@ LONGEST = 120
 Content = tuple[object, ...]
 
 
-def identify(sheet: Sheet, rows: Sequence[int], contents: Sequence[Content], times: Sequence[datetime]) -> list[str]:
+def row_ids(sheet: Sheet, rows: Sequence[int], contents: Sequence[Content], times: Sequence[datetime]) -> list[str]:
     """A name for each of these rows of a file."""
     if "id" not in sheet:
         own = [""] * len(rows)

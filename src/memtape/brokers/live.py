@@ -114,7 +114,7 @@ class Endpoint:
 
 
 @dataclass(slots=True)
-class Remembered:
+class KnownIds:
     """What a source keeps from one tick to the next, to ask less: all of it could be asked for again."""
 
     read_all: datetime | None = None  # when all fills since the beginning were last read
@@ -122,9 +122,9 @@ class Remembered:
     triggers: dict[int, str | None] = field(default_factory=dict)  # by order id
     charted: dict[tuple[str, str], tuple[datetime, datetime]] = field(default_factory=dict)  # last candle's end, when asked
 
-    def copy(self) -> Remembered:
+    def copy(self) -> KnownIds:
         """Another, to change."""
-        return Remembered(self.read_all, dict(self.rows), dict(self.triggers), dict(self.charted))
+        return KnownIds(self.read_all, dict(self.rows), dict(self.triggers), dict(self.charted))
 
 
 class Hyperliquid:
@@ -150,7 +150,7 @@ class Hyperliquid:
         self.overlap, self.reread, self.rates = overlap, reread, dict(rates or {})
         self.left_out: dict[str, int] = {}
         self._ask = ask or Endpoint(f"{base_url.rstrip('/')}/info", timeout, attempts, sleep)
-        self._kept, self._next = Remembered(), Remembered()
+        self._kept, self._next = KnownIds(), KnownIds()
 
     def poll(self, since: Since | None, /) -> Tick:
         """The account now, and what happened since: all of it, or an error and nothing."""
@@ -181,7 +181,7 @@ class Hyperliquid:
 
     # ---- fills and funding -------------------------------------------------------------------------------------------
 
-    def _fills(self, account: hl.Account, began: datetime, fresh: datetime, memory: Remembered) -> list[Fill]:
+    def _fills(self, account: hl.VenueAccount, began: datetime, fresh: datetime, memory: KnownIds) -> list[Fill]:
         """The fills since a moment, in order; all since the beginning when that was not done for long."""
         start, now = fresh, account.t
         if memory.read_all is None or now - memory.read_all >= self.reread:
@@ -190,11 +190,11 @@ class Hyperliquid:
         strangers = [row.coin for row in found if not self._follows(row.coin)]
         self.left_out = {coin: strangers.count(coin) for coin in sorted(set(strangers))}
         own = {row.key: row for row in found if self._follows(row.coin)}
-        ordered = hl.in_order({**memory.rows, **own}.values(), account.held)
+        ordered = hl.oldest_first({**memory.rows, **own}.values(), account.held)
         self._explain([row for row in ordered if row.key in own], memory.triggers, fresh)
-        fills = hl.told(ordered, self.address, memory.triggers, self.rates)
-        last = {row.coin: row.key for row in ordered if hl.moment_of(row.time) <= fresh}
-        memory.rows = {row.key: row for row in ordered if hl.moment_of(row.time) > fresh or last[row.coin] == row.key}
+        fills = hl.fill_reason(ordered, self.address, memory.triggers, self.rates)
+        last = {row.coin: row.key for row in ordered if hl.time_of_millis(row.time) <= fresh}
+        memory.rows = {row.key: row for row in ordered if hl.time_of_millis(row.time) > fresh or last[row.coin] == row.key}
         needed = {row.oid for row in memory.rows.values()}
         memory.triggers = {oid: trigger for oid, trigger in memory.triggers.items() if oid in needed}
         return [fill for fill in fills if fill.id in own]
@@ -207,7 +207,7 @@ class Hyperliquid:
         triggers |= hl.triggers_of(self._ask({"type": "historicalOrders", "user": self.address}))
         for oid, row in sorted(unknown.items()):
             if oid not in triggers:
-                recent = oid and hl.moment_of(row.time) > fresh
+                recent = oid and hl.time_of_millis(row.time) > fresh
                 question = {"type": "orderStatus", "user": self.address, "oid": oid}
                 triggers[oid] = hl.triggers_of(self._ask(question)).get(oid) if recent else None
 
@@ -230,7 +230,7 @@ class Hyperliquid:
 
     # ---- candles -----------------------------------------------------------------------------------------------------
 
-    def _bars(self, account: hl.Account, memory: Remembered) -> list[Bar]:
+    def _bars(self, account: hl.VenueAccount, memory: KnownIds) -> list[Bar]:
         """The candles that have ended since the last ones read."""
         found: list[Bar] = []
         now = account.t
@@ -241,7 +241,7 @@ class Hyperliquid:
                     continue
                 begin = ended or max(now - LOOKED_BACK * length, EPOCH)
                 about = {"coin": coin, "interval": name, "startTime": hl.millis_of(begin), "endTime": hl.millis_of(now)}
-                bars = hl.bars_of(self._ask({"type": "candleSnapshot", "req": about}), until=now)
+                bars = hl.bars_from_candles(self._ask({"type": "candleSnapshot", "req": about}), until=now)
                 bars = [bar for bar in bars if bar.t0 >= begin]
                 memory.charted[coin, name] = max([bar.t1 for bar in bars], default=begin), now
                 found += bars

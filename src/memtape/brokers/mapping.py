@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from memtape.brokers.cells import EMPTY, is_time_of_day
-from memtape.brokers.files import Table, clean_name
+from memtape.brokers.files import CellTable, clean_name
 from memtape.brokers.headings import ADDED, KINDS, SETTINGS, Names, plain_name
-from memtape.brokers.reading import Wishes
+from memtape.brokers.importer import ImportOptions
 from memtape.brokers.sides import Words
 from memtape.core.values import Symbol, read
 from memtape.errors import Invalid
@@ -53,7 +53,7 @@ class Chosen:
         columns = {name: "+".join(header[at] for at in several) for name, several in self.columns.items()}
         return {"kind": self.kind, **columns, **{n: f"={text}" for n, text in self.constants.items()}, **self.settings}
 
-    def cells(self, table: Table, name: str, glue: str = " ") -> list[str]:
+    def cells(self, table: CellTable, name: str, glue: str = " ") -> list[str]:
         """The texts of one field, row by row; nothing if the file does not have it."""
         if name in self.constants:
             return [self.constants[name]] * len(table.rows)
@@ -65,7 +65,7 @@ class Chosen:
         return [glue.join(filter(None, parts)) for parts in zip(*(table.column(at) for at in several), strict=True)]
 
 
-def choose(table: Table, wishes: Wishes) -> Chosen:
+def choose(table: CellTable, wishes: ImportOptions) -> Chosen:
     """The mapping of a file; `Invalid` names what is missing and how to say it."""
     said = dict(wishes.mapping)
     if wishes.symbol:
@@ -169,7 +169,7 @@ def _parts(header: Sequence[str], text: str) -> list[str]:
 # ---- the guess -----------------------------------------------------------------------------------------------------
 
 
-def _complete(table: Table, kind: str, given: Chosen, *, guess: bool) -> Chosen:
+def _complete(table: CellTable, kind: str, given: Chosen, *, guess: bool) -> Chosen:
     """What was said, and for the rest what the names and cells suggest."""
     names: Names = KINDS[kind]
     foreign = [name for name in (*given.columns, *given.constants) if name not in names]
@@ -183,7 +183,7 @@ def _complete(table: Table, kind: str, given: Chosen, *, guess: bool) -> Chosen:
     return chosen
 
 
-def _guess(table: Table, names: Names, chosen: Chosen) -> None:
+def _guess(table: CellTable, names: Names, chosen: Chosen) -> None:
     plain = [plain_name(name) for name in table.header]
     places = {own: at for at, own in reversed(list(enumerate(plain)))}
     taken = {at for places in chosen.columns.values() for at in places}
@@ -253,7 +253,7 @@ _SUITS: dict[str, Callable[[Sequence[str], str], bool]] = {
 }
 
 
-def _join_days(table: Table, names: Names, chosen: Chosen) -> None:
+def _join_days(table: CellTable, names: Names, chosen: Chosen) -> None:
     """Where the day has a column of its own, the time needs both."""
     plain = [plain_name(name) for name in table.header]
     for name in TIMES & chosen.columns.keys():

@@ -7,11 +7,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from memtape.brokers.cells import Bad, shown
-from memtape.brokers.figures import Draft, settle
+from memtape.brokers.cells import BadCell, shown_cell
+from memtape.brokers.figures import Draft, complete_figures
 from memtape.brokers.headings import GROSS, plain_name
-from memtape.brokers.identity import identify
-from memtape.brokers.reading import Found, Problem
+from memtape.brokers.identity import row_ids
+from memtape.brokers.importer import FoundRows, ImportProblem
 from memtape.brokers.sheets import Sheet, total
 from memtape.brokers.sides import NEITHER, Words
 from memtape.core.codec import micros
@@ -28,13 +28,13 @@ NEVER_WAS = frozenset({"cancelled", "canceled", "rejected", "void"})
 STEP = 2000  # rows between two words of progress
 
 
-def closed_trades(sheet: Sheet) -> list[Found]:
+def closed_trades(sheet: Sheet) -> list[FoundRows]:
     """Every row that is a closed trade; the others are told in `sheet`."""
     _strategies(sheet)
     drafts = list(_drafts(sheet))
     gross = plain_name(sheet.heading("pnl")) in {plain_name(name) for name in GROSS}
     raw = {draft.row: (draft.side, draft.qty, draft.pnl, draft.net) for draft in drafts}
-    drafts = settle(drafts, sheet.chosen, gross, sheet.notes, sheet.problems)
+    drafts = complete_figures(drafts, sheet.chosen, gross, sheet.notes, sheet.problems)
     names = _names(sheet, drafts, raw)
     return list(_built(sheet, drafts, names))
 
@@ -75,13 +75,13 @@ def _drafts(sheet: Sheet) -> Iterator[Draft]:
             continue
         if still_open[row] or exit_at is None or exit_ is None:
             fix = "Import again once it is closed"
-            sheet.problems.append(Problem(sheet.table.lines[row], "exit_at", "still open, skipped", fix, blocks=False))
+            sheet.problems.append(ImportProblem(sheet.table.lines[row], "exit_at", "still open, skipped", fix, blocks=False))
             continue
         bad = None
-        if Bad in map(type, values):
-            bad = next((name, value) for name, value in zip(names, values, strict=True) if isinstance(value, Bad))
+        if BadCell in map(type, values):
+            bad = next((name, value) for name, value in zip(names, values, strict=True) if isinstance(value, BadCell))
         bad = bad or _absent(symbol, entry_at, entry, qty, pnl if net is None else net)
-        if bad is None and currencies and isinstance(paid := sheet.fee(fees or ZERO, currencies[row], symbol, exit_), Bad):
+        if bad is None and currencies and isinstance(paid := sheet.fee(fees or ZERO, currencies[row], symbol, exit_), BadCell):
             bad = ("fees", paid)
         elif bad is None and currencies:
             fees = paid
@@ -97,21 +97,21 @@ def _drafts(sheet: Sheet) -> Iterator[Draft]:
 
 
 def _absent(symbol: str, entry_at: datetime | None, entry: Decimal | None, qty: Decimal | None,
-            pnl: Decimal | None) -> tuple[str, Bad] | None:  # fmt: skip
+            pnl: Decimal | None) -> tuple[str, BadCell] | None:  # fmt: skip
     for name, value in (("symbol", symbol), ("entry_at", entry_at), ("entry_price", entry)):
         if value is None or value == "":
-            return name, Bad("is empty", "Fill it in, or delete the row")
+            return name, BadCell("is empty", "Fill it in, or delete the row")
     if not qty and pnl is None:
-        return "qty", Bad("neither qty nor pnl is given", "Fill in one of them, or delete the row")
+        return "qty", BadCell("neither qty nor pnl is given", "Fill in one of them, or delete the row")
     return None
 
 
-def _sides(sheet: Sheet) -> list[int | Bad | None]:
+def _sides(sheet: Sheet) -> list[int | BadCell | None]:
     turned = -1 if sheet.chosen.settings.get("sides") == "exit" else 1
     if "side" in sheet:
         cells = sheet.cells("side")
         words = Words(cells, held=True, name=plain_name(sheet.heading("side")))
-        found: list[int | Bad | None] = []
+        found: list[int | BadCell | None] = []
         for cell in cells:
             side = words.side(cell)
             if side == NEITHER and cell:
@@ -127,9 +127,9 @@ def _sides(sheet: Sheet) -> list[int | Bad | None]:
     return [None] * len(sheet)
 
 
-def _no_side(cell: str) -> Bad:
-    problem = f"{shown(cell)} is neither long nor short" if cell else "is empty"
-    return Bad(problem, "Write long or short, buy or sell; or map another column to side")
+def _no_side(cell: str) -> BadCell:
+    problem = f"{shown_cell(cell)} is neither long nor short" if cell else "is empty"
+    return BadCell(problem, "Write long or short, buy or sell; or map another column to side")
 
 
 def _still_open(sheet: Sheet) -> list[bool | None]:
@@ -146,7 +146,7 @@ def _still_open(sheet: Sheet) -> list[bool | None]:
     return found
 
 
-def _fees(sheet: Sheet) -> list[Decimal | Bad | None]:
+def _fees(sheet: Sheet) -> list[Decimal | BadCell | None]:
     if "fees" in sheet:
         return sheet.costs("fees")
     return [total(halves) for halves in zip(sheet.costs("entry_fee"), sheet.costs("exit_fee"), strict=True)]
@@ -163,14 +163,14 @@ def _names(sheet: Sheet, drafts: Sequence[Draft], raw: Mapping[int, tuple[object
          strategies[d.row])
         for d in drafts
     ]  # fmt: skip
-    return identify(sheet, [draft.row for draft in drafts], contents, [draft.exit_at for draft in drafts])
+    return row_ids(sheet, [draft.row for draft in drafts], contents, [draft.exit_at for draft in drafts])
 
 
 def _spelled(value: object) -> str:
     return str(value.normalize()) if isinstance(value, Decimal) else str(value)
 
 
-def _built(sheet: Sheet, drafts: Sequence[Draft], names: Sequence[str]) -> Iterator[Found]:
+def _built(sheet: Sheet, drafts: Sequence[Draft], names: Sequence[str]) -> Iterator[FoundRows]:
     optional: dict[str, Sequence[Any]] = {
         "target": [value or None for value in sheet.numbers("target")],
         "leverage": sheet.numbers("leverage"),
@@ -205,7 +205,7 @@ def _built(sheet: Sheet, drafts: Sequence[Draft], names: Sequence[str]) -> Itera
             data["funding"] = draft.funding
         bad = None
         for name, column in optional.items():
-            if isinstance(value := column[row], Bad):
+            if isinstance(value := column[row], BadCell):
                 bad = bad or (name, value)
             elif value is not None:
                 data[name] = value
@@ -218,7 +218,7 @@ def _built(sheet: Sheet, drafts: Sequence[Draft], names: Sequence[str]) -> Itera
                 sheet.wrong(row, *bad)
             else:
                 trade: ClosedTrade = read(CheckedTrade, data)
-                yield Found(draft.line, trade)
+                yield FoundRows(draft.line, trade)
         except Invalid as error:
             sheet.refused(draft.line, error)
 

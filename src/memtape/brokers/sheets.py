@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 
-from memtape.brokers.cells import EMPTY, Bad, Times, decide_dates, decide_decimal, numbers, zone_of
-from memtape.brokers.files import Table
+from memtape.brokers.cells import EMPTY, BadCell, Times, decide_dates, decide_decimal, numbers, zone_of
+from memtape.brokers.files import CellTable
 from memtape.brokers.headings import says_utc
+from memtape.brokers.importer import ImportOptions, ImportProblem
 from memtape.brokers.mapping import NUMBERS, TIMES, Chosen
-from memtape.brokers.reading import Problem, Wishes
 from memtape.brokers.texts import Texts
 from memtape.core.values import MONEY, ZERO
 from memtape.errors import Invalid
@@ -25,18 +25,18 @@ STABLE = frozenset({"USD", "USDT", "USDC", "BUSD", "FDUSD", "DAI", "TUSD"})  # o
 class Sheet:
     """One file being read."""
 
-    table: Table
+    table: CellTable
     chosen: Chosen
-    wishes: Wishes
+    wishes: ImportOptions
     style: str
     times: Times
     texts: Texts = field(default_factory=Texts)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ImportProblem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)  # rows that are no trades, by what they are
 
     @classmethod
-    def of(cls, table: Table, chosen: Chosen, wishes: Wishes) -> Sheet:
+    def of(cls, table: CellTable, chosen: Chosen, wishes: ImportOptions) -> Sheet:
         """Take the decisions that concern the whole file."""
         settings = chosen.settings
         said = [table.column(at) for name in NUMBERS & chosen.columns.keys() for at in chosen.columns[name]]
@@ -72,7 +72,7 @@ class Sheet:
         places = self.chosen.columns.get(name, ())
         return self.table.header[places[0]] if places else ""
 
-    def numbers(self, name: str) -> list[Decimal | Bad | None]:
+    def numbers(self, name: str) -> list[Decimal | BadCell | None]:
         """A field's numbers; several columns are added up."""
         if name not in self:
             return [None] * len(self)
@@ -82,12 +82,12 @@ class Sheet:
         columns = [self._read_numbers(name, self.table.column(at)) for at in places]
         return columns[0] if len(columns) == 1 else [total(several) for several in zip(*columns, strict=True)]
 
-    def _read_numbers(self, name: str, cells: Sequence[str]) -> list[Decimal | Bad | None]:
+    def _read_numbers(self, name: str, cells: Sequence[str]) -> list[Decimal | BadCell | None]:
         if name == "qty" and any(" / " in cell for cell in cells):  # MetaTrader: closed / total
             cells = [cell.partition(" / ")[0] for cell in cells]
         return numbers(cells, self.style, percent=name == "confidence")
 
-    def moments(self, name: str) -> list[datetime | Bad | None]:
+    def moments(self, name: str) -> list[datetime | BadCell | None]:
         """A field's times."""
         return self.times.column(self.cells(name), utc=says_utc(self.heading(name)))
 
@@ -106,7 +106,7 @@ class Sheet:
         words = {"true": True, "1": True, "yes": True, "1.0": True, "false": False, "0": False, "no": False, "0.0": False}
         return [words.get(cell.lower()) for cell in self.cells(name)]
 
-    def costs(self, name: str) -> list[Decimal | Bad | None]:
+    def costs(self, name: str) -> list[Decimal | BadCell | None]:
         """A field's costs, paid ones positive: most rows show which sign the source gives them."""
         found = self.numbers(name)
         if "costs" not in self.chosen.settings:
@@ -122,15 +122,15 @@ class Sheet:
 
     def refused(self, line: int, error: Invalid) -> None:
         """A row that memtape's own rules do not allow."""
-        self.problems.append(Problem(line, "row" if error.field == "input" else error.field, error.problem, error.fix))
+        self.problems.append(ImportProblem(line, "row" if error.field == "input" else error.field, error.problem, error.fix))
 
-    def wrong(self, row: int, name: str, bad: Bad) -> None:
+    def wrong(self, row: int, name: str, bad: BadCell) -> None:
         """A row that cannot be read."""
         heading = self.heading(name)
         shown = f"{name} ({heading})" if heading and heading != name else name
-        self.problems.append(Problem(self.table.lines[row], shown, bad.problem, bad.fix))
+        self.problems.append(ImportProblem(self.table.lines[row], shown, bad.problem, bad.fix))
 
-    def fee(self, fee: Decimal, currency: str, symbol: str, price: Decimal) -> Decimal | Bad:
+    def fee(self, fee: Decimal, currency: str, symbol: str, price: Decimal) -> Decimal | BadCell:
         """A fee in the account's currency, where that is possible without a rate from elsewhere."""
         own = self.wishes.currency
         if not fee or not currency or currency == own or {currency, own} <= STABLE:
@@ -139,14 +139,14 @@ class Sheet:
         if base == currency or ("/" not in symbol and symbol.startswith(currency) and len(symbol) > len(currency)):
             with localcontext(MONEY):
                 return round(fee * price, 18).normalize()
-        return Bad(f"the fee is in {currency[:12]}, the account in {own}",
+        return BadCell(f"the fee is in {currency[:12]}, the account in {own}",
                    "Convert it in the file, or leave fees out: --map fees=")  # fmt: skip
 
     def finish(self) -> None:
         """Say what concerns the file as a whole."""
         if self.times.naive:
             fix = "Say --zone Europe/Berlin (or another) if not"
-            self.problems.insert(0, Problem(None, "zone", NO_ZONE, fix, blocks=False))
+            self.problems.insert(0, ImportProblem(None, "zone", NO_ZONE, fix, blocks=False))
         if self.times.twice:
             self.notes.append(f"{self.times.twice} times fall in the hour of a clock change: read as if it were yet to come")
         if self.skipped:
@@ -155,11 +155,11 @@ class Sheet:
         self.notes += self.texts.notes()
 
 
-def total(several: Sequence[Decimal | Bad | None]) -> Decimal | Bad | None:
+def total(several: Sequence[Decimal | BadCell | None]) -> Decimal | BadCell | None:
     """The sum of what is there."""
     found: Decimal | None = None
     for value in several:
-        if isinstance(value, Bad):
+        if isinstance(value, BadCell):
             return value
         if value is not None:
             found = (found or ZERO) + value

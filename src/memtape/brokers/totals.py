@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal, localcontext
 
-from memtape.brokers.reading import Found
+from memtape.brokers.importer import FoundRows
 from memtape.core.observed import ClosedTrade, Fill
 from memtape.core.values import MONEY, ZERO
 
@@ -50,7 +50,7 @@ class Totals(Sums):
     open: dict[str, Decimal] = field(default_factory=dict)
 
 
-def totals(found: Sequence[Found]) -> Totals:
+def totals(found: Sequence[FoundRows]) -> Totals:
     """The sums of what was read."""
     whole = Totals()
     with localcontext(MONEY):
@@ -69,7 +69,7 @@ def totals(found: Sequence[Found]) -> Totals:
     return whole
 
 
-def _realised(found: Sequence[Found]) -> Iterable[tuple[Fill | ClosedTrade, Decimal]]:
+def _realised(found: Sequence[FoundRows]) -> Iterable[tuple[Fill | ClosedTrade, Decimal]]:
     """Each value with the gross profit it realised."""
     held: dict[tuple[str, str], tuple[Decimal, Decimal]] = {}  # signed quantity, average cost
     fills = [each.value for each in found if isinstance(each.value, Fill)]

@@ -18,8 +18,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memtape.core.episodes import EPISODE_FIELDS, NOT_TAUGHT
-from memtape.core.situation import NUMBERS
+from memtape.core.memory.episodes import EPISODE_FIELDS, NOT_TAUGHT
+from memtape.core.memory.situation import NUMBERS
 
 Row = Sequence[Any]  # in the order of EPISODE_FIELDS, times in microseconds since 1970
 Ints = NDArray[np.int64]

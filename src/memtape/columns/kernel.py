@@ -6,7 +6,7 @@ always the reference's own. A kernel that is too small for float64 counts as non
 
 Rows are taken in stretches that fit the processor's cache.
 
->>> round(float(freshness(np.array([0.0, 30.0]), 30.0, 0.5)[1]), 6)
+>>> round(float(recency_column(np.array([0.0, 30.0]), 30.0, 0.5)[1]), 6)
 0.707107
 """
 
@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from memtape.columns.index import NOT_POSITIVE, POSITIVE, UNKNOWN, Bools, Columns, Floats, Rows
 from memtape.core.codec import micros
+from memtape.core.memory.situation import DRAWDOWN_BANDWIDTH, LABELS, NUMBERS_7_4, Labels, relative
+from memtape.core.memory.situation import UNKNOWN as HALF
 from memtape.core.observed import ANY, Level, Situation
-from memtape.core.query import Profile, Query
-from memtape.core.situation import DRAWDOWN_BANDWIDTH, LABELS, NUMBERS_7_4, Labels, relative
-from memtape.core.situation import UNKNOWN as HALF
+from memtape.core.recall.query import Profile, Query
 
 MARGIN: Final = 1e-9  # relative; the true error is below 1e-12
 ROUGH: Final = 1e-4  # the same with Q in float32
@@ -33,41 +33,41 @@ STRETCH: Final = 16_384
 DAY_US: Final = 86_400e6
 
 
-def count(rows: Rows) -> int:
+def row_count(rows: Rows) -> int:
     """How many rows."""
     return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
 
 
-def part(rows: Rows, start: int, stop: int) -> Rows:
+def row_slice(rows: Rows, start: int, stop: int) -> Rows:
     """Some of these rows."""
     return slice(rows.start + start, min(rows.start + stop, rows.stop)) if isinstance(rows, slice) else rows[start:stop]
 
 
-def chosen(rows: Rows, at: NDArray[np.intp]) -> NDArray[np.intp]:
+def picked_rows(rows: Rows, at: NDArray[np.intp]) -> NDArray[np.intp]:
     """These of the rows, by their places."""
     return at + rows.start if isinstance(rows, slice) else rows[at]
 
 
 def in_stretches(work: Callable[[Rows], Floats], rows: Rows) -> Floats:
     """The same work over rows, a stretch at a time."""
-    n = count(rows)
+    n = row_count(rows)
     found = np.empty(n)
     with np.errstate(over="ignore"):  # what is too far to be measured is infinitely far
         for start in range(0, n, STRETCH):
-            found[start : start + STRETCH] = work(part(rows, start, start + STRETCH))
+            found[start : start + STRETCH] = work(row_slice(rows, start, start + STRETCH))
     return found
 
 
 # --- Rec and Q ----------------------------------------------------------------------------------------------------------
 
 
-def ages(columns: Columns, rows: Rows, as_of: datetime) -> Floats:
+def age_column(columns: Columns, rows: Rows, as_of: datetime) -> Floats:
     """Ages in days."""
     found = (micros(as_of) - columns.exit_us[rows]) / DAY_US
     return np.maximum(found, 0.0, out=found)
 
 
-def freshness(age: Floats, tau_days: float, exponent: float) -> Floats:
+def recency_column(age: Floats, tau_days: float, exponent: float) -> Floats:
     """Rec."""
     found = age / tau_days
     found += 1.0
@@ -76,13 +76,13 @@ def freshness(age: Floats, tau_days: float, exponent: float) -> Floats:
     return np.power(found, -exponent, out=found)
 
 
-def outcomes(columns: Columns, rows: Rows, claims_count: bool) -> tuple[Floats, Bools]:
+def outcome_column(columns: Columns, rows: Rows, claims_count: bool) -> tuple[Floats, Bools]:
     """Outcomes as far as they may be believed, and where there is one."""
     known = columns.has_r[rows]
     return columns.r[rows], known if claims_count else known & ~columns.claimed[rows]
 
 
-def quality(r: Floats, known: Bools, slope: float, exactly: bool = True) -> NDArray[np.floating[Any]]:
+def quality_column(r: Floats, known: Bools, slope: float, exactly: bool = True) -> NDArray[np.floating[Any]]:
     """Q, of which the slope is k / sigma; where it need not be exact in float32, whose exponential takes a tenth of the time.
 
     There Q is right to 1e-5 of itself down to 1e-30.
@@ -96,7 +96,7 @@ def quality(r: Floats, known: Bools, slope: float, exactly: bool = True) -> NDAr
     return found
 
 
-def affect(r: Floats, known: Bools, profile: Profile, query: Query) -> Floats | float:
+def affect_column(r: Floats, known: Bools, profile: Profile, query: Query) -> Floats | float:
     """Aff: the drawdown branch, and in the literal profile the streak's."""
     literal = profile == "owm-literal"
     alpha = 0.3 if literal else query.parameters.alpha
@@ -114,10 +114,10 @@ def affect(r: Floats, known: Bools, profile: Profile, query: Query) -> Floats | 
 # --- Sim ----------------------------------------------------------------------------------------------------------------
 
 
-def likeness(columns: Columns, rows: Rows, query: Query) -> Floats:
+def similarity_column(columns: Columns, rows: Rows, query: Query) -> Floats:
     """Sim to the situation asked about, of other symbols in shares of price."""
     here, code = query.here, columns.symbols.codes.get(query.here, -2)
-    within, across = Likeness(columns, query, across=False), Likeness(columns, query, across=True)
+    within, across = SimilarityKernel(columns, query, across=False), SimilarityKernel(columns, query, across=True)
 
     def alike(some: Rows) -> Floats:
         same = columns.symbol_code[some] == code
@@ -126,13 +126,13 @@ def likeness(columns: Columns, rows: Rows, query: Query) -> Floats:
         found = across.of(some)
         own = np.flatnonzero(same)
         if len(own):
-            found[own] = within.of(chosen(some, own))
+            found[own] = within.of(picked_rows(some, own))
         return found
 
     return in_stretches(alike, rows)
 
 
-class Likeness:
+class SimilarityKernel:
     """Sim of one kind to one situation: within a symbol, or across symbols, where ATR is compared per price."""
 
     def __init__(self, columns: Columns, query: Query, across: bool) -> None:
@@ -197,7 +197,7 @@ def _level_match(columns: Columns, rows: Rows, name: str, now: Level, width: flo
     return found
 
 
-def likeness_7_4(columns: Columns, rows: Rows, query: Query) -> Floats:
+def similarity_column_7_4(columns: Columns, rows: Rows, query: Query) -> Floats:
     """Sim of the second original form."""
     now = query.situation
     total = sum(weight for _, weight in LABELS) + sum(weight for _, weight, _ in NUMBERS_7_4)

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtape.columns.index import LEVELS, Columns, Floats, Rows
-from memtape.columns.kernel import chosen
-from memtape.core.ranking import CAPPED_FROM
+from memtape.columns.kernel import picked_rows
+from memtape.core.recall.ranking import CAPPED_FROM
 
 Places = NDArray[np.intp]
 Parts = list[NDArray[Any]]
@@ -67,7 +67,7 @@ def of_each(scores: Floats, group: NDArray[np.int32], at: Places, m: int, margin
     return np.concatenate([np.zeros(0, np.intp), *(some[best(scores[some], m, margin)] for some in found)])
 
 
-def source_groups(columns: Columns, rows: Rows, claims_count: bool) -> NDArray[np.int32]:
+def source_group_codes(columns: Columns, rows: Rows, claims_count: bool) -> NDArray[np.int32]:
     """0 for what may fill a list, a number of its own for each source that may not."""
     capped = columns.tier[rows] >= CAPPED_FROM
     if claims_count:
@@ -77,7 +77,7 @@ def source_groups(columns: Columns, rows: Rows, claims_count: bool) -> NDArray[n
     return np.where(capped, columns.source_code[rows] + 1, 0).astype(np.int32)
 
 
-def thinned(columns: Columns, rows: Rows, at: Places, m: int, parts: Callable[[Places], Parts]) -> Places:
+def drop_duplicates(columns: Columns, rows: Rows, at: Places, m: int, parts: Callable[[Places], Parts]) -> Places:
     """The same places without those that m equal ones come before; `parts` gives what must be the same for that."""
     if len(at) <= max(FEW, m):
         return at
@@ -92,12 +92,12 @@ def newest(columns: Columns, rows: Rows, at: Places, m: int) -> Places:
     """The m newest of these places, equal times by id."""
     if len(at) <= m:
         return at
-    exits = columns.exit_us[chosen(rows, at)]
+    exits = columns.exit_us[picked_rows(rows, at)]
     cut = np.partition(exits, len(exits) - m)[len(exits) - m]
     at = at[exits >= cut]
     if len(at) == m:
         return at
-    which = chosen(rows, at)
+    which = picked_rows(rows, at)
     first = heapq.nsmallest(m, range(len(at)), key=lambda n: (-int(columns.exit_us[which[n]]), columns.ids[which[n]]))
     return at[np.array(first, np.intp)]
 

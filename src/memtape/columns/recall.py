@@ -9,7 +9,7 @@ reference's, scores bit for bit, and figures in the six digits in which they lea
 >>> from datetime import UTC, datetime
 >>> from memtape.core.observed import Situation
 >>> asked = Query(situation=Situation(), as_of=datetime(2026, 6, 5, tzinfo=UTC))
->>> recall(Columns(), [], [], asked, lambda keys: []).ranked
+>>> recall_columns(Columns(), [], [], asked, lambda keys: []).ranked
 ()
 """
 
@@ -24,65 +24,67 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from memtape.columns import kernel, weighing
+from memtape.columns import kernel, weights
 from memtape.columns.index import OPEN, Bools, Columns, Floats, Rows
-from memtape.columns.kernel import MARGIN, ROUGH, chosen, count
+from memtape.columns.kernel import MARGIN, ROUGH, picked_rows, row_count
 from memtape.columns.leaders import (
     FEW,
     Parts,
     Places,
     best,
+    drop_duplicates,
     leaders,
     newest,
     nth,
     of_each,
     situation_parts,
-    source_groups,
-    thinned,
+    source_group_codes,
 )
-from memtape.core.beliefs import Belief
 from memtape.core.codec import micros, moment
-from memtape.core.episodes import Episode
-from memtape.core.evidence import RECENT, Beside, Evidence, beside, conclude
-from memtape.core.query import Parameters, Plan, Profile, Query, likeness
-from memtape.core.ranking import MISSES, Ranking, Yardstick, rank
-from memtape.core.recall import Recalled, assembled, literal_best, sharpe_of, source_qualities
-from memtape.core.scoring import SIGMA_FLOOR, SIGMA_UNKNOWN, retrieval_strength, sigma_known
-from memtape.core.warning import ALIKE, LASTS_DAYS, LASTS_EXPONENT, Warned, warn
+from memtape.core.memory.beliefs import Belief
+from memtape.core.memory.episodes import Episode
+from memtape.core.recall.evidence import RECENT, ComparedSize, Evidence, compared_sizes, evidence_from_sums
+from memtape.core.recall.query import PlanMemory, Profile, Query, RecallParameters, situation_similarity
+from memtape.core.recall.ranking import MISSES, Ranking, Yardstick, rank_memories
+from memtape.core.recall.reference import Recalled, assemble_recall, literal_best, sharpe_of, source_qualities
+from memtape.core.recall.scoring import SIGMA_FLOOR, SIGMA_UNKNOWN, retrieval_strength, sigma_known
+from memtape.core.recall.warnings import LASTS_DAYS, LASTS_EXPONENT, MIN_SIMILARITY, LossWarning, find_warnings
 
 Key = tuple[str, int]  # id and known_from in microseconds
 Fetch = Callable[[list[Key]], Sequence[Episode]]
 SIGMA_LAST = 100  # outcomes that sigma is known from
 SAMPLE = 4096  # rows from which the score that a place takes is guessed, from below
 FAR = 100.0  # e^100 time constants: nothing is that old
-PLAIN = Parameters()
+PLAIN = RecallParameters()
 TINY_SCORE = 1e-25  # where this is enough for a place, float32 may have lost Q altogether
 SHARPE_MARGIN = 0.376  # a Sharpe weight lies between ½ and 2: what has none yet may be four times too low
 
 
-def recall(columns: Columns, beliefs: Sequence[Belief], plans: Sequence[Plan], query: Query, fetch: Fetch) -> Recalled:
+def recall_columns(
+    columns: Columns, beliefs: Sequence[Belief], plans: Sequence[PlanMemory], query: Query, fetch: Fetch
+) -> Recalled:
     """What memory has to say about the situation asked about, as of the moment asked for."""
-    asked = Asked(columns, query, fetch)
+    asked = ColumnQuestion(columns, query, fetch)
     yardstick = asked.yardstick(beliefs, plans)
     warnings = asked.warnings()
-    ranking = rank(asked.candidates(yardstick), beliefs, plans, query, yardstick)
+    ranking = rank_memories(asked.candidates(yardstick), beliefs, plans, query, yardstick)
     other = asked.beside(yardstick) if query.kelly_beside else ()
-    return assembled(ranking, warnings, asked.evidence(other), beliefs, query)
+    return assemble_recall(ranking, warnings, asked.evidence(other), beliefs, query)
 
 
-def ranked(columns: Columns, beliefs: Sequence[Belief], plans: Sequence[Plan], query: Query, fetch: Fetch) -> Ranking:
+def rank_columns(columns: Columns, beliefs: Sequence[Belief], plans: Sequence[PlanMemory], query: Query, fetch: Fetch) -> Ranking:
     """The ranking alone."""
-    asked = Asked(columns, query, fetch)
+    asked = ColumnQuestion(columns, query, fetch)
     yardstick = asked.yardstick(beliefs, plans)
-    return rank(asked.candidates(yardstick), beliefs, plans, query, yardstick)
+    return rank_memories(asked.candidates(yardstick), beliefs, plans, query, yardstick)
 
 
-def evidence(columns: Columns, query: Query) -> Evidence:
+def evidence_columns(columns: Columns, query: Query) -> Evidence:
     """The evidence alone."""
-    return Asked(columns, query, lambda keys: []).evidence(())
+    return ColumnQuestion(columns, query, lambda keys: []).evidence(())
 
 
-class Asked:
+class ColumnQuestion:
     """One question to the columns: its rows, and what several answers share."""
 
     def __init__(self, columns: Columns, query: Query, fetch: Fetch) -> None:
@@ -101,29 +103,29 @@ class Asked:
 
     @cached_property
     def outcomes(self) -> tuple[Floats, Bools]:
-        return kernel.outcomes(self.columns, self.rows, self.query.claims_count)
+        return kernel.outcome_column(self.columns, self.rows, self.query.claims_count)
 
     @cached_property
     def ages(self) -> Floats:
-        return kernel.ages(self.columns, self.rows, self.query.as_of)
+        return kernel.age_column(self.columns, self.rows, self.query.as_of)
 
     @cached_property
     def likeness(self) -> Floats:
-        return kernel.likeness(self.columns, self.rows, self.query)
+        return kernel.similarity_column(self.columns, self.rows, self.query)
 
     @cached_property
     def groups(self) -> NDArray[np.int32]:
-        return source_groups(self.columns, self.rows, self.query.claims_count)
+        return source_group_codes(self.columns, self.rows, self.query.claims_count)
 
     def read(self, places: Places) -> list[Episode]:
         """The episodes at these places, from the store."""
-        which = chosen(self.rows, places)
+        which = picked_rows(self.rows, places)
         assert not isinstance(which, slice)
         return list(self.fetch([(self.columns.ids[row], int(self.columns.known_from[row])) for row in which.tolist()]))
 
     # --- what scores are measured by ------------------------------------------------------------------------------------
 
-    def yardstick(self, beliefs: Sequence[Belief], plans: Sequence[Plan]) -> Yardstick:
+    def yardstick(self, beliefs: Sequence[Belief], plans: Sequence[PlanMemory]) -> Yardstick:
         """What all memories together say about a score."""
         query, named = self.query, {source for plan in plans for source in plan.source_ids}
         literal = query.profile == "owm-literal" or query.kelly_beside
@@ -148,7 +150,7 @@ class Asked:
     def _teaching(self, rows: Rows) -> Bools:
         """Which rows have an outcome that may be believed, and teach."""
         columns = self.columns
-        _, known = kernel.outcomes(columns, rows, self.query.claims_count)
+        _, known = kernel.outcome_column(columns, rows, self.query.claims_count)
         return known & columns.teaches[rows] & columns.believed(rows, self.as_of)
 
     def _sigma_known(self) -> float:
@@ -218,7 +220,7 @@ class Asked:
         """A score that the m-th best has at least: that of the m-th best of the last rows, of those that may fill a list."""
         if profile == "balanced" or not m:
             return 0.0
-        sample = np.arange(max(0, count(self.rows) - SAMPLE), count(self.rows))
+        sample = np.arange(max(0, row_count(self.rows) - SAMPLE), row_count(self.rows))
         sample = sample[self.believed[sample] & (self.groups[sample] == 0)]
         if len(sample) < m:
             return 0.0
@@ -238,21 +240,21 @@ class Asked:
         slope = told.k / (yardstick.sigma_rms if profile == "owm-literal" else yardstick.sigma_r)
 
         def product(rows: Rows) -> Floats:
-            r, known = kernel.outcomes(self.columns, rows, self.query.claims_count)
-            found = kernel.freshness(kernel.ages(self.columns, rows, self.query.as_of), told.tau_days, told.exponent)
-            found *= kernel.quality(np.abs(r) if profile == "balanced" else r, known, slope, exactly)
+            r, known = kernel.outcome_column(self.columns, rows, self.query.claims_count)
+            found = kernel.recency_column(kernel.age_column(self.columns, rows, self.query.as_of), told.tau_days, told.exponent)
+            found *= kernel.quality_column(np.abs(r) if profile == "balanced" else r, known, slope, exactly)
             found *= self.columns.conf[rows]
-            found *= kernel.affect(r, known, profile, self.query)
+            found *= kernel.affect_column(r, known, profile, self.query)
             return found
 
-        found = kernel.in_stretches(product, chosen(self.rows, at))
+        found = kernel.in_stretches(product, picked_rows(self.rows, at))
         if profile == "owm" and told.strength == "on":
             found *= self._boosts()[at]
         return found
 
     def _boosts(self) -> Floats:
         """What citations add to the freshness of each row."""
-        found = np.ones(count(self.rows))
+        found = np.ones(row_count(self.rows))
         for place, cited in self._cited():
             found[place] = retrieval_strength(0.0, cited, boost_at_most=self.query.parameters.boost_at_most)
         return found
@@ -266,15 +268,15 @@ class Asked:
         return [(int(place), cited[int(self.rows[place])]) for place in places]
 
     def _alike(self, profile: Profile, at: Places) -> Floats:
-        rows = chosen(self.rows, at)
+        rows = picked_rows(self.rows, at)
         if profile == "owm-literal":
-            return kernel.likeness_7_4(self.columns, rows, self.query)
+            return kernel.similarity_column_7_4(self.columns, rows, self.query)
         if profile == "balanced":
-            plain = kernel.Likeness(self.columns, replace(self.query, parameters=PLAIN), across=False)
+            plain = kernel.SimilarityKernel(self.columns, replace(self.query, parameters=PLAIN), across=False)
             return kernel.in_stretches(plain.of, rows)
         if "likeness" in self.__dict__:
             return self.likeness[at]
-        return kernel.likeness(self.columns, rows, self.query)
+        return kernel.similarity_column(self.columns, rows, self.query)
 
     def _distinct(self, at: Places, scores: Floats, group: NDArray[np.int32], m: int) -> Places:
         """The same places without those that m equal ones come before.
@@ -284,27 +286,27 @@ class Asked:
         """
         if len(at) <= max(FEW, m):
             return at
-        nothing = np.zeros(count(self.rows), np.bool_)
+        nothing = np.zeros(row_count(self.rows), np.bool_)
         nothing[at] = scores == 0
-        grouped = np.zeros(count(self.rows), np.int32)
+        grouped = np.zeros(row_count(self.rows), np.int32)
         grouped[at] = group
         r, known = self.outcomes
-        cited = np.zeros(count(self.rows))
+        cited = np.zeros(row_count(self.rows))
         for place, n in self._cited():
             cited[place] = n
 
         def parts(places: Places) -> Parts:
-            rows = chosen(self.rows, places)
+            rows = picked_rows(self.rows, places)
             when = self.columns.exit_us[rows] if self.query.parameters.sharpe == "on" else np.zeros(len(places))
             scored = [r[places] * known[places], known[places], cited[places], self.columns.conf[rows], when,
                       *situation_parts(self.columns, rows)]  # fmt: skip
             return [grouped[places], nothing[places], *(np.where(nothing[places], 0.0, part) for part in scored)]
 
-        return thinned(self.columns, self.rows, at, m, parts)
+        return drop_duplicates(self.columns, self.rows, at, m, parts)
 
     # --- warnings -------------------------------------------------------------------------------------------------------
 
-    def warnings(self) -> tuple[Warned, ...]:
+    def warnings(self) -> tuple[LossWarning, ...]:
         """The losses to keep in mind."""
         m = self.query.warnings_limit
         r, known = self.outcomes
@@ -315,40 +317,42 @@ class Asked:
         alike = self._surely_alike(lost, sim)
         if not alike.any():
             near = lost[best(sim, 1, MARGIN)]
-            return warn(self.read(thinned(self.columns, self.rows, near, 1, self._sim_parts)), self.query)
+            return find_warnings(self.read(drop_duplicates(self.columns, self.rows, near, 1, self._sim_parts)), self.query)
         lost, sim = lost[alike], sim[alike]
-        severity = -r[lost] * sim * kernel.freshness(self.ages[lost], LASTS_DAYS, LASTS_EXPONENT)
-        severity *= self.columns.conf[chosen(self.rows, lost)]
+        severity = -r[lost] * sim * kernel.recency_column(self.ages[lost], LASTS_DAYS, LASTS_EXPONENT)
+        severity *= self.columns.conf[picked_rows(self.rows, lost)]
         lead = leaders(severity, self.groups[lost], m, MARGIN)
-        return warn(self.read(self._distinct(lost[lead], np.ones(len(lead)), self.groups[lost[lead]], m)), self.query)
+        return find_warnings(self.read(self._distinct(lost[lead], np.ones(len(lead)), self.groups[lost[lead]], m)), self.query)
 
     def _sim_parts(self, places: Places) -> Parts:
-        return situation_parts(self.columns, chosen(self.rows, places))
+        return situation_parts(self.columns, picked_rows(self.rows, places))
 
     def _surely_alike(self, lost: Places, sim: Floats) -> Bools:
         """Which losses are alike enough to warn. Likeness by labels alone often comes to the very limit, and there the last
         digit decides: so of each kind of situation at the limit one is read, and the reference says which side it is on."""
-        alike = sim >= ALIKE
-        doubtful = np.flatnonzero(np.abs(sim - ALIKE) <= MARGIN)
+        alike = sim >= MIN_SIMILARITY
+        doubtful = np.flatnonzero(np.abs(sim - MIN_SIMILARITY) <= MARGIN)
         if len(doubtful):
             parts = np.column_stack([part.astype(np.float64) for part in self._sim_parts(lost[doubtful])])
             _, first, kind = np.unique(parts, axis=0, return_index=True, return_inverse=True)
-            read = {e.id: likeness(e, self.query) >= ALIKE for e in self.read(lost[doubtful[first]])}
-            ids = [self.columns.ids[row] for row in chosen(self.rows, lost[doubtful[first]])]
+            read = {e.id: situation_similarity(e, self.query) >= MIN_SIMILARITY for e in self.read(lost[doubtful[first]])}
+            ids = [self.columns.ids[row] for row in picked_rows(self.rows, lost[doubtful[first]])]
             alike[doubtful] = np.array([read[id] for id in ids])[kind.ravel()]
         return alike
 
     # --- evidence -------------------------------------------------------------------------------------------------------
 
-    def evidence(self, other: tuple[Beside, ...]) -> Evidence:
+    def evidence(self, other: tuple[ComparedSize, ...]) -> Evidence:
         """What all trades together say."""
         told = self.query.parameters
         weight = np.square(np.square(self.likeness)) if told.power == 4 else self.likeness**told.power
-        weight *= kernel.freshness(self.ages, told.tau_days, told.exponent)
+        weight *= kernel.recency_column(self.ages, told.tau_days, told.exponent)
         weight *= self.columns.conf[self.rows]
-        return conclude(weighing.grounds(self.columns, self.rows, self.believed, weight, self.query), self.query, other)
+        return evidence_from_sums(
+            weights.evidence_sums_of_rows(self.columns, self.rows, self.believed, weight, self.query), self.query, other
+        )
 
-    def beside(self, yardstick: Yardstick) -> tuple[Beside, ...]:
+    def beside(self, yardstick: Yardstick) -> tuple[ComparedSize, ...]:
         """The sizes of two other rules."""
         at, scores = self._scored("owm-literal", yardstick, RECENT, ROUGH)
         lead = best(scores, RECENT, ROUGH)
@@ -356,4 +360,4 @@ class Asked:
         r, known = self.outcomes
         closed = np.flatnonzero(self.columns.teaches[self.rows] & known & self.believed)
         recent = r[newest(self.columns, self.rows, closed, RECENT)].tolist()
-        return beside(literal_best(self.read(top), self.query, yardstick), recent, self.query.mood.risk_appetite)
+        return compared_sizes(literal_best(self.read(top), self.query, yardstick), recent, self.query.mood.risk_appetite)

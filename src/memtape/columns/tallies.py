@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtape.columns.index import LEVELS, POSITIVE, UNKNOWN, Columns
-from memtape.core.beliefs import Stated
 from memtape.core.codec import micros, moment
-from memtape.core.induction import GROUPINGS, INDUCED_FROM, CellKey, Evidence, StatedTally, Tally
+from memtape.core.memory.belief_cells import GROUPINGS, INDUCED_FROM, CellEvidence, CellKey, StatedTally, Tally
+from memtape.core.memory.beliefs import StatedBelief
+from memtape.core.memory.predicate import EQUALITY, MEMBERSHIP, AllOf, AnyOf, Condition, Not, Predicate, conditions, holds
 from memtape.core.observed import ANY
-from memtape.core.predicate import EQUALITY, MEMBERSHIP, AllOf, AnyOf, Condition, Not, Predicate, conditions, holds
 
 Flags = NDArray[np.bool_]
 Whole = NDArray[np.int64]
@@ -77,7 +77,7 @@ Settle = Callable[[Sequence[int]], Sequence[Mapping[str, object]]]  # rows -> th
 
 
 def stated_tallies(
-    stated: Iterable[Stated], columns: Columns, mask: Flags, claims_count: bool, settle: Settle | None = None
+    stated: Iterable[StatedBelief], columns: Columns, mask: Flags, claims_count: bool, settle: Settle | None = None
 ) -> list[StatedTally]:
     """What the rows say of each stated belief that is `countable`; equal to `induction.count_stated`."""
     rows, counted = _counted(columns, mask, claims_count), []
@@ -97,7 +97,7 @@ def stated_tallies(
     return counted
 
 
-def countable(stated: Stated, columns: Columns) -> bool:
+def countable(stated: StatedBelief, columns: Columns) -> bool:
     """Whether the columns hold what a stated belief asks for; else its trades must be read."""
     return stated.metric == "pnl_r" and answerable(stated.predicate, columns)
 
@@ -179,8 +179,8 @@ class _Told:
     def _exit(self, place: int) -> Any:
         return moment(int(self._exit_us[place]))
 
-    def _evidence(self, place: int) -> Evidence | None:
-        return Evidence(self._exit(place), self._ids[int(self._rows[place])]) if place >= 0 else None
+    def _evidence(self, place: int) -> CellEvidence | None:
+        return CellEvidence(self._exit(place), self._ids[int(self._rows[place])]) if place >= 0 else None
 
 
 def _cell_labels(columns: Columns, name: str, rows: Whole) -> tuple[Whole, list[str]]:

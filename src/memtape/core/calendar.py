@@ -2,12 +2,12 @@
 
 >>> from datetime import UTC, datetime, timedelta
 >>> at = datetime(2026, 6, 5, 12, 0, tzinfo=UTC)
->>> nfp = Event(id="nfp", t=at + timedelta(minutes=30), name="NFP", currency="USD", impact="high", forecast=180.0)
->>> fields_at([nfp], at)
+>>> nfp = CalendarEvent(id="nfp", t=at + timedelta(minutes=30), name="NFP", currency="USD", impact="high", forecast=180.0)
+>>> calendar_fields([nfp], at)
 {'event': 'NFP', 'event_impact': 'high', 'event_currency': 'USD', 'minutes_to_event': 30.0}
 >>> from dataclasses import replace
 >>> told = replace(nfp, actual=210.0)
->>> fields_at([told], at + timedelta(minutes=45))["event_surprise"]
+>>> calendar_fields([told], at + timedelta(minutes=45))["event_surprise"]
 30.0
 """
 
@@ -24,13 +24,13 @@ from memtape.core.values import STRICT, Key, Label, Time
 
 MINUTE = timedelta(minutes=1)
 SCHEDULED = timedelta(days=30)  # ahead of its event, a schedule is known
-NEAR = timedelta(days=1)  # what lies further off is not yet, or no longer, the event
+EVENT_HORIZON = timedelta(days=1)  # what lies further off is not yet, or no longer, the event
 Impact = Literal["low", "medium", "high", "holiday"]
 _Figure = Annotated[float, Field(allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class CalendarEvent:
     """A scheduled release or meeting. `actual` is known only after it."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -49,9 +49,9 @@ class Event:
         return None if self.actual is None or self.forecast is None else self.actual - self.forecast
 
 
-def fields_at(events: Iterable[Event], at: datetime) -> dict[str, object]:
+def calendar_fields(events: Iterable[CalendarEvent], at: datetime) -> dict[str, object]:
     """What a trigger may ask of the calendar: the next event within a day, else the last one; missing is unknown."""
-    near = [e for e in events if abs(e.t - at) <= NEAR]
+    near = [e for e in events if abs(e.t - at) <= EVENT_HORIZON]
     ahead = sorted((e for e in near if e.t > at), key=lambda e: (e.t, _weight(e), e.id))
     behind = sorted((e for e in near if e.t <= at), key=lambda e: (e.t, -_weight(e), e.id))
     found: dict[str, object] = {}
@@ -61,25 +61,24 @@ def fields_at(events: Iterable[Event], at: datetime) -> dict[str, object]:
         found["minutes_since_event"] = (at - behind[-1].t) / MINUTE
         if behind[-1].surprise is not None:
             found["event_surprise"] = behind[-1].surprise
-    nearest: Sequence[Event] = ahead[:1] or behind[-1:]
+    nearest: Sequence[CalendarEvent] = ahead[:1] or behind[-1:]
     for event in nearest:
         named = {"event": event.name, "event_impact": event.impact, "event_currency": event.currency}
         found = {**{name: value for name, value in named.items() if value is not None}, **found}
     return found
 
 
-def _weight(event: Event) -> int:
+def _weight(event: CalendarEvent) -> int:
     """Of events at one moment the weightier is the one to see."""
     return ("high", "medium", "low", "holiday", None).index(event.impact)
 
 
-def told_ahead(event: Event) -> list[tuple[Event, datetime]]:
+def backfilled_versions(event: CalendarEvent) -> list[tuple[CalendarEvent, datetime]]:
     """An event of the past as it became known: its schedule a month ahead, the actual figure at its release."""
     schedule = [(replace(event, actual=None), event.t - SCHEDULED)]
     return schedule if event.actual is None else [*schedule, (event, event.t)]
 
 
-def upcoming(events: Iterable[Event], at: datetime, within: timedelta) -> list[Event]:
+def upcoming_events(events: Iterable[CalendarEvent], at: datetime, within: timedelta) -> list[CalendarEvent]:
     """The events from a moment on, within a time, in order."""
     return sorted((e for e in events if at <= e.t <= at + within), key=lambda e: (e.t, e.id))
-

@@ -21,10 +21,10 @@ MICROSECOND = timedelta(microseconds=1)
 GENESIS = "0" * 64
 
 
-def spell_decimal(number: Decimal) -> str:
+def decimal_text(number: Decimal) -> str:
     """The one spelling of an amount.
 
-    >>> spell_decimal(Decimal("1.500")), spell_decimal(Decimal("1E+3")), spell_decimal(Decimal("-0.0"))
+    >>> decimal_text(Decimal("1.500")), decimal_text(Decimal("1E+3")), decimal_text(Decimal("-0.0"))
     ('1.5', '1000', '0')
     """
     text = str(number)
@@ -35,10 +35,10 @@ def spell_decimal(number: Decimal) -> str:
     return "0" if text == "-0" else text
 
 
-def spell_time(moment: datetime) -> str:
+def time_text(moment: datetime) -> str:
     """The one spelling of a moment.
 
-    >>> spell_time(datetime(2026, 6, 4, 8, tzinfo=UTC)), spell_time(datetime(2026, 6, 4, 8, 0, 0, 250000, tzinfo=UTC))
+    >>> time_text(datetime(2026, 6, 4, 8, tzinfo=UTC)), time_text(datetime(2026, 6, 4, 8, 0, 0, 250000, tzinfo=UTC))
     ('2026-06-04T08:00:00Z', '2026-06-04T08:00:00.25Z')
     """
     text = (moment if moment.tzinfo is UTC else moment.astimezone(UTC)).isoformat()[:-6]
@@ -46,7 +46,7 @@ def spell_time(moment: datetime) -> str:
 
 
 def read_time(text: str) -> datetime:
-    """The inverse of `spell_time`."""
+    """The inverse of `time_text`."""
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
@@ -71,7 +71,7 @@ _MICROS_PER_UNIT = ((10**11, 10**6), (10**14, 10**3), (10**17, 1))
 def read_epoch(number: Decimal) -> datetime:
     """A time since 1970 as files give it, in whatever unit its size betrays.
 
-    >>> spell_time(read_epoch(Decimal(1717488000))), spell_time(read_epoch(Decimal(1717488000000)))
+    >>> time_text(read_epoch(Decimal(1717488000))), time_text(read_epoch(Decimal(1717488000000)))
     ('2024-06-04T08:00:00Z', '2024-06-04T08:00:00Z')
     """
     if number < 10**8:
@@ -92,9 +92,9 @@ def plain(value: Any) -> Any:
     if kind is str or value is None or kind is int or kind is bool:
         return value
     if kind is Decimal:
-        return spell_decimal(value)
+        return decimal_text(value)
     if kind is datetime:
-        return spell_time(value)
+        return time_text(value)
     if kind is dict:
         return {str(k): plain(v) for k, v in value.items()}
     if kind is tuple or kind is list:
@@ -139,10 +139,10 @@ def digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def identify(*parts: object) -> str:
+def make_id(*parts: object) -> str:
     """The id of a thing that memtape makes: 16 hex digits of the hash of what it was made from.
 
-    >>> identify("main", "fill:f1", "BTC")
+    >>> make_id("main", "fill:f1", "BTC")
     '2c5a767b65c2c619'
     """
     if all(type(part) is str for part in parts):
@@ -151,8 +151,15 @@ def identify(*parts: object) -> str:
 
 
 def chain_hash(
-    stream: str, seq: int, kind: str, key: str, occurred_at: int, known_at: int, recorded_at: int,
-    payload_hash: str, prev_hash: str,
+    stream: str,
+    seq: int,
+    kind: str,
+    key: str,
+    occurred_at: int,
+    known_at: int,
+    recorded_at: int,
+    payload_hash: str,
+    prev_hash: str,
 ) -> str:
     """The hash of a log row: over everything in it, and over the row before it.
 

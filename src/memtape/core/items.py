@@ -12,8 +12,10 @@ from datetime import datetime
 from decimal import Decimal, localcontext
 from typing import Any
 
-from memtape.core.codec import canonical, digest, identify, plain, spell_time
-from memtape.core.ledger import Execution, Glance, Happening, Payment
+from memtape.core.codec import canonical, digest, make_id, plain, time_text
+from memtape.core.ledger.fold import FillEvent, FundingEvent, PositionEvent, SnapshotView
+from memtape.core.ledger.rounds import AccountTerms, KnownBar, minutes
+from memtape.core.ledger.trades import Trade
 from memtape.core.observed import (
     Bar,
     Bars,
@@ -25,12 +27,10 @@ from memtape.core.observed import (
     EquityMark,
     Fill,
     Funding,
-    Held,
+    HeldPosition,
     Observed,
     Tick,
 )
-from memtape.core.rounds import Terms, Watched, minutes
-from memtape.core.trades import Trade
 from memtape.core.values import MONEY, read
 
 Position = tuple[str, str]  # symbol, leg
@@ -50,7 +50,7 @@ class Item:
     ref: str | None = None  # a fill: its decision or order; a decision: its tick; an order: its decision
 
 
-def unpack(seen: Observed) -> list[Item]:
+def unpack_items(seen: Observed) -> list[Item]:
     """The items of an observed value, the value itself first."""
     match seen:
         case Tick():
@@ -59,9 +59,9 @@ def unpack(seen: Observed) -> list[Item]:
                 items += _decision_items(decision, seen.id)
             parts: list[Observed] = [*seen.fills, *seen.funding, *seen.cash_flows]
             for part in parts:
-                items += unpack(part)
+                items += unpack_items(part)
             if seen.equity is not None:
-                items.append(Item("equity", spell_time(seen.t), seen.t, EquityMark(t=seen.t, equity=seen.equity)))
+                items.append(Item("equity", time_text(seen.t), seen.t, EquityMark(t=seen.t, equity=seen.equity)))
             return items
         case Fill():
             ref = f"d:{seen.decision}" if seen.decision else f"o:{seen.order_id}" if seen.order_id else None
@@ -71,14 +71,14 @@ def unpack(seen: Observed) -> list[Item]:
         case ClosedTrade():
             return [Item("trade", seen.trade_id, seen.exit_at, seen, seen.symbol, seen.trade_id)]
         case EquityMark():
-            return [Item("equity", seen.id or spell_time(seen.t), seen.t, seen)]
+            return [Item("equity", seen.id or time_text(seen.t), seen.t, seen)]
         case CashFlow():
             return [Item("flow", seen.id, seen.t, seen)]
         case Decision():
             return _decision_items(seen, None)
         case Claim():
             assert seen.trade_id is not None and seen.entry_at is not None
-            content = f"c:{content_of(seen)}"
+            content = f"c:{claim_content_id(seen)}"
             return [Item("claim", seen.trade_id, seen.exit_at or seen.entry_at, seen, seen.symbol, seen.trade_id, content)]
         case Closing():
             assert seen.exit_at is not None
@@ -87,12 +87,12 @@ def unpack(seen: Observed) -> list[Item]:
             return []
 
 
-def content_of(claim: Claim) -> str:
+def claim_content_id(claim: Claim) -> str:
     """What a claim says, whatever id and times it was given: by this a repetition is recognised."""
-    return identify(canonical(replace(claim, trade_id=None, entry_at=None, exit_at=None)))
+    return make_id(canonical(replace(claim, trade_id=None, entry_at=None, exit_at=None)))
 
 
-def closed_by(claim: Claim, closing: Closing) -> Claim:
+def close_claim(claim: Claim, closing: Closing) -> Claim:
     """A claim that was open, with the end that was reported later."""
     return replace(claim, exit_price=closing.exit_price, exit_at=closing.exit_at, pnl=closing.pnl, pnl_r=closing.pnl_r,
                    reflection=closing.reflection or claim.reflection, mae=closing.mae)  # fmt: skip
@@ -104,20 +104,20 @@ def _decision_items(decision: Decision, tick: str | None) -> list[Item]:
     return [own, *(Item("order", order, decision.t, None, ref=decision.id) for order in decision.order_ids)]
 
 
-def bars_of(seen: Observed) -> tuple[Bar, ...]:
+def observed_bars(seen: Observed) -> tuple[Bar, ...]:
     """The bars of a delivery."""
     return seen.bars if isinstance(seen, Tick | Bars) else ()
 
 
 def bars_digest(bars: Iterable[Bar]) -> str:
     """One hash for a set of bars."""
-    lines = sorted(f"{b.symbol}|{spell_time(b.t0)}|{spell_time(b.t1)}|{plain([b.o, b.h, b.l, b.c, b.v])}" for b in bars)
+    lines = sorted(f"{b.symbol}|{time_text(b.t0)}|{time_text(b.t1)}|{plain([b.o, b.h, b.l, b.c, b.v])}" for b in bars)
     return digest("\n".join(lines))
 
 
-def delivery_digest(bars: Iterable[Watched]) -> str:
+def delivery_digest(bars: Iterable[KnownBar]) -> str:
     """One hash for what a delivery brought: the bars, and when each was known."""
-    return digest("\n".join(sorted(f"{bars_digest([seen.bar])}|{spell_time(seen.known_at)}" for seen in bars)))
+    return digest("\n".join(sorted(f"{bars_digest([seen.bar])}|{time_text(seen.known_at)}" for seen in bars)))
 
 
 def body_of(item: Item) -> Any:
@@ -135,7 +135,7 @@ def body_of(item: Item) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredItem:
     """An item as it comes back from the store: `body` is plain data."""
 
     seq: int
@@ -153,7 +153,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedDecisions:
     """Decisions by the names under which fills ask for them: `d:<decision id>` and `o:<order id>`."""
 
     decisions: Mapping[str, tuple[Decision, datetime]]
@@ -166,41 +166,39 @@ class Named:
         return None, None
 
 
-def happenings(
-    position: Position, kept: Sequence[Kept], named: Named, first_snapshot: datetime | None
-) -> list[Happening]:
+def position_events(
+    position: Position, kept: Sequence[StoredItem], named: NamedDecisions, first_snapshot: datetime | None
+) -> list[PositionEvent]:
     """What happened to one position, from the items that concern it and all ticks and tick decisions of its span."""
     symbol, _ = position
-    kept = in_turn(kept)
+    kept = in_log_order(kept)
     by_tick: dict[str, Decision] = {}
     for item in kept:
         if item.kind == "decision" and item.symbol == symbol and item.ref is not None and item.ref not in by_tick:
             by_tick[item.ref] = read(Decision, item.body)
-    happened: list[Happening] = []
+    happened: list[PositionEvent] = []
     for item in kept:
         if item.kind == "tick":
-            happened.append(glance(position, item, by_tick.get(item.key), first_snapshot))
+            happened.append(snapshot_view(position, item, by_tick.get(item.key), first_snapshot))
         elif (item.symbol, item.leg) != position:
             continue
         elif item.kind == "fill":
             fill = read(Fill, item.body)
             decision, decided_at = named.of(fill)
-            happened.append(
-                Execution(fill, item.known_at, item.skill_version, decision, decided_at, item.imported, item.gone_at)
-            )
+            happened.append(FillEvent(fill, item.known_at, item.skill_version, decision, decided_at, item.imported, item.gone_at))
         elif item.kind == "funding":
-            happened.append(Payment(read(Funding, item.body), item.known_at, item.gone_at))
+            happened.append(FundingEvent(read(Funding, item.body), item.known_at, item.gone_at))
     return happened
 
 
-def in_turn(kept: Iterable[Kept]) -> list[Kept]:
+def in_log_order(kept: Iterable[StoredItem]) -> list[StoredItem]:
     """Items that were taken back and brought again, one after the other: each counts until the next of its key was known.
 
     >>> from datetime import UTC
     >>> day = [datetime(2026, 3, n, tzinfo=UTC) for n in range(1, 5)]
-    >>> first = Kept(1, "flow", "c1", day[0], day[0], 1, "", "", None, {}, gone_at=day[3])
+    >>> first = StoredItem(1, "flow", "c1", day[0], day[0], 1, "", "", None, {}, gone_at=day[3])
     >>> again = replace(first, seq=3, at=day[1], known_at=day[1], gone_at=None)
-    >>> [(item.seq, item.gone_at == day[1]) for item in in_turn([first, again])]
+    >>> [(item.seq, item.gone_at == day[1]) for item in in_log_order([first, again])]
     [(1, True), (3, False)]
     """
     listed = list(kept)
@@ -216,20 +214,22 @@ def in_turn(kept: Iterable[Kept]) -> list[Kept]:
     return [item for item in found if item.gone_at is None or item.gone_at > item.known_at]
 
 
-def glance(position: Position, tick: Kept, decision: Decision | None, first_snapshot: datetime | None) -> Glance:
+def snapshot_view(
+    position: Position, tick: StoredItem, decision: Decision | None, first_snapshot: datetime | None
+) -> SnapshotView:
     """A kept tick as one position sees it."""
     symbol, leg = position
     positions = tick.body.get("positions")
     held = next((h for h in (positions or {}).get(symbol, ()) if h.get("leg", "") == leg), None)
     mark = tick.body.get("marks", {}).get(symbol)
-    return Glance(
+    return SnapshotView(
         id=tick.key, t=tick.at, known_at=tick.known_at, skill_version=tick.skill_version, first=tick.at == first_snapshot,
-        snapshot=positions is not None, held=read(Held, held) if held else None,
+        snapshot=positions is not None, held=read(HeldPosition, held) if held else None,
         mark=Decimal(mark) if mark is not None else None, decision=decision, gone_at=tick.gone_at,
     )  # fmt: skip
 
 
-def reported(terms: Terms, trade: ClosedTrade, skill_version: int, id_: str) -> Trade:
+def reported_trade(terms: AccountTerms, trade: ClosedTrade, skill_version: int, id_: str) -> Trade:
     """A trade that its source reports whole: its own figures where it states them, ours where it does not."""
     size = gross = risk = None
     with localcontext(MONEY):
@@ -267,7 +267,7 @@ def reported(terms: Terms, trade: ClosedTrade, skill_version: int, id_: str) -> 
     )  # fmt: skip
 
 
-def claimed(terms: Terms, claim: Claim, skill_version: int, id_: str) -> Trade:
+def claimed_trade(terms: AccountTerms, claim: Claim, skill_version: int, id_: str) -> Trade:
     """A trade as the agent reports it, open or closed; `pnl` is net as the agent states it."""
     assert claim.entry_at is not None and claim.trade_id is not None
     side = 1 if claim.side == "long" else -1

@@ -130,7 +130,7 @@ CheckedBar = Annotated[Bar, AfterValidator(_coherent)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldPosition:
     """One position in a snapshot: signed quantity, and what the broker says of it."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -142,7 +142,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class GuardVerdict:
     """What the engine that guards the account said to a proposal."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -167,7 +167,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cite:
+class DocumentRef:
     """Lines of a document that a decision rests on. What stood there is added when it is recorded."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -236,12 +236,14 @@ class Decision:
     tags: Annotated[tuple[Label, ...], Field(max_length=16)] = ()
     order_ids: Annotated[tuple[Key, ...], Field(max_length=64)] = ()
     situation: Situation | None = None
-    verdict: Verdict | None = None
+    verdict: GuardVerdict | None = None
     run: Run | None = None
     slots: Annotated[dict[Label, Line], Field(max_length=32, description="the card's further slots")] = field(
         default_factory=dict
     )
-    citations: Annotated[tuple[Cite, ...], Field(max_length=16, description="lines of documents it rests on")] | None = None
+    citations: Annotated[tuple[DocumentRef, ...], Field(max_length=16, description="lines of documents it rests on")] | None = (
+        None
+    )
 
 
 def _several(value: object) -> object:
@@ -254,7 +256,7 @@ def _by_symbol(value: object) -> object:
     return value
 
 
-def _distinct_legs(positions: dict[str, tuple[Held, ...]] | None) -> dict[str, tuple[Held, ...]] | None:
+def _distinct_legs(positions: dict[str, tuple[HeldPosition, ...]] | None) -> dict[str, tuple[HeldPosition, ...]] | None:
     for symbol, held in (positions or {}).items():
         if len({h.leg for h in held}) < len(held):
             raise ValueError(f"{symbol} has two positions with one leg; give each its own leg")
@@ -270,7 +272,7 @@ class Tick:
     id: Annotated[Key, Field(validation_alias=AliasChoices("id", "snapshot_id"))]
     t: Time
     positions: Annotated[
-        dict[Symbol, tuple[Held, ...]] | None,
+        dict[Symbol, tuple[HeldPosition, ...]] | None,
         BeforeValidator(_by_symbol),
         AfterValidator(_distinct_legs),
         Field(description="symbol -> position, or a list of positions with legs; absent: no snapshot; {}: flat"),
@@ -290,8 +292,7 @@ class Tick:
         """Its decisions with their ids and times filled in: the tick's own, then numbered."""
         given = self.decision or ()
         return tuple(
-            replace(d, id=d.id or (self.id if n == 0 else f"{self.id}#{n + 1}"), t=d.t or self.t)
-            for n, d in enumerate(given)
+            replace(d, id=d.id or (self.id if n == 0 else f"{self.id}#{n + 1}"), t=d.t or self.t) for n, d in enumerate(given)
         )
 
 
@@ -441,7 +442,7 @@ READERS: Mapping[str, Any] = {
 }
 
 
-def happened_at(seen: Observed) -> datetime | None:
+def occurred_at(seen: Observed) -> datetime | None:
     """When an observed value was complete: the latest moment in it."""
     if isinstance(seen, ClosedTrade | Closing):
         return seen.exit_at
@@ -450,5 +451,3 @@ def happened_at(seen: Observed) -> datetime | None:
     if isinstance(seen, Bars):
         return max(bar.t1 for bar in seen.bars)
     return seen.t
-
-

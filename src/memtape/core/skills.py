@@ -12,8 +12,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
-from memtape.core.excursions import MfeMode
-from memtape.core.rounds import Terms
+from memtape.core.ledger.excursions import MfeMode
+from memtape.core.ledger.rounds import AccountTerms
 from memtape.core.values import STRICT, ZERO, Currency, Label, Line, Price, Quantity, Slug, Text
 
 Mode = Literal["sim", "paper", "live"]
@@ -21,7 +21,7 @@ LongText = Annotated[str, Field(max_length=20_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reflection:
+class ReflectionConfig:
     """When and by what lessons are drawn."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -40,7 +40,7 @@ class MemoryConfig:
     enabled: bool = True
     recentTradesK: Annotated[int, Field(ge=0, le=30)] = 10
     includeOpenPositions: bool = True
-    reflection: Reflection = field(default_factory=Reflection)
+    reflection: ReflectionConfig = field(default_factory=ReflectionConfig)
     similarSituations: bool = False
 
 
@@ -91,9 +91,9 @@ class Agent:
     mode: Mode = "paper"
     settings: AgentSettings = field(default_factory=AgentSettings)
 
-    def terms(self) -> Terms:
+    def terms(self) -> AccountTerms:
         """What the ledger needs to know of it."""
         own = self.settings
-        return Terms(
+        return AccountTerms(
             agent=self.id, skill_id=self.skill, currency=own.currency, dust_qty=own.dust_qty, mfe_mode=own.mfe_mode
         )

@@ -121,10 +121,10 @@ def read(type_: type[T], data: object, at: str = "") -> T:
     try:
         return _adapter(type_).validate_python(data)  # type: ignore[no-any-return, arg-type]
     except ValidationError as error:
-        raise refusal(error, at) from None
+        raise invalid_from(error, at) from None
 
 
-def refusal(error: ValidationError, at: str = "") -> Invalid:
+def invalid_from(error: ValidationError, at: str = "") -> Invalid:
     """The first problem of a failed reading, as our own error."""
     problems = error.errors(include_url=False)
     first = problems[0]

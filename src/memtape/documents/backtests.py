@@ -9,7 +9,7 @@
 >>> index = DocumentIndex(":memory:")
 >>> reports = [Document(path, "report", 3, text) for path, text in pages.items()]
 >>> made = index.put("ann", "btc", reports, now=datetime(2026, 5, 1, tzinfo=UTC))
->>> [(each.path, each.likeness) for each in alike(index, "a.md", owner="ann", agent="btc")]
+>>> [(each.path, each.likeness) for each in similar_reports(index, "a.md", owner="ann", agent="btc")]
 [('c.md', 0.939577), ('b.md', 0.349929)]
 """
 
@@ -21,12 +21,12 @@ from typing import Any
 
 from memtape.documents.cache import GLOBAL
 from memtape.documents.index import DocumentIndex
-from memtape.documents.reports import Report, likeness
+from memtape.documents.reports import Report, report_similarity
 from memtape.errors import Unknown
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class SimilarReport:
     """A report and how much it is like another, from 0 to 1."""
 
     path: str
@@ -34,12 +34,14 @@ class Alike:
     report: Report
 
 
-def alike(index: DocumentIndex, path: str, *, owner: str, agent: str, limit: int = 10) -> tuple[Alike, ...]:
+def similar_reports(index: DocumentIndex, path: str, *, owner: str, agent: str, limit: int = 10) -> tuple[SimilarReport, ...]:
     """The reports most like one of them, among the agent's and the shared."""
     known = _reports(index, owner, agent)
     if path not in known:
         raise Unknown("path", "report of a simulation", path, "Find it with search_documents")
-    others = [Alike(other, likeness(known[path], report), report) for other, report in known.items() if other != path]
+    others = [
+        SimilarReport(other, report_similarity(known[path], report), report) for other, report in known.items() if other != path
+    ]
     return tuple(sorted(others, key=lambda each: (-each.likeness, each.path))[:limit])
 
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import apsw
 
-from memtape.documents.weighing import weighed
+from memtape.documents.bm25 import bm25_score
 from memtape.errors import Damaged, NoStore
-from memtape.store.failures import as_ours
+from memtape.store.sqlite_errors import memtape_error
 
 VERSION = 2
 WAIT_SECONDS = 30  # a whole index may be written in one transaction
@@ -78,7 +78,7 @@ class Cache:
             connection.set_busy_timeout(WAIT_SECONDS * 1000)
             connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-64000")
             connection.execute("PRAGMA secure_delete=ON")
-            connection.register_fts5_function("weighed", weighed)
+            connection.register_fts5_function("weighed", bm25_score)
             self._prepare(connection)
         except BaseException:
             connection.close()
@@ -169,7 +169,7 @@ class Cache:
         except (apsw.NotADBError, apsw.CorruptError) as error:
             raise Damaged(url=self.path, problem=str(error) or type(error).__name__) from error
         except apsw.Error as error:
-            raise as_ours(error, self.path, WAIT_SECONDS) from error
+            raise memtape_error(error, self.path, WAIT_SECONDS) from error
 
 
 def set_aside(path: str | Path) -> None:

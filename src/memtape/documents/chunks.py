@@ -10,7 +10,7 @@ line number.
 Pure, and the same text gives the same passages everywhere.
 
 >>> text = "# Gold\\nTrend only.\\n## Entries\\nBuy the breakout.\\n## Exits\\nTrail by 2 ATR.\\n"
->>> [(chunk.start_line, chunk.end_line, chunk.headings) for chunk in chunked(text, Sizes(target=14, least=8, overlap=2))]
+>>> [(chunk.start_line, chunk.end_line, chunk.headings) for chunk in cut_document(text, Sizes(target=14, least=8, overlap=2))]
 [(1, 4, ('Gold',)), (5, 6, ('Gold', 'Exits'))]
 """
 
@@ -59,7 +59,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """A line, or a part of one that is longer than a window."""
 
     number: int
@@ -69,32 +69,32 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class TextSection:
     """What stands under one heading, as blocks that should not be torn."""
 
     level: int
     headings: tuple[str, ...]
-    blocks: tuple[tuple[Line, ...], ...]
+    blocks: tuple[tuple[TextLine, ...], ...]
 
     @property
     def tokens(self) -> int:
         return sum(line.tokens for block in self.blocks for line in block)
 
 
-def tokens(text: str) -> int:
+def approximate_tokens(text: str) -> int:
     """About how many tokens a text is.
 
-    >>> tokens("Trail the stop by two ATR."), tokens("")
+    >>> approximate_tokens("Trail the stop by two ATR."), approximate_tokens("")
     (7, 0)
     """
     size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
     return -(-size // BYTES_PER_TOKEN)
 
 
-def chunked(text: str, sizes: Sizes | None = None) -> tuple[Chunk, ...]:
+def cut_document(text: str, sizes: Sizes | None = None) -> tuple[Chunk, ...]:
     """The passages of a document, in order. Blank ones are left out.
 
-    >>> chunked(" \\n\\n")
+    >>> cut_document(" \\n\\n")
     ()
     """
     sizes = sizes or Sizes()
@@ -107,7 +107,7 @@ def chunked(text: str, sizes: Sizes | None = None) -> tuple[Chunk, ...]:
     return tuple(found)
 
 
-def _chunk(text: str, window: Sequence[Line], headings: tuple[str, ...]) -> Chunk | None:
+def _chunk(text: str, window: Sequence[TextLine], headings: tuple[str, ...]) -> Chunk | None:
     """A passage of these lines without the blank ones around it."""
     lines = list(window)
     while lines and not text[lines[-1].start : lines[-1].end].strip():
@@ -134,17 +134,17 @@ def _lines(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def sections(text: str, sizes: Sizes | None = None) -> list[Section]:
+def sections(text: str, sizes: Sizes | None = None) -> list[TextSection]:
     """The text under each heading, in order; what stands before the first is under none."""
     places, sizes = _lines(text), sizes or Sizes()
-    found: list[Section] = []
+    found: list[TextSection] = []
     path: list[tuple[int, str]] = []
-    blocks: list[tuple[Line, ...]] = []
+    blocks: list[tuple[TextLine, ...]] = []
     level = 0
 
     def close() -> None:
         if blocks:
-            found.append(Section(level, tuple(name for _, name in path), tuple(blocks)))
+            found.append(TextSection(level, tuple(name for _, name in path), tuple(blocks)))
             blocks.clear()
 
     for first, last, heading in _blocks([text[start:end] for start, end in places]):
@@ -217,14 +217,14 @@ def _run(lines: Sequence[str], at: int, form: re.Pattern[str]) -> int:
     return end
 
 
-def _parts(text: str, number: int, start: int, end: int, sizes: Sizes) -> Iterator[Line]:
+def _parts(text: str, number: int, start: int, end: int, sizes: Sizes) -> Iterator[TextLine]:
     """A line, cut between sentences (else words, else anywhere) where it is longer than a window."""
-    while (size := tokens(text[start:end])) > sizes.target:
+    while (size := approximate_tokens(text[start:end])) > sizes.target:
         width = max((end - start) * sizes.target // size, 1)
         cut = _cut(text[start : start + width])
-        yield Line(number, start, start + cut, tokens(text[start : start + cut]))
+        yield TextLine(number, start, start + cut, approximate_tokens(text[start : start + cut]))
         start += cut
-    yield Line(number, start, end, tokens(text[start:end]))
+    yield TextLine(number, start, end, approximate_tokens(text[start:end]))
 
 
 def _cut(text: str) -> int:
@@ -240,9 +240,9 @@ def _cut(text: str) -> int:
 # --- groups and windows -----------------------------------------------------------------------------------------------------
 
 
-def _grouped(sections: Sequence[Section], sizes: Sizes) -> Iterator[list[Section]]:
+def _grouped(sections: Sequence[TextSection], sizes: Sizes) -> Iterator[list[TextSection]]:
     """Sections put together while they are small: a heading goes with what it is about, not with what went before."""
-    group: list[Section] = []
+    group: list[TextSection] = []
     size = 0
     for section in sections:
         small = size < sizes.least or section.tokens < sizes.least // 4
@@ -267,9 +267,9 @@ def _shared(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return shared or paths[0][:1]
 
 
-def _windows(blocks: Sequence[Sequence[Line]], sizes: Sizes) -> Iterator[list[Line]]:
+def _windows(blocks: Sequence[Sequence[TextLine]], sizes: Sizes) -> Iterator[list[TextLine]]:
     """Lines up to the size of a window; a block that fits into one begins the next rather than being torn."""
-    window: list[Line] = []
+    window: list[TextLine] = []
     size = fresh = 0  # tokens in all, and of lines that were in no window before
     for block in blocks:
         whole = sum(line.tokens for line in block)
@@ -289,7 +289,7 @@ def _windows(blocks: Sequence[Sequence[Line]], sizes: Sizes) -> Iterator[list[Li
         yield window
 
 
-def _tail(window: Sequence[Line], overlap: int) -> list[Line]:
+def _tail(window: Sequence[TextLine], overlap: int) -> list[TextLine]:
     """The last lines of a window that the next repeats."""
     size, kept = 0, len(window)
     while kept and size + window[kept - 1].tokens <= overlap:

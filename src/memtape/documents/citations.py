@@ -5,9 +5,9 @@ Checked against the file of today it is `valid` (the same lines say the same), `
 `changed` (other words stand where they stood) or `gone` (no such document).
 
 >>> cited = cite("TRADING_MANUAL.md", "# Risk\\nNever risk more than 1 %.\\n", 2, 2)
->>> verify(cited, "# Risk\\n\\nNever risk more than 1 %.\\n")
+>>> check_citation(cited, "# Risk\\n\\nNever risk more than 1 %.\\n")
 Verdict(verdict='moved', start_line=3, end_line=3)
->>> verify(cited, "# Risk\\nNever risk more than 5 %.\\n").verdict, verify(cited, None).verdict
+>>> check_citation(cited, "# Risk\\nNever risk more than 5 %.\\n").verdict, check_citation(cited, None).verdict
 ('changed', 'gone')
 """
 
@@ -37,7 +37,7 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CitationVerdict:
     """How a citation stands; with the lines where its words stand now, if they do."""
 
     verdict: Verdicts
@@ -55,7 +55,7 @@ def lines_of(text: str) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def quoted(text: str, start_line: int, end_line: int) -> str:
+def quoted_lines(text: str, start_line: int, end_line: int) -> str:
     """The words on these lines, whatever newline the file uses."""
     return "\n".join(lines_of(text)[start_line - 1 : end_line])
 
@@ -69,26 +69,26 @@ def cite(path: str, text: str, start_line: int, end_line: int) -> Citation:
     """A citation of lines of a document as it is now."""
     if not 1 <= start_line <= end_line <= len(lines_of(text)):
         raise Invalid("lines", f"{path} has no lines {start_line} to {end_line}", "Cite lines that a search returned")
-    words = quoted(text, start_line, end_line)
+    words = quoted_lines(text, start_line, end_line)
     return Citation(path, start_line, end_line, content_hash(words), words)
 
 
-def verify(citation: Citation, text: str | None) -> Verdict:
+def check_citation(citation: Citation, text: str | None) -> CitationVerdict:
     """How a citation stands against the document of today; `text` is none where there is no such document.
 
     Where the words stand more than once, the place nearest to the old one is named. Without the words the hash finds them.
 
     >>> known = cite("a.md", "one\\ntwo\\nthree", 2, 3)
-    >>> verify(Citation("a.md", 2, 3, known.content_hash, ""), "zero\\none\\ntwo\\nthree")
+    >>> check_citation(Citation("a.md", 2, 3, known.content_hash, ""), "zero\\none\\ntwo\\nthree")
     Verdict(verdict='moved', start_line=3, end_line=4)
     """
     if text is None:
-        return Verdict("gone")
+        return CitationVerdict("gone")
     first, last, lines = citation.start_line, citation.end_line, [line.rstrip() for line in lines_of(text)]
     if not 1 <= first <= last:
-        return Verdict("changed")
+        return CitationVerdict("changed")
     if last <= len(lines) and content_hash("\n".join(lines[first - 1 : last])) == citation.content_hash:
-        return Verdict("valid", first, last)
+        return CitationVerdict("valid", first, last)
     wanted = [line.rstrip() for line in lines_of(citation.quoted)]
     size = len(wanted) or last - first + 1
     starts = sorted(range(len(lines) - size + 1), key=lambda at: abs(at + 1 - first))
@@ -98,4 +98,4 @@ def verify(citation: Citation, text: str | None) -> Verdict:
         looked_at = starts[: max(HASHED // size, 1)]
         same = (at for at in looked_at if content_hash("\n".join(lines[at : at + size])) == citation.content_hash)
     nearest = next(same, None)
-    return Verdict("changed") if nearest is None else Verdict("moved", nearest + 1, nearest + size)
+    return CitationVerdict("changed") if nearest is None else CitationVerdict("moved", nearest + 1, nearest + size)

@@ -32,12 +32,12 @@ import apsw
 from memtape.core.codec import digest, micros, moment
 from memtape.documents import sources
 from memtape.documents.cache import GLOBAL, Cache
-from memtape.documents.chunks import Chunk, chunked
+from memtape.documents.chunks import Chunk, cut_document
 from memtape.documents.citations import content_hash, lines_of
+from memtape.documents.question import paired
 from memtape.documents.reports import report_of
-from memtape.documents.sources import Seen, Skipped, Source
-from memtape.documents.vectors import Filled, Vectors, fill, forget_models, is_ready, missing_in, models_made
-from memtape.documents.words import paired
+from memtape.documents.sources import DocumentFolder, FileEntry, SkippedFile
+from memtape.documents.vectors import Filled, Vectors, fill_vectors, forget_models, is_ready, missing_in, models_made
 from memtape.errors import Conflict, Invalid
 from memtape.plugs.embedder import Embedder
 
@@ -58,7 +58,7 @@ class Document:
     tier: int
     text: str
     name: str = ""  # words that name it, searched with every part of it
-    seen: Seen | None = None
+    seen: FileEntry | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Synced:
     changed: int = 0
     removed: int = 0
     vectors: Filled = field(default_factory=Filled)
-    problems: tuple[Skipped, ...] = ()
+    problems: tuple[SkippedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Health:
     last_sync: datetime | None
     documents: int
     chunks: int
-    problems: tuple[Skipped, ...]
+    problems: tuple[SkippedFile, ...]
     stale_seconds: float | None
     models: tuple[str, ...]  # that may answer: whose vectors were complete once
     roots: tuple[str, ...]
@@ -139,7 +139,7 @@ class DocumentIndex:
     # --- following files ----------------------------------------------------------------------------------------------------
 
     def sync(
-        self, owner: str, agent: str, places: Sequence[Source], *, now: datetime, embedder: Embedder | None = None,
+        self, owner: str, agent: str, places: Sequence[DocumentFolder], *, now: datetime, embedder: Embedder | None = None,
         anew: bool = False,
     ) -> Synced:  # fmt: skip
         """Bring the index of an agent (of all agents: `GLOBAL`) in step with its folders; `anew` reads every file again."""
@@ -148,7 +148,7 @@ class DocumentIndex:
         counted = self._tried(owner, agent, places, now=now, anew=anew)
         return self._told(owner, agent, counted, embedder)
 
-    def refresh(self, owner: str, agent: str, place: Source) -> None:
+    def refresh(self, owner: str, agent: str, place: DocumentFolder) -> None:
         """Bring what one source lists in step, and leave all else as it is, the time of the last sync too; no index is made."""
         if self.holds(owner, agent):
             self._tried(owner, agent, [place], only=place.prefix)
@@ -159,7 +159,14 @@ class DocumentIndex:
             return self.cache.scope(owner, agent) is not None
 
     def _tried(
-        self, owner: str, agent: str, places: Sequence[Source], *, now: datetime | None = None, anew: bool = False, only: str = ""
+        self,
+        owner: str,
+        agent: str,
+        places: Sequence[DocumentFolder],
+        *,
+        now: datetime | None = None,
+        anew: bool = False,
+        only: str = "",
     ) -> Synced:
         """Sync, looking again as often as another was quicker; what was read is not read twice."""
         with closing(_Aside()) as aside:
@@ -170,7 +177,7 @@ class DocumentIndex:
         raise Conflict("documents", "others write to this index all the time", "Try again when they rest")
 
     def _attempt(
-        self, owner: str, agent: str, places: Sequence[Source], aside: _Aside, now: datetime | None, anew: bool, only: str
+        self, owner: str, agent: str, places: Sequence[DocumentFolder], aside: _Aside, now: datetime | None, anew: bool, only: str
     ) -> Synced | None:
         """Look at the files, read and write; nothing if another wrote meanwhile, who may have looked later."""
         state, known, refused = self._state(owner, agent, only)
@@ -180,7 +187,7 @@ class DocumentIndex:
         fresh = _differing(seen, known)
         unread = {each.path: NOT_TEXT for each in fresh if refused.get(each.path) == (_look(each), NOT_TEXT)}
         fresh = [each for each in fresh if each.path not in unread]
-        problems += [Skipped(*each) for each in unread.items()] + aside.take(fresh)
+        problems += [SkippedFile(*each) for each in unread.items()] + aside.take(fresh)
         with self.cache.writing():
             if self._revision(owner, agent) != state:
                 return None
@@ -287,7 +294,7 @@ class DocumentIndex:
         tier = COMPUTED if report is not None and document.tier > COMPUTED else document.tier
         values = (scope, document.path, file, document.type, tier, *signature, _given(document), digest(text), figures)
         number = int(connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
-        chunks, lines = chunked(text), lines_of(text)
+        chunks, lines = cut_document(text), lines_of(text)
         hashed: dict[tuple[int, int], str] = {}  # a long line is cut into many passages, all of which cite it whole
         for chunk in chunks:
             of = chunk.start_line, chunk.end_line
@@ -314,7 +321,9 @@ class DocumentIndex:
         words = f"INSERT INTO words_{scope} (rowid, head, body, pairs) VALUES (?, ?, ?, ?)"
         connection.execute(words, (row, head, chunk.text, paired(f"{head} {chunk.text}")))
 
-    def _note(self, scope: int, places: Sequence[Source], problems: Sequence[Skipped], seen: Mapping[str, Seen]) -> None:
+    def _note(
+        self, scope: int, places: Sequence[DocumentFolder], problems: Sequence[SkippedFile], seen: Mapping[str, FileEntry]
+    ) -> None:
         """Where the documents are from, and which could not be read, as they look."""
         connection = self.cache.connection
         for table in ("sources", "unread"):
@@ -337,7 +346,7 @@ class DocumentIndex:
 
     def fill(self, owner: str, agent: str, embedder: Embedder) -> Filled:
         """Embed what has no vector of this model yet; when all have, those of other models go as soon as nothing needs them."""
-        filled = fill(self.cache, owner, agent, embedder)
+        filled = fill_vectors(self.cache, owner, agent, embedder)
         if filled.complete:
             forget_models(self.cache, owner, embedder.id)
         return filled
@@ -371,7 +380,7 @@ class DocumentIndex:
                 last,
                 documents,
                 chunks,
-                tuple(Skipped(*row) for row in rows("SELECT path, problem FROM problems WHERE scope = ? ORDER BY path")),
+                tuple(SkippedFile(*row) for row in rows("SELECT path, problem FROM problems WHERE scope = ? ORDER BY path")),
                 None if now is None or last is None else max((now - last).total_seconds(), 0.0),
                 tuple(row[0] for row in rows("SELECT model FROM models WHERE scope = ? ORDER BY model")),
                 tuple(row[0] for row in rows("SELECT root FROM sources WHERE scope = ? ORDER BY prefix")),
@@ -387,7 +396,7 @@ class DocumentIndex:
                 found.append(Coverage(model, have, chunks, is_ready(self.cache, scope, model)))
         return tuple(found)
 
-    def pending(self, owner: str, agent: str, places: Sequence[Source]) -> Pending:
+    def pending(self, owner: str, agent: str, places: Sequence[DocumentFolder]) -> Pending:
         """How many files differ from the index now, by the same look as a sync's and without reading any."""
         _, known, refused = self._state(owner, agent)
         seen, problems = _looked_at(places)
@@ -420,16 +429,16 @@ class DocumentIndex:
         self.cache.scrub()
 
 
-def _given(each: Seen | Document) -> str:
+def _given(each: FileEntry | Document) -> str:
     """Type and tier as its place says them; what stands in a report may raise it above that."""
     return f"{each.type} {each.tier}"
 
 
-def _look(each: Seen) -> str:
+def _look(each: FileEntry) -> str:
     return f"{each.signature} {_given(each)}"
 
 
-def _differing(seen: Mapping[str, Seen], known: Mapping[str, Known]) -> list[Seen]:
+def _differing(seen: Mapping[str, FileEntry], known: Mapping[str, Known]) -> list[FileEntry]:
     """The files that do not look as they did when they were read."""
     return [each for each in seen.values() if known.get(each.path, ((), ""))[0] != (*each.signature, _given(each))]
 
@@ -441,52 +450,54 @@ class _Aside:
         self.read = 0  # files whose body was read
         self._texts = apsw.Connection("")
         self._texts.execute("CREATE TABLE texts (path TEXT PRIMARY KEY, text TEXT); BEGIN")
-        self._came: dict[str, tuple[str, str | Skipped]] = {}  # how each looked, and the hash of its text or why there is none
+        self._came: dict[
+            str, tuple[str, str | SkippedFile]
+        ] = {}  # how each looked, and the hash of its text or why there is none
 
     def close(self) -> None:
         self._texts.close()
 
-    def take(self, fresh: Iterable[Seen]) -> list[Skipped]:
+    def take(self, fresh: Iterable[FileEntry]) -> list[SkippedFile]:
         """Read files, but for those that were read before and look as they did then; those that could not be."""
         for seen in fresh:
             if self._came.get(seen.path, ("", ""))[0] == _look(seen):
                 continue
-            text = sources.read(seen)
+            text = sources.read_text_file(seen)
             self.read += 1
             if isinstance(text, str):
                 self._texts.execute("INSERT OR REPLACE INTO texts VALUES (?, ?)", (seen.path, text))
             self._came[seen.path] = _look(seen), digest(text) if isinstance(text, str) else text
-        return [came for seen in fresh if isinstance(came := self._came[seen.path][1], Skipped)]
+        return [came for seen in fresh if isinstance(came := self._came[seen.path][1], SkippedFile)]
 
-    def documents(self, fresh: Iterable[Seen], known: Mapping[str, Known]) -> Iterator[tuple[Document, bool]]:
+    def documents(self, fresh: Iterable[FileEntry], known: Mapping[str, Known]) -> Iterator[tuple[Document, bool]]:
         """Each that could be read as a document, and whether its text is the one that is indexed."""
         for seen in fresh:
             came = self._came[seen.path][1]
-            if isinstance(came, Skipped):
+            if isinstance(came, SkippedFile):
                 continue
             before, hash = known.get(seen.path, ((), ""))
             rows: list[Any] = self._texts.execute("SELECT text FROM texts WHERE path = ?", (seen.path,)).fetchall()
             yield _document(seen, rows[0][0]), hash == came and before[-1] == _given(seen)
 
 
-def _unhidden(gone: Iterable[str], problems: Sequence[Skipped]) -> set[str]:
+def _unhidden(gone: Iterable[str], problems: Sequence[SkippedFile]) -> set[str]:
     """Documents that are gone for sure: not those of which a walk could not tell."""
     closed = [each for each in problems if each.unseen]
     return {path for path in gone if not any(each.hides(path) for each in closed)}
 
 
-def _looked_at(places: Sequence[Source]) -> tuple[dict[str, Seen], list[Skipped]]:
-    seen: dict[str, Seen] = {}
-    problems: list[Skipped] = []
+def _looked_at(places: Sequence[DocumentFolder]) -> tuple[dict[str, FileEntry], list[SkippedFile]]:
+    seen: dict[str, FileEntry] = {}
+    problems: list[SkippedFile] = []
     for place in places:
         for each in sources.walk(place):
-            if isinstance(each, Skipped):
+            if isinstance(each, SkippedFile):
                 problems.append(each)
             else:
                 seen[each.path] = each
     return seen, problems
 
 
-def _document(seen: Seen, text: str) -> Document:
+def _document(seen: FileEntry, text: str) -> Document:
     stem = seen.path.rpartition(".")[0] or seen.path
     return Document(seen.path, seen.type, seen.tier, text, " ".join(stem.replace("_", " ").replace("-", " ").split("/")), seen)

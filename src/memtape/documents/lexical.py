@@ -11,9 +11,9 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from memtape.documents.bm25 import term_weight
 from memtape.documents.cache import Cache
-from memtape.documents.weighing import weight
-from memtape.documents.words import Asked, chosen, disjunction, holds, in_words, phrase
+from memtape.documents.question import ParsedQuestion, chosen_words, contains_exactly, disjunction, in_words, phrase
 
 RARE = 3  # what more passages than these have is no name that finds a thing
 LOOKED_AT = 50
@@ -31,9 +31,9 @@ Terms = tuple[tuple[str, int], ...]  # words, each with how often it was said
 Passage = tuple[int, float, int, int]  # chunk, score, document, and whether it is all of its document
 
 
-def terms(cache: Cache, scopes: Sequence[int], asked: Asked) -> Terms:
+def terms(cache: Cache, scopes: Sequence[int], asked: ParsedQuestion) -> Terms:
     """The words of a question to look for; inside a transaction."""
-    return chosen(asked, cache.stem, lambda stem: _frequency(cache, scopes, stem))
+    return chosen_words(asked, cache.stem, lambda stem: _frequency(cache, scopes, stem))
 
 
 def _frequency(cache: Cache, scopes: Sequence[int], stem: str) -> int:
@@ -45,7 +45,7 @@ def _frequency(cache: Cache, scopes: Sequence[int], stem: str) -> int:
     return total
 
 
-def ranked(cache: Cache, scopes: Sequence[int], words: Terms, pool: int, types: Sequence[str] = ()) -> dict[int, float]:
+def rank_by_words(cache: Cache, scopes: Sequence[int], words: Terms, pool: int, types: Sequence[str] = ()) -> dict[int, float]:
     """The best passages for the words of a question: BM25 of the passage, and of the document around it; inside a transaction.
 
     A document of one passage is that passage, and counts as such twice.
@@ -105,7 +105,7 @@ def _together(cache: Cache, kind: str, words: Terms, wanted: Mapping[int, Sequen
     measured = {table: _measured(cache, table) for table in tables}
     size, length = (sum(each) for each in zip(*measured.values(), strict=True))
     weights = [
-        times * weight(size, sum(_count(cache, table, f'"{word}"') for table, (n, _) in measured.items() if n))
+        times * term_weight(size, sum(_count(cache, table, f'"{word}"') for table, (n, _) in measured.items() if n))
         for word, times in words
     ]  # fmt: skip
     average, once = length / size if size else 1.0, disjunction(_once(words))
@@ -150,7 +150,7 @@ def _count(cache: Cache, table: str, match: str) -> int:
 
 
 def exact(
-    cache: Cache, scopes: Sequence[int], asked: Asked, words: Terms = (), found: Collection[int] = ()
+    cache: Cache, scopes: Sequence[int], asked: ParsedQuestion, words: Terms = (), found: Collection[int] = ()
 ) -> tuple[tuple[int, ...], ...]:
     """For each name, code or phrase of a question, the passages that have it.
 
@@ -163,7 +163,7 @@ def exact(
     having: list[tuple[int, ...]] = []
     for part in asked.exact:
         rows = _these(cache, found) if known & set(in_words(part)) else _matching(cache, scopes, part)
-        having.append(tuple(chunk for chunk, headings, text in rows if holds(f"{headings}\n{text}", part)))
+        having.append(tuple(chunk for chunk, headings, text in rows if contains_exactly(f"{headings}\n{text}", part)))
     return tuple(each for each in having if 0 < len(each) <= RARE)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
-from memtape.core.ranking import may_hold
+from memtape.core.recall.ranking import may_hold
 
 OUTSIDE = 4  # the tier of texts from outside
 FIRST, RESERVED = 1, 2

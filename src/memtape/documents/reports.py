@@ -8,7 +8,7 @@ the same symbols, results of the same kind. A page that does not have that form 
 >>> report = report_of(page)
 >>> report.strategy, report.symbols, report.figures
 ('breakout', ('XAUUSD',), {'Win rate': 41.5})
->>> likeness(report, report)
+>>> report_similarity(report, report)
 1.0
 """
 
@@ -50,7 +50,7 @@ def report_of(text: str) -> Report | None:
     return Report(said.get("Strategy", "").partition(" (")[0], symbols, figures)
 
 
-def likeness(one: Report, other: Report) -> float:
+def report_similarity(one: Report, other: Report) -> float:
     """How alike two backtests are, from 0 to 1: a third each for strategy, symbols and figures."""
     symbols = set(one.symbols) | set(other.symbols)
     shared = len(set(one.symbols) & set(other.symbols)) / len(symbols) if symbols else 0.0

@@ -17,7 +17,7 @@ the first three of ten are the first three of fifty.
 >>> rule, note = "# Risk\\nNever move a stop away.", "# May 12\\nGold: moved the stop, lost 2R."
 >>> made = index.put("ann", "gold", [Document("SOUL.md", "rules", 1, rule), Document("journal/12.md", "journal", 3, note)],
 ...     now=datetime(2026, 5, 13, tzinfo=UTC))
->>> hit = search(index, "why was gold lost?", owner="ann", agent="gold").hits[0]
+>>> hit = search_index(index, "why was gold lost?", owner="ann", agent="gold").hits[0]
 >>> hit.path, hit.start_line, hit.end_line, hit.source, hit.tier, hit.reason
 ('journal/12.md', 1, 2, 'fts', 3, 'words: 1st')
 """
@@ -30,13 +30,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from memtape.core.text import one_line
+from memtape.core.brief.sanitize import one_line
 from memtape.documents import lexical, vectors
 from memtape.documents.cache import GLOBAL, Cache
 from memtape.documents.index import DocumentIndex
 from memtape.documents.places import MANY, Caps, placed
+from memtape.documents.question import ParsedQuestion, parse_question
 from memtape.documents.snippets import snippet
-from memtape.documents.words import Asked, parse
 from memtape.errors import Invalid
 from memtape.plugs.embedder import Embedder
 
@@ -75,7 +75,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The hits, which slot answered, and what was wrong if it was not the one asked for."""
 
     hits: tuple[Hit, ...]
@@ -96,7 +96,7 @@ class Scores:
     unknown: frozenset[int] = frozenset()  # have no vector yet
 
 
-class Row(NamedTuple):
+class CandidateRow(NamedTuple):
     """A candidate: what decides about its place."""
 
     chunk: int
@@ -108,7 +108,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Speaker:
+class AnsweringModel:
     """The model that answers, the question as it sees it, and what is to be said of it; none where words answer alone."""
 
     embedder: Embedder | None = None
@@ -120,24 +120,24 @@ class Speaker:
 Previous = Callable[[str], Embedder | None]
 
 
-def search(
+def search_index(
     index: DocumentIndex, question: str, *, owner: str, agent: str, slot: Slot = "sqlite_fts", embedder: Embedder | None = None,
     previous: Previous | None = None, limit: int = 10, minimum: float = 0.0, fusion: Fusion = "weighted",
     caps: Caps | None = None, types: Sequence[str] = (),
-) -> Found:  # fmt: skip
+) -> SearchResult:  # fmt: skip
     """What an agent's documents, and those shared with it, have on a question.
 
     `previous` gives the embedder of a model's id, if it can be had: it answers while the vectors of `embedder` are being made.
     """
     _checked(slot, fusion, limit)
-    asked = parse(question)
+    asked = parse_question(question)
     if asked.is_empty:
-        return Found((), slot)
-    speaker = _speaker(index, owner, agent, question, embedder, previous) if slot == "hybrid_embeddings" else Speaker()
+        return SearchResult((), slot)
+    speaker = _speaker(index, owner, agent, question, embedder, previous) if slot == "hybrid_embeddings" else AnsweringModel()
     with index.cache.reading():
         scopes = _scopes(index.cache, owner, agent)
         if speaker.embedder and not _is_ready(index.cache, scopes, speaker.embedder):
-            speaker = Speaker(note=f"the vectors of {speaker.embedder.id} went meanwhile: found by words alone")
+            speaker = AnsweringModel(note=f"the vectors of {speaker.embedder.id} went meanwhile: found by words alone")
         scores, missing = _scored(index, list(scopes), asked, speaker, types)
         hits = _hits(index.cache, scopes, scores, asked, fusion, limit, minimum, caps or Caps(), types)
     return _said(hits, speaker, embedder, missing)
@@ -149,14 +149,14 @@ def _scopes(cache: Cache, owner: str, agent: str) -> dict[int, str]:
 
 
 def _scored(
-    index: DocumentIndex, scopes: Sequence[int], asked: Asked, speaker: Speaker, types: Sequence[str]
+    index: DocumentIndex, scopes: Sequence[int], asked: ParsedQuestion, speaker: AnsweringModel, types: Sequence[str]
 ) -> tuple[Scores, int]:
     """What each arm says of its candidates, and how many passages the vectors know nothing of."""
     terms = lexical.terms(index.cache, scopes, asked)
-    words = lexical.ranked(index.cache, scopes, terms, POOL, types)
+    words = lexical.rank_by_words(index.cache, scopes, terms, POOL, types)
     others = () if types or (len(words) < POOL and speaker.embedder is None) else _crowded_out(index.cache, scopes)
     if others and len(words) >= POOL:
-        words |= lexical.ranked(index.cache, scopes, terms, POOL, others)
+        words |= lexical.rank_by_words(index.cache, scopes, terms, POOL, others)
     exact = lexical.exact(index.cache, scopes, asked, terms, () if types else words)
     if speaker.embedder is None:
         return Scores(words, {}, exact), 0
@@ -182,14 +182,14 @@ def _crowded_out(cache: Cache, scopes: Sequence[int]) -> tuple[str, ...]:
     return tuple(sorted(there.difference(MANY)))
 
 
-def _said(hits: tuple[Hit, ...], speaker: Speaker, asked_for: Embedder | None, missing: int) -> Found:
+def _said(hits: tuple[Hit, ...], speaker: AnsweringModel, asked_for: Embedder | None, missing: int) -> SearchResult:
     """The answer, with what was not as it was asked for."""
     if speaker.embedder is None:
-        return Found(hits, "sqlite_fts", speaker.note, missing=speaker.missing)
+        return SearchResult(hits, "sqlite_fts", speaker.note, missing=speaker.missing)
     note, lacking = speaker.note, speaker.missing
     if asked_for is not None and speaker.embedder.id == asked_for.id and missing:
         note, lacking = f"{_have(missing)} no vector of {asked_for.id} yet: found by words alone", missing
-    return Found(hits, "hybrid_embeddings", note, speaker.embedder.id, lacking)
+    return SearchResult(hits, "hybrid_embeddings", note, speaker.embedder.id, lacking)
 
 
 def _checked(slot: str, fusion: str, limit: int) -> None:
@@ -206,10 +206,10 @@ def _checked(slot: str, fusion: str, limit: int) -> None:
 
 def _speaker(
     index: DocumentIndex, owner: str, agent: str, question: str, embedder: Embedder | None, previous: Previous | None
-) -> Speaker:
+) -> AnsweringModel:
     """Who answers: the model asked for where it is complete, else one before it. A model is asked outside any transaction."""
     if embedder is None:
-        return Speaker(note="no embedder is set: found by words alone")
+        return AnsweringModel(note="no embedder is set: found by words alone")
     with index.cache.reading():
         scopes = _scopes(index.cache, owner, agent)
         ready, numbers = _is_ready(index.cache, scopes, embedder), list(scopes)
@@ -220,7 +220,7 @@ def _speaker(
     lacking = f"the vectors of {embedder.id} are not complete yet, {_have(missing)} none"
     earlier = next((found for id in older if previous and (found := previous(id)) and found.id == id), None)
     if earlier is None:
-        return Speaker(note=f"{lacking}: found by words alone until a sync has made them", missing=missing)
+        return AnsweringModel(note=f"{lacking}: found by words alone until a sync has made them", missing=missing)
     spoken = _asked(earlier, question)
     return replace(spoken, note=f"{lacking}: {spoken.note or f'{earlier.id} answered'}", missing=missing)
 
@@ -229,15 +229,15 @@ def _is_ready(cache: Cache, scopes: Mapping[int, str], embedder: Embedder) -> bo
     return all(vectors.is_ready(cache, scope, embedder.id) for scope in scopes)
 
 
-def _asked(embedder: Embedder, question: str) -> Speaker:
+def _asked(embedder: Embedder, question: str) -> AnsweringModel:
     """The question as a vector, or why there is none."""
     try:
         found = embedder.embed([question])
     except vectors.BROKEN as error:
-        return Speaker(note=f"the embedder failed ({one_line(str(error), 200)}): found by words alone")
+        return AnsweringModel(note=f"the embedder failed ({one_line(str(error), 200)}): found by words alone")
     if found.shape != (1, embedder.dim) or not bool(abs(found).sum() < float("inf")):
-        return Speaker(note=f"{embedder.id} answered with a vector of another form: found by words alone")
-    return Speaker(embedder, found[0])
+        return AnsweringModel(note=f"{embedder.id} answered with a vector of another form: found by words alone")
+    return AnsweringModel(embedder, found[0])
 
 
 def _have(passages: int) -> str:
@@ -286,16 +286,16 @@ def _places(scores: Mapping[int, float]) -> dict[int, int]:
 
 
 def _hits(
-    cache: Cache, scopes: Mapping[int, str], scores: Scores, asked: Asked, fusion: Fusion, limit: int, minimum: float,
+    cache: Cache, scopes: Mapping[int, str], scores: Scores, asked: ParsedQuestion, fusion: Fusion, limit: int, minimum: float,
     caps: Caps, types: Sequence[str],
 ) -> tuple[Hit, ...]:  # fmt: skip
     total = fused(scores, fusion)
     wanted = {chunk: score for chunk, score in total.items() if score >= minimum} if minimum > 0 else total
 
-    def order(row: Row) -> tuple[float, str, str, int]:
+    def order(row: CandidateRow) -> tuple[float, str, str, int]:
         return -round(total.get(row.chunk, 0.0), 9), row.path, scopes[row.scope], row.start
 
-    def chosen_of(some: Collection[int]) -> tuple[list[Row], bool]:
+    def chosen_of(some: Collection[int]) -> tuple[list[CandidateRow], bool]:
         rows = _rows(cache, set(some).union(*scores.exact), types)
         named = [sorted((rows[chunk] for chunk in part if chunk in rows), key=order) for part in scores.exact]
         ranked = sorted(rows.values(), key=order)
@@ -325,7 +325,7 @@ def _leading(scores: Mapping[int, float], count: int) -> Collection[int]:
     return [chunk for chunk, score in scores.items() if score >= least]
 
 
-def _rows(cache: Cache, chunks: set[int], types: Sequence[str]) -> dict[int, Row]:
+def _rows(cache: Cache, chunks: set[int], types: Sequence[str]) -> dict[int, CandidateRow]:
     """Candidates with what is known of their documents."""
     sql = (
         "SELECT c.id, d.path, d.type, d.tier, c.start, c.scope FROM chunks c INDEXED BY chunks_in_short "
@@ -333,10 +333,10 @@ def _rows(cache: Cache, chunks: set[int], types: Sequence[str]) -> dict[int, Row
         "WHERE c.id IN (SELECT value FROM json_each(?))"
     )
     rows: list[Any] = cache.connection.execute(sql, (str(list(chunks)),)).fetchall()
-    return {row[0]: Row._make(row) for row in rows if not types or row[2] in types}
+    return {row[0]: CandidateRow._make(row) for row in rows if not types or row[2] in types}
 
 
-def _in_turn(parts: Sequence[Sequence[Row]]) -> list[Row]:
+def _in_turn(parts: Sequence[Sequence[CandidateRow]]) -> list[CandidateRow]:
     """The best of each exact part, then the second of each."""
     longest = max(map(len, parts), default=0)
     return list(dict.fromkeys(part[at] for at in range(longest) for part in parts if at < len(part)))
@@ -366,7 +366,7 @@ def ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _texts(cache: Cache, rows: Sequence[Row]) -> dict[int, tuple[Any, ...]]:
+def _texts(cache: Cache, rows: Sequence[CandidateRow]) -> dict[int, tuple[Any, ...]]:
     """What is shown of the passages that were chosen."""
     sql = (
         "SELECT id, start_line, end_line, end, content_hash, headings, text FROM chunks "
@@ -376,7 +376,9 @@ def _texts(cache: Cache, rows: Sequence[Row]) -> dict[int, tuple[Any, ...]]:
     return {chunk: tuple(rest) for chunk, *rest in found}
 
 
-def _hit(row: Row, shared: bool, score: float, told: tuple[Any, ...], asked: Asked, source: Arm, reason: str) -> Hit:
+def _hit(
+    row: CandidateRow, shared: bool, score: float, told: tuple[Any, ...], asked: ParsedQuestion, source: Arm, reason: str
+) -> Hit:
     start_line, end_line, end, content_hash, headings, text = told
     return Hit(
         path=row.path, start_line=start_line, end_line=end_line, score=round(score, 6), snippet=snippet(text, asked),

@@ -1,20 +1,20 @@
 """The part of a passage that is shown with a hit: where most of what was asked for stands, on one line, without secrets.
 
->>> from memtape.documents.words import parse
+>>> from memtape.documents.question import parse
 >>> snippet("# Log\\n" + "nothing here\\n" * 40 + "moved the stop and lost", parse("stop lost"), 100)
 'moved the stop and lost'
 """
 
 from __future__ import annotations
 
-from memtape.core.text import one_line
-from memtape.documents.words import Asked
+from memtape.core.brief.sanitize import one_line
+from memtape.documents.question import ParsedQuestion
 
 SNIPPET = 300
 STEM = 5  # so many letters stand for a word in its other forms
 
 
-def snippet(text: str, asked: Asked, cap: int = SNIPPET) -> str:
+def snippet(text: str, asked: ParsedQuestion, cap: int = SNIPPET) -> str:
     """The part of a passage that has most of what was asked for, on one line."""
     if len(text) <= cap:
         return one_line(text, cap)

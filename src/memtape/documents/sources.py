@@ -61,18 +61,20 @@ SETTLED_NS = 10_000_000  # a file system's clock may tick as slowly as this
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DocumentFolder:
     """A folder to read. Documents of a shared one are named with its prefix, so that they cannot be taken for the agent's own."""
 
     root: Path
     prefix: str = ""
     type: str = ""  # of all its files, where the folder itself says it: report, playbook, transcript, ...
     tier: int | None = None
-    listed: Callable[[], Iterable[Seen | Skipped]] | None = field(default=None, compare=False, repr=False)  # instead of a walk
+    listed: Callable[[], Iterable[FileEntry | SkippedFile]] | None = field(
+        default=None, compare=False, repr=False
+    )  # instead of a walk
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FileEntry:
     """A file as the file system tells of it, before anything of it is read."""
 
     path: str  # within the workspace, with /
@@ -83,7 +85,7 @@ class Seen:
     mtime_ns: int
     ctime_ns: int
     inode: int
-    text: Callable[[], str | Skipped] | None = field(default=None, compare=False, repr=False)  # of what is not a file
+    text: Callable[[], str | SkippedFile] | None = field(default=None, compare=False, repr=False)  # of what is not a file
 
     @property
     def signature(self) -> tuple[int, int, int, int]:
@@ -92,7 +94,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedFile:
     """A file that should have been read and was not, or a folder (its path ends with /) that could not be entered."""
 
     path: str
@@ -102,8 +104,8 @@ class Skipped:
     def hides(self, path: str) -> bool:
         """Whether a document may still be there though no walk came by it.
 
-        >>> closed = Skipped("journal/", "cannot be entered: Permission denied", unseen=True)
-        >>> closed.hides("journal/1.md"), closed.hides("journal.md"), Skipped("big.md", "too large").hides("big.md")
+        >>> closed = SkippedFile("journal/", "cannot be entered: Permission denied", unseen=True)
+        >>> closed.hides("journal/1.md"), closed.hides("journal.md"), SkippedFile("big.md", "too large").hides("big.md")
         (True, False, False)
         """
         return self.unseen and (path.startswith(self.path) if self.path.endswith("/") else path == self.path)
@@ -126,7 +128,7 @@ def classified(path: str) -> tuple[str, int]:
     return where or ("note", 3)
 
 
-def walk(source: Source) -> Iterator[Seen | Skipped]:
+def walk(source: DocumentFolder) -> Iterator[FileEntry | SkippedFile]:
     """The files of a source in the order of their paths, and those that were left out with the reason."""
     if source.listed is not None:
         yield from source.listed()
@@ -139,7 +141,7 @@ def walk(source: Source) -> Iterator[Seen | Skipped]:
         if isinstance(entry, OSError):
             if not path:  # not an empty workspace, and nothing at all is known of it
                 raise Invalid("dir", f"{root} cannot be entered ({entry.strerror})", "Let memtape read it")
-            yield Skipped(f"{source.prefix}{path}", f"cannot be entered: {entry.strerror}", unseen=True)
+            yield SkippedFile(f"{source.prefix}{path}", f"cannot be entered: {entry.strerror}", unseen=True)
             continue
         shown = f"{source.prefix}{path}"
         kind, tier = classified(path)
@@ -155,11 +157,11 @@ def walk(source: Source) -> Iterator[Seen | Skipped]:
             continue
         count += 1
         if count > FILES:
-            yield Skipped(shown, f"more than {FILES:,} files: this and those after it are not indexed")
+            yield SkippedFile(shown, f"more than {FILES:,} files: this and those after it are not indexed")
             return
         yield found
     if posing:
-        yield Skipped(TRACES, f"{posing:,} files named like memtape's own pages are not indexed: rename their folder")
+        yield SkippedFile(TRACES, f"{posing:,} files named like memtape's own pages are not indexed: rename their folder")
 
 
 def _is_wanted(path: str, kind: str) -> bool:
@@ -237,26 +239,26 @@ def may_matter(name: str) -> bool:
     return name == ENVIRONMENT or (not name.startswith(".") and PurePosixPath(name).suffix.lower() in TEXTS | RECORDS)
 
 
-def _seen(entry: os.DirEntry[str], path: str, kind: str, tier: int) -> Seen | Skipped | None:
+def _seen(entry: os.DirEntry[str], path: str, kind: str, tier: int) -> FileEntry | SkippedFile | None:
     try:
         path.encode()
         found = entry.stat(follow_symlinks=False)
     except UnicodeEncodeError:
-        return Skipped(path.encode("utf-8", "replace").decode(), "its name is not text")
+        return SkippedFile(path.encode("utf-8", "replace").decode(), "its name is not text")
     except FileNotFoundError:
         return None  # it went away between two looks
     except OSError as error:  # its name may be read and nothing else, as in a folder that may be listed and not entered
-        return Skipped(path, f"cannot be looked at: {error.strerror}", unseen=True)
+        return SkippedFile(path, f"cannot be looked at: {error.strerror}", unseen=True)
     if stat.S_ISLNK(found.st_mode):
-        return Skipped(path, "a symbolic link: not followed")
+        return SkippedFile(path, "a symbolic link: not followed")
     if not stat.S_ISREG(found.st_mode):
         return None
     if found.st_size > FILE_BYTES:
-        return Skipped(path, f"{found.st_size:,} bytes: more than {FILE_BYTES:,} are not read")
-    return Seen(path, Path(entry.path), kind, tier, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+        return SkippedFile(path, f"{found.st_size:,} bytes: more than {FILE_BYTES:,} are not read")
+    return FileEntry(path, Path(entry.path), kind, tier, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
-def read(seen: Seen) -> str | Skipped:
+def read_text_file(seen: FileEntry) -> str | SkippedFile:
     """The text of a file, in whatever common encoding it is.
 
     A file written within the last tick of the file system's clock could change again and look the same: that tick is waited for.
@@ -269,15 +271,15 @@ def read(seen: Seen) -> str | Skipped:
     try:
         handle = os.open(seen.file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
-        return Skipped(seen.path, f"cannot be read: {error.strerror}")
+        return SkippedFile(seen.path, f"cannot be read: {error.strerror}")
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return Skipped(seen.path, "not a regular file")
+            return SkippedFile(seen.path, "not a regular file")
         content = file.read(FILE_BYTES + 1)
     if len(content) > FILE_BYTES:
-        return Skipped(seen.path, f"more than {FILE_BYTES:,} bytes are not read")
+        return SkippedFile(seen.path, f"more than {FILE_BYTES:,} bytes are not read")
     text = text_of(seen.path, content)
-    return text if text is not None else Skipped(seen.path, "not text")
+    return text if text is not None else SkippedFile(seen.path, "not text")
 
 
 _ESCAPE = re.compile(r"\\(?:([nrtbf])|((?:u[0-9a-fA-F]{4}(?:\\(?=u[0-9a-fA-F]{4}))?)+)|.)")

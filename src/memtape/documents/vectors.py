@@ -88,7 +88,7 @@ class Matrix:
         return sum(each.nbytes for each in held)
 
 
-def fill(cache: Cache, owner: str, agent: str, embedder: Embedder) -> Filled:
+def fill_vectors(cache: Cache, owner: str, agent: str, embedder: Embedder) -> Filled:
     """Make the vectors that are missing, a batch a transaction; what is made stays, whatever happens to the next."""
     import numpy as np
 

@@ -19,31 +19,31 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from memtape.core.calendar import Event, told_ahead
+from memtape.core.calendar import CalendarEvent, backfilled_versions
 from memtape.core.codec import plain
-from memtape.core.items import OWNER_STREAM, Item, Kept
-from memtape.core.observed import READERS, Bars, Claim, Closing, Observed, Tick, happened_at
+from memtape.core.items import OWNER_STREAM, Item, StoredItem
+from memtape.core.observed import READERS, Bars, Claim, Closing, Observed, Tick, occurred_at
 from memtape.core.skills import Agent, AgentSettings, Mode, Skill
 from memtape.core.values import Slug, read
 from memtape.documents.cache import GLOBAL, set_aside
 from memtape.documents.index import DocumentIndex
 from memtape.documents.search import Previous, Slot
-from memtape.engine.arrivals import checked, completed, named_claim
-from memtape.engine.briefing import ESTIMATED, Briefing, Made, Tokens
-from memtape.engine.following import Follower
-from memtape.engine.forgetting import delete_agent, erase_owner, refuse_deleted
-from memtape.engine.importing import Importing
-from memtape.engine.noting import Noting
-from memtape.engine.observe import Entry, Receipt, Writer, check_time
-from memtape.engine.planning import events_known
-from memtape.engine.reflecting import Models, Reflecting, due_after
-from memtape.engine.stating import Stating
+from memtape.engine.briefs import ESTIMATED, BriefCache, Briefing, Tokens
+from memtape.engine.column_cache import ColumnCache
+from memtape.engine.deletion import destroy_agent, destroy_owner, refuse_deleted
+from memtape.engine.documents.journal import Noting
+from memtape.engine.imports import Importing
+from memtape.engine.lessons import Models, Reflecting, due_after
+from memtape.engine.view.plan_inputs import calendar_events
+from memtape.engine.write.arrivals import checked_value, complete_value, named_claim
+from memtape.engine.write.statements import Stating
+from memtape.engine.write.writer import Arrival, Receipt, Writer, check_time
 from memtape.errors import Conflict, Damaged, Unknown
 from memtape.plugs.clock import Clock, SystemClock
 from memtape.plugs.embedder import Embedder
 from memtape.plugs.models import model_of
+from memtape.store.cutoff import EVERYTHING, Cutoff
 from memtape.store.database import Database
-from memtape.store.known import EVERYTHING, Known
 from memtape.store.tables import Tables
 
 DEFAULT = "main"
@@ -61,7 +61,7 @@ class Memory:
         self.database = database
         self.owner: str = read(Slug, owner, at="owner")
         self.clock: Clock = clock or SystemClock()
-        self.follower, self.made = Follower(), Made()
+        self.follower, self.made = ColumnCache(), BriefCache()
         self.models, self.tokens = models, tokens
         self._embedder, self._documents, self._workspaces = embedder, documents, workspaces
         self.slot, self.document_embedder, self.embedder_by_id = slot, cache(document_embedder), embedder_by_id
@@ -162,7 +162,7 @@ class Memory:
             self._state(tables, "skill", f"{skill.id}@{version}", plain(skill) | {"version": version}, symbol=skill.id)
             return skill, version
 
-    def skills(self, known: Known = EVERYTHING) -> list[tuple[Skill, int]]:
+    def skills(self, known: Cutoff = EVERYTHING) -> list[tuple[Skill, int]]:
         """Each skill in its latest version."""
         with self.reading(OWNER_STREAM) as tables:
             latest: dict[str, tuple[Skill, int]] = {}
@@ -170,7 +170,7 @@ class Memory:
                 latest[item.symbol] = _skill(item)
         return [latest[id_] for id_ in sorted(latest)]
 
-    def skill(self, id: str, version: int | None = None, known: Known = EVERYTHING) -> tuple[Skill, int]:
+    def skill(self, id: str, version: int | None = None, known: Cutoff = EVERYTHING) -> tuple[Skill, int]:
         """One skill, in its latest version or in another."""
         with self.reading(OWNER_STREAM) as tables:
             versions = _skill_versions(tables, known, id)
@@ -181,7 +181,7 @@ class Memory:
         number = version or len(versions)
         return versions[number - 1], number
 
-    def skill_of(self, agent: Agent, known: Known = EVERYTHING) -> tuple[Skill, int]:
+    def skill_of(self, agent: Agent, known: Cutoff = EVERYTHING) -> tuple[Skill, int]:
         """The skill that an agent runs, in the version it runs; before its first write, an empty one."""
         with self.reading(OWNER_STREAM) as tables:
             versions = _skill_versions(tables, known, agent.skill)
@@ -190,7 +190,7 @@ class Memory:
         version = min(agent.skill_version, len(versions))
         return versions[version - 1], version
 
-    def agent_then(self, agent: Agent, known: Known) -> tuple[Agent, Skill, int]:
+    def agent_then(self, agent: Agent, known: Cutoff) -> tuple[Agent, Skill, int]:
         """An agent and its skill as they stood for a reader of some moment and head."""
         with self.reading(OWNER_STREAM) as tables:
             then = _find_agent(tables, agent.id, known) or replace(agent, skill_version=1)
@@ -242,14 +242,14 @@ class Memory:
         Tables(tables.session, self.owner, agent.id).make_head()
         return agent
 
-    def agents(self, known: Known = EVERYTHING) -> list[Agent]:
+    def agents(self, known: Cutoff = EVERYTHING) -> list[Agent]:
         """Every agent."""
         with self.reading(OWNER_STREAM) as tables:
             gone = {item.key for item in tables.items("agent_deleted", known)}
             found = [_agent_of(tables, item.key, known) for item in tables.items("agent", known) if item.key not in gone]
         return sorted(found, key=lambda agent: agent.id)
 
-    def agent(self, id: str = DEFAULT, known: Known = EVERYTHING) -> AgentMemory:
+    def agent(self, id: str = DEFAULT, known: Cutoff = EVERYTHING) -> AgentMemory:
         """The memory of one agent."""
         with self.reading(OWNER_STREAM) as tables:
             return AgentMemory(self, _agent_of(tables, id, known))
@@ -275,13 +275,13 @@ class Memory:
 
     def delete_agent(self, id: str, confirm: str) -> int:
         """Delete an agent and destroy all that was recorded of it; how many log rows. There is no way back."""
-        rows = delete_agent(self, id, confirm)
+        rows = destroy_agent(self, id, confirm)
         self._forget_documents([id])
         return rows
 
     def erase_owner(self, confirm: str) -> tuple[list[str], int]:
         """Destroy everything of this owner; which streams, and how many log rows. There is no way back."""
-        gone, rows = erase_owner(self, confirm)
+        gone, rows = destroy_owner(self, confirm)
         self._forget_documents(gone)
         return gone, rows
 
@@ -293,27 +293,27 @@ class Memory:
 
     # ---- the calendar -------------------------------------------------------------------------------------------------
 
-    def record_events(self, events: Iterable[Event | Mapping[str, Any]], *, backfill: bool = False) -> tuple[int, int]:
+    def record_events(self, events: Iterable[CalendarEvent | Mapping[str, Any]], *, backfill: bool = False) -> tuple[int, int]:
         """Take in scheduled events, or what is newly known of them; how many were new, how many known.
 
         With `backfill` a schedule counts as known a month ahead of its event, and the actual figure from its release on.
         """
-        listed = [read(Event, event) for event in events]
+        listed = [read(CalendarEvent, event) for event in events]
         with self.writing(OWNER_STREAM) as tables:
-            known = {event.id: event for event in events_known(tables)}
+            known = {event.id: event for event in calendar_events(tables)}
             fresh = [event for event in listed if known.get(event.id) != event]
             seq = tables.head().seq
             writer = Writer(tables, Agent(id="owner", skill="owner"), self.clock.now())
             for event in fresh:
-                for each, known_at in told_ahead(event) if backfill else [(event, self.clock.now())]:
+                for each, known_at in backfilled_versions(event) if backfill else [(event, self.clock.now())]:
                     seq += 1
                     writer.declare(Item("event", f"{event.id}#{seq}", each.t, plain(each), event.id), known_at)
         return len(fresh), len(listed) - len(fresh)
 
-    def events(self, known: Known = EVERYTHING) -> list[Event]:
+    def events(self, known: Cutoff = EVERYTHING) -> list[CalendarEvent]:
         """The calendar, each event as it was last stated."""
         with self.reading(OWNER_STREAM) as tables:
-            return events_known(tables, known)
+            return calendar_events(tables, known)
 
     def _state(self, tables: Tables, kind: str, key: str, body: dict[str, Any], symbol: str = "") -> None:
         """Record a statement of the owner."""
@@ -334,16 +334,16 @@ class AgentMemory(Stating, Importing, Reflecting, Noting, Briefing):
         Plain data is read as a value of `kind`. `backfill` says that it is told after the fact: it then counts as known
         from its own time on, not from now.
         """
-        value: Observed = read(READERS[kind], seen) if isinstance(seen, Mapping) else checked(seen)
+        value: Observed = read(READERS[kind], seen) if isinstance(seen, Mapping) else checked_value(seen)
         now = self.memory.clock.now()
-        value = self.with_citations(completed(value, now))
+        value = self.with_citations(complete_value(value, now))
         check_time(value, now)
         with self.memory.writing(self.agent.id) as tables:
             if isinstance(value, Claim):
                 value = named_claim(tables, value)
             known_at = self._known_at(value, now, backfill)
             own_times = isinstance(value, Bars) and (backfill or self.agent.mode == "sim")
-            receipt = Writer(tables, self.agent, now).one(Entry(value, known_at, own_times=own_times))
+            receipt = Writer(tables, self.agent, now).one(Arrival(value, known_at, own_times=own_times))
             if receipt.duplicate or all(told["event"] != "closed" for told in receipt.concluded):
                 return receipt
             owners = Tables(tables.session, tables.owner, OWNER_STREAM)
@@ -363,25 +363,25 @@ class AgentMemory(Stating, Importing, Reflecting, Noting, Briefing):
         own_word = isinstance(seen, Claim | Closing)  # the agent knew of its own trade when it happened
         if self.agent.mode != "sim" and not backfill and not own_word:
             return now
-        at = happened_at(seen) or now
+        at = occurred_at(seen) or now
         if not isinstance(seen, Tick):
             return at
         parts = [fill.t for fill in seen.fills] + [paid.t for paid in seen.funding] + [flow.t for flow in seen.cash_flows]
         return max([at, *parts])
 
 
-def _skill(item: Kept) -> tuple[Skill, int]:
+def _skill(item: StoredItem) -> tuple[Skill, int]:
     body = dict(item.body)
     version = body.pop("version")
     return read(Skill, body), int(version)
 
 
-def _skill_versions(tables: Tables, known: Known, id: str) -> list[Skill]:
+def _skill_versions(tables: Tables, known: Cutoff, id: str) -> list[Skill]:
     found = [_skill(item) for item in tables.items("skill", known, symbol=id)]
     return [skill for skill, _ in sorted(found, key=lambda pair: pair[1])]
 
 
-def _find_agent(tables: Tables, id: str, known: Known = EVERYTHING) -> Agent | None:
+def _find_agent(tables: Tables, id: str, known: Cutoff = EVERYTHING) -> Agent | None:
     found = tables.items("agent", known, keys=[id])
     if not found or tables.items("agent_deleted", known, keys=[id]):
         return None
@@ -390,7 +390,7 @@ def _find_agent(tables: Tables, id: str, known: Known = EVERYTHING) -> Agent | N
     return replace(agent, skill_version=changes[0].body["skill_version"]) if changes else agent
 
 
-def _agent_of(tables: Tables, id: str, known: Known = EVERYTHING) -> Agent:
+def _agent_of(tables: Tables, id: str, known: Cutoff = EVERYTHING) -> Agent:
     found = _find_agent(tables, id, known)
     if found is None:
         raise Unknown("agent", "agent", id, "List them with list_agents, or make it with create_agent")

@@ -13,8 +13,8 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from memtape.core.codec import spell_decimal
-from memtape.core.trades import Trade, by_entry, round_money, shown
+from memtape.core.codec import decimal_text
+from memtape.core.ledger.trades import Trade, entry_order, round_money, trade_json
 from memtape.engine import AgentMemory, Memory
 from memtape.errors import Invalid, MemtapeError
 from memtape.lab.formulas import FORMULAS
@@ -28,7 +28,7 @@ NAMES: Mapping[str, str] = {
 }
 
 
-def conform(file: Path) -> dict[str, Any]:
+def run_vectors(file: Path) -> dict[str, Any]:
     """Run a file of vectors: how many there are, how many passed, and what each failure expected and got."""
     try:
         vectors = json.loads(file.read_text(encoding="utf-8"))
@@ -41,7 +41,7 @@ def conform(file: Path) -> dict[str, Any]:
         failed = [
             {"name": name, "expected": expected, "got": got, "differences": wrong}
             for name, expected, got in outcomes
-            if (wrong := differences(expected, got))
+            if (wrong := ledger_differences(expected, got))
         ]
         return {"total": len(outcomes), "passed": len(outcomes) - len(failed), "failed": failed}
     if isinstance(vectors, list):
@@ -66,18 +66,18 @@ def ledger_case(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def ledger_rows(agent: AgentMemory, **known: Any) -> dict[str, Any]:
     """An agent's ledger in the form of the vectors."""
-    trades = sorted(agent.trades(newest=False, **known), key=by_entry)
-    orphans = {symbol: spell_decimal(round_money(usd)) for symbol, usd in agent.orphan_funding(**known).items()}
+    trades = sorted(agent.trades(newest=False, **known), key=entry_order)
+    orphans = {symbol: decimal_text(round_money(usd)) for symbol, usd in agent.orphan_funding(**known).items()}
     return {"rows": [golden_row(trade) for trade in trades], "orphan_funding_usd": orphans}
 
 
 def golden_row(trade: Trade) -> dict[str, Any]:
     """A trade under the vectors' names as well as ours."""
-    row = shown(trade)
+    row = trade_json(trade)
     return row | {theirs: row[ours] for theirs, ours in NAMES.items() if ours in row}
 
 
-def differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[str]:
+def ledger_differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[str]:
     """Where a ledger differs from what is expected; amounts are compared as numbers."""
     if "error" in got:
         return [str(got["error"])]

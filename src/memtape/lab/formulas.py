@@ -10,9 +10,12 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
-from memtape.core import affect, beliefs, habits, plans, predicate, scoring, situation, sizing, statistics, validation
+from memtape.core import statistics
+from memtape.core.memory import affect, beliefs, habits, plans, predicate, situation
+from memtape.core.memory.situation import Candle
 from memtape.core.observed import Situation
-from memtape.core.situation import Candle
+from memtape.core.original import validation
+from memtape.core.recall import scoring, sizing
 from memtape.errors import Invalid
 
 Inputs = Mapping[str, Any]
@@ -50,8 +53,8 @@ def _now(i: Inputs) -> datetime:
     return moment
 
 
-def _candidate(memory: Inputs) -> scoring.Candidate:
-    return scoring.Candidate(
+def _candidate(memory: Inputs) -> scoring.ScoringInput:
+    return scoring.ScoringInput(
         id=memory["id"],
         kind=memory.get("_type", "episodic"),
         formed=_stamp(memory.get("timestamp", "")),
@@ -65,13 +68,13 @@ def _candidate(memory: Inputs) -> scoring.Candidate:
     )
 
 
-def _candidates(i: Inputs) -> list[scoring.Candidate]:
+def _candidates(i: Inputs) -> list[scoring.ScoringInput]:
     return [_candidate(memory) for memory in i["memories"]]
 
 
-def _mood(i: Inputs) -> scoring.Mood:
+def _mood(i: Inputs) -> scoring.AffectInputs:
     state = i.get("affective_state", {})
-    return scoring.Mood(state.get("drawdown_state", 0.0), state.get("consecutive_losses", 0))
+    return scoring.AffectInputs(state.get("drawdown_state", 0.0), state.get("consecutive_losses", 0))
 
 
 def _candles(i: Inputs) -> list[Candle]:
@@ -132,7 +135,7 @@ def _hint(hint: sizing.SizingHint) -> dict[str, Any]:
 def _lower_bound(pairs: list[tuple[float, float | None]], i: Inputs) -> dict[str, Any]:
     names = {"kappa": "kappa", "gamma": "gamma", "fraction": "fraction", "cap": "cap", "n_min": "at_least"}
     options = {ours: i[theirs] for theirs, ours in names.items() if theirs in i}
-    return _hint(sizing.lower_bound(pairs, i.get("risk_appetite", 1.0), **options))
+    return _hint(sizing.lower_bound_size(pairs, i.get("risk_appetite", 1.0), **options))
 
 
 def _estimator(i: Inputs) -> dict[str, Any]:
@@ -146,7 +149,7 @@ def _estimator(i: Inputs) -> dict[str, Any]:
 
 
 def _kelly_from_memory(i: Inputs) -> dict[str, Any]:
-    sized = sizing.from_memory([(w, r) for w, r in i["scored"]], i.get("risk_appetite", 1.0))
+    sized = sizing.kelly_from_memory([(w, r) for w, r in i["scored"]], i.get("risk_appetite", 1.0))
     return {"kelly": sized.f, "p": sized.p, "a": sized.loss, "b": sized.win, "raw": sized.raw}
 
 
@@ -157,17 +160,19 @@ def _counts(belief: beliefs.Beta) -> dict[str, Any]:
 
 
 def _induce(i: Inputs) -> dict[str, Any]:
-    belief = beliefs.induced(i["wins"], i["losses"])
+    belief = beliefs.beta_from_episodes(i["wins"], i["losses"])
     return _counts(belief) | {"sample_size": belief.count}
 
 
 def _bayesian_update(i: Inputs) -> dict[str, Any]:
     trades = [(trade.get("pnl_r"), trade["confirmed"]) for trade in i["trades"]]
-    return _counts(beliefs.updated_by_outcome(beliefs.Beta(i["alpha"], i["beta"]), trades)) | {"sample_size_added": len(trades)}
+    return _counts(beliefs.updated_beta_by_outcome(beliefs.Beta(i["alpha"], i["beta"]), trades)) | {
+        "sample_size_added": len(trades)
+    }
 
 
 def _bayesian_update_unit(i: Inputs) -> dict[str, Any]:
-    belief = beliefs.updated(beliefs.Beta(i["alpha"], i["beta"]), [trade["confirmed"] for trade in i["trades"]])
+    belief = beliefs.updated_beta(beliefs.Beta(i["alpha"], i["beta"]), [trade["confirmed"] for trade in i["trades"]])
     return _counts(belief) | {"p_edge_over_half": belief.probability_above(0.5), "lcb05": belief.bound(0.05)}
 
 
@@ -183,22 +188,25 @@ def _mean_posterior(i: Inputs) -> dict[str, Any]:
 
 def _induction_gate(i: Inputs) -> dict[str, Any]:
     p_values = {cell: statistics.binomial_tail(wins, n, i["base_rate"]) for cell, (wins, n) in i["cells"].items()}
-    return {"p_values": p_values, "accepted": beliefs.accepted(p_values, i.get("fdr", 0.1))}
+    return {"p_values": p_values, "accepted": beliefs.accepted_cells(p_values, i.get("fdr", 0.1))}
 
 
 def _confidence_ewma(i: Inputs) -> dict[str, Any]:
-    signal = affect.signal_literal(i["pnl_r"], i.get("expected_pnl_r"))
-    return {"signal": signal, "confidence": affect.averaged(i["confidence"], signal, i.get("lam", affect.MEMORY))}
+    signal = affect.outcome_signal_original(i["pnl_r"], i.get("expected_pnl_r"))
+    return {
+        "signal": signal,
+        "confidence": affect.updated_confidence(i["confidence"], signal, i.get("lam", affect.CONFIDENCE_MEMORY)),
+    }
 
 
 def _affective_path(i: Inputs) -> dict[str, Any]:
     limit = i.get("max_acceptable_drawdown", affect.DRAWDOWN_LIMIT)
     start = affect.Affect(confidence=i["confidence0"], peak_equity=i["peak0"], equity=i["peak0"], limit=limit)
     happened = [
-        affect.Happened(pnl_r=event.get("pnl_r"), expected_r=event.get("expected"), equity=event.get("equity"))
+        affect.AffectInput(pnl_r=event.get("pnl_r"), expected_r=event.get("expected"), equity=event.get("equity"))
         for event in i["events"]
     ]
-    end = affect.path(start, happened)
+    end = affect.affect_path(start, happened)
     return {
         "confidence_level": end.confidence, "risk_appetite": end.risk_appetite, "drawdown_state": end.drawdown_state,
         "peak_equity": end.peak_equity, "consecutive_wins": end.consecutive_wins,
@@ -233,7 +241,7 @@ def _page_hinkley(i: Inputs) -> dict[str, Any]:
 
 def _classify(i: Inputs) -> dict[str, Any]:
     """The vectors name the two figures by their usual periods."""
-    market = situation.label(_candles(i), i.get("atr_n", 14), i.get("er_n", 20))
+    market = situation.market_labels(_candles(i), i.get("atr_n", 14), i.get("er_n", 20))
     return {
         "atr14": market.atr, "er20": market.efficiency, "pct_rank": market.volatility_rank,
         "volatility_regime": market.volatility_regime, "regime": market.regime,
@@ -247,7 +255,7 @@ def _predicate(i: Inputs) -> dict[str, Any]:
 
 
 def _shadow(i: Inputs) -> dict[str, Any]:
-    outcome = plans.shadow(i["side"], i["entry"], i["stop"], i.get("target"), _candles(i))
+    outcome = plans.plan_shadow(i["side"], i["entry"], i["stop"], i.get("target"), _candles(i))
     return {
         "pnl_r": outcome,
         "plan_value_r_if_skipped": None if outcome is None else plans.value_of_skipping(outcome),
@@ -285,7 +293,7 @@ def _score_extended(i: Inputs) -> dict[str, Any]:
 
 
 FORMULAS: Mapping[str, Callable[[Inputs], Any]] = {
-    "outcome_quality": lambda i: {"Q": scoring.quality(i["pnl_r"], i.get("sigma_r", 1.5), i.get("k", 2.0))},
+    "outcome_quality": lambda i: {"Q": scoring.outcome_quality(i["pnl_r"], i.get("sigma_r", 1.5), i.get("k", 2.0))},
     "outcome_quality_semantic": lambda i: {"Q": scoring.quality_of_belief(i["alpha"], i["beta"])},
     "outcome_quality_prospective": lambda i: {"Q": scoring.quality_of_plan(i["priority"], i["source_q"])},
     "sigma_r_rms": lambda i: {"sigma_r": scoring.sigma_rms(i["pnl_rs"])},
@@ -331,7 +339,7 @@ FORMULAS: Mapping[str, Callable[[Inputs], Any]] = {
     "estimator": _estimator,
     "beta_stats": lambda i: _counts(beliefs.Beta(i["alpha"], i["beta"])),
     "induce": _induce,
-    "migrate_pattern": lambda i: _counts(beliefs.migrated(i["confidence"], i["sample_size"])),
+    "migrate_pattern": lambda i: _counts(beliefs.beta_from_pattern(i["confidence"], i["sample_size"])),
     "bayesian_update": _bayesian_update,
     "bayesian_update_unit": _bayesian_update_unit,
     "edge_probability": _edge_probability,
@@ -342,7 +350,7 @@ FORMULAS: Mapping[str, Callable[[Inputs], Any]] = {
         "risk_appetite": affect.risk_appetite_gz(i["drawdown"], i["max_acceptable_drawdown"])
     },
     "confidence_ewma": _confidence_ewma,
-    "confidence_signal_v2": lambda i: {"signal": affect.signal(i["pnl_r"], i["sigma_r"])},
+    "confidence_signal_v2": lambda i: {"signal": affect.outcome_signal(i["pnl_r"], i["sigma_r"])},
     "affective_path": _affective_path,
     "adaptive_window": lambda i: {"N": habits.window_literal(i["stability"])},
     "adaptive_window_v2": lambda i: {"N": habits.window(i["stability"])},

@@ -1,6 +1,6 @@
 """`memtape docs eval` and `eval-spans`: how well document memory finds what somebody judged to be the answer.
 
-`evaluate` takes a set in BEIR form (a corpus, queries, judgments), puts every text of the corpus into an index and asks every
+`evaluate_retrieval` takes a set in BEIR form (a corpus, queries, judgments), puts every text of the corpus into an index and asks every
 judged query through the search that agents use, chunks and all; a document stands where the first of its passages stands.
 Figures are means over the queries:
 
@@ -11,7 +11,7 @@ Figures are means over the queries:
 `within` names a field of corpus and queries (a conversation, a tenant): a query is asked only among texts that have its value,
 each such group being a scope of its own, as agents are.
 
-`evaluate_spans` takes a folder of documents and questions with the exact passages that answer them: of the characters in those
+`evaluate_span_retrieval` takes a folder of documents and questions with the exact passages that answer them: of the characters in those
 passages, how many do the first five hits cover (recall), and how much of what was returned is answer (precision).
 
 >>> ndcg(["b", "a"], {"a": 1.0})
@@ -33,8 +33,8 @@ from typing import Any
 
 from memtape.core.statistics import mean
 from memtape.documents.index import Document, DocumentIndex
-from memtape.documents.search import MOST, Fusion, Slot, search
-from memtape.documents.sources import Source
+from memtape.documents.search import MOST, Fusion, Slot, search_index
+from memtape.documents.sources import DocumentFolder
 from memtape.errors import Invalid
 from memtape.plugs.embedder import Embedder
 
@@ -44,7 +44,7 @@ MOMENT = datetime(2000, 1, 1, tzinfo=UTC)  # an index notes when it was made; no
 Judgments = Mapping[str, float]
 
 
-def evaluate(
+def evaluate_retrieval(
     corpus: Path, queries: Path, qrels: Path, *, slot: Slot = "sqlite_fts", embedder: Embedder | None = None,
     within: str | None = None, fusion: Fusion = "weighted",
 ) -> dict[str, float | int]:  # fmt: skip
@@ -61,7 +61,9 @@ def evaluate(
         def ask(query: str) -> list[str]:
             text, group = str(asked[query]["text"]), _group(asked[query], within)
             for limit in (2 * K, MOST):  # the first hits do not depend on how many are asked for: more only if documents repeat
-                found = search(index, text, owner=OWNER, agent=group, slot=slot, embedder=embedder, limit=limit, fusion=fusion)
+                found = search_index(
+                    index, text, owner=OWNER, agent=group, slot=slot, embedder=embedder, limit=limit, fusion=fusion
+                )
                 if found.slot != slot:
                     raise Invalid("embedder", found.note, "Choose another, or the slot sqlite_fts")
                 paths = list(dict.fromkeys(hit.path for hit in found.hits))
@@ -136,18 +138,18 @@ def reciprocal(found: Sequence[str], relevant: Judgments, k: int = K) -> float:
 # --- spans ------------------------------------------------------------------------------------------------------------------
 
 
-def evaluate_spans(
+def evaluate_span_retrieval(
     folder: Path, questions: Path, *, slot: Slot = "sqlite_fts", embedder: Embedder | None = None, fusion: Fusion = "weighted"
 ) -> dict[str, float | int]:
     """How much of the answers the first five hits cover, and how much of the hits is answer."""
     index = DocumentIndex(":memory:")
     try:
         used = embedder if slot == "hybrid_embeddings" else None
-        index.sync(OWNER, "all", [Source(folder)], now=MOMENT, embedder=used)
+        index.sync(OWNER, "all", [DocumentFolder(folder)], now=MOMENT, embedder=used)
         told = []
         for each in _records(questions):
             question = str(each["text"])
-            found = search(index, question, owner=OWNER, agent="all", slot=slot, embedder=used, limit=SPANS, fusion=fusion)
+            found = search_index(index, question, owner=OWNER, agent="all", slot=slot, embedder=used, limit=SPANS, fusion=fusion)
             returned = [(hit.path, hit.start, hit.end) for hit in found.hits]
             told.append(covered(returned, [(each["path"], ref["start_char"], ref["end_char"]) for ref in each["references"]]))
     finally:
@@ -184,7 +186,7 @@ def _characters(spans: Sequence[Span]) -> dict[str, set[int]]:
 
 def _lines(file: Path) -> Iterator[str]:
     try:
-        with (gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8")) as lines:
+        with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:
             yield from (line for line in lines if line.strip())
     except (OSError, UnicodeDecodeError, EOFError) as error:
         raise Invalid("file", f"{file} cannot be read: {error}", "Name a JSONL or TSV file, plain or gzipped") from None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from memtape.plugs.models import Answer, Reply, Schema, by_status, said_in, timed_out, unreachable, wire
+from memtape.plugs.models import ModelAnswer, Reply, Schema, by_status, said_in, timed_out, unreachable, wire
 
 ADDRESS = "https://api.anthropic.com"  # said to the SDK, which would else look for one in the environment
 
@@ -21,16 +21,16 @@ class _Block(BaseModel):
     text: str | None = None
 
 
-class _Usage(BaseModel):
+class _AnthropicUsage(BaseModel):
     input_tokens: int | None = None
     output_tokens: int | None = None
 
 
-class _Message(BaseModel):
+class _AnthropicMessage(BaseModel):
     content: Sequence[_Block]
     model: str = ""
     stop_reason: str | None = None
-    usage: _Usage = _Usage()
+    usage: _AnthropicUsage = _AnthropicUsage()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +48,9 @@ class AnthropicModel:
         """Its name with its provider."""
         return f"anthropic/{self.name}"
 
-    def answer(self, system: str, user: str, schema: Schema, *, max_tokens: int) -> Answer:
+    def answer(self, system: str, user: str, schema: Schema, *, max_tokens: int) -> ModelAnswer:
         """One question, one answer; the SDK tries again where that may help."""
-        message = wire(self.id, _Message, self._ask(system, user, schema, max_tokens))
+        message = wire(self.id, _AnthropicMessage, self._ask(system, user, schema, max_tokens))
         return Reply(
             model=self.id, answered_by=message.model or self.name,
             text="".join(block.text or "" for block in message.content if block.type == "text"),

@@ -116,10 +116,10 @@ def embedder_of(name: str | None, sources: Sources = NOWHERE) -> Embedder | None
     raise Invalid("embedder", f"there is none called {name}", f"Choose one of {', '.join(NAMES)}")
 
 
-def embedder_by_id(id: str, sources: Sources = NOWHERE) -> Embedder | None:
+def embedder_with_id(id: str, sources: Sources = NOWHERE) -> Embedder | None:
     """The embedder that made the vectors of an id, if it can be had here: an index answers by it until a new one is ready.
 
-    >>> embedder_by_id("minilm-l6-v2-static-256.1").dim, embedder_by_id("minilm-l6-v2-static-256.0")
+    >>> embedder_with_id("minilm-l6-v2-static-256.1").dim, embedder_with_id("minilm-l6-v2-static-256.0")
     (256, None)
     """
     if id == StaticEmbedder.id:
@@ -146,7 +146,7 @@ def _remote_by_id(id: str, sources: Sources) -> Embedder | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class EmbeddingTable:
     """Rows (int8) and weights (uint16) by token."""
 
     tokenizer: Tokenizer
@@ -167,12 +167,12 @@ class Table:
 
 
 @cache
-def _table() -> Table:
+def _table() -> EmbeddingTable:
     import numpy as np
     from tokenizers import Tokenizer
 
     rows, weights = (np.load(io.BytesIO(_file(name)), allow_pickle=False) for name in ("rows.npy", "weights.npy"))
-    return Table(Tokenizer.from_str(_file("tokenizer.json").decode()), rows, weights)
+    return EmbeddingTable(Tokenizer.from_str(_file("tokenizer.json").decode()), rows, weights)
 
 
 def _file(name: str, folder: Path = FOLDER) -> bytes:

@@ -30,7 +30,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memtape.core.text import one_line
+from memtape.core.brief.sanitize import one_line
 from memtape.errors import Invalid, MissingExtra
 
 if TYPE_CHECKING:  # loaded with the first text

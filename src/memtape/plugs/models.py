@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from memtape.core.text import one_line, redacted
+from memtape.core.brief.sanitize import one_line, redact_secrets
 from memtape.errors import Invalid, MissingExtra, ModelFailed
 
 TIMEOUT_SECONDS = 60.0
@@ -33,7 +33,7 @@ Schema = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelAnswer:
     """What a model said, as data that fits the schema, and what it cost. None: the provider or our price list does not say."""
 
     data: dict[str, Any]
@@ -50,7 +50,7 @@ class Model(Protocol):
     def id(self) -> str:
         """Its name with its provider: anthropic/claude-haiku-4-5."""
 
-    def answer(self, system: str, user: str, schema: Schema, *, max_tokens: int) -> Answer:
+    def answer(self, system: str, user: str, schema: Schema, *, max_tokens: int) -> ModelAnswer:
         """The answer, or `ModelFailed`."""
 
 
@@ -145,7 +145,7 @@ class Reply:
     refused: bool = False
     cut: bool = False  # stopped at the limit of tokens
 
-    def read(self, schema: Schema) -> Answer:
+    def read(self, schema: Schema) -> ModelAnswer:
         """The data, if all is well with it."""
         if self.refused:
             raise self.failed("refused", f"refused to answer{_said(self.text)}", retry_later=False)
@@ -160,7 +160,7 @@ class Reply:
         if (wrong := misfit(data, schema)) is not None:
             raise self.failed("off_schema", f"the answer does not fit the schema: {wrong}")
         assert isinstance(data, dict)
-        return Answer(data, self.input_tokens, self.output_tokens, self.cost, self.answered_by)
+        return ModelAnswer(data, self.input_tokens, self.output_tokens, self.cost, self.answered_by)
 
     @property
     def cost(self) -> Decimal | None:
@@ -300,5 +300,5 @@ def unreachable(model: str, address: str) -> ModelFailed:
 
 def _said(text: str) -> str:
     """The provider's own words: stored and shown, so short, in one line and without keys."""
-    line = one_line(redacted(text), 160)
+    line = one_line(redact_secrets(text), 160)
     return f": '{line}'" if line else ""

@@ -12,22 +12,22 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, Field
 
 from memtape.errors import ModelFailed
-from memtape.plugs.models import Answer, Reply, Schema, by_status, said_in, timed_out, unreachable, wire
+from memtape.plugs.models import ModelAnswer, Reply, Schema, by_status, said_in, timed_out, unreachable, wire
 
 ADDRESS = "https://api.openai.com/v1"  # said to the SDK, which would else look for one in the environment
 
 
-class _Message(BaseModel):
+class _OpenAIMessage(BaseModel):
     content: str | None = None
     refusal: str | None = None
 
 
 class _Choice(BaseModel):
-    message: _Message
+    message: _OpenAIMessage
     finish_reason: str | None = None
 
 
-class _Usage(BaseModel):
+class _OpenAIUsage(BaseModel):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
@@ -35,7 +35,7 @@ class _Usage(BaseModel):
 class _Completion(BaseModel):
     choices: Sequence[_Choice] = Field(min_length=1)
     model: str = ""
-    usage: _Usage | None = None
+    usage: _OpenAIUsage | None = None
 
 
 class _Fault(BaseModel):
@@ -64,13 +64,13 @@ class OpenAIModel:
         """Its name with its provider."""
         return f"openai/{self.name}"
 
-    def answer(self, system: str, user: str, schema: Schema, *, max_tokens: int) -> Answer:
+    def answer(self, system: str, user: str, schema: Schema, *, max_tokens: int) -> ModelAnswer:
         """One question, one answer; the SDK tries again where that may help."""
         body = self._ask(system, user, schema, max_tokens)
         if (failed := self._fault(body)) is not None:
             raise failed
         completion = wire(self.id, _Completion, body)
-        first, usage = completion.choices[0], completion.usage or _Usage()
+        first, usage = completion.choices[0], completion.usage or _OpenAIUsage()
         return Reply(
             model=self.id, answered_by=completion.model or self.name, text=first.message.content or first.message.refusal or "",
             input_tokens=usage.prompt_tokens, output_tokens=usage.completion_tokens,

@@ -71,7 +71,7 @@ class RemoteEmbedder:
             raise Invalid(MODEL, "there is none", "Name the server's model, like text-embedding-3-small")
         if not all("!" <= letter <= "~" for letter in key):
             raise Invalid(KEY, "it has a space or a letter that no key has", "Check it")
-        self.model, self.address = model, address(url, key)
+        self.model, self.address = model, checked_address(url, key)
         self._key, self._asked_dim, self._dim = key, dim, dim or known_dim
         self._timeout, self._sleep = timeout, sleep
         self._opener = _opener(self.address)
@@ -199,10 +199,10 @@ class RemoteEmbedder:
         return ModelFailed(self.name, problem, what="unreadable", status=200, retry_later=not lasting)
 
 
-def address(url: str, key: str = "") -> Address:
+def checked_address(url: str, key: str = "") -> Address:
     """Where to ask, from the address that a server tells for its API.
 
-    >>> address("https://api.openai.com/v1/").url
+    >>> checked_address("https://api.openai.com/v1/").url
     'https://api.openai.com/v1/embeddings'
     """
     fix = "Write it like https://api.openai.com/v1 or http://localhost:11434/v1"

@@ -1,6 +1,6 @@
 """The whole account at a tick, as the guard, an agent and a strategy that asks for it see it: values, nothing to act on.
 
->>> account = Account(t=datetime(2024, 1, 8), equity=Decimal(970), day_equity=Decimal(1000), marks={"BTC": Decimal(100)})
+>>> account = AccountView(t=datetime(2024, 1, 8), equity=Decimal(970), day_equity=Decimal(1000), marks={"BTC": Decimal(100)})
 >>> account.day_loss, account.price(Order(symbol="BTC", side="buy", qty=Decimal(1)))
 (Decimal('30'), Decimal('100'))
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 
-from memtape.core.observed import Verdict
+from memtape.core.observed import GuardVerdict
 from memtape.core.values import ZERO
 from memtape.sim.orders import Order, Position
 
@@ -20,7 +20,7 @@ FLAT = Position()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class AccountView:
     """What is held and waits, what it is worth, and what was said to the last proposal."""
 
     t: datetime
@@ -31,7 +31,7 @@ class Account:
     waiting: Mapping[str, tuple[Decimal, Decimal]] = field(default_factory=dict)  # entries: quantities to buy, to sell
     marks: Mapping[str, Decimal] = field(default_factory=dict)
     power: Mapping[str, tuple[Decimal, Decimal]] = field(default_factory=dict)  # worth that may be bought, sold; absent: any
-    verdict: Verdict | None = None
+    verdict: GuardVerdict | None = None
 
     @property
     def day_loss(self) -> Decimal:
@@ -58,7 +58,7 @@ class Account:
         held, (buys, sells) = self.position(symbol).qty, self.waiting.get(symbol, (ZERO, ZERO))
         return max(abs(held + buys), abs(held - sells)) * self.marks.get(symbol, ZERO)
 
-    def after(self, order: Order) -> Account:
+    def after(self, order: Order) -> AccountView:
         """The account while the order waits."""
         if order.reduce_only:
             return self

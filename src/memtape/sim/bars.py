@@ -25,7 +25,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TextIO
 
-from memtape.core.codec import read_epoch, spell_time
+from memtape.core.codec import read_epoch, time_text
 from memtape.core.observed import Bar
 from memtape.core.values import MONEY
 from memtape.errors import Invalid
@@ -48,9 +48,7 @@ _TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d")
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?")
 
 
-def read_bars(
-    path: str | Path, *, symbol: str | None = None, frame: timedelta | None = None, adjust: bool = False
-) -> list[Bar]:
+def read_bars(path: str | Path, *, symbol: str | None = None, frame: timedelta | None = None, adjust: bool = False) -> list[Bar]:
     """All bars of a file, ordered by open time, then symbol.
 
     `symbol` names the instrument when the file has no symbol column; else the file's own name does (xauusd_h1.csv is
@@ -60,8 +58,8 @@ def read_bars(
     file = Path(path)
     if symbol is not None and not _SYMBOL.fullmatch(symbol):
         raise Invalid("symbol", f"{symbol[:40]!r} is not a symbol", "Write it like BTCUSDT or EUR/USD")
-    default = symbol or symbol_of(file)
-    by_symbol: dict[str, list[_Row]] = {}
+    default = symbol or file_symbol(file)
+    by_symbol: dict[str, list[_BarRow]] = {}
     for row in _rows(file, default, adjust):
         by_symbol.setdefault(row.symbol, []).append(row)
     if not by_symbol:
@@ -78,10 +76,10 @@ def read_bars(
     return sorted(bars, key=lambda bar: (bar.t0, bar.symbol))
 
 
-def symbol_of(file: Path) -> str:
+def file_symbol(file: Path) -> str:
     """The instrument a file name speaks of.
 
-    >>> symbol_of(Path("xauusd_h1_2017_2024.csv.gz")), symbol_of(Path("data/BTC-USD.csv"))
+    >>> file_symbol(Path("xauusd_h1_2017_2024.csv.gz")), file_symbol(Path("data/BTC-USD.csv"))
     ('XAUUSD', 'BTC-USD')
     """
     stem = re.sub(r"\.(csv|tsv|txt|gz)", "", file.name, flags=re.IGNORECASE)
@@ -93,7 +91,7 @@ def symbol_of(file: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _BarRow:
     line: int
     symbol: str
     t0: datetime
@@ -104,7 +102,7 @@ class _Row:
     v: Decimal | None
 
 
-def _frame(file: Path, rows: list[_Row]) -> timedelta | None:
+def _frame(file: Path, rows: list[_BarRow]) -> timedelta | None:
     """Sorts the rows of one symbol and finds the commonest distance; among equally common ones the shortest."""
     rows.sort(key=lambda row: row.t0)
     distances: Counter[timedelta] = Counter()
@@ -112,21 +110,21 @@ def _frame(file: Path, rows: list[_Row]) -> timedelta | None:
         if one.t0 == next_.t0:
             raise Invalid(
                 f"{file.name} line {next_.line}, time",
-                f"{one.symbol} at {spell_time(one.t0)} was already given in line {one.line}",
+                f"{one.symbol} at {time_text(one.t0)} was already given in line {one.line}",
                 "Remove one of the two rows, or add a symbol column if they are different instruments",
             )
         distances[next_.t0 - one.t0] += 1
     return min(distances, key=lambda distance: (-distances[distance], distance)) if distances else None
 
 
-def _framed(rows: list[_Row], length: timedelta) -> Iterator[Bar]:
+def _framed(rows: list[_BarRow], length: timedelta) -> Iterator[Bar]:
     nexts: list[datetime | None] = [row.t0 for row in rows[1:]]
     for row, next_t0 in zip(rows, [*nexts, None], strict=True):
         t1 = row.t0 + length if next_t0 is None else min(row.t0 + length, next_t0)
         yield Bar(symbol=row.symbol, t0=row.t0, t1=t1, o=row.o, h=row.h, l=row.l, c=row.c, v=row.v)
 
 
-def _rows(file: Path, default: str, adjust: bool) -> Iterator[_Row]:
+def _rows(file: Path, default: str, adjust: bool) -> Iterator[_BarRow]:
     try:
         with _opened(file) as text:
             yield from _parsed(file, text, default, adjust)
@@ -146,7 +144,7 @@ def _opened(file: Path) -> TextIO:
     return file.open(encoding="utf-8-sig", newline="")
 
 
-def _parsed(file: Path, text: TextIO, default: str, adjust: bool) -> Iterator[_Row]:
+def _parsed(file: Path, text: TextIO, default: str, adjust: bool) -> Iterator[_BarRow]:
     heading = text.readline()
     delimiter = max(",;\t", key=heading.count)
     names = next(csv.reader([heading], delimiter=delimiter), [])
@@ -199,7 +197,7 @@ class _Reading:
     at: Mapping[str, int]
     day: int | None
 
-    def row(self, default: str, adjust: bool) -> _Row:
+    def row(self, default: str, adjust: bool) -> _BarRow:
         o, h, l, c = self.price("open"), self.price("high"), self.price("low"), self.price("close")  # noqa: E741
         if h < l:
             raise self.wrong("high", f"{h} is below the low {l}", "Exchange the two, or correct the row")
@@ -213,7 +211,7 @@ class _Reading:
                 o, h, l, c = [(p * factor).quantize(ADJUSTED_TO) for p in (o, h, l, c)]  # noqa: E741
             if l <= 0:
                 raise self.wrong("adj_close", "is too small beside the close", "Read the file without adjusting")
-        return _Row(self.line, self.symbol(default), self.time(), o, h, l, c, self.volume())
+        return _BarRow(self.line, self.symbol(default), self.time(), o, h, l, c, self.volume())
 
     def cell(self, column: str) -> str:
         return self.cells[self.at[column]].strip()

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from memtape.core.observed import Bar
 from memtape.errors import MissingExtra
 from memtape.sim.bars import read_bars
-from memtape.sim.replay import Observer, SimResult, run
+from memtape.sim.run import Observer, SimResult, run_simulation
 from memtape.sim.strategies import STRATEGIES, Strategy
 
 LABEL = "Simulated trades on real prices (AAPL, GOOG, IBM, MSFT, daily, 2008-2013); no claim about future returns."
@@ -33,18 +33,14 @@ class Reflects(Observer, Protocol):
         ...
 
 
-class Memory(Protocol):
+class DemoMemory(Protocol):
     """What the demo asks of a memory."""
 
-    def create_skill(
-        self, name: str, /, *, strategy: str, avoid: list[str], limits: dict[str, str]
-    ) -> object:
+    def create_skill(self, name: str, /, *, strategy: str, avoid: list[str], limits: dict[str, str]) -> object:
         """Makes a skill."""
         ...
 
-    def create_agent(
-        self, name: str, /, *, skill: str, mode: Literal["sim"], settings: dict[str, Any]
-    ) -> object:
+    def create_agent(self, name: str, /, *, skill: str, mode: Literal["sim"], settings: dict[str, Any]) -> object:
         """Makes an agent, or finds the equal one."""
         ...
 
@@ -54,7 +50,7 @@ class Memory(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Skill:
+class DemoSkill:
     """A strategy in words."""
 
     strategy: str
@@ -72,8 +68,8 @@ class Player:
 
 
 LIMITS = {"risk per trade": "1 % of equity", "position": "at most the equity, no leverage"}
-SKILLS: Mapping[str, Skill] = {
-    "breakout": Skill(
+SKILLS: Mapping[str, DemoSkill] = {
+    "breakout": DemoSkill(
         "Buy a daily close above the highest high of the last 20 bars, sell short one below the lowest low. Stop 2 ATR "
         "away, target at twice the risk, 1 % of equity at risk. A breakout the other way closes the position. "
         "Simulated trades on real prices.",
@@ -82,7 +78,7 @@ SKILLS: Mapping[str, Skill] = {
             "No entry after a gap of half the stop distance.",
         ),
     ),
-    "mean-reversion": Skill(
+    "mean-reversion": DemoSkill(
         "Fade a daily close 2 standard deviations away from its 20-bar mean. Stop 2 ATR away, target the mean, 1 % of "
         "equity at risk; give up after 15 bars. Simulated trades on real prices.",
         (
@@ -99,7 +95,7 @@ PLAYERS = (
 )
 
 
-def fill(memory: Memory, on_progress: Progress | None = None) -> list[SimResult]:
+def fill_demo(memory: DemoMemory, on_progress: Progress | None = None) -> list[SimResult]:
     """Creates the demo's skills and agents and lets them trade. A second call adds nothing: its ticks are known."""
     bars = prices()
     for name, skill in SKILLS.items():
@@ -107,10 +103,10 @@ def fill(memory: Memory, on_progress: Progress | None = None) -> list[SimResult]
     return [_play(memory, player, bars, on_progress) for player in PLAYERS]
 
 
-def _play(memory: Memory, player: Player, bars: Sequence[Bar], on_progress: Progress | None) -> SimResult:
+def _play(memory: DemoMemory, player: Player, bars: Sequence[Bar], on_progress: Progress | None) -> SimResult:
     memory.create_agent(player.name, skill=player.skill, mode="sim", settings={"starting_equity": STARTING_EQUITY})
     agent = memory.agent(player.name)
-    return run(
+    return run_simulation(
         agent,
         [bar for bar in bars if bar.symbol in player.symbols],
         player.strategy,

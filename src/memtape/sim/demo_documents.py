@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memtape.sim.demo import FEE_BPS, LABEL, LIMITS, PLAYERS, SKILLS, SLIPPAGE_BPS, STARTING_EQUITY, prices
-from memtape.sim.replay import SimResult, run
 from memtape.sim.report import render
+from memtape.sim.run import SimResult, run_simulation
 
 if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
@@ -58,7 +58,7 @@ def _pages(agent: AgentMemory, home: Path, result: SimResult | None) -> Iterator
 
 def _run_again(agent: AgentMemory) -> SimResult:
     bars = [bar for bar in prices() if bar.symbol in PLAYER.symbols]
-    return run(
+    return run_simulation(
         agent, bars, PLAYER.strategy, name=PLAYER.name, fee_bps=FEE_BPS, slippage_bps=SLIPPAGE_BPS,
         starting_equity=STARTING_EQUITY,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Protocol
 
-from memtape.core.performance import Curve
+from memtape.core.ledger.performance import Curve
 
 YEAR_DAYS = 365.25
 EquityPath = Sequence[tuple[datetime, Decimal]]

@@ -38,9 +38,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from decimal import localcontext
 
-from memtape.core.observed import Verdict
+from memtape.core.observed import GuardVerdict
 from memtape.core.values import MONEY, REASON_LENGTH
-from memtape.sim.account import Account
+from memtape.sim.account import AccountView
 from memtape.sim.limits import ALWAYS, READERS, SYMBOL, Case, Rule, plainly
 from memtape.sim.limits import key as named
 from memtape.sim.orders import Order
@@ -62,16 +62,16 @@ class Guard:
                 found += [(read[0], rule) for rule in rules]
         self._rules = [rule for _, rule in sorted(found, key=lambda pair: pair[0])]
 
-    def judge(self, order: Order, account: Account) -> Verdict:
+    def judge(self, order: Order, account: AccountView) -> GuardVerdict:
         """Whether the account takes the order, or the first rule against it: what is allowed at all comes before how much."""
         with localcontext(MONEY):
             why = self._against(order, account)
         if why is not None:
-            return Verdict(accepted=False, code=why[0], note=why[1][:REASON_LENGTH])
+            return GuardVerdict(accepted=False, code=why[0], note=why[1][:REASON_LENGTH])
         note = f"Not checked, advice only: {', '.join(self.advice)}." if self.advice else None
-        return Verdict(accepted=True, note=note and "".join(c for c in note if c.isprintable())[:REASON_LENGTH])
+        return GuardVerdict(accepted=True, note=note and "".join(c for c in note if c.isprintable())[:REASON_LENGTH])
 
-    def _against(self, order: Order, account: Account) -> tuple[str, str] | None:
+    def _against(self, order: Order, account: AccountView) -> tuple[str, str] | None:
         opens = account.opens(order)
         if not opens:
             return None
@@ -82,11 +82,11 @@ class Guard:
         return next((why for rule in self._rules if (why := rule(case))), None)
 
 
-def judged(proposal: Proposal, account: Account, guard: Guard) -> Proposal:
+def judge_order(proposal: Proposal, account: AccountView, guard: Guard) -> Proposal:
     """A proposal with its verdict: with all its orders, or with none. What was judged before, or orders nothing, stays."""
     if not proposal.orders or proposal.decision.verdict is not None:
         return proposal
-    verdict = Verdict(accepted=True)
+    verdict = GuardVerdict(accepted=True)
     for order in proposal.orders:
         verdict = guard.judge(order, account)
         if not verdict.accepted:

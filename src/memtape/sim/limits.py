@@ -16,8 +16,8 @@ from datetime import time
 from decimal import Decimal
 
 from memtape.core.values import ONE, ZERO
-from memtape.sim.account import Account
-from memtape.sim.orders import BUYING_POWER, Order, refusal
+from memtape.sim.account import AccountView
+from memtape.sim.orders import BUYING_POWER, Order, order_refusal
 
 NO_STOP, RISK, POSITION, LEVERAGE = "R1_NO_STOP", "R2_RISK_PER_TRADE", "R3_POSITION_CAP", "R4_LEVERAGE"
 DAILY_LOSS, ORDERS, SYMBOL, STOP_SIDE = "R5_DAILY_LOSS", "R6_ORDERS_PER_DAY", "R7_SYMBOL", "R8_STOP_SIDE"
@@ -48,7 +48,7 @@ class Case:
     """An order before the guard: what of it opens a position, at which price."""
 
     order: Order
-    account: Account
+    account: AccountView
     opens: Decimal
     px: Decimal
 
@@ -80,10 +80,10 @@ def key(name: str) -> str:
     return re.sub(r"^(?:max|maximum|min|minimum) ", "", words)
 
 
-def amount(text: str, of: tuple[str, ...] = ("equity", "account")) -> Amount | None:
+def limit_amount(text: str, of: tuple[str, ...] = ("equity", "account")) -> Amount | None:
     """A limit's amount, or None where it cannot be read with certainty.
 
-    >>> amount("1 % of equity"), amount("$5,000"), amount("0.5 btc")
+    >>> limit_amount("1 % of equity"), limit_amount("$5,000"), limit_amount("0.5 btc")
     (Amount(value=Decimal('0.01'), share=True), Amount(value=Decimal('5000'), share=False), None)
     """
     found = _AMOUNT.fullmatch(text)
@@ -97,7 +97,7 @@ def amount(text: str, of: tuple[str, ...] = ("equity", "account")) -> Amount | N
 
 
 def _risk(text: str) -> list[Rule] | None:
-    if (limit := amount(text)) is None:
+    if (limit := limit_amount(text)) is None:
         return None
 
     def rule(case: Case) -> tuple[str, str] | None:
@@ -121,7 +121,7 @@ def _position(text: str) -> list[Rule] | None:
     for part in text.split(", "):
         if part == "no leverage":
             rules += _leverage("1") or []
-        elif (limit := Amount(ONE, True) if part in ("the equity", "equity") else amount(part)) is not None:
+        elif (limit := Amount(ONE, True) if part in ("the equity", "equity") else limit_amount(part)) is not None:
             rules.append(_capped(limit))
         else:
             return None
@@ -156,7 +156,7 @@ def _leverage(text: str) -> list[Rule] | None:
 
 
 def _daily_loss(text: str) -> list[Rule] | None:
-    if (limit := amount(text)) is None:
+    if (limit := limit_amount(text)) is None:
         return None
 
     def rule(case: Case) -> tuple[str, str] | None:
@@ -207,7 +207,7 @@ def _hours(text: str) -> list[Rule] | None:
 
 
 def _stop_distance(text: str) -> list[Rule] | None:
-    if (limit := amount(text, of=("price",))) is None:
+    if (limit := limit_amount(text, of=("price",))) is None:
         return None
 
     def rule(case: Case) -> tuple[str, str] | None:
@@ -233,7 +233,7 @@ def _open_positions(text: str) -> list[Rule] | None:
 
 
 def _sides(case: Case) -> tuple[str, str] | None:
-    why = refusal(replace(case.order, band=None), case.px)
+    why = order_refusal(replace(case.order, band=None), case.px)
     return None if why is None else (STOP_SIDE, f"{why[1][:1].upper()}{why[1][1:]}.")
 
 

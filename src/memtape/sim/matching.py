@@ -17,7 +17,7 @@ from memtape.core.observed import Bar, Fill
 from memtape.core.values import ONE, ZERO
 from memtape.sim.book import Book
 from memtape.sim.margin import Stake, breach
-from memtape.sim.orders import BUYING_POWER, LIQUIDATED, Order, Working, reached, refusal, within_limit
+from memtape.sim.orders import BUYING_POWER, LIQUIDATED, Order, Working, order_refusal, reached, within_limit
 from memtape.sim.venue import BASIS_POINTS
 
 PRICE_STEP = Decimal("1e-10")
@@ -114,7 +114,7 @@ class Matching:
         if order.reduce_only and held * sign >= 0:
             self._book.withdraw(w)
             return False
-        if not order.reduce_only and (why := refusal(order, px)):
+        if not order.reduce_only and (why := order_refusal(order, px)):
             self._book.refuse(w, *why)
             return False
         if not within_limit(order, px):

@@ -3,7 +3,7 @@
 >>> order = Order(symbol="AAPL", side="buy", qty=Decimal(2), kind="limit", px=Decimal(98), stop=Decimal(95))
 >>> reached(order, low=Decimal(97), high=Decimal(101)), reached(order, low=Decimal(99), high=Decimal(101))
 (True, False)
->>> refusal(order, Decimal(94))
+>>> order_refusal(order, Decimal(94))
 ('B2_BEYOND_EXIT', 'the price 94 is already beyond the stop 95 or the target None')
 """
 
@@ -82,7 +82,7 @@ def after(held: Position, signed: Decimal, px: Decimal, t: datetime) -> Position
     return replace(held, qty=qty, entry_px=(held.entry_px * held.qty + px * signed) / qty)
 
 
-def refusal(order: Order, px: Decimal) -> tuple[str, str] | None:
+def order_refusal(order: Order, px: Decimal) -> tuple[str, str] | None:
     """Code and reason why an entry is not carried out at a price, if so."""
     if order.band is not None and not order.band[0] <= px <= order.band[1]:
         return BAND, f"the price {px} lies outside the band {order.band[0]} to {order.band[1]}"
@@ -92,7 +92,7 @@ def refusal(order: Order, px: Decimal) -> tuple[str, str] | None:
     return None
 
 
-def check(order: Order) -> None:
+def check_order_terms(order: Order) -> None:
     """Refuse what makes no sense as an order, by the name of its field."""
     prices = (("px", order.px), ("limit", order.limit), ("stop", order.stop), ("target", order.target))
     for name, value in (("qty", order.qty), *prices):
@@ -106,7 +106,7 @@ def check(order: Order) -> None:
         raise Invalid("order.limit", f"{order.limit} does not suit a {order.kind} order at {order.px}", fix)
     if order.reduce_only and (order.stop is not None or order.target is not None):
         raise Invalid("order.stop", "an order that only reduces opens nothing to protect", "Leave stop and target out")
-    if order.px is not None and (why := refusal(replace(order, band=None), order.px)):
+    if order.px is not None and (why := order_refusal(replace(order, band=None), order.px)):
         fix = "A long has its stop below and its target above the entry, a short the other way round"
         raise Invalid("order.stop", why[1], fix)
     if order.stop is not None and order.target is not None and (order.stop < order.target) != (order.side == "buy"):

@@ -42,14 +42,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import ROUND_DOWN, ROUND_FLOOR, Decimal, localcontext
 
-from memtape.core.codec import spell_time
-from memtape.core.observed import Bar, Fill, Funding, Held
+from memtape.core.codec import time_text
+from memtape.core.observed import Bar, Fill, Funding, HeldPosition
 from memtape.core.values import MONEY, ONE, ZERO
 from memtape.errors import Invalid
 from memtape.sim.book import Book
 from memtape.sim.matching import LOT, MONEY_STEP, PRICE_STEP, Costs, Matching, Play
-from memtape.sim.naming import Naming, Numbered, exit_name, funding_name
-from memtape.sim.orders import BUYING_POWER, Order, Position, Working, check
+from memtape.sim.order_ids import Naming, Numbered, exit_name, funding_name
+from memtape.sim.orders import BUYING_POWER, Order, Position, Working, check_order_terms
 from memtape.sim.venue import BASIS_POINTS, PLAIN, Venue
 
 __all__ = ["Order", "PaperBroker", "Position"]
@@ -122,16 +122,16 @@ class PaperBroker:
         """Entries that wait, by symbol: quantities to buy and to sell."""
         return {symbol: pair for symbol in self._book.working if any(pair := self._book.waits(symbol))}
 
-    def snapshot(self) -> dict[str, tuple[Held, ...]]:
+    def snapshot(self) -> dict[str, tuple[HeldPosition, ...]]:
         """The open positions as a broker reports them; flat is {}."""
         held = sorted(self._book.positions.items())
         return {symbol: (self._held(symbol, position),) for symbol, position in held}
 
-    def _held(self, symbol: str, position: Position) -> Held:
+    def _held(self, symbol: str, position: Position) -> HeldPosition:
         margin = self.venue.margin_of(symbol)
         leverage = None if margin is None else margin.leverage
         entry = _stepped(position.entry_px, PRICE_STEP)
-        return Held(qty=position.qty, entry_px=entry, leverage=leverage, mark=self.marks[symbol])
+        return HeldPosition(qty=position.qty, entry_px=entry, leverage=leverage, mark=self.marks[symbol])
 
     def buying_power(self, order: Order) -> Decimal | None:
         """What may still be opened on the order's side of its symbol, by worth; None: as much as one likes."""
@@ -151,7 +151,7 @@ class PaperBroker:
 
         One beyond the buying power is refused at once: its id is in `refused` and `codes`.
         """
-        check(order)
+        check_order_terms(order)
         self._orders += 1
         trigger = "stop_entry" if order.kind == "stop" and not order.reduce_only else order.kind
         id_ = self._naming.order_id(self._orders)
@@ -184,7 +184,7 @@ class PaperBroker:
         seen = sorted(bars, key=lambda bar: bar.symbol)
         for bar in seen:
             if self.at is not None and bar.t1 <= self.at:
-                problem = f"{bar.symbol} closes at {spell_time(bar.t1)}, not after {spell_time(self.at)}"
+                problem = f"{bar.symbol} closes at {time_text(bar.t1)}, not after {time_text(self.at)}"
                 raise Invalid("bars", problem, "Give bars in time order")
         self.funding = ()
         with localcontext(MONEY):

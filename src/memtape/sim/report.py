@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from decimal import Decimal
 
-from memtape.core.codec import spell_decimal
+from memtape.core.codec import decimal_text
 from memtape.sim.figures import TradeRow
-from memtape.sim.replay import SimResult
+from memtape.sim.run import SimResult
 
 CAVEAT = (
-    "These are simulated trades: past prices, a paper broker, assumed fees and slippage. "
-    "They say nothing about future returns."
+    "These are simulated trades: past prices, a paper broker, assumed fees and slippage. They say nothing about future returns."
 )
 LAST = 20
 CENT = Decimal("0.01")
@@ -33,8 +32,8 @@ def render(result: SimResult) -> str:
         ("Strategy", result.strategy + (f" ({_parameters(result)})" if result.parameters else "")),
         ("Symbols", ", ".join(result.symbols)),
         ("Data", f"{result.bars} bars, {_when(result.first)} to {_when(result.last)} UTC"),
-        ("Fee", f"{spell_decimal(result.fee_bps)} basis points a fill"),
-        ("Slippage", f"{spell_decimal(result.slippage_bps)} basis points on market and stop orders"),
+        ("Fee", f"{decimal_text(result.fee_bps)} basis points a fill"),
+        ("Slippage", f"{decimal_text(result.slippage_bps)} basis points on market and stop orders"),
         ("Decisions", f"{result.decisions}, of them {result.no_trades} not to trade; {result.refused} entries refused"),
     ]
     if (terms := result.terms) is not None:

@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from memtape.core.observed import Bar, Decision, Side
 from memtape.core.values import ONE, ZERO
-from memtape.sim.account import Account
+from memtape.sim.account import AccountView
 from memtape.sim.orders import Order, Position
 
 LOT = Decimal("1e-8")
@@ -42,7 +42,7 @@ Strategy = Callable[[Sequence[Bar], Position, Decimal], Sequence[Proposal]]
 class SeesAccount(Protocol):
     """A strategy that is asked about one symbol after another, and sees all of them and the whole account."""
 
-    def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: Account, /) -> Sequence[Proposal]:
+    def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> Sequence[Proposal]:
         """What to do about a symbol whose bar has just closed."""
         ...
 
@@ -164,16 +164,14 @@ STRATEGIES: Mapping[str, Callable[[], Strategy]] = {Breakout.name: Breakout, Mea
 def average_range(history: Sequence[Bar], bars: int) -> Decimal:
     """The mean true range of the last bars: ATR without Wilder's smoothing, so that it depends on nothing older."""
     window = history[-bars - 1 :]
-    ranges = [
-        max(bar.h, before.c) - min(bar.l, before.c) for before, bar in pairwise(window)
-    ]
+    ranges = [max(bar.h, before.c) - min(bar.l, before.c) for before, bar in pairwise(window)]
     return sum(ranges, ZERO) / len(ranges)
 
 
-def size(equity: Decimal, px: Decimal, stop: Decimal) -> Decimal:
+def position_size(equity: Decimal, px: Decimal, stop: Decimal) -> Decimal:
     """How much to trade so that the stop costs RISK of the equity, at most LEVERAGE times the equity.
 
-    >>> size(Decimal(10000), Decimal(100), Decimal(95)), size(Decimal(10000), Decimal(100), Decimal("99.9"))
+    >>> position_size(Decimal(10000), Decimal(100), Decimal(95)), position_size(Decimal(10000), Decimal(100), Decimal("99.9"))
     (Decimal('20.00000000'), Decimal('100.00000000'))
     """
     if equity <= 0:
@@ -186,18 +184,14 @@ def _held(position: Position) -> Side | None:
     return None if not position.qty else "long" if position.qty > 0 else "short"
 
 
-def _entering(
-    name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, equity: Decimal, reason: str
-) -> list[Proposal]:
+def _entering(name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, equity: Decimal, reason: str) -> list[Proposal]:
     """A market entry with its bracket; refused when the next open has gone half the way to the stop, either way."""
-    qty = size(equity, bar.c, stop)
+    qty = position_size(equity, bar.c, stop)
     if qty <= 0:
         return []
     action: Literal["buy", "sell"] = "buy" if side == "long" else "sell"
     slack = abs(bar.c - stop) * HALF
-    order = Order(
-        symbol=bar.symbol, side=action, qty=qty, stop=stop, target=target, band=(bar.c - slack, bar.c + slack)
-    )
+    order = Order(symbol=bar.symbol, side=action, qty=qty, stop=stop, target=target, band=(bar.c - slack, bar.c + slack))
     decision = Decision(
         symbol=bar.symbol, action=action, reason=reason, side=side, qty=qty, stop=stop, target=target, strategy=name
     )
@@ -206,9 +200,7 @@ def _entering(
 
 def _passing(name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, reason: str) -> Proposal:
     return Proposal(
-        Decision(
-            symbol=bar.symbol, action="no_trade", reason=reason, side=side, stop=stop, target=target, strategy=name
-        )
+        Decision(symbol=bar.symbol, action="no_trade", reason=reason, side=side, stop=stop, target=target, strategy=name)
     )
 
 

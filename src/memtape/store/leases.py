@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from memtape.core.codec import micros
-from memtape.store.known import MINE
+from memtape.store.cutoff import MINE
 from memtape.store.tables import Tables
 
 

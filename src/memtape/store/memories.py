@@ -6,26 +6,35 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from memtape.core.affect import Felt
 from memtape.core.codec import micros, moment
-from memtape.core.episodes import EPISODE_FIELDS, Episode
-from memtape.core.history import Version
 from memtape.core.items import Position
-from memtape.core.market import FRAMES, Ended, Market, looked_at
-from memtape.core.plans import Standing
+from memtape.core.ledger.versions import TradeVersion
+from memtape.core.memory.affect import AffectStep
+from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
+from memtape.core.memory.market import FRAMES, CompletedBar, Market, bars_needed
+from memtape.core.memory.plans import PlanState
+from memtape.store.cutoff import FOREVER, MINE, NEVER
 from memtape.store.database import Row, in_batches
-from memtape.store.known import FOREVER, MINE, NEVER
-from memtape.store.rows import COLUMNS, episode_of, episode_values, felt_of, felt_values, micros_of, time_of, trade_of
+from memtape.store.rows import (
+    COLUMNS,
+    affect_from_row,
+    affect_values,
+    episode_from_row,
+    episode_values,
+    micros_of,
+    time_of,
+    trade_from_row,
+)
 from memtape.store.tables import TRADE_LIST, Tables
 
 _EPISODE_LIST = ", ".join(EPISODE_FIELDS)
-_FELT_LIST = ", ".join(Felt._fields)
+_FELT_LIST = ", ".join(AffectStep._fields)
 _VERSION_LIST = f"known_from, known_to, settled_at, {TRADE_LIST}"
 EVERY_ONE = "*"  # in `changes`: more changed than is worth naming
 NAMED_AT_MOST = 2_000
 
 
-class Shadowed(NamedTuple):
+class ShadowRow(NamedTuple):
     """A decision not to trade that is followed to its end."""
 
     id: str
@@ -34,7 +43,7 @@ class Shadowed(NamedTuple):
     until: datetime | None  # None: still open
 
 
-class Learned:
+class MemoryTables:
     """The memories of one stream, in one transaction."""
 
     def __init__(self, tables: Tables) -> None:
@@ -55,7 +64,7 @@ class Learned:
 
     def episodes(self, ids: Iterable[str] | None = None) -> list[Episode]:
         """Episodes in all their versions: all of them, or some."""
-        return [episode_of(row) for row in self.episode_rows(ids)]
+        return [episode_from_row(row) for row in self.episode_rows(ids)]
 
     def episode_rows(self, ids: Iterable[str] | None = None) -> list[Row]:
         """The same as the table has them, for columns."""
@@ -82,7 +91,7 @@ class Learned:
             f"AND (known_to IS NULL OR known_to > :as_of){where} ORDER BY exit_at DESC, id DESC LIMIT :limit",
             {**self._mine, **params, "as_of": micros(as_of), "limit": limit},
         )
-        return [episode_of(row) for row in reversed(rows)]
+        return [episode_from_row(row) for row in reversed(rows)]
 
     def exited_between(self, first: datetime, last: datetime) -> list[str]:
         """The trades whose episodes ended within a time, by id, in whatever version."""
@@ -129,22 +138,22 @@ class Learned:
 
     # ---- affect ---------------------------------------------------------------------------------------------------
 
-    def put_felt(self, steps: Sequence[Felt]) -> None:
+    def put_felt(self, steps: Sequence[AffectStep]) -> None:
         """Add steps."""
-        self.session.insert("affect", COLUMNS["affect"], [felt_values(self.owner, self.stream, step) for step in steps])
+        self.session.insert("affect", COLUMNS["affect"], [affect_values(self.owner, self.stream, step) for step in steps])
 
     def drop_felt(self, since: datetime) -> None:
         """Make room for steps that are taken again from a moment on."""
         self.session.run(f"DELETE FROM affect WHERE {MINE} AND at >= :since", {**self._mine, "since": micros(since)})
 
-    def felt_until(self, moment_: datetime | None, limit: int, *, before: bool = False) -> list[Felt]:
+    def felt_until(self, moment_: datetime | None, limit: int, *, before: bool = False) -> list[AffectStep]:
         """The last steps by a moment (before it), oldest first."""
         rows = self.session.all(
             f"SELECT {_FELT_LIST} FROM affect WHERE {MINE} AND at {'<' if before else '<='} :until "
             "ORDER BY at DESC, rank DESC, id DESC LIMIT :limit",
             {**self._mine, "until": FOREVER if moment_ is None else micros(moment_), "limit": limit},
         )
-        return [felt_of(row) for row in reversed(rows)]
+        return [affect_from_row(row) for row in reversed(rows)]
 
     def felt_count(self, until: datetime | None) -> int:
         """How many steps there are by a moment."""
@@ -166,7 +175,7 @@ class Learned:
     def versions(
         self, *, ids: Iterable[str] | None = None, exited: datetime | None = None, entered: datetime | None = None,
         standing: bool = False,
-    ) -> list[Version]:  # fmt: skip
+    ) -> list[TradeVersion]:  # fmt: skip
         """Versions of closed trades: some, those that ended or were entered since a moment; or only those that stand."""
         where, params = "1 = 1" if not standing else "known_to IS NULL", {}  # type: str, dict[str, Any]
         if exited is not None:
@@ -175,20 +184,20 @@ class Learned:
             where, params = f"{where} AND entry_at >= :entered", params | {"entered": micros(entered)}
         if ids is None:
             return self._versions(where, params)
-        found: list[Version] = []
+        found: list[TradeVersion] = []
         for some in in_batches(sorted(set(ids))):
             found += self._versions(f"{where} AND id IN :ids", params | {"ids": some})
         return found
 
-    def entered_near(self, symbol: str, first: datetime, last: datetime, claimed: bool) -> list[Version]:
+    def entered_near(self, symbol: str, first: datetime, last: datetime, claimed: bool) -> list[TradeVersion]:
         """Standing versions of trades of a symbol that were entered within a time: claims, or trades of the ledger."""
         sign = "=" if claimed else "<>"
         where = f"known_to IS NULL AND symbol = :symbol AND entry_at BETWEEN :first AND :last AND quality {sign} 'claimed'"
         return self._versions(where, {"symbol": symbol, "first": micros(first), "last": micros(last)})
 
-    def _versions(self, where: str, params: dict[str, Any]) -> list[Version]:
+    def _versions(self, where: str, params: dict[str, Any]) -> list[TradeVersion]:
         rows = self.session.all(f"SELECT {_VERSION_LIST} FROM trades WHERE {MINE} AND {where}", {**self._mine, **params})
-        return [Version(trade_of(row[3:]), moment(row[0]), time_of(row[1]), time_of(row[2])) for row in rows]
+        return [TradeVersion(trade_from_row(row[3:]), moment(row[0]), time_of(row[1]), time_of(row[2])) for row in rows]
 
     def replaced_at(self, moment_: datetime) -> bool:
         """Whether some trade was then believed in a version that no longer stands."""
@@ -256,19 +265,19 @@ class Learned:
             f"SELECT frame, t0, t1, known_at, o, h, l, c FROM bars WHERE {MINE} AND symbol = :symbol AND frame = :frame "
             "AND t1 <= :until AND known_at <= :until AND seq <= :upto ORDER BY t1 DESC LIMIT :most"
         )
-        most = looked_at(present)
+        most = bars_needed(present)
         rows: list[Row] = []
         for frame in present:
             many = FOREVER if until is None else most[frame]
             asked = {**self._mine, "symbol": symbol, "frame": frame, "until": at, "upto": upto, "most": many}
             rows += self.session.all(which, asked)
         return Market(
-            Ended(f, t0, t1, known, float(o), float(h), float(low), float(c)) for f, t0, t1, known, o, h, low, c in rows
+            CompletedBar(f, t0, t1, known, float(o), float(h), float(low), float(c)) for f, t0, t1, known, o, h, low, c in rows
         )
 
     # ---- shadows --------------------------------------------------------------------------------------------------
 
-    def put_shadows(self, shadows: Sequence[Shadowed]) -> None:
+    def put_shadows(self, shadows: Sequence[ShadowRow]) -> None:
         """Add shadows or say how they ended."""
         rows = [(self.owner, self.stream, s.id, s.symbol, micros(s.at), micros_of(s.until)) for s in shadows]
         replace = (
@@ -280,7 +289,9 @@ class Learned:
         """Follow a decision no longer."""
         self.session.run(f"DELETE FROM shadows WHERE {MINE} AND id = :id", {**self._mine, "id": id_})
 
-    def shadows(self, symbol: str | None = None, since: datetime | None = None, before: datetime | None = None) -> list[Shadowed]:
+    def shadows(
+        self, symbol: str | None = None, since: datetime | None = None, before: datetime | None = None
+    ) -> list[ShadowRow]:
         """Shadows of a symbol that were open at some time within a span."""
         where, params = "(until IS NULL OR until >= :since) AND at < :before", {}  # type: str, dict[str, Any]
         if symbol is not None:
@@ -290,20 +301,20 @@ class Learned:
             {**self._mine, **params, "since": NEVER if since is None else micros(since),
              "before": FOREVER if before is None else micros(before)},
         )  # fmt: skip
-        return [Shadowed(id_, symbol_, moment(at), time_of(until)) for id_, symbol_, at, until in rows]
+        return [ShadowRow(id_, symbol_, moment(at), time_of(until)) for id_, symbol_, at, until in rows]
 
     # ---- plans ----------------------------------------------------------------------------------------------------
 
-    def plans(self, statuses: Sequence[str] = ()) -> list[Standing]:
+    def plans(self, statuses: Sequence[str] = ()) -> list[PlanState]:
         """Plans, in the order in which they were made."""
         where = f"{MINE} AND status IN :statuses" if statuses else MINE
         rows = self.session.all(
             f"SELECT id, status, at, fired, fired_at, ended_at, body FROM plans WHERE {where} ORDER BY at, id",
             {**self._mine, **({"statuses": list(statuses)} if statuses else {})},
         )
-        return [Standing(id_, s, moment(at), n, time_of(f), time_of(e), body) for id_, s, at, n, f, e, body in rows]
+        return [PlanState(id_, s, moment(at), n, time_of(f), time_of(e), body) for id_, s, at, n, f, e, body in rows]
 
-    def put_plans(self, plans: Sequence[Standing]) -> None:
+    def put_plans(self, plans: Sequence[PlanState]) -> None:
         """Add plans or say where they stand."""
         rows = [plan_values(self.owner, self.stream, plan) for plan in plans]
         replace = "ON CONFLICT (owner, stream, id) DO UPDATE SET " + ", ".join(
@@ -312,7 +323,7 @@ class Learned:
         self.session.insert("plans", COLUMNS["plans"], rows, replace)
 
 
-def plan_values(owner: str, stream: str, plan: Standing) -> Row:
+def plan_values(owner: str, stream: str, plan: PlanState) -> Row:
     """A plan as the values of its row."""
     return (owner, stream, plan.id, plan.status, micros(plan.at), plan.fired, micros_of(plan.fired_at),
             micros_of(plan.ended_at), plan.body)  # fmt: skip

@@ -146,9 +146,7 @@ class PostgresDatabase:
                     break
                 with connection.transaction():
                     connection.execute("SELECT pg_advisory_xact_lock(77003)")
-                    connection.execute(
-                        "CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, name TEXT NOT NULL)"
-                    )
+                    connection.execute("CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, name TEXT NOT NULL)")
                     if connection.execute("SELECT 1 FROM migrations WHERE number = %s", (step.number,)).fetchone():
                         continue
                     for statement in step.statements:

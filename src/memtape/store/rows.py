@@ -9,19 +9,19 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple, get_type_hints
 
-from memtape.core.affect import Felt
-from memtape.core.codec import canonical, canonical_plain, micros, moment, read_time, spell_decimal
-from memtape.core.episodes import EPISODE_FIELDS, Episode
+from memtape.core.codec import canonical, canonical_plain, decimal_text, micros, moment, read_time
 from memtape.core.events import Discrepancy
-from memtape.core.excursions import State
-from memtape.core.history import Version
 from memtape.core.items import Item, body_of
+from memtape.core.ledger.excursions import State
+from memtape.core.ledger.rounds import KnownBar, Order, Round
+from memtape.core.ledger.trades import TRADE_FIELDS, Trade
+from memtape.core.ledger.versions import TradeVersion
+from memtape.core.memory.affect import AffectStep
+from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
 from memtape.core.observed import Bar, Decision
-from memtape.core.rounds import Order, Round, Watched
-from memtape.core.trades import TRADE_FIELDS, Trade
 from memtape.core.values import read
 from memtape.store.database import Row
-from memtape.store.schema import EPISODE_COLUMNS, FELT_COLUMNS, TRADE_COLUMNS
+from memtape.store.schema import AFFECT_COLUMNS, EPISODE_COLUMNS, TRADE_COLUMNS
 
 _VERSION_COLUMNS = ("owner", "stream", "known_from", "known_to", "settled_at", *TRADE_FIELDS)
 _ITEM_COLUMNS = ("owner", "stream", "kind", "key", "seq", "symbol", "leg", "at", "known_at", "skill_version", "ref",
@@ -33,7 +33,7 @@ _LOG_COLUMNS = ("owner", "stream", "seq", "kind", "key", "occurred_at", "known_a
 _DISCREPANCY_COLUMNS = ("owner", "stream", "symbol", "leg", "at", "why", "ledger_qty", "broker_qty", "price")
 _STREAM_COLUMNS = ("owner", "stream", "seq", "hash", "first_snapshot", "last_tick", "known_at", "verified_from")
 _EPISODE_COLUMNS = ("owner", "stream", *EPISODE_FIELDS)
-_FELT_COLUMNS = ("owner", "stream", *Felt._fields)
+_FELT_COLUMNS = ("owner", "stream", *AffectStep._fields)
 _SHADOW_COLUMNS = ("owner", "stream", "id", "symbol", "at", "until")
 _PLAN_COLUMNS = ("owner", "stream", "id", "status", "at", "fired", "fired_at", "ended_at", "body")
 
@@ -106,7 +106,7 @@ def money_of(value: Any) -> Decimal | None:
 
 
 def _spelled(value: Decimal | None) -> str | None:
-    return None if value is None else spell_decimal(value)
+    return None if value is None else decimal_text(value)
 
 
 # ---- values as rows; the same functions write, verify and rebuild --------------------------------------------------
@@ -127,7 +127,7 @@ def item_row(owner: str, stream: str, item: Item, seq: int, known_at: datetime, 
 
 Way = Callable[[Any], Any]
 _SPELLING: dict[str, Way] = {
-    "money": spell_decimal, "time": micros, "flag": int, "list": lambda value: canonical_plain(list(value)) if value else "[]",
+    "money": decimal_text, "time": micros, "flag": int, "list": lambda value: canonical_plain(list(value)) if value else "[]",
 }  # fmt: skip
 _READING: dict[str, Way] = {
     "money": money_of, "time": moment, "flag": bool, "list": lambda text: tuple(json.loads(text)),
@@ -142,7 +142,7 @@ def _ways(columns: Mapping[str, str], ways: Mapping[str, Way]) -> list[tuple[int
 
 _SPELL, _READ = _ways(TRADE_COLUMNS, _SPELLING), _ways(TRADE_COLUMNS, _READING)
 _SPELL_EPISODE, _READ_EPISODE = _ways(EPISODE_COLUMNS, _SPELLING), _ways(EPISODE_COLUMNS, _READING)
-_SPELL_FELT, _READ_FELT = _ways(FELT_COLUMNS, _SPELLING), _ways(FELT_COLUMNS, _READING)
+_SPELL_FELT, _READ_FELT = _ways(AFFECT_COLUMNS, _SPELLING), _ways(AFFECT_COLUMNS, _READING)
 
 
 def _changed(values: Iterable[Any], ways: Sequence[tuple[int, Way]]) -> list[Any]:
@@ -154,7 +154,7 @@ def _changed(values: Iterable[Any], ways: Sequence[tuple[int, Way]]) -> list[Any
     return found
 
 
-def version_values(owner: str, stream: str, version: Version) -> Row:
+def version_values(owner: str, stream: str, version: TradeVersion) -> Row:
     """A version of a closed trade as the values of its row, in the order of its columns."""
     return (
         owner, stream, micros(version.known_from), micros_of(version.known_to), micros_of(version.settled_at),
@@ -162,7 +162,7 @@ def version_values(owner: str, stream: str, version: Version) -> Row:
     )  # fmt: skip
 
 
-def version_row(owner: str, stream: str, version: Version) -> dict[str, Any]:
+def version_row(owner: str, stream: str, version: TradeVersion) -> dict[str, Any]:
     """A version of a closed trade as its row."""
     return dict(zip(_VERSION_COLUMNS, version_values(owner, stream, version), strict=True))
 
@@ -172,19 +172,19 @@ def episode_values(owner: str, stream: str, episode: Episode) -> Row:
     return (owner, stream, *_changed(episode, _SPELL_EPISODE))
 
 
-def episode_of(row: Row) -> Episode:
+def episode_from_row(row: Row) -> Episode:
     """A row back as an episode."""
     return Episode._make(_changed(row, _READ_EPISODE))
 
 
-def felt_values(owner: str, stream: str, step: Felt) -> Row:
+def affect_values(owner: str, stream: str, step: AffectStep) -> Row:
     """A step of affect as the values of its row."""
     return (owner, stream, *_changed(step, _SPELL_FELT))
 
 
-def felt_of(row: Row) -> Felt:
+def affect_from_row(row: Row) -> AffectStep:
     """A row back as a step of affect."""
-    return Felt._make(_changed(row, _READ_FELT))
+    return AffectStep._make(_changed(row, _READ_FELT))
 
 
 def row_of(table: str, values: Row) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def row_of(table: str, values: Row) -> dict[str, Any]:
     return dict(zip(COLUMNS[table], values, strict=True))
 
 
-def trade_of(row: Row) -> Trade:
+def trade_from_row(row: Row) -> Trade:
     """A row back as a trade; its columns in the order of the fields."""
     return Trade._make(_changed(row, _READ))
 
@@ -203,7 +203,7 @@ _ROUND_KINDS: dict[str, str] = {
 }
 
 
-def round_of(text: str) -> Round:
+def round_from_row(text: str) -> Round:
     """An open round trip back from its canonical JSON, which we wrote ourselves: no need to check it again."""
     data = json.loads(text)
     for name, value in data.items():
@@ -238,7 +238,7 @@ def discrepancy_row(owner: str, stream: str, found: Discrepancy) -> dict[str, An
     """A discrepancy as its row."""
     return {
         "owner": owner, "stream": stream, "symbol": found.symbol, "leg": found.leg, "at": micros(found.at), "why": found.why,
-        "ledger_qty": spell_decimal(found.ledger_qty), "broker_qty": spell_decimal(found.broker_qty),
+        "ledger_qty": decimal_text(found.ledger_qty), "broker_qty": decimal_text(found.broker_qty),
         "price": _spelled(found.price),
     }  # fmt: skip
 
@@ -247,7 +247,7 @@ def bar_row(owner: str, stream: str, bar: Bar, seq: int, known_at: datetime) -> 
     """A bar as its row."""
     return {
         "owner": owner, "stream": stream, "symbol": bar.symbol, "frame": bar.frame, "t0": micros(bar.t0),
-        "t1": micros(bar.t1), **{letter: spell_decimal(getattr(bar, letter)) for letter in "ohlc"}, "v": _spelled(bar.v),
+        "t1": micros(bar.t1), **{letter: decimal_text(getattr(bar, letter)) for letter in "ohlc"}, "v": _spelled(bar.v),
         "seq": seq, "known_at": micros(known_at),
     }  # fmt: skip
 
@@ -255,15 +255,15 @@ def bar_row(owner: str, stream: str, bar: Bar, seq: int, known_at: datetime) -> 
 def comparable(table: str, row: Row) -> dict[str, Any]:
     """A stored row in the spelling that `*_row` gives, so that stores of both kinds compare equal."""
     return {
-        name: spell_decimal(value) if isinstance(value, Decimal) else value
+        name: decimal_text(value) if isinstance(value, Decimal) else value
         for name, value in zip(COLUMNS[table], row, strict=True)
     }
 
 
-def watched_of(row: Row) -> Watched:
+def known_bar_from_row(row: Row) -> KnownBar:
     """A row back as a bar."""
     symbol, t0, t1, o, h, low, c, v, known_at = row
     bar = Bar(
         symbol=symbol, t0=moment(t0), t1=moment(t1), o=Decimal(o), h=Decimal(h), l=Decimal(low), c=Decimal(c), v=money_of(v)
     )
-    return Watched(bar, moment(known_at))
+    return KnownBar(bar, moment(known_at))

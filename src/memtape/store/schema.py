@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_type_hints
 
-from memtape.core.affect import Felt
-from memtape.core.episodes import Episode
-from memtape.core.trades import Trade
+from memtape.core.ledger.trades import Trade
+from memtape.core.memory.affect import AffectStep
+from memtape.core.memory.episodes import Episode
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def _kinds(value: type) -> dict[str, str]:
 
 TRADE_COLUMNS = _kinds(Trade)
 EPISODE_COLUMNS = _kinds(Episode)
-FELT_COLUMNS = _kinds(Felt)
+AFFECT_COLUMNS = _kinds(AffectStep)
 
 _SQL_TYPE = {"money": "{money}", "time": "{int}", "int": "{int}", "flag": "{int}", "real": "{real}", "list": "{text}",
              "text": "{text}"}  # fmt: skip
@@ -58,7 +58,7 @@ def _columns(kinds: dict[str, str], required: tuple[str, ...], leave_out: tuple[
 
 _TRADES = _columns(TRADE_COLUMNS, ("id", "symbol", "leg", "entry_at", "exit_at"), _LATER)
 _EPISODES = _columns(EPISODE_COLUMNS, ("id", "known_from", "kind", "symbol", "entry_at", "exit_at"))
-_FELT = _columns(FELT_COLUMNS, ("at", "rank", "id", "known_at", "known_by"))
+_FELT = _columns(AFFECT_COLUMNS, ("at", "rank", "id", "known_at", "known_by"))
 
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(

@@ -24,8 +24,8 @@ import apsw
 
 from memtape.errors import Conflict, MemtapeError, NewerSchema, NoStore, StoreFailure
 from memtape.store.database import Params, Row, expand, insertion
-from memtape.store.failures import as_ours
 from memtape.store.schema import LATEST, MIGRATIONS
+from memtape.store.sqlite_errors import memtape_error
 
 WAIT_SECONDS = 5
 _TYPES = {"money": "TEXT", "text": "TEXT", "int": "INTEGER", "real": "REAL", "options": " STRICT"}
@@ -215,4 +215,4 @@ class SqliteDatabase:
         except MemtapeError:
             raise
         except apsw.Error as error:
-            raise as_ours(error, self.url, self._wait) from error
+            raise memtape_error(error, self.url, self._wait) from error

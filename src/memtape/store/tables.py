@@ -14,14 +14,14 @@ from typing import Any
 
 from memtape.core.codec import GENESIS, micros, moment
 from memtape.core.events import Discrepancy
-from memtape.core.history import Version
-from memtape.core.items import Kept, Position
+from memtape.core.items import Position, StoredItem
+from memtape.core.ledger.trades import TRADE_FIELDS, Trade
+from memtape.core.ledger.versions import TradeVersion
 from memtape.core.observed import Fill
-from memtape.core.trades import TRADE_FIELDS, Trade
 from memtape.core.values import read
-from memtape.store.charts import Charts
+from memtape.store.bars import BarTables
+from memtape.store.cutoff import EVERYTHING, FOREVER, MINE, NEVER, Cutoff, FlatPoint
 from memtape.store.database import Session, in_batches
-from memtape.store.known import EVERYTHING, FOREVER, MINE, NEVER, Flat, Known
 from memtape.store.rows import (
     COLUMNS,
     KEYS,
@@ -33,9 +33,9 @@ from memtape.store.rows import (
     micros_of,
     money_of,
     position_row,
-    round_of,
+    round_from_row,
     time_of,
-    trade_of,
+    trade_from_row,
     version_values,
 )
 from memtape.store.schema import TABLES
@@ -51,7 +51,7 @@ _REPLACE_POSITION = "ON CONFLICT (owner, stream, symbol, leg) DO UPDATE SET " + 
 _values = {table: itemgetter(*columns) for table, columns in COLUMNS.items()}  # a row's values in the order of its columns
 
 
-class Tables(Charts):
+class Tables(BarTables):
     """The rows of one stream of one owner, in one transaction."""
 
     # ---- the log --------------------------------------------------------------------------------------------------
@@ -91,8 +91,7 @@ class Tables(Charts):
         """The log in order."""
         while True:
             rows = self.session.all(
-                f"SELECT {_LOG_LIST} FROM log WHERE {MINE} AND seq > :after AND seq <= :upto "
-                "ORDER BY seq LIMIT :chunk",
+                f"SELECT {_LOG_LIST} FROM log WHERE {MINE} AND seq > :after AND seq <= :upto ORDER BY seq LIMIT :chunk",
                 {**self._mine, "after": after, "upto": FOREVER if upto is None else upto, "chunk": chunk},
             )
             yield from map(LogRow._make, rows)
@@ -161,8 +160,8 @@ class Tables(Charts):
         self.insert("items", rows)
 
     def _kept(
-        self, where: str, params: dict[str, Any], known: Known, order: str = "at, seq", gone: bool = False
-    ) -> list[Kept]:
+        self, where: str, params: dict[str, Any], known: Cutoff, order: str = "at, seq", gone: bool = False
+    ) -> list[StoredItem]:
         here = "" if gone else "AND (void_seq IS NULL OR void_seq > :upto OR void_at > :as_of) "
         rows = self.session.all(
             "SELECT seq, kind, key, at, known_at, skill_version, symbol, leg, ref, batch, body, void_seq, void_at FROM items "
@@ -171,7 +170,7 @@ class Tables(Charts):
         )
         upto, as_of = known.limits()["upto"], known.limits()["as_of"]
         found = [
-            Kept(seq, kind, key, moment(at), moment(known_at), version, symbol, leg, ref, json.loads(body) if body else None,
+            StoredItem(seq, kind, key, moment(at), moment(known_at), version, symbol, leg, ref, json.loads(body) if body else None,
                  batch is not None, moment(void_at) if gone and void_seq is not None and void_seq <= upto and void_at <= as_of
                  else None)
             for seq, kind, key, at, known_at, version, symbol, leg, ref, batch, body, void_seq, void_at in rows
@@ -180,7 +179,7 @@ class Tables(Charts):
             return found
         return list({(item.kind, item.key): item for item in found}.values())  # taken back later and brought again: one
 
-    def span(self, position: Position, after: datetime | None, known: Known) -> list[Kept]:
+    def span(self, position: Position, after: datetime | None, known: Cutoff) -> list[StoredItem]:
         """All that concerns a position after a moment: its fills and funding, every tick, and the ticks' decisions."""
         return self._kept(
             "symbol IN (:symbol, '') AND at > :after AND kind IN ('tick', 'fill', 'funding', 'decision') "
@@ -191,10 +190,10 @@ class Tables(Charts):
         )
 
     def items(
-        self, kind: str, known: Known, *, keys: Sequence[str] | None = None, symbol: str | None = None,
+        self, kind: str, known: Cutoff, *, keys: Sequence[str] | None = None, symbol: str | None = None,
         since: datetime | None = None, before: datetime | None = None, limit: int | None = None, newest: bool = False,
         gone: bool = False,
-    ) -> list[Kept]:  # fmt: skip
+    ) -> list[StoredItem]:  # fmt: skip
         """Items of one kind, oldest first or newest first; with those that were taken back (`gone`) on request."""
         where, params = "kind = :kind", {"kind": kind}  # type: str, dict[str, Any]
         if keys is not None:
@@ -219,11 +218,11 @@ class Tables(Charts):
         )
         return [(moment(day * DAY), count, last, hash) for day, count, last, hash in rows]
 
-    def items_about(self, ref: str) -> list[Kept]:
+    def items_about(self, ref: str) -> list[StoredItem]:
         """Items that refer to something."""
         return self._kept("ref = :ref", {"ref": ref}, EVERYTHING)
 
-    def positions_ever(self, known: Known) -> list[Position]:
+    def positions_ever(self, known: Cutoff) -> list[Position]:
         """Every (symbol, leg) that fills, funding or reported trades have named."""
         rows = self.session.all(
             f"SELECT DISTINCT symbol, leg FROM items WHERE {MINE} AND kind IN ('fill', 'funding') "
@@ -248,7 +247,7 @@ class Tables(Charts):
         found = self._kept(
             "kind || '' = 'fill' AND symbol = :symbol AND leg = :leg AND at <= :until",  # by symbol and time, not by kind
             {"symbol": position[0], "leg": position[1], "until": FOREVER if until is None else micros(until)},
-            Known(head=upto),
+            Cutoff(head=upto),
             order="at DESC, seq DESC LIMIT 1",
         )
         return read(Fill, found[0].body) if found else None
@@ -256,8 +255,7 @@ class Tables(Charts):
     def void_batch(self, batch: str, seq: int, known_at: datetime) -> list[tuple[str, str, Position, datetime]]:
         """Take back the items of an import; what they were and where."""
         rows = self.session.all(
-            f"SELECT kind, key, symbol, leg, at FROM items "
-            f"WHERE {MINE} AND batch = :batch AND void_seq IS NULL ORDER BY seq",
+            f"SELECT kind, key, symbol, leg, at FROM items WHERE {MINE} AND batch = :batch AND void_seq IS NULL ORDER BY seq",
             {**self._mine, "batch": batch},
         )
         self.session.run(
@@ -286,9 +284,7 @@ class Tables(Charts):
         if since is not None:
             rows += self.session.all(f"{which} AND last_at > :since", {**self._mine, "since": micros(since)})
         return {
-            (symbol, leg): PositionRow(
-                symbol, leg, (moment(at), rank, seq, id_), round_of(round_) if round_ else None
-            )
+            (symbol, leg): PositionRow(symbol, leg, (moment(at), rank, seq, id_), round_from_row(round_) if round_ else None)
             for symbol, leg, at, rank, seq, id_, round_ in rows
         }
 
@@ -306,7 +302,7 @@ class Tables(Charts):
 
     # ---- trades ---------------------------------------------------------------------------------------------------
 
-    def boundary(self, position: Position, before: datetime, known: datetime, open_at: datetime | None) -> Flat | None:
+    def boundary(self, position: Position, before: datetime, known: datetime, open_at: datetime | None) -> FlatPoint | None:
         """The last moment before another at which the position was flat, in every belief held since `known`."""
         rows = self.session.all(
             "SELECT t.exit_at, t.settled_at FROM trades t WHERE t.owner = :owner AND t.stream = :stream AND t.symbol = :symbol "
@@ -317,16 +313,16 @@ class Tables(Charts):
             {**self._mine, "symbol": position[0], "leg": position[1], "before": micros(before), "known": micros(known),
              "open_at": NEVER if open_at is None else micros(open_at)},
         )  # fmt: skip
-        return Flat(moment(rows[0][0]), moment(rows[0][1])) if rows else None
+        return FlatPoint(moment(rows[0][0]), moment(rows[0][1])) if rows else None
 
-    def versions(self, position: Position, after: datetime | None) -> list[Version]:
+    def versions(self, position: Position, after: datetime | None) -> list[TradeVersion]:
         """All versions of a position's trades that were entered after a moment."""
         rows = self.session.all(
             f"SELECT known_from, known_to, settled_at, {TRADE_LIST} FROM trades "
             f"WHERE {MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after",
             {**self._mine, "symbol": position[0], "leg": position[1], "after": NEVER if after is None else micros(after)},
         )
-        return [Version(trade_of(row[3:]), moment(row[0]), time_of(row[1]), time_of(row[2])) for row in rows]
+        return [TradeVersion(trade_from_row(row[3:]), moment(row[0]), time_of(row[1]), time_of(row[2])) for row in rows]
 
     def drop_versions(self, position: Position, after: datetime | None) -> None:
         """Make room for newly derived trades and discrepancies."""
@@ -334,11 +330,11 @@ class Tables(Charts):
         self.session.run(f"DELETE FROM trades WHERE {MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after", at)
         self.session.run(f"DELETE FROM discrepancies WHERE {MINE} AND symbol = :symbol AND leg = :leg AND at > :after", at)
 
-    def put_versions(self, versions: Sequence[Version]) -> None:
+    def put_versions(self, versions: Sequence[TradeVersion]) -> None:
         """Add versions of closed trades."""
         self.session.insert("trades", COLUMNS["trades"], [version_values(self.owner, self.stream, v) for v in versions])
 
-    def replace_versions(self, versions: Sequence[Version]) -> set[str]:
+    def replace_versions(self, versions: Sequence[TradeVersion]) -> set[str]:
         """Add versions of trades that may have been taken back and brought again: the new ones stand from then on.
 
         The ids of those that were here before.
@@ -380,7 +376,7 @@ class Tables(Charts):
         ]
 
     def closed_trades(
-        self, known: Known, *, id: str | None = None, symbol: str | None = None, strategy: str | None = None,
+        self, known: Cutoff, *, id: str | None = None, symbol: str | None = None, strategy: str | None = None,
         side: str | None = None, since: datetime | None = None,
         limit: int | None = None, after: tuple[datetime, str] | None = None, newest: bool = True, claims: bool = True,
     ) -> list[Trade]:  # fmt: skip
@@ -404,7 +400,7 @@ class Tables(Charts):
             + (f" LIMIT {int(limit)}" if limit is not None else ""),
             {**self._mine, **params},
         )
-        return [trade_of(row) for row in rows]
+        return [trade_from_row(row) for row in rows]
 
     def count_closed(self, claims: bool) -> int:
         """How many closed trades stand, with or without those that the agent alone reports."""

@@ -9,14 +9,14 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
-from memtape.core.behaviour import Behaviour, Figure
-from memtape.core.codec import plain, spell_time
-from memtape.core.evidence import leaving
-from memtape.core.performance import Performance
-from memtape.core.trades import Trade, shown
-from memtape.core.trades import spelled as money
+from memtape.core.codec import plain, time_text
+from memtape.core.ledger.performance import Performance
+from memtape.core.ledger.trades import Trade, trade_json
+from memtape.core.ledger.trades import money_text as money
+from memtape.core.memory.behaviour import Behaviour, Figure
+from memtape.core.recall.evidence import rounded
 from memtape.core.values import Slug, Time
-from memtape.engine.observe import Receipt
+from memtape.engine.write.writer import Receipt
 from memtape.store.schema import TRADE_COLUMNS
 
 
@@ -53,14 +53,14 @@ class Answer(BaseModel):
     model_config = ConfigDict(defer_build=True)
 
 
-def figure(number: float | None) -> float | None:
+def rounded_figure(number: float | None) -> float | None:
     """A statistic as it leaves: 6 significant digits."""
     return None if number is None else float(f"{number:.6g}")
 
 
-def time(moment: datetime | None) -> str | None:
+def optional_time_text(moment: datetime | None) -> str | None:
     """A moment as it leaves."""
-    return None if moment is None else spell_time(moment)
+    return None if moment is None else time_text(moment)
 
 
 _TYPES: dict[str, Any] = {"money": str, "time": str, "text": str, "int": int, "flag": bool, "list": list[str]}
@@ -84,7 +84,7 @@ TradeRow: type[BaseModel] = create_model(
 
 def trade_row(trade: Trade) -> BaseModel:
     """A trade as it leaves."""
-    return TradeRow(**shown(trade))
+    return TradeRow(**trade_json(trade))
 
 
 class ReceiptAnswer(Answer):
@@ -148,9 +148,9 @@ def performance_answer(
         if isinstance(value, Decimal):
             value = money(value)
         elif isinstance(value, datetime):
-            value = time(value)
+            value = optional_time_text(value)
         elif isinstance(value, float):
-            value = figure(value)
+            value = rounded_figure(value)
         spelled[field.name] = value
     return PerformanceAnswer(agent=agent, skill=skill, strategy=strategy, symbol=symbol, habits=habits, **spelled)
 
@@ -161,7 +161,7 @@ _FIGURES = ("win_rate", "mean_r", "mean_hold_minutes", "entry_timing", "exit_tim
 
 
 def _figure(found: Figure) -> dict[str, Any]:
-    return {"value": figure(found.value), "n": found.n, "why": found.why}
+    return {"value": rounded_figure(found.value), "n": found.n, "why": found.why}
 
 
 def behaviour_row(found: Behaviour) -> dict[str, Any]:
@@ -170,8 +170,8 @@ def behaviour_row(found: Behaviour) -> dict[str, Any]:
         "strategy": found.strategy, "symbol": found.symbol, "window_trades": found.window,
         "window_of_the_original": found.window_of_the_original,
         "figures": {name: _figure(getattr(found, name)) for name in _FIGURES},
-        "drift": [plain(leaving(asdict(drift))) for drift in found.drifts], "drift_detected": found.drift_detected,
-        "patterns": [plain(leaving(asdict(pattern))) for pattern in found.patterns],
+        "drift": [plain(rounded(asdict(drift))) for drift in found.drifts], "drift_detected": found.drift_detected,
+        "patterns": [plain(rounded(asdict(pattern))) for pattern in found.patterns],
     }  # fmt: skip
 
 

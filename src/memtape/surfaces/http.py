@@ -1,7 +1,7 @@
 """The operations over HTTP, under /v1, derived; with /mcp beside them and the pages of the web.
 
 Whatever goes wrong is answered as a problem (RFC 9457), in one place each: a `MemtapeError` by its row in `translate`,
-what the framework refuses by `_framework_problem`, a bug of ours by the `Guard`, which logs it. The guard stands before
+what the framework refuses by `_framework_problem`, a bug of ours by the `RequestGuard`, which logs it. The guard stands before
 everything else. Memtape has no passwords yet and so answers only this machine: it listens on loopback, wants to be
 called by a loopback name (a page elsewhere can point its own name at 127.0.0.1), and takes no write from another site.
 """
@@ -33,7 +33,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memtape.errors import Conflict, Invalid, Locked, MemtapeError, Unknown
-from memtape.surfaces.registry import Operation, ToolSet, Untitled, all_operations, find, params_schema, perform
+from memtape.surfaces.registry import Operation, ToolSet, UntitledSchema, all_operations, find, params_schema, perform
 from memtape.surfaces.translate import Input, inputs, json_text, problem, problem_object, read_json
 
 if TYPE_CHECKING:
@@ -120,9 +120,7 @@ def build_app(
                 await stack.enter_async_context(running())
             yield
 
-    app = FastAPI(
-        title="memtape", version="1", lifespan=lifespan, openapi_url="/v1/openapi.json", docs_url=None, redoc_url=None
-    )
+    app = FastAPI(title="memtape", version="1", lifespan=lifespan, openapi_url="/v1/openapi.json", docs_url=None, redoc_url=None)
     seen = Requests(derived)
     _add_operations(app, memory, derived, agent)
     _add_health(app, seen, ready, log_rows)
@@ -137,7 +135,7 @@ def build_app(
     app.add_exception_handler(MemtapeError, _memtape_problem)
     app.add_exception_handler(HTTPException, partial(_framework_problem, derived))
     app.add_exception_handler(RequestValidationError, _validation_problem)
-    app.add_middleware(Guard, seen=seen)
+    app.add_middleware(RequestGuard, seen=seen)
     return app
 
 
@@ -146,7 +144,7 @@ def build_app(
 
 def _add_operations(app: FastAPI, memory: Memory, derived: Mapping[str, Operation], agent: str | None) -> None:
     threads = anyio.CapacityLimiter(8)
-    kept = Kept()
+    kept = IdempotentAnswers()
 
     async def answer(known: Operation, data: object) -> bytes:
         done = await anyio.to_thread.run_sync(partial(perform, memory, known, data, agent=agent), limiter=threads)
@@ -172,7 +170,7 @@ def _add_operations(app: FastAPI, memory: Memory, derived: Mapping[str, Operatio
 Answer = Callable[[Operation, object], Awaitable[bytes]]
 
 
-def _posted(known: Operation, answer: Answer, kept: Kept) -> Callable[[Request], Awaitable[Response]]:
+def _posted(known: Operation, answer: Answer, kept: IdempotentAnswers) -> Callable[[Request], Awaitable[Response]]:
     async def post(request: Request) -> Response:
         body = await request.body()
         data = _body(body, request.headers)
@@ -219,7 +217,7 @@ def _json(body: bytes) -> Response:
     return Response(body, media_type="application/json")
 
 
-class Kept:
+class IdempotentAnswers:
     """Answers of this process by Idempotency-Key, for writes that carry no id of their own.
 
     Only what was done is kept: after an error the same key may be tried again, mended or not.
@@ -252,7 +250,7 @@ def _openapi(app: FastAPI, derived: Mapping[str, Operation]) -> dict[str, Any]:
     refs, models = models_json_schema(
         [pair for known in derived.values() for pair in ((known.params, "validation"), (known.result, "serialization"))],
         ref_template="#/components/schemas/{model}",
-        schema_generator=Untitled,
+        schema_generator=UntitledSchema,
     )
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     schemas |= {**models.get("$defs", {}), "Problem": _PROBLEM_SCHEMA}
@@ -366,9 +364,7 @@ class Requests:
         ]
 
 
-def _add_health(
-    app: FastAPI, seen: Requests, ready: Callable[[], object] | None, log_rows: Callable[[], int] | None
-) -> None:
+def _add_health(app: FastAPI, seen: Requests, ready: Callable[[], object] | None, log_rows: Callable[[], int] | None) -> None:
     @app.get("/healthz", include_in_schema=False)
     async def healthz() -> Response:
         return _json(b'{"ok": true}')
@@ -401,7 +397,7 @@ def _add_health(
 # The door
 
 
-class Guard:
+class RequestGuard:
     """Stands before everything: who may call, how much they may send, and what every answer carries."""
 
     def __init__(self, app: ASGIApp, seen: Requests, max_body: int = MAX_BODY) -> None:
@@ -428,9 +424,7 @@ class Guard:
             elif scope["method"] in SAFE_METHODS:
                 await self._app(scope, receive, sending)
             elif (body := await _whole_body(scope, receive, self._max_body)) is None:
-                await _refuse(413, f"The body is larger than {self._max_body} bytes. Send it in parts")(
-                    scope, receive, sending
-                )
+                await _refuse(413, f"The body is larger than {self._max_body} bytes. Send it in parts")(scope, receive, sending)
             else:
                 await self._app(scope, _replay(body, receive), sending)
         except ClientDisconnect:
@@ -439,9 +433,7 @@ class Guard:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if status:
                 raise  # the answer has begun; only breaking the connection can tell
-            await _refuse(500, "An internal error of memtape, not of your call. Its log has the details")(
-                scope, receive, sending
-            )
+            await _refuse(500, "An internal error of memtape, not of your call. Its log has the details")(scope, receive, sending)
         finally:
             self._seen.count(scope["path"], status, perf_counter() - began)
 

@@ -26,17 +26,17 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
 from memtape.errors import MemtapeError, Unknown
-from memtape.surfaces.prompts import PROMPTS, Prompt, filled
+from memtape.surfaces.prompts import PROMPTS, McpPrompt, filled_prompt
 from memtape.surfaces.registry import (
     Operation,
     ToolSet,
     all_operations,
     find,
     in_tool_set,
+    operations_page,
     paragraph,
     params_schema,
     perform,
-    reference,
     result_schema,
 )
 from memtape.surfaces.translate import json_text
@@ -108,9 +108,7 @@ def build_server(
     threads = anyio.CapacityLimiter(8)
     memory = memory_factory if isinstance(memory_factory, Opened) else Opened(memory_factory)
 
-    async def list_tools(
-        ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
+    async def list_tools(ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=listed)
 
     async def call_tool(ctx: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
@@ -150,9 +148,7 @@ def build_server(
         )
         return types.ListResourceTemplatesResult(resource_templates=[one, told])
 
-    async def read_resource(
-        ctx: ServerRequestContext[Any], params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
+    async def read_resource(ctx: ServerRequestContext[Any], params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
         if uri == BRIEF or uri.startswith(BRIEF + "/"):
             text = await anyio.to_thread.run_sync(partial(_brief, memory, uri, agent), limiter=threads)
@@ -233,7 +229,7 @@ def _refused(text: str) -> types.CallToolResult:
 
 def _page(uri: str, served: Mapping[str, Operation]) -> str:
     if uri == REFERENCE:
-        return reference(served.values())
+        return operations_page(served.values())
     with suppress(Unknown):
         return paragraph(find(uri.removeprefix(REFERENCE + "/"), served)) + "\n"
     raise MCPError(types.INVALID_PARAMS, f"uri: there is no resource '{uri}'. Read {REFERENCE}")
@@ -248,7 +244,7 @@ def _brief(memory: Callable[[], Memory], uri: str, agent: str | None) -> str:
         raise MCPError(types.INVALID_PARAMS, str(error)) from None
 
 
-def _prompt(known: Prompt) -> types.Prompt:
+def _prompt(known: McpPrompt) -> types.Prompt:
     return types.Prompt(
         name=known.name, description=known.description,
         arguments=[types.PromptArgument(name=name, description=help_, required=required)
@@ -258,7 +254,7 @@ def _prompt(known: Prompt) -> types.Prompt:
 
 def _filled(memory: Callable[[], Memory], name: str, arguments: Mapping[str, str], agent: str | None) -> str:
     try:
-        return filled(memory(), name, arguments, agent)
+        return filled_prompt(memory(), name, arguments, agent)
     except MemtapeError as error:
         raise MCPError(types.INVALID_PARAMS, str(error)) from None
 

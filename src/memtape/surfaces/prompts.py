@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from memtape.core.codec import digest, read_time, spell_time
+from memtape.core.codec import digest, read_time, time_text
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.registry import execute
 from memtape.surfaces.translate import json_text
@@ -23,7 +23,7 @@ WEEK = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class McpPrompt:
     """One prompt: its name, what it is for, the arguments it takes (name, help, required), and how it is filled."""
 
     name: str
@@ -32,7 +32,7 @@ class Prompt:
     fill: Callable[[Memory, str | None, Mapping[str, str]], str]
 
 
-def filled(memory: Memory, name: str, arguments: Mapping[str, str], agent: str | None) -> str:
+def filled_prompt(memory: Memory, name: str, arguments: Mapping[str, str], agent: str | None) -> str:
     """A prompt's text; what is missing or unknown is refused by name."""
     found = PROMPTS.get(name)
     if found is None:
@@ -97,7 +97,7 @@ def _weekly(memory: Memory, agent: str | None, given: Mapping[str, str]) -> str:
     lessons = execute(memory, "get_lessons", {}, agent=agent)
     habits = execute(memory, "get_behavioral_analysis", {}, agent=agent)
     return (
-        f"Write the weekly review for {spell_time(since)} to {spell_time(until)} (UTC, n = {len(week)} closed trades). "
+        f"Write the weekly review for {time_text(since)} to {time_text(until)} (UTC, n = {len(week)} closed trades). "
         "What was done, what came of it in net money and R, which rules were kept and broken, what the habits and the "
         "state of mind say, which lessons held. Separate skill from luck: give n with every figure and name what could "
         "be chance. End with at most three things to do next week, each testable.\n\n"
@@ -108,16 +108,16 @@ def _weekly(memory: Memory, agent: str | None, given: Mapping[str, str]) -> str:
 
 
 _AGENT = ("agent", "the agent; default: the server's", False)
-PROMPTS: Mapping[str, Prompt] = {
+PROMPTS: Mapping[str, McpPrompt] = {
     prompt.name: prompt
     for prompt in (
-        Prompt("pre_trade_check", "Weigh an order against rules and memory before it is sent.",
+        McpPrompt("pre_trade_check", "Weigh an order against rules and memory before it is sent.",
                (("symbol", "what is to be traded", True), ("side", "long or short", True),
                 ("entry_price", "price of the order", False),
                 ("stop", "stop price", False), ("target", "target price", False), ("qty", "base units", False),
                 ("strategy", "only memories of this strategy", False), _AGENT), _before),
-        Prompt("post_trade_review", "Review a closed trade by what was known at its entry.",
+        McpPrompt("post_trade_review", "Review a closed trade by what was known at its entry.",
                (("trade_id", "the trade; default: the last that closed", False), _AGENT), _after),
-        Prompt("weekly_review", "Review the last seven days: trades, rules, habits, lessons.", (_AGENT,), _weekly),
+        McpPrompt("weekly_review", "Review the last seven days: trades, rules, habits, lessons.", (_AGENT,), _weekly),
     )
 }  # fmt: skip

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
-from memtape.core.values import refusal
+from memtape.core.values import invalid_from
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.surfaces.translate import inputs
 
@@ -170,7 +170,7 @@ def perform(
     try:
         ask = known.params.model_validate(data)
     except ValidationError as error:
-        raise refusal(error) from None
+        raise invalid_from(error) from None
     said = _speaking.set(speaks)
     try:
         return known.run(memory, ask).model_dump(mode="json", by_alias=True)
@@ -190,7 +190,7 @@ def execute(
     return perform(memory, find(name, operations or all_operations()), data, agent=agent)
 
 
-class Untitled(GenerateJsonSchema):
+class UntitledSchema(GenerateJsonSchema):
     """A schema without a title per field: it only repeats the name, and a model pays for each word of a tool."""
 
     def field_title_should_be_set(self, schema: object) -> bool:
@@ -199,15 +199,15 @@ class Untitled(GenerateJsonSchema):
 
 @lru_cache(maxsize=512)
 def params_schema(known: Operation) -> dict[str, Any]:
-    return known.params.model_json_schema(schema_generator=Untitled)
+    return known.params.model_json_schema(schema_generator=UntitledSchema)
 
 
 @lru_cache(maxsize=512)
 def result_schema(known: Operation) -> dict[str, Any]:
-    return known.result.model_json_schema(mode="serialization", schema_generator=Untitled)
+    return known.result.model_json_schema(mode="serialization", schema_generator=UntitledSchema)
 
 
-def reference(operations: Collection[Operation]) -> str:
+def operations_page(operations: Collection[Operation]) -> str:
     """The operations as a page of markdown."""
     return "\n\n".join(["# Operations of memtape", *(paragraph(known) for known in operations)]) + "\n"
 

@@ -21,7 +21,7 @@ from memtape.errors import Invalid, MemtapeError
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ErrorReport:
     """How a surface reports one kind of error."""
 
     status: int  # HTTP
@@ -29,27 +29,27 @@ class Outcome:
     title: str
 
 
-OUTCOMES: Mapping[type[MemtapeError], Outcome] = {
-    errors.Invalid: Outcome(422, 2, "Invalid input"),
-    errors.Unknown: Outcome(404, 2, "Not found"),
-    errors.Conflict: Outcome(409, 3, "Conflict"),
-    errors.Locked: Outcome(503, 3, "Store locked"),
-    errors.ReadOnly: Outcome(507, 1, "Store not writable"),
-    errors.DiskFull: Outcome(507, 1, "Disk full"),
-    errors.StoreFailure: Outcome(500, 1, "Store failure"),
-    errors.NoStore: Outcome(503, 2, "No store"),
-    errors.Damaged: Outcome(503, 2, "Index damaged"),
-    errors.NewerSchema: Outcome(503, 2, "Store newer than memtape"),
-    errors.OlderSchema: Outcome(503, 2, "Store older than memtape"),
-    errors.Tampered: Outcome(500, 4, "Store does not agree with its log"),
-    errors.MissingExtra: Outcome(501, 2, "Extra not installed"),
-    errors.ModelFailed: Outcome(502, 1, "Model failed"),
-    errors.Unreachable: Outcome(502, 1, "Venue not reached"),
-    MemtapeError: Outcome(500, 1, "Error"),
+OUTCOMES: Mapping[type[MemtapeError], ErrorReport] = {
+    errors.Invalid: ErrorReport(422, 2, "Invalid input"),
+    errors.Unknown: ErrorReport(404, 2, "Not found"),
+    errors.Conflict: ErrorReport(409, 3, "Conflict"),
+    errors.Locked: ErrorReport(503, 3, "Store locked"),
+    errors.ReadOnly: ErrorReport(507, 1, "Store not writable"),
+    errors.DiskFull: ErrorReport(507, 1, "Disk full"),
+    errors.StoreFailure: ErrorReport(500, 1, "Store failure"),
+    errors.NoStore: ErrorReport(503, 2, "No store"),
+    errors.Damaged: ErrorReport(503, 2, "Index damaged"),
+    errors.NewerSchema: ErrorReport(503, 2, "Store newer than memtape"),
+    errors.OlderSchema: ErrorReport(503, 2, "Store older than memtape"),
+    errors.Tampered: ErrorReport(500, 4, "Store does not agree with its log"),
+    errors.MissingExtra: ErrorReport(501, 2, "Extra not installed"),
+    errors.ModelFailed: ErrorReport(502, 1, "Model failed"),
+    errors.Unreachable: ErrorReport(502, 1, "Venue not reached"),
+    MemtapeError: ErrorReport(500, 1, "Error"),
 }
 
 
-def outcome(error: MemtapeError) -> Outcome:
+def error_report(error: MemtapeError) -> ErrorReport:
     """The row of an error, or of the nearest kind of error that has one."""
     return next(OUTCOMES[kind] for kind in type(error).__mro__ if kind in OUTCOMES)
 
@@ -60,7 +60,7 @@ def problem(error: MemtapeError) -> dict[str, object]:
     >>> problem(Invalid("px", "should be positive", "Give a larger number"))["type"]
     'urn:memtape:problem:invalid'
     """
-    found = outcome(error)
+    found = error_report(error)
     return problem_object(found.status, found.title, str(error), type(error).__name__, **_named(error.facts))
 
 

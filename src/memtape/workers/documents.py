@@ -20,11 +20,11 @@ from threading import Event, Thread
 from time import monotonic
 
 from memtape.documents.cache import GLOBAL
+from memtape.documents.file_watcher import Watcher
 from memtape.documents.index import Synced
-from memtape.documents.standing import SYNC, WATCH, take_back, tell
-from memtape.documents.watching import Watcher
+from memtape.documents.index_health import SYNC, WATCH, clear_problem, report_problem
 from memtape.engine import AgentMemory, Memory
-from memtape.engine.tracing import forget_deleted, is_worth_a_sync, sync
+from memtape.engine.documents.decision_pages import forget_deleted, is_worth_a_sync, sync_documents
 from memtape.errors import Damaged, MemtapeError, Unknown
 
 EVERY_MINUTES = 5.0
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReportedProblem:
     """What a sync of an agent (of what all share: '') came to."""
 
     agent: str
@@ -45,12 +45,12 @@ class Told:
     problem: str = ""
 
 
-class Keeper:
+class DocumentSync:
     """Keeps the indexes of some agents, or of all, in step."""
 
     def __init__(
         self, memory: Memory, every_minutes: float = EVERY_MINUTES, *, agents: Collection[str] | None = None,
-        told: Callable[[Told], object] = lambda each: None, watcher: Callable[[Collection[Path]], Watcher] = Watcher,
+        told: Callable[[ReportedProblem], object] = lambda each: None, watcher: Callable[[Collection[Path]], Watcher] = Watcher,
         named_seconds: float = NAMED_SECONDS,
     ) -> None:  # fmt: skip
         self.memory, self.agents, self.told = memory, agents, told
@@ -138,48 +138,48 @@ class Keeper:
             self.told(self._sync_one(agent))
         return monotonic() - started
 
-    def _sync_one(self, agent: str) -> Told:
+    def _sync_one(self, agent: str) -> ReportedProblem:
         try:
             handle = self._handle(agent)
         except Unknown as gone:  # deleted since its folders were looked up: nothing of it is kept, not even that
-            return Told(agent, None, str(gone))
+            return ReportedProblem(agent, None, str(gone))
         try:
-            done = sync(handle, shared=agent == GLOBAL)
+            done = sync_documents(handle, shared=agent == GLOBAL)
             self._tell_unwatched(agent)
-            return Told(agent, done)
+            return ReportedProblem(agent, done)
         except Damaged:  # of all agents: see `_turn_mending`
             raise
         except (MemtapeError, OSError) as problem:
             log.warning("documents of %s are not in step: %s", agent or "all agents", problem)
             self._tell_failed(agent, str(problem))
-            return Told(agent, None, str(problem))
+            return ReportedProblem(agent, None, str(problem))
 
     def _tell_unwatched(self, agent: str) -> None:
         if self._unwatched_since is None or self._watcher is None or not self._roots.get(agent):
-            take_back(self.memory.documents, self.memory.owner, agent, WATCH)
+            clear_problem(self.memory.documents, self.memory.owner, agent, WATCH)
             return
         how = "a timed sync finds changes" if self._every < float("inf") else "run reindex_documents after changes"
         problem = f"files are not watched ({self._watcher.problem}): {how}"
-        tell(self.memory.documents, self.memory.owner, agent, WATCH, problem, self._unwatched_since)
+        report_problem(self.memory.documents, self.memory.owner, agent, WATCH, problem, self._unwatched_since)
 
     def _tell_failed(self, agent: str, problem: str) -> None:
         try:
             now = self.memory.clock.now()
             said = f"the last sync failed: {problem}"
-            tell(self.memory.documents, self.memory.owner, agent, SYNC, said, now, make=True)
+            report_problem(self.memory.documents, self.memory.owner, agent, SYNC, said, now, make=True)
             forget_deleted(self.memory, agent)
         except MemtapeError as error:  # the index itself cannot be written, or the agent was deleted: the log above has said so
             log.warning("nor can that be told in their health: %s", error)
 
 
 @contextmanager
-def kept_in_step(
+def syncing_documents(
     memory: Memory, every_minutes: float = EVERY_MINUTES, *, agents: Collection[str] | None = None,
-    told: Callable[[Told], object] = lambda each: None, ends_seconds: float = ENDS_SECONDS,
+    told: Callable[[ReportedProblem], object] = lambda each: None, ends_seconds: float = ENDS_SECONDS,
 ) -> Iterator[None]:  # fmt: skip
     """Documents are in step for as long as the block lasts, by a thread of its own, which is given some time to end."""
     end, ended = Event(), Event()
-    keeper = Keeper(memory, every_minutes, agents=agents, told=told)
+    keeper = DocumentSync(memory, every_minutes, agents=agents, told=told)
 
     def keep() -> None:
         try:

@@ -12,16 +12,16 @@ from contextlib import contextmanager
 from threading import Event, Thread
 
 from memtape.engine import Memory
-from memtape.engine.reflecting import Reflected
+from memtape.engine.lessons import ReflectionResult
 from memtape.errors import MemtapeError
 
 EVERY_SECONDS = 60.0
 log = logging.getLogger(__name__)
 
 
-def reflect_due(memory: Memory) -> dict[str, Reflected]:
+def reflect_due(memory: Memory) -> dict[str, ReflectionResult]:
     """Draw the lessons that are due, agent by agent; what came of each that was."""
-    done: dict[str, Reflected] = {}
+    done: dict[str, ReflectionResult] = {}
     for agent in memory.agents():
         try:
             found = memory.agent(agent.id).reflect_if_due()
@@ -36,7 +36,7 @@ def reflect_due(memory: Memory) -> dict[str, Reflected]:
 
 
 @contextmanager
-def running(memory: Memory, every_seconds: float = EVERY_SECONDS) -> Iterator[None]:
+def running_schedule(memory: Memory, every_seconds: float = EVERY_SECONDS) -> Iterator[None]:
     """The schedule, in a thread of its own for as long as the block lasts."""
     ended = Event()
 

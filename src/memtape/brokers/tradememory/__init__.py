@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from memtape.brokers.cells import zone_of
-from memtape.brokers.files import Content
-from memtape.brokers.reading import Problem, Wishes
+from memtape.brokers.files import FileRows
+from memtape.brokers.importer import ImportOptions, ImportProblem
 from memtape.brokers.tradememory.beliefs import read_beliefs
 from memtape.brokers.tradememory.cells import FORMAT, Cells
 from memtape.brokers.tradememory.database import TABLES, JournalFile
@@ -43,11 +43,11 @@ class Journal:
     trades: list[FoundTrade] = field(default_factory=list)
     beliefs: list[dict[str, Any]] = field(default_factory=list)
     plans: list[dict[str, Any]] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ImportProblem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def is_journal(path: str | Path, content: Content) -> bool:
+def is_journal(path: str | Path, content: FileRows) -> bool:
     """Whether a file is an SQLite database with one of the two tables of trades."""
     if not content.data.startswith(b"SQLite format 3\x00"):
         return False
@@ -58,7 +58,7 @@ def is_journal(path: str | Path, content: Content) -> bool:
         return False
 
 
-def read_journal(path: str | Path, content: Content, wishes: Wishes) -> Journal:
+def read_journal(path: str | Path, content: FileRows, wishes: ImportOptions) -> Journal:
     """The file, read; `Invalid` only if nothing in it can be."""
     for option, said in (("map", wishes.mapping), ("where", wishes.where)):
         if said:

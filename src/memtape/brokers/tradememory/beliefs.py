@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from memtape.brokers.cells import shown
+from memtape.brokers.cells import shown_cell
 from memtape.brokers.tradememory.cells import LABEL, Cells
 from memtape.brokers.tradememory.database import MEND, Row
-from memtape.core.beliefs import TESTABLE, Stated, migrated
+from memtape.core.memory.beliefs import TESTABLE, StatedBelief, beta_from_pattern
 from memtape.core.values import Key, Symbol, read
 from memtape.errors import Invalid
 
@@ -73,7 +73,7 @@ def belief_of(cells: Cells, row: Row, pattern: Row | None = None) -> dict[str, A
         raise Invalid(sentence, "is empty", MEND)
     if belief["symbol"] is not None:
         read(Symbol, belief["symbol"], at="symbol")
-    Stated(**belief, stated_at=_SOME_TIME)  # type: ignore[arg-type]
+    StatedBelief(**belief, stated_at=_SOME_TIME)  # type: ignore[arg-type]
     return belief
 
 
@@ -85,7 +85,7 @@ def _counts(cells: Cells, row: Row) -> tuple[float, float]:
     share, n = cells.level(row, "confidence"), cells.level(row, "sample_size")
     if share is None or n is None or not 0 <= share <= 1 or n < 0:
         raise Invalid("confidence", "and sample_size do not say how often it held", MEND)
-    counted = migrated(share, int(n))
+    counted = beta_from_pattern(share, int(n))
     return counted.alpha, counted.beta
 
 
@@ -101,6 +101,6 @@ def _conditions(cells: Cells, said: Row, *, measured: bool) -> dict[str, Any]:
                 when[name] = label
         elif not measured and key not in _BESIDE:
             if name not in TESTABLE:
-                raise Invalid("validity_conditions", f"{shown(key)} is nothing that is known of a trade's entry", AGAIN)
+                raise Invalid("validity_conditions", f"{shown_cell(key)} is nothing that is known of a trade's entry", AGAIN)
             when[name] = value
     return when

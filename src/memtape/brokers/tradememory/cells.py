@@ -12,8 +12,8 @@ from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any
 
-from memtape.brokers.cells import Bad, Times, numbers, shown
-from memtape.brokers.reading import Problem
+from memtape.brokers.cells import BadCell, Times, numbers, shown_cell
+from memtape.brokers.importer import ImportProblem
 from memtape.brokers.texts import Texts
 from memtape.brokers.tradememory.database import MEND, Row
 from memtape.errors import Invalid
@@ -27,7 +27,7 @@ class Cells:
     """How the cells of one file are read, and what there is to say about it."""
 
     def __init__(
-        self, problems: list[Problem] | None = None, notes: list[str] | None = None, *, zone: tzinfo | None = None,
+        self, problems: list[ImportProblem] | None = None, notes: list[str] | None = None, *, zone: tzinfo | None = None,
         ahead: timedelta | None = None, symbol: str | None = None,
     ) -> None:  # fmt: skip
         self.problems, self.notes = [] if problems is None else problems, [] if notes is None else notes
@@ -35,9 +35,9 @@ class Cells:
 
     def refuse(self, table: str, line: int, row: Row, error: Invalid) -> None:
         """A row that cannot be read: told, and no reason to stop."""
-        name = shown(str(row.get("id") or row.get("pattern_id") or "no id"))
+        name = shown_cell(str(row.get("id") or row.get("pattern_id") or "no id"))
         column = table if error.field == "input" else f"{table}.{error.field}"
-        self.problems.append(Problem(line, column, f"{name}: {error.problem}", error.fix or MEND, blocks=False))
+        self.problems.append(ImportProblem(line, column, f"{name}: {error.problem}", error.fix or MEND, blocks=False))
 
     def told(self) -> list[str]:
         """What was done to times and texts."""
@@ -65,7 +65,7 @@ class Cells:
             if value is None or isinstance(value, bool | bytes | dict | list):
                 continue
             found = numbers([str(value).strip()], "point")[0]
-            if isinstance(found, Bad):
+            if isinstance(found, BadCell):
                 raise Invalid(name, found.problem, found.fix)
             if found is not None:
                 return found
@@ -79,7 +79,7 @@ class Cells:
     def time(self, row: Row, name: str) -> datetime | None:
         """A moment; without a zone it is UTC, or what the owner says."""
         found = self.times.read(str(row.get(name) or "").strip())
-        if isinstance(found, Bad):
+        if isinstance(found, BadCell):
             raise Invalid(name, found.problem, found.fix)
         return found
 
@@ -91,7 +91,7 @@ class Cells:
         try:
             return json.loads(value, parse_constant=lambda word: None)
         except (ValueError, TypeError, RecursionError):
-            raise Invalid(name, f"{shown(str(value))} is not valid JSON", MEND) from None
+            raise Invalid(name, f"{shown_cell(str(value))} is not valid JSON", MEND) from None
 
     def object(self, row: Row, name: str) -> dict[str, Any]:
         """A JSON object; a mere text in its place is a description."""

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import apsw
 
 from memtape.brokers.files import MAX_ROWS
-from memtape.brokers.reading import Problem
+from memtape.brokers.importer import ImportProblem
 from memtape.errors import Invalid
 
 Row = Mapping[str, Any]
@@ -86,7 +86,7 @@ class JournalFile:
         with self._in_our_words():
             return int(self.connection.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])  # type: ignore[arg-type]
 
-    def rows(self, table: str, problems: list[Problem]) -> Iterator[tuple[int, Row]]:
+    def rows(self, table: str, problems: list[ImportProblem]) -> Iterator[tuple[int, Row]]:
         """Each row with its number."""
         names = self.columns.get(table, ())
         if not names or not NEEDED.get(table, set()) <= set(names):
@@ -100,7 +100,7 @@ class JournalFile:
             try:
                 found = self.connection.execute(select, (line,)).fetchall()[0]
             except (UnicodeDecodeError, apsw.CorruptError, apsw.TooBigError) as error:
-                problems.append(Problem(line, table, f"cannot be read ({error})", MEND, blocks=False))
+                problems.append(ImportProblem(line, table, f"cannot be read ({error})", MEND, blocks=False))
             else:
                 yield line, dict(zip(names, found, strict=True))
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from memtape.brokers.cells import shown
+from memtape.brokers.cells import shown_cell
 from memtape.brokers.tradememory.cells import Cells
 from memtape.brokers.tradememory.database import Row
-from memtape.core.plans import CAREFUL_FIRST, Plan
+from memtape.core.memory.plans import CAREFUL_FIRST, Plan
 from memtape.core.values import read
 from memtape.errors import Invalid
 
@@ -53,7 +53,7 @@ def plan_of(cells: Cells, row: Row) -> dict[str, Any]:
     action = cells.object(row, "planned_action")
     kind = str(action.get("type") or row.get("action_type") or "").lower()
     if kind not in _ACTIONS:
-        raise Invalid("planned_action", f"{shown(kind)} is no action that memtape knows", AGAIN)
+        raise Invalid("planned_action", f"{shown_cell(kind)} is no action that memtape knows", AGAIN)
     factor = next((name for name in _FACTORS if name in action), None)
     priority, expiry = cells.level(row, "priority"), cells.time(row, "expiry")
     plan: dict[str, Any] = {

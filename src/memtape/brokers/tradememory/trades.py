@@ -19,9 +19,9 @@ from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 from typing import Any
 
-from memtape.brokers.figures import Draft, settle
+from memtape.brokers.figures import Draft, complete_figures
+from memtape.brokers.importer import ImportProblem
 from memtape.brokers.mapping import Chosen
-from memtape.brokers.reading import Problem
 from memtape.brokers.tradememory.cells import FORMAT, LABEL, Cells
 from memtape.brokers.tradememory.database import MEND, Row
 from memtape.core.observed import READERS, Claim, Situation
@@ -52,7 +52,7 @@ def read_trades(cells: Cells, records: Sequence[tuple[int, Row]], episodes: Sequ
     drafts: list[tuple[str, int, Row, dict[str, Any]]] = []
     for table, line, row, trade, episode in rows:
         try:
-            drafts.append((table, line, row, trade_of(cells, trade, episode)))
+            drafts.append((table, line, row, trade_from_journal(cells, trade, episode)))
         except Invalid as error:
             cells.refuse(table, line, row, error)
     wrong = _sized([fields for *_, fields in drafts], cells.notes)
@@ -78,7 +78,7 @@ def _tell(cells: Cells, both: int, trades: Sequence[dict[str, Any]]) -> None:
         cells.notes.append("the context of a trade is taken as that of its entry")
 
 
-def trade_of(cells: Cells, trade: Row, episode: Row) -> dict[str, Any]:
+def trade_from_journal(cells: Cells, trade: Row, episode: Row) -> dict[str, Any]:
     """One trade as a claim's fields, from its record, its episode or both; the record is asked first."""
     said = {**cells.object(episode, "context_json"), **cells.object(trade, "market_context")}
     either = {**{k: v for k, v in episode.items() if v is not None}, **{k: v for k, v in trade.items() if v is not None}}
@@ -159,8 +159,8 @@ def _sized(trades: Sequence[dict[str, Any]], notes: list[str]) -> dict[int, str]
     closed = {n: _draft(n, t) for n, t in enumerate(trades) if t["exit_price"] is not None and t["pnl"] is not None}
     sizes = {n: draft.qty for n, draft in closed.items()}
     told: list[str] = []
-    problems: list[Problem] = []
-    settle(list(closed.values()), Chosen("trades", {"net_pnl": (0,)}, {}, {}, FORMAT), False, told, problems)
+    problems: list[ImportProblem] = []
+    complete_figures(list(closed.values()), Chosen("trades", {"net_pnl": (0,)}, {}, {}, FORMAT), False, told, problems)
     units: dict[str, Decimal | None] = {}
     with localcontext(MONEY):
         for n, draft in closed.items():

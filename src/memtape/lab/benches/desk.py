@@ -19,7 +19,7 @@ from typing import Any
 
 import apsw
 
-from memtape.core.observed import Bar, Bars, Claim, ClosedTrade, Decision, Fill, Held, Situation, Tick
+from memtape.core.observed import Bar, Bars, Claim, ClosedTrade, Decision, Fill, HeldPosition, Situation, Tick
 from memtape.engine import AgentMemory, Memory
 from memtape.plugs.clock import FixedClock
 from memtape.store.database import in_batches
@@ -138,7 +138,9 @@ def tick(n: int, symbol: str = NOW, start: datetime = LIVE, leg: str = "") -> Ti
     t, price = start + n * MINUTE, Decimal(65_000 + n // 2 % 50)
     buys = n % 2 == 0
     name = f"{symbol}-{start:%y%m}-{n}"
-    held: dict[str, tuple[Held, ...]] = {symbol: (Held(qty=Decimal("0.5"), entry_px=price, leg=leg),)} if buys else {}
+    held: dict[str, tuple[HeldPosition, ...]] = (
+        {symbol: (HeldPosition(qty=Decimal("0.5"), entry_px=price, leg=leg),)} if buys else {}
+    )
     decision = Decision(
         id=name, symbol=symbol, action="buy" if buys else "close", reason="a new high of the hour", strategy="breakout",
         stop=price - 100 if buys else None, confidence=Decimal("0.6"), tags=("trend",),

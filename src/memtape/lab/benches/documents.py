@@ -20,11 +20,11 @@ from typing import Any
 import apsw
 
 from memtape.documents import lexical
-from memtape.documents.chunks import chunked
+from memtape.documents.chunks import cut_document
 from memtape.documents.index import Document, DocumentIndex
-from memtape.documents.search import Slot, search
-from memtape.documents.sources import Source
-from memtape.documents.words import disjunction, parse
+from memtape.documents.question import disjunction, parse_question
+from memtape.documents.search import Slot, search_index
+from memtape.documents.sources import DocumentFolder
 from memtape.lab.benches.desk import LIVE, Bench
 from memtape.lab.benches.timing import Result, Sides, Work, cpu, in_turn, judged, milliseconds, took, wall
 from memtape.plugs.embedder import StaticEmbedder
@@ -67,7 +67,7 @@ class Library:
             named = f"The broker said ERR-{number:06}." if number % NAMED == 0 else ""
             text = "\n".join((f"# Note {number}", named, *(self._section() for _ in range(parts)))) + "\n"
             yield Document(f"journal/{number // 200:04}/{number:06}.md", "journal", 3, text, name=f"journal {number}")
-            count, number = count + len(chunked(text)), number + 1
+            count, number = count + len(cut_document(text)), number + 1
 
     def _section(self) -> str:
         said = self.chance.choices(self.words, cum_weights=self.weights, k=self.chance.randint(80, 140))
@@ -154,13 +154,13 @@ def _bare(index: DocumentIndex, question: str) -> Work:
     """FTS5's ten best rows for the very terms that are looked for."""
     with index.cache.reading() as connection:
         (scope,) = (index.cache.scope(OWNER, AGENT),)
-        match = disjunction(lexical.terms(index.cache, [scope or 0], parse(question)))
+        match = disjunction(lexical.terms(index.cache, [scope or 0], parse_question(question)))
     sql = f"SELECT rowid, rank FROM words_{scope} WHERE words_{scope} MATCH ? ORDER BY rank LIMIT {TEN}"
     return lambda: connection.execute(sql, (match,)).fetchall()
 
 
 def _asked(index: DocumentIndex, question: str, slot: Slot = "sqlite_fts", embedder: StaticEmbedder | None = None) -> None:
-    assert search(index, question, owner=OWNER, agent=AGENT, slot=slot, embedder=embedder, limit=TEN).slot == slot
+    assert search_index(index, question, owner=OWNER, agent=AGENT, slot=slot, embedder=embedder, limit=TEN).slot == slot
 
 
 def measure_hybrid(bench: Bench) -> dict[str, Result]:
@@ -197,7 +197,7 @@ def measure_index(bench: Bench) -> dict[str, Result]:
     """`docs_index`."""
     n = bench.scale.imported
     notes = list(Library().notes(n))
-    texts = [chunk.text for note in notes for chunk in chunked(note.text)]
+    texts = [chunk.text for note in notes for chunk in cut_document(note.text)]
 
     def rounds() -> Iterator[tuple[Work, Work]]:
         for at in range(bench.scale.rounds):
@@ -227,7 +227,7 @@ def measure_reindex(bench: Bench) -> dict[str, Result]:
         file = root / f"journal/{at // 200:04}/{at:06}.md"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"# Note {at}\nNothing of note on day {at}.\n", encoding="utf-8")
-    places = [Source(root)]
+    places = [DocumentFolder(root)]
     with opened(bench.folder / "workspace.db") as index:
         first = index.sync(OWNER, AGENT, places, now=LIVE)
         assert (first.read, first.documents) == (n, n), "not all was indexed"

@@ -14,16 +14,15 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from memtape.columns import Columns, ranked
-from memtape.columns import recall as recall_quickly
+from memtape.columns import Columns, rank_columns, recall_columns
 from memtape.columns.recall import Key
 from memtape.core.codec import micros, moment
-from memtape.core.episodes import EPISODE_FIELDS, Episode
-from memtape.core.evidence import leaving
+from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
 from memtape.core.observed import Situation
-from memtape.core.query import Query
-from memtape.core.recall import recall
-from memtape.core.scoring import Candidate, Mood, Scored, rank_7_4
+from memtape.core.recall.evidence import rounded
+from memtape.core.recall.query import Query
+from memtape.core.recall.reference import recall_reference
+from memtape.core.recall.scoring import AffectInputs, Scored, ScoringInput, rank_7_4
 from memtape.lab.benches.desk import Bench
 from memtape.lab.benches.timing import Result, Sides, cpu, in_turn, judged, milliseconds
 
@@ -115,15 +114,15 @@ def measure_ranked(bench: Bench) -> dict[str, Result]:
     columns, fetch = filled(n, claims=False), fetching(n, claims=False)  # the original knows no tiers
     asked = [replace(query, profile="owm-literal") for query in questions()]
     candidates = [
-        Candidate(id=e.id, formed=e.exit_at, situation=e.situation, pnl_r=e.pnl_r, confidence=e.confidence)
+        ScoringInput(id=e.id, formed=e.exit_at, situation=e.situation, pnl_r=e.pnl_r, confidence=e.confidence)
         for e in (episode(row(at, n, claims=False)) for at in range(n))
     ]  # fmt: skip
 
     def plain(query: Query) -> list[Scored]:
-        return rank_7_4(candidates, query.situation, Mood(), query.as_of)
+        return rank_7_4(candidates, query.situation, AffectInputs(), query.as_of)
 
     def ours() -> list[list[str]]:
-        return [[each.id for each in ranked(columns, [], [], query, fetch).ranked] for query in asked]
+        return [[each.id for each in rank_columns(columns, [], [], query, fetch).ranked] for query in asked]
 
     for query, found in zip(asked[:2], ours(), strict=False):
         assert found == [each.candidate.id for each in plain(query)[: query.limit]], "the columns rank other memories"
@@ -150,12 +149,12 @@ def measure_recall(bench: Bench) -> dict[str, Result]:
     def ours(size: int, one_symbol: bool = False) -> None:
         columns, fetch = sizes[size]
         for query in asked:
-            recall_quickly(columns, [], [], replace(query, symbol=query.situation.symbol) if one_symbol else query, fetch)
+            recall_columns(columns, [], [], replace(query, symbol=query.situation.symbol) if one_symbol else query, fetch)
 
-    slow, quick = recall(memories, [], [], asked[0]), recall_quickly(sizes[few][0], [], [], asked[0], sizes[few][1])
+    slow, quick = recall_reference(memories, [], [], asked[0]), recall_columns(sizes[few][0], [], [], asked[0], sizes[few][1])
     assert (slow.ranked, slow.warnings) == (quick.ranked, quick.warnings), "the columns recall other memories"
-    assert leaving(slow.evidence) == leaving(quick.evidence), "the columns find other figures"
-    (sides,) = in_turn([(lambda: recall(memories, [], [], asked[0]), lambda: ours(n))] * rounds, cpu)
+    assert rounded(slow.evidence) == rounded(quick.evidence), "the columns find other figures"
+    (sides,) = in_turn([(lambda: recall_reference(memories, [], [], asked[0]), lambda: ours(n))] * rounds, cpu)
     whole = Sides([seconds * PER_ROW for seconds in sides.baseline], each_of(sides.subject, len(asked)))
     (small,) = in_turn([(lambda: ours(few), lambda: ours(n))] * rounds, cpu)
     (tenfold,) = in_turn([(lambda: ours(n), lambda: ours(10 * n))] * rounds, cpu)

@@ -11,7 +11,7 @@ import apsw
 
 from memtape.core.observed import ClosedTrade
 from memtape.engine import AgentMemory, Memory
-from memtape.engine.audit import rebuild, verify
+from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.lab.benches.desk import AGENT, Bench, desk, everything, reported
 from memtape.lab.benches.timing import Result, Sides, Work, cpu, in_turn, judged, milliseconds, wall
 from memtape.store.rows import COLUMNS
@@ -83,7 +83,7 @@ def measure_verify(bench: Bench) -> dict[str, Result]:
 
         def prove() -> None:
             nonlocal log_rows
-            found = verify(memory)
+            found = verify_store(memory)
             assert found.ok, found.problems[:1]
             log_rows = found.log_rows
 
@@ -104,7 +104,7 @@ def measure_rebuild(bench: Bench) -> dict[str, Result]:
 
         def make_anew() -> None:
             nonlocal log_rows
-            found = rebuild(memory)
+            found = rebuild_store(memory)
             made = {table: n for table, n in found.rows.items() if n}
             assert made == {table: len(several) for table, several in rows.items() if several}
             log_rows = found.log_rows

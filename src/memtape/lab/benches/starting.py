@@ -13,7 +13,7 @@ from typing import Any
 from memtape.lab.benches.desk import Bench, desk
 from memtape.lab.benches.timing import Result, Work, children_cpu, in_turn, judged, wall
 
-MEMTAPE = (sys.executable, "-m", "memtape.surfaces.cli")
+MEMTAPE = (sys.executable, "-m", "memtape.surfaces.cli.main")
 HEAVY = frozenset({"numpy", "mcp", "fastapi", "apsw", "anthropic", "openai"})  # nothing that help may import
 GIVE_UP_SECONDS = 60.0
 ONE_TOOL = '''

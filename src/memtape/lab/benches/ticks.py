@@ -18,7 +18,7 @@ from typing import Any
 
 import apsw
 
-from memtape.core.observed import Observed, happened_at
+from memtape.core.observed import Observed, occurred_at
 from memtape.engine import AgentMemory, Memory
 from memtape.lab.benches.desk import LIVE, Bench, at, claim, desk, everything, heard, tick
 from memtape.lab.benches.timing import Result, Sides, all_in_turn, cpu, in_turn, judged, milliseconds, wall
@@ -34,7 +34,7 @@ QUICK_COMMIT = 0.0002  # a disk that commits faster than this does not wait for 
 
 def observe(memory: Memory, agent: AgentMemory, seen: Observed) -> object:
     """One value as it arrives live."""
-    at(memory, happened_at(seen) or LIVE)
+    at(memory, occurred_at(seen) or LIVE)
     return agent.observe(seen)
 
 

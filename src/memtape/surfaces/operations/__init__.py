@@ -7,8 +7,8 @@ in context and what decisions rest on, `notes` what agents write and propose, `k
 """
 
 import memtape.surfaces.operations.briefs
+import memtape.surfaces.operations.corrections
 import memtape.surfaces.operations.documents
-import memtape.surfaces.operations.keeping
 import memtape.surfaces.operations.lessons
 import memtape.surfaces.operations.memories
 import memtape.surfaces.operations.minds

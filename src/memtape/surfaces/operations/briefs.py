@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AliasChoices, Field
 
-from memtape.core.brief import FROM_MEMORY, WARN_TOKENS
+from memtape.core.brief.compose import BRIEF_TOKENS
+from memtape.core.brief.inputs import FROM_MEMORY, WARN_TOKENS
 from memtape.core.observed import Situation
-from memtape.core.prompt import BUDGET
 from memtape.core.skills import MemoryConfig
 from memtape.core.values import Key, Label, Line, Symbol
-from memtape.engine.briefing import LEAST, MOST
+from memtape.engine.briefs import MAX_BRIEF_TOKENS, MIN_BRIEF_TOKENS
 from memtape.errors import Unknown
-from memtape.surfaces.answers import Answer, AsOf, OfAgent, ReceiptAnswer, receipt_answer, time
+from memtape.surfaces.answers import Answer, AsOf, OfAgent, ReceiptAnswer, optional_time_text, receipt_answer
 from memtape.surfaces.operations.records import reader
 from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
-    from memtape.engine.briefing import Assembled
+    from memtape.engine.briefs import AssembledBrief
 
 
 class GetBrief(AsOf):
@@ -32,8 +32,11 @@ class GetBrief(AsOf):
                         description="only memories of this strategy")] = None  # fmt: skip
     thesis: Annotated[Line | None, Field(description="what you are considering, in words: finds decisions like it")] = None
     budget: Annotated[
-        int, Field(ge=LEAST, le=MOST, description="tokens at most; what does not fit is left out in a fixed order")
-    ] = BUDGET
+        int,
+        Field(
+            ge=MIN_BRIEF_TOKENS, le=MAX_BRIEF_TOKENS, description="tokens at most; what does not fit is left out in a fixed order"
+        ),
+    ] = BRIEF_TOKENS
     without_memory: Annotated[bool, Field(description="the same without anything from memory, to see the difference")] = False
     owner_head: Annotated[
         int | None, Field(ge=0, le=2**53, description="with head: what the owner had stated by this row of the owner's log")
@@ -80,11 +83,11 @@ class BriefAnswer(Answer):
     ]
 
 
-def brief_answer(agent: str, made: Assembled) -> BriefAnswer:
+def brief_answer(agent: str, made: AssembledBrief) -> BriefAnswer:
     """A brief as it leaves."""
     brief = made.brief
     return BriefAnswer(
-        agent=agent, as_of=time(made.question.as_of) or "", head=made.question.head,
+        agent=agent, as_of=optional_time_text(made.question.as_of) or "", head=made.question.head,
         owner_head=made.question.owner_head, text=brief.text,
         segments=[SegmentRow(name=s.name, role=s.role, text=s.text, tokens=s.tokens, left_out=s.left_out)
                   for s in brief.segments],

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from memtape.core.codec import plain
-from memtape.core.episodes import Teach
-from memtape.core.lessons import Lesson, differences
+from memtape.core.lessons.reflection import Lesson, compare_lessons
+from memtape.core.memory.episodes import Teach
 from memtape.core.values import Key, Label, Line
 from memtape.errors import Conflict
-from memtape.surfaces.answers import Answer, AsOf, OfAgent, ReceiptAnswer, figure, receipt_answer, time
+from memtape.surfaces.answers import Answer, AsOf, OfAgent, ReceiptAnswer, optional_time_text, receipt_answer, rounded_figure
 from memtape.surfaces.operations.records import reader
 from memtape.surfaces.registry import operation, owners_word, speaker
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from memtape.core.lessons import Candidate, Note
+    from memtape.core.lessons.reflection import Candidate, Reflection
     from memtape.engine import AgentMemory, Memory
-    from memtape.engine.notes import NoteSeen
-    from memtape.engine.reflecting import Failed
+    from memtape.engine.lessons import FailedReflection
+    from memtape.engine.view.lessons import ReflectionView
 
 
 class LessonRow(Answer):
@@ -68,13 +68,13 @@ def _figures(found: Candidate | None) -> dict[str, Any] | None:
         return None
     return {
         "kind": found.kind, "label": found.label, "unit": found.unit, "n": found.n, "of": found.total,
-        "share": figure(found.share), "mean": figure(found.mean), "interval_90": [figure(bound) for bound in found.interval],
-        "rest": figure(found.rest),
-        "p_value": figure(found.p_value), "chance": found.chance,
+        "share": rounded_figure(found.share), "mean": rounded_figure(found.mean), "interval_90": [rounded_figure(bound) for bound in found.interval],
+        "rest": rounded_figure(found.rest),
+        "p_value": rounded_figure(found.p_value), "chance": found.chance,
     }  # fmt: skip
 
 
-def _status(one: Lesson, seen: NoteSeen, at: datetime) -> Literal["told", "retired", "expired", "held_back"]:
+def _status(one: Lesson, seen: ReflectionView, at: datetime) -> Literal["told", "retired", "expired", "held_back"]:
     if one.flagged is not None:
         return "held_back"
     if one.id in seen.retired:
@@ -82,14 +82,14 @@ def _status(one: Lesson, seen: NoteSeen, at: datetime) -> Literal["told", "retir
     return "expired" if one.expires_at is not None and one.expires_at <= at else "told"
 
 
-def note_row(seen: NoteSeen, at: datetime) -> NoteRow:
+def note_row(seen: ReflectionView, at: datetime) -> NoteRow:
     """A note as it leaves."""
     note = seen.note
     known = {one.id: one for one in note.candidates}
     return NoteRow(
         id=note.id, scope="agent" if note.agent else "skill", status=seen.status, skill=note.skill,
-        skill_version=note.skill_version, generated_at=time(note.generated_at) or "",
-        window=[time(note.window_start), time(note.window_end)], trades_considered=note.trades_considered,
+        skill_version=note.skill_version, generated_at=optional_time_text(note.generated_at) or "",
+        window=[optional_time_text(note.window_start), optional_time_text(note.window_end)], trades_considered=note.trades_considered,
         closed=note.closed,
         scanned=note.scanned, model_used=note.model_used, asked_by=note.asked_by, input_tokens=note.input_tokens,
         output_tokens=note.output_tokens, cost_usd=None if note.cost_usd is None else str(plain(note.cost_usd)),
@@ -97,7 +97,7 @@ def note_row(seen: NoteSeen, at: datetime) -> NoteRow:
         lessons=[
             LessonRow(
                 id=one.id, slot=one.slot, text=one.text, status=_status(one, seen, at), why_held_back=one.flagged, n=one.n,
-                chance=one.chance, tier=one.tier, regime=one.regime, expires_at=time(one.expires_at), trades=list(one.trades),
+                chance=one.chance, tier=one.tier, regime=one.regime, expires_at=optional_time_text(one.expires_at), trades=list(one.trades),
                 figures=_figures(known.get(one.candidate)),
             )
             for one in note.lessons
@@ -116,9 +116,9 @@ class LessonsAnswer(Answer):
     last_failure: Annotated[dict[str, Any] | None, Field(description="the last reflection that failed since the active note")]
 
 
-def _failure(failed: Failed) -> dict[str, Any]:
-    return {"at": time(failed.at), "model": failed.model, "why": failed.why, "failures": failed.failures,
-            "retry_at": time(failed.retry_at)}  # fmt: skip
+def _failure(failed: FailedReflection) -> dict[str, Any]:
+    return {"at": optional_time_text(failed.at), "model": failed.model, "why": failed.why, "failures": failed.failures,
+            "retry_at": optional_time_text(failed.retry_at)}  # fmt: skip
 
 
 @operation(writes=False)
@@ -195,7 +195,7 @@ def diff_lessons(memory: Memory, ask: DiffLessons) -> LessonsDiff:
     """What changed from one note to another, lesson by lesson."""
     handle = reader(memory, ask)
     earlier, later = _two_notes(handle, ask.earlier, ask.later)
-    found = differences(earlier, later)
+    found = compare_lessons(earlier, later)
     return LessonsDiff(
         agent=handle.agent.id, earlier=earlier.id, later=later.id,
         changes=[{"what": c.what, "slot": c.slot, "before": c.before, "after": c.after} for c in found],
@@ -203,7 +203,7 @@ def diff_lessons(memory: Memory, ask: DiffLessons) -> LessonsDiff:
     )  # fmt: skip
 
 
-def _two_notes(handle: AgentMemory, earlier: str | None, later: str | None) -> tuple[Note, Note]:
+def _two_notes(handle: AgentMemory, earlier: str | None, later: str | None) -> tuple[Reflection, Reflection]:
     own = handle.notes()
     if (earlier is None or later is None) and len(own) < 2:
         raise Conflict("agent", f"has {len(own)} note{'' if len(own) == 1 else 's'}", "Compare when there are two, or name both")

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
-from memtape.core.beliefs import Belief
 from memtape.core.codec import plain
-from memtape.core.episodes import Episode
-from memtape.core.evidence import Evidence, leaving
+from memtape.core.memory.beliefs import Belief
+from memtape.core.memory.episodes import Episode
 from memtape.core.observed import Closing, Side, Situation
-from memtape.core.query import Profile, tuned
-from memtape.core.ranking import Ranked
-from memtape.core.scoring import Kind
+from memtape.core.recall.evidence import Evidence, rounded
+from memtape.core.recall.query import Profile, tuned
+from memtape.core.recall.ranking import RankedMemory
+from memtape.core.recall.scoring import Kind
+from memtape.core.recall.warnings import LossWarning
 from memtape.core.values import Fraction, Key, Label, Line, Money, Price, Quantity, Symbol, Time
-from memtape.core.warning import Warned
-from memtape.engine.recalling import Moment
+from memtape.engine.view.memories import AnswerBasis
 from memtape.surfaces.answers import (
     Answer,
     AsOf,
     OfAgent,
     ReceiptAnswer,
-    figure,
+    optional_time_text,
     receipt_answer,
-    time,
+    rounded_figure,
 )
 from memtape.surfaces.operations.records import reader
 from memtape.surfaces.registry import operation
@@ -139,9 +139,9 @@ class Basis(Answer):
     outcomes: Annotated[str, Field(description="'verified' by the broker's records, or 'claimed' by the agent itself")]
 
 
-def basis_of(agent: str, moment: Moment) -> dict[str, Any]:
-    return {"agent": agent, "as_of": time(moment.as_of) or "", "n": moment.n,
-            "window": [time(moment.first_exit), time(moment.last_exit)], "outcomes": moment.standing}  # fmt: skip
+def basis_of(agent: str, moment: AnswerBasis) -> dict[str, Any]:
+    return {"agent": agent, "as_of": optional_time_text(moment.as_of) or "", "n": moment.n,
+            "window": [optional_time_text(moment.first_exit), optional_time_text(moment.last_exit)], "outcomes": moment.standing}  # fmt: skip
 
 
 class RecallMemories(AsOf):
@@ -218,13 +218,13 @@ class Recollected(Basis):
 
 def memory_row(memory: Any) -> dict[str, Any]:
     if isinstance(memory, Episode):
-        return {k: v for k, v in plain(leaving(memory._asdict())).items() if v is not None}
+        return {k: v for k, v in plain(rounded(memory._asdict())).items() if v is not None}
     if isinstance(memory, Belief):
         return belief_row(memory)
     return {k: v for k, v in plain(memory).items() if v is not None}
 
 
-def ranked_row(item: Ranked) -> RankedItem:
+def ranked_row(item: RankedMemory) -> RankedItem:
     c = item.components
     parts = {"Q": c.quality, "Sim": c.similarity, "Rec": c.recency, "Conf": c.confidence, "Aff": c.affect}
     if c.sharpe != 1.0:
@@ -235,7 +235,7 @@ def ranked_row(item: Ranked) -> RankedItem:
     )  # fmt: skip
 
 
-def warned_row(item: Warned) -> WarnedItem:
+def warned_row(item: LossWarning) -> WarnedItem:
     return WarnedItem(
         id=item.id, r=item.r, similarity=item.similarity, severity=item.severity, far=item.far, tier=item.tier, why=item.why,
         memory=memory_row(item.memory),
@@ -244,7 +244,7 @@ def warned_row(item: Warned) -> WarnedItem:
 
 def evidence_row(evidence: Evidence) -> dict[str, Any]:
     """Evidence as it leaves: six significant digits."""
-    told: dict[str, Any] = plain(leaving(asdict(evidence)))
+    told: dict[str, Any] = plain(rounded(asdict(evidence)))
     return told
 
 
@@ -281,10 +281,10 @@ def belief_row(belief: Belief) -> dict[str, Any]:
         "then": {"metric": belief.proposition.metric, "op": belief.proposition.op, "value": belief.proposition.value},
         "n": belief.n, "confirmed": belief.confirmed, "contradicted": belief.contradicted,
         "prior": {"alpha": belief.prior.alpha, "beta": belief.prior.beta}, "alpha": posterior.alpha, "beta": posterior.beta,
-        "confidence": figure(posterior.mean), "uncertainty": figure(posterior.variance),
-        "interval_90": [figure(posterior.bound(0.05)), figure(posterior.bound(0.95))],
-        "base_rate": figure(belief.base_rate), "base_n": belief.base_n, "p_value": figure(belief.p_value),
-        "probability": figure(belief.probability), "mean_r": figure(belief.mean_r), "related": list(belief.related),
+        "confidence": rounded_figure(posterior.mean), "uncertainty": rounded_figure(posterior.variance),
+        "interval_90": [rounded_figure(posterior.bound(0.05)), rounded_figure(posterior.bound(0.95))],
+        "base_rate": rounded_figure(belief.base_rate), "base_n": belief.base_n, "p_value": rounded_figure(belief.p_value),
+        "probability": rounded_figure(belief.probability), "mean_r": rounded_figure(belief.mean_r), "related": list(belief.related),
         "last_confirmed": belief.last_confirmed, "last_contradicted": belief.last_contradicted,
-        "last_evidence_at": time(belief.last_evidence_at), "since": time(belief.since),
+        "last_evidence_at": optional_time_text(belief.last_evidence_at), "since": optional_time_text(belief.since),
     }  # fmt: skip

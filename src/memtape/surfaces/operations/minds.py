@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
-from memtape.core.affect import Affect, Felt, Happened, path, risk_appetite_gz
-from memtape.core.beliefs import Belief, mean_edge, updated, updated_by_outcome
 from memtape.core.codec import plain
+from memtape.core.memory.affect import Affect, AffectInput, AffectStep, affect_path, risk_appetite_gz
+from memtape.core.memory.beliefs import Belief, mean_edge, updated_beta, updated_beta_by_outcome
 from memtape.core.statistics import binomial_tail, mean
 from memtape.core.values import Key, Label, Line, Symbol
-from memtape.surfaces.answers import Answer, AsOf, OfAgent, behaviour_row, figure, time
+from memtape.surfaces.answers import Answer, AsOf, OfAgent, behaviour_row, optional_time_text, rounded_figure
 from memtape.surfaces.operations.memories import Basis, basis_of, belief_row
 from memtape.surfaces.operations.records import reader
 from memtape.surfaces.registry import operation, speaker
@@ -102,18 +102,22 @@ def _belief_answer(
     """A belief with its evidence, and what other ways of counting make of it."""
     episodes = {e.id: e for e in handle.episodes(as_of=as_of, head=head)} if for_ or against else {}
     tested = [(episodes[id_].pnl_r, id_ in set(for_)) for id_ in sorted([*for_, *against])]
-    literal = updated_by_outcome(belief.prior, tested)
-    unit = updated(belief.prior, [confirmed for _, confirmed in tested])
+    literal = updated_beta_by_outcome(belief.prior, tested)
+    unit = updated_beta(belief.prior, [confirmed for _, confirmed in tested])
     edge = mean_edge([r for r, _ in tested])
-    told = {"alpha": figure(literal.alpha), "beta": figure(literal.beta), "confidence": figure(literal.mean)}
+    told = {
+        "alpha": rounded_figure(literal.alpha),
+        "beta": rounded_figure(literal.beta),
+        "confidence": rounded_figure(literal.mean),
+    }
     _, moment = handle.beliefs(as_of=as_of, head=head)
     return BeliefAnswer(
         **basis_of(handle.agent.id, moment),
         belief=belief_row(belief), confirming=for_, contradicting=against,
-        coin=figure(binomial_tail(len(for_), len(tested), 0.5)) if tested else None,
-        mean_edge={"mean": figure(edge.mean), "probability_positive": figure(edge.probability_positive), "n": len(tested)}
+        coin=rounded_figure(binomial_tail(len(for_), len(tested), 0.5)) if tested else None,
+        mean_edge={"mean": rounded_figure(edge.mean), "probability_positive": rounded_figure(edge.probability_positive), "n": len(tested)}
         if tested else None,
-        by_outcome=told | {"unit_counts": figure(unit.mean)} if tested else None,
+        by_outcome=told | {"unit_counts": rounded_figure(unit.mean)} if tested else None,
     )  # fmt: skip
 
 
@@ -222,30 +226,30 @@ def get_agent_state(memory: Memory, ask: GetState) -> StateAnswer:
     steps = handle.state_history(as_of=at, head=ask.head, limit=ask.history) if ask.history else []
     habits, _ = handle.behaviour(as_of=at, head=ask.head)
     return StateAnswer(
-        agent=handle.agent.id, as_of=time(at) or "", n=handle.steps(as_of=at, head=ask.head),
-        confidence_level=figure(mood.confidence) or 0.0,
-        risk_appetite=figure(mood.risk_appetite) or 0.0,
-        risk_appetite_grossman_zhou=figure(risk_appetite_gz(mood.drawdown)) or 0.0,
-        momentum_bias=figure(habits.momentum_bias.value), drawdown_pct=figure(mood.drawdown) or 0.0,
-        drawdown_state=figure(mood.drawdown_state) or 0.0, max_acceptable_drawdown=mood.limit, equity=figure(mood.equity) or 0.0,
-        peak_equity=figure(mood.peak_equity) or 0.0, consecutive_wins=mood.consecutive_wins,
+        agent=handle.agent.id, as_of=optional_time_text(at) or "", n=handle.steps(as_of=at, head=ask.head),
+        confidence_level=rounded_figure(mood.confidence) or 0.0,
+        risk_appetite=rounded_figure(mood.risk_appetite) or 0.0,
+        risk_appetite_grossman_zhou=rounded_figure(risk_appetite_gz(mood.drawdown)) or 0.0,
+        momentum_bias=rounded_figure(habits.momentum_bias.value), drawdown_pct=rounded_figure(mood.drawdown) or 0.0,
+        drawdown_state=rounded_figure(mood.drawdown_state) or 0.0, max_acceptable_drawdown=mood.limit, equity=rounded_figure(mood.equity) or 0.0,
+        peak_equity=rounded_figure(mood.peak_equity) or 0.0, consecutive_wins=mood.consecutive_wins,
         consecutive_losses=mood.consecutive_losses,
         original=_original_state(handle.state_history(as_of=at, head=ask.head, limit=100)),
-        last_updated=time(step.at) if step else None,
+        last_updated=optional_time_text(step.at) if step else None,
         history=[
-            {"at": time(s.at), "what": ("flow", "close", "mark")[s.rank], "confidence": figure(s.confidence),
-             "equity": figure(s.nav), "drawdown_pct": figure(s.state().drawdown),
-             "risk_appetite": figure(s.state().risk_appetite), "pnl_r": figure(s.pnl_r)}
+            {"at": optional_time_text(s.at), "what": ("flow", "close", "mark")[s.rank], "confidence": rounded_figure(s.confidence),
+             "equity": rounded_figure(s.nav), "drawdown_pct": rounded_figure(s.state().drawdown),
+             "risk_appetite": rounded_figure(s.state().risk_appetite), "pnl_r": rounded_figure(s.pnl_r)}
             for s in steps
         ],
     )  # fmt: skip
 
 
-def _original_state(steps: Sequence[Felt]) -> dict[str, Any]:
+def _original_state(steps: Sequence[AffectStep]) -> dict[str, Any]:
     """The original's state over the last closes: each measured by the mean outcome before it."""
     outcomes = [step.pnl_r for step in steps if step.pnl_r is not None]
     if not outcomes or not steps:
         return {"confidence": None, "n": 0}
-    told = [Happened(pnl_r=r, expected_r=mean(outcomes[:n]) if n else None) for n, r in enumerate(outcomes)]
+    told = [AffectInput(pnl_r=r, expected_r=mean(outcomes[:n]) if n else None) for n, r in enumerate(outcomes)]
     calm = Affect(peak_equity=steps[0].peak, equity=steps[0].nav)
-    return {"confidence": figure(path(calm, told).confidence), "n": len(outcomes)}
+    return {"confidence": rounded_figure(affect_path(calm, told).confidence), "n": len(outcomes)}

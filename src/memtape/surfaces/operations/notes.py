@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from memtape.core.edits import FRAGMENT_LENGTH, NOTE_LENGTH, TEXT_LENGTH, NoteKind, State, Status
+from memtape.core.document_edits import FRAGMENT_LENGTH, NOTE_LENGTH, TEXT_LENGTH, NoteKind, State, Status
 from memtape.core.values import Key, Line
-from memtape.engine.noting import NoteId
-from memtape.surfaces.answers import Answer, OfAgent, time
+from memtape.engine.documents.journal import NoteId
+from memtape.surfaces.answers import Answer, OfAgent, optional_time_text
 from memtape.surfaces.operations.records import reader
 from memtape.surfaces.registry import operation, owners_word
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
-    from memtape.engine.noting import Noted, Proposed
+    from memtape.engine.documents.journal import JournalNote, Proposal
 
 
 DIFF_LISTED = 20_000  # characters of a diff, where many are listed
@@ -49,9 +49,9 @@ class NoteAnswer(Answer):
     index_problem: Annotated[str | None, Field(description="why a search does not find it yet; null: it does")]
 
 
-def _note(agent: str, noted: Noted) -> dict[str, Any]:
+def _note(agent: str, noted: JournalNote) -> dict[str, Any]:
     return {
-        "agent": agent, "id": noted.id, "kind": noted.kind, "at": time(noted.at), "run": noted.run, "path": noted.path,
+        "agent": agent, "id": noted.id, "kind": noted.kind, "at": optional_time_text(noted.at), "run": noted.run, "path": noted.path,
         "start_line": noted.start_line, "end_line": noted.end_line, "content_hash": noted.content_hash,
         "seq": noted.receipt.seq, "hash": noted.receipt.hash,
     }  # fmt: skip
@@ -126,11 +126,11 @@ class ProposalAnswer(Answer):
     index_problem: Annotated[str | None, Field(description="why a search does not find the change yet; null: it does")]
 
 
-def _answer(agent: str, one: Proposed) -> ProposalAnswer:
+def _answer(agent: str, one: Proposal) -> ProposalAnswer:
     return ProposalAnswer(
         agent=agent, id=one.id, path=one.edit.path, status=one.status, state=one.state,
         applies=one.state not in (None, "stale"), diff=one.diff or one.edit.diff, new_document=one.edit.base is None,
-        reason=one.reason, run=one.run, tier=3, at=time(one.at), decided_at=time(one.decided_at), note=one.note,
+        reason=one.reason, run=one.run, tier=3, at=optional_time_text(one.at), decided_at=optional_time_text(one.decided_at), note=one.note,
         applied=one.applied, seq=one.receipt.seq, hash=one.receipt.hash, duplicate=one.receipt.duplicate,
         index_problem=one.index_problem or None,
     )  # fmt: skip

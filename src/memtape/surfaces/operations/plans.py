@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
-from memtape.core.calendar import Event, upcoming
+from memtape.core.calendar import CalendarEvent, upcoming_events
 from memtape.core.codec import plain
+from memtape.core.memory.plans import CAREFUL_FIRST, FireMode, Maker, resolve_plans
 from memtape.core.observed import Situation
-from memtape.core.plans import CAREFUL_FIRST, FireMode, Maker, resolve
 from memtape.core.values import Key, Line, Symbol, Time
-from memtape.engine.checking import fired_of
-from memtape.engine.recalling import PlanSeen
+from memtape.engine.checks import fired_of
+from memtape.engine.view.memories import PlanView
 from memtape.errors import Invalid
-from memtape.store.known import Known
-from memtape.surfaces.answers import Answer, Ask, AsOf, OfAgent, OfOwner, figure, time
+from memtape.store.cutoff import Cutoff
+from memtape.surfaces.answers import Answer, Ask, AsOf, OfAgent, OfOwner, optional_time_text, rounded_figure
 from memtape.surfaces.operations.records import reader
 from memtape.surfaces.registry import operation, owners_word, speaker
 
@@ -55,7 +55,7 @@ class PlanAnswer(Answer):
     plan: Annotated[dict[str, Any], Field(description="id, status, trigger, action, expiry, fired, tier, value")]
 
 
-def plan_row(seen: PlanSeen) -> dict[str, Any]:
+def plan_row(seen: PlanView) -> dict[str, Any]:
     """A plan as it leaves."""
     standing, plan = seen.standing, seen.standing.plan
     worth = [value for _, value in seen.values]
@@ -63,12 +63,12 @@ def plan_row(seen: PlanSeen) -> dict[str, Any]:
         "id": plan.id, "status": standing.status, "trigger_condition": plan.trigger, "action": plan.action,
         "size_factor": plan.size_factor, "parameters": plain(plan.parameters), "priority": plan.priority,
         "reasoning": plan.reasoning, "maker": plan.maker, "tier": plan.tier,
-        "sources": list(plan.sources), "created_at": time(standing.at), "expires_at": time(plan.expires_at),
+        "sources": list(plan.sources), "created_at": optional_time_text(standing.at), "expires_at": optional_time_text(plan.expires_at),
         "expire_when": plan.expire_when,
         "fire_mode": plan.fire_mode, "cooldown_minutes": plan.cooldown_minutes, "fired": standing.fired,
-        "triggered_at": time(standing.fired_at), "ended_at": time(standing.ended_at), "now": seen.finding,
-        "value": {"n": len(worth), "mean_r": figure(sum(worth) / len(worth)) if worth else None,
-                  "sum_r": figure(sum(worth)) if worth else None, "unit": "R gained against doing without it"},
+        "triggered_at": optional_time_text(standing.fired_at), "ended_at": optional_time_text(standing.ended_at), "now": seen.finding,
+        "value": {"n": len(worth), "mean_r": rounded_figure(sum(worth) / len(worth)) if worth else None,
+                  "sum_r": rounded_figure(sum(worth)) if worth else None, "unit": "R gained against doing without it"},
     }  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def create_trading_plan(memory: Memory, ask: CreatePlan) -> PlanAnswer:
     body = {k: v for k, v in body.items() if v is not None}
     body["expires_at"] = ask.expires_at or handle.now() + timedelta(days=ask.expiry_days)
     standing = handle.plan(body)
-    return PlanAnswer(plan=plan_row(PlanSeen(standing, "waits", ())))
+    return PlanAnswer(plan=plan_row(PlanView(standing, "waits", ())))
 
 
 class NamePlan(OfAgent):
@@ -114,7 +114,7 @@ def confirm_plan(memory: Memory, ask: NamePlan) -> PlanAnswer:
     """Confirm a proposed plan as the owner: from now on it is active. A model cannot: it must ask the owner."""
     if speaker() == "model":
         raise Invalid("plan_id", "a model does not confirm plans", f"Ask the owner: memtape confirm-plan --plan-id {ask.plan_id}")
-    return PlanAnswer(plan=plan_row(PlanSeen(reader(memory, ask).confirm_plan(ask.plan_id), "waits", ())))
+    return PlanAnswer(plan=plan_row(PlanView(reader(memory, ask).confirm_plan(ask.plan_id), "waits", ())))
 
 
 @operation(writes=True)
@@ -123,7 +123,7 @@ def cancel_plan(memory: Memory, ask: NamePlan) -> PlanAnswer:
     handle = reader(memory, ask)
     if any(seen.standing.plan.id == ask.plan_id and seen.standing.plan.tier < 3 for seen in handle.plans()):
         owners_word("end the owner's plan")
-    return PlanAnswer(plan=plan_row(PlanSeen(reader(memory, ask).cancel_plan(ask.plan_id), "waits", ())))
+    return PlanAnswer(plan=plan_row(PlanView(reader(memory, ask).cancel_plan(ask.plan_id), "waits", ())))
 
 
 class CheckPlans(AsOf):
@@ -160,10 +160,10 @@ def check_active_plans(memory: Memory, ask: CheckPlans) -> PlansAnswer:
     situation = {k: v for k, v in given.items() if k in Situation.__slots__}
     seen = handle.plans(situation or None, symbol=ask.symbol or given.get("symbol"), as_of=at, head=ask.head, context=given)
     firing = [s for s in seen if s.finding in ("fires", "holds")]
-    told = resolve([fired_of(s) for s in firing if s.standing.status == "active"])
+    told = resolve_plans([fired_of(s) for s in firing if s.standing.status == "active"])
     listed = [s for s in seen if ask.all or s.standing.status in ("active", "proposed")]
     return PlansAnswer(
-        agent=handle.agent.id, as_of=time(at) or "", plans=[plan_row(s) for s in listed], n=len(listed),
+        agent=handle.agent.id, as_of=optional_time_text(at) or "", plans=[plan_row(s) for s in listed], n=len(listed),
         firing=[f.id for f in told.in_order], leads=told.leads.id if told.leads else None, size_factor=told.size_factor,
         overruled=[f.id for f in told.overruled], proposed=[s.standing.id for s in firing if s.standing.status == "proposed"],
     )  # fmt: skip
@@ -176,7 +176,7 @@ class RecordEvents(Ask):
     """Scheduled events."""
 
     events: Annotated[
-        list[Event], Field(min_length=1, max_length=5000, description="id, t, name, currency, impact, forecast, actual")
+        list[CalendarEvent], Field(min_length=1, max_length=5000, description="id, t, name, currency, impact, forecast, actual")
     ]
     backfill: Annotated[
         bool, Field(description="of the past: a schedule counts as known a month ahead, its figure from the release on")
@@ -218,7 +218,7 @@ def get_upcoming_events(memory: Memory, ask: GetEvents) -> EventsAnswer:
     """Scheduled events ahead, as they were known at the moment asked about."""
     at = ask.as_of or memory.clock.now()
     found = [
-        e for e in upcoming(memory.events(Known(ask.as_of, ask.head)), at, timedelta(hours=ask.hours))
+        e for e in upcoming_events(memory.events(Cutoff(ask.as_of, ask.head)), at, timedelta(hours=ask.hours))
         if ask.impact in (None, e.impact) and ask.currency in (None, e.currency)
     ]  # fmt: skip
-    return EventsAnswer(as_of=time(at) or "", events=[plain(e) for e in found], n=len(found))
+    return EventsAnswer(as_of=optional_time_text(at) or "", events=[plain(e) for e in found], n=len(found))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from memtape.core.codec import micros, moment, plain
+from memtape.core.ledger.trades import entry_order
+from memtape.core.ledger.trades import money_text as money
 from memtape.core.observed import Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, Tick
-from memtape.core.trades import by_entry
-from memtape.core.trades import spelled as money
 from memtape.core.values import Key, Label, Symbol, Time
-from memtape.engine.arrivals import completed
-from memtape.engine.reading import figures
+from memtape.engine.view.ledger import trade_totals
+from memtape.engine.write.arrivals import complete_value
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.surfaces.answers import (
     Answer,
@@ -25,9 +25,9 @@ from memtape.surfaces.answers import (
     TradeRow,
     behaviour_row,
     flattened,
+    optional_time_text,
     performance_answer,
     receipt_answer,
-    time,
     trade_row,
     value_of,
 )
@@ -35,7 +35,7 @@ from memtape.surfaces.registry import operation, owners_word
 
 if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
-    from memtape.engine.briefing import Assembled
+    from memtape.engine.briefs import AssembledBrief
 
 DEFAULT_AGENT = "main"
 
@@ -74,13 +74,13 @@ def _observe(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
 def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
     """Take in a tick or a decision, and with it that a brief was shown."""
     handle = memory.agent_for_writing(ask.agent)
-    made: Assembled | None = None
+    made: AssembledBrief | None = None
     lost: tuple[dict[str, Any], ...] = ()
     try:
         made = handle.brief_again(ask.brief) if ask.brief else None
     except Conflict as problem:  # what happened is recorded in any case; that the brief was shown, is not, and that is told
         lost = ({"event": "brief_not_recorded", "problem": str(problem)},)
-    seen = completed(value_of(ask, value), memory.clock.now())
+    seen = complete_value(value_of(ask, value), memory.clock.now())
     receipt = handle.observe(seen, backfill=ask.backfill)
     if made is not None:
         decisions = seen.decisions if isinstance(seen, Tick) else (seen,) if isinstance(seen, Decision) else ()
@@ -240,9 +240,7 @@ def get_strategy_performance(memory: Memory, ask: GetPerformance) -> Performance
     handle = reader(memory, ask)
     found = handle.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
     habits, _ = handle.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
-    return performance_answer(
-        handle.agent.id, handle.agent.skill, found, behaviour_row(habits), ask.strategy, ask.symbol
-    )
+    return performance_answer(handle.agent.id, handle.agent.skill, found, behaviour_row(habits), ask.strategy, ask.symbol)
 
 
 class LedgerAnswer(Answer):
@@ -258,12 +256,12 @@ class LedgerAnswer(Answer):
 def get_ledger(memory: Memory, ask: AsOf) -> LedgerAnswer:
     """The whole ledger of an agent: every trade in order of entry, the totals, and where broker and fills disagree."""
     handle = reader(memory, ask)
-    rows = sorted(handle.trades(as_of=ask.as_of, head=ask.head, newest=False), key=by_entry)
+    rows = sorted(handle.trades(as_of=ask.as_of, head=ask.head, newest=False), key=entry_order)
     orphans = {symbol: money(usd) for symbol, usd in handle.orphan_funding(as_of=ask.as_of, head=ask.head).items()}
     totals = {
         "n": len(rows), "n_open": sum(t.status == "open" for t in rows),
         "n_unpriced": sum(t.quality == "unpriced" for t in rows), "currency": handle.agent.settings.currency,
-        **{name: money(usd) for name, usd in figures(rows).items()}, "orphan_funding_usd": orphans,
+        **{name: money(usd) for name, usd in trade_totals(rows).items()}, "orphan_funding_usd": orphans,
     }  # fmt: skip
     found = [plain(d) for d in handle.discrepancies(as_of=ask.as_of, head=ask.head)]
     return LedgerAnswer(agent=handle.agent.id, rows=[trade_row(t) for t in rows], totals=totals, discrepancies=found)
@@ -288,10 +286,8 @@ class DecisionsAnswer(Answer):
 @operation(writes=False)
 def get_decisions(memory: Memory, ask: GetDecisions) -> DecisionsAnswer:
     """What an agent decided, newest first, no-trade decisions included, with the run that took each."""
-    found = reader(memory, ask).decisions(
-        symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before
-    )
-    rows = [{**plain(row.decision), "known_at": time(row.known_at), "tick": row.tick} for row in found]
+    found = reader(memory, ask).decisions(symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before)
+    rows = [{**plain(row.decision), "known_at": optional_time_text(row.known_at), "tick": row.tick} for row in found]
     return DecisionsAnswer(agent=ask.agent or DEFAULT_AGENT, decisions=rows, n=len(rows))
 
 
@@ -318,7 +314,7 @@ def get_equity(memory: Memory, ask: AsOf) -> EquityAnswer:
     """The equity curve of an agent, flow-adjusted: deposits and withdrawals are not profit."""
     handle = reader(memory, ask)
     curve = handle.equity(as_of=ask.as_of, head=ask.head)
-    points = [EquityPoint(t=time(t) or "", nav=money(nav) or "0") for t, nav in curve.points]
+    points = [EquityPoint(t=optional_time_text(t) or "", nav=money(nav) or "0") for t, nav in curve.points]
     return EquityAnswer(
         agent=handle.agent.id, points=points, n=len(points), source=curve.source, currency=handle.agent.settings.currency,
         max_drawdown_pct=money(curve.max_drawdown[1]) if curve.points else None,

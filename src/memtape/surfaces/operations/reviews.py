@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
-from memtape.core.beliefs import evidence_for
 from memtape.core.codec import plain
+from memtape.core.memory.beliefs import trades_for_and_against
 from memtape.core.observed import Situation
 from memtape.core.values import Key, Label, Price, Quantity, Symbol
-from memtape.engine.checking import check_order
+from memtape.engine.checks import check_order
 from memtape.errors import Invalid, Unknown
-from memtape.surfaces.answers import Answer, AsOf, TradeRow, figure, time, trade_row
+from memtape.surfaces.answers import Answer, AsOf, TradeRow, optional_time_text, rounded_figure, trade_row
 from memtape.surfaces.operations.memories import (
     Basis,
     RankedItem,
@@ -70,7 +70,7 @@ def get_trade_reflection(memory: Memory, ask: GetReflection) -> ReflectionAnswer
     beliefs, moment = handle.beliefs(as_of=at, head=ask.head)
     if episode is not None:
         for belief in beliefs:
-            confirming, contradicting = evidence_for(belief, [episode], moment.claims_count)
+            confirming, contradicting = trades_for_and_against(belief, [episode], moment.claims_count)
             for_ += [belief_row(belief)] if confirming else []
             against += [belief_row(belief)] if contradicting else []
         found, _, _ = handle.recall(episode.situation, symbol=episode.symbol, limit=6, as_of=episode.entry_at, head=ask.head)
@@ -138,7 +138,7 @@ def pre_trade_check(memory: Memory, ask: PreTradeCheck) -> CheckAnswer:
     return CheckAnswer(
         **basis_of(handle.agent.id, found.moment), verdict=found.verdict,
         reasons=[asdict(reason) for reason in found.reasons], warnings=[warned_row(item) for item in found.recalled.warnings],
-        evidence=evidence_row(found.recalled.evidence), risk_share=figure(found.risk_share),
+        evidence=evidence_row(found.recalled.evidence), risk_share=rounded_figure(found.risk_share),
         size_factor=found.resolved.size_factor,
         plans=[plan_row(seen) for seen in found.plans], beliefs=[belief_row(b) for b in found.beliefs],
         events=[plain(event) for event in found.events], avoid=list(found.avoid),
@@ -170,4 +170,4 @@ def explain_memory(memory: Memory, ask: ExplainMemory) -> Explained:
     found, known, at = handle.explain(
         ask.memory_id, None if ask.context is None else plain(ask.context), as_of=ask.as_of, head=ask.head
     )
-    return Explained(memory_id=ask.memory_id, as_of=time(at) or "", n=known, forms=[asdict(form) for form in found])
+    return Explained(memory_id=ask.memory_id, as_of=optional_time_text(at) or "", n=known, forms=[asdict(form) for form in found])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from memtape.core.budget import SECTION_TOKENS, estimated
+from memtape.core.brief.budget import SECTION_TOKENS, estimate_tokens
 from memtape.core.values import Key, Line
 from memtape.surfaces.answers import Answer, OfAgent, ReceiptAnswer, receipt_answer
 from memtape.surfaces.operations.records import reader
@@ -65,7 +65,7 @@ def list_pinned(memory: Memory, ask: OfAgent) -> PinsAnswer:
     rows = [
         PinRow(
             path=pin.path, section=pin.section, by=pin.by, start_line=pin.rule.start_line if pin.rule else None,
-            end_line=pin.rule.end_line if pin.rule else None, tokens=estimated(pin.rule.text) if pin.rule else None,
+            end_line=pin.rule.end_line if pin.rule else None, tokens=estimate_tokens(pin.rule.text) if pin.rule else None,
             problem=pin.problem or None,
         )
         for pin in handle.pinned()

@@ -9,12 +9,12 @@ from pydantic import Field
 from memtape.core.codec import plain
 from memtape.core.skills import AgentSettings, MemoryConfig, Mode
 from memtape.core.values import Label, Line, Slug
-from memtape.store.known import EVERYTHING, Known
+from memtape.store.cutoff import EVERYTHING, Cutoff
 from memtape.surfaces.answers import (
     Answer,
     Ask,
     OfOwner,
-    time,
+    optional_time_text,
 )
 from memtape.surfaces.registry import operation, owners_word
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from memtape.engine import Memory
 
 
-def known_of(ask: OfOwner) -> Known:
-    return Known(ask.as_of, ask.head)
+def known_of(ask: OfOwner) -> Cutoff:
+    return Cutoff(ask.as_of, ask.head)
 
 
 # ---- skills --------------------------------------------------------------------------------------------------------------
@@ -81,9 +81,7 @@ def create_skill(memory: Memory, ask: CreateSkill) -> SkillAnswer:
         owners_word("change a skill")
     config = None if ask.memory is None else plain(ask.memory)
     return _skill_answer(
-        memory.create_skill(
-            ask.id, name=ask.name, strategy=ask.strategy, avoid=ask.avoid, limits=ask.limits, memory=config
-        )
+        memory.create_skill(ask.id, name=ask.name, strategy=ask.strategy, avoid=ask.avoid, limits=ask.limits, memory=config)
     )
 
 
@@ -146,21 +144,19 @@ class ShowAgent(OfOwner):
     id: Annotated[Slug, Field(description="the agent")]
 
 
-def _agent_answer(memory: Memory, id: str, known: Known = EVERYTHING) -> AgentAnswer:
+def _agent_answer(memory: Memory, id: str, known: Cutoff = EVERYTHING) -> AgentAnswer:
     found = memory.agent(id, known)
     agent, head = found.agent, found.head()
     return AgentAnswer(
         id=agent.id, skill=agent.skill, skill_version=agent.skill_version, mode=agent.mode, settings=plain(agent.settings),
-        log_rows=head.seq, last_tick=time(head.last_tick), last_known_at=time(head.known_at),
+        log_rows=head.seq, last_tick=optional_time_text(head.last_tick), last_known_at=optional_time_text(head.known_at),
     )  # fmt: skip
 
 
 @operation(writes=True)
 def create_agent(memory: Memory, ask: CreateAgent) -> AgentAnswer:
     """Make an agent: one running instance of a skill on one account. The same again is the same."""
-    memory.create_agent(
-        ask.id, skill=ask.skill, mode=ask.mode, settings=ask.settings, skill_version=ask.skill_version
-    )
+    memory.create_agent(ask.id, skill=ask.skill, mode=ask.mode, settings=ask.settings, skill_version=ask.skill_version)
     return _agent_answer(memory, ask.id)
 
 

@@ -1,6 +1,6 @@
 """A brief as a page shows it: line by line with what each line rests on, what memory adds to it, and what its parts weigh.
 
->>> [(line.sign, line.text) for line in compared("a\\nb\\n", "a\\nc\\nb\\n")]
+>>> [(line.sign, line.text) for line in diff_lines("a\\nb\\n", "a\\nc\\nb\\n")]
 [(' ', 'a'), ('+', 'c'), (' ', 'b')]
 """
 
@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from memtape.core.brief import FROM_MEMORY
+from memtape.core.brief.inputs import FROM_MEMORY
 from memtape.errors import Invalid
 
 VIEWS: Mapping[str, str] = {"with": "with memory", "without": "without memory", "difference": "what memory adds"}
@@ -22,7 +22,7 @@ _PAGES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BriefForm:
     """What the form asks; everything is text as it was typed, times in UTC."""
 
     as_of: str = ""
@@ -32,10 +32,10 @@ class Asked:
     view: str = "with"
 
     @classmethod
-    def read(cls, query: Mapping[str, str]) -> Asked:
+    def read(cls, query: Mapping[str, str]) -> BriefForm:
         """From an address.
 
-        >>> Asked.read({"as_of": "2026-06-04T08:00", "view": "sideways"})
+        >>> BriefForm.read({"as_of": "2026-06-04T08:00", "view": "sideways"})
         Asked(as_of='2026-06-04T08:00', head='', symbol='', budget='', view='with')
         """
         given = {field.name: query[field.name].strip() for field in fields(cls) if field.name in query}
@@ -44,7 +44,7 @@ class Asked:
     def asking(self) -> dict[str, Any]:
         """As the operation takes it. A time without a zone is UTC, as the form says.
 
-        >>> Asked(as_of="2026-06-04T08:00", head="12").asking()
+        >>> BriefForm(as_of="2026-06-04T08:00", head="12").asking()
         {'as_of': '2026-06-04T08:00Z', 'head': 12}
         """
         asked: dict[str, Any] = {"as_of": _zoned(self.as_of), "symbol": self.symbol}
@@ -74,7 +74,7 @@ def whole(name: str, text: str) -> int | None:
 # ---- the lines ----------------------------------------------------------------------------------------------------------
 
 
-class Rests(NamedTuple):
+class LineOrigin(NamedTuple):
     """What a line rests on: in words, where that is told in full (or nowhere), and where it comes from."""
 
     kind: str
@@ -83,34 +83,34 @@ class Rests(NamedTuple):
     tier: int
 
 
-class Line(NamedTuple):
+class BriefTextLine(NamedTuple):
     """A line of a brief. `segment` is named on the first line of each; `sign` says what a comparison found."""
 
     number: int
     text: str
     segment: str = ""
-    rests: tuple[Rests, ...] = ()
+    rests: tuple[LineOrigin, ...] = ()
     sign: str = " "
 
 
-def lines(brief: Mapping[str, Any], path: str) -> list[Line]:
+def brief_text_lines(brief: Mapping[str, Any], path: str) -> list[BriefTextLine]:
     """The text of a brief, each line with what it rests on. Joined by line breaks they are its very bytes."""
-    rests: dict[int, list[Rests]] = {}
+    rests: dict[int, list[LineOrigin]] = {}
     for cited in brief["citations"]:
         rests.setdefault(cited["line"], []).append(_rests(cited, path))
     begins = _begins(brief["text"], brief["segments"])
     return [
-        Line(n, text, begins.get(n, ""), tuple(rests.get(n, ())))
+        BriefTextLine(n, text, begins.get(n, ""), tuple(rests.get(n, ())))
         for n, text in enumerate(brief["text"].removesuffix("\n").split("\n"), 1)
     ]
 
 
-def _rests(cited: Mapping[str, Any], path: str) -> Rests:
+def _rests(cited: Mapping[str, Any], path: str) -> LineOrigin:
     kind, id_ = cited["kind"], cited["id"]
     if kind == "discrepancy":
-        return Rests(kind, id_, f"{path}#discrepancies", cited["tier"])
+        return LineOrigin(kind, id_, f"{path}#discrepancies", cited["tier"])
     to = f"{path}{_PAGES[kind]}{quote(id_, safe='')}" if kind in _PAGES else ""
-    return Rests(kind, id_, to, cited["tier"])
+    return LineOrigin(kind, id_, to, cited["tier"])
 
 
 def _begins(text: str, segments: Sequence[Mapping[str, Any]]) -> dict[int, str]:
@@ -130,23 +130,23 @@ def _begins(text: str, segments: Sequence[Mapping[str, Any]]) -> dict[int, str]:
     return found
 
 
-def compared(before: str, after: str) -> list[Line]:
+def diff_lines(before: str, after: str) -> list[BriefTextLine]:
     """Two texts line by line: `+` stands only in the second, `-` only in the first. The numbers are those of the second."""
     old, new = (text.removesuffix("\n").split("\n") for text in (before, after))
-    found: list[Line] = []
+    found: list[BriefTextLine] = []
     for what, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if what == "equal":
-            found += [Line(n + 1, new[n]) for n in range(j1, j2)]
+            found += [BriefTextLine(n + 1, new[n]) for n in range(j1, j2)]
             continue
-        found += [Line(0, old[n], sign="-") for n in range(i1, i2)]
-        found += [Line(n + 1, new[n], sign="+") for n in range(j1, j2)]
+        found += [BriefTextLine(0, old[n], sign="-") for n in range(i1, i2)]
+        found += [BriefTextLine(n + 1, new[n], sign="+") for n in range(j1, j2)]
     return found
 
 
 # ---- what the parts weigh -------------------------------------------------------------------------------------------------
 
 
-class Part(NamedTuple):
+class TokenShare(NamedTuple):
     """A part of a brief and its tokens; `x` and `width` are its place on the bar of the whole, in %."""
 
     name: str
@@ -158,10 +158,10 @@ class Part(NamedTuple):
     width: float
 
 
-class Weight(NamedTuple):
+class TokenBar(NamedTuple):
     """What a brief weighs: its parts one after the other, and where on their bar the warning begins."""
 
-    parts: Sequence[Part]
+    parts: Sequence[TokenShare]
     total: int
     threshold: int
     mark: float
@@ -169,12 +169,12 @@ class Weight(NamedTuple):
     warnings: Sequence[str]
 
 
-def weighed(brief: Mapping[str, Any]) -> Weight:
+def token_bar(brief: Mapping[str, Any]) -> TokenBar:
     """The parts on one bar that takes in both the whole and the threshold.
 
     >>> segments = [{"name": "header", "role": "system", "tokens": 500, "left_out": 0},
     ...             {"name": "memory", "role": "user", "tokens": 1400, "left_out": 2}]
-    >>> found = weighed({"segments": segments, "tokens": 2000, "threshold": 1500, "warnings": ["2,000 tokens, more than 1,500"]})
+    >>> found = token_bar({"segments": segments, "tokens": 2000, "threshold": 1500, "warnings": ["2,000 tokens, more than 1,500"]})
     >>> [(part.name, part.x, part.width) for part in found.parts], found.mark, found.past
     ([('header', 0.0, 25.0), ('memory', 25.0, 70.0), ('', 95.0, 5.0)], 75.0, True)
     """
@@ -185,9 +185,11 @@ def weighed(brief: Mapping[str, Any]) -> Weight:
     scale = 100 / max(sum(tokens for _, _, tokens, _ in told), threshold, 1)
     parts, at = [], 0
     for name, role, tokens, left_out in told:
-        parts.append(Part(name, role, tokens, left_out, name in FROM_MEMORY, round(at * scale, 3), round(tokens * scale, 3)))
+        parts.append(
+            TokenShare(name, role, tokens, left_out, name in FROM_MEMORY, round(at * scale, 3), round(tokens * scale, 3))
+        )
         at += tokens
-    return Weight(parts, total, threshold, round(threshold * scale, 3), total > threshold, _other_warnings(brief))
+    return TokenBar(parts, total, threshold, round(threshold * scale, 3), total > threshold, _other_warnings(brief))
 
 
 def _other_warnings(brief: Mapping[str, Any]) -> list[str]:

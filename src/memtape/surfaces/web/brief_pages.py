@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 
 from memtape.core.codec import digest
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
-from memtape.surfaces.translate import outcome
+from memtape.surfaces.translate import error_report
 from memtape.surfaces.web import brief_lines
 from memtape.surfaces.web.desk import HEADERS, Desk, only_a_part
 from memtape.surfaces.web.memory_pages import traded
@@ -45,7 +45,7 @@ class BriefPages:
     def sees(self, request: Request) -> Response:
         """The brief at a moment, with memory, without it, or what memory adds."""
         agent = self._desk.agent(request)
-        asked = brief_lines.Asked.read(request.query_params)
+        asked = brief_lines.BriefForm.read(request.query_params)
         template = "sees_brief.html" if only_a_part(request) else "sees.html"
         shown: dict[str, Any] = {
             "agent": agent, "path": _path(agent), "asked": asked, "views": brief_lines.VIEWS, "query": request.url.query,
@@ -56,22 +56,22 @@ class BriefPages:
         try:
             return self._desk.show(template, **shown, **self._brief(agent, asked), problem="")
         except (Conflict, Invalid, Unknown) as error:
-            return self._desk.show(template, outcome(error).status, **shown, brief=None, problem=str(error))
+            return self._desk.show(template, error_report(error).status, **shown, brief=None, problem=str(error))
 
-    def _brief(self, agent: Mapping[str, Any], asked: brief_lines.Asked) -> dict[str, Any]:
+    def _brief(self, agent: Mapping[str, Any], asked: brief_lines.BriefForm) -> dict[str, Any]:
         question = asked.asking()
         brief = self._ask("preview_brief", agent["id"], **question, without_memory=asked.view == "without")
-        lines = brief_lines.lines(brief, _path(agent))
-        shown: dict[str, Any] = {"brief": brief, "bare": None, "weight": brief_lines.weighed(brief), "lines": lines}
+        lines = brief_lines.brief_text_lines(brief, _path(agent))
+        shown: dict[str, Any] = {"brief": brief, "bare": None, "weight": brief_lines.token_bar(brief), "lines": lines}
         if asked.view == "difference":
             bare = self._ask("preview_brief", agent["id"], **question, without_memory=True)
-            shown |= {"lines": brief_lines.compared(bare["text"], brief["text"]), "bare": bare}
+            shown |= {"lines": brief_lines.diff_lines(bare["text"], brief["text"]), "bare": bare}
         return shown
 
     def text(self, request: Request) -> Response:
         """The brief itself, and nothing else."""
         agent = self._desk.agent(request)
-        asked = brief_lines.Asked.read(request.query_params)
+        asked = brief_lines.BriefForm.read(request.query_params)
         brief = self._ask("get_brief", agent["id"], **asked.asking(), without_memory=asked.view == "without")
         return PlainTextResponse(brief["text"], headers={**HEADERS, "etag": f'"{brief["digest"]}"'})
 
@@ -88,9 +88,9 @@ class BriefPages:
         made, problem = self._again(agent["id"], record)
         same = made is not None and made["digest"] == record["digest"] and made["text"] == stored
         if made is not None and same:
-            told = brief_lines.lines(made, _path(agent))
+            told = brief_lines.brief_text_lines(made, _path(agent))
         else:
-            told = brief_lines.compared(stored, made["text"] if made else stored)
+            told = brief_lines.diff_lines(stored, made["text"] if made else stored)
         return self._desk.show(
             "sees_shown.html", agent=agent, path=_path(agent), record=record, made=made, same=same, problem=problem, lines=told,
             intact=digest(stored) == record["digest"], differs=made is not None and not same,

@@ -42,10 +42,10 @@ def stepped(points: Sequence[Point]) -> list[Point]:
     return [*points[:1], *levels]
 
 
-def thinned(points: Sequence[Point], most: int) -> list[Point]:
+def thin_points(points: Sequence[Point], most: int) -> list[Point]:
     """At most `most` of the points, with the lowest and the highest of every stretch: no drawdown is smoothed away.
 
-    >>> thinned([(n, float(n % 7)) for n in range(100)], 6)
+    >>> thin_points([(n, float(n % 7)) for n in range(100)], 6)
     [(0, 0.0), (6, 6.0), (55, 6.0), (56, 0.0), (99, 1.0)]
     """
     if len(points) <= most:
@@ -61,7 +61,7 @@ def thinned(points: Sequence[Point], most: int) -> list[Point]:
 def drawing(equity: Mapping[str, Any], size: tuple[int, int]) -> str:
     """The answer of `get_equity` as a line of an SVG of this size."""
     points = curve(equity["points"])
-    return outline(thinned(points if equity["source"] == "marks" else stepped(points), size[0]), *size)
+    return outline(thin_points(points if equity["source"] == "marks" else stepped(points), size[0]), *size)
 
 
 def outline(points: Sequence[Point], width: int, height: int) -> str:
@@ -79,7 +79,7 @@ def outline(points: Sequence[Point], width: int, height: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class AxisMark:
     """A place on the axis of a trade: what it is, where (in %), and the amount there."""
 
     name: str
@@ -93,7 +93,7 @@ class Mark:
         return "start" if self.x < 12 else "end" if self.x > 88 else "middle"
 
 
-def excursions(trade: Mapping[str, Any]) -> dict[str, Mark] | None:
+def excursions(trade: Mapping[str, Any]) -> dict[str, AxisMark] | None:
     """MAE, entry, MFE and exit of a trade on one axis, gross PnL to the right; None where they are not known.
 
     >>> axis = excursions({"mae_usd": "-50", "mfe_usd": "150", "mae_r": "-0.5", "mfe_r": "1.5", "status": "closed",
@@ -120,7 +120,7 @@ def excursions(trade: Mapping[str, Any]) -> dict[str, Mark] | None:
     if low == high:
         return None
     return {
-        key: Mark(name, round(4 + 92 * (places[key] - low) / (high - low), 2), usd, in_r)
+        key: AxisMark(name, round(4 + 92 * (places[key] - low) / (high - low), 2), usd, in_r)
         for key, (name, usd, in_r) in amounts.items()
     }
 

@@ -3,7 +3,7 @@
 Across, places are in % of the width, so that a drawing fits any screen and its labels keep their size; lines that cannot be
 given in % are drawn in a box of 1000 by 100 that is stretched.
 
->>> scale = Scale.over([-0.8, 0.5], around=0.0)
+>>> scale = Axis.over([-0.8, 0.5], around=0.0)
 >>> scale.at(0.0), scale.at(-0.8) < scale.at(0.5)
 (59.95, True)
 """
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from memtape.core.codec import EPOCH, read_time, spell_time
-from memtape.surfaces.web.charts import Point, seconds, stepped, thinned
+from memtape.core.codec import EPOCH, read_time, time_text
+from memtape.surfaces.web.charts import Point, seconds, stepped, thin_points
 
 WIDE, HIGH = 1000, 100
 STEPS = 240
@@ -26,14 +26,14 @@ TALLEST_R = 3.0  # a close beyond is drawn as long as this
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class Axis:
     """An axis: what lies at its ends."""
 
     low: float
     high: float
 
     @classmethod
-    def over(cls, values: Iterable[float | None], around: float = 0.0) -> Scale:
+    def over(cls, values: Iterable[float | None], around: float = 0.0) -> Axis:
         """An axis that shows all of these and `around`, with some room."""
         known = [value for value in values if value is not None] + [around]
         room = 0.08 * (max(known) - min(known)) or 1.0
@@ -126,7 +126,7 @@ def histogram(distribution: Mapping[str, float], high: float = 60.0) -> list[Bin
 # ---- the state of mind -------------------------------------------------------------------------------------------------
 
 
-class Panel(NamedTuple):
+class LinePanel(NamedTuple):
     """A line over time, or several, between two levels."""
 
     low: float
@@ -141,9 +141,9 @@ class Panel(NamedTuple):
 class Timeline(NamedTuple):
     """The steps of the state of mind, drawn above each other on one axis of time."""
 
-    equity: Panel
-    drawdown: Panel
-    mood: Panel
+    equity: LinePanel
+    drawdown: LinePanel
+    mood: LinePanel
     won: str  # a stroke upwards for each close, by its R
     lost: str
     n_closes: int
@@ -168,9 +168,9 @@ def timeline(history: Sequence[Mapping[str, Any]], limit: float) -> Timeline | N
     strokes = {sign: _strokes([(t, r) for t, r in closes if r * sign > 0], first, span) for sign in (1, -1)}
     low, high = min(navs), max(navs) if max(navs) > min(navs) else min(navs) + 1
     return Timeline(
-        equity=Panel(low, high, {"equity": line("equity", low, high)}),
-        drawdown=Panel(-deepest, 0.0, {"drawdown": line("drawdown_pct", deepest, 0.0)}),
-        mood=Panel(0.0, 1.0, {"confidence": line("confidence", 0.0, 1.0), "appetite": line("risk_appetite", 0.0, 1.0)}),
+        equity=LinePanel(low, high, {"equity": line("equity", low, high)}),
+        drawdown=LinePanel(-deepest, 0.0, {"drawdown": line("drawdown_pct", deepest, 0.0)}),
+        mood=LinePanel(0.0, 1.0, {"confidence": line("confidence", 0.0, 1.0), "appetite": line("risk_appetite", 0.0, 1.0)}),
         won=strokes[1], lost=strokes[-1], n_closes=len(closes), days=_days(first, span),
     )  # fmt: skip
 
@@ -181,7 +181,7 @@ def traced(points: Sequence[Point], first: int, span: int, low: float, high: flo
     >>> traced([(0, 1.0), (10, 3.0)], 0, 10, 1.0, 3.0)
     '0,100 1000,0'
     """
-    kept = thinned(points, MOST_POINTS)
+    kept = thin_points(points, MOST_POINTS)
     return " ".join(_xy(WIDE * (t - first) / span, HIGH - HIGH * (value - low) / ((high - low) or 1.0)) for t, value in kept)
 
 
@@ -194,4 +194,4 @@ def _strokes(closes: Sequence[tuple[int, float]], first: int, span: int) -> str:
 
 def _days(first: int, span: int) -> tuple[str, ...]:
     """The days at both ends of the axis and in its middle."""
-    return tuple(spell_time(EPOCH + timedelta(seconds=first + span * part // 2))[:10] for part in range(3))
+    return tuple(time_text(EPOCH + timedelta(seconds=first + span * part // 2))[:10] for part in range(3))

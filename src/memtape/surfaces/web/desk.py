@@ -23,7 +23,7 @@ from starlette.responses import HTMLResponse, Response
 
 from memtape.errors import Invalid, MemtapeError, Unknown
 from memtape.surfaces.registry import execute
-from memtape.surfaces.translate import outcome
+from memtape.surfaces.translate import error_report
 from memtape.surfaces.web import display, words
 
 if TYPE_CHECKING:
@@ -57,15 +57,15 @@ class Desk:
             finalize=display.visible, trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
         self._templates.filters |= {
-            "amount": display.amount, "signed": display.signed, "tone": display.tone, "price": display.price,
-            "percent": display.percent, "when": display.when, "lasting": display.lasting, "frame": display.frame,
-            "ending": display.ending, "digits": display.digits, "label": display.label,
-            "condition": words.condition, "action": words.action, "situated": words.situated,
+            "amount": display.show_amount, "signed": display.show_signed, "tone": display.gain_or_loss, "price": display.show_price,
+            "percent": display.show_percent, "when": display.show_time, "lasting": display.show_duration, "frame": display.show_frame,
+            "ending": display.show_ending, "digits": display.show_digits, "label": display.show_label,
+            "condition": words.condition_text, "action": words.action_text, "situated": words.situation_text,
         }  # fmt: skip
         self._templates.globals |= {
             "modes": display.MODES, "qualities": display.QUALITY, "methods": display.EXCURSIONS, "tiers": display.TIERS,
             "statuses": words.STATUSES, "outcomes_known": words.OUTCOMES, "factor_names": words.FACTORS,
-            "slots": words.SLOTS, "lesson_statuses": words.LESSONS, "asked_by": words.ASKED_BY, "measured": words.measured,
+            "slots": words.SLOTS, "lesson_statuses": words.LESSONS, "asked_by": words.ASKED_BY, "measured": words.lesson_unit,
             "teaching": words.TEACHING, "segment_names": words.SEGMENTS, "waiting": self.waiting,
         }  # fmt: skip
 
@@ -100,7 +100,7 @@ class Desk:
 
     def wrong(self, error: MemtapeError) -> Response:
         """A page that says what is wrong."""
-        found = outcome(error)
+        found = error_report(error)
         return self.show("error.html", found.status, title=found.title, problem=str(error))
 
     def page(self, view: View) -> Endpoint:

@@ -49,10 +49,10 @@ EXCURSIONS: Mapping[str, str] = {
 }
 
 
-def ending(trade: Mapping[str, Any]) -> str:
+def show_ending(trade: Mapping[str, Any]) -> str:
     """How a trade ended.
 
-    >>> ending({"exit_trigger": "stop", "close_cause": "external"}), ending({"exit_trigger": None, "close_cause": "flip"})
+    >>> show_ending({"exit_trigger": "stop", "close_cause": "external"}), show_ending({"exit_trigger": None, "close_cause": "flip"})
     ('closed by its stop', 'closed by changing side')
     """
     if trade["exit_trigger"] in ("stop", "target"):
@@ -69,10 +69,10 @@ def visible(value: object) -> object:
     return value.translate(_TURNING) if isinstance(value, str) else value
 
 
-def amount(value: str | float | Decimal | None, places: int = 2) -> str:
+def show_amount(value: str | float | Decimal | None, places: int = 2) -> str:
     """A number with thousands separators.
 
-    >>> amount("1234567.891"), amount("-0.5"), amount("-0.001"), amount(None)
+    >>> show_amount("1234567.891"), show_amount("-0.5"), show_amount("-0.001"), show_amount(None)
     ('1,234,567.89', '−0.50', '0.00', '–')
     """
     if value is None:
@@ -82,30 +82,30 @@ def amount(value: str | float | Decimal | None, places: int = 2) -> str:
     return f"{abs(rounded):,f}" if rounded >= 0 else f"{MINUS}{abs(rounded):,f}"
 
 
-def signed(value: str | float | Decimal | None, places: int = 2) -> str:
+def show_signed(value: str | float | Decimal | None, places: int = 2) -> str:
     """The same with its sign, for what can be won or lost.
 
-    >>> signed("12.5"), signed("-12.5"), signed("0.001")
+    >>> show_signed("12.5"), show_signed("-12.5"), show_signed("0.001")
     ('+12.50', '−12.50', '0.00')
     """
-    text = amount(value, places)
-    return f"+{text}" if tone(value) == "gain" and text.strip("0.,") else text
+    text = show_amount(value, places)
+    return f"+{text}" if gain_or_loss(value) == "gain" and text.strip("0.,") else text
 
 
-def tone(value: str | float | Decimal | None) -> str:
+def gain_or_loss(value: str | float | Decimal | None) -> str:
     """Whether it is a gain, a loss or neither.
 
-    >>> tone("3"), tone("-3"), tone("0"), tone(None)
+    >>> gain_or_loss("3"), gain_or_loss("-3"), gain_or_loss("0"), gain_or_loss(None)
     ('gain', 'loss', 'even', 'even')
     """
     exact = Decimal(str(value)) if value is not None else Decimal(0)
     return "gain" if exact > 0 else "loss" if exact < 0 else "even"
 
 
-def price(value: str | None) -> str:
+def show_price(value: str | None) -> str:
     """A price or a quantity, with as many places as its size deserves.
 
-    >>> price("65200"), price("399.30722248"), price("21.5"), price("0.000123456789")
+    >>> show_price("65200"), show_price("399.30722248"), show_price("21.5"), show_price("0.000123456789")
     ('65,200.00', '399.3072', '21.50', '0.000123457')
     """
     if value is None:
@@ -113,47 +113,47 @@ def price(value: str | None) -> str:
     exact = Decimal(value)
     size = abs(exact)
     places = 2 if size >= 1000 or not size else 4 if size >= 1 else 5 - size.adjusted()
-    text = amount(exact, min(places, 12))
+    text = show_amount(exact, min(places, 12))
     whole, _, part = text.partition(".")
     return f"{whole}.{part.rstrip('0').ljust(2, '0')}"
 
 
-def percent(rate: float | None, places: int = 1) -> str:
+def show_percent(rate: float | None, places: int = 1) -> str:
     """A share of one.
 
-    >>> percent(0.407692), percent(None)
+    >>> show_percent(0.407692), show_percent(None)
     ('40.8 %', '–')
     """
-    return UNKNOWN if rate is None else f"{amount(100 * rate, places)} %"
+    return UNKNOWN if rate is None else f"{show_amount(100 * rate, places)} %"
 
 
-def when(time: str | None) -> str:
+def show_time(time: str | None) -> str:
     """A moment.
 
-    >>> when("2026-06-04T08:00:00Z")
+    >>> show_time("2026-06-04T08:00:00Z")
     '2026-06-04 08:00 UTC'
     """
     return UNKNOWN if time is None else f"{time[:10]} {time[11:16]} UTC"
 
 
-def lasting(minutes: str | float | None) -> str:
+def show_duration(minutes: str | float | None) -> str:
     """A length of time.
 
-    >>> lasting("45.4"), lasting(300), lasting("30959.98"), lasting(None)
+    >>> show_duration("45.4"), show_duration(300), show_duration("30959.98"), show_duration(None)
     ('45 min', '5.0 h', '21.5 days', '–')
     """
     if minutes is None:
         return UNKNOWN
     exact = Decimal(str(minutes))
     if exact < 90:
-        return f"{amount(exact, 0)} min"
-    return f"{amount(exact / 60, 1)} h" if exact < 48 * 60 else f"{amount(exact / 1440, 1)} days"
+        return f"{show_amount(exact, 0)} min"
+    return f"{show_amount(exact / 60, 1)} h" if exact < 48 * 60 else f"{show_amount(exact / 1440, 1)} days"
 
 
-def frame(seconds: int) -> str:
+def show_frame(seconds: int) -> str:
     """The length of a bar.
 
-    >>> frame(86400), frame(4 * 3600), frame(300), frame(10)
+    >>> show_frame(86400), show_frame(4 * 3600), show_frame(300), show_frame(10)
     ('1 day', '4 h', '5 min', '10 s')
     """
     for unit, length in (("day", 86400), ("h", 3600), ("min", 60)):
@@ -162,10 +162,10 @@ def frame(seconds: int) -> str:
     return f"{seconds} s"
 
 
-def digits(value: float | None, n: int = 3) -> str:
+def show_digits(value: float | None, n: int = 3) -> str:
     """A number to so many significant digits, never in powers of ten; what is not yet visible is said to be below it.
 
-    >>> digits(0.348988), digits(1234.5), digits(0.0413249, 2), digits(0.0000003), digits(None)
+    >>> show_digits(0.348988), show_digits(1234.5), show_digits(0.0413249, 2), show_digits(0.0000003), show_digits(None)
     ('0.349', '1,234', '0.041', '< 0.0001', '–')
     """
     if value is None:
@@ -173,13 +173,13 @@ def digits(value: float | None, n: int = 3) -> str:
     if value and abs(value) < 0.0001:
         return "< 0.0001" if value > 0 else f"> {MINUS}0.0001"
     exact = Decimal(str(value))
-    return amount(exact, max(0, n - 1 - exact.adjusted())) if exact else amount(exact, n - 1)
+    return show_amount(exact, max(0, n - 1 - exact.adjusted())) if exact else show_amount(exact, n - 1)
 
 
-def label(value: object) -> str:
+def show_label(value: object) -> str:
     """A label as it reads: trending_up is trending up.
 
-    >>> label("trending_up"), label("*"), label(None), label(2)
+    >>> show_label("trending_up"), show_label("*"), show_label(None), show_label(2)
     ('trending up', 'any', '–', '2')
     """
     if value is None:

@@ -20,12 +20,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from memtape.core.reasons import ago
+from memtape.core.recall.explanations import age_phrase
 from memtape.documents.citations import lines_of
-from memtape.documents.standing import SYNC, WATCH
-from memtape.documents.words import Asked, parse
+from memtape.documents.index_health import SYNC, WATCH
+from memtape.documents.question import ParsedQuestion, parse_question
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
-from memtape.surfaces.translate import outcome
+from memtape.surfaces.translate import error_report
 from memtape.surfaces.web.brief_lines import whole
 from memtape.surfaces.web.desk import Desk, only_a_part
 
@@ -84,7 +84,7 @@ class DocumentPages:
         try:
             return self._desk.show(template, **shown | {"found": self._found(agent, asked)})
         except (Conflict, Invalid) as error:
-            return self._desk.show(template, outcome(error).status, **shown | {"problem": str(error)})
+            return self._desk.show(template, error_report(error).status, **shown | {"problem": str(error)})
 
     def _found(self, agent: Mapping[str, Any], asked: Mapping[str, str]) -> dict[str, Any]:
         limit = min(whole("n", asked["n"]) or FOUND, MOST)
@@ -92,7 +92,7 @@ class DocumentPages:
         if asked["type"]:
             given["types"] = [asked["type"]]
         found = self._ask("search_documents", agent["id"], query=asked["q"], limit=limit, **given)
-        marks = marker(parse(asked["q"]), self._desk.memory.documents.stem)
+        marks = marker(parse_question(asked["q"]), self._desk.memory.documents.stem)
         hits = [
             {**hit, "snippet": list(marks(hit["snippet"])), "arm": ARMS.get(hit["source"], hit["source"]),
              "to": cited_at(_path(agent), hit["path"], hit["start_line"], hit["end_line"], hit["content_hash"])}
@@ -145,7 +145,7 @@ class DocumentPages:
 
     def _health(self, agent: Mapping[str, Any], done: str, error: MemtapeError | None = None) -> Response:
         return self._desk.show(
-            "documents_health.html", outcome(error).status if error else 200, agent=agent, path=_path(agent),
+            "documents_health.html", error_report(error).status if error else 200, agent=agent, path=_path(agent),
             standings=self._standings(agent["id"]), done=done, health_problem=str(error) if error else "",
         )  # fmt: skip
 
@@ -175,7 +175,7 @@ def _stands(whose: str, standing: Mapping[str, Any]) -> dict[str, Any]:
     seconds, whole_index = standing["stale_seconds"], {SYNC, WATCH, *standing["roots"]}
     troubles = [one for one in standing["problems"] if one["path"] in whole_index]
     return {
-        **standing, "whose": whose, "age": None if seconds is None else ago(seconds / 86400), "meaning": list(_meaning(standing)),
+        **standing, "whose": whose, "age": None if seconds is None else age_phrase(seconds / 86400), "meaning": list(_meaning(standing)),
         "warnings": [text for text in (stale(standing), *map(_trouble, troubles)) if text],
         "left_out": [one for one in standing["problems"] if one not in troubles],
     }  # fmt: skip
@@ -222,7 +222,9 @@ def stale(standing: Mapping[str, Any]) -> str:
         return f"Files differ from the index now: {told}. What they say is not found yet." if told else ""
     if standing["stale_seconds"] <= STALE_SECONDS:
         return ""
-    return f"Last in step with the files {ago(standing['stale_seconds'] / 86400)}: what was written since then is not found."
+    return (
+        f"Last in step with the files {age_phrase(standing['stale_seconds'] / 86400)}: what was written since then is not found."
+    )
 
 
 # ---- marking words --------------------------------------------------------------------------------------------------------
@@ -230,7 +232,7 @@ def stale(standing: Mapping[str, Any]) -> str:
 _WORD = re.compile(r"[^\W_]+")
 
 
-def marker(asked: Asked, stem: Callable[[str], str]) -> Callable[[str], Iterator[tuple[str, bool]]]:
+def marker(asked: ParsedQuestion, stem: Callable[[str], str]) -> Callable[[str], Iterator[tuple[str, bool]]]:
     """Cuts a text into parts, each with whether it was asked for: the words by their stem, as the index compares them.
 
     >>> marks = marker(parse('stopped on "too high" ERR-4031 黄金突破'), lambda word: word.lower()[:4])
@@ -276,7 +278,7 @@ def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 # ---- a part of a document -------------------------------------------------------------------------------------------------
 
 
-class Line(NamedTuple):
+class DocumentLine(NamedTuple):
     """A line as it is shown: what is left of it where it is very long, and whether it is cited."""
 
     number: int
@@ -285,16 +287,16 @@ class Line(NamedTuple):
     cited: bool
 
 
-class Window(NamedTuple):
+class DocumentWindow(NamedTuple):
     """Some lines of a document, and where the lines before and after them begin."""
 
-    lines: Sequence[Line]
+    lines: Sequence[DocumentLine]
     of: int
     earlier: int | None
     later: int | None
 
 
-def windowed(lines: Sequence[str], cited: range, begin: int | None = None) -> Window:
+def windowed(lines: Sequence[str], cited: range, begin: int | None = None) -> DocumentWindow:
     """As much of a document as a page holds: from the line asked for, else from a little before what is cited.
 
     >>> window = windowed([f"line {n}" for n in range(1, 1001)], range(500, 503))
@@ -306,15 +308,17 @@ def windowed(lines: Sequence[str], cited: range, begin: int | None = None) -> Wi
     if begin is None:
         begin = cited[0] - BEFORE if cited and len(lines) > WINDOW else 1
     begin = max(1, min(begin, len(lines)))
-    shown: list[Line] = []
+    shown: list[DocumentLine] = []
     weight = 0
     for number, text in enumerate(lines[begin - 1 : begin - 1 + WINDOW], begin):
         if shown and weight > HEAVIEST:
             break
-        shown.append(Line(number, text[:LONGEST], max(0, len(text) - LONGEST), number in cited))
+        shown.append(DocumentLine(number, text[:LONGEST], max(0, len(text) - LONGEST), number in cited))
         weight += len(shown[-1].text)
     after = begin + len(shown)
-    return Window(shown, len(lines), max(1, begin - WINDOW) if begin > 1 else None, after if after <= len(lines) else None)
+    return DocumentWindow(
+        shown, len(lines), max(1, begin - WINDOW) if begin > 1 else None, after if after <= len(lines) else None
+    )
 
 
 def cited_at(agent_path: str, document: str, start: int, end: int, hash_: str = "") -> str:
@@ -335,7 +339,7 @@ class Places(NamedTuple):
     moved: str = ""
 
 
-def _places(address: str, citation: Mapping[str, Any], window: Window, verdict: Mapping[str, Any] | None) -> Places:
+def _places(address: str, citation: Mapping[str, Any], window: DocumentWindow, verdict: Mapping[str, Any] | None) -> Places:
     def to(line: int | None, **more: Any) -> str:
         return "" if line is None else f"{address}?{_query({**citation, **more})}#L{line}"
 

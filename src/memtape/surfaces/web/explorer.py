@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, get_args
 
-from memtape.core.query import Profile
-from memtape.core.situation import Regime, Session, Volatility
+from memtape.core.memory.situation import Regime, Session, Volatility
+from memtape.core.recall.query import Profile
 from memtape.errors import Invalid
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -30,7 +30,7 @@ NUMBERS = ("atr_d1", "atr_h1", "price", "drawdown_pct")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RecallForm:
     """What the form asks; everything is text as it was typed. `drawdown_pct` is in %, `now` fills in the present situation."""
 
     symbol: str = ""
@@ -49,10 +49,10 @@ class Asked:
     now: str = ""
 
     @classmethod
-    def read(cls, query: Mapping[str, str]) -> Asked:
+    def read(cls, query: Mapping[str, str]) -> RecallForm:
         """From an address.
 
-        >>> Asked.read({"symbol": " BTC ", "drawdown_pct": "5", "profile": ""}).profile
+        >>> RecallForm.read({"symbol": " BTC ", "drawdown_pct": "5", "profile": ""}).profile
         'owm'
         """
         given = {field.name: query[field.name].strip() for field in fields(cls) if field.name in query}
@@ -83,7 +83,7 @@ class Asked:
     def asking(self) -> dict[str, Any]:
         """As the operation takes it.
 
-        >>> Asked(symbol="BTC", regime="ranging", drawdown_pct="5").asking()["context"]
+        >>> RecallForm(symbol="BTC", regime="ranging", drawdown_pct="5").asking()["context"]
         {'regime': 'ranging', 'drawdown_pct': 0.05, 'symbol': 'BTC'}
         """
         asked: dict[str, Any] = {
@@ -92,10 +92,10 @@ class Asked:
         }  # fmt: skip
         return {name: value for name, value in asked.items() if value not in (None, "")}
 
-    def filled(self, situation: Mapping[str, Any]) -> Asked:
+    def filled(self, situation: Mapping[str, Any]) -> RecallForm:
         """The form with the situation that was answered, so that it can be changed a little and asked again.
 
-        >>> Asked(now="1").filled({"price": 56.137353, "drawdown_pct": 0.0543898}).price
+        >>> RecallForm(now="1").filled({"price": 56.137353, "drawdown_pct": 0.0543898}).price
         '56.1374'
         """
         told: dict[str, str] = {}
@@ -119,7 +119,7 @@ class Cost(NamedTuple):
     cost: float
 
 
-class Part(NamedTuple):
+class FactorBar(NamedTuple):
     """A factor's place on the bar, in % of its width."""
 
     name: str
@@ -145,7 +145,7 @@ def costs(components: Mapping[str, float]) -> list[Cost]:
     return [Cost(name, factor, -math.log(factor) or 0.0) for name, factor in components.items()]
 
 
-def bars(items: Sequence[Mapping[str, Any]]) -> list[list[Part]]:
+def bars(items: Sequence[Mapping[str, Any]]) -> list[list[FactorBar]]:
     """The bars of several scores, on one scale: the longest fills its width. What gives back overlaps the end of the bar.
 
     >>> [[(part.name, part.x, part.width) for part in bar] for bar in bars([{"components": {"Q": 0.25, "Aff": 2.0}}])]
@@ -156,10 +156,10 @@ def bars(items: Sequence[Mapping[str, Any]]) -> list[list[Part]]:
     return [_placed(each, 100 / longest) for each in told]
 
 
-def _placed(told: Sequence[Cost], scale: float) -> list[Part]:
+def _placed(told: Sequence[Cost], scale: float) -> list[FactorBar]:
     place, parts = 0.0, []
     for one in sorted(told, key=lambda one: one.cost < 0):  # what gives back comes last
         reached = place + one.cost * scale
-        parts.append(Part(*one, round(min(place, reached), 6), round(abs(one.cost) * scale, 6)))
+        parts.append(FactorBar(*one, round(min(place, reached), 6), round(abs(one.cost) * scale, 6)))
         place = reached
     return parts

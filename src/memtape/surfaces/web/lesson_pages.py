@@ -20,7 +20,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
-from memtape.surfaces.translate import outcome
+from memtape.surfaces.translate import error_report
 from memtape.surfaces.web import words
 from memtape.surfaces.web.desk import Desk, Writes, only_a_part
 
@@ -77,7 +77,7 @@ class LessonPages:
         return {
             "agent": agent, "path": _path(agent), "found": found, "history": history, "closed": closed,
             "notes": [*history["notes"], *history["skill_notes"]],
-            "next": words.upcoming(skill["memory"]["reflection"], closed), "remembers": skill["memory"]["enabled"],
+            "next": words.next_reflection(skill["memory"]["reflection"], closed), "remembers": skill["memory"]["enabled"],
             "currency": agent["settings"]["currency"], "behind": self._behind(agent, found),
             **self._compared(agent, request),
         }  # fmt: skip
@@ -117,7 +117,7 @@ class LessonPages:
     def _again(self, agent: Mapping[str, Any], request: Request, error: MemtapeError) -> Response:
         shown = self._shown(agent, request)
         template = "lessons_list.html" if only_a_part(request) else "lessons.html"
-        return self._desk.show(template, outcome(error).status, **shown, problem=str(error), done="")
+        return self._desk.show(template, error_report(error).status, **shown, problem=str(error), done="")
 
     def _reflect(self, request: Request, form: Mapping[str, str]) -> Response:
         came = self._ask("reflect_now", request.path_params["agent"])

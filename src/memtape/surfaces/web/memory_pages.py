@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from memtape.errors import Invalid, Unknown
-from memtape.surfaces.translate import outcome
+from memtape.surfaces.translate import error_report
 from memtape.surfaces.web import curves, explorer, words
 from memtape.surfaces.web.desk import Desk, only_a_part
 from memtape.surfaces.web.display import visible
@@ -72,13 +72,13 @@ class MemoryPages:
         agent = self._desk.agent(request)
         known = traded(self._desk, agent["id"])
         strategy = _chosen(request, "strategy", known.strategies) or request.query_params.get("strategy", "")
-        asked = explorer.Asked.read({**request.query_params, "symbol": here(request, known.symbols), "strategy": strategy})
+        asked = explorer.RecallForm.read({**request.query_params, "symbol": here(request, known.symbols), "strategy": strategy})
         template = "recalled.html" if only_a_part(request) else "memory.html"
         shown = {"agent": agent, "path": f"/agents/{agent['id']}", "known": known, "choices": explorer.CHOICES}
         try:
             found = self._ask("recall_memories", agent["id"], **asked.asking())
         except Invalid as error:
-            status = outcome(error).status
+            status = error_report(error).status
             return self._desk.show(template, status, **shown, asked=asked, found=None, problem=str(error))
         listed = ("ranked", "beliefs", "near_misses")
         lists = {name: list(zip(found[name], explorer.bars(found[name]), strict=True)) for name in listed}
@@ -86,7 +86,7 @@ class MemoryPages:
         interval = evidence["mean_r_interval"] or ()
         return self._desk.show(
             template, **shown, asked=asked.filled(found["situation"]), found=found, problem="", lists=lists, evidence=evidence,
-            scale=curves.Scale.over([evidence["mean_r"], evidence["base"]["mean_r"], *interval]),
+            scale=curves.Axis.over([evidence["mean_r"], evidence["base"]["mean_r"], *interval]),
             bins=curves.histogram(evidence["distribution"]),
         )  # fmt: skip
 

@@ -61,7 +61,7 @@ def add_pages(app: FastAPI, memory: Memory) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AgentCard:
     """How an agent stands by one state of its log."""
 
     performance: Mapping[str, Any]
@@ -104,7 +104,7 @@ class Pages:
 
     def __init__(self, desk: Desk) -> None:
         self._desk, self._memory, self._ask = desk, desk.memory, desk.ask
-        self._standings: dict[str, tuple[str, Standing]] = {}
+        self._standings: dict[str, tuple[str, AgentCard]] = {}
 
     def routes(self) -> list[BaseRoute]:
         """Every address."""
@@ -137,12 +137,12 @@ class Pages:
             skills=self._ask("list_skills")["skills"],
         )  # fmt: skip
 
-    def _standing(self, agent: str) -> Standing:
+    def _standing(self, agent: str) -> AgentCard:
         """An agent's figures. They follow from its log, so they are kept until its log has grown."""
         head = self._memory.agent(agent).head().hash
         kept, standing = self._standings.get(agent, ("", None))
         if standing is None or kept != head:
-            standing = Standing(
+            standing = AgentCard(
                 performance=self._ask("get_strategy_performance", agent),
                 n_open=self._ask("get_open_positions", agent)["n"],
                 spark=charts.drawing(self._ask("get_equity", agent), SPARK),
@@ -186,7 +186,7 @@ class Pages:
         """The equity curve as its chart takes it."""
         agent = self._desk.agent(request)
         answer = self._ask("get_equity", agent["id"])
-        points = charts.thinned(charts.curve(answer["points"]), charts.MOST_POINTS)
+        points = charts.thin_points(charts.curve(answer["points"]), charts.MOST_POINTS)
         told = {name: answer[name] for name in ("agent", "currency", "source", "n")}
         return _json({**told, "points": [{"time": t, "value": nav} for t, nav in points]})
 

@@ -1,7 +1,7 @@
 """The page of an agent's plans: what is intended, what fires now, and the owner's word on what a model proposes.
 
-    /agents/{agent}/plans              the plans
-    POST /agents/{agent}/plans/confirm, /cancel    the owner's word; the field `plan_id` says on which
+/agents/{agent}/plans              the plans
+POST /agents/{agent}/plans/confirm, /cancel    the owner's word; the field `plan_id` says on which
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from memtape.errors import Conflict, Invalid, Unknown
-from memtape.surfaces.translate import outcome
+from memtape.surfaces.translate import error_report
 from memtape.surfaces.web.desk import Desk, Writes
 from memtape.surfaces.web.document_pages import LONGEST, cited_at
 
@@ -100,7 +100,7 @@ class ProposalPages:
             try:
                 came = self._ask(f"{word}_proposal", agent["id"], **asked)
             except (Conflict, Invalid, Unknown) as error:
-                return self._inbox(agent, outcome(error).status, problem=str(error))
+                return self._inbox(agent, error_report(error).status, problem=str(error))
             said = "before" if came["duplicate"] else "unindexed" if came["index_problem"] else f"{word}ed"
             return RedirectResponse(f"{_path(agent)}/proposals?done={said}#proposal-{quote(came['id'], safe='')}", 303)
 

@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
-from memtape.surfaces.translate import outcome
+from memtape.surfaces.translate import error_report
 from memtape.surfaces.web import brief_lines, words
 from memtape.surfaces.web.brief_lines import whole
 from memtape.surfaces.web.desk import Desk, Writes, only_a_part
@@ -28,7 +28,7 @@ MODELS = ("stats", "anthropic/claude-haiku-4-5")
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class MemoryForm:
     """The memory config as its form has it: text as it was typed, and what is ticked."""
 
     recentTradesK: str = ""
@@ -42,17 +42,17 @@ class Panel:
     similarSituations: str = ""
 
     @classmethod
-    def read(cls, form: Mapping[str, str]) -> Panel:
+    def read(cls, form: Mapping[str, str]) -> MemoryForm:
         """From a form; a box that is not ticked is not sent."""
         return cls(**{field.name: form.get(field.name, "").strip() for field in fields(cls)})
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Panel:
+    def of(cls, config: Mapping[str, Any]) -> MemoryForm:
         """Of a config.
 
         >>> drawn = {"cadence": "off", "everyNTrades": 10, "dailyHourUtc": 0, "model": "stats", "expireDays": 90}
         >>> config = {"enabled": True, "recentTradesK": 10, "includeOpenPositions": False, "similarSituations": False}
-        >>> Panel.of({**config, "reflection": drawn}).config() == {**config, "reflection": drawn}
+        >>> MemoryForm.of({**config, "reflection": drawn}).config() == {**config, "reflection": drawn}
         True
         """
         said = {**config, **config["reflection"]}
@@ -82,7 +82,7 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-class Version(NamedTuple):
+class SkillVersion(NamedTuple):
     """A version of a skill, what it changed of the one before, and who runs it."""
 
     version: int
@@ -111,7 +111,7 @@ class SkillPages:
         """The skill and the panel, or only what the panel would make an agent see."""
         latest = self._latest(request)
         query = request.query_params
-        panel = Panel.read(query) if "edit" in query else Panel.of(latest["memory"])
+        panel = MemoryForm.read(query) if "edit" in query else MemoryForm.of(latest["memory"])
         if only_a_part(request):
             return self._desk.show("skill_preview.html", skill=latest, **self._preview(latest, panel, query.get("agent", "")))
         return self._desk.show("skill.html", **self._shown(latest, panel, query), problem="")
@@ -126,7 +126,7 @@ class SkillPages:
     def _agents(self, skill: str) -> list[dict[str, Any]]:
         return [agent for agent in self._ask("list_agents")["agents"] if agent["skill"] == skill]
 
-    def _shown(self, latest: Mapping[str, Any], panel: Panel, query: Mapping[str, str]) -> dict[str, Any]:
+    def _shown(self, latest: Mapping[str, Any], panel: MemoryForm, query: Mapping[str, str]) -> dict[str, Any]:
         asked = whole("version", query.get("version", ""))
         looked = self._ask("show_skill", id=latest["id"], version=asked) if asked else latest
         agents = self._agents(latest["id"])
@@ -136,17 +136,17 @@ class SkillPages:
             **self._preview(latest, panel, query.get("agent", "")),
         }  # fmt: skip
 
-    def _versions(self, latest: Mapping[str, Any], agents: Sequence[Mapping[str, Any]]) -> list[Version]:
+    def _versions(self, latest: Mapping[str, Any], agents: Sequence[Mapping[str, Any]]) -> list[SkillVersion]:
         """The latest versions, newest first."""
         first = max(1, latest["version"] - VERSIONS)
         every = {n: self._ask("show_skill", id=latest["id"], version=n) for n in range(first, latest["version"] + 1)}
         return [
-            Version(n, list(changes(every[n - 1], every[n])) if n - 1 in every else ["the first"] if n == 1 else [],
+            SkillVersion(n, list(changes(every[n - 1], every[n])) if n - 1 in every else ["the first"] if n == 1 else [],
                     [agent["id"] for agent in agents if agent["skill_version"] == n])
             for n in sorted(every, reverse=True)
         ]  # fmt: skip
 
-    def _preview(self, skill: Mapping[str, Any], panel: Panel, agent: str) -> dict[str, Any]:
+    def _preview(self, skill: Mapping[str, Any], panel: MemoryForm, agent: str) -> dict[str, Any]:
         """What one of its agents would see: the one asked for, else the one that has observed most."""
         agents = sorted(self._agents(skill["id"]), key=lambda one: (-one["log_rows"], one["id"]))
         chosen = next((one for one in agents if one["id"] == agent), agents[0] if agents else None)
@@ -158,7 +158,7 @@ class SkillPages:
         except (Conflict, Invalid) as error:
             return told | {"preview_problem": str(error)}
         path = f"/agents/{chosen['id']}"
-        return told | {"brief": brief, "weight": brief_lines.weighed(brief), "lines": brief_lines.lines(brief, path)}
+        return told | {"brief": brief, "weight": brief_lines.token_bar(brief), "lines": brief_lines.brief_text_lines(brief, path)}
 
     # ---- the owner's hand -----------------------------------------------------------------------------------------
 
@@ -175,9 +175,9 @@ class SkillPages:
         return answer
 
     def _again(self, latest: Mapping[str, Any], form: Mapping[str, str], error: MemtapeError) -> Response:
-        panel = Panel.read(form) if "edit" in form else Panel.of(latest["memory"])
+        panel = MemoryForm.read(form) if "edit" in form else MemoryForm.of(latest["memory"])
         shown = self._shown(latest, panel, {"agent": form.get("agent", "")})
-        return self._desk.show("skill.html", outcome(error).status, **shown, problem=str(error))
+        return self._desk.show("skill.html", error_report(error).status, **shown, problem=str(error))
 
     def _keep(self, request: Request, form: Mapping[str, str]) -> Response:
         """The panel as the skill's next version. One that somebody else has made meanwhile is not overwritten unseen."""
@@ -185,7 +185,7 @@ class SkillPages:
         if form.get("version") != str(latest["version"]):
             raise Conflict("version", f"version {latest['version']} has been made meanwhile", "Look at it and change it again")
         text = {name: latest[name] for name in ("id", "name", "strategy", "avoid", "limits")}
-        made = self._ask("create_skill", **text, memory=Panel.read(form).config())
+        made = self._ask("create_skill", **text, memory=MemoryForm.read(form).config())
         return RedirectResponse(f"/skills/{latest['id']}?saved={made['version']}#agents", 303)
 
     def _use(self, request: Request, form: Mapping[str, str]) -> Response:

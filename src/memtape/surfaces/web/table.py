@@ -111,14 +111,14 @@ class Wanted:
             and (not self.side or trade["side"] == self.side)
             and (not self.status or trade["status"] == self.status)
             and (not self.strategy or visible(trade["strategy"]) == self.strategy)
-            and (not self.outcome or outcome(trade) == self.outcome)
+            and (not self.outcome or trade_outcome(trade) == self.outcome)
         )
 
 
 _NOTHING = Wanted()
 
 
-def outcome(trade: Row) -> str:
+def trade_outcome(trade: Row) -> str:
     """What became of a trade: `win`, `loss`, or nothing yet, nothing known or nothing at all."""
     if trade["status"] != "closed" or trade["net_pnl_usd"] is None:
         return ""
@@ -127,7 +127,7 @@ def outcome(trade: Row) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TradeTable:
     """A page of trades, and what all that fit come to; `net` is over the closed ones."""
 
     rows: Sequence[Row]
@@ -146,7 +146,7 @@ class Table:
         return (self.page - 1) * ON_A_PAGE + 1
 
 
-def tabled(ledger: Sequence[Row], wanted: Wanted) -> Table:
+def tabled(ledger: Sequence[Row], wanted: Wanted) -> TradeTable:
     """The trades that fit, ordered and cut to a page; trades of which the order's value is unknown come last."""
     column = next(column for column in columns("") if column.name == wanted.sort.removeprefix("-"))
     fitting = [trade for trade in reversed(ledger) if wanted.fits(trade)]
@@ -155,9 +155,9 @@ def tabled(ledger: Sequence[Row], wanted: Wanted) -> Table:
     ordered = known + [trade for trade in fitting if trade[column.field] is None]
     pages = max(-(-len(ordered) // ON_A_PAGE), 1)
     page = min(wanted.page, pages)
-    outcomes = [outcome(trade) for trade in fitting]
+    outcomes = [trade_outcome(trade) for trade in fitting]
     nets = [Decimal(trade["net_pnl_usd"] or 0) for trade in fitting if trade["status"] == "closed"]
-    return Table(
+    return TradeTable(
         rows=ordered[(page - 1) * ON_A_PAGE : page * ON_A_PAGE], n=len(fitting), of=len(ledger), page=page, pages=pages,
         won=outcomes.count("win"), lost=outcomes.count("loss"), open=len(fitting) - len(nets), net=sum(nets, Decimal(0)),
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """What memory holds, in the words of a desk: triggers as sentences, actions, situations, and the name of every figure.
 
->>> condition({"all": [{"field": "regime", "op": "eq", "value": "ranging"}, {"field": "drawdown_pct", "op": "gt", "value": 0.1}]})
+>>> condition_text({"all": [{"field": "regime", "op": "eq", "value": "ranging"}, {"field": "drawdown_pct", "op": "gt", "value": 0.1}]})
 'regime is ranging and drawdown is above 10 %'
 """
 
@@ -9,8 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from memtape.core.predicate import AllOf, AnyOf, Condition, Not, Predicate, Scalar, read_predicate
-from memtape.surfaces.web.display import amount, digits, label, lasting, percent, price, signed
+from memtape.core.memory.predicate import AllOf, AnyOf, Condition, Not, Predicate, Scalar, read_predicate
+from memtape.surfaces.web.display import (
+    show_amount,
+    show_digits,
+    show_duration,
+    show_label,
+    show_percent,
+    show_price,
+    show_signed,
+)
 
 FACTORS: Mapping[str, str] = {
     "Q": "outcome", "Sim": "likeness", "Rec": "freshness", "Conf": "confidence", "Aff": "state of mind", "Sharpe": "Sharpe",
@@ -41,10 +49,10 @@ SITUATION = (
 )  # fmt: skip
 
 
-def named(field: str) -> str:
+def field_name(field: str) -> str:
     """A field of the situation, as it is called.
 
-    >>> named("volatility_regime"), named("risk_appetite")
+    >>> field_name("volatility_regime"), field_name("risk_appetite")
     ('volatility', 'risk appetite')
     """
     return _FIELDS.get(field, field.replace("_", " "))
@@ -53,10 +61,10 @@ def named(field: str) -> str:
 # ---- plans ---------------------------------------------------------------------------------------------------------------
 
 
-def condition(source: Mapping[str, Any]) -> str:
+def condition_text(source: Mapping[str, Any]) -> str:
     """A trigger in words.
 
-    >>> condition({"any": [{"not": {"session": "asia"}}, {"field": "price", "op": "between", "value": [90, 110]}]})
+    >>> condition_text({"any": [{"not": {"session": "asia"}}, {"field": "price", "op": "between", "value": [90, 110]}]})
     'not (session is asia) or price is between 90 and 110'
     """
     return _said(read_predicate(source, None), outermost=True)
@@ -74,7 +82,7 @@ def _said(predicate: Predicate, outermost: bool = False) -> str:
 
 
 def _looked(one: Condition) -> str:
-    name = named(one.field)
+    name = field_name(one.field)
     if one.op == "exists":
         return f"{name} is {'known' if one.value else 'not known'}"
     if one.op == "changed":
@@ -92,19 +100,19 @@ def _valued(field: str, value: Scalar | None) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return f"{100 * value:.4g} %" if field in SHARES else f"{value:.8g}"
-    return label(value)
+    return show_label(value)
 
 
-def action(plan: Mapping[str, Any]) -> str:
+def action_text(plan: Mapping[str, Any]) -> str:
     """What a plan does.
 
-    >>> action({"action": "reduce", "size_factor": 0.5, "parameters": {}}), action({"action": "skip_trade", "size_factor": None})
+    >>> action_text({"action_text": "reduce", "size_factor": 0.5, "parameters": {}}), action_text({"action_text": "skip_trade", "size_factor": None})
     ('take 50 % of the usual size', 'do not enter')
     """
     factor = plan.get("size_factor")
     size = f"take {100 * factor:.4g} % of the usual size" if factor is not None else ""
     words = {"force_exit": "leave the position", "skip_trade": "do not enter", "reduce": size, "alert": "alert"}
-    given = ", ".join(f"{named(str(name))} {value}" for name, value in (plan.get("parameters") or {}).items())
+    given = ", ".join(f"{field_name(str(name))} {value}" for name, value in (plan.get("parameters") or {}).items())
     return f"{words.get(plan['action']) or size or 'adjust'}{': ' if given else ''}{given}"
 
 
@@ -119,10 +127,10 @@ def suggested(plan: Mapping[str, Any]) -> dict[str, Any]:
 # ---- situations ----------------------------------------------------------------------------------------------------------
 
 
-def situated(episode: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def situation_text(episode: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What is known of the situation at a trade's entry, name and value.
 
-    >>> dict(situated({"regime": "trending_up", "drawdown_pct": 0.0543, "price": 56.137}))
+    >>> dict(situation_text({"regime": "trending_up", "drawdown_pct": 0.0543, "price": 56.137}))
     {'regime': 'trending up', 'price': '56.137', 'drawdown': '5.4 %'}
     """
     for field in SITUATION:
@@ -130,11 +138,11 @@ def situated(episode: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if value is None:
             continue
         if field == "drawdown_pct" and not isinstance(value, str):
-            yield named(field), percent(value)
+            yield field_name(field), show_percent(value)
         elif isinstance(value, float):
-            yield named(field), price(f"{value:.8g}")
+            yield field_name(field), show_price(f"{value:.8g}")
         else:
-            yield named(field), label(value)
+            yield field_name(field), show_label(value)
 
 
 # ---- habits --------------------------------------------------------------------------------------------------------------
@@ -184,16 +192,16 @@ def valued(habit: Habit, value: float) -> tuple[str, str]:
     (('0.041', '× Kelly'), ('−0.20', 'R'))
     """
     if habit.unit == "time":
-        return lasting(value), ""
+        return show_duration(value), ""
     if habit.unit == "share":
-        return amount(100 * value, 1), "%"
+        return show_amount(100 * value, 1), "%"
     if habit.unit == "signed share":
-        return signed(100 * value, 1), "%"
+        return show_signed(100 * value, 1), "%"
     if habit.unit == "R":
-        return signed(value), "R"
+        return show_signed(value), "R"
     if habit.unit == "times":
-        return digits(value, 2), "× Kelly"
-    return (amount(value), "") if habit.unit == "plain" else (signed(value), "")
+        return show_digits(value, 2), "× Kelly"
+    return (show_amount(value), "") if habit.unit == "plain" else (show_signed(value), "")
 
 
 DRIFTS: Mapping[tuple[str, str], tuple[str, str]] = {
@@ -227,10 +235,10 @@ SEGMENTS: Mapping[str, str] = {
 CADENCES: Mapping[str, str] = {"off": "never", "per_n_trades": "after every N closed trades", "daily": "daily, at an hour of UTC"}
 
 
-def measured(slot: str, figures: Mapping[str, Any], currency: str) -> str:
+def lesson_unit(slot: str, figures: Mapping[str, Any], currency: str) -> str:
     """What the figures of a lesson are counted in. A size is told as a multiple of the usual one, which is 1 by construction.
 
-    >>> measured("sizing", {"unit": "R", "rest": 1.0}, "USD"), measured("exit_timing", {"unit": "account", "rest": 2.5}, "USD")
+    >>> lesson_unit("sizing", {"unit": "R", "rest": 1.0}, "USD"), lesson_unit("exit_timing", {"unit": "account", "rest": 2.5}, "USD")
     ('× the usual risk', 'USD')
     """
     if slot == "sizing" and figures["rest"] == 1.0:
@@ -238,12 +246,12 @@ def measured(slot: str, figures: Mapping[str, Any], currency: str) -> str:
     return "R" if figures["unit"] == "R" else currency
 
 
-def upcoming(reflection: Mapping[str, Any], closed: int) -> str:
+def next_reflection(reflection: Mapping[str, Any], closed: int) -> str:
     """When lessons are drawn next, if they are not due already.
 
-    >>> upcoming({"cadence": "per_n_trades", "everyNTrades": 10}, 34)
+    >>> next_reflection({"cadence": "per_n_trades", "everyNTrades": 10}, 34)
     'when 40 trades have closed: 34 have, 6 to go'
-    >>> upcoming({"cadence": "daily", "dailyHourUtc": 8}, 34)
+    >>> next_reflection({"cadence": "daily", "dailyHourUtc": 8}, 34)
     'at the next 08:00 UTC, if a trade has closed by then'
     """
     if reflection["cadence"] == "off":

@@ -1,0 +1,172 @@
+"""A brief: the text that is put before the next decision, in named segments, each line with what it rests on.
+
+`BriefInputs` holds everything it is made of, gathered by the engine as of one moment; `prompt.compose` turns them into a `Brief`
+without asking for anything else, so that the same inputs give the same bytes everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
+from memtape.core.brief.risk import RiskState
+from memtape.core.calendar import CalendarEvent
+from memtape.core.events import Discrepancy
+from memtape.core.ledger.trades import Trade
+from memtape.core.lessons.reflection import Lesson
+from memtape.core.memory.plans import PlanState
+from memtape.core.observed import Situation
+from memtape.core.recall.query import Query
+from memtape.core.recall.reference import Recalled
+from memtape.core.recall.similar import SimilarDecision
+from memtape.core.skills import Skill
+
+Role = Literal["system", "user"]
+SYSTEM = ("header", "leash", "strategy", "lessons", "footer")
+USER = ("rules", "recent_trades", "open_positions", "risk_state", "memory", "similar")
+FROM_MEMORY = frozenset({"lessons", *USER}) - {"rules", "risk_state"}  # what is left out to show the difference memory makes
+WARN_TOKENS = 1_500
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRef:
+    """What a line rests on."""
+
+    kind: str  # trade, lesson, rule, episode, belief, plan, event, decision, document, discrepancy
+    id: str
+    tier: int
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedRule:
+    """A pinned document, or a section of one: the owner's own words, always in context."""
+
+    id: str
+    title: str
+    text: str
+    path: str = ""
+    start_line: int = 0
+    end_line: int = 0
+    content_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPosition:
+    """An open trade as it stands: what it is worth by the last mark known."""
+
+    trade: Trade
+    mark: Decimal | None
+    unrealized_usd: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class BriefPlan:
+    """A plan, where it stands, and what it would do now: fires, holds or waits."""
+
+    standing: PlanState
+    finding: str
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage of a document that was found to bear on the decision."""
+
+    id: str
+    path: str
+    start_line: int
+    end_line: int
+    snippet: str
+    tier: int
+    content_hash: str = ""
+    quoted: str = ""  # all that stands on the lines, to find them again by
+
+
+@dataclass(frozen=True, slots=True)
+class BriefDocuments:
+    """What a brief takes from documents. Files change and the log does not know of it: what was shown is recorded whole."""
+
+    rules: tuple[PinnedRule, ...] = ()
+    documents: tuple[Passage, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.rules or self.documents)
+
+
+@dataclass(frozen=True, slots=True)
+class Conviction:
+    """The latest conviction in an open decision."""
+
+    decision: str
+    score: int
+    note: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BriefInputs:
+    """All that a brief is made of, as of one moment."""
+
+    agent: str
+    skill: Skill
+    skill_version: int
+    currency: str
+    as_of: datetime
+    situation: Situation
+    risk: RiskState
+    lessons: tuple[Lesson, ...] = ()  # of the agent's active note
+    skill_lessons: tuple[Lesson, ...] = ()  # of the skill's, which speak to all its agents
+    rules: tuple[PinnedRule, ...] = ()
+    recent: tuple[Trade, ...] = ()  # closed, newest entry first
+    holding: tuple[OpenPosition, ...] = ()
+    discrepancies: tuple[Discrepancy, ...] = ()  # of the last day
+    recalled: Recalled | None = None
+    query: Query | None = None
+    episodes_known: int = 0
+    standing: Literal["claimed", "verified"] = "verified"
+    plans: tuple[BriefPlan, ...] = ()  # those that fire or hold now
+    convictions: tuple[Conviction, ...] = ()
+    events: tuple[CalendarEvent, ...] = ()  # ahead
+    documents: tuple[Passage, ...] = ()
+    similar: tuple[SimilarDecision, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One named part of a brief; empty ones are left out whole."""
+
+    name: str
+    role: Role
+    text: str
+    tokens: int
+    left_out: int = 0  # lines that did not fit
+
+
+@dataclass(frozen=True, slots=True)
+class LineSource:
+    """Where a line of the brief comes from. `line` counts from 1 over the whole text."""
+
+    segment: str
+    line: int
+    source: SourceRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """What the agent is shown."""
+
+    text: str
+    segments: tuple[Segment, ...]
+    citations: tuple[LineSource, ...]
+    tokens: int
+    counted_by: str  # the tokenizer, or how the count was estimated
+    digest: str  # sha256 of the text
+    budget: int
+    warnings: tuple[str, ...] = ()
+    frame: tuple[str, str] = ("", "")  # the lines between which the records stand, with the mark that closes them
+
+    def of(self, role: Role) -> str:
+        """The part for one role, as it is sent: the system's segments, or the records between their two lines."""
+        parts = [segment.text for segment in self.segments if segment.role == role]
+        return "\n\n".join([self.frame[0], *parts, self.frame[1]] if role == "user" and parts else parts)

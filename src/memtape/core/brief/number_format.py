@@ -1,0 +1,122 @@
+"""How figures are written in a brief: one fixed form for each, the same on every machine, without noise behind the comma.
+
+>>> format_money(Decimal("250"), "USD"), format_gain(Decimal("28.4"), "USD"), format_gain(Decimal("-9.7"), "EUR"), format_rough_gain(Decimal("-8.0"), "USD")
+('$250', '+$28.40', '-EUR 9.70', '-$8')
+>>> format_number(Decimal("65200.000")), format_number(Decimal("1.084523999")), format_number(Decimal("0.00001234"))
+('65,200', '1.084524', '0.00001234')
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_HALF_EVEN, Decimal
+
+from memtape.core.values import MONEY
+
+MINUTE = timedelta(minutes=1)
+DIGITS = 7  # 65,203.45 and 1.084523: as fine as any venue quotes
+
+
+def format_money(amount: Decimal, currency: str) -> str:
+    """A size: whole from 100 on, else with cents where there are any."""
+    return _signed(amount, _size(abs(amount), whole_from=100), currency, plus="")
+
+
+def format_gain(amount: Decimal, currency: str) -> str:
+    """A gain or loss, to the cent; what is less than a cent keeps two digits.
+
+    >>> format_gain(Decimal("1234.5"), "USD"), format_gain(Decimal("0"), "USD"), format_gain(Decimal("-0.00042"), "BTC")
+    ('+$1,234.50', '$0.00', '-BTC 0.00042')
+    """
+    spelled = _digits(abs(amount), 2) if 0 < abs(amount) < Decimal("0.01") else f"{_rounded(abs(amount), 2):,f}"
+    return _signed(amount, spelled, currency, plus="+")
+
+
+def format_rough_gain(amount: Decimal, currency: str) -> str:
+    """A gain or loss where cents do not matter: whole from 10 on."""
+    return _signed(amount, _size(abs(amount), whole_from=10), currency, plus="+")
+
+
+def format_number(amount: Decimal) -> str:
+    """A price or a quantity, to seven digits, however long the average is that it comes from."""
+    return _digits(amount, DIGITS)
+
+
+def format_percent(number: Decimal | float) -> str:
+    """A share in percent to one place; below a tenth to two.
+
+    >>> format_percent(Decimal("1.136")), format_percent(Decimal("-0.5")), format_percent(-0.04), format_percent(Decimal("-0.001")), format_percent(12.04)
+    ('1.1', '-0.5', '-0.04', '0.0', '12.0')
+    """
+    exact = number if isinstance(number, Decimal) else Decimal(repr(number))
+    small = _rounded(exact, 2)
+    shown = small if 0 < abs(small) < Decimal("0.1") else _rounded(exact, 1)
+    return f"{abs(shown) if shown == 0 else shown:,f}"
+
+
+def format_mean_r(r: float) -> str:
+    """A mean in R, to two places.
+
+    >>> format_mean_r(0.2149), format_mean_r(-0.001)
+    ('+0.21R', '0.00R')
+    """
+    shown = f"{r:+,.2f}"
+    return "0.00R" if shown in ("+0.00", "-0.00") else f"{shown}R"
+
+
+def format_duration(minutes: float) -> str:
+    """A holding time: minutes up to 999, then hours, from 100 hours on days.
+
+    >>> format_duration(150.4), format_duration(999), format_duration(1000), format_duration(6000), format_duration(-3)
+    ('150m', '999m', '16.7h', '4.2d', '0m')
+    """
+    whole = max(round(minutes), 0)
+    if whole <= 999:
+        return f"{whole}m"
+    return f"{whole / 60:.1f}h" if whole < 6000 else f"{whole / 1440:,.1f}d"
+
+
+def format_minute(moment: datetime) -> str:
+    """A moment to the minute it lies in, in UTC, which is said once for all.
+
+    >>> format_minute(datetime(2026, 6, 4, 10, 0, 59, tzinfo=UTC))
+    '2026-06-04T10:00'
+    """
+    return moment.astimezone(UTC).isoformat()[:16]
+
+
+def format_span(start: datetime, end: datetime) -> str:
+    """From one moment to another; the date is written again only when it is another day.
+
+    >>> at = datetime(2026, 6, 4, 23, 0, tzinfo=UTC)
+    >>> format_span(at, at + 30 * MINUTE), format_span(at, at + 90 * MINUTE)
+    ('2026-06-04T23:00 → 23:30', '2026-06-04T23:00 → 2026-06-05T00:30')
+    """
+    first, last = format_minute(start), format_minute(end)
+    return f"{first} → {last[11:] if first[:10] == last[:10] else last}"
+
+
+def _signed(amount: Decimal, spelled: str, currency: str, plus: str) -> str:
+    unit = "$" if currency == "USD" else f"{currency} "
+    sign = "" if not spelled.strip("0.,") else "-" if amount < 0 else plus
+    return f"{sign}{unit}{spelled}"
+
+
+def _size(amount: Decimal, whole_from: int) -> str:
+    if amount >= whole_from:
+        return f"{_rounded(amount, 0):,f}"
+    if 0 < amount < Decimal("0.01"):
+        return _digits(amount, 2)
+    return f"{_rounded(amount, 2):,f}".removesuffix(".00")
+
+
+def _digits(amount: Decimal, n: int) -> str:
+    """To n significant digits, but never without its last whole digit; no zeros at the end."""
+    if not amount:
+        return "0"
+    shown = f"{_rounded(amount, max(n - 1 - amount.adjusted(), 0)):,f}"
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown
+
+
+def _rounded(amount: Decimal, places: int) -> Decimal:
+    return amount.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_EVEN, context=MONEY)

@@ -1,0 +1,170 @@
+"""How an agent has done: sums, rates and the equity curve, each over stated n.
+
+NAV is flow-adjusted: deposits and withdrawals are not profit. Where the broker gave equity marks, NAV is the mark less the
+flows so far; where it gave none, starting equity plus the net PnL of what was closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal, localcontext
+from math import sqrt
+from typing import Protocol
+
+from memtape.core.ledger.trades import Trade
+from memtape.core.observed import CashFlow, EquityMark
+from memtape.core.skills import AgentSettings
+from memtape.core.values import MONEY, ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """NAV over time, in the account currency."""
+
+    points: tuple[tuple[datetime, Decimal], ...]
+    source: str  # "marks" or "closed trades"
+
+    @property
+    def max_drawdown(self) -> tuple[Decimal, Decimal]:
+        """The deepest fall from a peak: amount, and percent of that peak.
+
+        >>> from datetime import UTC
+        >>> day = lambda n: datetime(2026, 1, n, tzinfo=UTC)
+        >>> Curve(((day(1), Decimal(100)), (day(2), Decimal(80)), (day(3), Decimal(120))), "marks").max_drawdown
+        (Decimal('20'), Decimal('20'))
+        """
+        peak = deepest = worst = ZERO
+        with localcontext(MONEY):
+            for _, nav in self.points:
+                peak = max(peak, nav)
+                deepest = max(deepest, peak - nav)
+                if peak > 0:
+                    worst = max(worst, 100 * (peak - nav) / peak)
+        return deepest, worst
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Performance:
+    """Figures over closed trades; a rate without a sample is None, never 0."""
+
+    n: int
+    n_priced: int
+    wins: int
+    losses: int
+    win_rate: float | None
+    net_pnl_usd: Decimal
+    gross_pnl_usd: Decimal
+    fees_usd: Decimal
+    funding_usd: Decimal
+    profit_factor: float | None
+    mean_r: float | None
+    n_r: int
+    mean_holding_minutes: float | None
+    max_drawdown_usd: Decimal | None
+    max_drawdown_pct: Decimal | None
+    sharpe_per_trade: float | None
+    first_entry_at: datetime | None
+    last_exit_at: datetime | None
+    currency: str
+    equity_source: str | None
+
+
+class PricedTrades(Protocol):
+    """What is read of a trade to judge it."""
+
+    @property
+    def net_pnl_usd(self) -> Decimal | None:
+        """Its outcome, if it is known."""
+        ...
+
+    @property
+    def pnl_r(self) -> Decimal | float | None:
+        """Its outcome in R, if its risk is known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcomes:
+    """Closed trades, summed up. `n` are those with a known outcome, `n_r` those with a known risk."""
+
+    n: int
+    wins: int
+    losses: int
+    win_rate: float | None
+    net_pnl: Decimal
+    profit_factor: float | None  # None without a loss: a ratio to nothing says nothing
+    n_r: int
+    mean_r: float | None
+
+
+def outcome_sums(trades: Iterable[PricedTrades]) -> Outcomes:
+    """The outcomes of closed trades; a rate without a sample is None, never 0."""
+    nets: list[Decimal] = []
+    in_r: list[float] = []
+    for trade in trades:
+        if trade.net_pnl_usd is not None:
+            nets.append(trade.net_pnl_usd)
+        if trade.pnl_r is not None:
+            in_r.append(float(trade.pnl_r))
+    won, lost = [n for n in nets if n > 0], [n for n in nets if n < 0]
+    with localcontext(MONEY):
+        gained, given = sum(won, ZERO), -sum(lost, ZERO)
+        return Outcomes(
+            n=len(nets), wins=len(won), losses=len(lost), win_rate=len(won) / len(nets) if nets else None,
+            net_pnl=gained - given, profit_factor=float(gained / given) if given else None,
+            n_r=len(in_r), mean_r=sum(in_r) / len(in_r) if in_r else None,
+        )  # fmt: skip
+
+
+def equity_curve(closed: Sequence[Trade], marks: Sequence[EquityMark], flows: Sequence[CashFlow], starting: Decimal) -> Curve:
+    """NAV from marks, or from closed trades in order of their exits."""
+    with localcontext(MONEY):
+        if marks:
+            points: list[tuple[datetime, Decimal]] = []
+            moved, pending = ZERO, sorted(flows, key=lambda flow: flow.t)
+            for mark in sorted(marks, key=lambda mark: mark.t):
+                while pending and pending[0].t <= mark.t:
+                    moved += pending.pop(0).usd
+                points.append((mark.t, mark.equity - moved))
+            return Curve(tuple(points), "marks")
+        nav = starting
+        points = []
+        for trade in sorted(closed, key=lambda t: (t.exit_at or t.entry_at, t.id)):
+            if not points:
+                points.append((trade.entry_at, nav))
+            nav += trade.net_pnl_usd or ZERO
+            points.append((trade.exit_at or trade.entry_at, nav))
+        return Curve(tuple(points), "closed trades")
+
+
+def performance(closed: Sequence[Trade], curve: Curve | None, settings: AgentSettings) -> Performance:
+    """The figures of a set of closed trades; drawdown only with the curve of the whole account."""
+    told = outcome_sums(closed)
+    priced = [t for t in closed if t.net_pnl_usd is not None]
+    with localcontext(MONEY):
+        gross = sum((t.realized_pnl_usd or ZERO for t in priced), ZERO)
+        fees, funding = sum((t.fees_usd for t in closed), ZERO), sum((t.funding_usd for t in closed), ZERO)
+    holding = [float(t.holding_minutes) for t in closed if t.holding_minutes is not None]
+    deepest = curve.max_drawdown if curve and curve.points else None
+    return Performance(
+        n=len(closed), n_priced=told.n, wins=told.wins, losses=told.losses, win_rate=told.win_rate,
+        net_pnl_usd=told.net_pnl, gross_pnl_usd=gross, fees_usd=fees, funding_usd=funding,
+        profit_factor=told.profit_factor, mean_r=told.mean_r, n_r=told.n_r,
+        mean_holding_minutes=sum(holding) / len(holding) if holding else None,
+        max_drawdown_usd=deepest[0] if deepest else None, max_drawdown_pct=deepest[1] if deepest else None,
+        sharpe_per_trade=_sharpe([float(t.net_pnl_usd or ZERO) for t in priced]),
+        first_entry_at=min((t.entry_at for t in closed), default=None),
+        last_exit_at=max((t.exit_at for t in closed if t.exit_at), default=None),
+        currency=settings.currency, equity_source=curve.source if curve else None,
+    )  # fmt: skip
+
+
+def _sharpe(values: Sequence[float]) -> float | None:
+    """Mean over standard deviation per trade, not annualised; None under two trades or without spread."""
+    if len(values) < 2:
+        return None
+    mean = sum(values) / len(values)
+    spread = sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
+    return mean / spread if spread else None

@@ -1,0 +1,65 @@
+"""When lessons are drawn anew: after every N closed trades, daily at an hour of UTC, or never.
+
+Whether a reflection is due follows from what is stored: how many trades are closed, and what the last note counted. So two
+closes in one tick make one reflection, a restart forgets nothing, and whoever looks comes to the same answer. A reflection that
+failed is tried again, later each time.
+
+>>> from datetime import UTC
+>>> at = datetime(2026, 6, 4, 9, 30, tzinfo=UTC)
+>>> due_trigger(Reflection(everyNTrades=10), closed=21, counted=9, last_at=None, at=at)
+Trigger(key='per-10-trades:2', why='21 trades closed, 9 when it last ran; due after every 10')
+>>> due_trigger(Reflection(everyNTrades=10), closed=19, counted=11, last_at=None, at=at) is None
+True
+>>> due_trigger(Reflection(cadence="daily", dailyHourUtc=8), closed=3, counted=2, last_at=at - timedelta(days=1), at=at).key
+'daily:2026-06-04'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from memtape.core.skills import ReflectionConfig
+
+FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=6)
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectionTrigger:
+    """What makes a reflection due; of one key there is one note."""
+
+    key: str
+    why: str
+
+
+def due_trigger(
+    config: ReflectionConfig, *, closed: int, counted: int, last_at: datetime | None, at: datetime
+) -> ReflectionTrigger | None:
+    """Whether a reflection is due: `closed` trades by now, `counted` when the last note was made, at `last_at`."""
+    if config.cadence == "off" or not closed:
+        return None
+    if config.cadence == "per_n_trades":
+        every = config.everyNTrades
+        if closed // every <= counted // every and closed >= counted:
+            return None  # fewer than were counted: trades were taken back, and with them what the lessons rest on
+        why = f"{closed} trades closed, {counted} when it last ran; due after every {every}"
+        return ReflectionTrigger(f"per-{every}-trades:{closed // every}", why)
+    hour = at.replace(hour=config.dailyHourUtc, minute=0, second=0, microsecond=0)
+    passed = hour if hour <= at else hour - timedelta(days=1)
+    if (last_at is not None and passed <= last_at <= at) or closed == counted:  # a last one in the future is a clock's mistake
+        return None
+    return ReflectionTrigger(
+        f"daily:{passed:%Y-%m-%d}", f"{config.dailyHourUtc:02d}:00 UTC has passed; {closed - counted:+d} trades since"
+    )
+
+
+def next_attempt_at(failures: int, last: datetime) -> datetime:
+    """When to try again after so many failures in a row: a minute, two, four, at most six hours.
+
+    >>> from datetime import UTC
+    >>> noon = datetime(2026, 6, 4, 12, tzinfo=UTC)
+    >>> [(next_attempt_at(n, noon) - noon).total_seconds() / 60 for n in (1, 2, 3, 20)]
+    [1.0, 2.0, 4.0, 360.0]
+    """
+    doubled = FIRST_WAIT * 2.0 ** min(failures - 1, 20)
+    return last + min(doubled, LONGEST_WAIT)

@@ -1,0 +1,216 @@
+"""How often chance alone does as much: outcomes are dealt out again among the trades, thousands of times, and counted.
+
+A cell is a lot of trades held against the others whose condition is known. If the condition means nothing, any outcome could as
+well have come to any trade; so the share of deals that part the two means at least as far is the p-value, whatever the shape of
+the outcomes: one +8R among many -1R needs no formula of its own.
+
+Trades entered at the same moment share their fate and are no separate witnesses. They move together: a whole cluster takes the
+place of another cluster of the same size, and within a cluster outcomes change hands too. So ten positions opened on one signal
+count as one experience where the signal is judged, and as ten where the symbols among them are.
+
+The deals are drawn from a hash of the outcomes themselves: no chance enters, the same trades give the same figure everywhere.
+Sums are of whole numbers, so that equal deals are equal. A cell that has been matched often enough is not dealt on: its p-value
+is then matches over deals, which never promises too much (Besag & Clifford 1991).
+
+>>> lucky = [2.0] * 6 + [-1.0] * 14
+>>> moments = list(range(20))
+>>> [round(p, 3) for p in shuffle_p_values(lucky, moments, [GroupQuestion(tuple(range(6)), tuple(range(20)))])]
+[0.0]
+>>> [p > 0.5 for p in shuffle_p_values(lucky, moments, [GroupQuestion((0, 8, 9), tuple(range(20)))])]
+[True]
+
+References: Fisher 1935; Besag & Clifford 1991, Sequential Monte Carlo p-values; Phipson & Smyth 2010 (a p-value is never 0).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import shake_256
+from itertools import accumulate, chain
+from operator import itemgetter
+from struct import unpack
+from typing import Literal, NamedTuple
+
+from memtape.core.statistics import beta_quantile, mean
+
+SHUFFLES = 4_800
+PER_QUESTION = 48  # more deals where more is asked: the gate over m cells must be able to see p = 0.1 / m
+MATCHED = 10  # deals that do as much; more only sharpen a p-value that will not pass
+WHOLE = 1_000_000_000  # outcomes as whole numbers of this part
+TURNS = 8  # deals out of one order
+BLOCK = 16
+
+Tail = Literal["both", "lower", "upper"]
+
+
+class GroupQuestion(NamedTuple):
+    """Whether some trades differ from the others whose condition is known; `known` holds both, `inside` the ones asked about."""
+
+    inside: tuple[int, ...]
+    known: tuple[int, ...]
+    tail: Tail = "both"
+
+
+_Sum = Callable[[Sequence[int]], int]
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A question while it is dealt for."""
+
+    at: int
+    total: _Sum
+    n: int
+    known: int
+    tail: Tail
+    centre: int = 0
+    seen: int = 0
+    matched: int = 0
+
+    def distance(self, inside: int, known: int) -> int:
+        """How far the two means part from what a deal gives on average, times n times the known."""
+        parted = self.known * inside - self.n * known - self.centre
+        return abs(parted) if self.tail == "both" else parted if self.tail == "upper" else -parted
+
+
+def shuffle_p_values(values: Sequence[float], moments: Sequence[Hashable], questions: Sequence[GroupQuestion]) -> list[float]:
+    """The p-value of each question; `moments` are the entry times, equal for trades that were entered together."""
+    found = [1.0] * len(questions)
+    if not questions:
+        return found
+    places = _arranged(moments)
+    whole = [round(values[i] * WHOLE) for i in places]
+    open_ = _asked(questions, places, whole, [moments[i] for i in places])
+    most = max(SHUFFLES, PER_QUESTION * len(questions))
+    for deal, dealt in enumerate(_deals(whole, [moments[i] for i in places], most), 1):
+        done = False
+        for known, asked in open_.items():
+            total = known(dealt)
+            for one in asked:
+                if one.distance(one.total(dealt), total) >= one.seen:
+                    one.matched += 1
+                    done = done or one.matched == MATCHED
+        if done:
+            for one in (one for asked in open_.values() for one in asked if one.matched == MATCHED):
+                found[one.at] = MATCHED / deal
+            open_ = {known: left for known, asked in open_.items() if (left := [one for one in asked if one.matched < MATCHED])}
+            if not open_:
+                break
+    for one in (one for asked in open_.values() for one in asked):
+        found[one.at] = (one.matched + 1) / (most + 1)
+    return found
+
+
+def _arranged(moments: Sequence[Hashable]) -> list[int]:
+    """The trades with those of one moment side by side, and moments with as many trades side by side."""
+    size, first = Counter(moments), {moment: at for at, moment in reversed(list(enumerate(moments)))}
+    return sorted(range(len(moments)), key=lambda i: (size[moments[i]], first[moments[i]], i))
+
+
+def _asked(
+    questions: Sequence[GroupQuestion], places: Sequence[int], whole: Sequence[int], moments: Sequence[Hashable]
+) -> dict[_Sum, list[_Asked]]:
+    """The questions by the trades that they know of, so that those are summed once a deal."""
+    put = {trade: place for place, trade in enumerate(places)}
+    expected = _expected(whole, moments)
+    sums: dict[tuple[int, ...], _Sum] = {}
+    open_: dict[_Sum, list[_Asked]] = defaultdict(list)
+    for at, question in enumerate(questions):
+        inside, known = [put[i] for i in question.inside], [put[i] for i in question.known]
+        one = _Asked(at, _summed(inside, whole), len(inside), len(known), question.tail)
+        one.centre = round(
+            len(known) * math.fsum(expected[i] for i in inside) - len(inside) * math.fsum(expected[i] for i in known)
+        )
+        one.seen = one.distance(sum(whole[i] for i in inside), sum(whole[i] for i in known))
+        open_[sums.setdefault(question.known, _summed(known, whole))].append(one)
+    return dict(open_)
+
+
+def _summed(places: Sequence[int], whole: Sequence[int]) -> _Sum:
+    """One call that adds up what is dealt to some places; to all of them it is always the same."""
+    if len(places) == len(whole):
+        total = sum(whole)
+        return lambda _: total
+    if len(places) == 1:
+        return lambda dealt: dealt[places[0]]
+    picked = itemgetter(*places)
+    return lambda dealt: sum(picked(dealt))
+
+
+def _expected(whole: Sequence[int], moments: Sequence[Hashable]) -> list[float]:
+    """What a deal gives each trade on average: the mean of all that were entered in as large a company."""
+    size, by_size = Counter(moments), defaultdict(list)
+    for value, moment in zip(whole, moments, strict=True):
+        by_size[size[moment]].append(float(value))
+    means = {n: mean(values) for n, values in by_size.items()}
+    return [means[size[moment]] for moment in moments]
+
+
+def _deals(whole: Sequence[int], moments: Sequence[Hashable], most: int) -> Iterator[list[int]]:
+    """The outcomes dealt anew, again and again. Trades stand arranged, and so does what is dealt to them.
+
+    Clusters of one size change places, and the outcomes in each are turned round by some places, which is as fair as any order.
+    Every order that was drawn is used eight times, moved on by an eighth each time: each of them is as likely as any other.
+    """
+    clusters: dict[Hashable, list[int]] = defaultdict(list)
+    for value, moment in zip(whole, moments, strict=True):
+        clusters[moment].append(value)
+    turned = [[lot[by:] + lot[:by] for by in range(len(lot))] for lot in clusters.values()]
+    sizes = sorted(Counter(map(len, turned)).items())
+    ends = accumulate(count for _, count in sizes)
+    spans = [(size, range(end - count, end)) for (size, count), end in zip(sizes, ends, strict=True)]
+    for draws in _draws(repr(whole), len(turned), -(-most // TURNS)):
+        lots = []
+        for size, span in spans:
+            order = sorted(span, key=draws.__getitem__)
+            lots.append((list(chain.from_iterable([turned[at][draws[at] % size] for at in order])), size, len(span)))
+        for turn in range(TURNS):
+            dealt: list[int] = []
+            for lot, size, count in lots:
+                first = count * turn // TURNS * size
+                dealt += lot[first:]
+                dealt += lot[:first]
+            yield dealt
+
+
+def _draws(seed: str, width: int, most: int) -> Iterator[tuple[int, ...]]:
+    """Numbers of 32 bits out of a hash."""
+    for block in range(-(-most // BLOCK)):
+        drawn = shake_256(f"{block}:{seed}".encode()).digest(4 * width * BLOCK)
+        for at in range(min(BLOCK, most - block * BLOCK)):
+            yield unpack(f"<{width}I", drawn[4 * width * at : 4 * width * (at + 1)])
+
+
+def mean_interval(values: Sequence[float], moments: Sequence[Hashable]) -> tuple[float, float]:
+    """Where the mean lies with 90 %: Student's t over entry moments, since trades entered together are one experience.
+
+    >>> [round(end, 4) for end in mean_interval([1.0, -1.0, 2.0, -1.0], "abcd")], mean_interval([0.5], "a")
+    ([-1.515, 2.015], (0.5, 0.5))
+    >>> [round(end, 4) for end in mean_interval([1.0, 1.0, -1.0, -1.0, 2.0, 2.0, -1.0, -1.0], "aabbccdd")]  # no more is known
+    [-1.515, 2.015]
+    """
+    n, middle = len(values), mean(values)
+    together: dict[Hashable, list[float]] = defaultdict(list)
+    for value, moment in zip(values, moments, strict=True):
+        together[moment].append(value - middle)
+    clusters = len(together)
+    if clusters < 2:
+        return middle, middle
+    error = math.sqrt(clusters / (clusters - 1) * math.fsum(math.fsum(part) ** 2 for part in together.values())) / n
+    half = _reach(clusters - 1) * error
+    return middle - half, middle + half
+
+
+@lru_cache(maxsize=1024)
+def _reach(df: int) -> float:
+    """The t that Student's t exceeds, either way, once in ten times.
+
+    >>> round(_reach(10), 6)
+    1.812461
+    """
+    x = beta_quantile(0.1, 0.5 * df, 0.5)
+    return math.sqrt(df * (1.0 - x) / x)

@@ -1,0 +1,235 @@
+"""The `stats` reflector: candidates put into a trader's words by code, without a model.
+
+A lesson says what happened, in how many trades, where the mean lies, and against what; then what to look at. It gives no order
+and promises nothing, and it says "could be chance" where it could. What was only described says that it was not tested. At
+most two lessons a slot and about 300 tokens in all: first what passed the gate, then what is described, then at most two hints.
+What is mostly told by something stronger is not told again.
+
+>>> from memtape.core.skills import Skill
+>>> shorts = Candidate(id="c1", slot="symbol_selection", kind="cell", field="side", value="short", label="shorts", unit="R", n=41,
+...     total=200, mean=-0.38, interval=(-0.61, -0.15), rest=0.12, p_value=0.0003, chance=False)
+>>> print(lesson_sentence(shorts))
+Shorts: -0.38R a trade (n = 41, 90 %: -0.61 to -0.15) against +0.12R for longs; think twice, or ask more of the setup.
+>>> lessons_of([], Skill(id="vb"))
+()
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from memtape.core.brief.budget import estimate_tokens
+from memtape.core.codec import make_id
+from memtape.core.lessons.avoid_rules import contradicted_rule
+from memtape.core.lessons.candidates import STOP, tested_count
+from memtape.core.lessons.reflection import MAX_LESSON_CHARS, SLOTS, Candidate, Lesson, lesson_lines
+from memtape.core.lessons.trade_groups import MIN_GROUP_TRADES
+from memtape.core.skills import Skill
+
+A_SLOT = 2  # lessons
+TOKENS = 300  # of all lessons, as estimated
+HINT, HINTS = 0.05, 2  # a p-value above it is not even worth a doubtful line; how many of those
+DESCRIPTIONS = 2
+MUCH_BACK = 0.5  # R given back on average: worth a line
+COSTLY = -1.1  # R that a stop costs on average: more than planned
+OFTEN_RIGHT = 2.0  # R that the market went on after a stop: enough to have made the trade right
+TOLD = 0.75  # of its trades: it was told by something stronger
+UNTESTED = "(described, not tested against chance)"
+NOT_THOSE: Final = {
+    "hour": "at other hours", "weekday": "on other days", "session": "in other sessions", "tag": "without that tag",
+    "losses": "otherwise",
+}  # fmt: skip
+LOOK: Final = {
+    "symbol_selection": "think twice, or ask more of the setup",
+    "regime_fit": "wait for another market, or ask more of the setup",
+    "entry_timing": "think twice, or ask more of the setup",
+    "exit_timing": "ask what the wait was for",
+    "sizing": "ask whether they would have been taken without the loss before",
+}
+
+
+def lessons_of(found: Sequence[Candidate], skill: Skill) -> tuple[Lesson, ...]:
+    """The lessons of candidates, by slot and then by weight; what the skill's own rules contradict is held back."""
+    everything = next((one for one in found if one.kind == "all"), None)
+    if everything is None:
+        return ()
+    known = {one.id: one for one in found}
+    chosen = worth_showing(found)
+    if all(one.chance for one in chosen):
+        chosen = [everything, *chosen]
+    told: list[Lesson] = []
+    for one in chosen:
+        lesson = _lesson(
+            one, nothing_found(one, tested_count(found)) if one is everything else lesson_sentence(one), skill, known
+        )
+        if lesson.flagged or _fits(lesson_lines([*told, lesson])):
+            told.append(lesson)
+    return tuple(sorted(told, key=lambda lesson: SLOTS.index(lesson.slot)))
+
+
+def _fits(text: str) -> bool:
+    return len(text) <= MAX_LESSON_CHARS and estimate_tokens(text) <= TOKENS
+
+
+def _lesson(one: Candidate, text: str, skill: Skill, known: Mapping[str, Candidate]) -> Lesson:
+    said = Lesson(
+        id=make_id("lesson", one.id, _way(one)), slot=one.slot, text=text, candidate=one.id, n=one.n, chance=one.chance,
+        trades=one.trades, regime=one.regime,
+    )  # fmt: skip
+    return replace(said, flagged=contradicted_rule(said, skill.avoid, known))
+
+
+def worth_showing(found: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates that are worth a line, the weightiest first."""
+    passed = [one for one in found if not one.chance]
+    described = [one for one in found if one.rest is None and _stands_alone(one)]
+    hints = [one for one in found if one.chance and one.rest is not None and one.p_value <= HINT]
+    told: list[Candidate] = []
+    for lot, most in ((passed, len(passed)), (described, DESCRIPTIONS), (hints, HINTS)):
+        before = len(told)
+        for one in sorted(lot, key=_weight):
+            here = [other.slot for other in told].count(one.slot)
+            hinted = lot is hints and one.slot in [other.slot for other in told[before:]]
+            room = len(told) - before < most and here < A_SLOT and not hinted
+            if room and not any(_told_by(other, one) for other in told):
+                told.append(one)
+    return told
+
+
+def _weight(one: Candidate) -> tuple[float, float, str]:
+    """What is least likely chance first; where deals cannot tell them apart, what differs most for its size."""
+    apart = abs(one.mean - one.rest) if one.rest is not None else abs(one.mean)
+    return one.p_value, -apart * math.sqrt(one.n * max(one.total - one.n, 1) / one.total), one.id
+
+
+def _told_by(stronger: Candidate, one: Candidate) -> bool:
+    """Whether most trades of a cell were told of by a stronger one; of sizes, and of what came after exits, one line will do."""
+    if one.kind != "cell" or stronger.kind != "cell":
+        return one.rest is not None and one.slot == stronger.slot and "cell" not in (one.kind, stronger.kind)
+    return len(set(one.trades) & set(stronger.trades)) >= TOLD * len(one.trades)
+
+
+def _stands_alone(one: Candidate) -> bool:
+    """Whether what is only described is large enough to be told."""
+    if one.kind == "give_back":
+        return one.mean >= MUCH_BACK
+    if one.kind == "exit_cause":
+        return one.unit == "R" and one.value == STOP and one.mean <= COSTLY and one.interval[1] < -1.0
+    return one.kind == "heat" or (one.kind == "stopped_then_right" and one.mean >= OFTEN_RIGHT)
+
+
+def _way(one: Candidate) -> str:
+    """So that a lesson that turns round is another lesson."""
+    return "" if one.rest is None else "better" if one.mean > one.rest else "worse"
+
+
+# --- in words ------------------------------------------------------------------------------------------------------------
+
+
+def nothing_found(one: Candidate, cells: int) -> str:
+    """That nothing stands out, of all trades together."""
+    if one.n < MIN_GROUP_TRADES:
+        return f"Only {one.n} trade{'s' if one.n > 1 else ''} so far, too few to compare; mean {outcome_amount(one.mean, one)}."
+    asked = f"{cells} cell{'' if cells == 1 else 's'} looked at" if cells else "no cell holds enough of them to be looked at"
+    low, high = one.interval
+    return (
+        f"Nothing in the last {one.n} trades stands out from chance ({asked}); "
+        f"mean {outcome_amount(one.mean, one)} (90 %: {signed_figure(low)} to {signed_figure(high)})."
+    )
+
+
+def lesson_sentence(one: Candidate) -> str:
+    """A candidate as one says it."""
+    said = {
+        "give_back": _given_back, "heat": _heat, "exit_cause": _cost, "stopped_then_right": _went_on, "went_on": _went_on,
+        "size_after_losses": _size,
+    }.get(one.kind, _cell)  # fmt: skip
+    text = said(one)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _cell(one: Candidate) -> str:
+    rest = one.rest or 0.0
+    others = f"{outcome_amount(rest, one)} {_others(one)}"
+    if one.chance:
+        told = f"({outcome_amount(one.mean, one)}, n = {one.n}, against {others})"
+        return f"{one.label} {_seem(one, rest)} {told}, but that could be chance"
+    return f"{one.label}: {outcome_amount(one.mean, one)} a trade {_sure(one)} against {others}; {_look(one, rest)}"
+
+
+def _others(one: Candidate) -> str:
+    if one.field == "hold":
+        return "for those closed sooner" if one.value == "longest third" else "for those held longer"
+    if one.field == "side":
+        return "for longs" if one.value == "short" else "for shorts"
+    return NOT_THOSE.get(one.field, "elsewhere")
+
+
+def _seem(one: Candidate, rest: float) -> str:
+    if one.mean > rest:
+        return "look better" if one.mean > 0 else "seem to lose less"
+    return "look worse" if one.mean < 0 else "look weaker"
+
+
+def _look(one: Candidate, rest: float) -> str:
+    if one.mean > rest:
+        if one.mean <= 0:
+            return "they lose less than the rest, but they lose"
+        return "see what the others are held for" if one.field == "hold" else "see what they have in common"
+    return LOOK[one.slot] if one.mean < 0 else "weaker than the rest, though not losing"
+
+
+def _given_back(one: Candidate) -> str:
+    return f"{one.label} gave back {signed_figure(one.mean, '')}R on average {_sure(one, '')}; look at how they are closed {UNTESTED}"
+
+
+def _heat(one: Candidate) -> str:
+    told = f"(n = {one.n}, mean {outcome_amount(one.mean, one)})"
+    return f"heat on {one.label} {told}: a tighter stop would have cut some of them {UNTESTED}"
+
+
+def _cost(one: Candidate) -> str:
+    told = f"stopped trades cost {outcome_amount(one.mean, one)} each {_sure(one)}"
+    return f"{told}, more than planned: look at slippage, gaps and fees {UNTESTED}"
+
+
+def _went_on(one: Candidate) -> str:
+    who = one.label if one.kind == "stopped_then_right" else f"after {one.label}"
+    more = one.rest is None or one.mean > one.rest
+    against = "" if one.rest is None else f" against {outcome_amount(one.rest, one)} after other exits"
+    told = f"{who}: from the exit the market went on {outcome_amount(one.mean, one)} at its best"
+    if one.chance and one.rest is not None:
+        return f"{told} (n = {one.n}){against}, but that could be chance"
+    where = "where the stop sits" if one.kind == "stopped_then_right" else "whether they come too early"
+    look = f": look at {where}" if more else ": little was missed"
+    return f"{told} {_sure(one)}{against}{look}{f' {UNTESTED}' if one.rest is None else ''}"
+
+
+def _size(one: Candidate) -> str:
+    when = one.label.removeprefix("trades entered ")
+    told = f"{when} the risk is {signed_figure(one.mean, '')} times the usual"
+    if one.chance:
+        return f"{told} (n = {one.n}), but that could be chance"
+    return f"{told} {_sure(one, '')}; see whether the plan asks for that"
+
+
+def _sure(one: Candidate, sign: str = "+") -> str:
+    low, high = one.interval
+    return f"(n = {one.n}, 90 %: {signed_figure(low, sign)} to {signed_figure(high, sign)})"
+
+
+def outcome_amount(value: float, one: Candidate) -> str:
+    """An outcome in the unit of its candidate."""
+    return f"{signed_figure(value)}R" if one.unit == "R" else signed_figure(value)
+
+
+def signed_figure(value: float, sign: str = "+") -> str:
+    """Two places, with its sign; nothing is neither above nor below zero.
+
+    >>> signed_figure(-0.384), signed_figure(0.001), signed_figure(1234.5), signed_figure(0.9, "")
+    ('-0.38', '0.00', '+1,234.50', '0.90')
+    """
+    return "0.00" if abs(value) < 0.005 else f"{value:{sign},.2f}"

@@ -1,0 +1,252 @@
+"""An agent's state of mind, computed and never told: confidence, appetite for risk, drawdown, streaks.
+
+Confidence is a slow average of how trades went (half of a change after 6.6 trades). Appetite for risk falls with the
+drawdown: slowly at first in the original form, which keeps a tenth even past the limit; in proportion to the room left
+above the limit in the form of Grossman and Zhou, which stops at the limit. Equity must be free of deposits and
+withdrawals before it comes here.
+
+>>> risk_appetite(0.10), round(risk_appetite_gz(0.10), 6), risk_appetite(0.25), risk_appetite_gz(0.25)
+(0.75, 0.555556, 0.1, 0.0)
+
+Reference: Grossman & Zhou 1993, Optimal Investment Strategies for Controlling Drawdowns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple
+
+from memtape.core.recall.scoring import Spread, sigmoid
+from memtape.errors import Invalid
+
+CONFIDENCE_MEMORY = 0.9  # how much of confidence the next trade leaves in place
+DRAWDOWN_LIMIT = 0.20
+
+
+def outcome_signal_original(pnl_r: float, expected_r: float | None) -> float:
+    """How a trade went, 0 to 1, measured by what was expected; below zero expectation it turns round, as in the original.
+
+    Without an expectation, or with one of zero, the measure is 1R.
+
+    >>> round(outcome_signal_original(3.0, 1.0), 6), outcome_signal_original(0.0, 0.0)
+    (0.952574, 0.5)
+    """
+    return sigmoid(pnl_r / expected_r if expected_r else pnl_r)
+
+
+def outcome_signal(pnl_r: float, sigma_r: float) -> float:
+    """How a trade went, 0 to 1, measured by how much outcomes vary.
+
+    >>> round(outcome_signal(2.0, 1.5), 6)
+    0.791391
+    """
+    return sigmoid(pnl_r / max(0.5, sigma_r))
+
+
+def updated_confidence(confidence: float, latest: float, memory: float = CONFIDENCE_MEMORY) -> float:
+    """Confidence after one more signal."""
+    return memory * confidence + (1.0 - memory) * latest
+
+
+def risk_appetite(drawdown: float, limit: float = DRAWDOWN_LIMIT) -> float:
+    """The original form: 1 at the peak, a tenth at the limit and beyond."""
+    return max(0.1, 1.0 - (max(drawdown, 0.0) / _checked(limit)) ** 2)
+
+
+def risk_appetite_gz(drawdown: float, limit: float = DRAWDOWN_LIMIT) -> float:
+    """The form of Grossman and Zhou: the share of equity that stands above the limit, 1 at the peak, 0 at the limit."""
+    if drawdown >= 1.0:
+        return 0.0
+    return max(0.0, (1.0 - (1.0 - _checked(limit)) / (1.0 - max(drawdown, 0.0))) / limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Affect:
+    """An agent's state of mind at a moment."""
+
+    confidence: float = 0.5
+    risk_appetite: float = 1.0
+    drawdown_state: float = 0.0  # 0 at the peak, 1 at the limit
+    peak_equity: float
+    equity: float
+    consecutive_wins: int = 0
+    consecutive_losses: int = 0
+    limit: float = DRAWDOWN_LIMIT
+
+    @property
+    def drawdown(self) -> float:
+        return (self.peak_equity - self.equity) / self.peak_equity if self.peak_equity > 0 else 0.0
+
+
+def affect_after_trade(state: Affect, pnl_r: float, latest: float) -> Affect:
+    """The state after a close that gave this signal; a scratch ends a winning streak, as in the original."""
+    won = pnl_r > 0
+    return replace(
+        state,
+        confidence=updated_confidence(state.confidence, latest),
+        consecutive_wins=state.consecutive_wins + 1 if won else 0,
+        consecutive_losses=0 if won else state.consecutive_losses + 1,
+    )
+
+
+def affect_after_equity(state: Affect, equity: float) -> Affect:
+    """The state after an equity mark, ruin included.
+
+    >>> ruined = affect_after_equity(Affect(peak_equity=100.0, equity=100.0), 0.0)
+    >>> ruined.drawdown, ruined.drawdown_state, ruined.risk_appetite
+    (1.0, 1.0, 0.1)
+    """
+    marked = replace(state, equity=equity, peak_equity=max(state.peak_equity, equity))
+    return replace(
+        marked,
+        risk_appetite=risk_appetite(marked.drawdown, state.limit),
+        drawdown_state=min(1.0, marked.drawdown / _checked(state.limit)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AffectInput:
+    """A close, an equity mark, or both at once."""
+
+    pnl_r: float | None = None
+    expected_r: float | None = None
+    equity: float | None = None
+
+
+def affect_path(state: Affect, happened: Iterable[AffectInput]) -> Affect:
+    """The state after a stretch of trading, by the original signal.
+
+    >>> affect_path(Affect(peak_equity=100.0, equity=100.0), [AffectInput(pnl_r=-1.0, equity=90.0)]).risk_appetite
+    0.75
+    """
+    for event in happened:
+        if event.pnl_r is not None:
+            state = affect_after_trade(state, event.pnl_r, outcome_signal_original(event.pnl_r, event.expected_r))
+        if event.equity is not None:
+            state = affect_after_equity(state, event.equity)
+    return state
+
+
+# --- the fold over what happened to an account ------------------------------------------------------------------------
+
+
+class AccountClose(NamedTuple):
+    """A trade ended."""
+
+    at: datetime
+    id: str
+    known_at: datetime
+    pnl_r: float | None
+    pnl_usd: float | None
+    counts: bool = True  # False: the owner set it aside; only the account feels it
+    entered_at: datetime | None = None
+    rank: int = 1
+
+
+class AccountMark(NamedTuple):
+    """The broker stated the account's equity."""
+
+    at: datetime
+    id: str
+    known_at: datetime
+    equity: float
+    rank: int = 2
+
+
+class AccountFlow(NamedTuple):
+    """Money was paid in (+) or out (-)."""
+
+    at: datetime
+    id: str
+    known_at: datetime
+    usd: float
+    rank: int = 0
+
+
+AccountChange = AccountClose | AccountMark | AccountFlow
+
+
+class AffectStep(NamedTuple):
+    """The state after one event, and what the next one needs to go on from here."""
+
+    at: datetime
+    rank: int
+    id: str
+    known_at: datetime
+    known_by: datetime  # when this and all before it were known
+    confidence: float
+    wins: int  # in a row
+    losses: int  # in a row
+    nav: float  # equity less deposits
+    peak: float
+    flows: float
+    marked_at: datetime | None  # when the broker last stated equity
+    pnl_r: float | None = None  # of the close that this was
+
+    @property
+    def drawdown(self) -> float:
+        """How far equity is below its peak, as a share of it."""
+        return (self.peak - self.nav) / self.peak if self.peak > 0 else 0.0
+
+    def state(self, limit: float = DRAWDOWN_LIMIT) -> Affect:
+        """The state of mind that this is."""
+        calm = Affect(confidence=self.confidence, peak_equity=self.peak, equity=self.peak, consecutive_wins=self.wins,
+                      consecutive_losses=self.losses, limit=limit)  # fmt: skip
+        return affect_after_equity(calm, self.nav)
+
+
+def affect_steps(
+    events: Iterable[AccountChange], starting: float, before: AffectStep | None = None, outcomes: Sequence[float] = ()
+) -> list[AffectStep]:
+    """The state after each event, in order of time; goes on from `before`, with the outcomes in R that led up to it.
+
+    The broker's statement is taken at its word; until the next one a close moves equity by its net outcome, unless the trade was
+    open at the statement, which then holds what it stood at. A deposit is no profit. The first statement sets the scale and
+    keeps the drawdown that closed trades had come to.
+
+    >>> from datetime import UTC, timedelta
+    >>> day = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> losses = [AccountClose(day + timedelta(days=n), str(n), day + timedelta(days=n), -3.0, -300.0) for n in range(20)]
+    >>> last = affect_steps(losses, 10_000.0)[-1]
+    >>> round(last.confidence, 3), last.losses, round(last.state().drawdown, 2), last.state().risk_appetite
+    (0.089, 20, 0.6, 0.1)
+    """
+    spread = Spread(outcomes)
+    confidence, wins, losses = (before.confidence, before.wins, before.losses) if before else (0.5, 0, 0)
+    nav, peak, flows = starting, starting, 0.0
+    marked_at: datetime | None = None
+    if before is not None:
+        nav, peak, flows, marked_at = before.nav, before.peak, before.flows, before.marked_at
+    known_by = before.known_by if before else None
+    steps: list[AffectStep] = []
+    for event in sorted(events, key=lambda e: (e.at, e.rank, e.id)):
+        if isinstance(event, AccountClose):
+            r = event.pnl_r if event.counts else None
+            won = r if r is not None else event.pnl_usd
+            if r is not None:
+                confidence = updated_confidence(confidence, outcome_signal(r, spread.sigma()))
+                spread.add(r)
+            if won is not None and event.counts:  # a scratch ends a winning streak, as in the original
+                wins, losses = (wins + 1, 0) if won > 0 else (0, losses + 1)
+            if marked_at is None or event.entered_at is None or event.entered_at >= marked_at:
+                nav += event.pnl_usd or 0.0
+        elif isinstance(event, AccountFlow):
+            flows += event.usd
+        else:
+            stated = event.equity - flows
+            if marked_at is None:
+                peak = stated * (peak / nav) if nav > 0 else max(stated, peak)
+            nav, marked_at = stated, event.at
+        peak = max(peak, nav)
+        known_by = event.known_at if known_by is None else max(known_by, event.known_at)
+        steps.append(AffectStep(event.at, event.rank, event.id, event.known_at, known_by, confidence, wins, losses, nav, peak, flows,
+                          marked_at, event.pnl_r if isinstance(event, AccountClose) and event.counts else None))  # fmt: skip
+    return steps
+
+
+def _checked(limit: float) -> float:
+    if not 0.0 < limit <= 1.0:
+        raise Invalid("max_acceptable_drawdown", "is not between 0 and 1", "Give a fraction, like 0.2 for 20 %")
+    return limit

@@ -1,0 +1,405 @@
+"""The analysis of what an agent does: its habits over the latest trades, each figure with its sample or what it lacks.
+
+The window follows the agent: 20 trades while it is erratic, up to 100 while it is steady, by the stability of the last 100
+trades that end one before the newest (so that a trade never chooses the window it is judged in). What was before the window
+is the benchmark: the win rate and mean outcome that were to be expected, and Kelly's fraction from them.
+
+Drift is watched in outcomes, and in what is risked and how long is held: outcomes alone show luck, not habits. Page and
+Hinkley's test compares with the running mean, so only the unit is taken from a baseline, the spread of the first 50 trades.
+Risk and hold enter as logarithms, because a habit changes by a factor, and one trade counts for four deviations at most, so
+that a forgotten position does not ring alone.
+An alarm is current while it lies inside the window; the test starts anew after each. At the price of some false alarms
+(6.5 % in 100 trades without any change) a fall by one deviation is noticed after 13 trades.
+
+Only trades that teach are looked at, and no claim that the broker has not confirmed. Like beliefs, this is a function of the
+episodes known at a moment.
+
+>>> behaviour([]).win_rate
+Figure(value=None, n=0, why='needs 3 closed trades with an outcome in R, has 0')
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+from typing import Literal, NamedTuple
+
+from memtape.core.memory import habits
+from memtape.core.memory.episodes import Episode
+from memtape.core.memory.habits import HALVES_AT_LEAST, SIDE_AT_LEAST
+from memtape.core.recall.sizing import kelly_from_average
+from memtape.core.statistics import mean, spread
+
+WIDEST = 100
+PATTERN_AT_LEAST = 10
+BENCHMARK_AT_LEAST = 10
+DRIFT_AT_LEAST, DRIFT_BASELINE = 20, 50
+CUSUM_BASELINE = 100
+ONE_TRADE = 4.0  # deviations that one trade's risk or hold may count for
+LIKE = 0.2  # within a fifth of the usual
+STOPPED_AT = -0.9  # where nobody says what closed a trade, a loss of about 1R was the stop
+# The least spread that a baseline is trusted to have: outcomes ½R; a tenth in risk, a quarter in hold (both logarithms).
+LEAST_SPREAD = {"outcome": 0.5, "risk": 0.1, "hold": 0.25}
+
+
+class Figure(NamedTuple):
+    """A figure with its sample; None while that is too small, and then what it lacks."""
+
+    value: float | None
+    n: int
+    why: str = ""
+
+
+class GroupOutcome(NamedTuple):
+    """How some trades went."""
+
+    n: int
+    win_rate: float | None
+    mean_r: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Something done again and again: how often, in what situations, and what came of it."""
+
+    kind: Literal["stop distance", "first partial", "side"]
+    sentence: str
+    typical: float | None  # the median, or the share of longs
+    frequency: Figure  # the share of trades that are like it; n is out of how many
+    outcome: GroupOutcome  # of those that are
+    otherwise: GroupOutcome  # of those that are not
+    contexts: tuple[tuple[str, int], ...] = ()  # regimes in which it was done, most frequent first
+
+
+@dataclass(frozen=True, slots=True)
+class DriftReport:
+    """Whether something is changing now: which way, by how many deviations, and since which trade."""
+
+    of: Literal["outcome", "risk", "hold"]
+    method: Literal["page-hinkley", "cusum"]
+    detected: bool
+    n: int
+    direction: str | None = None
+    magnitude: float | None = None
+    since: str | None = None  # trade id
+    rang_at: datetime | None = None
+    why: str = ""
+
+
+class ClosedCounts(NamedTuple):
+    """Gains and losses that were realised, and those that were left open, counted at the moments of decision."""
+
+    gains: int
+    paper_gains: int
+    losses: int
+    paper_losses: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """An agent's habits at a moment; strategy and symbol are None where there are several."""
+
+    strategy: str | None
+    symbol: str | None
+    n: int  # trades known
+    window: int  # trades looked back on, where there are as many
+    window_of_the_original: int  # which never falls below 50
+    first_exit: datetime | None  # of the window
+    last_exit: datetime | None
+    claimed: int  # trades in the window that rest on the agent's own word
+    win_rate: Figure
+    mean_r: Figure
+    mean_hold_minutes: Figure
+    entry_timing: Figure  # early (-1) to late (+1) against the decision
+    exit_timing: Figure  # early (-1) to late (+1) against the target
+    size_v_kelly: Figure  # mean risk as a multiple of Kelly's fraction
+    size_variation: Figure  # deviation of the risk by its mean
+    disposition: Figure  # how much longer losers are held
+    bracket: Figure  # the hold ratio that stop and target alone would show, with no behaviour in it
+    disposition_effect: Figure  # Odean's: share of gains realised less share of losses
+    loss_aversion: Figure
+    recency_bias: Figure
+    momentum_bias: Figure  # contrarian (-1) to following (+1)
+    stability: Figure
+    expected_win_rate: Figure
+    expected_mean_r: Figure
+    kelly: Figure
+    drifts: tuple[DriftReport, ...]
+    patterns: tuple[Pattern, ...]
+
+    @property
+    def drift_detected(self) -> bool:
+        return any(drift.detected for drift in self.drifts)
+
+
+def behaviour(
+    episodes: Iterable[Episode], counts: ClosedCounts | None = None, kelly: float | None = None, claims_count: bool = True
+) -> Behaviour:
+    """The habits that these episodes show; `kelly` overrides the fraction implied by what was before the window."""
+    trades = habit_trades(episodes, claims_count)
+    steady = _stability(trades[-WIDEST - 1 : -1]).value
+    size = habits.window(0.5 if steady is None else steady)
+    earlier, latest = trades[:-size], trades[-size:]
+    rs = [e.pnl_r for e in latest]
+    before = _known([e.pnl_r for e in earlier])
+    fraction = _kelly(before) if kelly is None else Figure(kelly, len(before))
+    risks = [e.risk_share for e in latest]
+    return Behaviour(
+        strategy=_only([e.strategy for e in trades]), symbol=_only([e.symbol for e in trades]), n=len(trades), window=size,
+        window_of_the_original=habits.window_literal(0.5 if steady is None else steady),
+        first_exit=latest[0].exit_at if latest else None, last_exit=latest[-1].exit_at if latest else None,
+        claimed=sum(e.claimed for e in latest),
+        win_rate=_over(_known(rs), habits.win_rate, "closed trades with an outcome in R"),
+        mean_r=_over(_known(rs), habits.mean_r, "closed trades with an outcome in R"),
+        mean_hold_minutes=_over(_known([e.hold_minutes for e in latest]), mean, "trades with a known hold"),
+        entry_timing=_over([max(-1.0, min(1.0, e.late_atr)) for e in latest if e.late_atr is not None], mean,
+                           "trades with a decided price and an ATR"),
+        exit_timing=_over(_exits(latest), mean, "trades with a target that were not stopped out"),
+        size_v_kelly=_size_v_kelly(_known(risks), fraction),
+        size_variation=_over(_known(risks), lambda xs: spread(xs) / mean(xs) if mean(xs) else None, "trades with a known risk"),
+        disposition=_disposition(latest), bracket=_bracket(latest), disposition_effect=_disposition_effect(counts),
+        loss_aversion=_loss_aversion(risks, rs), recency_bias=_recency_bias(risks, rs),
+        momentum_bias=_over([_sign(e) * max(-1.0, min(1.0, e.move_atr)) for e in latest if e.move_atr is not None], mean,
+                            "trades with the move before entry"),
+        stability=_stability(latest),
+        expected_win_rate=_over(before, habits.win_rate, "trades before the window", BENCHMARK_AT_LEAST),
+        expected_mean_r=_over(before, habits.mean_r, "trades before the window", BENCHMARK_AT_LEAST),
+        kelly=fraction, drifts=_drifts(trades, len(latest)), patterns=_patterns(latest),
+    )  # fmt: skip
+
+
+def habit_trades(episodes: Iterable[Episode], claims_count: bool) -> list[Episode]:
+    """The trades that habits are read from, each once, in the order in which they closed."""
+    ordered = sorted(episodes, key=lambda e: (e.exit_at, e.id))
+    return list({e.id: e for e in ordered if e.teaches and (claims_count or not e.claimed)}.values())
+
+
+def realised_counts(
+    moments: Iterable[tuple[datetime, Sequence[float], Sequence[float]]], way: Literal["portfolio", "single"] = "portfolio"
+) -> ClosedCounts:
+    """What was realised and what was left open, from (moment, results realised, results on paper of what stayed open).
+
+    With several positions only moments with a close are decisions about all of them; with one position at a time, every
+    moment of holding it is. What stands at nil is neither a gain nor a loss.
+
+    >>> at = datetime(2026, 6, 5)
+    >>> told = [(at, [120.0], [-40.0, 15.0]), (at, [], [30.0])]
+    >>> tuple(realised_counts(told)), tuple(realised_counts(told, "single"))
+    ((1, 1, 0, 1), (1, 2, 0, 1))
+    """
+    taken = [(realised, paper) for _, realised, paper in moments if realised or way == "single"]
+    done, left = [x for realised, _ in taken for x in realised], [x for _, paper in taken for x in paper]
+    return ClosedCounts(sum(x > 0 for x in done), sum(x > 0 for x in left), sum(x < 0 for x in done), sum(x < 0 for x in left))
+
+
+# --- single figures ------------------------------------------------------------------------------------------------------
+
+
+def _over(
+    values: Sequence[float], figure: Callable[[Sequence[float]], float | None], what: str, at_least: int = SIDE_AT_LEAST
+) -> Figure:
+    if len(values) < at_least:
+        return Figure(None, len(values), f"needs {at_least} {what}, has {len(values)}")
+    value = figure(values)
+    return Figure(value, len(values), "" if value is not None else f"the {what} are all zero")
+
+
+def _exits(trades: Sequence[Episode]) -> list[float]:
+    """How early or late each exit was, of trades that had a target and were not stopped out."""
+    told = [
+        habits.exit_timing(e.pnl_r, e.target_r, e.mfe_r)
+        for e in trades
+        if e.pnl_r is not None and e.target_r is not None and e.mfe_r is not None and not stopped_out(e)
+    ]
+    return _known(told)
+
+
+def stopped_out(episode: Episode) -> bool:
+    """Whether the stop closed a trade: by what its source says, else by a loss of about 1R."""
+    if episode.trigger is not None:
+        return "stop" in episode.trigger.lower()
+    return episode.pnl_r is not None and episode.pnl_r <= STOPPED_AT
+
+
+def _size_v_kelly(risks: Sequence[float], kelly: Figure) -> Figure:
+    if kelly.value is None:
+        return Figure(None, len(risks), f"Kelly's fraction {kelly.why}")
+    if kelly.value <= 0:
+        return Figure(None, len(risks), f"Kelly's fraction is {kelly.value:.3f}: it advises no bet to compare with")
+    fraction = kelly.value
+    return _over(risks, lambda xs: mean(xs) / fraction, "trades with a known risk")
+
+
+def _kelly(before: Sequence[float]) -> Figure:
+    if len(before) < BENCHMARK_AT_LEAST:
+        return Figure(None, len(before), f"needs {BENCHMARK_AT_LEAST} trades before the window, has {len(before)}")
+    value = kelly_from_average(sum(r > 0 for r in before) / len(before), mean(before))
+    return Figure(value, len(before), "" if value is not None else "has no win to go by before the window")
+
+
+def _disposition(trades: Sequence[Episode]) -> Figure:
+    winners, losers = habits.holds_by_outcome((e.pnl_r, e.hold_minutes) for e in trades)
+    why = _both_sides(len(winners), len(losers), "winners", "losers")
+    value = None if why else habits.hold_ratio(winners, losers)
+    return Figure(value, len(winners) + len(losers), why or ("" if value is not None else "winners were held for no time"))
+
+
+def _bracket(trades: Sequence[Episode]) -> Figure:
+    """What a driftless market makes of the usual target against the stop: the hold ratio that is nobody's doing."""
+    targets = _known([e.target_r for e in trades])
+    if len(targets) < SIDE_AT_LEAST:
+        return Figure(None, len(targets), f"needs {SIDE_AT_LEAST} trades with a stop and a target, has {len(targets)}")
+    return Figure(habits.bracket_hold_ratio(mean(targets), 1.0), len(targets), "")
+
+
+def _disposition_effect(counts: ClosedCounts | None) -> Figure:
+    if counts is None:
+        return Figure(None, 0, "needs ticks with what was held at each close")
+    gains, losses = counts.gains + counts.paper_gains, counts.losses + counts.paper_losses
+    why = _both_sides(gains, losses, "gains", "losses")
+    return Figure(None if why else habits.realised_shares(*counts).effect, gains + losses, why)
+
+
+def _loss_aversion(risks: Sequence[float | None], rs: Sequence[float | None]) -> Figure:
+    after_loss, after_win = habits.risks_after(risks, rs)
+    why = _both_sides(len(after_win), len(after_loss), "trades after a win", "after a loss")
+    value = None if why else habits.loss_aversion(risks, rs)
+    return Figure(value, len(after_win) + len(after_loss), why or ("" if value is not None else "nothing was risked after a win"))
+
+
+def _recency_bias(risks: Sequence[float | None], rs: Sequence[float | None]) -> Figure:
+    n = sum(risk is not None for risk in risks[1:])
+    if n < SIDE_AT_LEAST:
+        return Figure(None, n, f"needs {SIDE_AT_LEAST} trades with a known risk after another, has {n}")
+    value = habits.recency_bias(risks, rs)
+    return Figure(value, n, "" if value is not None else "the risk never varies")
+
+
+def _stability(trades: Sequence[Episode]) -> Figure:
+    risks, holds = _known([e.risk_share for e in trades]), _known([e.hold_minutes for e in trades])
+    if (n := min(len(risks), len(holds))) < HALVES_AT_LEAST:
+        return Figure(None, n, f"needs {HALVES_AT_LEAST} trades with a known risk and hold, has {n}")
+    return Figure(habits.stability(risks, holds), n)
+
+
+def _both_sides(one: int, other: int, name: str, other_name: str) -> str:
+    if min(one, other) >= SIDE_AT_LEAST:
+        return ""
+    return f"needs {SIDE_AT_LEAST} {name} and {SIDE_AT_LEAST} {other_name}, has {one} and {other}"
+
+
+# --- drift ---------------------------------------------------------------------------------------------------------------
+
+
+WORDS = {"outcome": ("improving", "degrading"), "risk": ("larger", "smaller"), "hold": ("longer", "shorter")}
+
+
+def _drifts(trades: Sequence[Episode], window: int) -> tuple[DriftReport, ...]:
+    outcomes = [(e, e.pnl_r) for e in trades if e.pnl_r is not None]
+    risks = [(e, math.log(e.risk_share)) for e in trades if e.risk_share is not None and e.risk_share > 0]
+    holds = [(e, math.log(e.hold_minutes + 1.0)) for e in trades if e.hold_minutes is not None]
+    current = frozenset(e.id for e in trades[len(trades) - window :])
+    return (
+        _page_hinkley("outcome", outcomes, current), _against_baseline(outcomes, current),
+        _page_hinkley("risk", risks, current), _page_hinkley("hold", holds, current),
+    )  # fmt: skip
+
+
+def _page_hinkley(
+    of: Literal["outcome", "risk", "hold"], told: Sequence[tuple[Episode, float]], current: frozenset[str]
+) -> DriftReport:
+    if len(told) < DRIFT_AT_LEAST:
+        return DriftReport(of, "page-hinkley", False, len(told), why=f"needs {DRIFT_AT_LEAST} trades, has {len(told)}")
+    unit = max(LEAST_SPREAD[of], spread([x for _, x in told[:DRIFT_BASELINE]]))
+    at_most = math.inf if of == "outcome" else ONE_TRADE
+    heard = habits.alarms([x / unit for _, x in told], at_most=at_most)
+    rung = [alarm for alarm in heard if told[alarm.at][0].id in current]
+    if not rung:
+        return DriftReport(of, "page-hinkley", False, len(told))
+    last = rung[-1]
+    return DriftReport(
+        of, "page-hinkley", True, len(told), WORDS[of][last.direction == "degrading"], last.magnitude,
+        told[last.began][0].id, told[last.at][0].exit_at,
+    )  # fmt: skip
+
+
+def _against_baseline(told: Sequence[tuple[Episode, float]], current: frozenset[str]) -> DriftReport:
+    """CUSUM of the window's outcomes, in deviations from what was before it."""
+    before, latest = [r for e, r in told if e.id not in current], [(e, r) for e, r in told if e.id in current]
+    if len(before) < CUSUM_BASELINE:
+        lacks = f"needs a baseline of {CUSUM_BASELINE} trades before the window, has {len(before)}"
+        return DriftReport("outcome", "cusum", False, len(latest), why=lacks)
+    middle, unit = mean(before), max(LEAST_SPREAD["outcome"], spread(before))
+    zs = [(r - middle) / unit for _, r in latest]
+    drift = habits.cusum(zs)
+    if drift.alarm is None:
+        return DriftReport("outcome", "cusum", False, len(latest))
+    rang = latest[drift.alarm][0]
+    return DriftReport("outcome", "cusum", True, len(latest), drift.direction, mean(zs), latest[0][0].id, rang.exit_at)
+
+
+# --- patterns ------------------------------------------------------------------------------------------------------------
+
+
+def _patterns(trades: Sequence[Episode]) -> tuple[Pattern, ...]:
+    stops = [(e, e.stop_atr) for e in trades if e.stop_atr is not None]
+    partials = [(e, e.partial_r) for e in trades if e.partial_r is not None]
+    return (
+        _around_the_usual("stop distance", stops, "Stop {:.2g} ATR away"),
+        _around_the_usual("first partial", partials, "First part off at {:.2g}R", of=len(trades)),
+        _side(trades),
+    )  # fmt: skip
+
+
+def _around_the_usual(
+    kind: Literal["stop distance", "first partial"], told: Sequence[tuple[Episode, float]], words: str, of: int | None = None
+) -> Pattern:
+    """A pattern by its median: how many trades (out of `of`) come within a fifth of it, and how those went."""
+    if len(told) < PATTERN_AT_LEAST:
+        why = f"needs {PATTERN_AT_LEAST} trades with a {kind}, has {len(told)}"
+        return Pattern(kind, f"No {kind} to speak of yet.", None, Figure(None, len(told), why), _went(()), _went(()))
+    usual, n = median(x for _, x in told), of or len(told)
+    like = [e for e, x in told if abs(x - usual) <= LIKE * abs(usual)]
+    unlike = [e for e, x in told if abs(x - usual) > LIKE * abs(usual)]
+    sentence = f"{words.format(usual)} in {len(like)} of {n} trades{_told(_went(like))}."
+    regimes = Counter(e.regime for e in like if e.regime is not None)
+    contexts = tuple(sorted(regimes.items(), key=lambda one: (-one[1], one[0])))
+    return Pattern(kind, sentence, usual, Figure(len(like) / n, n), _went(like), _went(unlike), contexts)
+
+
+def _side(trades: Sequence[Episode]) -> Pattern:
+    long, short = [e for e in trades if e.side == "long"], [e for e in trades if e.side == "short"]
+    if len(trades) < PATTERN_AT_LEAST:
+        why = f"needs {PATTERN_AT_LEAST} trades, has {len(trades)}"
+        return Pattern("side", "No side to speak of yet.", None, Figure(None, len(trades), why), _went(long), _went(short))
+    share = len(long) / len(trades)
+    sentence = f"Long in {len(long)} of {len(trades)} trades{_told(_went(long))}; short in {len(short)}{_told(_went(short))}."
+    regimes = Counter(e.regime for e in long if e.regime is not None)
+    contexts = tuple(sorted(regimes.items(), key=lambda one: (-one[1], one[0])))
+    return Pattern("side", sentence, share, Figure(share, len(trades)), _went(long), _went(short), contexts)
+
+
+def _went(trades: Sequence[Episode]) -> GroupOutcome:
+    rs = _known([e.pnl_r for e in trades])
+    enough = len(rs) >= SIDE_AT_LEAST
+    return GroupOutcome(len(rs), habits.win_rate(rs) if enough else None, habits.mean_r(rs) if enough else None)
+
+
+def _told(went: GroupOutcome) -> str:
+    return "" if went.mean_r is None else f" ({went.mean_r:+.2f}R on average)"
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _only(names: Sequence[str]) -> str | None:
+    return names[0] if names and len(set(names)) == 1 else None
+
+
+def _sign(episode: Episode) -> int:
+    return 1 if episode.side == "long" else -1

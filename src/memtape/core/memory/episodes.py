@@ -1,0 +1,136 @@
+"""An episode: what is remembered of one trade, or of one decision not to trade, in the situation at its entry.
+
+An episode is known from its exit on and says nothing that was not known at its entry, except how it ended. A late fill, a
+correction or a label of the owner does not change it: the version that was believed ends (`known_to`) and another begins.
+A shadow is the trade that was decided against, followed to its end on later bars; it is no trade, so it never counts
+towards habits, affect or sizes.
+
+Tiers say where an outcome comes from: 0 the broker, 1 the operator, 2 computed by us, 3 a model, 4 external text. A claim
+is an outcome that the agent itself reports (tier 3). It counts while the agent has no broker to ask; from the moment it
+has one, a claim is `unverified`, which is to say that its outcome is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+from pydantic import ConfigDict, Field
+
+from memtape.core.codec import plain
+from memtape.core.observed import Side, Situation
+from memtape.core.values import STRICT, Label, Line
+from memtape.errors import Invalid
+
+Kind = Literal["trade", "shadow"]
+RSource = Literal["stop", "atr_proxy", "stated"]
+Teach = Literal["learn", "exclude", "wrong_reason", "structural", "anomaly"]
+NOT_TAUGHT = frozenset({"exclude", "anomaly"})  # what the owner keeps out of every statistic
+
+
+class Episode(NamedTuple):
+    """One version of one episode. A named tuple, because they are made and read by the hundred thousand."""
+
+    id: str  # the trade's own id, or the shadow's
+    known_from: datetime
+    known_to: datetime | None  # until when this version was believed; None: it is
+    kind: Kind
+    symbol: str
+    strategy: str
+    side: Side
+    tier: int
+    claimed: bool  # the outcome is the agent's own word
+    source: str  # who said so: broker, a run's model, a file
+    entry_at: datetime
+    exit_at: datetime
+    pnl_r: float | None  # outcome in units of initial risk
+    r_source: RSource | None
+    pnl_usd: float | None  # net, in the account currency
+    hold_minutes: float | None
+    risk_share: float | None  # what 1R was, as a share of equity at entry
+    mfe_r: float | None
+    mae_r: float | None
+    target_r: float | None  # how far the target lay, in R
+    stop_atr: float | None  # how far the stop lay, in ATR
+    partial_r: float | None  # where the first part was taken off, in R
+    late_atr: float | None  # entry price beyond the price that was decided on, in ATR, from the trade's side
+    move_atr: float | None  # the 20-bar move before entry, in ATR
+    trigger: str | None  # what closed it, where the source says: stop, target, manual
+    confidence: float | None  # of the decision, 0 to 1
+    teach: Teach
+    regime: str | None
+    volatility_regime: str | None
+    session: str | None
+    price: float | None
+    atr_d1: float | None
+    atr_h1: float | None
+    atr_m5: float | None
+    spread_points: float | None
+    spread_as_atr_pct: float | None
+    drawdown_pct: float | None
+    consecutive_losses: int | None
+    reflection: str | None
+    tags: tuple[str, ...]
+
+    @property
+    def situation(self) -> Situation:
+        """The situation at entry."""
+        ratio = self.atr_h1 / self.atr_d1 if self.atr_h1 is not None and self.atr_d1 else None
+        return Situation(
+            symbol=self.symbol, price=self.price, atr_d1=self.atr_d1, atr_h1=self.atr_h1, atr_m5=self.atr_m5,
+            atr_ratio_h1_d1=ratio, regime=self.regime, volatility_regime=self.volatility_regime, session=self.session,
+            hour_utc=self.entry_at.hour, day_of_week=self.entry_at.weekday(), spread_points=self.spread_points,
+            spread_as_atr_pct=self.spread_as_atr_pct, drawdown_pct=self.drawdown_pct,
+            consecutive_losses=self.consecutive_losses,
+        )  # fmt: skip
+
+    @property
+    def teaches(self) -> bool:
+        """Whether it may enter statistics: a trade that the owner has not set aside."""
+        return self.kind == "trade" and self.teach not in NOT_TAUGHT
+
+
+EPISODE_FIELDS = Episode._fields
+_Level = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """What may be corrected of an episode: words and labels; the outcome only where it was the agent's own claim."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    reflection: Line | None = None
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    tags: Annotated[tuple[Label, ...], Field(max_length=16)] | None = None
+    strategy: Label | None = None
+    teach: Teach | None = None
+    regime: Label | None = None
+    volatility_regime: Label | None = None
+    session: Label | None = None
+    price: _Level | None = None
+    atr_d1: _Level | None = None
+    atr_h1: _Level | None = None
+    atr_m5: _Level | None = None
+    spread_as_atr_pct: _Level | None = None
+    drawdown_pct: _Level | None = None
+    pnl_r: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    pnl_usd: Annotated[float, Field(allow_inf_nan=False)] | None = None
+
+    def stated(self) -> dict[str, Any]:
+        """What it says, as plain data; nothing at all is refused."""
+        said: dict[str, Any] = plain(self)
+        if not said:
+            raise Invalid("changes", "is empty", "Name at least one field and its right value")
+        return said
+
+
+def known_episodes(episodes: Iterable[Episode], as_of: datetime) -> list[Episode]:
+    """The episodes as they were believed at a moment, each in the version of that moment; nothing before its exit."""
+    return [e for e in episodes if e.exit_at <= as_of and e.known_from <= as_of and (e.known_to is None or e.known_to > as_of)]
+
+
+def believed_outcome(episode: Episode, claims_count: bool) -> float | None:
+    """How it ended, in R, as far as it may be believed."""
+    return None if episode.claimed and not claims_count else episode.pnl_r

@@ -1,0 +1,186 @@
+"""The market of one symbol as its completed bars show it at any moment: ATR on three frames, regime, volatility, momentum.
+
+Only bars that had ended and were known at that moment are looked at, and never more than a fixed number of them, so the
+answer is the same whatever else is stored. A frame is taken from bars of its own length, or put together from the longest
+shorter ones that fit into it; days are UTC days. Labels come from hourly bars, else from the next
+longer ones, else from five minutes.
+
+>>> from datetime import UTC, datetime, timedelta
+>>> from decimal import Decimal
+>>> from memtape.core.observed import Bar
+>>> start = datetime(2026, 1, 5, tzinfo=UTC)
+>>> def bar(n):
+...     t0, o = start + timedelta(hours=n), Decimal(100 + n)
+...     return Bar(symbol="XAU", t0=t0, t1=t0 + timedelta(hours=1), o=o, h=o + 2, l=o - 1, c=o + 1)
+>>> market = Market(completed_bar(Watched(bar(n), bar(n).t1)) for n in range(60))
+>>> seen = market.at(start + timedelta(hours=60))
+>>> seen.regime, seen.atr_h1, seen.atr_d1, seen.price
+('trending_up', 3.0, None, 160.0)
+>>> market.at(start + timedelta(hours=5)).atr_h1 is None
+True
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from memtape.core.codec import micros
+from memtape.core.ledger.rounds import KnownBar
+from memtape.core.memory.situation import Candle, MarketLabels, average_true_range, market_labels
+
+D1, H1, M5 = 86_400, 3_600, 300
+FRAMES = (D1, 14_400, 7_200, H1, 1_800, 900, 600, M5, 180, 120, 60)  # lengths in seconds that are looked at, longest first
+LABELLED_BY = (H1, 14_400, D1, M5)  # labels come from the first of these that there are bars for
+CANDLES, DAYS = 300, 30  # how far labels and ATR look back, and how far the ATR of the day
+MOST_BARS = 720  # of one length that are ever looked at: what a close costs does not grow with the chart
+LONGEST = 24  # how many bars at most make one longer one: minutes make five, not an hour
+MOMENTUM_OVER = 20
+
+
+class CompletedBar(NamedTuple):
+    """A completed bar in plain numbers; times in microseconds."""
+
+    frame: int
+    start: int
+    end: int
+    known: int
+    open: float
+    high: float
+    low: float
+    close: float
+
+
+def completed_bar(seen: KnownBar) -> CompletedBar:
+    """A bar that was observed, in plain numbers."""
+    bar = seen.bar
+    return CompletedBar(
+        bar.frame, micros(bar.t0), micros(bar.t1), micros(seen.known_at), float(bar.o), float(bar.h), float(bar.l), float(bar.c)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MarketState:
+    """What bars say of a moment. None where there are too few of them."""
+
+    price: float | None = None
+    atr_d1: float | None = None
+    atr_h1: float | None = None
+    atr_m5: float | None = None
+    regime: str | None = None
+    volatility_regime: str | None = None
+    move_atr: float | None = None  # over the last 20 bars, in ATR
+
+
+def sources(present: Collection[int]) -> dict[int, tuple[int, int]]:
+    """For each length that is wanted: the length of the bars it is taken from, and how many of those are looked at.
+
+    >>> sources({3600})
+    {86400: (3600, 720), 3600: (3600, 300)}
+    >>> sources({86400, 900})
+    {86400: (86400, 30), 3600: (900, 720)}
+    """
+    found: dict[int, tuple[int, int]] = {}
+    for wanted, many in ((D1, DAYS), (14_400, CANDLES), (H1, CANDLES), (M5, CANDLES)):
+        if wanted == 14_400 and wanted not in present:
+            continue
+        source = next((f for f in FRAMES if f <= wanted <= LONGEST * f and wanted % f == 0 and f in present), None)
+        if source is not None:
+            found[wanted] = (source, min(many * (wanted // source), MOST_BARS))
+    return found
+
+
+def bars_needed(present: Collection[int]) -> dict[int, int]:
+    """How many of the last bars of each length are looked at; of every length at least the last, for its price."""
+    most = {frame: 1 for frame in FRAMES if frame in present}
+    for source, many in sources(present).values():
+        most[source] = max(most[source], many)
+    return most
+
+
+class _Series:
+    """The bars of one length, by their end."""
+
+    def __init__(self) -> None:
+        self.bars: list[CompletedBar] = []
+        self.ends: list[int] = []
+        self.in_order = True  # each was known no later than the next
+
+    def add(self, bar: CompletedBar) -> None:
+        self.in_order &= not self.bars or bar.known >= self.bars[-1].known
+        self.bars.append(bar)
+        self.ends.append(bar.end)
+
+    def known(self, at: int, most: int) -> list[CompletedBar]:
+        """The last bars that had ended and were known by a moment, oldest first."""
+        upto = bisect_right(self.ends, at)
+        if self.in_order:
+            while upto and self.bars[upto - 1].known > at:
+                upto -= 1
+            return self.bars[max(0, upto - most) : upto]
+        return [bar for bar in self.bars[:upto] if bar.known <= at][-most:]
+
+
+class Market:
+    """Bars of one symbol, and what they say at any moment."""
+
+    def __init__(self, bars: Iterable[CompletedBar]) -> None:
+        self._series: dict[int, _Series] = {}
+        self._told: dict[tuple[int, ...], MarketState] = {}
+        for bar in sorted((bar for bar in bars if bar.frame in FRAMES), key=lambda bar: bar.end):
+            self._series.setdefault(bar.frame, _Series()).add(bar)
+        self._in_order = all(series.in_order for series in self._series.values())
+
+    def at(self, moment: datetime) -> MarketState:
+        """What was to be seen at a moment."""
+        at = micros(moment)
+        last = {frame: bars[-1].end for frame, series in self._series.items() if (bars := series.known(at, 1))}
+        if not last:
+            return MarketState()
+        # The same last bars and the same whole days give the same answer.
+        key = (*tuple(last.get(frame, 0) for frame in FRAMES), at // (M5 * 1_000_000))
+        if not self._in_order or key not in self._told:
+            most = bars_needed(last)
+            self._told[key] = _seen({frame: self._series[frame].known(at, most[frame]) for frame in last}, at)
+        return self._told[key]
+
+
+def _seen(known: Mapping[int, Sequence[CompletedBar]], at: int) -> MarketState:
+    latest = max((bars[-1] for bars in known.values()), key=lambda bar: (bar.end, -bar.frame))
+    candles = {wanted: _candles(known[source], source, wanted, many, at) for wanted, (source, many) in sources(known).items()}
+    frame = next((f for f in LABELLED_BY if candles.get(f)), None)
+    labels: MarketLabels | None = None
+    move = None
+    if frame is not None:
+        labels = market_labels(candles[frame])
+        if labels.atr and len(candles[frame]) > MOMENTUM_OVER:
+            move = (candles[frame][-1].close - candles[frame][-1 - MOMENTUM_OVER].close) / labels.atr
+    atr = {wanted: labels.atr if labels and wanted == frame else _atr(some) for wanted, some in candles.items()}
+    return MarketState(
+        price=latest.close, atr_d1=atr.get(D1), atr_h1=atr.get(H1), atr_m5=atr.get(M5),
+        regime=labels.regime if labels else None,
+        volatility_regime=labels.volatility_regime if labels and labels.volatility_rank is not None else None,
+        move_atr=move,
+    )  # fmt: skip
+
+
+def _atr(candles: Sequence[Candle] | None) -> float | None:
+    return average_true_range(candles)[-1] if candles else None
+
+
+def _candles(bars: Sequence[CompletedBar], source: int, wanted: int, many: int, at: int) -> list[Candle]:
+    """The last completed candles of a length, put together where the bars are shorter."""
+    bars = bars[-many:]
+    if source == wanted:
+        return [Candle(bar.open, bar.high, bar.low, bar.close) for bar in bars]
+    length = wanted * 1_000_000
+    groups: dict[int, list[CompletedBar]] = {}
+    for bar in bars:
+        groups.setdefault(bar.start // length, []).append(bar)
+    whole = [group for number, group in sorted(groups.items()) if (number + 1) * length <= at]
+    if len(bars) == many:
+        whole = whole[1:]  # its beginning may be cut off
+    return [Candle(group[0].open, max(b.high for b in group), min(b.low for b in group), group[-1].close) for group in whole]

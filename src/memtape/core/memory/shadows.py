@@ -1,0 +1,163 @@
+"""The trade that was decided against, followed to its end on later bars.
+
+A decision not to trade that names side, stop and target can be judged: the bars after it show which of the two would have
+come first, every doubt decided against the trade (`plans.ending`). After 30 days it ends at the last close. A rule that says
+"skip" could never be unlearned otherwise. The outcome is known when the bar that ended it is; a bar that arrives late may
+change it, and what was believed until then stays on record.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from memtape.core.codec import make_id
+from memtape.core.ledger.rounds import KnownBar
+from memtape.core.memory.affect import AffectStep
+from memtape.core.memory.episodes import Episode
+from memtape.core.memory.learn import Amendment, episode_versions, until_gone
+from memtape.core.memory.market import MarketState
+from memtape.core.memory.plans import plan_ending
+from memtape.core.memory.situation import Candle
+from memtape.core.memory.situation_fields import entry_fields
+from memtape.core.observed import Decision
+from memtape.core.skills import Agent
+
+NOT_TAKEN = frozenset({"no_trade", "no-trade", "notrade", "skip", "skip_trade", "hold", "wait", "none", "pass", "stand_aside"})
+FOLLOWED_FOR = timedelta(days=30)
+WATCHED_FOR = 2 * FOLLOWED_FOR  # within which the last bar that began in time must have ended
+
+
+class ShadowEnding(NamedTuple):
+    """How a shadow ended, as believed from one moment on."""
+
+    known_from: datetime
+    exit_at: datetime
+    price: float
+    trigger: str
+
+
+class Shadow(NamedTuple):
+    """What became of a decision not to trade."""
+
+    episodes: list[Episode]  # in all their versions
+    until: datetime | None  # when it ended; None: it is open
+
+
+def is_followed(decision: Decision) -> bool:
+    """Whether a decision is one not to trade, and says enough of the trade to follow it."""
+    return (
+        (decision.action or "").lower() in NOT_TAKEN
+        and None not in (decision.symbol, decision.side, decision.stop, decision.target)
+    )  # fmt: skip
+
+
+def shadow_id(agent: str, decision: str) -> str:
+    """The id of the episode of a decision not to trade."""
+    return make_id(agent, "shadow", decision)
+
+
+def later_bars(decision: Decision, bars: Sequence[KnownBar]) -> list[KnownBar]:
+    """The bars that may end a shadow: those that began after it, by their end; where lengths differ the shorter tell first."""
+    assert decision.t is not None
+    last, end = decision.t + FOLLOWED_FOR, decision.t + WATCHED_FOR
+    after = [seen for seen in bars if decision.t <= seen.bar.t0 < last and seen.bar.t1 <= end]
+    return sorted(after, key=lambda seen: (seen.bar.t1, seen.bar.frame))
+
+
+def shadow_endings(decision: Decision, known_at: datetime, bars: Sequence[KnownBar]) -> list[ShadowEnding]:
+    """How a shadow ended, in the versions in which it was believed; none while it is open."""
+    later = later_bars(decision, bars)
+    knowledge = sorted({max(known_at, seen.known_at) for seen in later})
+    if all(a.known_at <= b.known_at for a, b in itertools.pairwise(later)):
+        ended = _end(decision, later)
+        if ended is None:
+            return []
+        place, exit_at, price, trigger = ended
+        return [ShadowEnding(max([known_at, *(seen.known_at for seen in later[: place + 1])]), exit_at, price, trigger)]
+    found: list[ShadowEnding] = []
+    for moment in knowledge:
+        ended = _end(decision, [seen for seen in later if seen.known_at <= moment])
+        if ended is not None and (not found or found[-1][1:] != ended[1:]):
+            found.append(ShadowEnding(moment, *ended[1:]))
+    return found
+
+
+def _end(decision: Decision, later: Sequence[KnownBar]) -> tuple[int, datetime, float, str] | None:
+    assert decision.t is not None and decision.stop is not None
+    side, stop = 1 if decision.side == "long" else -1, float(decision.stop)
+    target = float(decision.target) if decision.target is not None else None
+    past = next((n for n, seen in enumerate(later) if seen.bar.t1 >= decision.t + FOLLOWED_FOR), None)
+    later = later if past is None else later[: past + 1]  # it ends there, whatever longer bars show after it
+    candles = [Candle(float(s.bar.o), float(s.bar.h), float(s.bar.l), float(s.bar.c)) for s in later]
+    if (ended := plan_ending(side, stop, target, candles)) is not None:
+        place, price = ended
+        won = target is not None and side * (price - target) >= 0
+        return place, later[place].bar.t1, price, "target" if won else "stop"
+    if past is not None:
+        return past, later[past].bar.t1, candles[past].close, "time"
+    return None
+
+
+def follow_shadow(
+    agent: Agent, decision: Decision, known_at: datetime, bars: Sequence[KnownBar], seen: MarketState, state: AffectStep | None,
+    notes: Sequence[Amendment] = (), gone_at: datetime | None = None,
+) -> Shadow:  # fmt: skip
+    """A decision not to trade, followed on bars to its end; with what was said of it later, and until it was taken back."""
+    ends = shadow_endings(decision, known_at, bars)
+    versions = [
+        version for episode in _episodes(agent, decision, ends, seen, state) for version in episode_versions(episode, notes)
+    ]
+    return Shadow(until_gone(versions, gone_at), ends[-1].exit_at if ends else None)
+
+
+def _episodes(
+    agent: Agent, decision: Decision, ends: Sequence[ShadowEnding], seen: MarketState, state: AffectStep | None
+) -> list[Episode]:
+    """The episode in all the versions that bars make of it."""
+    assert decision.t is not None and decision.id is not None and decision.stop is not None and decision.symbol is not None
+    situation = entry_fields(decision.t, decision.situation, seen, state)
+    entry, stop, side = situation["price"], float(decision.stop), 1 if decision.side == "long" else -1
+    if entry is None or side * (entry - stop) <= 0:
+        return []  # no price was known, or it had already passed the stop: there was no trade to take
+    situation["consecutive_losses"] = state.losses if state is not None else None  # counted, never taken from what was said
+    risk = abs(entry - stop)
+    found: list[Episode] = []
+    for ended, following in zip(ends, [*ends[1:], None][: len(ends)], strict=True):
+        found.append(
+            Episode(
+                id=shadow_id(agent.id, decision.id),
+                known_from=ended.known_from,
+                known_to=following.known_from if following else None,
+                kind="shadow",
+                symbol=decision.symbol,
+                strategy=decision.strategy or agent.skill,
+                side=decision.side or "long",
+                tier=2,
+                claimed=False,
+                source="shadow",
+                entry_at=decision.t,
+                exit_at=ended.exit_at,
+                pnl_r=side * (ended.price - entry) / risk,
+                r_source="stop",
+                pnl_usd=None,
+                hold_minutes=(ended.exit_at - decision.t).total_seconds() / 60.0,
+                risk_share=None,
+                mfe_r=None,
+                mae_r=None,
+                target_r=abs(float(decision.target) - entry) / risk if decision.target is not None else None,
+                stop_atr=None,
+                partial_r=None,
+                late_atr=None,
+                move_atr=seen.move_atr,
+                trigger=ended.trigger,
+                confidence=float(decision.confidence) if decision.confidence is not None else None,
+                teach="learn",
+                **situation,
+                reflection=decision.reason,
+                tags=decision.tags,
+            )
+        )
+    return found

@@ -1,0 +1,293 @@
+"""A situation: the market and the agent's own state at a moment, how it is labelled from bars, and how alike two are.
+
+The labels come from completed bars only, so what a situation says was knowable then. Volatility is the rank of ATR/close
+among its own past; a trend is a path that gets somewhere (efficiency ratio), and once called it is kept until the path
+has clearly lost its way; a session is a stretch of the UTC day.
+
+Three measures of likeness share one table of weights. `similarity_2_6` and `similarity_7_4` are the original forms, which
+look from the memory's side only and miss identity at zero drawdown. `similarity` is ours: the same from both sides, 1 for
+a situation with itself when everything is known, ½ for what is unknown, 1 for what a belief leaves open (`ANY`).
+
+>>> then = Situation(regime="ranging", atr_d1=80.0)
+>>> round(similarity(then, then), 6), round(similarity_7_4(then, then), 6)
+(0.7, 0.421053)
+
+References: Gower 1971 (mixed similarity); Wilder 1978 (ATR); Kaufman 1995 (efficiency ratio).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from memtape.core.observed import ANY, Bar, Level, Situation
+from memtape.errors import Invalid
+
+# Labels with their weight; numbers with their weight and their bandwidth as a fraction of the value.
+Labels = tuple[tuple[str, float], ...]
+Numbers = tuple[tuple[str, float, float], ...]
+LABELS: Labels = (("regime", 0.25), ("volatility_regime", 0.15), ("session", 0.10))
+NUMBERS: Numbers = (
+    ("atr_d1", 0.15, 0.3),
+    ("atr_h1", 0.10, 0.3),
+    ("spread_as_atr_pct", 0.05, 0.5),
+    ("drawdown_pct", 0.10, 0.1),
+    ("price", 0.10, 0.2),
+)
+NUMBERS_7_4: Numbers = tuple(row for row in NUMBERS if row[0] != "spread_as_atr_pct")
+DRAWDOWN_BANDWIDTH = 0.05
+UNKNOWN = 0.5
+
+
+def similarity(a: Situation, b: Situation, labels: Labels = LABELS, numbers: Numbers = NUMBERS) -> float:
+    """How alike two situations are, 0 to 1, the same from both sides.
+
+    Numbers above zero are compared by their ratio, so that 100 to 130 is as far as 130 to 100; drawdowns by their
+    difference, so that 0.1 % and 0.2 % are nearly the same.
+
+    >>> round(similarity(Situation(drawdown_pct=0.001), Situation(drawdown_pct=0.002)), 6)
+    0.54998
+    """
+    parts = [weight * _label_match(getattr(a, name), getattr(b, name)) for name, weight in labels]
+    parts += [weight * _level_match(name, getattr(a, name), getattr(b, name), width) for name, weight, width in numbers]
+    return math.fsum(parts) / _total(labels, numbers)
+
+
+def similarity_2_6(memory: Situation, query: Situation, labels: Labels = LABELS, numbers: Numbers = NUMBERS) -> float:
+    """The first original form: eight fields; two unknown labels count as a match.
+
+    >>> similarity_2_6(Situation(), Situation())
+    0.5
+    """
+    parts = [weight for name, weight in labels if getattr(memory, name) == getattr(query, name)]
+    return math.fsum(parts + _kernels(memory, query, numbers)) / _total(labels, numbers)
+
+
+def similarity_7_4(memory: Situation, query: Situation, labels: Labels = LABELS, numbers: Numbers = NUMBERS_7_4) -> float:
+    """The second original form: seven fields; a label must be known to match.
+
+    >>> similarity_7_4(Situation(), Situation())
+    0.0
+    """
+    known = ((getattr(memory, name), getattr(query, name), weight) for name, weight in labels)
+    parts = [weight for then, now, weight in known if then and now and then == now]
+    return math.fsum(parts + _kernels(memory, query, numbers)) / _total(labels, numbers)
+
+
+def relative(situation: Situation) -> Situation:
+    """A situation in shares of its own price, for comparing across symbols: ATR per price, and no price level.
+
+    >>> relative(Situation(symbol="XAU", price=5000.0, atr_d1=100.0)).atr_d1
+    0.02
+    """
+    price = situation.price
+    if not isinstance(price, float | int) or price <= 0:
+        return replace(situation, price=None, atr_d1=None, atr_h1=None, atr_m5=None)
+    return replace(
+        situation,
+        price=None,
+        atr_d1=_divided(situation.atr_d1, price),
+        atr_h1=_divided(situation.atr_h1, price),
+        atr_m5=_divided(situation.atr_m5, price),
+    )
+
+
+def _divided(level: Level, price: float) -> Level:
+    return level / price if isinstance(level, float | int) else level
+
+
+def _total(labels: Labels, numbers: Numbers) -> float:
+    return math.fsum([weight for _, weight in labels] + [weight for _, weight, _ in numbers])
+
+
+def _kernels(memory: Situation, query: Situation, numbers: Numbers) -> list[float]:
+    """Gaussian kernels whose width is scaled by the memory's value; at zero or unknown they give nothing, as written."""
+    found = []
+    for name, weight, width in numbers:
+        then, now = getattr(memory, name), getattr(query, name)
+        if isinstance(then, float | int) and isinstance(now, float | int) and then != 0:
+            found.append(weight * _bell((then - now) / abs(then) / width))
+    return found
+
+
+def _bell(deviations: float) -> float:
+    return math.exp(-0.5 * deviations * deviations)
+
+
+def _label_match(a: str | None, b: str | None) -> float:
+    if ANY in (a, b):
+        return 1.0
+    return UNKNOWN if a is None or b is None else float(a == b)
+
+
+def _level_match(name: str, a: Level, b: Level, width: float) -> float:
+    if a == ANY or b == ANY:
+        return 1.0
+    if a is None or b is None:
+        return UNKNOWN
+    if name == "drawdown_pct":
+        return _bell((a - b) / DRAWDOWN_BANDWIDTH)
+    if a <= 0 or b <= 0:
+        return float(a <= 0 and b <= 0)
+    return _bell((math.log(a) - math.log(b)) / math.log1p(width))
+
+
+# --- labels from bars ---------------------------------------------------------------------------------------------------
+
+Session = Literal["asia", "london", "overlap", "newyork"]
+Volatility = Literal["low", "normal", "high", "extreme"]
+Regime = Literal["trending_up", "trending_down", "ranging", "volatile"]
+TREND_ENTERED, TREND_KEPT = 0.45, 0.30
+RANKED_AMONG, RANKED_AT_LEAST = 252, 20
+
+
+class Candle(NamedTuple):
+    """A completed bar in plain numbers."""
+
+    open: float
+    high: float
+    low: float
+    close: float
+
+
+@dataclass(frozen=True, slots=True)
+class MarketLabels:
+    """What completed bars say. None where there are too few of them."""
+
+    atr: float | None
+    efficiency: float | None
+    volatility_rank: float | None
+    volatility_regime: Volatility
+    regime: Regime | None
+
+
+def classify_market(bars: Sequence[Bar], now: datetime, atr_n: int = 14, er_n: int = 20) -> MarketLabels:
+    """The market at `now`, from the bars that were complete by then, in order of time."""
+    if now.tzinfo is None:
+        raise Invalid("now", "has no time zone", "Add Z for UTC or an offset")
+    known = sorted((bar for bar in bars if bar.t1 <= now), key=lambda bar: bar.t1)
+    return market_labels([Candle(float(bar.o), float(bar.h), float(bar.l), float(bar.c)) for bar in known], atr_n, er_n)
+
+
+def market_labels(candles: Sequence[Candle], atr_n: int = 14, er_n: int = 20) -> MarketLabels:
+    """The market after the last of these completed candles.
+
+    >>> rising = [Candle(n, n + 1.5, n - 0.5, n + 1.0) for n in range(100, 160)]
+    >>> market = market_labels(rising)
+    >>> market.atr, market.efficiency, market.volatility_regime, market.regime
+    (2.0, 1.0, 'low', 'trending_up')
+    """
+    closes = [candle.close for candle in candles]
+    atrs = average_true_range(candles, atr_n)
+    shares = [None if atr is None or not close else atr / close for atr, close in zip(atrs, closes, strict=True)]
+    if not candles:
+        return MarketLabels(None, None, None, "normal", None)
+    rank = _rank(shares)
+    return MarketLabels(atrs[-1], efficiency_ratio(closes, er_n), rank, volatility_of(rank), _regime(closes, shares, er_n))
+
+
+def average_true_range(candles: Sequence[Candle], n: int = 14) -> list[float | None]:
+    """Wilder's ATR after every candle; the first is the mean of the first n true ranges.
+
+    >>> average_true_range([Candle(1, 3, 1, 2), Candle(2, 6, 2, 5), Candle(5, 6, 4, 5)], n=2)
+    [None, 3.0, 2.5]
+    """
+    out: list[float | None] = []
+    ranges: list[float] = []
+    atr: float | None = None
+    for at, candle in enumerate(candles):
+        before = candles[at - 1].close if at else None
+        extremes = (candle.high, candle.low) if before is None else (candle.high, candle.low, before)
+        reach = max(extremes) - min(extremes)
+        if atr is not None:
+            atr = (atr * (n - 1) + reach) / n
+        else:
+            ranges.append(reach)
+            if len(ranges) == n:
+                atr = math.fsum(ranges) / n
+        out.append(atr)
+    return out
+
+
+def efficiency_ratio(closes: Sequence[float], n: int = 20) -> float | None:
+    """How much of the way travelled in n steps was kept, 0 to 1.
+
+    >>> efficiency_ratio([1.0, 2.0, 1.0, 2.0], n=3)
+    0.3333333333333333
+    """
+    if len(closes) <= n:
+        return None
+    path = closes[len(closes) - n - 1 :]
+    travelled = math.fsum(abs(b - a) for a, b in pairwise(path))
+    return abs(path[-1] - path[0]) / travelled if travelled else 0.0
+
+
+def volatility_of(rank: float | None) -> Volatility:
+    """The volatility that a rank among the past means; too little past is called normal."""
+    if rank is None:
+        return "normal"
+    return "low" if rank < 0.25 else "normal" if rank < 0.75 else "high" if rank < 0.95 else "extreme"
+
+
+def session_at(moment: datetime) -> Session:
+    """The session of a moment."""
+    utc = _utc(moment)
+    return session_of(utc.hour * 60 + utc.minute)
+
+
+def session_of(minute_utc: int) -> Session:
+    """The session of a minute of the UTC day.
+
+    >>> session_of(419), session_of(420), session_of(720), session_of(960), session_of(1260)
+    ('asia', 'london', 'overlap', 'newyork', 'asia')
+    """
+    hour = minute_utc / 60
+    if hour < 7 or hour >= 21:
+        return "asia"
+    return "london" if hour < 12 else "overlap" if hour < 16 else "newyork"
+
+
+def is_weekend(moment: datetime) -> bool:
+    """Saturday or Sunday, UTC; a flag of its own, beside the session."""
+    return _utc(moment).weekday() >= 5
+
+
+def _utc(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise Invalid("moment", "has no time zone", "Add Z for UTC or an offset")
+    return moment.astimezone(UTC)
+
+
+def _rank(shares: Sequence[float | None]) -> float | None:
+    """Where the last value stands among those before it, equal ones counted half; None with too few before it."""
+    current = shares[-1]
+    before = [share for share in shares[-RANKED_AMONG - 1 : -1] if share is not None]
+    if current is None or len(before) < RANKED_AT_LEAST:
+        return None
+    return (sum(share < current for share in before) + 0.5 * sum(share == current for share in before)) / len(before)
+
+
+def _regime(closes: Sequence[float], shares: Sequence[float | None], er_n: int) -> Regime | None:
+    """The regime after the last close; looks back only while a weakened trend may still be the one that was entered."""
+    if volatility_of(_rank(shares)) == "extreme":
+        return "volatile"
+    if len(closes) <= er_n:
+        return None
+    called = _direction(closes, len(closes), er_n)
+    for end in range(len(closes), er_n, -1):
+        efficiency = efficiency_ratio(closes[end - er_n - 1 : end], er_n)
+        if efficiency is None or efficiency < TREND_KEPT or _direction(closes, end, er_n) != called:
+            return "ranging"
+        if volatility_of(_rank(shares[max(end - RANKED_AMONG - 1, 0) : end])) == "extreme":
+            return "ranging"  # a volatile bar ends a trend; what is left of it is not one yet
+        if efficiency >= TREND_ENTERED:
+            return called
+    return "ranging"
+
+
+def _direction(closes: Sequence[float], end: int, er_n: int) -> Regime:
+    return "trending_up" if closes[end - 1] > closes[end - 1 - er_n] else "trending_down"

@@ -1,0 +1,118 @@
+"""What memory has to say about an order before it is sent: clear, caution or against, each reason in words. Advice only.
+
+`against` needs something that the owner decided or that evidence shows: an active plan that says not to, outcomes in like
+situations whose whole interval lies below zero, a drawdown at its limit. `caution` is anything that a careful trader would want
+to have seen: a bad loss in much the same situation, more risk than evidence allows, a release ahead, a proposal to skip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from memtape.core.calendar import CalendarEvent
+from memtape.core.memory.affect import Affect
+from memtape.core.memory.beliefs import Belief
+from memtape.core.memory.plans import ResolvedPlans
+from memtape.core.recall.evidence import Evidence
+from memtape.core.recall.warnings import LossWarning
+
+CheckVerdict = Literal["clear", "caution", "against"]
+MIN_EFFECTIVE_SAMPLE = 10.0  # effective trades below which evidence says nothing
+HIGH_SIMILARITY, BAD_LOSS_R = 0.8, -2.0
+MAX_RISK_SHARE = 0.05  # of equity on one trade, where evidence allows far less
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReason:
+    """One reason, how much it weighs, and what it comes from."""
+
+    weighs: CheckVerdict
+    text: str
+    source: str  # plans, evidence, state, warnings, size, events, beliefs, avoid
+
+
+def order_verdict(
+    *, evidence: Evidence, warnings: Sequence[LossWarning], plans: ResolvedPlans, proposed: ResolvedPlans, mood: Affect,
+    beliefs: Iterable[Belief], events: Sequence[CalendarEvent], minutes_ahead: Sequence[float], risk_share: float | None,
+    avoid: Sequence[str],
+) -> tuple[CheckVerdict, list[CheckReason]]:  # fmt: skip
+    """The verdict on an order, and its reasons, the heaviest first."""
+    reasons = [
+        *_from_plans(plans, proposed), *_from_evidence(evidence), *_from_state(mood), *_from_warnings(warnings),
+        *_from_size(evidence, risk_share), *_from_beliefs(beliefs), *_from_events(events, minutes_ahead),
+    ]  # fmt: skip
+    reasons += [CheckReason("clear", f"Your own rule: {rule}", "avoid") for rule in avoid]
+    order: tuple[CheckVerdict, ...] = ("against", "caution", "clear")
+    reasons.sort(key=lambda reason: order.index(reason.weighs))
+    verdict = reasons[0].weighs if reasons else "clear"
+    return verdict, reasons
+
+
+def _from_plans(plans: ResolvedPlans, proposed: ResolvedPlans) -> Iterable[CheckReason]:
+    if plans.leads is not None:
+        if plans.leads.action in ("skip_trade", "force_exit"):
+            yield CheckReason("against", f"Plan {plans.leads.id} says: {plans.leads.action.replace('_', ' ')}", "plans")
+        elif plans.size_factor < 1.0:
+            yield CheckReason("caution", f"Plan {plans.leads.id} says: {plans.size_factor:g} of the usual size", "plans")
+        else:
+            yield CheckReason("caution", f"Plan {plans.leads.id} fires: {plans.leads.action.replace('_', ' ')}", "plans")
+    if proposed.leads is not None and proposed.leads.action in ("skip_trade", "force_exit", "reduce"):
+        yield CheckReason(
+            "caution", f"Proposed by a model, not confirmed: plan {proposed.leads.id} says {proposed.leads.action}", "plans"
+        )
+
+
+def _from_evidence(evidence: Evidence) -> Iterable[CheckReason]:
+    if evidence.mean_r is None or evidence.n_eff < MIN_EFFECTIVE_SAMPLE:
+        poor = evidence.mean_r is not None and evidence.mean_r < 0
+        yield CheckReason(
+            "caution" if poor else "clear",
+            f"Evidence is worth {evidence.n_eff:.1f} equal trades (n = {evidence.n}): too little to say",
+            "evidence",
+        )
+        return
+    low, high = evidence.mean_r_interval or (evidence.mean_r, evidence.mean_r)
+    told = f"{evidence.n} trades (worth {evidence.n_eff:.1f}) in like situations: mean {evidence.mean_r:+.2f}R"
+    told += f", 90 % {low:+.2f} to {high:+.2f}R"
+    weighs: CheckVerdict = "against" if high < 0 else "caution" if evidence.mean_r < 0 else "clear"
+    yield CheckReason(weighs, told, "evidence")
+
+
+def _from_state(mood: Affect) -> Iterable[CheckReason]:
+    if mood.drawdown_state >= 1.0:
+        yield CheckReason("against", f"Drawdown {100 * mood.drawdown:.1f} % is at its limit of {100 * mood.limit:.0f} %", "state")
+    elif mood.drawdown_state > 0.5:
+        yield CheckReason(
+            "caution", f"Drawdown {100 * mood.drawdown:.1f} %, past half of its limit; appetite {mood.risk_appetite:.2f}", "state"
+        )
+    if mood.consecutive_losses >= 3:
+        yield CheckReason("caution", f"{mood.consecutive_losses} losses in a row", "state")
+
+
+def _from_warnings(warnings: Sequence[LossWarning]) -> Iterable[CheckReason]:
+    for warned in warnings[:1]:
+        much = warned.similarity >= HIGH_SIMILARITY and warned.r <= BAD_LOSS_R
+        yield CheckReason("caution" if much else "clear", f"A loss like it: {warned.why}", "warnings")
+
+
+def _from_size(evidence: Evidence, risk_share: float | None) -> Iterable[CheckReason]:
+    hint = evidence.hint
+    if risk_share is None or hint.sizing.n_eff < MIN_EFFECTIVE_SAMPLE:
+        return
+    told = f"Risks {100 * risk_share:.2f} % of equity; evidence allows {100 * hint.f:.2f} %"
+    far_more = risk_share > max(5 * hint.f, MAX_RISK_SHARE)
+    yield CheckReason("against" if far_more else "caution" if risk_share > hint.f + 1e-12 else "clear", told, "size")
+
+
+def _from_beliefs(beliefs: Iterable[Belief]) -> Iterable[CheckReason]:
+    for belief in beliefs:
+        if belief.status == "believed" and belief.probability is not None:
+            yield CheckReason("caution" if belief.probability < 0.5 else "clear", belief.sentence, "beliefs")
+
+
+def _from_events(events: Sequence[CalendarEvent], minutes_ahead: Sequence[float]) -> Iterable[CheckReason]:
+    for event, minutes in zip(events, minutes_ahead, strict=True):
+        weighs: CheckVerdict = "caution" if event.impact == "high" and minutes <= 60 else "clear"
+        yield CheckReason(weighs, f"{event.name} ({event.impact or 'impact unknown'}) in {minutes:.0f} minutes", "events")

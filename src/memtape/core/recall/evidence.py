@@ -1,0 +1,354 @@
+"""What trades say about a situation like the present one, weighed without a look at how they ended.
+
+Every trade that may teach counts, by likeness, age and confidence alone; so a win and a loss of the same kind count the
+same, and shuffling outcomes changes no weight. Only these figures may feed a size or a belief. n_eff says how many equal
+trades the weights are worth; the interval of the mean is Student's with n_eff - 1 degrees of freedom.
+
+R from stops (and R that its source states) is one currency, R from ATR another: they are never mixed. ATR speaks where stops
+give fewer than ten effective trades, and says so; the size that is hinted at rests on stops alone.
+
+Inside, figures are unrounded; `rounded` gives them six significant digits on their way out.
+
+>>> from datetime import UTC, datetime
+>>> at = datetime(2026, 6, 5, tzinfo=UTC)
+>>> told = weighted_sums([WeightedTrade(1.0, 2.0, at, "a"), WeightedTrade(1.0, -1.0, at, "b"), WeightedTrade(2.0, -1.0, at, "c")])
+>>> told.n_eff, told.mean_r, told.win_rate, told.median_r
+(2.66666666667, -0.25, 0.25, -1.0)
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import datetime
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeVar
+
+from memtape.core.memory.episodes import NOT_TAUGHT, Episode, RSource, believed_outcome
+from memtape.core.recall import sizing
+from memtape.core.recall.query import Query, age_days, compared_fields
+from memtape.core.recall.scoring import confidence_factor, evidence_weight, faded
+from memtape.core.recall.sizing import SizingHint
+from memtape.core.statistics import beta_quantile, mean, normal_quantile
+
+MIN_N_EFF = 10.0  # effective trades
+BINS = ("<=-2R", "-2R..-1R", "-1R..0", "0", "0..1R", "1R..2R", ">2R")
+STOPS: tuple[RSource, ...] = ("stop", "stated")
+NO_FIGURE = 1e-9  # what is left of zero after sums of thousands; an R below it is none
+RECENT = 50
+Z95 = normal_quantile(0.95)
+
+T = TypeVar("T")
+
+
+class WeightedTrade(NamedTuple):
+    """One trade as evidence."""
+
+    weight: float
+    r: float
+    exit_at: datetime
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightedSums:
+    """Sums over trades: all that the figures are made from. Wins and losses apart, so that nothing cancels."""
+
+    n: int = 0
+    total: float = 0.0  # of weights
+    squares: float = 0.0  # of weights
+    won: float = 0.0  # weight of wins
+    won_r: float = 0.0  # weight times R of wins
+    lost: float = 0.0
+    lost_r: float = 0.0  # above zero
+    settled_squares: float = 0.0  # of the weights of wins and losses, scratches left out
+    deviation: float = 0.0  # weighted squares about the mean
+    median_r: float | None = None
+    bins: tuple[float, ...] = (0.0,) * len(BINS)
+    wins: int = 0
+    sum_r: float = 0.0  # unweighted
+    worst_r: float | None = None
+    worst_id: str | None = None
+    first_exit: datetime | None = None
+    last_exit: datetime | None = None
+
+    @property
+    def n_eff(self) -> float:
+        """Kish's count, to 12 digits: ten equal trades are ten, however they were summed."""
+        return significant_digits(self.total**2 / self.squares, 12) if self.squares else 0.0
+
+    @property
+    def mean_r(self) -> float | None:
+        return (self.won_r - self.lost_r) / self.total if self.total else None
+
+    @property
+    def win_rate(self) -> float | None:
+        return self.won / self.total if self.total else None
+
+
+def weighted_sums(trades: Sequence[WeightedTrade]) -> WeightedSums:
+    """The sums, each without rounding on the way."""
+    if not trades:
+        return WeightedSums()
+    won, lost = [t for t in trades if t.r > 0], [t for t in trades if t.r < 0]
+    total = math.fsum(t.weight for t in trades)
+    won_r, lost_r = math.fsum(t.weight * t.r for t in won), math.fsum(-t.weight * t.r for t in lost)
+    mean = (won_r - lost_r) / total if total else 0.0
+    worst = min(trades, key=lambda t: (t.r, -t.exit_at.timestamp(), t.id))
+    by_bin: list[list[float]] = [[] for _ in BINS]
+    for t in trades:
+        by_bin[outcome_bin(t.r)].append(t.weight)
+    return WeightedSums(
+        n=len(trades), total=total, squares=math.fsum(t.weight**2 for t in trades),
+        won=math.fsum(t.weight for t in won), won_r=won_r, lost=math.fsum(t.weight for t in lost), lost_r=lost_r,
+        settled_squares=math.fsum(t.weight**2 for t in (*won, *lost)),
+        deviation=math.fsum(t.weight * (t.r - mean) ** 2 for t in trades), median_r=_median(trades, total),
+        bins=tuple(math.fsum(weights) for weights in by_bin), wins=len(won), sum_r=math.fsum(t.r for t in trades),
+        worst_r=worst.r, worst_id=worst.id, first_exit=min(t.exit_at for t in trades), last_exit=max(t.exit_at for t in trades),
+    )  # fmt: skip
+
+
+def outcome_bin(r: float) -> int:
+    """Which stretch of R an outcome lies in; each holds its upper end, and 0 stands alone.
+
+    >>> [BINS[outcome_bin(r)] for r in (-2.0, -1.0, -0.5, 0.0, 1.0, 2.5)]
+    ['<=-2R', '-2R..-1R', '-1R..0', '0', '0..1R', '>2R']
+    """
+    if r == 0:
+        return 3
+    return bisect_left((-2.0, -1.0, 0.0), r) if r < 0 else 4 + bisect_left((1.0, 2.0), r)
+
+
+def _median(trades: Sequence[WeightedTrade], total: float) -> float | None:
+    """The R with half the weight on either side; between two if the weight is cut exactly there."""
+    ordered = sorted((t.r, t.weight) for t in trades if t.weight > 0)
+    if not ordered:
+        return None
+    for at, passed in enumerate(accumulate(weight for _, weight in ordered)):
+        over = passed / total - 0.5
+        if abs(over) <= 1e-9 and at + 1 < len(ordered):
+            return 0.5 * (ordered[at][0] + ordered[at + 1][0])
+        if over > 0:
+            return ordered[at][0]
+    return ordered[-1][0]
+
+
+# --- the figures --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BaseRate:
+    """The same trades, each counted once: what happens whatever the situation."""
+
+    n: int
+    win_rate: float | None
+    mean_r: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceSize:
+    """What evidence allows to risk per trade, as a share of equity per 1R, and why."""
+
+    sizing: SizingHint
+    reasons: tuple[str, ...]
+
+    @property
+    def f(self) -> float:
+        return self.sizing.f
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSize:
+    """Another rule's size, to be compared and not to be followed."""
+
+    name: str
+    f: float
+    warning: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowSummary:
+    """Trades that were decided against: how many, and what they would have made on average."""
+
+    n: int = 0
+    mean_r: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What trades say about a situation like the present one."""
+
+    n: int
+    n_eff: float
+    win_rate: float | None
+    mean_r: float | None
+    mean_r_interval: tuple[float, float] | None  # 90 %
+    median_r: float | None
+    distribution: dict[str, float]  # effective trades by R
+    base: BaseRate
+    worst_r: float | None
+    worst_id: str | None
+    r_source: RSource | None
+    first_exit: datetime | None
+    last_exit: datetime | None
+    n_claimed: int  # trades known by the agent's word alone, counted or not
+    shadows: ShadowSummary
+    hint: EvidenceSize
+    beside: tuple[ComparedSize, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceSums:
+    """The sums that evidence rests on: by stops, by ATR, and what stands aside."""
+
+    stops: WeightedSums
+    by_atr: WeightedSums
+    any_stop: bool  # whether any R comes from a stop that we saw, and not only from what a source states
+    n_claimed: int
+    shadows: ShadowSummary
+
+
+def evidence_sums(episodes: Sequence[Episode], query: Query) -> EvidenceSums:
+    """The sums over episodes: those known and asked for, all of them."""
+    teaching = [e for e in episodes if e.teaches]
+    believed = [(e, r) for e in teaching if (r := believed_outcome(e, query.claims_count)) is not None]
+    shadows = [
+        r for e in episodes
+        if e.kind == "shadow" and e.teach not in NOT_TAUGHT and (r := believed_outcome(e, query.claims_count)) is not None
+    ]  # fmt: skip
+    return EvidenceSums(
+        stops=weighted_sums([WeightedTrade(trade_weight(e, query), r, e.exit_at, e.id) for e, r in believed if e.r_source in STOPS]),
+        by_atr=weighted_sums([WeightedTrade(trade_weight(e, query), r, e.exit_at, e.id) for e, r in believed if e.r_source == "atr_proxy"]),
+        any_stop=any(e.r_source == "stop" for e, _ in believed), n_claimed=sum(e.claimed for e in teaching),
+        shadows=ShadowSummary(len(shadows), math.fsum(shadows) / len(shadows) if shadows else None),
+    )  # fmt: skip
+
+
+def trade_weight(episode: Episode, query: Query) -> float:
+    """How much a trade tells about the situation asked about."""
+    then, now = compared_fields(episode, query)
+    told = query.parameters
+    rec = faded(age_days(episode.exit_at, query), told.tau_days, told.exponent)
+    return evidence_weight(then, now, rec, confidence_factor(episode.confidence), told.power, told.labels, told.numbers)
+
+
+def evidence_from_sums(found: EvidenceSums, query: Query, beside: tuple[ComparedSize, ...] = ()) -> Evidence:
+    """The figures from their sums."""
+    by_atr = found.stops.n_eff < MIN_N_EFF and found.by_atr.n_eff > found.stops.n_eff
+    told = found.by_atr if by_atr else found.stops
+    source: RSource | None = "atr_proxy" if by_atr else None if not told.n else "stop" if found.any_stop else "stated"
+    scale = told.n_eff / told.total if told.total else 0.0
+    return Evidence(
+        n=told.n, n_eff=told.n_eff, win_rate=told.win_rate, mean_r=told.mean_r, mean_r_interval=_interval(told),
+        median_r=told.median_r, distribution={name: held * scale for name, held in zip(BINS, told.bins, strict=True)},
+        base=BaseRate(told.n, told.wins / told.n if told.n else None, told.sum_r / told.n if told.n else None),
+        worst_r=told.worst_r, worst_id=told.worst_id, r_source=source, first_exit=told.first_exit, last_exit=told.last_exit,
+        n_claimed=found.n_claimed, shadows=found.shadows, hint=_hint(found.stops, query.mood.risk_appetite), beside=beside,
+    )  # fmt: skip
+
+
+def _interval(told: WeightedSums) -> tuple[float, float] | None:
+    """Where the mean lies with 90 %; None while there is hardly more than one trade."""
+    n, mean = told.n_eff, told.mean_r
+    if mean is None or n < 1.5:
+        return None
+    half = _reach(n - 1.0) * math.sqrt(told.deviation / told.total / (n - 1.0))
+    return mean - half, mean + half
+
+
+def _reach(df: float) -> float:
+    """The t that a Student's t with df degrees of freedom exceeds, either way, once in ten times.
+
+    From 200 on by the expansion about the normal (Abramowitz & Stegun 26.7.5), which is right to nine digits there.
+
+    >>> round(_reach(10.0), 6), round(_reach(200.0), 6)
+    (1.812461, 1.652508)
+    """
+    if df < 200.0:
+        x = beta_quantile(0.1, 0.5 * df, 0.5)
+        return math.sqrt(df * (1.0 - x) / x) if x > 0 else math.inf
+    z = Z95
+    terms = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + sum(term / df**power for power, term in enumerate(terms, 1))
+
+
+def _hint(stops: WeightedSums, risk_appetite: float) -> EvidenceSize:
+    settled = stops.won + stops.lost
+    if not settled:
+        return EvidenceSize(SizingHint(0.0, 0.0), ("No trade with a stop has won or lost in a situation like this: no size",))
+    n_eff = significant_digits(settled**2 / stops.settled_squares, 12) if stops.settled_squares else 0.0
+    found = sizing.bounded_kelly(
+        n_eff, stops.won / settled, stops.lost_r / stops.lost if stops.lost else None,
+        stops.won_r / stops.won if stops.won else None, risk_appetite, at_least=MIN_N_EFF,
+    )  # fmt: skip
+    return EvidenceSize(found, _reasons(found, risk_appetite))
+
+
+def _reasons(found: SizingHint, risk_appetite: float, cap: float = 0.02) -> tuple[str, ...]:
+    told = [f"Trades whose R comes from a stop are worth {found.n_eff:.1f} equal ones here"]
+    if found.n_eff < MIN_N_EFF:
+        return (*told, f"under {MIN_N_EFF:.0f} no size is hinted at")
+    if found.win is None or found.p_bound is None:
+        return (*told, "none of them won: no size")
+    told.append(f"they won {100 * (found.p_hat or 0.0):.0f} %, +{found.win:.1f}R against -{found.loss or 0.0:.1f}R on average")
+    told.append(f"shrunk towards no edge, the cautious end of that win rate is {100 * found.p_bound:.0f} %")
+    if not found.f:
+        return (*told, "which leaves no edge: no size")
+    most = f"; no more than {100 * cap:.0f} % is hinted at" if found.f >= cap else ""
+    told.append(f"a quarter of Kelly is {25 * max(0.0, found.f_raw or 0.0):.2f} % of equity{most}")
+    braked = f"the drawdown leaves {100 * risk_appetite:.0f} % of it: {100 * found.f:.2f} %"
+    return (*told, braked) if risk_appetite < 0.995 else tuple(told)
+
+
+def compared_sizes(literal: Sequence[sizing.Weighted], recent: Sequence[float], risk_appetite: float) -> tuple[ComparedSize, ...]:
+    """The sizes of two other rules: the original's, from its 50 best memories and their scores, and the last 50 outcomes'."""
+    return (
+        ComparedSize("kelly of the original", sizing.kelly_from_memory(literal, risk_appetite).f,
+               "Computed from memories that were chosen for having won: it bets on a fair coin"),
+        ComparedSize("kelly of the last 50", sizing.kelly_from_memory([(1.0, r) for r in recent], risk_appetite).f,
+               "Takes the win rate of the last 50 trades as certain, whatever the situation"),
+        *_exactly(recent),
+    )  # fmt: skip
+
+
+def _exactly(recent: Sequence[float]) -> Iterable[ComparedSize]:
+    """Kelly without the two-point shortcut, and as a share that a losing bet would cost; both whole, not a quarter."""
+    pairs = [(1.0, r) for r in recent]
+    won, lost = [r for r in recent if r > 0], [-r for r in recent if r < 0]
+    if (root := sizing.kelly_exact(pairs)) is not None:
+        yield ComparedSize(
+            "whole kelly of the last 50, exact", root, "The growth-optimal share if the last 50 were the whole truth"
+        )
+    if won and lost:
+        share = sizing.kelly_bet_of_r(len(won) / len(recent), mean(lost), mean(won))
+        yield ComparedSize("whole kelly of the last 50, as a bet", share, "The share lost by a losing bet, not the share per 1R")
+
+
+# --- leaving ------------------------------------------------------------------------------------------------------------
+
+
+def rounded(value: T) -> T:
+    """A figure, or everything in a value, with six significant digits.
+
+    >>> rounded((2 / 3, 1234567.0, 1e-17, 3, None))
+    (0.666667, 1234570.0, 0.0, 3, None)
+    """
+    found: Any = value
+    if isinstance(value, float):
+        found = (
+            0.0 if abs(value) < NO_FIGURE else significant_digits(significant_digits(value, 12), 6)
+        )  # twice: sums differ in the last digits
+    elif isinstance(value, tuple):
+        found = tuple(rounded(each) for each in value)
+    elif isinstance(value, dict):
+        found = {key: rounded(each) for key, each in value.items()}
+    elif is_dataclass(value) and not isinstance(value, type):
+        found = replace(value, **{each.name: rounded(getattr(value, each.name)) for each in fields(value)})
+    return found  # type: ignore[no-any-return]
+
+
+def significant_digits(value: float, n: int) -> float:
+    """A number to n significant digits."""
+    return float(f"{value:.{n - 1}e}")

@@ -1,0 +1,197 @@
+"""Recall: what memory has to say about a situation, in three answers that are never mixed.
+
+`ranked` orders memories by score; the score contains the outcome, so it may choose what is shown and nothing else.
+`warnings` are the losses in situations like this one. `evidence` is what all trades together say, weighed without a look at
+how they ended; only it may feed a size. Beside them: what barely missed its place and why (on request), and beliefs that
+the situation could test.
+
+This is the reference, in plain Python over every memory. `memtape.columns` gives the same answer quickly: it finds out which
+memories can matter, and lets the functions here rank them.
+
+>>> from datetime import UTC
+>>> from memtape.core.observed import Situation
+>>> nothing = recall_reference([], [], [], Query(situation=Situation(), as_of=datetime(2026, 6, 5, tzinfo=UTC)))
+>>> nothing.ranked, nothing.warnings, nothing.evidence.n, nothing.evidence.hint.f
+((), (), 0, 0.0)
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from memtape.core.memory.beliefs import BELIEVED_FROM, Belief
+from memtape.core.memory.episodes import Episode, believed_outcome, known_episodes
+from memtape.core.memory.predicate import holds, read_predicate
+from memtape.core.recall import scoring
+from memtape.core.recall.evidence import (
+    RECENT,
+    ComparedSize,
+    Evidence,
+    compared_sizes,
+    evidence_from_sums,
+    evidence_sums,
+)
+from memtape.core.recall.query import PlanMemory, Query
+from memtape.core.recall.ranking import RankedMemory, Ranking, Yardstick, is_asked, rank_memories
+from memtape.core.recall.scoring import sharpe_weight_cautious, sigma_known, sigma_rms
+from memtape.core.recall.warnings import LossWarning, find_warnings
+
+TESTED_BY, WORTH_TESTING = 10, 3
+UNDECIDED = (0.2, 0.8)
+
+
+@dataclass(frozen=True, slots=True)
+class UndecidedBelief:
+    """A belief that the situation could test, why that is worth it, and a plan to do so."""
+
+    belief: Belief
+    why: str
+    plan: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """What memory has to say."""
+
+    ranked: tuple[RankedMemory, ...]
+    warnings: tuple[LossWarning, ...]
+    evidence: Evidence
+    near_misses: tuple[RankedMemory, ...]
+    worth_testing: tuple[UndecidedBelief, ...]
+    beliefs: tuple[RankedMemory, ...] = ()  # where the profile gives them a list of their own
+
+
+def recall_reference(
+    episodes: Iterable[Episode], beliefs: Sequence[Belief], plans: Sequence[PlanMemory], query: Query
+) -> Recalled:
+    """What memory has to say about the situation asked about, as of the moment asked for."""
+    believed_then = known_episodes(episodes, query.as_of)
+    asked = [e for e in believed_then if query.asks_for(e.symbol, e.strategy) and query.side in (None, e.side)]
+    yardstick = recall_yardstick(believed_then, asked, beliefs, plans, query)
+    ranking = rank_memories(asked, beliefs, plans, query, yardstick)
+    other = _beside(asked, query, yardstick) if query.kelly_beside else ()
+    return assemble_recall(
+        ranking, find_warnings(asked, query), evidence_from_sums(evidence_sums(asked, query), query, other), beliefs, query
+    )
+
+
+def assemble_recall(
+    ranking: Ranking, warnings: tuple[LossWarning, ...], evidence: Evidence, beliefs: Sequence[Belief], query: Query
+) -> Recalled:
+    """The answers together."""
+    return Recalled(
+        ranked=ranking.ranked, warnings=warnings, evidence=evidence, near_misses=ranking.missed,
+        worth_testing=worth_testing(beliefs, query), beliefs=ranking.beliefs,
+    )  # fmt: skip
+
+
+# --- what all memories together say about a score -----------------------------------------------------------------------
+
+
+def recall_yardstick(
+    believed_then: Sequence[Episode],
+    asked: Sequence[Episode],
+    beliefs: Sequence[Belief],
+    plans: Sequence[PlanMemory],
+    query: Query,
+) -> Yardstick:
+    """The yardstick of a query, from all episodes known then and those asked for."""
+    closed = [(e.exit_at, r) for e in believed_then if e.teaches and (r := believed_outcome(e, query.claims_count)) is not None]
+    sigma = sigma_known(closed, query.as_of)
+    named = {source for plan in plans for source in plan.source_ids}
+    outcomes = {e.id: believed_outcome(e, query.claims_count) for e in believed_then if e.id in named}
+    return Yardstick(
+        sigma_r=sigma, sigma_rms=sigma_rms([believed_outcome(e, query.claims_count) for e in asked]),
+        sharpe=sharpe_of(closed, query), sources=source_qualities(outcomes, beliefs, named, sigma, query),
+    )  # fmt: skip
+
+
+def sharpe_of(closed: Sequence[tuple[datetime, float]], query: Query) -> Callable[[Episode], float]:
+    """The Sharpe weight of an episode: of the agent's trades that closed in the window before it did."""
+    days = query.parameters.sharpe_window_days
+    ordered = sorted(closed) if query.parameters.sharpe == "on" else []
+    times = [at for at, _ in ordered]
+
+    def of(episode: Episode) -> float:
+        window = ordered[bisect_left(times, episode.exit_at - timedelta(days=days)) : bisect_left(times, episode.exit_at)]
+        return sharpe_weight_cautious([r for _, r in window], days)[1]
+
+    return of
+
+
+def source_qualities(
+    outcomes: dict[str, float | None], beliefs: Sequence[Belief], named: set[str], sigma_r: float, query: Query
+) -> dict[str, float]:
+    """Q of the episodes and beliefs that plans were made from."""
+    found = {id: scoring.outcome_quality(r, sigma_r, query.parameters.k) for id, r in outcomes.items()}
+    return found | {belief.id: belief.posterior.mean for belief in beliefs if belief.id in named}
+
+
+def literal_best(episodes: Sequence[Episode], query: Query, yardstick: Yardstick) -> list[tuple[float, float | None]]:
+    """Scores and outcomes of the 50 best by the original formula; of all episodes asked for, or at least the best."""
+    candidates = [
+        scoring.ScoringInput(id=e.id, formed=e.exit_at, situation=e.situation, pnl_r=believed_outcome(e, query.claims_count),
+                          confidence=e.confidence)
+        for e in episodes
+    ]  # fmt: skip
+    best = scoring.rank_7_4(candidates, query.situation, query.mood, query.as_of, yardstick.sigma_rms)[:RECENT]
+    return [(each.score, each.candidate.pnl_r) for each in best]
+
+
+def _beside(asked: Sequence[Episode], query: Query, yardstick: Yardstick) -> tuple[ComparedSize, ...]:
+    closed = [
+        (-e.exit_at.timestamp(), e.id, r)
+        for e in asked
+        if e.teaches and (r := believed_outcome(e, query.claims_count)) is not None
+    ]
+    recent = [r for _, _, r in sorted(closed)[:RECENT]]
+    return compared_sizes(literal_best(asked, query, yardstick), recent, query.mood.risk_appetite)
+
+
+# --- beliefs that could be tested ---------------------------------------------------------------------------------------
+
+
+def worth_testing(beliefs: Sequence[Belief], query: Query) -> tuple[UndecidedBelief, ...]:
+    """Beliefs that are undecided and whose conditions the situation meets, or may meet; the least decided first."""
+    open_ones = [belief for belief in beliefs if is_asked(belief, query) and _undecided(belief) and _could_test(belief, query)]
+    ordered = sorted(open_ones, key=lambda b: (abs(_probability(b) - 0.5), b.n, b.id))
+    return tuple(UndecidedBelief(b, _why_test(b), _plan_to_test(b)) for b in ordered[:WORTH_TESTING])
+
+
+def _probability(belief: Belief) -> float:
+    return 0.5 if belief.probability is None else belief.probability
+
+
+def _undecided(belief: Belief) -> bool:
+    few, low, high = belief.n < BELIEVED_FROM, *UNDECIDED
+    comparable = belief.source == "seeded" or belief.base_rate is not None  # else no further trade of its kind can settle it
+    return comparable and belief.status == "candidate" and (few or low <= _probability(belief) <= high)
+
+
+def _could_test(belief: Belief, query: Query) -> bool:
+    if None not in (belief.symbol, query.here) and belief.symbol != query.here:
+        return False
+    when = belief.proposition.when
+    if not when:
+        return True
+    now = {name: getattr(query.situation, name) for name in query.situation.__slots__}
+    now |= {"symbol": query.here, "strategy": query.strategy}
+    return holds(read_predicate(when, fields=None, at="when"), now) is not False
+
+
+def _why_test(belief: Belief) -> str:
+    chance = f", {100 * belief.probability:.0f} % likely to beat the base rate" if belief.probability is not None else ""
+    return f"{belief.sentence.rstrip('.')}: {belief.n} trades so far{chance}; this situation could settle it"
+
+
+def _plan_to_test(belief: Belief) -> dict[str, object]:
+    scope = {name: value for name, value in (("strategy", belief.strategy), ("symbol", belief.symbol)) if value}
+    told = f"Test this edge on the next {TESTED_BY} trades: {belief.sentence}"
+    return {
+        "trigger_condition": {"all": [scope, belief.proposition.when]} if scope else belief.proposition.when,
+        "planned_action": {"type": "alert", "message": told, "trades": TESTED_BY}, "fire_mode": "every",
+        "reasoning": _why_test(belief), "sources": [belief.id],
+    }  # fmt: skip

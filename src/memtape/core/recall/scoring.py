@@ -1,0 +1,418 @@
+"""What a memory is worth now: outcome, likeness, freshness, confidence and mood, multiplied.
+
+    Score = Q · Sim · Rec · Conf · Aff
+
+Q is high for what paid (`outcome_quality`), or for what mattered either way (`salience`); Sim is how alike the situations are; Rec
+fades by a power law; Conf is what the decision was sure of, between ½ and 1; Aff leans on the agent's drawdown.
+
+A score contains the outcome, so what ranks high was chosen for having won. It may order what is shown; it must never be
+averaged into a win rate or a size. For that there is `evidence_weight`, which does not know how a trade ended.
+
+Three rankings: `rank_7_4` and `rank_3_3`, the original forms to the letter, and `rank_balanced`, in which losses have
+seats of their own. Equal scores are ordered by time, newest first, then by id.
+
+>>> round(outcome_quality(3.0, 1.5), 6), round(outcome_quality(-3.0, 1.5), 6), round(salience(-3.0, 1.5), 6)
+(0.982014, 0.017986, 0.982014)
+
+References: Wixted & Ebbesen 1991 (power law of forgetting); Lo 2002 (standard error of the Sharpe ratio).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from memtape.core.memory.situation import LABELS, NUMBERS, Labels, Numbers, similarity, similarity_2_6, similarity_7_4
+from memtape.core.observed import Situation
+from memtape.core.statistics import mean, spread
+from memtape.errors import Invalid
+
+SIGMA_UNKNOWN, SIGMA_FLOOR = 1.5, 0.5
+NEUTRAL = 0.5
+DAY = timedelta(days=1)
+Kind = Literal["episodic", "semantic", "prospective"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fading:
+    """How a kind of memory fades: time constant and exponent of the power law."""
+
+    tau_days: float
+    exponent: float
+
+
+EPISODES_FADE = Fading(30.0, 0.5)
+THE_REST_FADES = Fading(180.0, 0.3)
+
+
+# --- Q: the outcome -----------------------------------------------------------------------------------------------------
+
+
+def sigmoid(x: float) -> float:
+    """1 / (1 + e^-x), without overflow at either end."""
+    if x >= 0.0:
+        return 1.0 / (1.0 + math.exp(-x))
+    z = math.exp(x)
+    return z / (1.0 + z)
+
+
+def outcome_quality(pnl_r: float | None, sigma_r: float = SIGMA_UNKNOWN, k: float = 2.0) -> float:
+    """Q: above ½ for what paid, below for what cost, ½ without an outcome."""
+    if pnl_r is None:
+        return NEUTRAL
+    return sigmoid(k * pnl_r / (sigma_r if sigma_r > 0 else SIGMA_UNKNOWN))
+
+
+def salience(pnl_r: float | None, sigma_r: float = SIGMA_UNKNOWN, k: float = 2.0) -> float:
+    """Q without its sign: how much an outcome mattered; a big loss is as memorable as a big win."""
+    return outcome_quality(None if pnl_r is None else abs(pnl_r), sigma_r, k)
+
+
+def quality_of_belief(alpha: float, beta: float) -> float:
+    """Q of a belief: its posterior mean."""
+    return alpha / (alpha + beta)
+
+
+def quality_of_plan(priority: float, sources: Sequence[float]) -> float:
+    """Q of a plan: its priority times the mean Q of what it was made from, ½ if from nothing.
+
+    >>> quality_of_plan(0.8, [])
+    0.4
+    """
+    return priority * (mean(sources) if sources else NEUTRAL)
+
+
+def sigma_rms(pnl_rs: Sequence[float | None]) -> float:
+    """The original yardstick of Q: root mean square of the candidates' own outcomes, at least ½.
+
+    >>> sigma_rms([]), sigma_rms([0.1, None]), round(sigma_rms([3.0, -1.0]), 6)
+    (1.5, 0.5, 2.236068)
+    """
+    known = [r for r in pnl_rs if r is not None]
+    return max(SIGMA_FLOOR, math.sqrt(math.fsum(r * r for r in known) / len(known))) if known else SIGMA_UNKNOWN
+
+
+def sigma_sd(pnl_rs: Sequence[float | None], ddof: int = 1) -> float:
+    """The standard deviation of outcomes, as it is; 1.5 while there are too few to have one."""
+    known = [r for r in pnl_rs if r is not None]
+    return spread(known, ddof) if len(known) > ddof else SIGMA_UNKNOWN
+
+
+def sigma_known(closed: Sequence[tuple[datetime, float]], as_of: datetime, last: int = 100, at_least: int = 10) -> float:
+    """Our yardstick: the standard deviation of the last 100 outcomes closed strictly before as_of, at least ½.
+
+    >>> from datetime import UTC
+    >>> day = [datetime(2026, 1, n, tzinfo=UTC) for n in range(1, 21)]
+    >>> sigma_known([(at, 1.0) for at in day[:9]], day[19]), sigma_known([(at, 1.0) for at in day], day[19])
+    (1.5, 0.5)
+    """
+    _aware(as_of, "as_of")
+    return Spread([r for exit_at, r in sorted(closed) if exit_at < as_of], last).sigma(at_least)
+
+
+class Spread:
+    """How much the last outcomes vary, kept up as they come. Sums are whole billionths of R: no order of steps changes them.
+
+    >>> spread = Spread([2.0, -1.0, 1.5, -1.0, -1.0, 3.0] * 2)
+    >>> round(spread.sigma(), 6)
+    1.716674
+    """
+
+    def __init__(self, outcomes: Sequence[float] = (), last: int = 100) -> None:
+        self.last = last
+        self._window: deque[int] = deque()
+        self._sum = self._squares = 0
+        for r in outcomes[-last:]:
+            self.add(r)
+
+    def add(self, r: float) -> None:
+        """One more outcome; beyond the last hundred the oldest goes."""
+        whole = round(r * 1e9)
+        self._window.append(whole)
+        self._sum += whole
+        self._squares += whole * whole
+        if len(self._window) > self.last:
+            gone = self._window.popleft()
+            self._sum -= gone
+            self._squares -= gone * gone
+
+    def sigma(self, at_least: int = 10) -> float:
+        """The standard deviation, at least ½; 1.5 while there are too few to have one."""
+        n = len(self._window)
+        if n < max(at_least, 2):
+            return SIGMA_UNKNOWN
+        return max(SIGMA_FLOOR, math.sqrt((n * self._squares - self._sum * self._sum) / (n * (n - 1))) / 1e9)
+
+
+# --- Rec, Conf, Aff -----------------------------------------------------------------------------------------------------
+
+
+def recency(formed: datetime | None, as_of: datetime, tau_days: float = 30.0, exponent: float = 0.5) -> float:
+    """Rec: 1 now, towards 0; a time ahead of `as_of` counts as now, an unreadable one (None) is ½, as in the original.
+
+    >>> from datetime import UTC
+    >>> day = datetime(2026, 6, 5, tzinfo=UTC)
+    >>> round(recency(day - 30 * DAY, day), 6), recency(day + DAY, day), recency(None, day)
+    (0.707107, 1.0, 0.5)
+    """
+    return NEUTRAL if formed is None else faded(_age_days(formed, as_of), tau_days, exponent)
+
+
+def recency_by_whole_days(formed: datetime | None, as_of: datetime, tau_days: float = 30.0, exponent: float = 0.5) -> float:
+    """Rec of the original text: the age is cut to whole days."""
+    return NEUTRAL if formed is None else faded(math.floor(_age_days(formed, as_of)), tau_days, exponent)
+
+
+def faded(age_days: float, tau_days: float, exponent: float) -> float:
+    """What is left after a time: (1 + age / tau)^-exponent."""
+    return float((1.0 + age_days / tau_days) ** -exponent)
+
+
+def retrieval_strength(
+    age_days: float, citations: int, initial: float = 1.0, tau_days: float = 30.0, exponent: float = 0.5,
+    boost_at_most: float = math.inf,
+) -> float:  # fmt: skip
+    """What time has left of a memory and use has added; stands in place of Rec, never beside it.
+
+    `citations` counts the decisions that cited the memory, as of the start of the tick. Our profile limits the boost to 1.25.
+
+    >>> round(retrieval_strength(90, 5), 6), retrieval_strength(0, 1000, boost_at_most=1.25)
+    (0.589588, 1.25)
+    """
+    boost = min(1.0 + 0.1 * math.log1p(citations), boost_at_most)
+    return initial * faded(age_days, tau_days, exponent) * boost
+
+
+def confidence_factor(confidence: float | None) -> float:
+    """Conf: from ½ (unsure) to 1 (sure); unknown is taken as 0.5. It can move a weight by 2:1 at most."""
+    return 0.5 + 0.5 * max(0.0, min(1.0, NEUTRAL if confidence is None else confidence))
+
+
+def affect_7_4(pnl_r: float | None, drawdown_state: float, consecutive_losses: int, alpha: float = 0.3) -> float:
+    """Aff, second original form: in a deep drawdown, or else on a losing streak, some memories come nearer.
+
+    >>> affect_7_4(-2.0, 0.6, 0), affect_7_4(-1.0, 0.2, 3), affect_7_4(None, 0.2, 3)
+    (1.15, 0.94, 1.0)
+    """
+    if drawdown_state <= 0.5 and consecutive_losses >= 3 and pnl_r is not None and pnl_r != 0:
+        return 1.0 + alpha * (0.3 if pnl_r > 0 else -0.2)
+    return affect_factor(pnl_r, drawdown_state, alpha)
+
+
+def affect_3_2(pnl_r: float | None, drawdown_state: float, consecutive_losses: int, alpha: float = 0.3) -> float:
+    """Aff, first original form: as 7.4, but a streak also pushes away what has no outcome, and scratches."""
+    if drawdown_state <= 0.5 and consecutive_losses >= 3:
+        return 1.0 + alpha * (0.3 if pnl_r is not None and pnl_r > 0 else -0.2)
+    return affect_factor(pnl_r, drawdown_state, alpha)
+
+
+def affect_factor(pnl_r: float | None, drawdown_state: float, alpha: float = 0.3) -> float:
+    """Aff, ours: the drawdown branch alone. A streak never hides a loss."""
+    relevance = 0.0
+    if drawdown_state > 0.5 and pnl_r is not None:
+        relevance = 0.5 if pnl_r < -1.5 else 0.3 if pnl_r > 2.0 else 0.0
+    return 1.0 + alpha * relevance
+
+
+def retrieval_bias_2_4(pnl_r: float | None, drawdown_state: float) -> float:
+    """The boost that the original text gives in place of Aff; never multiplied with it."""
+    if pnl_r is not None and pnl_r > 0 and drawdown_state > 0.5:
+        return 1.3
+    return 1.5 if pnl_r is not None and pnl_r < -2 and drawdown_state > 0.3 else 1.0
+
+
+# --- Sharpe weight: optional, never in evidence -------------------------------------------------------------------------
+
+
+def sharpe_weight(pnl_rs: Sequence[float | None], window_days: float, ddof: int = 1) -> tuple[float | None, float]:
+    """The original weight of a period: its Sharpe ratio and the weight, ½ to 2; 1 while fewer than five trades are known."""
+    known = [r for r in pnl_rs if r is not None]
+    if len(pnl_rs) < 5 or len(known) <= ddof or not (deviation := spread(known, ddof)):
+        return None, 1.0
+    sharpe = mean(known) / deviation * math.sqrt(252.0 / window_days)
+    return sharpe, 0.5 + 0.5 * min(3.0, max(0.0, sharpe))
+
+
+def sharpe_weight_cautious(
+    pnl_rs: Sequence[float | None], window_days: float, z: float = 1.0, at_least: int = 10
+) -> tuple[float | None, float]:
+    """Our weight of a period: the annual Sharpe ratio, and the weight of what is left of it z standard errors below.
+
+    The trades are those closed in the window before the memory, its own excluded.
+    """
+    known = [r for r in pnl_rs if r is not None]
+    if len(known) < max(at_least, 2) or not (deviation := spread(known)):
+        return None, 1.0
+    per_trade, n = mean(known) / deviation, len(known)
+    error, per_year = math.sqrt((1.0 + per_trade**2 / 2.0) / n), math.sqrt(365.25 * n / window_days)
+    return per_trade * per_year, 0.5 + 0.5 * min(3.0, max(0.0, (per_trade - z * error) * per_year))
+
+
+# --- scores and rankings ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoringInput:
+    """A memory as it is scored: an episode has an outcome, a belief its counts, a plan its priority and sources."""
+
+    id: str
+    kind: Kind = "episodic"
+    formed: datetime | None
+    situation: Situation
+    pnl_r: float | None = None
+    confidence: float | None = None
+    alpha: float | None = None
+    beta: float | None = None
+    priority: float | None = None
+    source_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """The factors of a score, unrounded, so that their product is the score."""
+
+    quality: float
+    similarity: float
+    recency: float
+    confidence: float
+    affect: float = 1.0
+    sharpe: float = 1.0
+
+    @property
+    def score(self) -> float:
+        return self.quality * self.similarity * self.recency * self.confidence * self.affect * self.sharpe
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A candidate with the factors of its score."""
+
+    candidate: ScoringInput
+    components: Components
+
+    @property
+    def score(self) -> float:
+        return self.components.score
+
+
+@dataclass(frozen=True, slots=True)
+class AffectInputs:
+    """What Aff leans on."""
+
+    drawdown_state: float = 0.0
+    consecutive_losses: int = 0
+
+
+def rank_7_4(
+    candidates: Sequence[ScoringInput], query: Situation, mood: AffectInputs, as_of: datetime, sigma_r: float | None = None
+) -> list[Scored]:
+    """Every candidate by the second original form, best first: a belief's Q is ½.
+
+    Sigma is the RMS of the candidates; whoever ranks only the best of them gives the sigma of them all.
+    """
+    sigma = sigma_rms([c.pnl_r for c in candidates]) if sigma_r is None else sigma_r
+
+    def components(c: ScoringInput) -> Components:
+        return Components(
+            outcome_quality(c.pnl_r, sigma),
+            similarity_7_4(c.situation, query),
+            fade(c, as_of),
+            confidence_factor(c.confidence),
+            affect_7_4(c.pnl_r, mood.drawdown_state, mood.consecutive_losses),
+        )
+
+    return in_score_order(candidates, components)
+
+
+def rank_3_3(
+    candidates: Sequence[ScoringInput], query: Situation, mood: AffectInputs, as_of: datetime, sigma_r: float = SIGMA_UNKNOWN
+) -> list[Scored]:
+    """Every candidate by the first original form, best first: Q by kind, likeness of 2.6, Aff of 3.2."""
+    by_id = {c.id: c for c in candidates}
+
+    def components(c: ScoringInput) -> Components:
+        return Components(
+            _quality_by_kind(c, by_id, sigma_r),
+            similarity_2_6(c.situation, query),
+            fade(c, as_of),
+            confidence_factor(_posterior(c) if c.kind == "semantic" else c.confidence),
+            affect_3_2(c.pnl_r, mood.drawdown_state, mood.consecutive_losses),
+        )
+
+    return in_score_order(candidates, components)
+
+
+def rank_balanced(
+    candidates: Sequence[ScoringInput], query: Situation, as_of: datetime, sigma_r: float, limit: int, share: float = 0.4
+) -> tuple[list[Scored], list[Scored]]:
+    """The `limit` best by salience, and every candidate so scored. Losses and the rest each have seats of their own."""
+
+    def components(c: ScoringInput) -> Components:
+        return Components(
+            salience(c.pnl_r, sigma_r), similarity(c.situation, query), fade(c, as_of), confidence_factor(c.confidence)
+        )
+
+    ranked = in_score_order(candidates, components)
+    seats = max(0, min(math.ceil(round(share * limit, 9)), limit // 2))
+    lost = [at for at, scored in enumerate(ranked) if scored.candidate.pnl_r is not None and scored.candidate.pnl_r < 0]
+    won = sorted(set(range(len(ranked))) - set(lost))
+    chosen = {*lost[:seats], *won[:seats]}
+    free = [at for at in range(len(ranked)) if at not in chosen]
+    chosen.update(free[: max(0, limit - len(chosen))])
+    return [ranked[at] for at in sorted(chosen)], ranked
+
+
+def evidence_weight(
+    situation: Situation, query: Situation, rec: float, conf: float, power: float = 4.0, labels: Labels = LABELS,
+    numbers: Numbers = NUMBERS,
+) -> float:  # fmt: skip
+    """How much a trade tells about the present situation, without a look at how it ended."""
+    return float(similarity(situation, query, labels, numbers) ** power * rec * conf)
+
+
+def fade(candidate: ScoringInput, as_of: datetime) -> float:
+    """Rec by kind: episodes fade within months, beliefs and plans within years."""
+    law = EPISODES_FADE if candidate.kind == "episodic" else THE_REST_FADES
+    return recency(candidate.formed, as_of, law.tau_days, law.exponent)
+
+
+def in_score_order(candidates: Sequence[ScoringInput], components: Callable[[ScoringInput], Components]) -> list[Scored]:
+    """Scored, best first: by score to 12 significant digits, then newest, then id."""
+    scored = (Scored(candidate, components(candidate)) for candidate in candidates)
+    return sorted(scored, key=lambda each: score_order_key(each.score, each.candidate.formed, each.candidate.id))
+
+
+def score_order_key(score: float, formed: datetime | None, id: str) -> tuple[float, float, str]:
+    """What every list is sorted by: score to 12 significant digits, then newest, then id."""
+    return -float(f"{score:.11e}"), math.inf if formed is None else -formed.timestamp(), id
+
+
+def _quality_by_kind(c: ScoringInput, by_id: Mapping[str, ScoringInput], sigma_r: float) -> float:
+    if c.kind == "semantic":
+        return _posterior(c)
+    if c.kind == "prospective":
+        sources = [by_id[source] for source in c.source_ids if source in by_id and source != c.id]
+        of = [_posterior(s) if s.kind == "semantic" else outcome_quality(s.pnl_r, sigma_r) for s in sources]
+        return quality_of_plan(NEUTRAL if c.priority is None else c.priority, of)
+    return outcome_quality(c.pnl_r, sigma_r)
+
+
+def _posterior(c: ScoringInput) -> float:
+    if c.alpha is None or c.beta is None:
+        return NEUTRAL if c.confidence is None else c.confidence
+    return quality_of_belief(c.alpha, c.beta)
+
+
+def _age_days(formed: datetime, as_of: datetime) -> float:
+    _aware(formed, "formed")
+    _aware(as_of, "as_of")
+    return max((as_of - formed) / DAY, 0.0)
+
+
+def _aware(moment: datetime, field: str) -> None:
+    if moment.tzinfo is None:
+        raise Invalid(field, "has no time zone", "Add Z for UTC or an offset")

@@ -1,0 +1,116 @@
+"""Similar situations: the earlier decisions nearest to the present one, and what came of them.
+
+Recall weighs outcomes; this does not. It asks only which situations were most alike, and tells how they ended, the good and
+the bad as they come, trades and decisions not to trade alike. Likeness is the product's own measure (`situation.similarity`;
+across symbols in shares of price). Where an embedding slot is on, the caller gives the cosine of each decision's words with
+the present ones, and the order is by the mean of both.
+
+In one list everything is measured alike: once words are compared, a decision that left none has nothing in common with the
+present words (0), or else silence would pass for likeness. An embedding never enters the outcome-weighted score, so that
+recall, sizes and evidence are the same with the slot on or off.
+
+>>> from dataclasses import replace
+>>> from datetime import UTC
+>>> taken = SimilarDecision(id="a", kind="trade", decided_at=datetime(2026, 6, 4, 8, tzinfo=UTC), symbol="BTC", side="long",
+...                 similarity=0.91, pnl_r=1.5, claimed=False, text="breakout above prior swing high", tier=0, by="situation")
+>>> similar_summary([taken, replace(taken, id="b", pnl_r=-1.0), replace(taken, id="c", pnl_r=None)])
+(2, 1, 0.25)
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+
+from memtape.core.memory.episodes import NOT_TAUGHT, Episode, Kind, RSource, believed_outcome, known_episodes
+from memtape.core.observed import Situation
+from memtape.core.recall.query import Query, RecallParameters, situation_similarity
+from memtape.core.recall.scoring import score_order_key
+from memtape.errors import Invalid
+
+NO_REASONS: Mapping[str, str] = MappingProxyType({})
+NO_TEXTS: Mapping[str, float] = MappingProxyType({})
+AS_IS = RecallParameters()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimilarDecision:
+    """An earlier decision in a situation like the present one, and what came of it."""
+
+    id: str
+    kind: Kind  # a shadow is a decision against the trade; its outcome is what would have been
+    decided_at: datetime
+    symbol: str
+    side: str
+    similarity: float
+    pnl_r: float | None  # None: unknown, or claimed by an agent that has a broker to ask
+    claimed: bool
+    text: str  # the reason given, or what was noted of it; empty where there is none
+    tier: int
+    by: str  # "situation", or "situation and text (MODEL ID)"
+    r_source: RSource | None = None
+
+
+def similar_decisions(
+    episodes: Iterable[Episode],
+    situation: Situation,
+    as_of: datetime,
+    *,
+    reasons: Mapping[str, str] = NO_REASONS,
+    texts: Mapping[str, float] = NO_TEXTS,
+    model: str | None = None,
+    limit: int = 5,
+    claims_count: bool = True,
+    parameters: RecallParameters = AS_IS,
+) -> tuple[SimilarDecision, ...]:
+    """The decisions most like the present one whose outcome was known at `as_of`, the nearest first.
+
+    `reasons` gives the words of a decision by episode id, where they are known better than the episode's own note; `texts`
+    the cosine of those words with the present ones, as `model` sees them. Ties go to the newer, then by id. What the owner
+    keeps from teaching (`exclude`, `anomaly`) does not appear.
+    """
+    _check(texts, model)
+    query = Query(situation=situation, as_of=as_of, limit=limit, claims_count=claims_count, parameters=parameters)
+    by = f"situation and text ({model})" if texts else "situation"
+    measured = ((_nearness(e, query, texts), e) for e in known_episodes(episodes, as_of) if e.teach not in NOT_TAUGHT)
+    nearest = heapq.nsmallest(limit, measured, key=lambda pair: score_order_key(pair[0], pair[1].entry_at, pair[1].id))
+    return tuple(
+        SimilarDecision(
+            id=e.id, kind=e.kind, decided_at=e.entry_at, symbol=e.symbol, side=e.side, similarity=near,
+            pnl_r=believed_outcome(e, claims_count), claimed=e.claimed, text=reasons.get(e.id) or e.reflection or "", tier=e.tier, by=by,
+            r_source=e.r_source,
+        )
+        for near, e in nearest
+    )  # fmt: skip
+
+
+def similar_summary(found: Sequence[SimilarDecision]) -> tuple[int, int, float | None]:
+    """How many of the decisions have a known outcome, how many of those won, and their mean in R.
+
+    R from stops and R from an ATR in a stop's place are different units: the one that more of them have is counted, stops
+    where it is equal. No outcome known: no mean.
+
+    >>> similar_summary([])
+    (0, 0, None)
+    """
+    stops = [each.pnl_r for each in found if each.pnl_r is not None and each.r_source != "atr_proxy"]
+    by_atr = [each.pnl_r for each in found if each.pnl_r is not None and each.r_source == "atr_proxy"]
+    told = stops if len(stops) >= len(by_atr) else by_atr
+    return len(told), sum(r > 0 for r in told), math.fsum(told) / len(told) if told else None
+
+
+def _nearness(episode: Episode, query: Query, texts: Mapping[str, float]) -> float:
+    alike = situation_similarity(episode, query)
+    return (alike + min(max(texts.get(episode.id, 0.0), 0.0), 1.0)) / 2.0 if texts else alike
+
+
+def _check(texts: Mapping[str, float], model: str | None) -> None:
+    if texts and not model:
+        raise Invalid("model", "is missing", "Say which model compared the texts: cosines of two models do not mix")
+    for id, cosine in texts.items():
+        if not math.isfinite(cosine):
+            raise Invalid("texts", f"have no number for {id}", "Leave out a decision that has no words")

@@ -1,0 +1,191 @@
+"""How much to risk: Kelly's fraction in all its forms, and the only one that memtape advises.
+
+Two units are in use and easily confused. f_R is the equity risked per 1R, from wins and losses in R: p/a - q/b. f_bet is
+the equity lost by a losing bet: (p·b' - q)/b' with b' = win/loss. They say the same: f_bet = a · f_R.
+
+All forms take the win rate as known. It is not: a rate from few, unequally weighted trades is uncertain, and betting too
+much costs more than betting too little. `lower_bound_size` therefore shrinks the rate towards zero edge, takes the lower
+quartile of what it may be, a quarter of the fraction that follows, and never more than 2 % of equity. Its weights must
+not know the outcomes (`scoring.evidence_weight`). `kelly_from_memory` is the original form, which does weigh by outcome and so
+bets on a fair coin; it is kept to be shown beside ours, labelled.
+
+>>> coin = [(1.0, 1.0)] * 25 + [(1.0, -1.0)] * 25
+>>> lower_bound_size(coin).f, round(kelly_from_memory([(0.88 if r > 0 else 0.12, r) for _, r in coin]).f, 2)
+(0.0, 0.19)
+
+References: Kelly 1956; Thorp 2006; Browne & Whitt 1996; Baker & McHale 2013 (shrunken Kelly).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memtape.core.statistics import beta_quantile
+
+Weighted = tuple[float, float | None]  # weight, outcome in R; None while it is open
+
+
+def kelly_bet(p: float, ratio: float) -> float:
+    """f_bet: the share of equity to lose on a losing bet, for a win/loss ratio.
+
+    >>> round(kelly_bet(0.55, 2.0), 6)
+    0.325
+    """
+    return (p * ratio - (1.0 - p)) / ratio
+
+
+def kelly_r(p: float, loss: float, win: float) -> float:
+    """f_R: the share of equity to risk per 1R, for a mean loss and a mean win in R. It has no upper limit.
+
+    >>> round(kelly_r(0.55, 0.9, 1.8), 6), round(0.9 * kelly_r(0.55, 0.9, 1.8), 6)
+    (0.361111, 0.325)
+    """
+    return p / loss - (1.0 - p) / win
+
+
+def kelly_bet_of_r(p: float, loss: float, win: float) -> float:
+    """The same in the other unit, from a mean loss and a mean win in R.
+
+    >>> round(kelly_bet_of_r(0.9, 0.1, 0.5), 6), round(kelly_r(0.9, 0.1, 0.5), 6)
+    (0.88, 8.8)
+    """
+    return kelly_bet(p, win / loss)
+
+
+def win_from_average(p: float, mean_r: float, loss: float = 1.0) -> float | None:
+    """The mean win that a win rate and a mean outcome imply, once the mean loss is given; None if nothing ever won.
+
+    >>> round(win_from_average(0.45, 0.2), 6)
+    1.666667
+    """
+    return (mean_r + (1.0 - p) * loss) / p if p > 0 else None
+
+
+def kelly_from_average(p: float, mean_r: float, loss: float = 1.0) -> float | None:
+    """f_R from a win rate and a mean outcome; None where they imply no win.
+
+    >>> round(kelly_from_average(0.45, 0.2), 6)
+    0.12
+    """
+    win = win_from_average(p, mean_r, loss)
+    return None if win is None or win <= 0 else kelly_r(p, loss, win)
+
+
+def kelly_exact(pairs: Sequence[Weighted]) -> float | None:
+    """The f that makes sum w·ln(1 + f·r) greatest, so that sum w·r/(1 + f·r) = 0; below zero where the edge is.
+
+    None without both a win and a loss: then more is always better, one way or the other.
+
+    >>> round(kelly_exact([(0.55, 2.0), (0.45, -1.0)]), 6), kelly_exact([(1.0, 2.0)])
+    (0.325, None)
+    """
+    known = [(w, r) for w, r in pairs if r is not None and w > 0]
+    best, worst = max((r for _, r in known), default=0.0), min((r for _, r in known), default=0.0)
+    if best <= 0 or worst >= 0:
+        return None
+    low, high = -1.0 / best, -1.0 / worst  # at the ends some 1 + f·r is zero and the slope infinite
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
+        slope = math.fsum(w * r / (1.0 + middle * r) for w, r in known)
+        low, high = (middle, high) if slope > 0 else (low, middle)
+    return 0.5 * (low + high)
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySizing:
+    """The original sizing, with what it was computed from; None where it did not get that far."""
+
+    f: float
+    p: float | None = None
+    loss: float | None = None
+    win: float | None = None
+    raw: float | None = None
+
+
+def kelly_from_memory(
+    scored: Sequence[Weighted], risk_appetite: float = 1.0, fraction: float = 0.25, at_least: int = 10
+) -> MemorySizing:
+    """The original form to the letter: weights are recall scores, and what neither won nor lost counts as lost."""
+    won = [(w, r) for w, r in scored if r is not None and r > 0]
+    lost = [(w, -r) for w, r in scored if r is not None and r < 0]
+    win_weight, loss_weight = math.fsum(w for w, _ in won), math.fsum(w for w, _ in lost)
+    if len(scored) < at_least or win_weight == 0 or loss_weight == 0:
+        return MemorySizing(0.0)
+    p = win_weight / math.fsum(w for w, _ in scored)
+    win, loss = _mean(won), _mean(lost)
+    raw = kelly_r(p, loss, win)
+    return MemorySizing(max(0.0, raw * fraction * risk_appetite), p, loss, win, raw)
+
+
+@dataclass(frozen=True, slots=True)
+class SizingHint:
+    """What evidence allows to risk per trade, and why. None where nothing can be said."""
+
+    f: float  # share of equity per 1R
+    n_eff: float  # how many equal trades the weights are worth
+    p_hat: float | None = None
+    loss: float | None = None
+    win: float | None = None
+    p_bound: float | None = None
+    f_raw: float | None = None
+
+
+def lower_bound_size(
+    pairs: Sequence[Weighted], risk_appetite: float = 1.0, *, kappa: float = 20.0, gamma: float = 0.25,
+    fraction: float = 0.25, cap: float = 0.02, at_least: float = 10.0,
+) -> SizingHint:  # fmt: skip
+    """Ours: shrunk towards zero edge with the weight of kappa trades, the gamma quantile, a fraction of Kelly, capped.
+
+    Scratches and open trades say nothing and are dropped. Without a win there is no size; without a loss it is taken as 1R.
+
+    >>> hint = lower_bound_size([(1.0, 1.0)] * 30 + [(1.0, -1.0)] * 20)
+    >>> round(hint.p_bound, 6), round(hint.f, 6)
+    (0.531835, 0.015917)
+    """
+    known = [(w, r) for w, r in pairs if r is not None and r != 0 and w > 0]
+    n_eff = effective_count([w for w, _ in known])
+    won, lost = [(w, r) for w, r in known if r > 0], [(w, -r) for w, r in known if r < 0]
+    if not known:
+        return SizingHint(0.0, n_eff)
+    p_hat = math.fsum(w for w, _ in won) / math.fsum(w for w, _ in known)
+    return bounded_kelly(
+        n_eff, p_hat, _mean(lost) if lost else None, _mean(won) if won else None, risk_appetite,
+        kappa=kappa, gamma=gamma, fraction=fraction, cap=cap, at_least=at_least,
+    )  # fmt: skip
+
+
+def bounded_kelly(
+    n_eff: float, p_hat: float, loss: float | None, win: float | None, risk_appetite: float = 1.0, *, kappa: float = 20.0,
+    gamma: float = 0.25, fraction: float = 0.25, cap: float = 0.02, at_least: float = 10.0,
+) -> SizingHint:  # fmt: skip
+    """`lower_bound_size` from what it sums: the effective count, the win rate, the mean loss and the mean win.
+
+    >>> round(bounded_kelly(50.0, 0.6, 1.0, 1.0).f, 6)
+    0.015917
+    """
+    loss = loss or 1.0  # one too small for a float is none
+    if not win:
+        return SizingHint(0.0, n_eff, p_hat, loss)
+    zero_edge = loss / (loss + win)
+    p_bound = beta_quantile(gamma, kappa * zero_edge + n_eff * p_hat, kappa * (1.0 - zero_edge) + n_eff * (1.0 - p_hat))
+    f_raw = kelly_r(p_bound, loss, win)
+    f = min(cap, fraction * max(0.0, f_raw) * risk_appetite) if n_eff >= at_least else 0.0
+    return SizingHint(f, n_eff, p_hat, loss, win, p_bound, f_raw)
+
+
+def effective_count(weights: Sequence[float]) -> float:
+    """Kish's effective sample size: (sum w)² / sum w².
+
+    >>> effective_count([1.0, 1.0, 1.0]), effective_count([])
+    (3.0, 0.0)
+    """
+    squares = math.fsum(w * w for w in weights)
+    return math.fsum(weights) ** 2 / squares if squares else 0.0
+
+
+def _mean(weighted: Sequence[tuple[float, float]]) -> float:
+    return math.fsum(w * r for w, r in weighted) / math.fsum(w for w, _ in weighted)

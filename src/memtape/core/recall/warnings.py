@@ -1,0 +1,79 @@
+"""Which losses to keep in mind: those in situations like the present one, the worst first.
+
+A ranking by score buries losses, for the score contains the outcome. Here the outcome is the reason to be told:
+
+    severity = |r| · Sim · (1 + age / 365 days)^-0.3 · Conf
+
+A loss fades slowly and only one in a situation alike (Sim of 0.6 and more) warns. Where there is none, the nearest loss is
+told, marked `far`: a desk that has ever lost is never left without a warning. What the owner has set aside, and trades that
+were never made, do not warn.
+
+>>> round(severity(-8.0, 0.9, 365.0, 0.75), 6)
+4.386163
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from memtape.core.memory.episodes import Episode, believed_outcome
+from memtape.core.recall.explanations import explain_episode
+from memtape.core.recall.query import Query, age_days, situation_similarity
+from memtape.core.recall.ranking import SOURCE_SHARE, Groups, apply_caps, is_capped
+from memtape.core.recall.scoring import confidence_factor, faded, score_order_key
+
+MIN_SIMILARITY = 0.6
+LASTS_DAYS, LASTS_EXPONENT = 365.0, 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossWarning:
+    """A loss to keep in mind."""
+
+    id: str
+    tier: int
+    source: str
+    r: float
+    similarity: float
+    severity: float
+    far: bool  # no loss is alike; this is the nearest
+    memory: Episode
+    why: str
+
+
+def severity(r: float, sim: float, age: float, conf: float) -> float:
+    """How much a loss has to say now."""
+    return abs(r) * sim * faded(age, LASTS_DAYS, LASTS_EXPONENT) * conf
+
+
+def is_loss(episode: Episode, query: Query) -> bool:
+    """Whether a trade lost, as far as its outcome may be believed, and may teach."""
+    r = believed_outcome(episode, query.claims_count)
+    return episode.teaches and r is not None and r < 0
+
+
+def find_warnings(episodes: Iterable[Episode], query: Query) -> tuple[LossWarning, ...]:
+    """The losses to keep in mind, worst first. The episodes are those known and asked for, or at least the worst of them."""
+    lost = [(situation_similarity(episode, query), episode) for episode in episodes if is_loss(episode, query)]
+    alike = [_warned(episode, sim, query, far=False) for sim, episode in lost if sim >= MIN_SIMILARITY]
+    if alike:
+        worst = sorted(alike, key=lambda each: score_order_key(each.severity, each.memory.exit_at, each.id))
+        return tuple(_explained(apply_caps(worst, query.warnings_limit, _source(query)), query))
+    nearest = sorted(lost, key=lambda pair: score_order_key(pair[0], pair[1].exit_at, pair[1].id))[: min(1, query.warnings_limit)]
+    return tuple(_explained([_warned(episode, sim, query, far=True) for sim, episode in nearest], query))
+
+
+def _warned(episode: Episode, sim: float, query: Query, far: bool) -> LossWarning:
+    r = believed_outcome(episode, query.claims_count) or 0.0
+    how_bad = severity(r, sim, age_days(episode.exit_at, query), confidence_factor(episode.confidence))
+    return LossWarning(id=episode.id, tier=episode.tier, source=episode.source, r=r, similarity=sim, severity=how_bad, far=far,
+                  memory=episode, why="")  # fmt: skip
+
+
+def _explained(warned: Sequence[LossWarning], query: Query) -> list[LossWarning]:
+    return [replace(each, why=explain_episode(each.memory, query)) for each in warned]
+
+
+def _source(query: Query) -> Callable[[LossWarning], Groups]:
+    return lambda warned: ((warned.source, SOURCE_SHARE),) if is_capped(warned.tier, warned.memory, query) else ()

@@ -1,0 +1,233 @@
+"""A stream's log from nothing, row by row, into the rows that every projection must have.
+
+It writes nothing and trusts no table: `verify` compares what it finds with this, `rebuild` puts this in place of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from memtape.core.codec import micros, moment, read_time
+from memtape.core.items import Item, NamedDecisions, Position, StoredItem, body_of, close_claim, position_events, unpack_items
+from memtape.core.ledger.rounds import KnownBar
+from memtape.core.ledger.versions import TradeVersion, derive_versions
+from memtape.core.memory.learn_all import learn_all
+from memtape.core.memory.plans import PlanState, changed_plan_state, new_plan_state
+from memtape.core.observed import READERS, Claim, Decision, Fill, Observed, Tick
+from memtape.core.skills import Agent
+from memtape.core.values import read
+from memtape.engine.write.positions import reported_id, reported_version
+from memtape.engine.write.writer import independent_items, is_broker_record
+from memtape.store.memories import plan_values
+from memtape.store.rows import (
+    KEYS,
+    LogRow,
+    PositionRow,
+    affect_values,
+    discrepancy_row,
+    episode_values,
+    item_row,
+    micros_of,
+    position_row,
+    row_of,
+    version_row,
+)
+
+Rows = list[dict[str, Any]]
+
+
+class LogReplay:
+    """A stream's log, row by row, into the rows that must follow from it."""
+
+    def __init__(self, owner: str, stream: str, agent: Agent | None, deleted: bool = False) -> None:
+        self.owner, self.stream, self.agent, self.deleted = owner, stream, agent, deleted
+        self.items: Rows = []
+        self.kept: list[StoredItem] = []
+        self.reported: dict[str, list[tuple[int, TradeVersion]]] = {}  # by trade, with the index of the item
+        self.first_snapshot: datetime | None = None
+        self.last_tick: datetime | None = None
+        self.known_at: datetime | None = None
+        self.deliveries: dict[int, dict[str, Any]] = {}  # log row -> what it says of its bars
+        self._here: dict[tuple[str, str], int] = {}  # (kind, key) -> index among the items
+        self._batches: dict[str, list[int]] = {}
+        self.verified_from: datetime | None = None
+        self._broker: dict[int, datetime] = {}  # items that are the broker's own word, and since when
+        self.plans: dict[str, PlanState] = {}
+
+    def take(self, row: LogRow) -> None:
+        """The next row."""
+        known_at = moment(row.known_at)
+        if row.payload is None and self.deleted:
+            return
+        self.known_at = known_at if self.known_at is None else max(self.known_at, known_at)
+        if row.payload is None:
+            return  # destroyed, as a later row says
+        payload = json.loads(row.payload)
+        self._concluded_of_plans(payload["concluded"])
+        if "stated" in payload:
+            item = Item(row.kind, row.key, moment(row.occurred_at), payload["stated"], payload["symbol"])
+            self._add(item, row, known_at, 1, None)
+            if row.kind == "undo":
+                self._void(row.key, row.seq, known_at)
+            self._plan(row.kind, payload["stated"], known_at)
+            return
+        observed = dict(payload["observed"])
+        kind = "tick" if row.kind == "more" else row.kind
+        if kind in ("tick", "bars") and isinstance(observed.get("bars"), dict):
+            self.deliveries[row.seq] = observed.pop("bars")
+        if kind == "bars":
+            return
+        value: Observed = read(READERS[kind], observed)
+        items = unpack_items(value)
+        if isinstance(value, Tick):
+            if row.kind == "more" or (self.last_tick is not None and value.t <= self.last_tick):
+                items = independent_items(items)
+            else:
+                self.last_tick = value.t
+                if value.positions is not None and self.first_snapshot is None:
+                    self.first_snapshot = value.t
+        for item in items:
+            if (item.kind, item.key) not in self._here:
+                self._add(item, row, known_at, payload["skill_version"], payload.get("batch"))
+
+    def _add(self, item: Item, row: LogRow, known_at: datetime, version: int, batch: str | None) -> None:
+        index = len(self.items)
+        self._here[item.kind, item.key] = index
+        if batch:
+            self._batches.setdefault(batch, []).append(index)
+        self.items.append(item_row(self.owner, self.stream, item, row.seq, known_at, version, batch))
+        kept = StoredItem(row.seq, item.kind, item.key, item.at, known_at, version, item.symbol, item.leg, item.ref, body_of(item),
+                    batch is not None)  # fmt: skip
+        self.kept.append(kept)
+        if is_broker_record(item):
+            self._broker[index] = known_at
+            self.verified_from = known_at if self.verified_from is None else min(self.verified_from, known_at)
+        if self.agent is None:
+            return
+        if item.kind == "closing":
+            claim = self.kept[self._here["claim", item.key]]
+            whole = close_claim(read(Claim, claim.body), item.body)
+            item = Item("claim", item.key, item.at, whole, claim.symbol, claim.leg, claim.ref)
+            self._report(index, reported_version(self.agent, item, known_at, version))
+        elif item.kind == "trade" or (item.kind == "claim" and item.body.exit_price is not None):
+            self._report(index, reported_version(self.agent, item, known_at, version))
+
+    def _plan(self, kind: str, stated: dict[str, Any], at: datetime) -> None:
+        if kind == "plan":
+            self.plans[stated["id"]] = new_plan_state(stated, at)
+        elif kind == "plan_status":
+            self.plans[stated["plan"]] = changed_plan_state(self.plans[stated["plan"]], stated["status"], at)
+
+    def _concluded_of_plans(self, concluded: Sequence[dict[str, Any]]) -> None:
+        for told in concluded:
+            if told["event"] in ("plan_fired", "plan_expired"):
+                status = told["event"].removeprefix("plan_")
+                self.plans[told["plan"]] = changed_plan_state(self.plans[told["plan"]], status, read_time(told["at"]))
+
+    def _report(self, index: int, new: TradeVersion) -> None:
+        """A reported trade; if it was taken back before, the earlier version ends where this one begins."""
+        earlier = self.reported.get(new.trade.id, [])
+        kept = [(n, v) for n, v in earlier if v.known_from < new.known_from]
+        kept = [
+            (n, replace(v, known_to=new.known_from) if v.known_to is not None and v.known_to > new.known_from else v)
+            for n, v in kept
+        ]
+        self.reported[new.trade.id] = [*kept, (index, new)]
+
+    def _void(self, batch: str, seq: int, known_at: datetime) -> None:
+        for index in self._batches.pop(batch, ()):
+            row, kept = self.items[index], self.kept[index]
+            row["void_seq"], row["void_at"] = seq, micros(known_at)
+            self.kept[index] = replace(kept, gone_at=known_at)
+            claim = self._here.get(("claim", kept.key))
+            self._here.pop((kept.kind, kept.key), None)
+            self._broker.pop(index, None)
+            if self.agent is None or kept.kind not in ("trade", "claim", "closing"):
+                continue
+            named = self.kept[claim] if kept.kind == "closing" and claim is not None else kept
+            kind = "trade" if kept.kind == "trade" else "claim"
+            id_ = reported_id(self.agent.id, kind, kept.key, (named.symbol, named.leg))
+            told = self.reported.get(id_, [])
+            self.reported[id_] = [(n, v if v.known_to is not None else replace(v, known_to=known_at)) for n, v in told]
+        self.verified_from = min(self._broker.values(), default=None)
+
+    def _memories(self, versions: Sequence[TradeVersion], bars: dict[str, list[KnownBar]]) -> dict[str, Rows]:
+        """The rows of what was learned."""
+        assert self.agent is not None
+        who = self.owner, self.stream
+        found = learn_all(self.agent, versions, self.kept, lambda symbol: bars.get(symbol, []), self.verified_from)
+        followed = [(d.id, d.symbol, micros_of(d.t), micros_of(shadow.until)) for d, shadow in found.shadows]
+        return {
+            "episodes": [row_of("episodes", episode_values(*who, e)) for e in found.episodes],
+            "affect": [row_of("affect", affect_values(*who, step)) for step in found.steps],
+            "shadows": [row_of("shadows", (*who, *row)) for row in followed],
+            "plans": [row_of("plans", plan_values(*who, plan)) for plan in self.plans.values()],
+        }
+
+    def projections(self, bars: dict[str, list[KnownBar]]) -> dict[str, Rows]:
+        """The rows of every projection."""
+        versions = [version for several in self.reported.values() for _, version in several]
+        positions: list[PositionRow] = []
+        discrepancies: Rows = []
+        if self.agent is not None:
+            for position, kept in self._by_position().items():
+                named = self._named(kept)
+                happened = position_events(position, kept, named, self.first_snapshot)
+                derived = derive_versions(self.agent.terms(), *position, happened, bars.get(position[0], []))
+                versions += derived.versions
+                discrepancies += [discrepancy_row(self.owner, self.stream, d) for d in derived.discrepancies]
+                if derived.last is not None:
+                    positions.append(PositionRow(*position, derived.last, derived.open))
+        found: dict[str, Rows] = {
+            "items": list(self.items),
+            "positions": [position_row(self.owner, self.stream, p) for p in positions],
+            "trades": [version_row(self.owner, self.stream, v) for v in versions],
+            "discrepancies": discrepancies,
+            **(self._memories(versions, bars) if self.agent is not None else {}),
+        }
+        for table, rows in found.items():
+            rows.sort(key=lambda row, table=table: tuple(row[c] for c in KEYS[table]))  # type: ignore[misc]
+        return found
+
+    def _by_position(self) -> dict[Position, list[StoredItem]]:
+        """What concerns each position: its own items, and every tick and tick decision from its first mention on."""
+        own: dict[Position, list[StoredItem]] = {}
+        shared: list[StoredItem] = []
+        for item in self.kept:
+            if item.kind in ("fill", "funding"):
+                own.setdefault((item.symbol, item.leg), []).append(item)
+            elif item.kind in ("tick", "decision"):
+                shared.append(item)
+                if item.kind == "tick":
+                    for symbol, several in (item.body.get("positions") or {}).items():
+                        for held in several:
+                            own.setdefault((symbol, held.get("leg", "")), []).append(item)
+        found: dict[Position, list[StoredItem]] = {}
+        for position, items in sorted(own.items()):
+            first = min(item.at for item in items)
+            found[position] = [item for item in items if item.kind != "tick"] + [
+                item for item in shared if item.at >= first and item.symbol in ("", position[0])
+            ]
+        return found
+
+    def _named(self, kept: Sequence[StoredItem]) -> NamedDecisions:
+        decisions: dict[str, tuple[Decision, datetime]] = {}
+        for item in kept:
+            if item.kind == "fill" and item.ref is not None:
+                fill = read(Fill, item.body)
+                for name in (f"d:{fill.decision}", f"o:{fill.order_id}"):
+                    if (found := self._decision(name)) is not None:
+                        decisions[name] = found
+        return NamedDecisions(decisions)
+
+    def _decision(self, name: str) -> tuple[Decision, datetime] | None:
+        sort, _, id_ = name.partition(":")
+        if sort == "o":
+            order = self._here.get(("order", id_))
+            id_ = self.kept[order].ref or "" if order is not None else ""
+        index = self._here.get(("decision", id_))
+        return None if index is None else (read(Decision, self.kept[index].body), self.kept[index].known_at)

@@ -1,0 +1,217 @@
+"""Leaving with everything, and coming back: export and restore.
+
+An export holds the log and the bars, which is all there is: the rest follows. JSONL is one file; CSV and parquet are
+folders with a file per table, and beside them the trades as people read them. Restoring puts log and bars into an empty
+store, rebuilds, and verifies: the digests are those of the store that was left.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from memtape.core.codec import canonical_plain
+from memtape.core.items import OWNER_STREAM
+from memtape.core.ledger.trades import TRADE_FIELDS, entry_order, trade_json
+from memtape.engine.memory import Memory
+from memtape.engine.proof.audit import Audit, deleted_streams, destroyed_in, rebuild_store, verify_store, whole_chain
+from memtape.errors import Conflict, Invalid, MissingExtra, Tampered
+from memtape.store.rows import COLUMNS, LogRow
+from memtape.store.schema import TABLES
+from memtape.store.tables import Tables, streams
+
+KEPT = ("streams", "log", "bars")
+FORMATS = ("jsonl", "csv", "parquet", "markdown")
+_INTEGERS = {"seq", "occurred_at", "known_at", "recorded_at", "frame", "t0", "t1", "first_snapshot", "last_tick", "verified_from"}
+_RISKY = ("=", "+", "-", "@", "\t", "\r", "'")
+Rows = Iterable[tuple[str, dict[str, Any]]]
+
+
+def export_store(memory: Memory, path: Path, form: str) -> dict[str, int]:
+    """Write everything the owner has; how many rows of each table."""
+    if form not in FORMATS:
+        raise Invalid("format", f"there is no format '{form}'", f"Choose one of {', '.join(FORMATS)}")
+    if path.exists() and (path.is_file() or any(path.iterdir())):
+        raise Conflict("path", f"{path} is already there", "Name a new file or folder")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    counts: dict[str, int] = {}
+    if form == "jsonl":
+        with path.open("w", encoding="utf-8") as out:
+            for table, row in _rows(memory):
+                counts[table] = counts.get(table, 0) + 1
+                out.write(canonical_plain({"table": table, **row}) + "\n")
+        return counts
+    if form == "markdown":
+        return _markdown(memory, path)
+    path.mkdir(exist_ok=True)
+    by_table: dict[str, list[dict[str, Any]]] = {table: [] for table in KEPT}
+    for table, row in _rows(memory):
+        by_table[table].append(row)
+    by_table["trades"] = list(_trades(memory))
+    write = _write_csv if form == "csv" else _parquet_writer()
+    for table, rows in by_table.items():
+        write(path / f"{table}.{form}", ["agent", *(f for f in TRADE_FIELDS if f != "agent")] if table == "trades"
+              else list(COLUMNS[table]), rows)  # fmt: skip
+        counts[table] = len(rows)
+    return counts
+
+
+def _rows(memory: Memory) -> Rows:
+    with memory.database.reading(memory.owner) as session:
+        for stream in streams(session, memory.owner):
+            tables = Tables(session, memory.owner, stream)
+            for table in KEPT:
+                for row in tables.rows(table):
+                    yield table, row
+
+
+def _trades(memory: Memory) -> Iterator[dict[str, Any]]:
+    for agent in memory.agents():
+        for trade in sorted(memory.agent(agent.id).trades(newest=False), key=entry_order):
+            row = trade_json(trade)
+            yield {k: ";".join(v) if isinstance(v, list) else v for k, v in row.items()}
+
+
+def _write_csv(file: Path, columns: list[str], rows: list[dict[str, Any]]) -> None:
+    with file.open("w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(columns)
+        writer.writerows([_safe(row.get(column)) for column in columns] for row in rows)
+
+
+def _safe(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula; `_unsafe` gives the text back."""
+    if isinstance(value, str) and value.startswith(_RISKY) and not _is_number(value):
+        return "'" + value
+    return value
+
+
+def _is_number(text: str) -> bool:
+    return text[1:].replace(".", "", 1).isdigit() and text[:1] in "-+"
+
+
+def _unsafe(text: str) -> str | None:
+    return None if text == "" else text[1:] if text.startswith("'") else text
+
+
+def _parquet_writer() -> Callable[[Path, list[str], list[dict[str, Any]]], None]:
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtra(what="The parquet format", extra="parquet") from None
+
+    def write(file: Path, columns: list[str], rows: list[dict[str, Any]]) -> None:
+        table = {
+            column: arrow.array(
+                [row.get(column) for row in rows],
+                type=arrow.int64() if column in _INTEGERS else arrow.string() if column not in _OTHER else _OTHER[column](arrow),
+            )
+            for column in columns
+        }
+        parquet.write_table(arrow.table(table), file)
+
+    return write
+
+
+_OTHER: dict[str, Callable[[Any], Any]] = {
+    "skill_version": lambda arrow: arrow.int64(),
+    "entry_seq": lambda arrow: arrow.int64(),
+    "liquidation_fills": lambda arrow: arrow.int64(),
+    "adopted": lambda arrow: arrow.bool_(),
+}
+
+
+def _markdown(memory: Memory, path: Path) -> dict[str, int]:
+    columns = ("entry_at", "exit_at", "symbol", "side", "qty_entered", "entry_price", "exit_price", "net_pnl_usd", "pnl_r",
+               "quality", "entry_reason", "exit_reason")  # fmt: skip
+    lines = ["# Trades", ""]
+    count = 0
+    for agent in memory.agents():
+        rows = [row for row in _trades(memory) if row["agent"] == agent.id]
+        count += len(rows)
+        lines += [f"## {agent.id} ({agent.mode}, {agent.settings.currency}, n = {len(rows)}, times in UTC)", ""]
+        lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+        lines += ["| " + " | ".join(str(row[c] if row[c] is not None else "").replace("|", "\\|") for c in columns) + " |"
+                  for row in rows]  # fmt: skip
+        lines.append("")
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return {"trades": count}
+
+
+def restore_store(memory: Memory, path: Path) -> Audit:
+    """Bring an export into an empty store; refused if it holds anything, or if the export does not verify."""
+    with memory.database.reading(memory.owner) as session:
+        if streams(session, memory.owner):
+            raise Conflict("db", f"the store {memory.url} is not empty", "Name a new store")
+    by_stream: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for table, row in _read(path):
+        if row["owner"] != memory.owner:
+            row["owner"] = memory.owner
+        by_stream.setdefault(str(row["stream"]), {}).setdefault(table, []).append(row)
+    logs = {
+        stream: [LogRow(**{c: row[c] for c in COLUMNS["log"][1:]}) for row in sorted(t.get("log", []), key=lambda r: r["seq"])]
+        for stream, t in by_stream.items()
+    }
+    deleted = deleted_streams(logs.get(OWNER_STREAM, [])) - {OWNER_STREAM}
+    for stream, rows in logs.items():  # nothing of a forged log is let in
+        for _ in whole_chain(rows, str(path), destroyed_in(rows, stream in deleted)):
+            pass
+    with memory.database.writing(memory.owner) as session:
+        for stream, tables_ in by_stream.items():
+            tables = Tables(session, memory.owner, stream)
+            for table in KEPT:
+                tables.insert(table, tables_.get(table, []))
+    rebuild_store(memory)
+    found = verify_store(memory)
+    if not found.ok:
+        first = found.problems[0]
+        _empty(memory, by_stream)
+        raise Tampered(url=str(path), problem=f"{first.table} {first.key}: {first.problem}")
+    return found
+
+
+def _empty(memory: Memory, by_stream: Iterable[str]) -> None:
+    """Take back what does not verify."""
+    with memory.database.writing(memory.owner) as session:
+        for stream in by_stream:
+            for table in TABLES:
+                Tables(session, memory.owner, stream).clear(table)
+
+
+def _read(path: Path) -> Rows:
+    if path.is_file():
+        yield from _read_jsonl(path)
+    elif (path / "log.csv").is_file():
+        for table in KEPT:
+            with (path / f"{table}.csv").open(encoding="utf-8", newline="") as lines:
+                csv.field_size_limit(2**31 - 1)
+                for cells in csv.DictReader(lines):
+                    row = {name: _unsafe(text) for name, text in cells.items()}
+                    yield table, {n: int(v) if n in _INTEGERS and v is not None else v for n, v in row.items()}
+    elif (path / "log.parquet").is_file():
+        try:
+            from pyarrow import parquet
+        except ImportError:
+            raise MissingExtra(what="The parquet format", extra="parquet") from None
+        for table in KEPT:
+            for row in parquet.read_table(path / f"{table}.parquet").to_pylist():
+                yield table, row
+    else:
+        raise Invalid("path", f"{path} is not an export of memtape", "Name a .jsonl file or a folder with log.csv or log.parquet")
+
+
+def _read_jsonl(path: Path) -> Rows:
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                row = json.loads(line)
+                table = row.pop("table")
+                if table not in KEPT or set(row) != set(COLUMNS[table]):
+                    raise ValueError("not a row of ours")
+            except (ValueError, KeyError, AttributeError, TypeError):
+                raise Invalid("path", f"line {number} of {path.name} is not a row of an export", "Export again") from None
+            yield table, row

@@ -1,0 +1,284 @@
+"""Bars, a strategy and a paper broker, played through an agent exactly as live: one tick for each bar time.
+
+    bars that close at t -> broker: fills since the last tick -> strategy: decisions, orders -> Tick -> agent.observe
+
+A decision taken at one tick places orders; they fill during the next bar, and the fills arrive with the next tick. They
+carry the order ids that the decision named, which is how the ledger knows why it holds what it holds.
+
+Stops, targets and liquidations are the broker's own exits and have ids that no decision names (`sitting.py`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from datetime import datetime
+from decimal import Decimal, localcontext
+from itertools import groupby, pairwise
+from typing import Any, Protocol, cast, runtime_checkable
+
+from memtape.core.codec import decimal_text, plain, time_text
+from memtape.core.ledger.performance import Outcomes, outcome_sums
+from memtape.core.ledger.trades import round_money
+from memtape.core.observed import Bar, Decision, Tick
+from memtape.core.values import MONEY, ZERO, Money, read
+from memtape.errors import Invalid
+from memtape.sim.figures import EquityPath, Sharpe, TradeRow, max_drawdown_pct, sharpe
+from memtape.sim.guard import Guard
+from memtape.sim.order_ids import Naming
+from memtape.sim.paper import PaperBroker
+from memtape.sim.session import SimSession
+from memtape.sim.strategies import SeesAccount, Strategy
+from memtape.sim.venue import PLAIN, Venue
+
+Amount = Decimal | int | float | str
+Progress = Callable[[int, int], object]  # (ticks done, ticks in all)
+AfterTick = Callable[[Tick, Any], object]  # (the tick, what the agent's observe gave for it)
+
+
+class Observer(Protocol):
+    """Whatever takes ticks: an agent of the engine, or a test's notebook."""
+
+    def observe(self, tick: Tick, /) -> object:
+        """Takes one tick."""
+        ...
+
+
+class ObservesDecisions(Protocol):
+    """An observer that takes decisions beside ticks."""
+
+    def observe(self, seen: Decision, /) -> object:
+        """Takes one decision."""
+        ...
+
+
+@runtime_checkable
+class KeepsTrades(Protocol):
+    """An observer that has a ledger."""
+
+    def trades(self, *, status: str = "closed") -> Sequence[TradeRow]:
+        """Its trades of one status."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTerms:
+    """What came of a venue's terms and of a guard."""
+
+    funding: Decimal  # received less paid
+    liquidations: int  # fills by which the venue took positions off
+    shortfall: Decimal  # owed beyond all the account had
+    rejections: dict[str, int]  # proposals and orders that were refused, by code
+    advice: tuple[str, ...] = ()  # limits that the guard cannot check
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {
+            "funding": decimal_text(round_money(self.funding)), "liquidations": self.liquidations,
+            "shortfall": decimal_text(round_money(self.shortfall)), "rejections": self.rejections,
+            "not_checked": list(self.advice),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimResult:
+    """What a run came to. The figures say how many observations stand behind them in `n`."""
+
+    agent: str
+    strategy: str
+    parameters: dict[str, str]
+    symbols: tuple[str, ...]
+    first: datetime
+    last: datetime
+    bars: int
+    fee_bps: Decimal
+    slippage_bps: Decimal
+    starting_equity: Decimal
+    ending_equity: Decimal
+    ticks: int
+    fills: int
+    decisions: int
+    no_trades: int
+    refused: int  # entries the broker refused because the price had run away
+    figures: Outcomes
+    max_drawdown_pct: float
+    sharpe: Sharpe
+    closed: tuple[TradeRow, ...] = field(repr=False)
+    equity: EquityPath = field(repr=False)
+    terms: RunTerms | None = None  # of a run under a venue's terms or a guard
+
+    @property
+    def trades(self) -> int:
+        """How many trades were closed."""
+        return len(self.closed)
+
+    @property
+    def net_pnl(self) -> Decimal:
+        """What the closed trades brought after fees."""
+        return self.figures.net_pnl
+
+    @property
+    def n(self) -> dict[str, int]:
+        """How many observations each figure rests on."""
+        f = self.figures
+        return {
+            "net_pnl": f.n, "win_rate": f.n, "profit_factor": f.n, "mean_r": f.n_r, "max_drawdown_pct": self.ticks,
+            "sharpe": self.sharpe.n,
+        }  # fmt: skip
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON data: money as strings, times ending in Z."""
+        f = self.figures
+        return {
+            "simulated": True, "agent": self.agent, "strategy": self.strategy, "parameters": self.parameters,
+            "symbols": list(self.symbols), "first": time_text(self.first), "last": time_text(self.last),
+            "bars": self.bars, "fee_bps": decimal_text(self.fee_bps), "slippage_bps": decimal_text(self.slippage_bps),
+            "starting_equity": decimal_text(self.starting_equity), "ending_equity": decimal_text(self.ending_equity),
+            "ticks": self.ticks, "fills": self.fills, "decisions": self.decisions, "no_trades": self.no_trades,
+            "refused": self.refused, "trades": self.trades,
+            "net_pnl": decimal_text(round_money(f.net_pnl)), "win_rate": _digits(f.win_rate),
+            "profit_factor": _digits(f.profit_factor), "mean_r": _digits(f.mean_r),
+            "max_drawdown_pct": _digits(self.max_drawdown_pct), "sharpe": _digits(self.sharpe.value),
+            "sharpe_clock": self.sharpe.clock, "n": self.n,
+        } | ({} if self.terms is None else self.terms.as_dict())  # fmt: skip
+
+
+def run_simulation(
+    agent: Observer,
+    bars: Iterable[Bar],
+    strategy: Strategy | SeesAccount,
+    *,
+    fee_bps: Amount = 5,
+    slippage_bps: Amount = 2,
+    starting_equity: Amount = 10_000,
+    on_progress: Progress | None = None,
+    name: str | None = None,
+    prefix: str = "p",
+    naming: Naming | None = None,
+    after_tick: AfterTick | None = None,
+    venue: Venue = PLAIN,
+    guard: Guard | None = None,
+    told_first: bool = False,
+) -> SimResult:
+    """Trades a strategy over bars, with everything observed by `agent`; the same bars give the same ticks.
+
+    `name` is the agent's, for the tick ids; default its `id`. `prefix` begins the ids of fills and orders: a second run
+    of one agent over other bars needs another, or its fills look like those already seen; `naming` gives them a venue's
+    own names. `venue` has the terms of the account (margin, funding, hours, ...), `guard` the limits: what it refuses is
+    decided and recorded, and not ordered. `after_tick` is called with each tick and its receipt before the next begins.
+
+    `told_first` lets the agent observe each tick before it decides, and its decisions after that, as values of their own:
+    a brief then knows what has just happened.
+    """
+    who = name or str(getattr(agent, "id", "sim"))
+    ordered = sorted(bars, key=lambda bar: (bar.t1, bar.symbol))
+    if not ordered:
+        raise Invalid("bars", "there are none", "Give at least one bar")
+    cash, fee, slippage = (
+        _amount(value, at)
+        for value, at in ((starting_equity, "starting_equity"), (fee_bps, "fee_bps"), (slippage_bps, "slippage_bps"))
+    )
+    broker = PaperBroker(cash, fee_bps=fee, slippage_bps=slippage, prefix=prefix, naming=naming, venue=venue)
+    sitting = SimSession(who, strategy, broker, guard)
+    total, tally = len({bar.t1 for bar in ordered}), _Tally()
+    for t, together in groupby(ordered, key=lambda bar: bar.t1):
+        completed = tuple(together)
+        _distinct(completed)
+        tick, receipt = _told(agent, sitting, t, completed, told_first)
+        tally.add(tick)
+        if after_tick is not None:
+            after_tick(tick, receipt)
+        if on_progress is not None:
+            on_progress(len(tally.path), total)
+    first, last = min(bar.t0 for bar in ordered), ordered[-1].t1
+    closed, path = _closed(agent, first, last), tally.path
+    return SimResult(
+        agent=who, strategy=_name(strategy), parameters=_parameters(strategy),
+        symbols=tuple(sorted({bar.symbol for bar in ordered})), first=first, last=last, bars=len(ordered),
+        fee_bps=fee, slippage_bps=slippage, starting_equity=cash, ending_equity=path[-1][1],
+        ticks=len(path), fills=tally.fills, decisions=tally.decisions, no_trades=tally.no_trades, refused=len(broker.refused),
+        figures=outcome_sums(closed), max_drawdown_pct=max_drawdown_pct(cash, path), sharpe=sharpe(cash, path),
+        closed=closed, equity=tuple(path),
+        terms=_terms(tally, sitting, broker, guard),
+    )  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the ticks of a run add up to."""
+
+    path: list[tuple[datetime, Decimal]] = field(default_factory=list)
+    fills: int = 0
+    decisions: int = 0
+    no_trades: int = 0
+    liquidations: int = 0
+    funding: Decimal = ZERO
+
+    def add(self, tick: Tick) -> None:
+        """Counts one more."""
+        assert tick.equity is not None
+        self.path.append((tick.t, tick.equity))
+        self.fills += len(tick.fills)
+        self.liquidations += sum(fill.liq for fill in tick.fills)
+        self.decisions += len(tick.decision or ())
+        self.no_trades += sum(d.action == "no_trade" for d in tick.decision or ())
+        with localcontext(MONEY):
+            self.funding += sum((payment.usd for payment in tick.funding), ZERO)
+
+
+def _terms(tally: _Tally, sitting: SimSession, broker: PaperBroker, guard: Guard | None) -> RunTerms | None:
+    if broker.venue == PLAIN and guard is None and not sitting.rejections:
+        return None
+    rejections = sitting.rejections + Counter(broker.codes.values())
+    return RunTerms(
+        funding=tally.funding, liquidations=tally.liquidations, shortfall=broker.shortfall,
+        rejections=dict(sorted(rejections.items())), advice=() if guard is None else tuple(guard.advice),
+    )  # fmt: skip
+
+
+def _told(agent: Observer, sitting: SimSession, t: datetime, completed: Sequence[Bar], first: bool) -> tuple[Tick, object]:
+    """One tick with its decisions, observed as one value or one after the other, and the receipt of the tick."""
+    if not first:
+        tick = sitting.tick(t, completed)
+        return tick, agent.observe(tick)
+    seen = sitting.see(t, completed)
+    receipt = agent.observe(seen)
+    tick = replace(seen, decision=sitting.decide(seen) or None)
+    for decision in tick.decisions:
+        cast(ObservesDecisions, agent).observe(decision)
+    return tick, receipt
+
+
+def _distinct(completed: Sequence[Bar]) -> None:
+    for one, next_ in pairwise(completed):
+        if one.symbol == next_.symbol:
+            raise Invalid("bars", f"{one.symbol} has two bars that close at {time_text(one.t1)}", "Give each bar once")
+
+
+def _closed(agent: Observer, first: datetime, last: datetime) -> tuple[TradeRow, ...]:
+    """The trades of this run: an agent may have older ones."""
+    if not isinstance(agent, KeepsTrades):
+        return ()
+    rows = [t for t in agent.trades(status="closed") if first <= t.entry_at and (t.exit_at or last) <= last]
+    return tuple(sorted(rows, key=lambda t: (t.exit_at or last, t.entry_at, t.symbol)))
+
+
+def _amount(value: Amount, at: str) -> Decimal:
+    amount: Decimal = read(Money, value, at)
+    return amount
+
+
+def _name(strategy: Strategy | SeesAccount) -> str:
+    return str(getattr(strategy, "name", None) or getattr(strategy, "__name__", type(strategy).__name__))
+
+
+def _parameters(strategy: Strategy | SeesAccount) -> dict[str, str]:
+    if not is_dataclass(strategy):
+        return {}
+    return {f.name: str(plain(getattr(strategy, f.name))) for f in fields(strategy)}
+
+
+def _digits(figure: float | None) -> float | None:
+    """Six significant digits: what leaves is the same on every machine."""
+    return None if figure is None else float(f"{figure:.6g}")

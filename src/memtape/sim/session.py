@@ -1,0 +1,100 @@
+"""One agent through one run: what it saw, what it proposed, what the guard and the broker said to it.
+
+In the tick that reports an exit of the broker's own (stop, target, liquidation) the strategy is not asked about that
+symbol: a decision beside it would be read as its reason (rule L15), and the exit has none but its trigger.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, datetime, time
+from decimal import Decimal, localcontext
+
+from memtape.core.codec import time_text
+from memtape.core.ledger.trades import round_money
+from memtape.core.observed import Bar, Decision, GuardVerdict, Tick
+from memtape.core.values import MONEY, REASON_LENGTH
+from memtape.sim.account import AccountView
+from memtape.sim.guard import Guard, judge_order
+from memtape.sim.paper import PaperBroker
+from memtape.sim.strategies import Proposal, SeesAccount, Strategy
+
+OWN_EXITS = ("stop", "target", "liquidation")
+
+
+class SimSession:
+    """An agent at its desk: it sees each tick, proposes, and hears what became of it."""
+
+    def __init__(self, who: str, strategy: Strategy | SeesAccount, broker: PaperBroker, guard: Guard | None) -> None:
+        self._who, self._strategy, self._broker, self._guard = who, strategy, broker, guard
+        self._history: dict[str, list[Bar]] = {}
+        self._day: tuple[date, Decimal] | None = None  # the UTC day, and the equity it began with
+        self._equity = broker.equity  # at the last tick
+        self._orders_today = 0
+        self._verdict: GuardVerdict | None = None
+        self.rejections: Counter[str] = Counter()  # of proposals, by code
+
+    def tick(self, t: datetime, completed: Sequence[Bar]) -> Tick:
+        """Lets bars happen, decides, and tells all of it."""
+        seen = self.see(t, completed)
+        return replace(seen, decision=self.decide(seen) or None)
+
+    def see(self, t: datetime, completed: Sequence[Bar]) -> Tick:
+        """Lets bars happen, and tells what came of it."""
+        fills = self._broker.advance(completed)
+        self._begin_day(t)
+        for bar in completed:
+            self._history.setdefault(bar.symbol, []).append(bar)
+        self._equity = self._broker.equity
+        return Tick(
+            id=f"{self._who}-{time_text(t)}", t=t, positions=self._broker.snapshot(),
+            marks=dict(sorted(self._broker.marks.items())), fills=fills, funding=self._broker.funding, bars=tuple(completed),
+            equity=round_money(self._equity),
+        )  # fmt: skip
+
+    def decide(self, seen: Tick) -> tuple[Decision, ...]:
+        """Asks about each symbol whose bar has closed, and orders what is decided."""
+        exited = {fill.symbol for fill in seen.fills if fill.trigger in OWN_EXITS}
+        return tuple(d for bar in seen.bars if bar.symbol not in exited for d in self._ask(seen.t, bar.symbol))
+
+    def _begin_day(self, t: datetime) -> None:
+        if self._day is None or self._day[0] != t.date():
+            at_midnight = t.time() == time(0)
+            self._day, self._orders_today = (t.date(), self._broker.equity if at_midnight else self._equity), 0
+
+    def _ask(self, t: datetime, symbol: str) -> list[Decision]:
+        with localcontext(MONEY):  # the strategy's arithmetic is ours, whatever the caller's is
+            if isinstance(self._strategy, SeesAccount):
+                proposals = list(self._strategy.propose(symbol, self._history, self._account(t)))
+            else:
+                position = self._broker.position(symbol)
+                proposals = list(self._strategy(self._history[symbol], position, self._broker.equity))
+        return [self._carry_out(t, proposal) for proposal in proposals]
+
+    def _carry_out(self, t: datetime, proposal: Proposal) -> Decision:
+        """Hears the guard, then the broker; a proposal that either refuses orders nothing."""
+        if self._guard is not None:
+            proposal = judge_order(proposal, self._account(t), self._guard)
+        decision, orders = proposal.decision, proposal.orders
+        ids = tuple(self._broker.place(order) for order in orders)
+        if refused := next((id_ for id_ in ids if id_ in self._broker.codes), None):
+            for id_ in ids:
+                self._broker.cancel(id_)
+            note = self._broker.refused[refused][:REASON_LENGTH]
+            decision = replace(decision, verdict=GuardVerdict(accepted=False, code=self._broker.codes[refused], note=note))
+            ids = ()
+        elif decision.verdict is not None and not decision.verdict.accepted:
+            self.rejections[decision.verdict.code or "?"] += 1
+        self._verdict = decision.verdict or (GuardVerdict(accepted=True) if ids else self._verdict)
+        self._orders_today += sum(not order.reduce_only for order in orders) if ids else 0
+        return replace(decision, order_ids=ids)
+
+    def _account(self, t: datetime) -> AccountView:
+        broker = self._broker
+        assert self._day is not None
+        return AccountView(
+            t=t, equity=broker.equity, day_equity=self._day[1], orders_today=self._orders_today, positions=broker.positions(),
+            waiting=broker.waiting(), marks=dict(broker.marks), power=broker.powers(), verdict=self._verdict,
+        )  # fmt: skip

@@ -1,0 +1,84 @@
+"""The SQL of bars: the market data that the log vouches for by digest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from operator import itemgetter
+
+from memtape.core.codec import micros
+from memtape.core.ledger.rounds import KnownBar
+from memtape.core.observed import Bar
+from memtape.store.cutoff import FOREVER, MINE, NEVER, Cutoff, FlatPoint
+from memtape.store.database import Session
+from memtape.store.rows import COLUMNS, bar_row, known_bar_from_row, time_of
+
+_values = itemgetter(*COLUMNS["bars"])  # a row's values in the order of its columns
+
+
+class BarTables:
+    """The bars of one stream of one owner, in one transaction."""
+
+    def __init__(self, session: Session, owner: str, stream: str) -> None:
+        self.session, self.owner, self.stream = session, owner, stream
+        self._mine = {"owner": owner, "stream": stream}
+
+    def bars(
+        self, symbol: str, known: Cutoff, *, ending_after: datetime | None = None, ending_by: datetime | None = None
+    ) -> list[KnownBar]:
+        """The bars of a symbol in order of their end."""
+        rows = self.session.all(
+            f"SELECT symbol, t0, t1, o, h, l, c, v, known_at FROM bars WHERE {MINE} AND symbol = :symbol AND t1 > :after "
+            "AND t1 <= :by AND known_at <= :as_of AND seq <= :upto ORDER BY t1, frame DESC",
+            {**self._mine, "symbol": symbol, "after": NEVER if ending_after is None else micros(ending_after),
+             "by": FOREVER if ending_by is None else micros(ending_by), **known.limits()},
+        )  # fmt: skip
+        return [known_bar_from_row(row) for row in rows]
+
+    def last_bar(self, symbol: str, by: datetime, known: Cutoff) -> KnownBar | None:
+        """The last bar completed by a moment."""
+        rows = self.session.all(
+            f"SELECT symbol, t0, t1, o, h, l, c, v, known_at FROM bars WHERE {MINE} AND symbol = :symbol AND t1 <= :by "
+            "AND known_at <= :as_of AND seq <= :upto ORDER BY t1 DESC, frame LIMIT 1",
+            {**self._mine, "symbol": symbol, "by": micros(by), **known.limits()},
+        )
+        return known_bar_from_row(rows[0]) if rows else None
+
+    def bars_before(self, symbol: str, flat: FlatPoint, known: Cutoff) -> list[KnownBar]:
+        """The bars by a moment that may price something after it: back to the first that was known when it was settled."""
+        found: list[KnownBar] = []
+        by = flat.at
+        while seen := self.last_bar(symbol, by, known):
+            found.append(seen)
+            if seen.known_at <= flat.known_at:
+                break
+            by = seen.bar.t1 - timedelta(microseconds=1)
+        return found
+
+    def bars_end(self, symbol: str) -> datetime | None:
+        """When the last known bar of a symbol ended."""
+        rows = self.session.all(f"SELECT max(t1) FROM bars WHERE {MINE} AND symbol = :symbol", {**self._mine, "symbol": symbol})
+        return time_of(rows[0][0])
+
+    def bars_between(self, symbol: str, first: datetime, last: datetime) -> dict[tuple[int, datetime], Bar]:
+        """Bars by (frame, open time) whose open time lies in a range."""
+        rows = self.session.all(
+            f"SELECT symbol, t0, t1, o, h, l, c, v, known_at FROM bars WHERE {MINE} AND symbol = :symbol "
+            "AND t0 BETWEEN :first AND :last",
+            {**self._mine, "symbol": symbol, "first": micros(first), "last": micros(last)},
+        )
+        found = [known_bar_from_row(row).bar for row in rows]
+        return {(bar.frame, bar.t0): bar for bar in found}
+
+    def bar_row(self, bar: Bar) -> int:
+        """The log row that brought a bar which is here."""
+        rows = self.session.all(
+            f"SELECT seq FROM bars WHERE {MINE} AND symbol = :symbol AND frame = :frame AND t0 = :t0",
+            {**self._mine, "symbol": bar.symbol, "frame": bar.frame, "t0": micros(bar.t0)},
+        )
+        return int(rows[0][0])
+
+    def put_bars(self, bars: Iterable[KnownBar], seq: int) -> None:
+        """Add bars that a log row brought."""
+        rows = [bar_row(self.owner, self.stream, seen.bar, seq, seen.known_at) for seen in bars]
+        self.session.insert("bars", COLUMNS["bars"], [_values(row) for row in rows])

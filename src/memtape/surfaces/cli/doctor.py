@@ -1,0 +1,100 @@
+"""`memtape doctor`: is everything well, and what is empty and why."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from memtape.compose import open_memory, store_address, without_password
+from memtape.core.codec import time_text
+from memtape.errors import Damaged, MemtapeError
+from memtape.store.schema import LATEST
+
+NETWORK = {"nfs", "nfs4", "cifs", "smbfs", "smb3", "fuse.sshfs", "9p", "afs", "glusterfs", "fuse.glusterfs", "ceph"}
+MIN_FREE = 200 * 2**20
+
+
+def examine(db: str | None) -> dict[str, Any]:
+    """Every check with its verdict; `problems` are those that failed, `notes` what is empty and why."""
+    checks: list[dict[str, Any]] = []
+    problems: list[str] = []
+    notes: list[str] = []
+
+    def check(name: str, ok: bool, found: object, fix: str = "") -> None:
+        checks.append({"check": name, "ok": ok, "found": str(found)})
+        if not ok:
+            problems.append(f"{name}: {found}. {fix}".strip())
+
+    check("python", sys.version_info >= (3, 11), ".".join(map(str, sys.version_info[:3])), "memtape needs 3.11 or newer")
+    where = store_address(db)
+    embedded = not where.startswith("postgres")
+    if embedded and where != ":memory:":
+        folder = next(parent for parent in [Path(where).parent, *Path(where).parents] if parent.exists())
+        free = shutil.disk_usage(folder).free
+        check("disk", free > MIN_FREE, f"{free // 2**20} MB free in {folder}", "Free some space")
+        kind = _file_system(folder)
+        check("file system", kind not in NETWORK, kind or "unknown", "SQLite's locks need a local disk: move the store")
+        if not Path(where).exists():
+            notes.append(f"there is no store at {where} yet: the first write makes it")
+    try:
+        with open_memory(db) as memory:
+            facts = memory.database.facts()
+            check("store", True, facts["engine"])
+            if embedded:
+                version = tuple(int(part) for part in str(facts["engine"]).split()[1].split("."))
+                check("sqlite version", version >= (3, 51, 3), ".".join(map(str, version)), "Upgrade apsw")
+                check("writable", not facts["read_only"], "read-only" if facts["read_only"] else "yes", "Check permissions")
+            found = memory.database.schema()
+            check("schema", found == LATEST, f"{found} of {LATEST}", "Run: memtape migrate")
+            if not facts["read_only"]:
+                with memory.database.writing(memory.owner):
+                    check("lock", True, "free")
+            notes += _contents(memory, checks)
+            if memory.has_documents:
+                check("documents", *_index(memory))
+    except MemtapeError as error:
+        check("store", False, str(error))
+    return {"ok": not problems, "problems": problems, "checks": checks, "notes": notes, "db": without_password(where)}
+
+
+def _contents(memory: Any, checks: list[dict[str, Any]]) -> list[str]:
+    notes = []
+    agents = memory.agents()
+    if not agents:
+        notes.append("there are no agents yet: memtape create-agent, or just observe a tick (agent 'main' is made)")
+    for agent in agents:
+        handle = memory.agent(agent.id)
+        head = handle.head()
+        last = time_text(head.known_at) if head.known_at else "never"
+        checks.append({"check": f"agent {agent.id}", "ok": True, "found": f"head {head.seq} {head.hash[:12]}, last {last}"})
+        if head.seq == 0:
+            notes.append(f"agent {agent.id} has observed nothing yet: send it ticks, fills or trades")
+        elif not handle.trades(limit=1):
+            notes.append(f"agent {agent.id} has no trades yet: {head.seq} observations, none opened a position")
+        elif handle.trades(limit=1, status="closed") and not handle.steps():
+            notes.append(f"agent {agent.id} has trades from before there were memories: memtape rebuild forms them")
+    return notes
+
+
+def _index(memory: Any) -> tuple[bool, str]:
+    try:
+        memory.documents.check()
+    except Damaged as error:
+        return False, str(error)
+    return True, memory.documents.path
+
+
+def _file_system(folder: Path) -> str:
+    """The kind of file system a folder is on, where the system tells."""
+    mounts = Path("/proc/mounts")
+    if not mounts.exists():
+        return ""
+    best = ("", "")
+    resolved = str(folder.resolve())
+    for line in mounts.read_text().splitlines():
+        _, point, kind, *_ = line.split()
+        if (resolved == point or resolved.startswith(point.rstrip("/") + "/")) and len(point) >= len(best[0]):
+            best = (point, kind)
+    return best[1]

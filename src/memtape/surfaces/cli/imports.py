@@ -1,0 +1,348 @@
+"""`memtape import`: a file of fills or closed trades into an agent's memory; a look at it first, unless told to commit.
+
+The preview reads everything and writes nothing: which columns mean what, what is new, what cannot be read, and the sums
+to hold against the broker's own. A commit writes all readable rows in one batch, or nothing. A journal of another memory
+(`brokers.tradememory`) brings beliefs and plans besides: they are stated once its trades are in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from memtape.brokers import TRADEMEMORY, FileRows, FoundRows, ImportOptions, ImportProblem, ImportResult, load, read_content
+from memtape.brokers.importer import Progress
+from memtape.brokers.totals import Sums, Totals, totals
+from memtape.brokers.tradememory import Journal, is_journal, read_journal
+from memtape.core.codec import plain, time_text
+from memtape.core.ledger.trades import money_text as money
+from memtape.core.memory.plans import Plan
+from memtape.core.observed import Claim, ClosedTrade, Closing, Fill, Observed, occurred_at
+from memtape.core.values import ZERO, Slug, read
+from memtape.engine.write.writer import CLOCK_TOLERANCE
+from memtape.errors import Invalid, Unknown
+from memtape.store.cutoff import EVERYTHING
+from memtape.surfaces.answers import optional_time_text
+
+if TYPE_CHECKING:
+    from memtape.engine import AgentMemory, Memory
+
+DEFAULT_AGENT = "main"
+LISTED = 1000  # problems told one by one
+BATCH = 500
+_SAME: Mapping[str, tuple[str, ...]] = {
+    "fill": ("symbol", "side", "t", "qty", "px"),
+    "trade": ("symbol", "side", "entry_at", "exit_at", "entry_price", "exit_price"),
+    "claim": ("symbol", "side", "entry_price", "exit_price", "exit_at"),
+}  # in these a second delivery under the same id must agree with the first
+_CORRECTED = "If ids repeat across symbols or accounts: --map id=symbol+id; if it is a correction, undo the earlier import"
+_OTHER_JOURNAL = "If it is of another journal, give that an agent of its own; if it is a correction, say it with correct_memory"
+
+
+class Sourced(Protocol):
+    """A value and the line it came from."""
+
+    @property
+    def line(self) -> int: ...
+    @property
+    def value(self) -> Fill | ClosedTrade | Claim: ...
+
+
+S = TypeVar("S", bound=Sourced)
+
+
+def run_import(
+    memory: Memory, path: str | Path, *, agent: str | None = None, format: str | None = None,
+    mapping: Mapping[str, str] | None = None, commit: bool = False, zone: str | None = None, symbol: str | None = None,
+    skip_bad: bool = False, where: Mapping[str, str] | None = None, on_progress: Progress | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Read a file; with `commit`, remember it. Returns what `memtape import --json` prints."""
+    content = load(path)
+    handle = _existing(memory, agent)
+    wishes = ImportOptions(
+        mapping=dict(mapping or {}), zone=zone, symbol=symbol, where=dict(where or {}), on_progress=on_progress,
+        currency=handle.agent.settings.currency if handle else "USD", saved=lambda header: _saved(handle, header),
+    )  # fmt: skip
+    if format == TRADEMEMORY or (format is None and is_journal(path, content)):
+        return _import_journal(memory, handle, agent, content, read_journal(path, content, wishes), commit=commit)
+    name, reading = read_content(content, wishes, format)
+    reading.found[:] = _not_yet(memory.clock.now(), reading.found, reading.problems)
+    if handle:
+        reading.found[:] = _known_otherwise(handle, reading.found, reading.problems)
+    new, duplicates = _counted(handle, reading.found)
+    answer = {
+        "format": name, "rows": reading.rows,
+        "fills": sum(isinstance(each.value, Fill) for each in reading.found),
+        "trades": sum(isinstance(each.value, ClosedTrade) for each in reading.found),
+        "new": new, "duplicates": duplicates, "problems": _told(reading.problems),
+        "totals": _sums(totals(reading.found)),
+        "mapping": {"kind": reading.kind, "by": reading.mapped_by, "columns": reading.mapping, "unused": reading.unused,
+                    "notes": reading.notes},
+        "committed": False, "batch": None,
+    }  # fmt: skip
+    if handle is None:
+        reading.notes.append(f"there is no agent '{agent or DEFAULT_AGENT}' yet: a commit makes it, mode paper, skill main")
+    if commit:
+        _refuse_bad(reading, skip_bad)
+        source = {"file": content.name, "format": name, "digest": content.digest, "mapping": reading.mapping,
+                  "header": list(reading.header)}  # fmt: skip
+        done = memory.agent_for_writing(agent, make=True).import_items(list(_values(reading.found)), source)
+        answer |= {"committed": True, "batch": done.batch if done.new else None}
+    return answer
+
+
+def _existing(memory: Memory, agent: str | None) -> AgentMemory | None:
+    """The agent; None before its first write, because a preview makes nothing."""
+    try:
+        return memory.agent(read(Slug, agent or DEFAULT_AGENT, at="agent"))
+    except Unknown:
+        return None
+
+
+def _saved(handle: AgentMemory | None, header: Sequence[str]) -> Mapping[str, str] | None:
+    """The mapping that the latest standing import of the same columns was committed with."""
+    for item, undone in reversed(handle.imports() if handle else []):
+        if not undone and sorted(item.body.get("header", ())) == sorted(header) and item.body.get("mapping"):
+            return dict(item.body["mapping"])
+    return None
+
+
+def option_pairs(option: str, said: Sequence[str]) -> dict[str, str]:
+    """Repeated options like `--map side=direction` as a mapping.
+
+    >>> option_pairs("map", ["side=direction", "symbol==XAUUSD", "fees="])
+    {'side': 'direction', 'symbol': '=XAUUSD', 'fees': ''}
+    """
+    found: dict[str, str] = {}
+    for each in said:
+        name, equals, value = each.partition("=")
+        if not equals or not name.strip():
+            raise Invalid(option, f"'{each}' is not a pair", f"Write it like --{option} NAME=VALUE")
+        found[name.strip()] = value.strip()
+    return found
+
+
+# ---- checks that need more than the file ---------------------------------------------------------------------------
+
+
+def _not_yet(now: datetime, found: Sequence[S], problems: list[ImportProblem], *, blocks: bool = True) -> list[S]:
+    """What lies ahead of the clock has its zone or its year wrong."""
+    kept: list[S] = []
+    for each in found:
+        at = occurred_at(each.value)
+        if at is not None and at > now + CLOCK_TOLERANCE:
+            field = "time" if isinstance(each.value, Fill) else "exit_at"
+            problem = f"{time_text(at)} lies ahead of the clock"
+            problems.append(ImportProblem(each.line, field, problem, f"It is now {time_text(now)}; check zone and year", blocks))
+        else:
+            kept.append(each)
+    return kept
+
+
+def _known_otherwise(handle: AgentMemory, found: Sequence[S], problems: list[ImportProblem], *, blocks: bool = True) -> list[S]:
+    """An id that is known with another content would be taken for a second delivery and lost; say so instead."""
+    known = _kept_already(handle, found)
+    kept: list[S] = []
+    for each in found:
+        kind = each.value.kind
+        earlier = known.get((kind, _key(each)))
+        now = plain(each.value) if earlier else {}
+        differing = [name for name in _same(kind, earlier) if earlier and earlier.get(name) != now.get(name)]
+        if earlier and differing:
+            was, is_ = earlier.get(differing[0]), now.get(differing[0])
+            problem = f"id {_key(each)} is known with {differing[0]} {was}, here it is {is_}"
+            problems.append(ImportProblem(each.line, "id", problem, _OTHER_JOURNAL if kind == "claim" else _CORRECTED, blocks))
+        else:
+            kept.append(each)
+    return kept
+
+
+def _same(kind: str, earlier: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """What must agree; a trade that was told open may have ended since."""
+    still_open = kind == "claim" and earlier is not None and "exit_price" not in earlier
+    return tuple(name for name in _SAME[kind] if not (still_open and name.startswith("exit_")))
+
+
+def _kept_already(handle: AgentMemory, found: Sequence[Sourced]) -> dict[tuple[str, str], dict[str, Any]]:
+    """What is remembered under the names of these rows."""
+    kept: dict[tuple[str, str], dict[str, Any]] = {}
+    with handle.memory.reading(handle.agent.id) as tables:
+        seen = sorted(tables.seen((each.value.kind, _key(each)) for each in found))
+        for kind in sorted({kind for kind, _ in seen}):
+            keys = [key for own, key in seen if own == kind]
+            for start in range(0, len(keys), BATCH):
+                some = tables.items(kind, EVERYTHING, keys=keys[start : start + BATCH])
+                kept |= {(kind, item.key): item.body for item in some}
+    return kept
+
+
+def _refuse_bad(reading: ImportResult, skip_bad: bool) -> None:
+    bad = [problem for problem in reading.problems if problem.blocks]
+    if bad and not skip_bad:
+        first = bad[0]
+        where = f"the first in line {first.line}: {first.field} {first.problem}"
+        fix = f"Nothing was written. {first.fix}; or import the other rows with --skip-bad"
+        raise Invalid("file", f"{len(bad)} of {reading.rows} rows cannot be read, {where}", fix)
+    if not reading.found:
+        raise Invalid("file", "has no rows to import", "Look at it first, without --commit")
+
+
+# ---- what is told --------------------------------------------------------------------------------------------------
+
+
+def _key(found: Sourced) -> str:
+    return found.value.id if isinstance(found.value, Fill) else found.value.trade_id or ""
+
+
+def _values(found: Sequence[FoundRows]) -> Iterator[Observed]:
+    for each in found:
+        if each.decision is not None:
+            yield each.decision
+        yield each.value
+
+
+def _counted(handle: AgentMemory | None, found: Sequence[FoundRows]) -> tuple[int, int]:
+    if handle:
+        return handle.preview([each.value for each in found])
+    distinct = len({(each.value.kind, _key(each)) for each in found})
+    return distinct, len(found) - distinct
+
+
+def _told(problems: Sequence[ImportProblem]) -> list[dict[str, Any]]:
+    told = [problem.told() for problem in problems[:LISTED]]
+    if len(problems) > LISTED:
+        rest = ImportProblem(None, "row", f"{len(problems) - LISTED:,} more rows have problems", "Mend these first")
+        told.append(rest.told())
+    return told
+
+
+def _sums(whole: Totals) -> dict[str, Any]:
+    def told(sums: Sums) -> dict[str, Any]:
+        return {"n": sums.n, "net_pnl": money(sums.net), "gross_pnl": money(sums.gross), "fees": money(sums.fees),
+                "funding": money(sums.funding)}  # fmt: skip
+
+    return {
+        **told(whole), "first": optional_time_text(whole.first), "last": optional_time_text(whole.last),
+        "by_symbol": {symbol: {"n": sums.n, "net_pnl": money(sums.net)} for symbol, sums in whole.by_symbol.items()},
+        "open": {symbol: money(qty) for symbol, qty in whole.open.items()},
+    }  # fmt: skip
+
+
+# ---- a journal of another memory -----------------------------------------------------------------------------------
+
+
+def _import_journal(
+    memory: Memory, handle: AgentMemory | None, agent: str | None, content: FileRows, journal: Journal, *, commit: bool
+) -> dict[str, Any]:
+    """The trades of a journal as one batch of claims, then its beliefs and plans, each once. Nothing in it blocks the rest."""
+    now, problems = memory.clock.now(), journal.problems
+    journal.trades = _not_yet(now, journal.trades, problems, blocks=False)
+    _unexpired(journal, now)
+    if handle:
+        journal.trades = _known_otherwise(handle, journal.trades, problems, blocks=False)
+        _said_otherwise(handle, journal)
+    else:
+        journal.notes.append(f"there is no agent '{agent or DEFAULT_AGENT}' yet: a commit makes it, mode paper, skill main")
+    values = _ended_since(handle, [each.value for each in journal.trades])
+    new, duplicates = handle.preview(values) if handle else (len(values), 0)
+    answer = {
+        "format": TRADEMEMORY, "rows": journal.rows, "fills": 0, "trades": len(values), "beliefs": len(journal.beliefs),
+        "plans": len(journal.plans), "new": new, "duplicates": duplicates, "problems": _told(problems),
+        "totals": _sums(_claimed_totals([each.value for each in journal.trades])),
+        "mapping": {"kind": "trades", "by": "format", "columns": {}, "unused": [], "notes": journal.notes},
+        "committed": False, "batch": None,
+    }  # fmt: skip
+    if commit:
+        if not (values or journal.beliefs or journal.plans):
+            raise Invalid(content.name, "has nothing to import", "Look at it first, without --commit")
+        source = {"file": content.name, "format": TRADEMEMORY, "digest": content.digest}
+        batch = _take_journal(memory.agent_for_writing(agent, make=True), values, journal, source)
+        answer |= {"committed": True, "batch": batch}
+    return answer
+
+
+def _take_journal(
+    desk: AgentMemory, values: Sequence[Claim | Closing], journal: Journal, source: Mapping[str, Any]
+) -> str | None:
+    """Trades, ends, beliefs, plans, in this order; each is taken once, so what was broken off is completed by a repetition."""
+    claims = [value for value in values if isinstance(value, Claim)]
+    done = desk.import_items(claims, source) if claims else None
+    for value in values:
+        if isinstance(value, Closing):
+            desk.close_trade(value, backfill=True)
+    for belief in journal.beliefs:
+        desk.state_belief(belief)
+    for plan in journal.plans:
+        desk.plan(plan)
+    return done.batch if done and done.new else None
+
+
+def _unexpired(journal: Journal, now: datetime) -> None:
+    waiting = [plan for plan in journal.plans if plan.get("expires_at", now + CLOCK_TOLERANCE) > now]
+    if past := len(journal.plans) - len(waiting):
+        journal.notes.append(f"{past} plan{'s have' if past > 1 else ' has'} expired: left out")
+    journal.plans = waiting
+
+
+def _said_otherwise(handle: AgentMemory, journal: Journal) -> None:
+    """A belief or plan that is known and now says something else would be refused; the one that stands is kept, and told."""
+    with handle.memory.reading(handle.agent.id) as tables:
+        said = {item.key: item.body for item in tables.items("belief", EVERYTHING, keys=[b["id"] for b in journal.beliefs])}
+        made = {item.key: item.body for item in tables.items("plan", EVERYTHING, keys=[p["id"] for p in journal.plans])}
+    told = "is known and says something else: the one that stands is kept"
+    fix = "Take the one that stands back, and state this one under a new id"
+    both = (("belief", journal.beliefs, said, _same_belief), ("plan", journal.plans, made, _same_plan))
+    for name, listed, known, alike in both:
+        other = [each["id"] for each in listed if each["id"] in known and not alike(each, known[each["id"]])]
+        journal.problems += [ImportProblem(None, name, f"{id_} {told}", fix, blocks=False) for id_ in other]
+        listed[:] = [each for each in listed if each["id"] not in other]
+        if repeated := sum(each["id"] in known for each in listed):
+            journal.notes.append(f"{repeated} {name}{'s are' if repeated > 1 else ' is'} known already")
+
+
+def _same_belief(belief: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    return bool(plain({name: value for name, value in belief.items() if name != "id"}) == body)
+
+
+def _same_plan(plan: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    return replace(read(Plan, dict(plan)), expires_at=None) == replace(read(Plan, dict(body)), expires_at=None)
+
+
+def _ended_since(handle: AgentMemory | None, claims: Sequence[Claim]) -> list[Claim | Closing]:
+    """Trades that an earlier import told open come as their end."""
+    if handle is None:
+        return list(claims)
+    known: dict[str, Any] = {}
+    with handle.memory.reading(handle.agent.id) as tables:
+        for start in range(0, len(claims), BATCH):
+            some = [claim.trade_id or "" for claim in claims[start : start + BATCH]]
+            known |= {item.key: item.body for item in tables.items("claim", EVERYTHING, keys=some)}
+
+    def told_open(claim: Claim) -> bool:
+        return claim.exit_price is not None and "exit_price" not in known.get(claim.trade_id or "", {"exit_price": None})
+
+    return [_ending(claim) if told_open(claim) else claim for claim in claims]
+
+
+def _ending(claim: Claim) -> Closing:
+    assert claim.trade_id is not None and claim.exit_price is not None
+    return Closing(trade_id=claim.trade_id, exit_price=claim.exit_price, exit_at=claim.exit_at, pnl=claim.pnl, pnl_r=claim.pnl_r,
+                   reflection=claim.reflection, mae=claim.mae)  # fmt: skip
+
+
+def _claimed_totals(claims: Sequence[Claim]) -> Totals:
+    """What the journal says that its trades earned; net, because a claim's profit is."""
+    whole = Totals()
+    for claim in claims:
+        side = 1 if claim.side == "long" else -1
+        if claim.exit_price is None or claim.exit_at is None:
+            whole.open[claim.symbol] = whole.open.get(claim.symbol, ZERO) + side * (claim.qty or ZERO)
+            continue
+        net = claim.pnl if claim.pnl is not None else side * (claim.exit_price - claim.entry_price) * (claim.qty or ZERO)
+        for sums in (whole, whole.by_symbol.setdefault(claim.symbol, Sums())):
+            sums.add(net, ZERO, ZERO, claim.entry_at or claim.exit_at, claim.exit_at)
+    whole.by_symbol = dict(sorted(whole.by_symbol.items()))
+    return whole

@@ -1,0 +1,46 @@
+"""What the commands share: the store, whose it is, JSON or words, a bar of progress."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memtape.surfaces.cli.commands import DB_HELP, OWNER_HELP
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+
+Db = Annotated[str | None, typer.Option("--db", help=DB_HELP)]
+Owner = Annotated[str | None, typer.Option("--owner", help=OWNER_HELP)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+AgentName = Annotated[str, typer.Option("--agent", help="The agent.")]
+
+
+def open_store(db: str | None, owner: str | None = None) -> Memory:
+    """The memory at --db."""
+    from memtape.compose import open_memory
+
+    return open_memory(db, owner)
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on a terminal, nothing when piped."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def say(text: str) -> None:
+    """A line for people, out of the way of data."""
+    typer.echo(text, err=True)

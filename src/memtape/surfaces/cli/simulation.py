@@ -1,0 +1,139 @@
+"""`memtape sim`: a strategy, or a model, over a file of bars, into an agent of its own, with a report.
+
+A model is asked at every tick, for each symbol, with the agent's brief before it; what it answers goes through the guard that the
+skill's limits make, and what it was shown is recorded with its decision. Lessons are drawn between ticks, as live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from memtape.core.codec import digest
+from memtape.core.observed import Tick
+from memtape.core.values import Number, Quantity, read
+from memtape.engine import AgentMemory, Memory, Receipt
+from memtape.engine.briefs import AssembledBrief
+from memtape.errors import Invalid, ModelFailed
+from memtape.sim.bars import read_bars
+from memtape.sim.funding import Steady
+from memtape.sim.guard import Guard
+from memtape.sim.margin import Margin
+from memtape.sim.model_trader import SCHEMA as PROPOSE_ORDER
+from memtape.sim.model_trader import ModelQuestion, ModelTrader
+from memtape.sim.report import render
+from memtape.sim.run import run_simulation
+from memtape.sim.strategies import STRATEGIES
+from memtape.sim.venue import Venue
+
+ANSWER_TOKENS = 800
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationOptions:
+    """Under what the account is traded, as words of the command line."""
+
+    leverage: str | None = None
+    funding: str | None = None  # rate every 8 hours; a long pays a positive one
+    participation: str | None = None  # share of a bar's volume
+    limits: Mapping[str, str] = field(default_factory=dict)
+
+    def venue(self, symbols: set[str]) -> Venue:
+        """The venue they make."""
+        rate = None if self.funding is None else read(Number, self.funding, at="funding")
+        leverage = None if self.leverage is None else read(Quantity, self.leverage, at="leverage")
+        share = None if self.participation is None else read(Quantity, self.participation, at="participation")
+        return Venue(
+            margin=None if leverage is None else Margin.at_leverage(Decimal(leverage)), participation=share,
+            funding={} if rate is None else {symbol: Steady(rate=Decimal(rate)) for symbol in symbols},
+        )  # fmt: skip
+
+
+def simulate(
+    memory: Memory, file: Path, strategy: str, *, agent: str, symbol: str | None, fee_bps: str, slippage_bps: str,
+    starting_equity: str, report: Path | None, on_progress: Callable[[int, int], object] | None = None,
+    skill: str | None = None, terms: SimulationOptions | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Run it; the figures, and where the report is."""
+    terms = terms or SimulationOptions()
+    if strategy not in STRATEGIES and "/" not in strategy:
+        fix = f"Choose one of {', '.join(sorted(STRATEGIES))}, or a model like anthropic/claude-haiku-4-5"
+        raise Invalid("strategy", f"there is no strategy '{strategy}'", fix)
+    bars = read_bars(file, symbol=symbol)
+    handle = _agent(memory, agent, strategy, skill, starting_equity, terms)
+    own, _ = memory.skill_of(handle.agent)
+    player = _Model(memory, handle, strategy) if "/" in strategy else None
+    prefix = digest(f"{file.name}|{strategy}|{len(bars)}|{bars[0].t0}|{bars[-1].t1}")[:6] if bars else "p"
+
+    def after_tick(tick: Tick, receipt: Receipt) -> None:
+        if player is not None:
+            player.record(tick)
+        if receipt.reflection_due:
+            handle.reflect_if_due()
+
+    result = run_simulation(
+        handle, bars, STRATEGIES[strategy]() if player is None else ModelTrader(player.decide, player.brief, name=strategy),
+        fee_bps=fee_bps, slippage_bps=slippage_bps, starting_equity=starting_equity, on_progress=on_progress, name=agent,
+        prefix=prefix, after_tick=after_tick, venue=terms.venue({bar.symbol for bar in bars}),
+        guard=Guard(own.limits) if own.limits else None, told_first=player is not None,
+    )  # fmt: skip
+    figures = result.as_dict()
+    if report is not None:
+        try:
+            report.write_text(render(result), encoding="utf-8")
+        except OSError as error:
+            raise Invalid("report", f"{report} cannot be written: {error.strerror}", "Name another file") from None
+        figures["report"] = str(report.absolute())
+    return figures
+
+
+def _agent(
+    memory: Memory, agent: str, strategy: str, skill: str | None, starting_equity: str, terms: SimulationOptions
+) -> AgentMemory:
+    """The agent to trade as: of a skill that exists, or of one made from the strategy's own words and the limits given."""
+    if skill is not None:
+        if terms.limits:
+            raise Invalid("limit", "is given beside a skill, which has its own", "Leave one of them out")
+        memory.skill(skill)
+    else:
+        skill = strategy.replace("/", "-").replace("_", "-").lower()
+        made = STRATEGIES.get(strategy)
+        words = (made.__doc__ or "").strip() if made is not None else ""
+        memory.create_skill(skill, name=strategy.replace("_", " "), strategy=words, limits=terms.limits)
+    memory.create_agent(agent, skill=skill, mode="sim", settings={"starting_equity": starting_equity})
+    return memory.agent(agent)
+
+
+class _Model:
+    """A model at the desk: briefed before each decision, asked by schema, and what it was shown is recorded after the tick."""
+
+    def __init__(self, memory: Memory, agent: AgentMemory, name: str) -> None:
+        self._agent, self._model = agent, memory.models(name)
+        self._shown: list[tuple[str, AssembledBrief]] = []
+
+    def brief(self, symbol: str, _: datetime) -> str:
+        """What it is told, with this tick observed and nothing decided yet."""
+        made = self._agent.brief(symbol=symbol)
+        self._shown.append((symbol, made))
+        return made.brief.of("user")
+
+    def decide(self, asked: ModelQuestion) -> object:
+        """Its answer; that it failed is an answer too, which is refused and recorded. What cannot be mended ends the run."""
+        system = self._shown[-1][1].brief.of("system")
+        try:
+            return self._model.answer(system, asked.prompt, PROPOSE_ORDER, max_tokens=ANSWER_TOKENS).data
+        except ModelFailed as failed:
+            if not failed.retry_later:
+                raise
+            return {"failed": failed.problem}
+
+    def record(self, tick: Tick) -> None:
+        """Record what it was shown, with what it decided."""
+        for symbol, made in self._shown:
+            decided = next((d.id for d in tick.decisions if d.symbol == symbol), None)
+            self._agent.shown(made, decision=decided, run=tick.id)
+        self._shown.clear()

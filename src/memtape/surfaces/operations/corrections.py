@@ -1,0 +1,105 @@
+"""What is corrected, forgotten and erased. Each is an event; what was derived from it is derived anew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from memtape.core.codec import plain
+from memtape.core.memory.episodes import Correction
+from memtape.core.values import Key, Line, Slug
+from memtape.surfaces.answers import Answer, Ask, OfAgent, ReceiptAnswer, receipt_answer
+from memtape.surfaces.operations.records import reader
+from memtape.surfaces.registry import operation, owners_word
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+
+
+class CorrectMemory(OfAgent):
+    """Which memory, and what is right."""
+
+    memory_id: Annotated[Key, Field(description="the episode: the id of its trade")]
+    changes: Annotated[
+        Correction, Field(description="fields and their right values; teach: learn, exclude, wrong_reason, structural, anomaly")
+    ]
+    reason: Annotated[Line, Field(description="why")] = ""
+
+
+@operation(writes=True)
+def correct_memory(memory: Memory, ask: CorrectMemory) -> ReceiptAnswer:
+    """Correct an episode: from now on it says so, and beliefs, habits and state follow; what it said before stays on record.
+
+    The outcome can be corrected only where it was the agent's own claim; the broker's numbers are corrected at their source.
+    """
+    handle, said = reader(memory, ask), plain(ask.changes)
+    if "teach" in said:
+        owners_word("say how a trade may teach")
+    episode = handle.episode(ask.memory_id)
+    if episode is not None and not episode.claimed and said.keys() - {"reflection"}:
+        owners_word("correct a trade of the broker's own record, except for its reflection")
+    return receipt_answer(handle.correct(ask.memory_id, said, ask.reason))
+
+
+class ForgetMemory(OfAgent):
+    """Which memory to forget."""
+
+    memory_id: Annotated[Key, Field(description="an episode (the id of its trade), a stated belief or a plan")]
+    reason: Annotated[Line, Field(description="why")] = ""
+    shred: Annotated[
+        bool, Field(description="also destroy what the agent itself reported; its hash stays, so the log still verifies")
+    ] = False
+
+
+@operation(writes=True)
+def forget_memory(memory: Memory, ask: ForgetMemory) -> ReceiptAnswer:
+    """Forget a memory: from now on nothing rests on it. The ledger keeps the broker's trades.
+
+    With `shred`, a trade that the agent itself reported is destroyed in the log too, as if it had never been told.
+    """
+    handle = reader(memory, ask)
+    episode = handle.episode(ask.memory_id)
+    if episode is not None and not episode.claimed:
+        owners_word("forget a trade of the broker's own record")
+    if any(seen.standing.plan.id == ask.memory_id and seen.standing.plan.tier < 3 for seen in handle.plans()):
+        owners_word("forget the owner's plan")
+    if any(belief.id == ask.memory_id and belief.tier < 3 for belief in handle.beliefs()[0]):
+        owners_word("forget the owner's belief")
+    return receipt_answer(handle.forget(ask.memory_id, ask.reason, shred=ask.shred))
+
+
+class DeleteAgent(Ask):
+    """Which agent to delete."""
+
+    id: Annotated[Slug, Field(description="the agent")]
+    confirm: Annotated[str, Field(max_length=64, description="its id again: there is no way back")]
+
+
+class Deleted(Answer):
+    """What was destroyed."""
+
+    deleted: Annotated[list[str], Field(description="streams whose content is gone")]
+    log_rows: Annotated[int, Field(description="rows whose content was destroyed; their hashes stay and still verify")]
+
+
+@operation(writes=True)
+def delete_agent(memory: Memory, ask: DeleteAgent) -> Deleted:
+    """Delete an agent and destroy all that was recorded of it. Hashes stay: the log still verifies."""
+    owners_word("delete an agent")
+    rows = memory.delete_agent(ask.id, ask.confirm)
+    return Deleted(deleted=[ask.id], log_rows=rows)
+
+
+class EraseOwner(Ask):
+    """That it is meant."""
+
+    confirm: Annotated[str, Field(max_length=64, description="the owner's name: there is no way back")]
+
+
+@operation(writes=True)
+def erase_owner(memory: Memory, ask: EraseOwner) -> Deleted:
+    """Destroy everything of this owner: agents, skills, memories. Hashes stay, so the log still verifies."""
+    owners_word("erase everything")
+    streams, rows = memory.erase_owner(ask.confirm)
+    return Deleted(deleted=streams, log_rows=rows)
