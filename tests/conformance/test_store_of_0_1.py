@@ -1,0 +1,239 @@
+"""A store that version 0.1 made still opens, verifies, rebuilds and answers in the same bytes.
+
+`tests/fixtures/make_store_0_1.py` made the store and asked it; `tests/fixtures/README.md` says what is in the files.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# ---- the names of today: if a name of memtape changes, this section is the only place to change ----------------------------
+
+
+def open_store(path: Path, moment: str) -> Any:
+    """The memory of the owner `local` in a SQLite file, with a clock that stands."""
+    from memtape.compose import open_memory
+    from memtape.plugs.clock import FixedClock
+
+    return open_memory(f"sqlite:///{path}", "local", FixedClock(datetime.fromisoformat(moment)))
+
+
+def set_clock(memory: Any, moment: str) -> None:
+    """Let the clock of a memory stand at another moment."""
+    memory.clock.at = datetime.fromisoformat(moment)
+
+
+def ask(memory: Any, name: str, data: dict[str, Any]) -> dict[str, Any]:
+    """The JSON answer of an operation; of a refusal only the field that is wrong, because its words may be put better."""
+    from memtape.errors import MemtapeError
+    from memtape.surfaces.registry import execute
+
+    try:
+        return execute(memory, name, data)
+    except MemtapeError as error:
+        return {"refused": str(error).partition(":")[0]}
+
+
+def reading_operations() -> list[str]:
+    """The names of the operations that write nothing."""
+    from memtape.surfaces.registry import all_operations
+
+    return sorted(name for name, known in all_operations().items() if not known.writes)
+
+
+def verified(memory: Any) -> dict[str, Any]:
+    """What `memtape verify` reports: problems, counts, digests of the tables, heads of the chains."""
+    from memtape.engine.audit import verify
+
+    found = verify(memory)
+    problems = [f"{p.stream}/{p.table}/{p.key}: {p.problem}" for p in found.problems]
+    return {"problems": problems, "log_rows": found.log_rows, "rows": found.rows, "digests": found.digests, "heads": found.heads}
+
+
+def rebuilt(memory: Any) -> dict[str, str]:
+    """Make every projection anew; the digests of the tables."""
+    from memtape.engine.audit import rebuild
+
+    return rebuild(memory).digests
+
+
+def export_to(memory: Any, path: Path, form: str) -> None:
+    """Write an export."""
+    from memtape.engine.transfer import export
+
+    export(memory, path, form)
+
+
+def restore_from(memory: Any, path: Path) -> None:
+    """Bring an export into an empty store."""
+    from memtape.engine.transfer import restore
+
+    restore(memory, path)
+
+
+# ---- the files -------------------------------------------------------------------------------------------------------------
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+STORE = FIXTURES / "store_0_1.db.gz"
+ANSWERS = FIXTURES / "store_0_1.json.gz"
+PAPERS = FIXTURES / "store_0_1_documents"
+FOLDER = "<folder>"  # stands for the folder of documents, which is another one in each test
+# The folder of documents that the store names. It is not there when the answers are taken, and must not be there now.
+WORKSPACE = Path("/tmp/memtape-fixture-workspace")
+WRITTEN = datetime.fromisoformat("2026-06-01T06:00:00+00:00").timestamp()  # when the documents count as written
+PRESENT_SETTINGS = ("MEMTAPE_", "ANTHROPIC_", "OPENAI_")
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def exported(memory: Any, folder: Path) -> dict[str, str]:
+    """The sha256 of each file of an export, in the forms whose bytes memtape alone decides."""
+    export_to(memory, folder / "all.jsonl", "jsonl")
+    export_to(memory, folder / "csv", "csv")
+    export_to(memory, folder / "trades.md", "markdown")
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return {str(file.relative_to(folder)): sha256(file.read_bytes()) for file in files}
+
+
+def lay_out_papers(folder: Path) -> Path:
+    """A folder with the documents of the fixture, each written at the same moment."""
+    for file in sorted(PAPERS.rglob("*.md")):
+        copy = folder / file.relative_to(PAPERS)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
+        os.utime(copy, (WRITTEN, WRITTEN))
+    return folder
+
+
+def with_folder(data: Any, told: str, meant: str) -> Any:
+    """The same data with one name of the folder in place of the other."""
+    return json.loads(json.dumps(data).replace(json.dumps(told)[1:-1], json.dumps(meant)[1:-1]))
+
+
+def first_difference(was: Any, now: Any, at: str = "answer") -> str | None:
+    """Where two pieces of JSON first differ: in a value, in a length, or in the order of the fields.
+
+    >>> first_difference({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]})
+    'answer.a[1].b was 2, is 3'
+    >>> first_difference({"a": 1, "b": 2}, {"b": 2, "a": 1})
+    "answer had the fields ['a', 'b'], has ['b', 'a']"
+    >>> first_difference([1], [1])
+    """
+    if isinstance(was, dict) and isinstance(now, dict):
+        if list(was) != list(now):
+            return f"{at} had the fields {list(was)}, has {list(now)}"
+        found = (first_difference(was[key], now[key], f"{at}.{key}") for key in was)
+        return next((one for one in found if one), None)
+    if isinstance(was, list) and isinstance(now, list):
+        found = (first_difference(a, b, f"{at}[{n}]") for n, (a, b) in enumerate(zip(was, now, strict=False)))
+        length = None if len(was) == len(now) else f"{at} had {len(was)} entries, has {len(now)}"
+        return next((one for one in found if one), length)
+    if type(was) is type(now) and was == now:
+        return None
+    if isinstance(was, str) and isinstance(now, str) and "\n" in was:  # of a long text only the lines
+        lines = [line for line in unified_diff(was.splitlines(), now.splitlines(), n=0, lineterm="") if line[:3] not in ("---", "+++")]
+        own = [line for line in lines if line[:2] != "@@" and "RECORDS " not in line]  # the mark of a brief follows from the rest
+        return f"{at} differs in the lines {(own or lines)[:4]}"
+    return f"{at} was {was!r}, is {now!r}"
+
+
+def assert_same(was: Any, now: Any, asked: str) -> None:
+    difference = first_difference(was, json.loads(json.dumps(now)))
+    assert difference is None, f"{asked}: {difference}"
+
+
+# ---- the tests -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recorded() -> dict[str, Any]:
+    """What version 0.1 answered."""
+    assert not WORKSPACE.exists(), f"{WORKSPACE} must not be there: the answers say that it is not"
+    return dict(json.loads(gzip.decompress(ANSWERS.read_bytes())))
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Opens a copy of the store, or an empty one, under the default settings."""
+    for name in [name for name in os.environ if name.startswith(PRESENT_SETTINGS)]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    memories: list[Any] = []
+
+    def open_(moment: str, *, empty: bool = False) -> Any:
+        path = tmp_path / f"store{len(memories)}.db"
+        if not empty:
+            path.write_bytes(gzip.decompress(STORE.read_bytes()))
+        memories.append(open_store(path, moment))
+        return memories[-1]
+
+    yield open_
+    for memory in memories:
+        memory.close()
+
+
+def test_every_answer_of_a_store_made_by_0_1_is_the_same(opened: Callable[..., Any], recorded: dict[str, Any]) -> None:
+    memory = opened(recorded["now"])
+    different = []
+    for name, data, answer in recorded["answers"]:
+        if difference := first_difference(answer, json.loads(json.dumps(ask(memory, name, data)))):
+            different.append(f"{name} {json.dumps(data)}: {difference}")
+    told = "\n".join(different[:20])
+    assert not different, f"{len(different)} of {len(recorded['answers'])} answers differ, the first of them:\n{told}"
+
+
+def test_every_operation_that_reads_was_asked_of_the_store_of_0_1(recorded: dict[str, Any]) -> None:
+    asked = {name for name, _, _ in recorded["answers"] + recorded["documents"]}
+    assert asked >= set(recorded["operations"])
+    assert set(reading_operations()) >= set(recorded["operations"]), "an operation of 0.1 is gone"
+
+
+def test_the_books_of_0_1_verify_with_the_same_digests(opened: Callable[..., Any], recorded: dict[str, Any]) -> None:
+    assert_same(recorded["verified"], verified(opened(recorded["now"])), "verify")
+
+
+def test_the_books_of_0_1_rebuild_to_the_same_digests(opened: Callable[..., Any], recorded: dict[str, Any]) -> None:
+    memory = opened(recorded["now"])
+    assert_same(recorded["rebuilt"], rebuilt(memory), "rebuild")
+    assert_same(recorded["verified"], verified(memory), "verify after rebuild")
+
+
+def test_an_export_of_the_books_of_0_1_has_the_same_bytes_and_restores(
+    opened: Callable[..., Any], recorded: dict[str, Any], tmp_path: Path
+) -> None:
+    assert_same(recorded["exported"], exported(opened(recorded["now"]), tmp_path / "out"), "export")
+    fresh = opened(recorded["now"], empty=True)
+    restore_from(fresh, tmp_path / "out" / "all.jsonl")
+    assert_same(recorded["verified"], verified(fresh), "verify after restore")
+
+
+def test_trading_on_in_the_books_of_0_1_gives_the_same_receipts(opened: Callable[..., Any], recorded: dict[str, Any]) -> None:
+    memory = opened(recorded["now"])
+    for moment, name, data, answer in recorded["receipts"]:
+        set_clock(memory, moment)
+        assert_same(answer, ask(memory, name, data), f"{name} {json.dumps(data)}")
+    assert_same(recorded["verified_after"], verified(memory), "verify after further writes")
+    assert_same(recorded["rebuilt_after"], rebuilt(memory), "rebuild after further writes")
+
+
+def test_documents_beside_the_books_of_0_1_are_found_in_the_same_lines(
+    opened: Callable[..., Any], recorded: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = str(lay_out_papers(tmp_path / "papers"))
+    memory = opened(recorded["now"])
+    for name, data, answer in recorded["documents"]:
+        found = ask(memory, name, with_folder(data, FOLDER, folder))
+        if answer is not None:
+            assert_same(answer, with_folder(found, folder, FOLDER), f"{name} {json.dumps(data)}")
