@@ -15,9 +15,21 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "AgentMemory", "Bar", "Bars", "CashFlow", "ClosedTrade", "Decision", "EquityMark", "Fill", "Funding", "HeldPosition", "Memory",
-    "Receipt", "Tick", "open",
-]  # fmt: skip
+    "AgentMemory",
+    "Bar",
+    "Bars",
+    "CashFlow",
+    "ClosedTrade",
+    "Decision",
+    "EquityMark",
+    "Fill",
+    "Funding",
+    "HeldPosition",
+    "Memory",
+    "Receipt",
+    "Tick",
+    "open",
+]
 
 
 def __getattr__(name: str) -> Any:

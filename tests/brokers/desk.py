@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import memtape
-from memtape.brokers import Problem, Reading, Wishes, read_content
+from memtape.brokers import ImportOptions, ImportProblem, ImportResult, read_content
 from memtape.brokers.files import file_content
 from memtape.core.codec import decimal_text, time_text
 from memtape.core.observed import ClosedTrade, Fill
@@ -22,10 +22,10 @@ TRADES = "symbol,side,entry_time,exit_time,entry_price,exit_price,qty\n"
 FILLS = "id,time,symbol,side,qty,price,fee\n"
 
 
-def read(text: str | bytes, name: str = "trades.csv", **wishes: Any) -> Reading:
+def read(text: str | bytes, name: str = "trades.csv", **wishes: Any) -> ImportResult:
     """A file's content, read."""
     data = text.encode() if isinstance(text, str) else text
-    return read_content(file_content(name, data), Wishes(**wishes))[1]
+    return read_content(file_content(name, data), ImportOptions(**wishes))[1]
 
 
 def read_trade(header: str, row: str, **wishes: Any) -> ClosedTrade:
@@ -46,7 +46,7 @@ def read_fill(header: str, row: str, **wishes: Any) -> Fill:
     return found.value
 
 
-def told(reading: Reading) -> list[str]:
+def told(reading: ImportResult) -> list[str]:
     """What was read, in the language of the desk."""
     lines: list[str] = []
     for each in reading.found:
@@ -59,7 +59,7 @@ def told(reading: Reading) -> list[str]:
     return lines
 
 
-def said(problem: Problem) -> str:
+def said(problem: ImportProblem) -> str:
     """A problem as one line."""
     return f"{problem.line}: {problem.field}: {problem.problem}. {problem.fix}"
 

@@ -158,10 +158,10 @@ def test_too_many_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_format_can_be_named_but_not_invented() -> None:
-    from memtape.brokers import Wishes, read_content
+    from memtape.brokers import ImportOptions, read_content
     from memtape.brokers.files import file_content
 
     content = file_content("x", (FILLS + "1,2026-06-04T08:00:00Z,BTC,buy,1,2,0\n").encode())
-    assert read_content(content, Wishes(), "csv")[0] == "csv"
+    assert read_content(content, ImportOptions(), "csv")[0] == "csv"
     with pytest.raises(Invalid, match="'mt9' is not known"):
-        read_content(content, Wishes(), "mt9")
+        read_content(content, ImportOptions(), "mt9")

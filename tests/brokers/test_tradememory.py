@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from memtape.brokers import Wishes, load
+from memtape.brokers import ImportOptions, load
 from memtape.brokers.tradememory import Journal, read_journal
 from memtape.brokers.tradememory.beliefs import belief_of
 from memtape.brokers.tradememory.cells import Cells
@@ -38,7 +38,7 @@ PRICED = '{"price": 100}'
 
 
 def read(path: Path = JOURNAL, **wishes: Any) -> Journal:
-    return read_journal(path, load(path), Wishes(**wishes))
+    return read_journal(path, load(path), ImportOptions(**wishes))
 
 
 def trade(id: str, journal: Journal | None = None) -> Claim:

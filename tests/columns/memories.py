@@ -141,7 +141,7 @@ situations = st.builds(
 
 
 @st.composite
-def parameters(draw: Any) -> Parameters:
+def parameters(draw: Any) -> RecallParameters:
     return RecallParameters(
         k=draw(st.sampled_from([0.5, 2.0, 8.0])), tau_days=draw(st.sampled_from([5.0, 30.0])),
         exponent=draw(st.sampled_from([0.0, 0.3, 0.5, 1.0])), power=draw(st.sampled_from([1.0, 4.0, 7.5])),

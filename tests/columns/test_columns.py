@@ -20,7 +20,7 @@ from memtape.core.memory.situation import LABELS, NUMBERS
 from memtape.core.observed import Situation
 from memtape.core.recall import reference as plain
 from memtape.core.recall.evidence import rounded
-from memtape.core.recall.reference import Parameters
+from memtape.core.recall.query import RecallParameters
 from tests.columns.memories import DAY, LONDON, NOON, Plan, asked, belief, by_chance, episode, fetching, filled, queries, row
 
 
@@ -94,7 +94,7 @@ def test_trades_without_labels_score_nothing_in_the_original_form_and_come_newes
 def test_where_nothing_fades_equal_trades_by_the_thousand_are_told_apart_by_time():
     same_day = [episode(f"{at:04d}", 2.0, days_ago=9) for at in range(2000)]
     newer = [episode(f"z{at}", 2.0, days_ago=8 - at) for at in range(5)]
-    slow, quick = both([*same_day, *newer], asked(parameters=Parameters(exponent=0.0), limit=20))
+    slow, quick = both([*same_day, *newer], asked(parameters=RecallParameters(exponent=0.0), limit=20))
     assert_same(slow, quick)
     assert [each.id for each in quick.ranked[:6]] == ["z4", "z3", "z2", "z1", "z0", "0000"]
 
@@ -105,7 +105,7 @@ def test_losses_whose_likeness_comes_to_the_very_limit_warn_as_in_the_reference(
     past = [episode(f"{at}", -1.0 - at % 5, days_ago=at, volatility_regime="low", **unknown) for at in range(1, 400)]
     labels = tuple((name, scale * weight) for name, weight in LABELS)
     numbers = tuple((name, scale * weight, width) for name, weight, width in NUMBERS)
-    slow, quick = both(past, asked(parameters=Parameters(labels=labels, numbers=numbers)))
+    slow, quick = both(past, asked(parameters=RecallParameters(labels=labels, numbers=numbers)))
     assert_same(slow, quick)
     assert quick.warnings[0].similarity == pytest.approx(0.6)
 
@@ -113,7 +113,7 @@ def test_losses_whose_likeness_comes_to_the_very_limit_warn_as_in_the_reference(
 def test_a_good_month_before_lifts_a_trade_over_others_that_scored_more():
     calm = [episode(f"c{at}", (1.0, -1.0)[at % 2], days_ago=1 + at / 10) for at in range(900)]
     good = [episode(f"g{at}", 1.0 + at % 3, days_ago=100 + at / 10) for at in range(200)]
-    slow, quick = both([*calm, *good], asked(parameters=Parameters(sharpe="on"), limit=30))
+    slow, quick = both([*calm, *good], asked(parameters=RecallParameters(sharpe="on"), limit=30))
     assert_same(slow, quick)
     assert {each.components.sharpe for each in quick.ranked} == {2.0}
 
@@ -136,7 +136,7 @@ def test_of_hundreds_of_equal_trades_those_of_the_broker_fill_what_a_model_may_n
 
 def test_outcomes_too_small_for_single_precision_are_still_in_order():
     past = [episode(f"{at:03d}", -200.0 - at / 7, days_ago=1 + at % 3) for at in range(400)]
-    assert_same(*both(past, asked(parameters=Parameters(k=8.0))))
+    assert_same(*both(past, asked(parameters=RecallParameters(k=8.0))))
 
 
 def test_a_source_that_may_not_fill_the_list_makes_room_for_others_far_below():
@@ -199,7 +199,7 @@ def test_worlds_without_an_edge_get_hardly_any_size(payoff):
              "normal": chance.standard_normal(250)}[payoff]  # fmt: skip
         columns.r[:250] = r
         now = replace(LONDON, **_labels(chance))
-        sizes.append(fast.evidence(columns, asked(now)).hint.f)
+        sizes.append(fast.evidence_columns(columns, asked(now)).hint.f)
     assert np.mean(sizes) <= 0.006
     assert np.mean(np.array(sizes) > 0) <= 0.35
 

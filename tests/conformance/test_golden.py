@@ -11,7 +11,7 @@ import pytest
 
 from memtape.engine import Memory
 from memtape.engine.proof.audit import verify_store
-from tests.desk import differences, given_agent, plain_tick, rows_of
+from tests.desk import given_agent, ledger_differences, plain_tick, rows_of
 
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "golden" / "ledger_golden.json").read_text(encoding="utf-8")
@@ -32,5 +32,5 @@ def test_a_golden_history_survives_a_restart_before_every_tick(
         memory.close()
         memory = opened(store_url)
         memory.agent("desk").observe(plain_tick(tick))
-    assert differences(case["expected"], rows_of(memory.agent("desk"))) == []
+    assert ledger_differences(case["expected"], rows_of(memory.agent("desk"))) == []
     assert verify_store(memory).ok

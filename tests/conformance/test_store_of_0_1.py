@@ -53,32 +53,32 @@ def reading_operations() -> list[str]:
 
 def verified(memory: Any) -> dict[str, Any]:
     """What `memtape verify` reports: problems, counts, digests of the tables, heads of the chains."""
-    from memtape.engine.audit import verify
+    from memtape.engine.proof.audit import verify_store
 
-    found = verify(memory)
+    found = verify_store(memory)
     problems = [f"{p.stream}/{p.table}/{p.key}: {p.problem}" for p in found.problems]
     return {"problems": problems, "log_rows": found.log_rows, "rows": found.rows, "digests": found.digests, "heads": found.heads}
 
 
 def rebuilt(memory: Any) -> dict[str, str]:
     """Make every projection anew; the digests of the tables."""
-    from memtape.engine.audit import rebuild
+    from memtape.engine.proof.audit import rebuild_store
 
-    return rebuild(memory).digests
+    return rebuild_store(memory).digests
 
 
 def export_to(memory: Any, path: Path, form: str) -> None:
     """Write an export."""
-    from memtape.engine.transfer import export
+    from memtape.engine.proof.transfer import export_store
 
-    export(memory, path, form)
+    export_store(memory, path, form)
 
 
 def restore_from(memory: Any, path: Path) -> None:
     """Bring an export into an empty store."""
-    from memtape.engine.transfer import restore
+    from memtape.engine.proof.transfer import restore_store
 
-    restore(memory, path)
+    restore_store(memory, path)
 
 
 # ---- the files -------------------------------------------------------------------------------------------------------------
@@ -143,7 +143,9 @@ def first_difference(was: Any, now: Any, at: str = "answer") -> str | None:
     if type(was) is type(now) and was == now:
         return None
     if isinstance(was, str) and isinstance(now, str) and "\n" in was:  # of a long text only the lines
-        lines = [line for line in unified_diff(was.splitlines(), now.splitlines(), n=0, lineterm="") if line[:3] not in ("---", "+++")]
+        lines = [
+            line for line in unified_diff(was.splitlines(), now.splitlines(), n=0, lineterm="") if line[:3] not in ("---", "+++")
+        ]
         own = [line for line in lines if line[:2] != "@@" and "RECORDS " not in line]  # the mark of a brief follows from the rest
         return f"{at} differs in the lines {(own or lines)[:4]}"
     return f"{at} was {was!r}, is {now!r}"

@@ -22,7 +22,7 @@ def case(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 def test_the_pure_fold_of_the_whole_list_gives_the_golden_rows(case):
     got = desk.folded_whole(case["inputs"]["ticks"], case["inputs"]["config"])
-    assert desk.differences(case["expected"], got) == []
+    assert desk.ledger_differences(case["expected"], got) == []
 
 
 def test_the_engine_restarted_before_every_tick_gives_the_golden_rows(case, tmp_path):
@@ -33,7 +33,7 @@ def test_the_engine_restarted_before_every_tick_gives_the_golden_rows(case, tmp_
             memory.agent("desk").observe(desk.plain_tick(tick))
     with desk.given_memory(SqliteDatabase(path)) as memory:
         agent = memory.agent("desk")
-        assert desk.differences(case["expected"], desk.rows_of(agent)) == []
+        assert desk.ledger_differences(case["expected"], desk.rows_of(agent)) == []
         assert desk.rows_of(agent, head=agent.head().seq) == desk.rows_of(agent)
         before = verify_store(memory)
         assert before.problems == []

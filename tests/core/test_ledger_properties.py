@@ -26,26 +26,26 @@ def fed(ticks: list[dict[str, Any]], config: dict[str, Any]) -> Any:
 @given(histories.histories(), CONFIGS)
 def test_the_ledger_equals_the_second_opinion(ticks, config):
     expected = oracle.rows(ticks, config)
-    assert desk.differences(expected, desk.folded_whole(ticks, config)) == []
-    assert desk.differences(expected, desk.rows_of(fed(ticks, config))) == []
+    assert desk.ledger_differences(expected, desk.folded_whole(ticks, config)) == []
+    assert desk.ledger_differences(expected, desk.rows_of(fed(ticks, config))) == []
 
 
 @given(histories.histories(hedge=True))
 def test_hedge_legs_are_positions_of_their_own(ticks):
     config = {"mfe_mode": "hl_strict", "dust_qty": "0"}
-    assert desk.differences(oracle.rows(ticks, config), desk.rows_of(fed(ticks, config))) == []
+    assert desk.ledger_differences(oracle.rows(ticks, config), desk.rows_of(fed(ticks, config))) == []
 
 
 @given(histories.histories(rates=True))
 def test_amounts_are_in_the_account_currency(ticks):
     config = {"mfe_mode": "hl_strict", "dust_qty": "0"}
-    assert desk.differences(oracle.rows(ticks, config), desk.rows_of(fed(ticks, config))) == []
+    assert desk.ledger_differences(oracle.rows(ticks, config), desk.rows_of(fed(ticks, config))) == []
 
 
 @given(histories.histories(crumbs=True))
 def test_a_crumb_that_the_venue_leaves_counts_as_flat(ticks):
     config = {"mfe_mode": "hl_strict", "dust_qty": "0.001"}
-    assert desk.differences(oracle.rows(ticks, config), desk.rows_of(fed(ticks, config))) == []
+    assert desk.ledger_differences(oracle.rows(ticks, config), desk.rows_of(fed(ticks, config))) == []
 
 
 @given(histories.histories(), CONFIGS)

@@ -36,7 +36,9 @@ def ids(ranked):
 
 def pinned_query():
     said = GOLDEN["query"]
-    return Query(situation=Situation(**said["situation"]), as_of=datetime.fromisoformat(said["as_of"]), mood=AffectContext(*said["mood"]))
+    return Query(
+        situation=Situation(**said["situation"]), as_of=datetime.fromisoformat(said["as_of"]), mood=AffectContext(*said["mood"])
+    )
 
 
 def pinned_episode(told):

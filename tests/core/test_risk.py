@@ -36,7 +36,11 @@ def closed(id: str, net: object, exit_at: datetime = NOON - HOUR, quality: str =
 
 
 def state(
-    decisions: Sequence[Decision] = (), trades: Sequence[Trade] = (), mood: Affect | None = None, equity: object = None, **said: Any
+    decisions: Sequence[Decision] = (),
+    trades: Sequence[Trade] = (),
+    mood: Affect | None = None,
+    equity: object = None,
+    **said: Any,
 ) -> RiskState:
     return risk_state(decisions, trades, mood, None if equity is None else Decimal(str(equity)), said.pop("as_of", NOON), **said)
 

@@ -46,7 +46,7 @@ def work(tmp_path):
 def bodies(monkeypatch):
     """The paths of all files whose body is read."""
     read, known = sources.read_text_file, []
-    monkeypatch.setattr(sources, "read", lambda seen: known.append(seen.path) or read(seen))
+    monkeypatch.setattr(sources, "read_text_file", lambda seen: known.append(seen.path) or read(seen))
     return known
 
 
@@ -324,7 +324,7 @@ def between(monkeypatch, happens, times=1):
             happens()
         return read(seen)
 
-    monkeypatch.setattr(sources, "read", slowly)
+    monkeypatch.setattr(sources, "read_text_file", slowly)
 
 
 def test_a_sync_that_looked_earlier_does_not_undo_one_that_looked_later(index, work, tmp_path, monkeypatch):

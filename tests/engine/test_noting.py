@@ -274,8 +274,8 @@ def test_a_hundred_proposals_may_wait_and_then_some_are_to_be_decided_first(agen
 
 def test_how_many_proposals_wait_is_told_without_a_look_at_any_document(agent, desk, monkeypatch):
     edit = agent.propose_edit("TRADING_MANUAL.md", old="1 %", new="2 %", reason="y")
-    monkeypatch.setattr(journal, "unified", None)
-    monkeypatch.setattr(workspace_files, "opened", None)
+    monkeypatch.setattr(journal, "unified_diff", None)
+    monkeypatch.setattr(workspace_files, "open_workspace", None)
     assert agent.proposals_made("proposed") == 1
     agent.reject_proposal(edit.id)
     assert agent.proposals_made("proposed") == 0

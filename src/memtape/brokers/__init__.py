@@ -18,8 +18,17 @@ from memtape.brokers.tradememory import FORMAT as TRADEMEMORY
 from memtape.errors import Invalid
 
 __all__ = [
-    "FORMATS", "TRADEMEMORY", "FileRows", "FoundRows", "ImportOptions", "ImportProblem", "ImportResult", "Importer", "load", "read_content",
-]  # fmt: skip
+    "FORMATS",
+    "TRADEMEMORY",
+    "FileRows",
+    "FoundRows",
+    "ImportOptions",
+    "ImportProblem",
+    "ImportResult",
+    "Importer",
+    "load",
+    "read_content",
+]
 
 # Named formats stand before the general ones, which claim everything.
 FORMATS: dict[str, Importer] = {"json": JsonReader(), "csv": CsvReader()}

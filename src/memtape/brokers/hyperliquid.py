@@ -308,11 +308,25 @@ def fill_reason(
     for row in rows:
         qty, fee = _charged(row, rates)
         own = row.liquidation is not None and (row.liquidation.liquidatedUser or "").lower() == address.lower()
-        found.append(read(Fill, {
-            "id": row.key, "t": time_of_millis(row.time), "symbol": coin_symbol(row.coin), "side": "buy" if row.side == "B" else "sell",
-            "qty": qty, "px": row.px, "fee": fee, "seq": place[row.time, row.coin], "liq": own, "order_id": str(row.oid),
-            "trigger": FORCED.get(row.dir) or triggers.get(row.oid),
-        }, at=f"fill {row.key}"))  # fmt: skip
+        found.append(
+            read(
+                Fill,
+                {
+                    "id": row.key,
+                    "t": time_of_millis(row.time),
+                    "symbol": coin_symbol(row.coin),
+                    "side": "buy" if row.side == "B" else "sell",
+                    "qty": qty,
+                    "px": row.px,
+                    "fee": fee,
+                    "seq": place[row.time, row.coin],
+                    "liq": own,
+                    "order_id": str(row.oid),
+                    "trigger": FORCED.get(row.dir) or triggers.get(row.oid),
+                },
+                at=f"fill {row.key}",
+            )
+        )
         place[row.time, row.coin] += 1
     return found
 

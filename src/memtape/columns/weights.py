@@ -33,10 +33,12 @@ def evidence_sums_of_rows(columns: Columns, rows: Rows, believed: Bools, weight:
     shadow = columns.shadow[rows] & believed & known & ~columns.aside[rows]
     n_shadow = int(np.count_nonzero(shadow))
     return EvidenceSums(
-        stops=stops, by_atr=weighted_sums_of_rows(columns, rows, by_atr, r, weight) if stops.n_eff < MIN_N_EFF else WeightedSums(),
-        any_stop=bool((counted & (source == 1)).any()), n_claimed=int(np.count_nonzero(teaches & columns.claimed[rows])),
+        stops=stops,
+        by_atr=weighted_sums_of_rows(columns, rows, by_atr, r, weight) if stops.n_eff < MIN_N_EFF else WeightedSums(),
+        any_stop=bool((counted & (source == 1)).any()),
+        n_claimed=int(np.count_nonzero(teaches & columns.claimed[rows])),
         shadows=ShadowSummary(n_shadow, float(r[shadow].sum()) / n_shadow if n_shadow else None),
-    )  # fmt: skip
+    )
 
 
 def weighted_sums_of_rows(columns: Columns, rows: Rows, which: Bools, r: Floats, weight: Floats) -> WeightedSums:

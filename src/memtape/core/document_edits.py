@@ -17,7 +17,8 @@ what comes of it, so that it can be judged against the document of any later day
  # Risk
 -Never risk more than 1 %.
 +Never risk more than 0.5 %.
->>> evaluate_edit(edit, manual).state, evaluate_edit(edit, manual + "Stop after three losses.\\n").state, evaluate_edit(edit, "# Risk\\n").state
+>>> (evaluate_edit(edit, manual).state, evaluate_edit(edit, manual + "Stop after three losses.\\n").state,
+...  evaluate_edit(edit, "# Risk\\n").state)
 ('clean', 'moved', 'stale')
 """
 

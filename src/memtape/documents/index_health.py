@@ -27,9 +27,15 @@ _SINCE = "; since "
 
 
 def sync_index(
-    index: DocumentIndex, owner: str, agent: str, places: Sequence[DocumentFolder], *, now: datetime, embedder: Embedder | None = None,
+    index: DocumentIndex,
+    owner: str,
+    agent: str,
+    places: Sequence[DocumentFolder],
+    *,
+    now: datetime,
+    embedder: Embedder | None = None,
     anew: bool = False,
-) -> Synced:  # fmt: skip
+) -> Synced:
     """Sync an index with those of its folders that are there. The time of the last good sync stands while one is missing.
 
     Where all is to be made anew, or there never was a sync, there is nothing to keep: a missing folder is then an error.

@@ -187,7 +187,8 @@ def phrase(exact: str) -> str:
 def contains_exactly(text: str, exact: str) -> bool:
     """Whether a text has an exact part: letter by letter but for case and spacing, and not inside a longer word.
 
-    >>> contains_exactly("rule R-17 applies", "r-17"), contains_exactly("rule R-171 applies", "R-17"), contains_exactly("stop too\\n  tight", "stop too tight")
+    >>> (contains_exactly("rule R-17 applies", "r-17"), contains_exactly("rule R-171 applies", "R-17"),
+    ...  contains_exactly("stop too\\n  tight", "stop too tight"))
     (True, False, True)
     """
     wanted = r"\s+".join(re.escape(part) for part in exact.lower().removeprefix("$").split())

@@ -309,8 +309,16 @@ class Briefing(Recollection, Citing):
             return similar_decisions(
                 candidates, situation, asked.as_of, reasons=reasons, limit=SIMILAR, claims_count=claims_count
             )
-        return similar_decisions(candidates, situation, asked.as_of, reasons=reasons, texts=texts, model=embedder.id, limit=SIMILAR,
-                       claims_count=claims_count)  # fmt: skip
+        return similar_decisions(
+            candidates,
+            situation,
+            asked.as_of,
+            reasons=reasons,
+            texts=texts,
+            model=embedder.id,
+            limit=SIMILAR,
+            claims_count=claims_count,
+        )
 
     def _reasons(self, episodes: Sequence[Episode], known: Cutoff) -> dict[str, str]:
         """What was said at each decision."""

@@ -1,8 +1,8 @@
 """`memtape docs eval` and `eval-spans`: how well document memory finds what somebody judged to be the answer.
 
-`evaluate_retrieval` takes a set in BEIR form (a corpus, queries, judgments), puts every text of the corpus into an index and asks every
-judged query through the search that agents use, chunks and all; a document stands where the first of its passages stands.
-Figures are means over the queries:
+`evaluate_retrieval` takes a set in BEIR form (a corpus, queries, judgments), puts every text of the corpus into an index and
+asks every judged query through the search that agents use, chunks and all; a document stands where the first of its passages
+stands. Figures are means over the queries:
 
 - nDCG@10 with linear gain: Σ gain / log₂(place + 1), as a share of the best order there is;
 - recall@10: the share of the relevant documents that are among the first ten;
@@ -11,8 +11,8 @@ Figures are means over the queries:
 `within` names a field of corpus and queries (a conversation, a tenant): a query is asked only among texts that have its value,
 each such group being a scope of its own, as agents are.
 
-`evaluate_span_retrieval` takes a folder of documents and questions with the exact passages that answer them: of the characters in those
-passages, how many do the first five hits cover (recall), and how much of what was returned is answer (precision).
+`evaluate_span_retrieval` takes a folder of documents and questions with the exact passages that answer them: of the characters
+in those passages, how many do the first five hits cover (recall), and how much of what was returned is answer (precision).
 
 >>> ndcg(["b", "a"], {"a": 1.0})
 0.6309297535714575

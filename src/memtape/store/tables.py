@@ -170,11 +170,22 @@ class Tables(BarTables):
         )
         upto, as_of = known.limits()["upto"], known.limits()["as_of"]
         found = [
-            StoredItem(seq, kind, key, moment(at), moment(known_at), version, symbol, leg, ref, json.loads(body) if body else None,
-                 batch is not None, moment(void_at) if gone and void_seq is not None and void_seq <= upto and void_at <= as_of
-                 else None)
+            StoredItem(
+                seq,
+                kind,
+                key,
+                moment(at),
+                moment(known_at),
+                version,
+                symbol,
+                leg,
+                ref,
+                json.loads(body) if body else None,
+                batch is not None,
+                moment(void_at) if gone and void_seq is not None and void_seq <= upto and void_at <= as_of else None,
+            )
             for seq, kind, key, at, known_at, version, symbol, leg, ref, batch, body, void_seq, void_at in rows
-        ]  # fmt: skip
+        ]
         if gone or known.as_of is None:
             return found
         return list({(item.kind, item.key): item for item in found}.values())  # taken back later and brought again: one

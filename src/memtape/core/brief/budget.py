@@ -1,10 +1,11 @@
 """What fits into a brief: every line says how dear it is, and the dearest that fit are kept.
 
 A section has a budget of its own, so that no kind of memory crowds out the others; then the whole has one. What is given up
-first is fixed (`LinePriority`, from its end), and lines are kept strictly in that order: a longer budget only ever adds. Header, limits,
-strategy, rules, open positions, risk state, footer and the first warning are never given up.
+first is fixed (`LinePriority`, from its end), and lines are kept strictly in that order: a longer budget only ever adds.
+Header, limits, strategy, rules, open positions, risk state, footer and the first warning are never given up.
 
->>> one = BriefSection("similar", "user", (BriefLine("- a", keep=LinePriority.SIMILAR), BriefLine("- b", keep=LinePriority.SIMILAR)), "## Similar")
+>>> one = BriefSection("similar", "user",
+...     (BriefLine("- a", keep=LinePriority.SIMILAR), BriefLine("- b", keep=LinePriority.SIMILAR)), "## Similar")
 >>> kept = fit_sections([one], 5, lambda sections: estimate_tokens("".join(section.text for section in sections)))
 >>> [(section.text, section.left_out) for section in kept]
 [('## Similar\\n- a', 1)]
@@ -73,8 +74,8 @@ def estimate_tokens(text: str) -> int:
 
     A closed trade comes to some 45, prose to four thirds of what tokenizers count; a Chinese character is one.
 
-    >>> estimate_tokens('- 2026-06-04T08:15 → 09:00 ETH short $180 @ 3,420 → 3,455 -$9.70 (-0.5%) 45m "funding extreme, mean-revert"')
-    37
+    >>> estimate_tokens('- 2026-06-04T08:15 → 09:00 ETH short $180 @ 3,420 → 3,455 -$9.70 (-0.5%) 45m "funding extreme"')
+    33
     """
     return -(-len(text.encode()) // 3)
 

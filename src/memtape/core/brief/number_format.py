@@ -1,6 +1,7 @@
 """How figures are written in a brief: one fixed form for each, the same on every machine, without noise behind the comma.
 
->>> format_money(Decimal("250"), "USD"), format_gain(Decimal("28.4"), "USD"), format_gain(Decimal("-9.7"), "EUR"), format_rough_gain(Decimal("-8.0"), "USD")
+>>> (format_money(Decimal("250"), "USD"), format_gain(Decimal("28.4"), "USD"), format_gain(Decimal("-9.7"), "EUR"),
+...  format_rough_gain(Decimal("-8.0"), "USD"))
 ('$250', '+$28.40', '-EUR 9.70', '-$8')
 >>> format_number(Decimal("65200.000")), format_number(Decimal("1.084523999")), format_number(Decimal("0.00001234"))
 ('65,200', '1.084524', '0.00001234')
@@ -45,7 +46,8 @@ def format_number(amount: Decimal) -> str:
 def format_percent(number: Decimal | float) -> str:
     """A share in percent to one place; below a tenth to two.
 
-    >>> format_percent(Decimal("1.136")), format_percent(Decimal("-0.5")), format_percent(-0.04), format_percent(Decimal("-0.001")), format_percent(12.04)
+    >>> (format_percent(Decimal("1.136")), format_percent(Decimal("-0.5")), format_percent(-0.04),
+    ...  format_percent(Decimal("-0.001")), format_percent(12.04))
     ('1.1', '-0.5', '-0.04', '0.0', '12.0')
     """
     exact = number if isinstance(number, Decimal) else Decimal(repr(number))

@@ -124,10 +124,17 @@ def closed_trade_line(trade: Trade) -> str:
     made = unknown if trade.net_pnl_usd is None else format_gain(trade.net_pnl_usd, trade.currency)
     percents = "" if trade.pnl_pct is None else f"({format_percent(trade.pnl_pct)}%)"
     return _joined(
-        f"- {format_span(trade.entry_at, trade.exit_at)}", *_what(trade), f"→ {_price(trade.exit_price)}", made, percents,
-        _r(trade.pnl_r, trade.r_source), format_duration((trade.exit_at - trade.entry_at) / MINUTE), _excursions(trade), _marks(trade),
+        f"- {format_span(trade.entry_at, trade.exit_at)}",
+        *_what(trade),
+        f"→ {_price(trade.exit_price)}",
+        made,
+        percents,
+        _r(trade.pnl_r, trade.r_source),
+        format_duration((trade.exit_at - trade.entry_at) / MINUTE),
+        _excursions(trade),
+        _marks(trade),
         _reason(trade.entry_reason),
-    )  # fmt: skip
+    )
 
 
 def open_position_line(held: OpenPosition, as_of: datetime) -> str:
@@ -287,7 +294,8 @@ def evidence_lines(evidence: Evidence, situation: Situation, claimed: bool) -> I
         sure = (
             f", 90 %: {format_mean_r(interval[0])} to {format_mean_r(interval[1])}" if interval else "; too few for an interval"
         )
-        told = f"mean {format_mean_r(evidence.mean_r)} (n = {evidence.n}, n_eff = {evidence.n_eff:.1f}{sure}), {_won(evidence.win_rate)}"
+        sample = f"(n = {evidence.n}, n_eff = {evidence.n_eff:.1f}{sure})"
+        told = f"mean {format_mean_r(evidence.mean_r)} {sample}, {_won(evidence.win_rate)}"
         told += f"; base rate {format_mean_r(base.mean_r or 0.0)}, {_won(base.win_rate)} (the same trades, each counted once)"
         by_atr = "; R by ATR, for want of stops" if evidence.r_source == "atr_proxy" else ""
         yield BriefLine(f"- Evidence{where}: {told}{by_atr}{_claims(evidence, claimed)}", keep=LinePriority.EVIDENCE)

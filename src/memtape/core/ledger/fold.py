@@ -252,10 +252,25 @@ class _Book:
         return (seen * stated - self.round.cost) / (seen - self.round.qty)
 
     def _apply(
-        self, way: int, qty: Decimal, price: Decimal | None, at: datetime, key: str, decision: Decision | None,
-        glance: SnapshotView | None, known_at: datetime, skill_version: int, *, seq: int = 0, fee: Decimal = ZERO, rate: Decimal = ONE,
-        liquidated: bool = False, trigger: str | None = None, inferred: bool = False, adopted: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        way: int,
+        qty: Decimal,
+        price: Decimal | None,
+        at: datetime,
+        key: str,
+        decision: Decision | None,
+        glance: SnapshotView | None,
+        known_at: datetime,
+        skill_version: int,
+        *,
+        seq: int = 0,
+        fee: Decimal = ZERO,
+        rate: Decimal = ONE,
+        liquidated: bool = False,
+        trigger: str | None = None,
+        inferred: bool = False,
+        adopted: bool = False,
+    ) -> None:
         round_ = self.round
         if glance is not None:
             known_at = max(known_at, glance.known_at)

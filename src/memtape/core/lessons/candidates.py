@@ -150,12 +150,29 @@ def _of_holding(lot: Sample) -> list[Candidate]:
     third, everyone = len(held) // 3, tuple(range(len(held)))
     short, long = sorted(held)[third - 1], sorted(held)[-third]
     longest, shortest = (tuple(i for i in everyone if held[i] >= long), tuple(i for i in everyone if held[i] <= short))
-    return _asked(chosen, [
-        TradeGroup("exit_timing", "hold", "longest third", f"trades closed by choice after {duration_phrase(long)} or more", longest,
-             everyone, tail="lower"),
-        TradeGroup("exit_timing", "hold", "shortest third", f"trades closed by choice within {duration_phrase(short)}", shortest,
-             everyone, tail="upper"),
-    ])  # fmt: skip
+    return _asked(
+        chosen,
+        [
+            TradeGroup(
+                "exit_timing",
+                "hold",
+                "longest third",
+                f"trades closed by choice after {duration_phrase(long)} or more",
+                longest,
+                everyone,
+                tail="lower",
+            ),
+            TradeGroup(
+                "exit_timing",
+                "hold",
+                "shortest third",
+                f"trades closed by choice within {duration_phrase(short)}",
+                shortest,
+                everyone,
+                tail="upper",
+            ),
+        ],
+    )
 
 
 def _of_losses(lot: Sample) -> list[Candidate]:

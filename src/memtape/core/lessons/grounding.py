@@ -83,7 +83,8 @@ def ground_lessons(
 def rejection_summary(rejected: Sequence[RejectedLesson]) -> str:
     """Why an answer came to nothing, for the record.
 
-    >>> rejection_summary([]), rejection_summary([RejectedLesson("Buy more.", "c1", "it holds a link"), RejectedLesson("Sell.", "c9", "it holds a link")])
+    >>> linked = [RejectedLesson("Buy more.", "c1", "it holds a link"), RejectedLesson("Sell.", "c9", "it holds a link")]
+    >>> rejection_summary([]), rejection_summary(linked)
     ('the model gave no lesson', '2 lessons, none grounded: it holds a link')
     """
     if not rejected:

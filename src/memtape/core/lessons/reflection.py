@@ -138,7 +138,8 @@ def compare_lessons(earlier: Reflection, later: Reflection) -> tuple[LessonChang
     >>> one = Lesson(id="a", slot="sizing", text="Half the size after two losses (n = 12).", candidate="c", n=12)
     >>> from datetime import UTC
     >>> at = datetime(2026, 6, 4, tzinfo=UTC)
-    >>> note = Reflection(id="n", agent="desk", skill="breakout", skill_version=1, generated_at=at, window_start=at, window_end=at,
+    >>> note = Reflection(id="n", agent="desk", skill="breakout", skill_version=1, generated_at=at, window_start=at,
+    ...     window_end=at,
     ...             trades_considered=30, closed=30, model_used="stats", asked_by="cadence", lessons=(one,))
     >>> later = replace(note, lessons=(replace(one, text="Half the size after two losses (n = 15).", n=15),))
     >>> [(change.what, change.after) for change in compare_lessons(note, later)]

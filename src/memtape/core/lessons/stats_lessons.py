@@ -183,7 +183,8 @@ def _look(one: Candidate, rest: float) -> str:
 
 
 def _given_back(one: Candidate) -> str:
-    return f"{one.label} gave back {signed_figure(one.mean, '')}R on average {_sure(one, '')}; look at how they are closed {UNTESTED}"
+    average = f"{signed_figure(one.mean, '')}R on average {_sure(one, '')}"
+    return f"{one.label} gave back {average}; look at how they are closed {UNTESTED}"
 
 
 def _heat(one: Candidate) -> str:

@@ -128,18 +128,32 @@ def _by(condition: GroupCondition, trades: Sequence[Episode]) -> list[TradeGroup
         for value in values:
             lots[value].append(at)
     return [
-        TradeGroup(condition.slot, condition.field, value, condition.label(value).format("trades"), tuple(lots[value]), tuple(known),
-             value if condition is REGIME else None)
+        TradeGroup(
+            condition.slot,
+            condition.field,
+            value,
+            condition.label(value).format("trades"),
+            tuple(lots[value]),
+            tuple(known),
+            value if condition is REGIME else None,
+        )
         for value in sorted(lots, key=lambda value: (len(lots[value]), value))
-    ]  # fmt: skip
+    ]
 
 
 def _by_both(condition: GroupCondition, trades: Sequence[Episode]) -> list[TradeGroup]:
     """The cells of one condition and a side."""
     return [
-        TradeGroup(cell.slot, f"{cell.field} and side", f"{cell.value} {side}", condition.label(cell.value).format(f"{side}s"), inside,
-             cell.known, cell.regime)
+        TradeGroup(
+            cell.slot,
+            f"{cell.field} and side",
+            f"{cell.value} {side}",
+            condition.label(cell.value).format(f"{side}s"),
+            inside,
+            cell.known,
+            cell.regime,
+        )
         for cell in _by(condition, trades)
         for side in ("long", "short")
         if (inside := tuple(i for i in cell.inside if trades[i].side == side))
-    ]  # fmt: skip
+    ]

@@ -241,8 +241,23 @@ def affect_steps(
             nav, marked_at = stated, event.at
         peak = max(peak, nav)
         known_by = event.known_at if known_by is None else max(known_by, event.known_at)
-        steps.append(AffectStep(event.at, event.rank, event.id, event.known_at, known_by, confidence, wins, losses, nav, peak, flows,
-                          marked_at, event.pnl_r if isinstance(event, AccountClose) and event.counts else None))  # fmt: skip
+        steps.append(
+            AffectStep(
+                event.at,
+                event.rank,
+                event.id,
+                event.known_at,
+                known_by,
+                confidence,
+                wins,
+                losses,
+                nav,
+                peak,
+                flows,
+                marked_at,
+                event.pnl_r if isinstance(event, AccountClose) and event.counts else None,
+            )
+        )
     return steps
 
 

@@ -13,8 +13,8 @@ covers the truth far too rarely. It is kept to be compared.
 >>> seven_of_ten.mean, round(seven_of_ten.probability_above(0.5), 6)
 (0.6666666666666666, 0.886719)
 
-The base rate is itself counted from trades, often from few. So it is never taken as known: `difference_p_value` asks how often chance
-alone would part two counts so far, given only that both together won as often as they did (Fisher's exact test), and
+The base rate is itself counted from trades, often from few. So it is never taken as known: `difference_p_value` asks how often
+chance alone would part two counts so far, given only that both together won as often as they did (Fisher's exact test), and
 `probability_greater` how likely one unknown rate exceeds another.
 
 >>> round(difference_p_value(7, 10, 5, 10), 6), round(probability_greater(beta_from_episodes(7, 3), beta_from_episodes(5, 5)), 6)

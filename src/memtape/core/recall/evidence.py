@@ -219,11 +219,16 @@ def evidence_sums(episodes: Sequence[Episode], query: Query) -> EvidenceSums:
         if e.kind == "shadow" and e.teach not in NOT_TAUGHT and (r := believed_outcome(e, query.claims_count)) is not None
     ]  # fmt: skip
     return EvidenceSums(
-        stops=weighted_sums([WeightedTrade(trade_weight(e, query), r, e.exit_at, e.id) for e, r in believed if e.r_source in STOPS]),
-        by_atr=weighted_sums([WeightedTrade(trade_weight(e, query), r, e.exit_at, e.id) for e, r in believed if e.r_source == "atr_proxy"]),
-        any_stop=any(e.r_source == "stop" for e, _ in believed), n_claimed=sum(e.claimed for e in teaching),
+        stops=weighted_sums(
+            [WeightedTrade(trade_weight(e, query), r, e.exit_at, e.id) for e, r in believed if e.r_source in STOPS]
+        ),
+        by_atr=weighted_sums(
+            [WeightedTrade(trade_weight(e, query), r, e.exit_at, e.id) for e, r in believed if e.r_source == "atr_proxy"]
+        ),
+        any_stop=any(e.r_source == "stop" for e, _ in believed),
+        n_claimed=sum(e.claimed for e in teaching),
         shadows=ShadowSummary(len(shadows), math.fsum(shadows) / len(shadows) if shadows else None),
-    )  # fmt: skip
+    )
 
 
 def trade_weight(episode: Episode, query: Query) -> float:

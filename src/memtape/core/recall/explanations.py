@@ -58,8 +58,9 @@ def explain_near_miss(missed: Components, last: Components, episode: Episode | N
     mine, theirs = getattr(missed, cost), getattr(last, cost)
     if ratios[cost] >= 1.0:
         return "Equal to the last in every factor, but older or later by id"
+    outcome = r_phrase(believed_outcome(episode, query.claims_count)) if episode else "a belief"
     told = {
-        "quality": f"Its outcome counts for less ({r_phrase(believed_outcome(episode, query.claims_count)) if episode else 'a belief'})",
+        "quality": f"Its outcome counts for less ({outcome})",
         "similarity": "Its situation is less like the present one",
         "recency": "It is older" if episode else "It was tested longer ago",
         "confidence": "The decision was less sure",

@@ -282,8 +282,13 @@ def _plan_components(plan: PlanMemory, query: Query, yardstick: Yardstick) -> Co
 
 def _candidate(key: str, memory: Memory, query: Query) -> ScoringInput:
     if isinstance(memory, Episode):
-        return ScoringInput(id=key, formed=memory.exit_at, situation=memory.situation, pnl_r=believed_outcome(memory, query.claims_count),
-                         confidence=memory.confidence)  # fmt: skip
+        return ScoringInput(
+            id=key,
+            formed=memory.exit_at,
+            situation=memory.situation,
+            pnl_r=believed_outcome(memory, query.claims_count),
+            confidence=memory.confidence,
+        )
     if isinstance(memory, Belief):
         return ScoringInput(id=key, kind="semantic", formed=last_tested(memory), situation=memory.situation,
                          confidence=memory.posterior.mean)  # fmt: skip

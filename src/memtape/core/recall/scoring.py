@@ -2,8 +2,8 @@
 
     Score = Q · Sim · Rec · Conf · Aff
 
-Q is high for what paid (`outcome_quality`), or for what mattered either way (`salience`); Sim is how alike the situations are; Rec
-fades by a power law; Conf is what the decision was sure of, between ½ and 1; Aff leans on the agent's drawdown.
+Q is high for what paid (`outcome_quality`), or for what mattered either way (`salience`); Sim is how alike the situations are;
+Rec fades by a power law; Conf is what the decision was sure of, between ½ and 1; Aff leans on the agent's drawdown.
 
 A score contains the outcome, so what ranks high was chosen for having won. It may order what is shown; it must never be
 averaged into a win rate or a size. For that there is `evidence_weight`, which does not know how a trade ended.

@@ -80,12 +80,21 @@ def similar_decisions(
     nearest = heapq.nsmallest(limit, measured, key=lambda pair: score_order_key(pair[0], pair[1].entry_at, pair[1].id))
     return tuple(
         SimilarDecision(
-            id=e.id, kind=e.kind, decided_at=e.entry_at, symbol=e.symbol, side=e.side, similarity=near,
-            pnl_r=believed_outcome(e, claims_count), claimed=e.claimed, text=reasons.get(e.id) or e.reflection or "", tier=e.tier, by=by,
+            id=e.id,
+            kind=e.kind,
+            decided_at=e.entry_at,
+            symbol=e.symbol,
+            side=e.side,
+            similarity=near,
+            pnl_r=believed_outcome(e, claims_count),
+            claimed=e.claimed,
+            text=reasons.get(e.id) or e.reflection or "",
+            tier=e.tier,
+            by=by,
             r_source=e.r_source,
         )
         for near, e in nearest
-    )  # fmt: skip
+    )
 
 
 def similar_summary(found: Sequence[SimilarDecision]) -> tuple[int, int, float | None]:

@@ -1,7 +1,7 @@
 """Proof and repair: the log is hashed link by link, and every projection must follow from it.
 
-`Replay` gives the rows that follow from a log. `verify_store` compares and names the first row that differs; `rebuild_store` puts those rows
-in place of what is there, if the chain is whole.
+`Replay` gives the rows that follow from a log. `verify_store` compares and names the first row that differs; `rebuild_store`
+puts those rows in place of what is there, if the chain is whole.
 """
 
 from __future__ import annotations

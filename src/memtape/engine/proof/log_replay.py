@@ -100,8 +100,19 @@ class LogReplay:
         if batch:
             self._batches.setdefault(batch, []).append(index)
         self.items.append(item_row(self.owner, self.stream, item, row.seq, known_at, version, batch))
-        kept = StoredItem(row.seq, item.kind, item.key, item.at, known_at, version, item.symbol, item.leg, item.ref, body_of(item),
-                    batch is not None)  # fmt: skip
+        kept = StoredItem(
+            row.seq,
+            item.kind,
+            item.key,
+            item.at,
+            known_at,
+            version,
+            item.symbol,
+            item.leg,
+            item.ref,
+            body_of(item),
+            batch is not None,
+        )
         self.kept.append(kept)
         if is_broker_record(item):
             self._broker[index] = known_at

@@ -333,8 +333,16 @@ def put_reported(tables: Tables, agent: Agent, fresh: Batch, tell: bool) -> list
 
 
 def _opening(trade: Trade) -> EventData:
-    return {"event": "opened", "trade_id": trade.id, "symbol": trade.symbol, "leg": trade.leg, "side": trade.side,
-            "qty": money_text(trade.qty_open), "entry_price": money_text(trade.entry_price), "quality": trade.quality}  # fmt: skip
+    return {
+        "event": "opened",
+        "trade_id": trade.id,
+        "symbol": trade.symbol,
+        "leg": trade.leg,
+        "side": trade.side,
+        "qty": money_text(trade.qty_open),
+        "entry_price": money_text(trade.entry_price),
+        "quality": trade.quality,
+    }
 
 
 def _closing(trade: Trade) -> EventData:

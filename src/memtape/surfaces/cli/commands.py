@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     OpenMemory = Callable[[str | None, str | None], Memory]
     Load = Callable[[], Mapping[str, Operation]]
 
-OPERATIONS_FILE = Path(__file__).with_name("operations")
+OPERATIONS_FILE = Path(__file__).parents[1] / "operations"
 INPUT_HELP = "All fields as one JSON object; @FILE reads a file, - reads stdin. Options add to it."
 OWNER_HELP = "Whose memory (default: MEMTAPE_OWNER, then 'local')."
 DB_HELP = "The store: a path, sqlite:///... or postgresql://... (default: MEMTAPE_DB, then ~/.memtape/memory.db)."

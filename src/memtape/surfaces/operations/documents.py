@@ -65,10 +65,18 @@ class SearchAnswer(Answer):
 
 def _hit(hit: Hit) -> HitRow:
     return HitRow(
-        path=hit.path, start_line=hit.start_line, end_line=hit.end_line, score=rounded_figure(hit.score) or 0.0, snippet=hit.snippet,
-        source=hit.source, source_type=hit.source_type, tier=hit.tier, content_hash=hit.content_hash,
-        headings=list(hit.headings), reason=hit.reason,
-    )  # fmt: skip
+        path=hit.path,
+        start_line=hit.start_line,
+        end_line=hit.end_line,
+        score=rounded_figure(hit.score) or 0.0,
+        snippet=hit.snippet,
+        source=hit.source,
+        source_type=hit.source_type,
+        tier=hit.tier,
+        content_hash=hit.content_hash,
+        headings=list(hit.headings),
+        reason=hit.reason,
+    )
 
 
 @operation(writes=False, tools={"coach"}, aliases=("memory_search",))
@@ -129,11 +137,16 @@ class HealthAnswer(Answer):
 def _standing(handle: AgentMemory, *, shared: bool = False) -> dict[str, Any]:
     health, pending = handle.document_health(shared=shared), handle.documents_pending(shared=shared)
     return {
-        "roots": list(health.roots), "last_sync": optional_time_text(health.last_sync), "stale_seconds": rounded_figure(health.stale_seconds),
-        "documents": health.documents, "chunks": health.chunks, "models": list(health.models),
-        "coverage": [asdict(one) for one in health.coverage], "pending": None if pending is None else asdict(pending),
+        "roots": list(health.roots),
+        "last_sync": optional_time_text(health.last_sync),
+        "stale_seconds": rounded_figure(health.stale_seconds),
+        "documents": health.documents,
+        "chunks": health.chunks,
+        "models": list(health.models),
+        "coverage": [asdict(one) for one in health.coverage],
+        "pending": None if pending is None else asdict(pending),
         "problems": [{"path": one.path, "problem": one.problem} for one in health.problems],
-    }  # fmt: skip
+    }
 
 
 @operation(writes=False)
@@ -267,8 +280,13 @@ def find_similar_reports(memory: Memory, ask: ReportsLike) -> ReportsAnswer:
     """Backtests like this one: reports of simulations compared by what they tested and what came of it."""
     handle = reader(memory, ask)
     found = [
-        {"path": one.path, "likeness": rounded_figure(one.likeness), "strategy": one.report.strategy, "symbols": list(one.report.symbols),
-         "figures": plain(dict(one.report.figures))}
+        {
+            "path": one.path,
+            "likeness": rounded_figure(one.likeness),
+            "strategy": one.report.strategy,
+            "symbols": list(one.report.symbols),
+            "figures": plain(dict(one.report.figures)),
+        }
         for one in handle.reports_like(ask.path, ask.limit)
-    ]  # fmt: skip
+    ]
     return ReportsAnswer(agent=handle.agent.id, reports=found, n=len(found))

@@ -67,11 +67,18 @@ def _figures(found: Candidate | None) -> dict[str, Any] | None:
     if found is None:
         return None
     return {
-        "kind": found.kind, "label": found.label, "unit": found.unit, "n": found.n, "of": found.total,
-        "share": rounded_figure(found.share), "mean": rounded_figure(found.mean), "interval_90": [rounded_figure(bound) for bound in found.interval],
+        "kind": found.kind,
+        "label": found.label,
+        "unit": found.unit,
+        "n": found.n,
+        "of": found.total,
+        "share": rounded_figure(found.share),
+        "mean": rounded_figure(found.mean),
+        "interval_90": [rounded_figure(bound) for bound in found.interval],
         "rest": rounded_figure(found.rest),
-        "p_value": rounded_figure(found.p_value), "chance": found.chance,
-    }  # fmt: skip
+        "p_value": rounded_figure(found.p_value),
+        "chance": found.chance,
+    }
 
 
 def _status(one: Lesson, seen: ReflectionView, at: datetime) -> Literal["told", "retired", "expired", "held_back"]:
@@ -87,22 +94,40 @@ def note_row(seen: ReflectionView, at: datetime) -> NoteRow:
     note = seen.note
     known = {one.id: one for one in note.candidates}
     return NoteRow(
-        id=note.id, scope="agent" if note.agent else "skill", status=seen.status, skill=note.skill,
-        skill_version=note.skill_version, generated_at=optional_time_text(note.generated_at) or "",
-        window=[optional_time_text(note.window_start), optional_time_text(note.window_end)], trades_considered=note.trades_considered,
+        id=note.id,
+        scope="agent" if note.agent else "skill",
+        status=seen.status,
+        skill=note.skill,
+        skill_version=note.skill_version,
+        generated_at=optional_time_text(note.generated_at) or "",
+        window=[optional_time_text(note.window_start), optional_time_text(note.window_end)],
+        trades_considered=note.trades_considered,
         closed=note.closed,
-        scanned=note.scanned, model_used=note.model_used, asked_by=note.asked_by, input_tokens=note.input_tokens,
-        output_tokens=note.output_tokens, cost_usd=None if note.cost_usd is None else str(plain(note.cost_usd)),
+        scanned=note.scanned,
+        model_used=note.model_used,
+        asked_by=note.asked_by,
+        input_tokens=note.input_tokens,
+        output_tokens=note.output_tokens,
+        cost_usd=None if note.cost_usd is None else str(plain(note.cost_usd)),
         from_note=note.from_note,
         lessons=[
             LessonRow(
-                id=one.id, slot=one.slot, text=one.text, status=_status(one, seen, at), why_held_back=one.flagged, n=one.n,
-                chance=one.chance, tier=one.tier, regime=one.regime, expires_at=optional_time_text(one.expires_at), trades=list(one.trades),
+                id=one.id,
+                slot=one.slot,
+                text=one.text,
+                status=_status(one, seen, at),
+                why_held_back=one.flagged,
+                n=one.n,
+                chance=one.chance,
+                tier=one.tier,
+                regime=one.regime,
+                expires_at=optional_time_text(one.expires_at),
+                trades=list(one.trades),
                 figures=_figures(known.get(one.candidate)),
             )
             for one in note.lessons
         ],
-    )  # fmt: skip
+    )
 
 
 class LessonsAnswer(Answer):

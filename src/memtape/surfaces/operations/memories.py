@@ -140,8 +140,13 @@ class Basis(Answer):
 
 
 def basis_of(agent: str, moment: AnswerBasis) -> dict[str, Any]:
-    return {"agent": agent, "as_of": optional_time_text(moment.as_of) or "", "n": moment.n,
-            "window": [optional_time_text(moment.first_exit), optional_time_text(moment.last_exit)], "outcomes": moment.standing}  # fmt: skip
+    return {
+        "agent": agent,
+        "as_of": optional_time_text(moment.as_of) or "",
+        "n": moment.n,
+        "window": [optional_time_text(moment.first_exit), optional_time_text(moment.last_exit)],
+        "outcomes": moment.standing,
+    }
 
 
 class RecallMemories(AsOf):
@@ -276,15 +281,33 @@ def belief_row(belief: Belief) -> dict[str, Any]:
     """A belief as it leaves."""
     posterior = belief.posterior
     return {
-        "id": belief.id, "sentence": belief.sentence, "status": belief.status, "why": belief.why, "source": belief.source,
-        "tier": belief.tier, "strategy": belief.strategy, "symbol": belief.symbol, "when": plain(belief.proposition.when),
+        "id": belief.id,
+        "sentence": belief.sentence,
+        "status": belief.status,
+        "why": belief.why,
+        "source": belief.source,
+        "tier": belief.tier,
+        "strategy": belief.strategy,
+        "symbol": belief.symbol,
+        "when": plain(belief.proposition.when),
         "then": {"metric": belief.proposition.metric, "op": belief.proposition.op, "value": belief.proposition.value},
-        "n": belief.n, "confirmed": belief.confirmed, "contradicted": belief.contradicted,
-        "prior": {"alpha": belief.prior.alpha, "beta": belief.prior.beta}, "alpha": posterior.alpha, "beta": posterior.beta,
-        "confidence": rounded_figure(posterior.mean), "uncertainty": rounded_figure(posterior.variance),
+        "n": belief.n,
+        "confirmed": belief.confirmed,
+        "contradicted": belief.contradicted,
+        "prior": {"alpha": belief.prior.alpha, "beta": belief.prior.beta},
+        "alpha": posterior.alpha,
+        "beta": posterior.beta,
+        "confidence": rounded_figure(posterior.mean),
+        "uncertainty": rounded_figure(posterior.variance),
         "interval_90": [rounded_figure(posterior.bound(0.05)), rounded_figure(posterior.bound(0.95))],
-        "base_rate": rounded_figure(belief.base_rate), "base_n": belief.base_n, "p_value": rounded_figure(belief.p_value),
-        "probability": rounded_figure(belief.probability), "mean_r": rounded_figure(belief.mean_r), "related": list(belief.related),
-        "last_confirmed": belief.last_confirmed, "last_contradicted": belief.last_contradicted,
-        "last_evidence_at": optional_time_text(belief.last_evidence_at), "since": optional_time_text(belief.since),
-    }  # fmt: skip
+        "base_rate": rounded_figure(belief.base_rate),
+        "base_n": belief.base_n,
+        "p_value": rounded_figure(belief.p_value),
+        "probability": rounded_figure(belief.probability),
+        "mean_r": rounded_figure(belief.mean_r),
+        "related": list(belief.related),
+        "last_confirmed": belief.last_confirmed,
+        "last_contradicted": belief.last_contradicted,
+        "last_evidence_at": optional_time_text(belief.last_evidence_at),
+        "since": optional_time_text(belief.since),
+    }

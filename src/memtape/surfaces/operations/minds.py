@@ -113,12 +113,19 @@ def _belief_answer(
     _, moment = handle.beliefs(as_of=as_of, head=head)
     return BeliefAnswer(
         **basis_of(handle.agent.id, moment),
-        belief=belief_row(belief), confirming=for_, contradicting=against,
+        belief=belief_row(belief),
+        confirming=for_,
+        contradicting=against,
         coin=rounded_figure(binomial_tail(len(for_), len(tested), 0.5)) if tested else None,
-        mean_edge={"mean": rounded_figure(edge.mean), "probability_positive": rounded_figure(edge.probability_positive), "n": len(tested)}
-        if tested else None,
+        mean_edge={
+            "mean": rounded_figure(edge.mean),
+            "probability_positive": rounded_figure(edge.probability_positive),
+            "n": len(tested),
+        }
+        if tested
+        else None,
         by_outcome=told | {"unit_counts": rounded_figure(unit.mean)} if tested else None,
-    )  # fmt: skip
+    )
 
 
 class StateBelief(OfAgent):
@@ -226,23 +233,35 @@ def get_agent_state(memory: Memory, ask: GetState) -> StateAnswer:
     steps = handle.state_history(as_of=at, head=ask.head, limit=ask.history) if ask.history else []
     habits, _ = handle.behaviour(as_of=at, head=ask.head)
     return StateAnswer(
-        agent=handle.agent.id, as_of=optional_time_text(at) or "", n=handle.steps(as_of=at, head=ask.head),
+        agent=handle.agent.id,
+        as_of=optional_time_text(at) or "",
+        n=handle.steps(as_of=at, head=ask.head),
         confidence_level=rounded_figure(mood.confidence) or 0.0,
         risk_appetite=rounded_figure(mood.risk_appetite) or 0.0,
         risk_appetite_grossman_zhou=rounded_figure(risk_appetite_gz(mood.drawdown)) or 0.0,
-        momentum_bias=rounded_figure(habits.momentum_bias.value), drawdown_pct=rounded_figure(mood.drawdown) or 0.0,
-        drawdown_state=rounded_figure(mood.drawdown_state) or 0.0, max_acceptable_drawdown=mood.limit, equity=rounded_figure(mood.equity) or 0.0,
-        peak_equity=rounded_figure(mood.peak_equity) or 0.0, consecutive_wins=mood.consecutive_wins,
+        momentum_bias=rounded_figure(habits.momentum_bias.value),
+        drawdown_pct=rounded_figure(mood.drawdown) or 0.0,
+        drawdown_state=rounded_figure(mood.drawdown_state) or 0.0,
+        max_acceptable_drawdown=mood.limit,
+        equity=rounded_figure(mood.equity) or 0.0,
+        peak_equity=rounded_figure(mood.peak_equity) or 0.0,
+        consecutive_wins=mood.consecutive_wins,
         consecutive_losses=mood.consecutive_losses,
         original=_original_state(handle.state_history(as_of=at, head=ask.head, limit=100)),
         last_updated=optional_time_text(step.at) if step else None,
         history=[
-            {"at": optional_time_text(s.at), "what": ("flow", "close", "mark")[s.rank], "confidence": rounded_figure(s.confidence),
-             "equity": rounded_figure(s.nav), "drawdown_pct": rounded_figure(s.state().drawdown),
-             "risk_appetite": rounded_figure(s.state().risk_appetite), "pnl_r": rounded_figure(s.pnl_r)}
+            {
+                "at": optional_time_text(s.at),
+                "what": ("flow", "close", "mark")[s.rank],
+                "confidence": rounded_figure(s.confidence),
+                "equity": rounded_figure(s.nav),
+                "drawdown_pct": rounded_figure(s.state().drawdown),
+                "risk_appetite": rounded_figure(s.state().risk_appetite),
+                "pnl_r": rounded_figure(s.pnl_r),
+            }
             for s in steps
         ],
-    )  # fmt: skip
+    )
 
 
 def _original_state(steps: Sequence[AffectStep]) -> dict[str, Any]:

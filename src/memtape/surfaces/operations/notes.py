@@ -51,10 +51,18 @@ class NoteAnswer(Answer):
 
 def _note(agent: str, noted: JournalNote) -> dict[str, Any]:
     return {
-        "agent": agent, "id": noted.id, "kind": noted.kind, "at": optional_time_text(noted.at), "run": noted.run, "path": noted.path,
-        "start_line": noted.start_line, "end_line": noted.end_line, "content_hash": noted.content_hash,
-        "seq": noted.receipt.seq, "hash": noted.receipt.hash,
-    }  # fmt: skip
+        "agent": agent,
+        "id": noted.id,
+        "kind": noted.kind,
+        "at": optional_time_text(noted.at),
+        "run": noted.run,
+        "path": noted.path,
+        "start_line": noted.start_line,
+        "end_line": noted.end_line,
+        "content_hash": noted.content_hash,
+        "seq": noted.receipt.seq,
+        "hash": noted.receipt.hash,
+    }
 
 
 @operation(writes=True, tools={"trader"})
@@ -128,12 +136,26 @@ class ProposalAnswer(Answer):
 
 def _answer(agent: str, one: Proposal) -> ProposalAnswer:
     return ProposalAnswer(
-        agent=agent, id=one.id, path=one.edit.path, status=one.status, state=one.state,
-        applies=one.state not in (None, "stale"), diff=one.diff or one.edit.diff, new_document=one.edit.base is None,
-        reason=one.reason, run=one.run, tier=3, at=optional_time_text(one.at), decided_at=optional_time_text(one.decided_at), note=one.note,
-        applied=one.applied, seq=one.receipt.seq, hash=one.receipt.hash, duplicate=one.receipt.duplicate,
+        agent=agent,
+        id=one.id,
+        path=one.edit.path,
+        status=one.status,
+        state=one.state,
+        applies=one.state not in (None, "stale"),
+        diff=one.diff or one.edit.diff,
+        new_document=one.edit.base is None,
+        reason=one.reason,
+        run=one.run,
+        tier=3,
+        at=optional_time_text(one.at),
+        decided_at=optional_time_text(one.decided_at),
+        note=one.note,
+        applied=one.applied,
+        seq=one.receipt.seq,
+        hash=one.receipt.hash,
+        duplicate=one.receipt.duplicate,
         index_problem=one.index_problem or None,
-    )  # fmt: skip
+    )
 
 
 @operation(writes=True, tools={"trader", "coach"})

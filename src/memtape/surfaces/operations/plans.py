@@ -60,16 +60,33 @@ def plan_row(seen: PlanView) -> dict[str, Any]:
     standing, plan = seen.standing, seen.standing.plan
     worth = [value for _, value in seen.values]
     return {
-        "id": plan.id, "status": standing.status, "trigger_condition": plan.trigger, "action": plan.action,
-        "size_factor": plan.size_factor, "parameters": plain(plan.parameters), "priority": plan.priority,
-        "reasoning": plan.reasoning, "maker": plan.maker, "tier": plan.tier,
-        "sources": list(plan.sources), "created_at": optional_time_text(standing.at), "expires_at": optional_time_text(plan.expires_at),
+        "id": plan.id,
+        "status": standing.status,
+        "trigger_condition": plan.trigger,
+        "action": plan.action,
+        "size_factor": plan.size_factor,
+        "parameters": plain(plan.parameters),
+        "priority": plan.priority,
+        "reasoning": plan.reasoning,
+        "maker": plan.maker,
+        "tier": plan.tier,
+        "sources": list(plan.sources),
+        "created_at": optional_time_text(standing.at),
+        "expires_at": optional_time_text(plan.expires_at),
         "expire_when": plan.expire_when,
-        "fire_mode": plan.fire_mode, "cooldown_minutes": plan.cooldown_minutes, "fired": standing.fired,
-        "triggered_at": optional_time_text(standing.fired_at), "ended_at": optional_time_text(standing.ended_at), "now": seen.finding,
-        "value": {"n": len(worth), "mean_r": rounded_figure(sum(worth) / len(worth)) if worth else None,
-                  "sum_r": rounded_figure(sum(worth)) if worth else None, "unit": "R gained against doing without it"},
-    }  # fmt: skip
+        "fire_mode": plan.fire_mode,
+        "cooldown_minutes": plan.cooldown_minutes,
+        "fired": standing.fired,
+        "triggered_at": optional_time_text(standing.fired_at),
+        "ended_at": optional_time_text(standing.ended_at),
+        "now": seen.finding,
+        "value": {
+            "n": len(worth),
+            "mean_r": rounded_figure(sum(worth) / len(worth)) if worth else None,
+            "sum_r": rounded_figure(sum(worth)) if worth else None,
+            "unit": "R gained against doing without it",
+        },
+    }
 
 
 def _action(given: dict[str, Any]) -> dict[str, Any]:

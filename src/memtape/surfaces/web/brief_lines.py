@@ -174,7 +174,8 @@ def token_bar(brief: Mapping[str, Any]) -> TokenBar:
 
     >>> segments = [{"name": "header", "role": "system", "tokens": 500, "left_out": 0},
     ...             {"name": "memory", "role": "user", "tokens": 1400, "left_out": 2}]
-    >>> found = token_bar({"segments": segments, "tokens": 2000, "threshold": 1500, "warnings": ["2,000 tokens, more than 1,500"]})
+    >>> found = token_bar({"segments": segments, "tokens": 2000, "threshold": 1500,
+    ...     "warnings": ["2,000 tokens, more than 1,500"]})
     >>> [(part.name, part.x, part.width) for part in found.parts], found.mark, found.past
     ([('header', 0.0, 25.0), ('memory', 25.0, 70.0), ('', 95.0, 5.0)], 75.0, True)
     """

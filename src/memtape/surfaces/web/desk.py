@@ -57,17 +57,37 @@ class Desk:
             finalize=display.visible, trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
         self._templates.filters |= {
-            "amount": display.show_amount, "signed": display.show_signed, "tone": display.gain_or_loss, "price": display.show_price,
-            "percent": display.show_percent, "when": display.show_time, "lasting": display.show_duration, "frame": display.show_frame,
-            "ending": display.show_ending, "digits": display.show_digits, "label": display.show_label,
-            "condition": words.condition_text, "action": words.action_text, "situated": words.situation_text,
-        }  # fmt: skip
+            "amount": display.show_amount,
+            "signed": display.show_signed,
+            "tone": display.gain_or_loss,
+            "price": display.show_price,
+            "percent": display.show_percent,
+            "when": display.show_time,
+            "lasting": display.show_duration,
+            "frame": display.show_frame,
+            "ending": display.show_ending,
+            "digits": display.show_digits,
+            "label": display.show_label,
+            "condition": words.condition_text,
+            "action": words.action_text,
+            "situated": words.situation_text,
+        }
         self._templates.globals |= {
-            "modes": display.MODES, "qualities": display.QUALITY, "methods": display.EXCURSIONS, "tiers": display.TIERS,
-            "statuses": words.STATUSES, "outcomes_known": words.OUTCOMES, "factor_names": words.FACTORS,
-            "slots": words.SLOTS, "lesson_statuses": words.LESSONS, "asked_by": words.ASKED_BY, "measured": words.lesson_unit,
-            "teaching": words.TEACHING, "segment_names": words.SEGMENTS, "waiting": self.waiting,
-        }  # fmt: skip
+            "modes": display.MODES,
+            "qualities": display.QUALITY,
+            "methods": display.EXCURSIONS,
+            "tiers": display.TIERS,
+            "statuses": words.STATUSES,
+            "outcomes_known": words.OUTCOMES,
+            "factor_names": words.FACTORS,
+            "slots": words.SLOTS,
+            "lesson_statuses": words.LESSONS,
+            "asked_by": words.ASKED_BY,
+            "measured": words.lesson_unit,
+            "teaching": words.TEACHING,
+            "segment_names": words.SEGMENTS,
+            "waiting": self.waiting,
+        }
 
     # ---- asking ---------------------------------------------------------------------------------------------------
 

@@ -52,7 +52,8 @@ EXCURSIONS: Mapping[str, str] = {
 def show_ending(trade: Mapping[str, Any]) -> str:
     """How a trade ended.
 
-    >>> show_ending({"exit_trigger": "stop", "close_cause": "external"}), show_ending({"exit_trigger": None, "close_cause": "flip"})
+    >>> (show_ending({"exit_trigger": "stop", "close_cause": "external"}),
+    ...  show_ending({"exit_trigger": None, "close_cause": "flip"}))
     ('closed by its stop', 'closed by changing side')
     """
     if trade["exit_trigger"] in ("stop", "target"):

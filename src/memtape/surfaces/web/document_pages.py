@@ -175,10 +175,13 @@ def _stands(whose: str, standing: Mapping[str, Any]) -> dict[str, Any]:
     seconds, whole_index = standing["stale_seconds"], {SYNC, WATCH, *standing["roots"]}
     troubles = [one for one in standing["problems"] if one["path"] in whole_index]
     return {
-        **standing, "whose": whose, "age": None if seconds is None else age_phrase(seconds / 86400), "meaning": list(_meaning(standing)),
+        **standing,
+        "whose": whose,
+        "age": None if seconds is None else age_phrase(seconds / 86400),
+        "meaning": list(_meaning(standing)),
         "warnings": [text for text in (stale(standing), *map(_trouble, troubles)) if text],
         "left_out": [one for one in standing["problems"] if one not in troubles],
-    }  # fmt: skip
+    }
 
 
 def _trouble(one: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
 """What memory holds, in the words of a desk: triggers as sentences, actions, situations, and the name of every figure.
 
->>> condition_text({"all": [{"field": "regime", "op": "eq", "value": "ranging"}, {"field": "drawdown_pct", "op": "gt", "value": 0.1}]})
+>>> condition_text({"all": [{"field": "regime", "op": "eq", "value": "ranging"}, {"field": "drawdown_pct", "op": "gt",
+...     "value": 0.1}]})
 'regime is ranging and drawdown is above 10 %'
 """
 
@@ -106,7 +107,8 @@ def _valued(field: str, value: Scalar | None) -> str:
 def action_text(plan: Mapping[str, Any]) -> str:
     """What a plan does.
 
-    >>> action_text({"action_text": "reduce", "size_factor": 0.5, "parameters": {}}), action_text({"action_text": "skip_trade", "size_factor": None})
+    >>> (action_text({"action": "reduce", "size_factor": 0.5, "parameters": {}}),
+    ...  action_text({"action": "skip_trade", "size_factor": None}))
     ('take 50 % of the usual size', 'do not enter')
     """
     factor = plan.get("size_factor")
@@ -238,7 +240,8 @@ CADENCES: Mapping[str, str] = {"off": "never", "per_n_trades": "after every N cl
 def lesson_unit(slot: str, figures: Mapping[str, Any], currency: str) -> str:
     """What the figures of a lesson are counted in. A size is told as a multiple of the usual one, which is 1 by construction.
 
-    >>> lesson_unit("sizing", {"unit": "R", "rest": 1.0}, "USD"), lesson_unit("exit_timing", {"unit": "account", "rest": 2.5}, "USD")
+    >>> (lesson_unit("sizing", {"unit": "R", "rest": 1.0}, "USD"),
+    ...  lesson_unit("exit_timing", {"unit": "account", "rest": 2.5}, "USD"))
     ('× the usual risk', 'USD')
     """
     if slot == "sizing" and figures["rest"] == 1.0:
