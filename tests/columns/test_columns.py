@@ -27,7 +27,7 @@ from tests.columns.memories import DAY, LONDON, NOON, Plan, asked, belief, by_ch
 def both(episodes, query, beliefs=(), plans=()):
     """The reference's answer and the columns'."""
     slow = plain.recall_reference(episodes, beliefs, plans, query)
-    return slow, fast.recall(filled(episodes), beliefs, plans, query, fetching(episodes))
+    return slow, fast.recall_columns(filled(episodes), beliefs, plans, query, fetching(episodes))
 
 
 def assert_same(slow, quick):
@@ -69,7 +69,7 @@ def test_ten_thousand_trades_with_ties_and_gaps_are_recalled_alike(profile):
         asked(profile=profile, situation=Situation(regime="ranging"), claims_count=False),
         asked(profile=profile, symbol="BTC", as_of=NOON - 300 * DAY, limit=40, warnings_limit=20),
     ):
-        assert_same(plain.recall_reference(past, [], [], query), fast.recall(columns, [], [], query, fetch))
+        assert_same(plain.recall_reference(past, [], [], query), fast.recall_columns(columns, [], [], query, fetch))
 
 
 @pytest.mark.parametrize("tier", [0, 3])
@@ -162,14 +162,14 @@ def test_trades_of_the_right_regime_behind_ten_thousand_newer_ones_are_found():
     newer = [episode(f"new {at}", 1.0, days_ago=1 + at / 200, **elsewhere) for at in range(10_000)]
     right = [episode(f"right {at}", 2.0, days_ago=180 + at) for at in range(5)]
     past = [*right, *newer]
-    found = fast.recall(filled(past), [], [], asked(), fetching(past))
+    found = fast.recall_columns(filled(past), [], [], asked(), fetching(past))
     assert [each.id for each in found.ranked[:5]] == [each.id for each in right]
 
 
 def test_a_minus_8r_loss_behind_10000_small_ones_is_still_warned_of():
     small = [episode(f"small {at}", -0.2 - 0.8 * (at % 10) / 10, days_ago=1 + at / 200) for at in range(10_000)]
     past = [episode("the one", -8.0, days_ago=400), *small]
-    found = fast.recall(filled(past), [], [], asked(), fetching(past))
+    found = fast.recall_columns(filled(past), [], [], asked(), fetching(past))
     assert found.warnings[0].id == "the one"
     assert "the one" not in {each.id for each in found.ranked}
 
@@ -178,8 +178,8 @@ def test_a_claimed_fifty_r_among_ten_thousand_trades_moves_no_figure_once_there_
     past = by_chance(10_000, seed=11, claimed=False)
     planted = episode("claim", 50.0, days_ago=0.1, claimed=True, tier=3, source="model", r_source="stated")
     query = asked(claims_count=False)
-    without = fast.recall(filled(past), [], [], query, fetching(past))
-    with_it = fast.recall(filled([*past, planted]), [], [], query, fetching([*past, planted]))
+    without = fast.recall_columns(filled(past), [], [], query, fetching(past))
+    with_it = fast.recall_columns(filled([*past, planted]), [], [], query, fetching([*past, planted]))
     assert rounded(with_it.evidence) == replace(rounded(without.evidence), n_claimed=1)
     assert [each.components.quality for each in with_it.ranked if each.id == "claim"] in ([], [0.5])
 
@@ -218,7 +218,7 @@ def _labels(chance):
 def test_a_row_that_comes_again_replaces_the_one_that_is_here():
     columns = filled([episode("a", 1.0), episode("b", -1.0)])
     columns.put([row(episode("a", 3.0))])
-    found = fast.recall(columns, [], [], asked(), fetching([episode("a", 3.0), episode("b", -1.0)]))
+    found = fast.recall_columns(columns, [], [], asked(), fetching([episode("a", 3.0), episode("b", -1.0)]))
     assert [each.id for each in found.ranked] == ["a", "b"] and found.evidence.n == 2
     assert found.evidence.base.mean_r == pytest.approx(1.0)
 
@@ -238,7 +238,7 @@ def test_what_is_forgotten_is_nowhere():
     for gone in past[:25]:
         columns.drop(gone.id)
     left = past[25:]
-    assert_same(plain.recall_reference(left, [], [], asked()), fast.recall(columns, [], [], asked(), fetching(left)))
+    assert_same(plain.recall_reference(left, [], [], asked()), fast.recall_columns(columns, [], [], asked(), fetching(left)))
 
 
 def test_arrays_close_up_once_most_rows_are_gone():
@@ -248,7 +248,7 @@ def test_arrays_close_up_once_most_rows_are_gone():
         columns.drop(gone.id)
     left = past[5000:]
     assert columns.n < 2000
-    assert_same(plain.recall_reference(left, [], [], asked()), fast.recall(columns, [], [], asked(), fetching(left)))
+    assert_same(plain.recall_reference(left, [], [], asked()), fast.recall_columns(columns, [], [], asked(), fetching(left)))
 
 
 @given(st.integers(1, 80), st.integers(0, 10**6), st.integers(1, 7))
@@ -259,7 +259,7 @@ def test_it_does_not_matter_in_what_portions_and_order_rows_come(n, seed, portio
     columns = Columns()
     for start in range(0, n, portion):
         columns.put([row(each) for each in shuffled[start : start + portion]])
-    assert_same(plain.recall_reference(past, [], [], asked()), fast.recall(columns, [], [], asked(), fetching(past)))
+    assert_same(plain.recall_reference(past, [], [], asked()), fast.recall_columns(columns, [], [], asked(), fetching(past)))
 
 
 @given(st.integers(0, 60), st.integers(0, 10**6), st.sampled_from([0, 1, 300]), st.sampled_from([None, "XAU", "JPY"]))
@@ -284,7 +284,7 @@ def test_later_trades_change_no_answer_about_before():
     past = by_chance(200, seed=5)
     before = NOON - 30 * DAY
     columns = filled(past)
-    first = fast.recall(columns, [], [], asked(as_of=before), fetching(past))
+    first = fast.recall_columns(columns, [], [], asked(as_of=before), fetching(past))
     later = [episode(f"later {at}", 5.0, exit_at=before + timedelta(minutes=1 + at)) for at in range(50)]
     columns.put([row(each) for each in later])
-    assert fast.recall(columns, [], [], asked(as_of=before), fetching([*past, *later])) == first
+    assert fast.recall_columns(columns, [], [], asked(as_of=before), fetching([*past, *later])) == first

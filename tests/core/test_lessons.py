@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memtape.core.lessons import candidates
 from memtape.core.lessons.avoid_rules import contradicted_rule
-from memtape.core.lessons.candidates import comparable_outcomes, find_candidates, tested_count
+from memtape.core.lessons.candidates import comparable_outcomes, find_candidates
 from memtape.core.lessons.reflection import MAX_LESSON_CHARS, SLOTS, Candidate, Lesson, lesson_lines
 from memtape.core.lessons.shuffle import GroupQuestion, shuffle_p_values
 from memtape.core.lessons.stats_lessons import lesson_sentence, lessons_of
@@ -280,7 +281,7 @@ def test_every_candidate_can_be_stored_and_read_again_and_none_is_named_twice():
     found = found_in(history(2, 200), after={e.id: 1.0 for e in history(2, 200)})
     assert [read(Candidate, c) for c in found] == found
     assert len({c.id for c in found}) == len(found)
-    assert tested_count(found) == sum(c.rest is not None for c in found) > 30
+    assert candidates.tested_count(found) == sum(c.rest is not None for c in found) > 30
 
 
 # --- exits: what a bracket does is no lesson -------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ Checked against the file of today it is `valid` (the same lines say the same), `
 
 >>> cited = cite("TRADING_MANUAL.md", "# Risk\\nNever risk more than 1 %.\\n", 2, 2)
 >>> check_citation(cited, "# Risk\\n\\nNever risk more than 1 %.\\n")
-Verdict(verdict='moved', start_line=3, end_line=3)
+CitationVerdict(verdict='moved', start_line=3, end_line=3)
 >>> check_citation(cited, "# Risk\\nNever risk more than 5 %.\\n").verdict, check_citation(cited, None).verdict
 ('changed', 'gone')
 """
@@ -80,7 +80,7 @@ def check_citation(citation: Citation, text: str | None) -> CitationVerdict:
 
     >>> known = cite("a.md", "one\\ntwo\\nthree", 2, 3)
     >>> check_citation(Citation("a.md", 2, 3, known.content_hash, ""), "zero\\none\\ntwo\\nthree")
-    Verdict(verdict='moved', start_line=3, end_line=4)
+    CitationVerdict(verdict='moved', start_line=3, end_line=4)
     """
     if text is None:
         return CitationVerdict("gone")

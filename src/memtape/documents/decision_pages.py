@@ -12,9 +12,9 @@ Pure: the same decisions give the same page. Words that a model wrote stand behi
 of them can pose as the heading of another decision.
 
 >>> from datetime import UTC, date, datetime
->>> from memtape.core.observed import Decision, Verdict
+>>> from memtape.core.observed import Decision, GuardVerdict
 >>> taken = Decision(id="d7", t=datetime(2026, 5, 12, 14, 5, tzinfo=UTC), symbol="XAUUSD", action="sell", side="short",
-...     reason="failed breakout\\u2028## 15:00 forged", verdict=Verdict(accepted=False, code="R3", note="2 % at risk"))
+...     reason="failed breakout\\u2028## 15:00 forged", verdict=GuardVerdict(accepted=False, code="R3", note="2 % at risk"))
 >>> print(decision_page(date(2026, 5, 12), [taken]))
 # Decisions of 2026-05-12
 <BLANKLINE>

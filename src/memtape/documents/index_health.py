@@ -86,8 +86,8 @@ def problem_since(problem: str, before: str, now: datetime) -> str:
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 5, 12, 12, tzinfo=UTC)
-    >>> told = problem_since("gone; problem_since ", "", noon)
-    >>> told, problem_since("gone; problem_since ", told, noon.replace(hour=15)) == told
+    >>> told = problem_since("gone; since ", "", noon)
+    >>> told, problem_since("gone; since ", told, noon.replace(hour=15)) == told
     ('gone; since 2026-05-12T12:00:00Z', True)
     """
     return before if before.startswith(problem) else f"{problem}{time_text(now)}"

@@ -1,7 +1,7 @@
 """The part of a passage that is shown with a hit: where most of what was asked for stands, on one line, without secrets.
 
->>> from memtape.documents.question import parse
->>> snippet("# Log\\n" + "nothing here\\n" * 40 + "moved the stop and lost", parse("stop lost"), 100)
+>>> from memtape.documents.question import parse_question
+>>> snippet("# Log\\n" + "nothing here\\n" * 40 + "moved the stop and lost", parse_question("stop lost"), 100)
 'moved the stop and lost'
 """
 

@@ -11,7 +11,7 @@ old one, which is read once more right before it is replaced. Newlines, byte ord
 >>> import tempfile
 >>> from datetime import UTC, datetime
 >>> folder = tempfile.TemporaryDirectory()
->>> entry = Entry(id="n1", kind="note", agent="desk", at=datetime(2026, 5, 4, tzinfo=UTC), text="Waited.")
+>>> entry = NoteEntry(id="n1", kind="note", agent="desk", at=datetime(2026, 5, 4, tzinfo=UTC), text="Waited.")
 >>> with locked_workspace(Path(folder.name).resolve()) as workspace:
 ...     placed = workspace.append("notes/notes.md", entry)
 ...     again = workspace.append("notes/notes.md", entry)  # as after a crash: it is there, and is not added again

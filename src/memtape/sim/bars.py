@@ -276,7 +276,7 @@ class _Reading:
 def _moment(text: str) -> datetime:
     """A time as files write it.
 
-    >>> [spell_time(_moment(t)) for t in ("2024-01-05", "2024.01.05 13:00", "1704459600", "1704459600000")]
+    >>> [time_text(_moment(t)) for t in ("2024-01-05", "2024.01.05 13:00", "1704459600", "1704459600000")]
     ['2024-01-05T00:00:00Z', '2024-01-05T13:00:00Z', '2024-01-05T13:00:00Z', '2024-01-05T13:00:00Z']
     """
     if len(text) != 8 and _NUMBER.fullmatch(text):  # eight digits are a date: 20240105

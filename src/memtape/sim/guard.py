@@ -24,12 +24,12 @@ Always refused: a stop or target on the wrong side of the price (R8_STOP_SIDE) a
 >>> guard = Guard({"risk per trade": "1 % of equity", "mood": "stay calm"})
 >>> sorted(guard.advice)
 ['mood']
->>> account = Account(t=datetime(2024, 1, 8), equity=Decimal(1000), day_equity=Decimal(1000), marks={"BTC": Decimal(100)})
+>>> account = AccountView(t=datetime(2024, 1, 8), equity=Decimal(1000), day_equity=Decimal(1000), marks={"BTC": Decimal(100)})
 >>> order = Order(symbol="BTC", side="buy", qty=Decimal(3), stop=Decimal(95))
 >>> guard.judge(order, account)
-Verdict(accepted=False, code='R2_RISK_PER_TRADE', note='The stop would cost 15, the limit is 10.')
+GuardVerdict(accepted=False, code='R2_RISK_PER_TRADE', note='The stop would cost 15, the limit is 10.')
 >>> guard.judge(replace(order, qty=Decimal(2)), account)
-Verdict(accepted=True, code=None, note='Not checked, advice only: mood.')
+GuardVerdict(accepted=True, code=None, note='Not checked, advice only: mood.')
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ a prompt and a JSON schema to a mapping.
 
 >>> from datetime import UTC
 >>> monday, cash = datetime(2024, 1, 8, tzinfo=UTC), Decimal(1000)
->>> account = Account(t=monday, equity=cash, day_equity=cash, marks={"BTC": Decimal(100)})
+>>> account = AccountView(t=monday, equity=cash, day_equity=cash, marks={"BTC": Decimal(100)})
 >>> answer = {"symbol": "BTC", "action": "buy", "risk_pct": 1, "stop": 95, "reason": "Higher low"}
 >>> proposal = propose_order(answer, account, symbol="BTC")
 >>> [(order.side, str(order.qty), str(order.stop)) for order in proposal.orders]

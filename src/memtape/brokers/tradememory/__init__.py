@@ -5,10 +5,10 @@ lacks. Nothing of it is a broker's word, so it is a `Claim`. What the file compu
 is not read: memtape computes its own. What cannot be said here, a belief that names no situation, a trigger in words, is a
 problem and never a guess. No problem stops a commit: a row of a database is not mended as easily as a line of a table.
 
->>> from memtape.brokers.tradememory.trades import trade_of
+>>> from memtape.brokers.tradememory.trades import trade_from_journal
 >>> row = {"id": "T-1", "timestamp": "2026-03-02 08:00:00", "symbol": "XAUUSD", "direction": "long", "exit_price": 2907.9,
 ...        "exit_timestamp": "2026-03-02T11:30:00", "pnl": 82.0, "market_context": '{"price": 2891.5, "session": "asian"}'}
->>> trade = trade_of(Cells(), row, {})
+>>> trade = trade_from_journal(Cells(), row, {})
 >>> trade["entry_price"], trade["situation"].session, str(trade["exit_at"] - trade["entry_at"])
 (Decimal('2891.5'), 'asia', '3:30:00')
 """

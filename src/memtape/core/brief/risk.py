@@ -4,9 +4,9 @@ An order that was refused an hour ago would be refused again; an agent that is n
 Each figure comes with the number of decisions or trades it counts. A day is a UTC day; what happened after `as_of` is not known.
 
 >>> from datetime import UTC
->>> from memtape.core.observed import Verdict
+>>> from memtape.core.observed import GuardVerdict
 >>> at = datetime(2026, 6, 5, 12, tzinfo=UTC)
->>> too_large = Verdict(accepted=False, code="R3_POSITION_CAP", note="size above the cap")
+>>> too_large = GuardVerdict(accepted=False, code="R3_POSITION_CAP", note="size above the cap")
 >>> asked = [Decision(id="d1", t=at - timedelta(minutes=12), action="buy", symbol="BTC", verdict=too_large)]
 >>> state = risk_state(asked, [], None, None, at)
 >>> [(rule.code, len(rule.decisions)) for rule in state.refused], state.judged, state.orders, state.last_refused.minutes_ago

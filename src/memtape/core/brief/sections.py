@@ -4,7 +4,7 @@ Every line begins with a mark of ours and holds one item; words that others wrot
 its id. Figures have one form each (`amounts`). Nothing here is chosen or weighed: lines only say how dear they are (`budget`).
 
 >>> from datetime import UTC
->>> [line.text for line in event_lines([Event(id="e", t=datetime(2026, 6, 5, 12, 30, tzinfo=UTC), name="NFP", currency="USD",
+>>> [line.text for line in event_lines([CalendarEvent(id="e", t=datetime(2026, 6, 5, 12, 30, tzinfo=UTC), name="NFP", currency="USD",
 ...                                      impact="high")], datetime(2026, 6, 5, 12, tzinfo=UTC))]
 ['- Ahead: "NFP" (USD, high impact) in 30 minutes']
 """
@@ -92,7 +92,7 @@ def user_sections(inputs: BriefInputs) -> dict[str, list[BriefLine]]:
 def rule_lines(pinned: Sequence[PinnedRule]) -> list[BriefLine]:
     """The owner's own words: the title as an item, each line of the text under it.
 
-    >>> [line.text for line in rule_lines([Rule("m", "Manual", "# Risk\\n- 1 % a trade\\n\\n- no revenge trades")])]
+    >>> [line.text for line in rule_lines([PinnedRule("m", "Manual", "# Risk\\n- 1 % a trade\\n\\n- no revenge trades")])]
     ['- Manual', '  | Risk', '  | 1 % a trade', '  | no revenge trades']
     """
     lines: list[BriefLine] = []

@@ -6,11 +6,11 @@ failed is tried again, later each time.
 
 >>> from datetime import UTC
 >>> at = datetime(2026, 6, 4, 9, 30, tzinfo=UTC)
->>> due_trigger(Reflection(everyNTrades=10), closed=21, counted=9, last_at=None, at=at)
-Trigger(key='per-10-trades:2', why='21 trades closed, 9 when it last ran; due after every 10')
->>> due_trigger(Reflection(everyNTrades=10), closed=19, counted=11, last_at=None, at=at) is None
+>>> due_trigger(ReflectionConfig(everyNTrades=10), closed=21, counted=9, last_at=None, at=at)
+ReflectionTrigger(key='per-10-trades:2', why='21 trades closed, 9 when it last ran; due after every 10')
+>>> due_trigger(ReflectionConfig(everyNTrades=10), closed=19, counted=11, last_at=None, at=at) is None
 True
->>> due_trigger(Reflection(cadence="daily", dailyHourUtc=8), closed=3, counted=2, last_at=at - timedelta(days=1), at=at).key
+>>> due_trigger(ReflectionConfig(cadence="daily", dailyHourUtc=8), closed=3, counted=2, last_at=at - timedelta(days=1), at=at).key
 'daily:2026-06-04'
 """
 

@@ -12,7 +12,7 @@ longer ones, else from five minutes.
 >>> def bar(n):
 ...     t0, o = start + timedelta(hours=n), Decimal(100 + n)
 ...     return Bar(symbol="XAU", t0=t0, t1=t0 + timedelta(hours=1), o=o, h=o + 2, l=o - 1, c=o + 1)
->>> market = Market(completed_bar(Watched(bar(n), bar(n).t1)) for n in range(60))
+>>> market = Market(completed_bar(KnownBar(bar(n), bar(n).t1)) for n in range(60))
 >>> seen = market.at(start + timedelta(hours=60))
 >>> seen.regime, seen.atr_h1, seen.atr_d1, seen.price
 ('trending_up', 3.0, None, 160.0)

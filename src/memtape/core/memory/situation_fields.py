@@ -6,7 +6,7 @@ so there it says nothing and the field is filled.
 
 >>> from datetime import UTC
 >>> at = datetime(2026, 1, 5, 9, tzinfo=UTC)
->>> said, seen = Situation(regime="ranging", atr_h1="*"), Seen(regime="volatile", atr_h1=3.0, price=160.0)
+>>> said, seen = Situation(regime="ranging", atr_h1="*"), MarketState(regime="volatile", atr_h1=3.0, price=160.0)
 >>> now = situation_at(at, said, seen, None)
 >>> now.regime, now.atr_h1, now.price, now.session, now.consecutive_losses
 ('ranging', '*', 160.0, 'london', 0)

@@ -118,7 +118,7 @@ def _told(papers: Sequence[BriefDocuments], lines: Mapping[str, int] | None) -> 
 def _cut(rule: PinnedRule, told: int | None) -> Citation:
     """The beginning of a rule that has so many lines with words.
 
-    >>> rule = Rule("r", "RULES.md", "one\\n\\ntwo\\nthree", "RULES.md", 1, 4, "")
+    >>> rule = PinnedRule("r", "RULES.md", "one\\n\\ntwo\\nthree", "RULES.md", 1, 4, "")
     >>> _cut(rule, 2).quoted, _cut(rule, 2).end_line
     ('one\\n\\ntwo', 3)
     """

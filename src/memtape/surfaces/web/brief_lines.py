@@ -36,7 +36,7 @@ class BriefForm:
         """From an address.
 
         >>> BriefForm.read({"as_of": "2026-06-04T08:00", "view": "sideways"})
-        Asked(as_of='2026-06-04T08:00', head='', symbol='', budget='', view='with')
+        BriefForm(as_of='2026-06-04T08:00', head='', symbol='', budget='', view='with')
         """
         given = {field.name: query[field.name].strip() for field in fields(cls) if field.name in query}
         return cls(**{name: text for name, text in given.items() if text and (name != "view" or text in VIEWS)})

@@ -238,7 +238,7 @@ _WORD = re.compile(r"[^\W_]+")
 def marker(asked: ParsedQuestion, stem: Callable[[str], str]) -> Callable[[str], Iterator[tuple[str, bool]]]:
     """Cuts a text into parts, each with whether it was asked for: the words by their stem, as the index compares them.
 
-    >>> marks = marker(parse('stopped on "too high" ERR-4031 黄金突破'), lambda word: word.lower()[:4])
+    >>> marks = marker(parse_question('stopped on "too high" ERR-4031 黄金突破'), lambda word: word.lower()[:4])
     >>> "".join(f"[{part}]" if was else part for part, was in marks("The stops: too high <b>, ERR-4031, 看黄金突破了"))
     'The [stops]: [too high] <b>, [ERR-4031], 看[黄金突破]了'
     """
