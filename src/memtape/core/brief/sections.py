@@ -4,8 +4,8 @@ Every line begins with a mark of ours and holds one item; words that others wrot
 its id. Figures have one form each (`amounts`). Nothing here is chosen or weighed: lines only say how dear they are (`budget`).
 
 >>> from datetime import UTC
->>> [line.text for line in event_lines([CalendarEvent(id="e", t=datetime(2026, 6, 5, 12, 30, tzinfo=UTC), name="NFP", currency="USD",
-...                                      impact="high")], datetime(2026, 6, 5, 12, tzinfo=UTC))]
+>>> payrolls = CalendarEvent(id="e", t=datetime(2026, 6, 5, 12, 30, tzinfo=UTC), name="NFP", currency="USD", impact="high")
+>>> [line.text for line in event_lines([payrolls], datetime(2026, 6, 5, 12, tzinfo=UTC))]
 ['- Ahead: "NFP" (USD, high impact) in 30 minutes']
 """
 
