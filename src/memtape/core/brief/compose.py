@@ -10,7 +10,8 @@ whoever wrote a reason could not know it. What is empty is left out whole, with 
 >>> from memtape.core.observed import Situation
 >>> from memtape.core.brief.risk import RiskState
 >>> new = BriefInputs(agent="desk", skill=Skill(id="fade", strategy="Fade the open.", avoid=("Never average down.",)),
-...              skill_version=1, currency="USD", as_of=datetime(2026, 6, 5, 12, tzinfo=UTC), situation=Situation(), risk=RiskState())
+...              skill_version=1, currency="USD",
+...              as_of=datetime(2026, 6, 5, 12, tzinfo=UTC), situation=Situation(), risk=RiskState())
 >>> told = compose_brief(new)
 >>> [segment.name for segment in told.segments], "memory" in told.text
 (['header', 'leash', 'strategy', 'footer'], False)

@@ -37,7 +37,7 @@ NAMED = 10  # one note in so many names a thing
 TEN = 10  # hits
 # What the bytes of a library depend on: one that was made by other code is made anew.
 MAKERS = (
-    *(f"documents/{name}.py" for name in ("cache", "chunks", "citations", "index", "vectors", "words")), "plugs/embedder.py",
+    *(f"documents/{name}.py" for name in ("cache", "chunks", "citations", "index", "vectors", "question")), "plugs/embedder.py",
     "lab/benches/documents.py",
 )  # fmt: skip
 # The rank of words that a question is made of; the first fifty stand for those that every text has.
