@@ -25,7 +25,7 @@ def told(agent: AgentMemory, n: int, r: float, **more: Any) -> str:
     """The n-th trade of a diary, which ended at so many R; its id."""
     report = {"symbol": "XAU", "side": "long", "entry_price": 100, "exit_price": 100 + r, "pnl": 100 * r, "pnl_r": r, "strategy": "vb",
               "trade_id": f"m{n}", "entry_at": hour(n), "exit_at": hour(n + 0.5), "situation": {"regime": "ranging"}, **more}  # fmt: skip
-    return str(agent.remember_trade(report).concluded[0]["trade_id"])
+    return str(agent.remember_trade(report).concluded[0].trade_id)
 
 
 @pytest.fixture
@@ -286,7 +286,7 @@ def test_a_plan_to_skip_fires_once_it_becomes_true_and_its_worth_is_measured_by_
     diary.observe({"id": "s0", "t": hour(0), "decision": {**NOT_TAKEN, "situation": {"price": 100, "regime": "volatile"}}})
     plan = diary.plan({"trigger": {"regime": "ranging"}, "action": "skip_trade", "reasoning": "three false breakouts"})
     fired = diary.observe({"id": "s1", "t": hour(1), "decision": NOT_TAKEN}).concluded
-    assert [(e["event"], e["plan"]) for e in fired if e["event"] == "plan_fired"] == [("plan_fired", plan.id)]
+    assert [(e.name, e.plan) for e in fired if e.name == "plan_fired"] == [("plan_fired", plan.id)]
     diary.observe(bar(1, 100, 104.5, 97, 99), kind="bars")
     (seen,) = diary.plans()
     assert (seen.standing.fired, [value for _, value in seen.values]) == (1, [1.0])
@@ -300,7 +300,7 @@ def test_a_models_plan_is_only_proposed_until_the_owner_confirms_it(diary):
     assert diary.observe({"id": "s1", "t": hour(1), "decision": NOT_TAKEN}).concluded == ()
     diary.confirm_plan(plan.id)
     told_ = diary.observe({"id": "s2", "t": hour(2), "decision": {**NOT_TAKEN, "id": "d2"}}).concluded
-    assert [e["event"] for e in told_] == ["plan_fired"]
+    assert [e.name for e in told_] == ["plan_fired"]
     assert [p.standing.status for p in diary.plans(as_of=hour(0))] == ["proposed"]
 
 
@@ -318,7 +318,7 @@ def test_a_plan_ends_by_time_and_by_condition_and_only_then(diary):
     )
     first = diary.observe({"id": "s1", "t": hour(1)}).concluded  # 09:00 UTC: london
     second = diary.observe({"id": "s2", "t": hour(2)}).concluded
-    assert [(e["event"], e["plan"]) for e in (*first, *second)] == [("plan_expired", "when"), ("plan_expired", "time")]
+    assert [(e.name, e.plan) for e in (*first, *second)] == [("plan_expired", "when"), ("plan_expired", "time")]
     assert verify_store(diary.memory).ok
 
 
@@ -342,8 +342,8 @@ def test_a_plan_may_look_at_the_calendar_and_at_the_agents_own_state(diary):
                 "reasoning": "three in a row"})  # fmt: skip
     for n in range(3):
         told(diary, n, -1.0)
-    assert [e["plan"] for e in diary.observe({"id": "s1", "t": hour(4)}).concluded] == ["streak"]
-    assert [e["plan"] for e in diary.observe({"id": "s2", "t": hour(5.5)}).concluded] == ["news"]
+    assert [e.plan for e in diary.observe({"id": "s1", "t": hour(4)}).concluded] == ["streak"]
+    assert [e.plan for e in diary.observe({"id": "s2", "t": hour(5.5)}).concluded] == ["news"]
 
 
 # ---- beliefs -------------------------------------------------------------------------------------------------------------
@@ -498,7 +498,7 @@ def test_an_event_that_was_moved_is_looked_for_where_it_went(diary):
         {"id": "p", "trigger": {"field": "minutes_to_event", "op": "le", "value": 60}, "action": "alert", "reasoning": "x"}
     )
     assert diary.observe({"id": "s1", "t": hour(5.5)}).concluded == ()
-    assert [e["plan"] for e in diary.observe({"id": "s2", "t": hour(29.5)}).concluded] == ["p"]
+    assert [e.plan for e in diary.observe({"id": "s2", "t": hour(29.5)}).concluded] == ["p"]
 
 
 def test_a_check_of_a_short_is_not_answered_with_longs(diary):

@@ -13,6 +13,7 @@ from decimal import Decimal, localcontext
 from typing import Any
 
 from memtape.core.codec import canonical, digest, make_id, plain, time_text
+from memtape.core.ids import TradeId
 from memtape.core.ledger.fold import FillEvent, FundingEvent, PositionEvent, SnapshotView
 from memtape.core.ledger.rounds import AccountTerms, KnownBar, minutes
 from memtape.core.ledger.trades import Trade
@@ -229,7 +230,7 @@ def snapshot_view(
     )  # fmt: skip
 
 
-def reported_trade(terms: AccountTerms, trade: ClosedTrade, skill_version: int, id_: str) -> Trade:
+def reported_trade(terms: AccountTerms, trade: ClosedTrade, skill_version: int, id_: TradeId) -> Trade:
     """A trade that its source reports whole: its own figures where it states them, ours where it does not."""
     size = gross = risk = None
     with localcontext(MONEY):
@@ -267,7 +268,7 @@ def reported_trade(terms: AccountTerms, trade: ClosedTrade, skill_version: int, 
     )  # fmt: skip
 
 
-def claimed_trade(terms: AccountTerms, claim: Claim, skill_version: int, id_: str) -> Trade:
+def claimed_trade(terms: AccountTerms, claim: Claim, skill_version: int, id_: TradeId) -> Trade:
     """A trade as the agent reports it, open or closed; `pnl` is net as the agent states it."""
     assert claim.entry_at is not None and claim.trade_id is not None
     side = 1 if claim.side == "long" else -1

@@ -24,7 +24,8 @@ from memtape.core.brief.inputs import Brief, BriefDocuments, BriefInputs, BriefP
 from memtape.core.brief.risk import risk_state
 from memtape.core.calendar import upcoming_events
 from memtape.core.codec import canonical, canonical_plain, make_id, plain, read_time, time_text
-from memtape.core.events import Discrepancy
+from memtape.core.events import Discrepancy, Event, PlanFired
+from memtape.core.ids import PlanId
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.ledger.open_position import open_value
 from memtape.core.ledger.trades import Trade
@@ -42,7 +43,6 @@ from memtape.engine.view.ledger import is_verified, trade_versions
 from memtape.engine.view.lessons import lessons_at
 from memtape.engine.view.memories import Recollection
 from memtape.engine.view.plan_inputs import INSTANT, as_of_moment, current_situation
-from memtape.engine.write.positions import EventData
 from memtape.engine.write.writer import Receipt, Writer
 from memtape.errors import Conflict, Invalid
 from memtape.plugs.embedder import Embedder
@@ -328,7 +328,7 @@ class Briefing(Recollection, Citing):
             ids = {e.id for e in episodes if e.kind == "trade"}
             then = trade_versions(tables, self.agent, known) if known.head is not None else MemoryTables(tables).versions(ids=ids)
             at = as_of_moment(known)
-            found = {
+            found: dict[str, str] = {
                 v.trade.id: v.trade.entry_reason or "" for v in then
                 if v.trade.id in ids and v.known_from <= at and (v.known_to is None or v.known_to > at)
             }  # fmt: skip
@@ -407,16 +407,14 @@ class Briefing(Recollection, Citing):
             told = self._fired(tables, made, at)
             return writer.declare(Item("shown", key, at, said), at, told)
 
-    def _fired(self, tables: Tables, made: AssembledBrief, at: datetime) -> list[EventData]:
+    def _fired(self, tables: Tables, made: AssembledBrief, at: datetime) -> list[Event]:
         """The plans that the brief told to fire have fired, if they still stand."""
         learned = MemoryTables(tables)
-        told: list[EventData] = []
+        told: list[Event] = []
         for standing in learned.plans(("active",)):
             if standing.plan.id in made.firing and (standing.fired_at is None or standing.fired_at < made.question.as_of):
                 learned.put_plans([changed_plan_state(standing, "fired", at)])
-                told.append(
-                    {"event": "plan_fired", "plan": standing.plan.id, "at": time_text(at), "action": standing.plan.action}
-                )
+                told.append(PlanFired(PlanId(standing.plan.id), at, standing.plan.action))
         return told
 
     def brief_again(self, receipt: str) -> AssembledBrief:

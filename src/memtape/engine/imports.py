@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from memtape.core.codec import EPOCH, canonical_plain, digest, make_id, plain, time_text
+from memtape.core.events import Event
 from memtape.core.items import Item, unpack_items
 from memtape.core.memory.shadows import is_followed
 from memtape.core.observed import Bars, Decision, Observed, Tick, occurred_at
@@ -16,7 +17,7 @@ from memtape.engine.documents.citations import Citing
 from memtape.engine.documents.decision_pages import refresh_pages
 from memtape.engine.write.arrivals import checked_value, complete_value
 from memtape.engine.write.learn import learn_from_batch
-from memtape.engine.write.positions import Batch, EventData, rederive, reported_id
+from memtape.engine.write.positions import Batch, rederive, reported_id
 from memtape.engine.write.writer import Arrival, Receipt, Writer, check_time, first_broker_record
 from memtape.errors import Unknown
 from memtape.store.cutoff import EVERYTHING
@@ -119,7 +120,7 @@ class Importing(Citing):
             for position, at in tables.fills_naming(names, upto=writer.head.seq).items() if names else ():
                 touched[position] = min(touched.get(position, at), at)
             held = tables.positions({symbol for symbol, _ in touched})
-            concluded: list[EventData] = []
+            concluded: list[Event] = []
             fresh = Batch(known_at=now)
             for position in sorted(touched):
                 since, first = EPOCH, writer.head.first_snapshot  # from its beginning: what it stood on may be gone

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from memtape.core.codec import canonical_plain, digest, make_id, plain, read_time
+from memtape.core.events import LessonRetired, LessonsPromoted, Reflected, ReflectionFailed
+from memtape.core.ids import LessonId, ReflectionId
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.ledger.trades import Trade
 from memtape.core.lessons.avoid_rules import contradicted_rule
@@ -224,7 +226,7 @@ class Reflecting(Reading):
             verified = is_verified(tables, EVERYTHING)
             episodes = MemoryTables(tables).latest(at, WINDOW, None, None, trades=True, claims=not verified)
             ids = [e.id for e in episodes]
-            trades = {v.trade.id: v.trade for v in MemoryTables(tables).versions(ids=ids, standing=True)}
+            trades: dict[str, Trade] = {v.trade.id: v.trade for v in MemoryTables(tables).versions(ids=ids, standing=True)}
             found = find_candidates(episodes, claims_count=not verified, after=_afterwards(tables, episodes, trades, at))
             newest = [trades[id_] for id_ in reversed(ids) if id_ in trades][:SHOWN_TO_MODEL]
             return ReflectionWindow(skill, version, tuple(episodes), tuple(newest), tuple(found), closed_count(tables), at)
@@ -271,7 +273,7 @@ class Reflecting(Reading):
                 input_tokens=worded.input_tokens, output_tokens=worded.output_tokens, cost_usd=worded.cost_usd,
             )  # fmt: skip
             writer = Writer(tables, self.agent, self.memory.clock.now())
-            writer.declare(Item("note", key, at, plain(note)), at, [{"event": "reflected", "note": note.id}])
+            writer.declare(Item("note", key, at, plain(note)), at, [Reflected(ReflectionId(note.id))])
             return ReflectionResult(note=note, new=True)
 
     def _fail(self, key: str, model: str, failure: ModelFailed) -> FailedReflection:
@@ -283,7 +285,7 @@ class Reflecting(Reading):
             spent = {"input_tokens": failure.input_tokens, "output_tokens": failure.output_tokens, "cost_usd": failure.cost_usd}
             body = plain(asdict(failed)) | plain({name: value for name, value in spent.items() if value is not None})
             writer = Writer(tables, self.agent, now)
-            writer.declare(Item("reflection_failed", f"{key}#{number}", at, body), at, [{"event": "reflection_failed"}])
+            writer.declare(Item("reflection_failed", f"{key}#{number}", at, body), at, [ReflectionFailed()])
         return failed
 
     # ---- the owner's hand --------------------------------------------------------------------------------------------
@@ -309,7 +311,7 @@ class Reflecting(Reading):
             at = self._said_at(tables) if mine else self.memory.clock.now()
             body = {"lesson": lesson, "note": seen.note.id, "candidate": one.candidate, "text": one.text, "reason": reason}
             writer = Writer(tables, self.agent, self.memory.clock.now())
-            return writer.declare(Item("lesson_retired", key, at, body, scope_), at, [{"event": "retired", "lesson": lesson}])
+            return writer.declare(Item("lesson_retired", key, at, body, scope_), at, [LessonRetired(LessonId(lesson))])
 
     def promote(self, note_id: str) -> Reflection:
         """Let what a note tells be told to every agent of the skill, from now on; the skill's note before it is superseded."""
@@ -332,7 +334,7 @@ class Reflecting(Reading):
             if not tables.items("note", EVERYTHING, keys=[key]):
                 writer = Writer(tables, self.agent, now)
                 writer.declare(
-                    Item("note", key, now, plain(note), self.agent.skill), now, [{"event": "promoted", "note": note.id}]
+                    Item("note", key, now, plain(note), self.agent.skill), now, [LessonsPromoted(ReflectionId(note.id))]
                 )
         return note
 

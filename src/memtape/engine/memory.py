@@ -21,6 +21,7 @@ from typing import Any
 
 from memtape.core.calendar import CalendarEvent, backfilled_versions
 from memtape.core.codec import plain
+from memtape.core.events import TradeClosed
 from memtape.core.items import OWNER_STREAM, Item, StoredItem
 from memtape.core.observed import READERS, Bars, Claim, Closing, Observed, Tick, occurred_at
 from memtape.core.skills import Agent, AgentSettings, Mode, Skill
@@ -344,7 +345,7 @@ class AgentMemory(Stating, Importing, Reflecting, Noting, Briefing):
             known_at = self._known_at(value, now, backfill)
             own_times = isinstance(value, Bars) and (backfill or self.agent.mode == "sim")
             receipt = Writer(tables, self.agent, now).one(Arrival(value, known_at, own_times=own_times))
-            if receipt.duplicate or all(told["event"] != "closed" for told in receipt.concluded):
+            if receipt.duplicate or not any(isinstance(event, TradeClosed) for event in receipt.concluded):
                 return receipt
             owners = Tables(tables.session, tables.owner, OWNER_STREAM)
             stated = owners.items("skill", EVERYTHING, keys=[f"{self.agent.skill}@{self.agent.skill_version}"])

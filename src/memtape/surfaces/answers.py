@@ -103,7 +103,7 @@ def receipt_answer(receipt: Receipt) -> ReceiptAnswer:
     """A receipt as it leaves."""
     return ReceiptAnswer(
         stream=receipt.stream, seq=receipt.seq, hash=receipt.hash, duplicate=receipt.duplicate,
-        revised=receipt.revised, concluded=[plain(told) for told in receipt.concluded],
+        revised=receipt.revised, concluded=receipt.concluded_data(),
         reflection_due=receipt.reflection_due,
     )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 A `Round` holds the sums of one position from flat to flat: what was entered and left, at what cost, with which reasons, and
 the states it went through, by which bars show how far it ran. `trade_from_round` turns it into a row of the ledger, open or
-closed. """
+closed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 
 from memtape.core.codec import canonical, make_id
+from memtape.core.ids import TradeId
 from memtape.core.ledger.excursions import MfeMode, State, observations
 from memtape.core.ledger.trades import Quality, Trade
 from memtape.core.observed import Bar, Decision
@@ -137,7 +138,7 @@ def trade_from_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) 
         entry, exit_ = round_.entry, round_.exit
         situation, left = entry.situation if entry else None, exit_.situation if exit_ else None
         return Trade(
-            id=make_id(terms.agent, round_.opened_by, symbol, leg),
+            id=TradeId(make_id(terms.agent, round_.opened_by, symbol, leg)),
             agent=terms.agent, skill_id=terms.skill_id, skill_version=round_.skill_version,
             strategy=(entry.strategy if entry else None) or terms.skill_id,
             symbol=symbol, leg=leg, side="long" if round_.side > 0 else "short", currency=terms.currency,

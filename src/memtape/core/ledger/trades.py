@@ -11,6 +11,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Literal, NamedTuple
 
 from memtape.core.codec import decimal_text, time_text
+from memtape.core.ids import TradeId
 from memtape.core.observed import Side
 from memtape.core.values import MONEY
 
@@ -22,7 +23,7 @@ PLACES = Decimal("1e-8")
 class Trade(NamedTuple):
     """One row of the ledger. A named tuple, because a ledger makes and reads them by the hundred thousand."""
 
-    id: str
+    id: TradeId
     agent: str
     skill_id: str
     skill_version: int

@@ -21,7 +21,7 @@ data-186496db88242efb
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from memtape.core.brief.number_format import format_duration, format_gain, format_mean_r, format_minute, format_span
@@ -125,7 +125,7 @@ def boundary(record: str) -> str:
     return mark
 
 
-def candidate_line(one: Candidate, shown: frozenset[str] | set[str] = frozenset()) -> str:
+def candidate_line(one: Candidate, shown: Collection[str] = frozenset()) -> str:
     """A candidate as a line of JSON: what it counts, its numbers, and ids to cite, those of trades shown first."""
     known = [id_ for id_ in one.trades if id_ in shown]
     cited = [*known, *(id_ for id_ in one.trades if id_ not in shown)][:MOST_CITED]

@@ -19,6 +19,7 @@ from decimal import Decimal
 from typing import Any
 
 from memtape.core.codec import MICROSECOND
+from memtape.core.ids import TradeId
 from memtape.core.items import StoredItem
 from memtape.core.ledger.trades import Trade
 from memtape.core.ledger.versions import TradeVersion
@@ -342,7 +343,7 @@ def amendment_from_claim(claim: Trade, known_at: datetime) -> Amendment:
     return Amendment(known_at, {name: value for name, value in said.items() if value is not None})
 
 
-def nearest_trade(claim: Trade, ledger: Iterable[Trade]) -> str | None:
+def nearest_trade(claim: Trade, ledger: Iterable[Trade]) -> TradeId | None:
     """The trade of the ledger that a claim speaks of."""
     matching = [trade for trade in ledger if is_same_trade(claim, trade)]
     return min(matching, key=lambda t: (abs(t.entry_at - claim.entry_at), t.id)).id if matching else None

@@ -40,6 +40,8 @@ from memtape.core.document_edits import (
     note_text,
     unified_diff,
 )
+from memtape.core.events import EditProposed, Event, NoteAppended, proposal_event
+from memtape.core.ids import JournalNoteId, ProposalId
 from memtape.core.items import Item, StoredItem
 from memtape.core.values import Key, Line, read
 from memtape.documents import workspace_files
@@ -47,7 +49,6 @@ from memtape.documents.cache import GLOBAL
 from memtape.documents.sources import DocumentFolder
 from memtape.engine.documents.decision_pages import sync_documents
 from memtape.engine.documents.workspace import Documents
-from memtape.engine.write.positions import EventData
 from memtape.engine.write.writer import Receipt, Writer
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
 from memtape.store.cutoff import EVERYTHING, MINE
@@ -124,10 +125,12 @@ class Noting(Documents):
                 if not known:
                     entry = NoteEntry(id=key, kind=kind, agent=self.agent.id, at=self._told_at(at), run=run, text=words)
                     cited = workspace.append(inner or self._place(workspace, entry), entry)
-                    told = {"path": f"{source.prefix}{cited.path}", "start_line": cited.start_line, "end_line": cited.end_line,
+                    place = f"{source.prefix}{cited.path}"
+                    told = {"path": place, "start_line": cited.start_line, "end_line": cited.end_line,
                             "content_hash": cited.content_hash}  # fmt: skip
                     item = Item("document_note", key, at, asked | told | {"tier": TIER}, _content(asked))
-                    self._declare(tables, item, {"event": "noted", "note": key, **told})
+                    event = NoteAppended(JournalNoteId(key), place, cited.start_line, cited.end_line, cited.content_hash)
+                    self._declare(tables, item, event)
                 noted = _noted(tables, tables.items("document_note", EVERYTHING, keys=[key])[0], duplicate=known)
             problem = self._index()
         return replace(noted, index_problem=problem or self._embed())
@@ -184,7 +187,7 @@ class Noting(Documents):
                 if (waiting := len(_listed(tables, "proposed"))) >= OPEN:
                     raise Conflict("agent", f"{waiting} proposals wait for the owner's word", "Let the owner decide some first")
                 at = self._said_at(tables)
-                self._declare(tables, Item("proposal", key, at, body), {"event": "proposed", "proposal": key, "path": path})
+                self._declare(tables, Item("proposal", key, at, body), EditProposed(ProposalId(key), path))
             made = _proposal(tables, key, duplicate=known)
         return self._against_now(made)
 
@@ -261,9 +264,9 @@ class Noting(Documents):
     def _say_of(self, tables: Tables, id: str, said: dict[str, Any]) -> None:
         at, number = self._said_at(tables), len(tables.items("proposal_status", EVERYTHING, symbol=id)) + 1
         item = Item("proposal_status", f"{id}#{number}", at, {"proposal": id, **said}, id)
-        self._declare(tables, item, {"event": said["status"], "proposal": id})
+        self._declare(tables, item, proposal_event(said["status"], ProposalId(id)))
 
-    def _declare(self, tables: Tables, item: Item, told: EventData) -> None:
+    def _declare(self, tables: Tables, item: Item, told: Event) -> None:
         Writer(tables, self.agent, self.memory.clock.now()).declare(item, item.at, [told])
 
     def _source_of(self, one: Proposal) -> tuple[DocumentFolder, str]:

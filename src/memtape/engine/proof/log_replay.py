@@ -11,7 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from memtape.core.codec import micros, moment, read_time
+from memtape.core.codec import micros, moment
+from memtape.core.events import PlanEvent, read_event
 from memtape.core.items import Item, NamedDecisions, Position, StoredItem, body_of, close_claim, position_events, unpack_items
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.versions import TradeVersion, derive_versions
@@ -67,7 +68,7 @@ class LogReplay:
         if row.payload is None:
             return  # destroyed, as a later row says
         payload = json.loads(row.payload)
-        self._concluded_of_plans(payload["concluded"])
+        self._change_plans(payload["concluded"])
         if "stated" in payload:
             item = Item(row.kind, row.key, moment(row.occurred_at), payload["stated"], payload["symbol"])
             self._add(item, row, known_at, 1, None)
@@ -133,11 +134,11 @@ class LogReplay:
         elif kind == "plan_status":
             self.plans[stated["plan"]] = changed_plan_state(self.plans[stated["plan"]], stated["status"], at)
 
-    def _concluded_of_plans(self, concluded: Sequence[dict[str, Any]]) -> None:
-        for told in concluded:
-            if told["event"] in ("plan_fired", "plan_expired"):
-                status = told["event"].removeprefix("plan_")
-                self.plans[told["plan"]] = changed_plan_state(self.plans[told["plan"]], status, read_time(told["at"]))
+    def _change_plans(self, concluded: Sequence[dict[str, Any]]) -> None:
+        for event in map(read_event, concluded):
+            if isinstance(event, PlanEvent):
+                status = event.name.removeprefix("plan_")
+                self.plans[event.plan] = changed_plan_state(self.plans[event.plan], status, event.at)
 
     def _report(self, index: int, new: TradeVersion) -> None:
         """A reported trade; if it was taken back before, the earlier version ends where this one begins."""

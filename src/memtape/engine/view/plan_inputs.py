@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from memtape.core.calendar import EVENT_HORIZON, CalendarEvent, calendar_fields
-from memtape.core.codec import time_text
+from memtape.core.events import Event, PlanExpired, PlanFired
+from memtape.core.ids import PlanId
 from memtape.core.items import OWNER_STREAM
 from memtape.core.memory.affect import AffectStep
 from memtape.core.memory.learn import AffectTimeline
@@ -23,7 +24,6 @@ from memtape.core.observed import Decision, Situation, Tick
 from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.write.learn import Learner
-from memtape.engine.write.positions import EventData
 from memtape.store.cutoff import EVERYTHING, Cutoff
 from memtape.store.memories import MemoryTables
 from memtape.store.tables import Tables
@@ -112,30 +112,29 @@ def plan_inputs(
     return {name: value for name, value in found.items() if value is not None and value != "*"}
 
 
-def fire_plans(tables: Tables, agent: Agent, tick: Tick, previous: datetime | None) -> list[EventData]:
+def fire_plans(tables: Tables, agent: Agent, tick: Tick, previous: datetime | None) -> list[Event]:
     """Which plans expire and which fire at a tick; both are told, and kept."""
     learned = MemoryTables(tables)
     standing = [plan for plan in learned.plans(("active", "proposed")) if plan.at <= tick.t]
     if not standing:
         return []
     looks = list(_looks(tables, agent, tick, previous))
-    told: list[EventData] = []
+    told: list[Event] = []
     for plan in standing:
         told += _heard(plan, looks, learned)
     return told
 
 
-def _heard(standing: PlanState, looks: Sequence[tuple[str | None, PlanInputs]], learned: MemoryTables) -> list[EventData]:
+def _heard(standing: PlanState, looks: Sequence[tuple[str | None, PlanInputs]], learned: MemoryTables) -> list[Event]:
     plan = standing.plan
     for symbol, look in looks:
         finding = judge_plan(plan, look, standing.fired, standing.fired_at)
         if finding == "expired":
             learned.put_plans([changed_plan_state(standing, "expired", look.at)])
-            return [{"event": "plan_expired", "plan": plan.id, "at": time_text(look.at)}]
+            return [PlanExpired(PlanId(plan.id), look.at)]
         if finding == "fires" and standing.status == "active":  # a proposal is only advice until it is confirmed
             learned.put_plans([changed_plan_state(standing, "fired", look.at)])
-            fired: EventData = {"event": "plan_fired", "plan": plan.id, "at": time_text(look.at), "action": plan.action}
-            return [fired | ({"symbol": symbol} if symbol else {})]
+            return [PlanFired(PlanId(plan.id), look.at, plan.action, symbol or None)]
     return []
 
 

@@ -10,9 +10,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
-from memtape.core.codec import read_time
+from memtape.core.events import PlanEvent, PlanFired, read_event
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.episodes import known_episodes as known_at
 from memtape.core.memory.learn import AffectTimeline
@@ -96,32 +95,32 @@ def plan_views(
     for plan in plan_states(tables, known):
         waiting = plan.status in ("active", "proposed")
         finding = judge_plan(plan.plan, look, plan.fired, plan.fired_at) if waiting else "waits"
-        values = [(when, value) for when, what in fired.get(plan.id, ())
-                  if (value := _worth(plan, when, what, episodes)) is not None]  # fmt: skip
+        values = [(event.at, value) for event in fired.get(plan.id, ())
+                  if (value := _worth(plan, event, episodes)) is not None]  # fmt: skip
         seen.append(PlanView(plan, finding, tuple(values)))
     return seen
 
 
-def firings(tables: Tables, known: Cutoff) -> dict[str, list[tuple[datetime, dict[str, Any]]]]:
+def firings(tables: Tables, known: Cutoff) -> dict[str, list[PlanFired]]:
     """When each plan fired, from the conclusions in the log; where no stored plan has, the log is not asked."""
-    stored, fired = MemoryTables(tables).plans(), dict[str, list[tuple[datetime, dict[str, Any]]]]()
+    stored, fired = MemoryTables(tables).plans(), dict[str, list[PlanFired]]()
     if not any(plan.fired for plan in stored):
         return fired
-    for _, told in _concluded(tables, known, stored):
-        if told["event"] == "plan_fired":
-            fired.setdefault(told["plan"], []).append((read_time(told["at"]), told))
+    for _, event in _concluded(tables, known, stored):
+        if isinstance(event, PlanFired):
+            fired.setdefault(event.plan, []).append(event)
     return fired
 
 
-def _concluded(tables: Tables, known: Cutoff, stored: Sequence[PlanState]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _concluded(tables: Tables, known: Cutoff, stored: Sequence[PlanState]) -> Iterator[tuple[int, PlanEvent]]:
     """What was concluded about plans, in order, as far as a reader may know."""
     if not any(plan.fired or plan.ended_at is not None for plan in stored):
         return  # none has fired or expired to this day
     limits = known.limits()
     for row in tables.log_of(CONCLUDING, telling='"plan_'):
         if row.payload is not None and row.known_at <= limits["as_of"] and row.seq <= limits["upto"]:
-            told = json.loads(row.payload)["concluded"]
-            yield from ((row.seq, t) for t in told if t["event"] in ("plan_fired", "plan_expired"))
+            events = [read_event(data) for data in json.loads(row.payload)["concluded"]]
+            yield from ((row.seq, event) for event in events if isinstance(event, PlanEvent))
 
 
 def plan_states(tables: Tables, known: Cutoff) -> list[PlanState]:
@@ -132,17 +131,17 @@ def plan_states(tables: Tables, known: Cutoff) -> list[PlanState]:
         return stored
     found = {item.key: new_plan_state(item.body, item.known_at) for item in tables.items("plan", known)}
     happened = [(item.seq, item.known_at, item.symbol, item.body["status"]) for item in tables.items("plan_status", known)]
-    for seq, told in _concluded(tables, known, stored):
-        happened.append((seq, read_time(told["at"]), told["plan"], told["event"].removeprefix("plan_")))
+    for seq, event in _concluded(tables, known, stored):
+        happened.append((seq, event.at, event.plan, event.name.removeprefix("plan_")))
     for _, at, id_, status in sorted(happened, key=lambda each: each[0]):
         if id_ in found:
             found[id_] = changed_plan_state(found[id_], status, at)
     return list(found.values())
 
 
-def _worth(standing: PlanState, when: datetime, told: Mapping[str, Any], episodes: Sequence[Episode]) -> float | None:
+def _worth(standing: PlanState, fired: PlanFired, episodes: Sequence[Episode]) -> float | None:
     """What a firing was worth in R, against what would have happened without it; None while that is not known."""
-    plan, symbol = standing.plan, told.get("symbol")
+    plan, when, symbol = standing.plan, fired.at, fired.symbol
     about = sorted(
         (e for e in episodes if (symbol is None or e.symbol == symbol) and when <= e.entry_at <= when + FOLLOWING
          and e.pnl_r is not None), key=lambda e: (e.entry_at, e.id),

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from memtape.core.codec import EPOCH, decimal_text, make_id, time_text
-from memtape.core.events import Discrepancy
+from memtape.core.codec import EPOCH, make_id
+from memtape.core.events import Discrepancy, Event, discrepancy_found, trade_closed, trade_opened, trade_revised
+from memtape.core.ids import TradeId
 from memtape.core.items import Item, NamedDecisions, Position, claimed_trade, position_events, reported_trade
 from memtape.core.ledger.fold import FillEvent, PositionEvent, SnapshotView, fold_events
 from memtape.core.ledger.rounds import KnownBar, Round, trade_from_round
-from memtape.core.ledger.trades import Trade, money_text
 from memtape.core.ledger.versions import TradeVersion, derive_versions
 from memtape.core.memory.affect import AccountChange
 from memtape.core.observed import Decision, Fill, Tick
@@ -29,7 +29,6 @@ from memtape.store.rows import Head, PositionRow
 from memtape.store.tables import Tables
 
 JUST_AFTER = timedelta(microseconds=1)
-EventData = dict[str, object]
 
 
 @dataclass(slots=True)
@@ -65,7 +64,7 @@ def note_changed_trades(changed: dict[str, datetime | None], *several: Iterable[
             changed[version.trade.id] = exit_at if earlier is None or exit_at is None else min(exit_at, earlier)
 
 
-def update_positions(tables: Tables, agent: Agent, start: Head, fresh: Batch, tell: bool = True) -> list[EventData]:
+def update_positions(tables: Tables, agent: Agent, start: Head, fresh: Batch, tell: bool = True) -> list[Event]:
     """Conclude what follows from fresh items that are already in their table; `start` is the head before them."""
     concluded = put_reported(tables, agent, fresh, tell)
     if fresh.happened or fresh.ticks or fresh.bars or fresh.decisions:
@@ -183,7 +182,7 @@ def _outrun(tables: Tables, agent: Agent, fresh: Batch, held: dict[Position, Pos
 def _fold_onto(
     tables: Tables, agent: Agent, start: Head, fresh: Batch, position: Position, row: PositionRow | None,
     put: list[PositionRow],
-) -> list[EventData]:  # fmt: skip
+) -> list[Event]:  # fmt: skip
     """Fold what is new onto what is held."""
     symbol, leg = position
     happened = [*fresh.happened.get(position, ())]
@@ -208,10 +207,10 @@ def _fold_onto(
     last = folded.last or (row.last if row else None)
     if last is not None:
         put.append(PositionRow(symbol, leg, last, folded.open))
-    concluded = [_closing(version.trade) for version in closed]
+    concluded: list[Event] = [trade_closed(version.trade) for version in closed]
     if folded.open is not None and folded.open.opened_by != opened_before:
-        concluded.append(_opening(trade_from_round(terms, symbol, leg, folded.open)))
-    return concluded + [_differing(found) for found in folded.discrepancies]
+        concluded.append(trade_opened(trade_from_round(terms, symbol, leg, folded.open)))
+    return concluded + [discrepancy_found(found) for found in folded.discrepancies]
 
 
 def _glance(
@@ -262,7 +261,7 @@ def _named(tables: Tables, fills: Iterable[Fill], known: Cutoff) -> NamedDecisio
 def rederive(
     tables: Tables, agent: Agent, position: Position, row: PositionRow | None, since: datetime, known_at: datetime,
     first_snapshot: datetime | None, changed: dict[str, datetime | None],
-) -> list[EventData]:  # fmt: skip
+) -> list[Event]:  # fmt: skip
     """Derive a position again from the last moment before `since` at which it was flat."""
     open_at = row.round.entry_at if row and row.round else None
     flat = tables.boundary(position, since, known_at, open_at)
@@ -279,14 +278,12 @@ def rederive(
     note_changed_trades(changed, before, versions)
     was = {v.trade.id: v.trade for v in before if v.known_to is None}
     now = {v.trade.id: v.trade for v in versions if v.known_to is None}
-    concluded = [_closing(trade) for id_, trade in now.items() if id_ not in was]
-    concluded += [{"event": "revised", "trade_id": id_, "symbol": position[0], "leg": position[1],
-                   "net_pnl_usd": money_text(now[id_].net_pnl_usd) if id_ in now else None}
-                  for id_, trade in was.items() if now.get(id_) != trade]  # fmt: skip
+    concluded: list[Event] = [trade_closed(trade) for id_, trade in now.items() if id_ not in was]
+    concluded += [trade_revised(id_, *position, now.get(id_)) for id_, trade in was.items() if now.get(id_) != trade]
     opened_before = row.round.opened_by if row and row.round else None
     if open_ is not None and open_.opened_by != opened_before:
-        concluded.append(_opening(trade_from_round(agent.terms(), *position, open_)))
-    return concluded + [_differing(found) for found in discrepancies]
+        concluded.append(trade_opened(trade_from_round(agent.terms(), *position, open_)))
+    return concluded + [discrepancy_found(found) for found in discrepancies]
 
 
 def derive_position(
@@ -315,42 +312,15 @@ def reported_version(agent: Agent, item: Item, known_at: datetime, skill_version
     return TradeVersion(trade, known_at, None, None)
 
 
-def reported_id(agent: str, kind: str, key: str, position: Position) -> str:
+def reported_id(agent: str, kind: str, key: str, position: Position) -> TradeId:
     """The id of a trade that is reported whole, by a source or by the agent itself."""
-    return make_id(agent, f"{kind}:{key}", *position)
+    return TradeId(make_id(agent, f"{kind}:{key}", *position))
 
 
-def put_reported(tables: Tables, agent: Agent, fresh: Batch, tell: bool) -> list[EventData]:
+def put_reported(tables: Tables, agent: Agent, fresh: Batch, tell: bool) -> list[Event]:
     """Write the trades that a source reports whole."""
     versions = [reported_version(agent, item, known_at, agent.skill_version) for item, known_at in fresh.trades]
     replaced = tables.replace_versions(versions)
     fresh.learn_of([version for version in versions if version.trade.id not in replaced])
     note_changed_trades(fresh.changed, [version for version in versions if version.trade.id in replaced])
-    return [_closing(version.trade) for version in versions] if tell else []
-
-
-# ---- words --------------------------------------------------------------------------------------------------------------
-
-
-def _opening(trade: Trade) -> EventData:
-    return {
-        "event": "opened",
-        "trade_id": trade.id,
-        "symbol": trade.symbol,
-        "leg": trade.leg,
-        "side": trade.side,
-        "qty": money_text(trade.qty_open),
-        "entry_price": money_text(trade.entry_price),
-        "quality": trade.quality,
-    }
-
-
-def _closing(trade: Trade) -> EventData:
-    return {"event": "closed", "trade_id": trade.id, "symbol": trade.symbol, "leg": trade.leg, "side": trade.side,
-            "net_pnl_usd": money_text(trade.net_pnl_usd), "pnl_r": money_text(trade.pnl_r), "close_cause": trade.close_cause,
-            "quality": trade.quality}  # fmt: skip
-
-
-def _differing(found: Discrepancy) -> EventData:
-    return {"event": "discrepancy", "symbol": found.symbol, "leg": found.leg, "at": time_text(found.at), "why": found.why,
-            "ledger_qty": decimal_text(found.ledger_qty), "broker_qty": decimal_text(found.broker_qty)}  # fmt: skip
+    return [trade_closed(version.trade) for version in versions] if tell else []

@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from memtape.core.codec import EPOCH, make_id, plain
+from memtape.core.events import Event, MemoryCorrected, MemoryForgotten, MemoryShredded
+from memtape.core.ids import MemoryId
 from memtape.core.items import Item
 from memtape.core.memory.episodes import Correction
 from memtape.core.memory.plans import LASTS_DAYS, Plan, PlanState, changed_plan_state, new_plan_state
@@ -17,7 +19,7 @@ from memtape.core.values import read
 from memtape.engine.view.at_head import stated_belief
 from memtape.engine.view.ledger import Reading
 from memtape.engine.write.learn import learn_from_batch
-from memtape.engine.write.positions import Batch, EventData
+from memtape.engine.write.positions import Batch
 from memtape.engine.write.writer import Receipt, Writer
 from memtape.errors import Conflict, Unknown
 from memtape.store.cutoff import EVERYTHING
@@ -64,7 +66,7 @@ class Stating(Reading):
     def _last_receipt(self) -> Receipt:
         with self.memory.reading(self.agent.id) as tables:
             head = tables.head()
-        return Receipt(self.agent.id, head.seq, head.hash, ({"event": "forgotten"},))
+        return Receipt(self.agent.id, head.seq, head.hash, (MemoryForgotten(),))
 
     def _shred(self, id: str, reason: str) -> Receipt:
         """Destroy a trade that the agent itself reported."""
@@ -85,7 +87,7 @@ class Stating(Reading):
             writer = Writer(tables, self.agent, self.memory.clock.now())
             body = {"memory": id, "changes": {}, "forget": True, "reason": reason, "shredded": rows}
             receipt = writer.declare(Item("correction", f"{id}#shredded", now, body, id), now,
-                                     [{"event": "shredded", "memory_id": id, "log_rows": len(rows)}])  # fmt: skip
+                                     [MemoryShredded(MemoryId(id), len(rows))])  # fmt: skip
             learned.drop_episodes([id])
             learned.note_changes([id])
             fresh = Batch(changed={"": trade.exit_at}, known_at=trade.entry_at)
@@ -117,9 +119,8 @@ class Stating(Reading):
                                "Correct it at its source: undo the import, or send the missing fill")  # fmt: skip
             number = len(tables.items("correction", EVERYTHING, symbol=id)) + 1
             writer = Writer(tables, self.agent, self.memory.clock.now())
-            told: list[EventData] = [
-                {"event": "forgotten" if forget else "corrected", "memory_id": id, "fields": sorted(changes)}
-            ]
+            said = MemoryForgotten if forget else MemoryCorrected
+            told: list[Event] = [said(MemoryId(id), tuple(sorted(changes)))]
             body = {"memory": id, "changes": changes, "forget": forget, "reason": reason}
             receipt = writer.declare(Item("correction", f"{id}#{number}", now, body, id), now, told)
             fresh = Batch(changed={id: standing.exit_at} if standing.kind == "trade" else {})

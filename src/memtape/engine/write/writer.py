@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, make_id, micros, plain, time_text
+from memtape.core.events import Event, StaleTick, TradeRevised, bar_differs, event_data, read_event
+from memtape.core.ids import TickId
 from memtape.core.items import Item, bars_digest, close_claim, delivery_digest, observed_bars, unpack_items
 from memtape.core.ledger.fold import FillEvent, FundingEvent
 from memtape.core.ledger.rounds import KnownBar
@@ -22,7 +24,7 @@ from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.view.plan_inputs import fire_plans
 from memtape.engine.write.learn import learn_from_batch
-from memtape.engine.write.positions import Batch, EventData, put_reported, update_positions
+from memtape.engine.write.positions import Batch, put_reported, update_positions
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING, Cutoff
 from memtape.store.rows import Head, LogRow, item_row
@@ -39,14 +41,20 @@ class Receipt:
     stream: str
     seq: int
     hash: str
-    concluded: tuple[EventData, ...]
+    concluded: tuple[Event, ...]
     duplicate: bool = False
     reflection_due: bool = False  # enough trades have closed for lessons to be drawn anew
 
     @property
     def revised(self) -> bool:
         """Whether it changed what had been concluded before."""
-        return any(told_["event"] == "revised" for told_ in self.concluded)
+        return any(isinstance(event, TradeRevised) for event in self.concluded)
+
+    def concluded_data(self) -> list[dict[str, object]]:
+        """The events as plain data."""
+        data = [event_data(event) for event in self.concluded]
+        # The events of a duplicate come from the log, where canonical JSON sorts the keys, and answers keep that order.
+        return [dict(sorted(each.items())) for each in data] if self.duplicate else data
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +144,11 @@ def observed_json(seen: Observed, new_bars: Sequence[KnownBar]) -> str:
     return canonical_plain(observed)
 
 
-def payload_json(observed: str, concluded: Sequence[EventData], skill_version: int, batch: str | None) -> str:
+def payload_json(observed: str, concluded: Sequence[Event], skill_version: int, batch: str | None) -> str:
     """A whole payload in canonical JSON, around what was observed: its keys are known and sorted."""
     came_with = f'"batch":"{batch}",' if batch else ""
-    told = canonical_plain(concluded) if concluded else "[]"
-    return f'{{{came_with}"concluded":{told},"observed":{observed},"skill_version":{skill_version}}}'
+    events = canonical_plain([event_data(event) for event in concluded]) if concluded else "[]"
+    return f'{{{came_with}"concluded":{events},"observed":{observed},"skill_version":{skill_version}}}'
 
 
 class Writer:
@@ -171,7 +179,7 @@ class Writer:
         items, earlier = self._unseen(seen)
         if earlier is not None:
             return earlier
-        concluded: list[EventData] = []
+        concluded: list[Event] = []
         self._take(entry, items, concluded)
         concluded += self._conclude()
         if isinstance(seen, Tick) and self.fresh.ticks:
@@ -190,7 +198,7 @@ class Writer:
                 known += 1
                 continue
             keys.update([*((item.kind, item.key) for item in items), own])
-            concluded: list[EventData] = []
+            concluded: list[Event] = []
             self._take(entry, items, concluded)
             self._append(entry, concluded, flush=False)
             new += 1
@@ -219,10 +227,10 @@ class Writer:
             logged = next(iter(self.tables.log(after=came_in - 1, chunk=1)))
         return [], _receipt_of(logged)
 
-    def _new_bars(self, bars: Sequence[Bar]) -> tuple[list[Bar], list[EventData]]:
+    def _new_bars(self, bars: Sequence[Bar]) -> tuple[list[Bar], list[Event]]:
         """The bars not yet here; one that differs from what is here is told and not taken."""
         fresh: list[Bar] = []
-        differing: list[EventData] = []
+        differing: list[Event] = []
         for symbol in sorted({bar.symbol for bar in bars}):
             own = [bar for bar in bars if bar.symbol == symbol]
             here = self.tables.bars_between(symbol, min(b.t0 for b in own), max(b.t0 for b in own))
@@ -232,19 +240,16 @@ class Writer:
                     here[bar.frame, bar.t0] = bar
                     fresh.append(bar)
                 elif known != bar:
-                    differing.append({"event": "bar_differs", "symbol": symbol, "t0": time_text(bar.t0),
-                                      "kept": plain([known.o, known.h, known.l, known.c]),
-                                      "given": plain([bar.o, bar.h, bar.l, bar.c])})  # fmt: skip
+                    differing.append(bar_differs(known, bar))
         return fresh, differing
 
-    def _take(self, entry: Arrival, items: list[Item], concluded: list[EventData]) -> None:
+    def _take(self, entry: Arrival, items: list[Item], concluded: list[Event]) -> None:
         """Note what is new: rows to write, and what happened to which position."""
         seen, known_at, seq = entry.seen, entry.known_at, self.seq + 1
         fresh = self.fresh
         if isinstance(seen, Tick) and any(item.kind == "tick" for item in items):
             if self.last_tick is not None and seen.t <= self.last_tick:
-                concluded.append({"event": "stale", "tick": seen.id, "t": time_text(seen.t),
-                                  "last_tick": time_text(self.last_tick)})  # fmt: skip
+                concluded.append(StaleTick(TickId(seen.id), seen.t, self.last_tick))
                 items = independent_items(items)
             else:
                 fresh.ticks.append((seen, known_at))
@@ -300,7 +305,7 @@ class Writer:
 
     # ---- WRITE: the log ------------------------------------------------------------------------------------------
 
-    def _append(self, entry: Arrival, concluded: Sequence[EventData], flush: bool = True) -> Receipt:
+    def _append(self, entry: Arrival, concluded: Sequence[Event], flush: bool = True) -> Receipt:
         seen = entry.seen
         kind, key = seen.kind, key_of(seen)
         if entry.batch:
@@ -314,7 +319,7 @@ class Writer:
 
     def state(
         self, kind: str, key: str, at: datetime, known_at: datetime, payload: str,
-        concluded: tuple[EventData, ...] = (), flush: bool = True,
+        concluded: tuple[Event, ...] = (), flush: bool = True,
     ) -> Receipt:  # fmt: skip
         """Add one row to the log; its payload is canonical JSON."""
         payload_hash = digest(payload)
@@ -328,11 +333,11 @@ class Writer:
             self.flush()
         return Receipt(stream, self.seq, self.hash, concluded)
 
-    def declare(self, item: Item, known_at: datetime, concluded: Sequence[EventData] = ()) -> Receipt:
+    def declare(self, item: Item, known_at: datetime, concluded: Sequence[Event] = ()) -> Receipt:
         """Record a statement, like a skill, an agent, an import or its undoing: an item and its log row."""
         row = item_row(self.tables.owner, self.tables.stream, item, self.seq + 1, known_at, 1, None)
         self.tables.put_items([row])
-        payload = {"stated": item.body, "symbol": item.symbol, "concluded": list(concluded)}
+        payload = {"stated": item.body, "symbol": item.symbol, "concluded": [event_data(event) for event in concluded]}
         return self.state(item.kind, item.key, item.at, known_at, canonical_plain(payload), tuple(concluded))
 
     def flush(self) -> None:
@@ -348,7 +353,7 @@ class Writer:
         self.tables.append(self.log)
         self.fresh.rows, self.fresh.trades, self.log = [], [], []
 
-    def _conclude(self, tell: bool = True) -> list[EventData]:
+    def _conclude(self, tell: bool = True) -> list[Event]:
         """Write the items, then bring every position they touch up to date."""
         self.tables.put_items(self.fresh.rows)
         concluded = update_positions(self.tables, self.agent, self.start, self.fresh, tell)
@@ -358,4 +363,5 @@ class Writer:
 
 def _receipt_of(row: LogRow) -> Receipt:
     payload = json.loads(row.payload) if row.payload else {}
-    return Receipt(row.stream, row.seq, row.hash, tuple(payload.get("concluded", ())), duplicate=True)
+    events = tuple(read_event(data) for data in payload.get("concluded", ()))
+    return Receipt(row.stream, row.seq, row.hash, events, duplicate=True)

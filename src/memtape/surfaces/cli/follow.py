@@ -60,5 +60,5 @@ def _told(step: Any) -> dict[str, Any]:
         "t": tick.t.isoformat().replace("+00:00", "Z"), "written": step.written, "fills": len(tick.fills),
         "funding": len(tick.funding), "bars": len(tick.bars), "positions": len(tick.positions or {}),
         "equity": None if tick.equity is None else str(tick.equity),
-        "concluded": [] if receipt is None else [told["event"] for told in receipt.concluded],
+        "concluded": [] if receipt is None else [event.name for event in receipt.concluded],
     }  # fmt: skip

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from memtape.core.codec import micros, moment, plain
+from memtape.core.events import BriefNotRecorded, Event
 from memtape.core.ledger.trades import entry_order
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.observed import Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, Tick
@@ -75,11 +76,11 @@ def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
     """Take in a tick or a decision, and with it that a brief was shown."""
     handle = memory.agent_for_writing(ask.agent)
     made: AssembledBrief | None = None
-    lost: tuple[dict[str, Any], ...] = ()
+    lost: tuple[Event, ...] = ()
     try:
         made = handle.brief_again(ask.brief) if ask.brief else None
     except Conflict as problem:  # what happened is recorded in any case; that the brief was shown, is not, and that is told
-        lost = ({"event": "brief_not_recorded", "problem": str(problem)},)
+        lost = (BriefNotRecorded(str(problem)),)
     seen = complete_value(value_of(ask, value), memory.clock.now())
     receipt = handle.observe(seen, backfill=ask.backfill)
     if made is not None:
