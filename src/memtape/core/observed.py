@@ -18,7 +18,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field
 
+from memtape.core.ids import DecisionId, TickId
 from memtape.core.values import (
+    KEY,
     ONE,
     STRICT,
     ZERO,
@@ -34,6 +36,7 @@ from memtape.core.values import (
     Reason,
     Symbol,
     Time,
+    clean_text,
 )
 from memtape.errors import Invalid
 
@@ -222,7 +225,7 @@ class Decision:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     kind: ClassVar[str] = "decision"
-    id: Key | None = None
+    id: Annotated[DecisionId, AfterValidator(clean_text), KEY] | None = None
     t: Time | None = None
     symbol: Symbol | None = None
     action: Annotated[Label | None, Field(description="buy, sell, close, no_trade, ...")] = None
@@ -269,7 +272,7 @@ class Tick:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     kind: ClassVar[str] = "tick"
-    id: Annotated[Key, Field(validation_alias=AliasChoices("id", "snapshot_id"))]
+    id: Annotated[TickId, AfterValidator(clean_text), KEY, Field(validation_alias=AliasChoices("id", "snapshot_id"))]
     t: Time
     positions: Annotated[
         dict[Symbol, tuple[HeldPosition, ...]] | None,
@@ -292,7 +295,8 @@ class Tick:
         """Its decisions with their ids and times filled in: the tick's own, then numbered."""
         given = self.decision or ()
         return tuple(
-            replace(d, id=d.id or (self.id if n == 0 else f"{self.id}#{n + 1}"), t=d.t or self.t) for n, d in enumerate(given)
+            replace(d, id=d.id or DecisionId(self.id if n == 0 else f"{self.id}#{n + 1}"), t=d.t or self.t)
+            for n, d in enumerate(given)
         )
 
 

@@ -57,7 +57,7 @@ def _finite(value: Decimal) -> Decimal:
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def _clean(value: str) -> str:
+def clean_text(value: str) -> str:
     if found := _CONTROL.search(value):
         raise ValueError(f"contains a control character (U+{ord(found[0]):04X}); remove it")
     return value
@@ -71,11 +71,13 @@ Money = Number
 Price = Annotated[Decimal, Field(ge=0, **_LIMITS), BeforeValidator(_number), AfterValidator(_finite)]
 Quantity = Annotated[Decimal, Field(gt=0, **_LIMITS), BeforeValidator(_number)]
 Fraction = Annotated[Decimal, Field(ge=0, le=1, **_LIMITS), BeforeValidator(_number), AfterValidator(_finite)]
-Text = Annotated[str, AfterValidator(_clean)]
+Text = Annotated[str, AfterValidator(clean_text)]
 Reason = Annotated[Text, Field(max_length=REASON_LENGTH)]
 Line = Annotated[Text, Field(max_length=2000)]
-Key = Annotated[Text, Field(min_length=1, max_length=128)]
-Slug = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+KEY = Field(min_length=1, max_length=128)
+Key = Annotated[Text, KEY]
+SLUG = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
+Slug = Annotated[str, SLUG]
 Symbol = Annotated[str, Field(pattern=r"^[A-Za-z0-9^$][A-Za-z0-9 ._:/@#=^$+&*()-]{0,63}$")]
 Leg = Annotated[Text, Field(max_length=128)]
 Currency = Annotated[str, Field(pattern=r"^[A-Z0-9]{2,10}$")]

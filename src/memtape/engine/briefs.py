@@ -25,7 +25,6 @@ from memtape.core.brief.risk import risk_state
 from memtape.core.calendar import upcoming_events
 from memtape.core.codec import canonical, canonical_plain, make_id, plain, read_time, time_text
 from memtape.core.events import Discrepancy, Event, PlanFired
-from memtape.core.ids import PlanId
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.ledger.open_position import open_value
 from memtape.core.ledger.trades import Trade
@@ -414,7 +413,7 @@ class Briefing(Recollection, Citing):
         for standing in learned.plans(("active",)):
             if standing.plan.id in made.firing and (standing.fired_at is None or standing.fired_at < made.question.as_of):
                 learned.put_plans([changed_plan_state(standing, "fired", at)])
-                told.append(PlanFired(PlanId(standing.plan.id), at, standing.plan.action))
+                told.append(PlanFired(standing.plan.id, at, standing.plan.action))
         return told
 
     def brief_again(self, receipt: str) -> AssembledBrief:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from memtape.core.codec import time_text
 from memtape.core.items import OWNER_STREAM, Item
-from memtape.core.skills import Agent
+from memtape.core.skills import OWNER_AGENT
 from memtape.engine.write.writer import Writer
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
@@ -65,7 +65,7 @@ def refuse_deleted(owner: Tables, stream: str) -> None:
 
 
 def _owner(tables: Tables, memory: Memory) -> Writer:
-    return Writer(tables, Agent(id="owner", skill="owner"), memory.clock.now())
+    return Writer(tables, OWNER_AGENT, memory.clock.now())
 
 
 def _shred(tables: Tables) -> int:

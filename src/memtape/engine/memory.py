@@ -22,9 +22,10 @@ from typing import Any
 from memtape.core.calendar import CalendarEvent, backfilled_versions
 from memtape.core.codec import plain
 from memtape.core.events import TradeClosed
+from memtape.core.ids import AgentId, SkillId
 from memtape.core.items import OWNER_STREAM, Item, StoredItem
 from memtape.core.observed import READERS, Bars, Claim, Closing, Observed, Tick, occurred_at
-from memtape.core.skills import Agent, AgentSettings, Mode, Skill
+from memtape.core.skills import OWNER_AGENT, Agent, AgentSettings, Mode, Skill
 from memtape.core.values import Slug, read
 from memtape.documents.cache import GLOBAL, set_aside
 from memtape.documents.index import DocumentIndex
@@ -259,7 +260,7 @@ class Memory:
         """The memory of the default agent; before its first write it is there all the same, with nothing in it."""
         with self.reading(OWNER_STREAM) as tables:
             found = _find_agent(tables, DEFAULT)
-        return AgentMemory(self, found or Agent(id=DEFAULT, skill=DEFAULT))
+        return AgentMemory(self, found or Agent(id=AgentId(DEFAULT), skill=SkillId(DEFAULT)))
 
     def agent_for_writing(self, id: str | None, *, make: bool = False) -> AgentMemory:
         """An agent to write to. The default one, and with `make` any, is made on first use: of skill `main`, mode paper."""
@@ -304,7 +305,7 @@ class Memory:
             known = {event.id: event for event in calendar_events(tables)}
             fresh = [event for event in listed if known.get(event.id) != event]
             seq = tables.head().seq
-            writer = Writer(tables, Agent(id="owner", skill="owner"), self.clock.now())
+            writer = Writer(tables, OWNER_AGENT, self.clock.now())
             for event in fresh:
                 for each, known_at in backfilled_versions(event) if backfill else [(event, self.clock.now())]:
                     seq += 1
@@ -319,7 +320,7 @@ class Memory:
     def _state(self, tables: Tables, kind: str, key: str, body: dict[str, Any], symbol: str = "") -> None:
         """Record a statement of the owner."""
         now = self.clock.now()
-        Writer(tables, Agent(id="owner", skill="owner"), now).declare(Item(kind, key, now, body, symbol), now)
+        Writer(tables, OWNER_AGENT, now).declare(Item(kind, key, now, body, symbol), now)
 
 
 class AgentMemory(Stating, Importing, Reflecting, Noting, Briefing):

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 
 from memtape.core.codec import canonical, make_id
-from memtape.core.ids import TradeId
+from memtape.core.ids import AgentId, MemoryId, SkillId, TradeId
 from memtape.core.ledger.excursions import MfeMode, State, observations
 from memtape.core.ledger.trades import Quality, Trade
 from memtape.core.observed import Bar, Decision
@@ -27,8 +27,8 @@ Order = tuple[datetime, int, int, str]  # time, rank, sequence number, id: the o
 class AccountTerms:
     """What an agent's account fixes for all its trades."""
 
-    agent: str
-    skill_id: str
+    agent: AgentId
+    skill_id: SkillId
     currency: str = "USD"
     dust_qty: Decimal = ZERO
     mfe_mode: MfeMode = "hl_strict"
@@ -138,7 +138,7 @@ def trade_from_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) 
         entry, exit_ = round_.entry, round_.exit
         situation, left = entry.situation if entry else None, exit_.situation if exit_ else None
         return Trade(
-            id=TradeId(make_id(terms.agent, round_.opened_by, symbol, leg)),
+            id=TradeId(MemoryId(make_id(terms.agent, round_.opened_by, symbol, leg))),
             agent=terms.agent, skill_id=terms.skill_id, skill_version=round_.skill_version,
             strategy=(entry.strategy if entry else None) or terms.skill_id,
             symbol=symbol, leg=leg, side="long" if round_.side > 0 else "short", currency=terms.currency,

@@ -11,7 +11,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Literal, NamedTuple
 
 from memtape.core.codec import decimal_text, time_text
-from memtape.core.ids import TradeId
+from memtape.core.ids import AgentId, DecisionId, SkillId, TradeId
 from memtape.core.observed import Side
 from memtape.core.values import MONEY
 
@@ -24,8 +24,8 @@ class Trade(NamedTuple):
     """One row of the ledger. A named tuple, because a ledger makes and reads them by the hundred thousand."""
 
     id: TradeId
-    agent: str
-    skill_id: str
+    agent: AgentId
+    skill_id: SkillId
     skill_version: int
     strategy: str
     symbol: str
@@ -41,12 +41,12 @@ class Trade(NamedTuple):
     entry_size_usd: Decimal | None
     entry_leverage: Decimal | None
     entry_reason: str | None
-    entry_decision: str | None
+    entry_decision: DecisionId | None
     exit_tick_at: datetime | None
     exit_at: datetime | None
     exit_price: Decimal | None
     exit_reason: str | None
-    exit_decision: str | None
+    exit_decision: DecisionId | None
     close_cause: str | None
     exit_trigger: str | None
     qty_entered: Decimal | None

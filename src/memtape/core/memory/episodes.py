@@ -20,6 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from pydantic import ConfigDict, Field
 
 from memtape.core.codec import plain
+from memtape.core.ids import MemoryId
 from memtape.core.observed import Side, Situation
 from memtape.core.values import STRICT, Label, Line
 from memtape.errors import Invalid
@@ -33,7 +34,7 @@ NOT_TAUGHT = frozenset({"exclude", "anomaly"})  # what the owner keeps out of ev
 class Episode(NamedTuple):
     """One version of one episode. A named tuple, because they are made and read by the hundred thousand."""
 
-    id: str  # the trade's own id, or the shadow's
+    id: MemoryId  # the trade's own id, or the shadow's
     known_from: datetime
     known_to: datetime | None  # until when this version was believed; None: it is
     kind: Kind

@@ -21,12 +21,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from memtape.core.codec import canonical
+from memtape.core.ids import PlanId
 from memtape.core.memory.predicate import Condition, Predicate, conditions, holds, read_predicate
 from memtape.core.memory.situation import Candle
-from memtape.core.values import STRICT, Key, Label, Line, Time, read
+from memtape.core.values import KEY, STRICT, Key, Label, Line, Time, clean_text, read
 from memtape.errors import Invalid
 
 Action = Literal["force_exit", "skip_trade", "reduce", "adjust_param", "alert"]
@@ -45,7 +46,7 @@ class Plan:
     """If the trigger holds, then the action: advice, to be followed or not by whoever trades."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
-    id: Key
+    id: Annotated[PlanId, AfterValidator(clean_text), KEY]
     trigger: dict[str, Any]
     action: Action
     size_factor: Annotated[float, Field(ge=0, le=10)] | None = None
@@ -84,7 +85,7 @@ class Plan:
 class PlanState(NamedTuple):
     """A plan and where it stands: proposed, active, triggered (it fired its last), expired or cancelled."""
 
-    id: str
+    id: PlanId
     status: str
     at: datetime  # when it was made
     fired: int
@@ -168,7 +169,7 @@ def _predicate(source: Mapping[str, Any]) -> Predicate:
 class FiredPlan:
     """A plan whose trigger is true. `size_factor` says by what the size is to be multiplied, where it says so at all."""
 
-    id: str
+    id: PlanId
     action: Action
     priority: float
     created_at: datetime

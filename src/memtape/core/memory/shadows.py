@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from memtape.core.codec import make_id
+from memtape.core.ids import AgentId, MemoryId
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.memory.affect import AffectStep
 from memtape.core.memory.episodes import Episode
@@ -54,9 +55,9 @@ def is_followed(decision: Decision) -> bool:
     )  # fmt: skip
 
 
-def shadow_id(agent: str, decision: str) -> str:
+def shadow_id(agent: AgentId, decision: str) -> MemoryId:
     """The id of the episode of a decision not to trade."""
-    return make_id(agent, "shadow", decision)
+    return MemoryId(make_id(agent, "shadow", decision))
 
 
 def later_bars(decision: Decision, bars: Sequence[KnownBar]) -> list[KnownBar]:

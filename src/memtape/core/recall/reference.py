@@ -102,7 +102,7 @@ def recall_yardstick(
     closed = [(e.exit_at, r) for e in believed_then if e.teaches and (r := believed_outcome(e, query.claims_count)) is not None]
     sigma = sigma_known(closed, query.as_of)
     named = {source for plan in plans for source in plan.source_ids}
-    outcomes = {e.id: believed_outcome(e, query.claims_count) for e in believed_then if e.id in named}
+    outcomes: dict[str, float | None] = {e.id: believed_outcome(e, query.claims_count) for e in believed_then if e.id in named}
     return Yardstick(
         sigma_r=sigma, sigma_rms=sigma_rms([believed_outcome(e, query.claims_count) for e in asked]),
         sharpe=sharpe_of(closed, query), sources=source_qualities(outcomes, beliefs, named, sigma, query),

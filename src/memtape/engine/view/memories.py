@@ -289,7 +289,9 @@ class Recollection(Reading):
 
 def _fetcher(tables: Tables) -> Callable[[list[tuple[str, int]]], list[Episode]]:
     def fetch(keys: list[tuple[str, int]]) -> list[Episode]:
-        found = {(e.id, micros(e.known_from)): e for e in MemoryTables(tables).episodes([id_ for id_, _ in keys])}
+        found: dict[tuple[str, int], Episode] = {
+            (e.id, micros(e.known_from)): e for e in MemoryTables(tables).episodes([id_ for id_, _ in keys])
+        }
         return [found[key] for key in keys]
 
     return fetch

@@ -12,7 +12,6 @@ from typing import Any
 
 from memtape.core.calendar import EVENT_HORIZON, CalendarEvent, calendar_fields
 from memtape.core.events import Event, PlanExpired, PlanFired
-from memtape.core.ids import PlanId
 from memtape.core.items import OWNER_STREAM
 from memtape.core.memory.affect import AffectStep
 from memtape.core.memory.learn import AffectTimeline
@@ -131,10 +130,10 @@ def _heard(standing: PlanState, looks: Sequence[tuple[str | None, PlanInputs]], 
         finding = judge_plan(plan, look, standing.fired, standing.fired_at)
         if finding == "expired":
             learned.put_plans([changed_plan_state(standing, "expired", look.at)])
-            return [PlanExpired(PlanId(plan.id), look.at)]
+            return [PlanExpired(plan.id, look.at)]
         if finding == "fires" and standing.status == "active":  # a proposal is only advice until it is confirmed
             learned.put_plans([changed_plan_state(standing, "fired", look.at)])
-            return [PlanFired(PlanId(plan.id), look.at, plan.action, symbol or None)]
+            return [PlanFired(plan.id, look.at, plan.action, symbol or None)]
     return []
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from memtape.core.codec import make_id, plain, time_text
+from memtape.core.ids import DecisionId
 from memtape.core.items import claim_content_id
 from memtape.core.observed import READERS, Claim, Closing, Decision, Observed
 from memtape.core.values import read
@@ -29,7 +30,7 @@ def complete_value(seen: Observed, now: datetime | None) -> Observed:
         at = seen.t or now
         if at is None:
             raise Invalid("t", "is missing", "Give the time of the decision")
-        return replace(seen, t=at, id=seen.id or make_id("decision", plain(seen), time_text(at)))
+        return replace(seen, t=at, id=seen.id or DecisionId(make_id("decision", plain(seen), time_text(at))))
     if isinstance(seen, Claim):
         closed = seen.exit_price is not None
         at = seen.exit_at or (now if closed else None)

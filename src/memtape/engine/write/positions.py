@@ -14,7 +14,7 @@ from typing import Any
 
 from memtape.core.codec import EPOCH, make_id
 from memtape.core.events import Discrepancy, Event, discrepancy_found, trade_closed, trade_opened, trade_revised
-from memtape.core.ids import TradeId
+from memtape.core.ids import MemoryId, TradeId
 from memtape.core.items import Item, NamedDecisions, Position, claimed_trade, position_events, reported_trade
 from memtape.core.ledger.fold import FillEvent, PositionEvent, SnapshotView, fold_events
 from memtape.core.ledger.rounds import KnownBar, Round, trade_from_round
@@ -314,7 +314,7 @@ def reported_version(agent: Agent, item: Item, known_at: datetime, skill_version
 
 def reported_id(agent: str, kind: str, key: str, position: Position) -> TradeId:
     """The id of a trade that is reported whole, by a source or by the agent itself."""
-    return TradeId(make_id(agent, f"{kind}:{key}", *position))
+    return TradeId(MemoryId(make_id(agent, f"{kind}:{key}", *position)))
 
 
 def put_reported(tables: Tables, agent: Agent, fresh: Batch, tell: bool) -> list[Event]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memtape.core.codec import EPOCH, make_id, plain
 from memtape.core.events import Event, MemoryCorrected, MemoryForgotten, MemoryShredded
-from memtape.core.ids import MemoryId
+from memtape.core.ids import MemoryId, PlanId
 from memtape.core.items import Item
 from memtape.core.memory.episodes import Correction
 from memtape.core.memory.plans import LASTS_DAYS, Plan, PlanState, changed_plan_state, new_plan_state
@@ -148,7 +148,7 @@ class Stating(Reading):
                 if earlier.status in ("active", "proposed"):
                     return earlier
                 again = sum(p.id.startswith(f"{made_.id}-") for p in learned.plans()) + 2
-                made_ = replace(made_, id=f"{made_.id}-{again}")  # it has ended: the same plan, made anew
+                made_ = replace(made_, id=PlanId(f"{made_.id}-{again}"))  # it has ended: the same plan, made anew
             standing = new_plan_state(plain(made_), now)
             learned.put_plans([standing])
             Writer(tables, self.agent, self.memory.clock.now()).declare(Item("plan", made_.id, now, plain(made_)), now)

@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 
 from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, make_id, micros, plain, time_text
 from memtape.core.events import Event, StaleTick, TradeRevised, bar_differs, event_data, read_event
-from memtape.core.ids import TickId
 from memtape.core.items import Item, bars_digest, close_claim, delivery_digest, observed_bars, unpack_items
 from memtape.core.ledger.fold import FillEvent, FundingEvent
 from memtape.core.ledger.rounds import KnownBar
@@ -249,7 +248,7 @@ class Writer:
         fresh = self.fresh
         if isinstance(seen, Tick) and any(item.kind == "tick" for item in items):
             if self.last_tick is not None and seen.t <= self.last_tick:
-                concluded.append(StaleTick(TickId(seen.id), seen.t, self.last_tick))
+                concluded.append(StaleTick(seen.id, seen.t, self.last_tick))
                 items = independent_items(items)
             else:
                 fresh.ticks.append((seen, known_at))

@@ -19,6 +19,7 @@ from typing import Any
 
 import apsw
 
+from memtape.core.ids import DecisionId, TickId
 from memtape.core.observed import Bar, Bars, Claim, ClosedTrade, Decision, Fill, HeldPosition, Situation, Tick
 from memtape.engine import AgentMemory, Memory
 from memtape.plugs.clock import FixedClock
@@ -142,15 +143,15 @@ def tick(n: int, symbol: str = NOW, start: datetime = LIVE, leg: str = "") -> Ti
         {symbol: (HeldPosition(qty=Decimal("0.5"), entry_px=price, leg=leg),)} if buys else {}
     )
     decision = Decision(
-        id=name, symbol=symbol, action="buy" if buys else "close", reason="a new high of the hour", strategy="breakout",
-        stop=price - 100 if buys else None, confidence=Decimal("0.6"), tags=("trend",),
+        id=DecisionId(name), symbol=symbol, action="buy" if buys else "close", reason="a new high of the hour",
+        strategy="breakout", stop=price - 100 if buys else None, confidence=Decimal("0.6"), tags=("trend",),
     )  # fmt: skip
     fill = Fill(
         id=name, t=t - timedelta(seconds=5), symbol=symbol, side="buy" if buys else "sell", qty=Decimal("0.5"),
         px=price if buys else price + n % 7 - 3, fee=Decimal("0.35"), leg=leg, decision=name,
     )  # fmt: skip
     return Tick(
-        id=name, t=t, positions=held, marks={symbol: price}, fills=(fill,), bars=(bar(symbol, t),), decision=(decision,),
+        id=TickId(name), t=t, positions=held, marks={symbol: price}, fills=(fill,), bars=(bar(symbol, t),), decision=(decision,),
         equity=Decimal(10_000 + n),
     )  # fmt: skip
 

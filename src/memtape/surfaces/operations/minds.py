@@ -10,6 +10,7 @@ from pydantic import AliasChoices, Field
 from memtape.core.codec import plain
 from memtape.core.memory.affect import Affect, AffectInput, AffectStep, affect_path, risk_appetite_gz
 from memtape.core.memory.beliefs import Belief, mean_edge, updated_beta, updated_beta_by_outcome
+from memtape.core.memory.episodes import Episode
 from memtape.core.statistics import binomial_tail, mean
 from memtape.core.values import Key, Label, Line, Symbol
 from memtape.surfaces.answers import Answer, AsOf, OfAgent, behaviour_row, optional_time_text, rounded_figure
@@ -100,7 +101,7 @@ def _belief_answer(
     handle: AgentMemory, belief: Belief, for_: list[str], against: list[str], as_of: datetime | None, head: int | None
 ) -> BeliefAnswer:
     """A belief with its evidence, and what other ways of counting make of it."""
-    episodes = {e.id: e for e in handle.episodes(as_of=as_of, head=head)} if for_ or against else {}
+    episodes: dict[str, Episode] = {e.id: e for e in handle.episodes(as_of=as_of, head=head)} if for_ or against else {}
     tested = [(episodes[id_].pnl_r, id_ in set(for_)) for id_ in sorted([*for_, *against])]
     literal = updated_beta_by_outcome(belief.prior, tested)
     unit = updated_beta(belief.prior, [confirmed for _, confirmed in tested])
