@@ -22,7 +22,7 @@ from typing import Any
 from memtape.core.calendar import CalendarEvent, backfilled_versions
 from memtape.core.codec import plain
 from memtape.core.events import TradeClosed
-from memtape.core.ids import AgentId, SkillId
+from memtape.core.ids import AgentId, OwnerId, SkillId
 from memtape.core.items import OWNER_STREAM, Item, StoredItem
 from memtape.core.observed import READERS, Bars, Claim, Closing, Observed, Tick, occurred_at
 from memtape.core.skills import OWNER_AGENT, Agent, AgentSettings, Mode, Skill
@@ -61,7 +61,7 @@ class Memory:
         document_embedder: Callable[[Slot], Embedder | None] = lambda slot: None, embedder_by_id: Previous = lambda id: None,
     ) -> None:  # fmt: skip
         self.database = database
-        self.owner: str = read(Slug, owner, at="owner")
+        self.owner = OwnerId(read(Slug, owner, at="owner"))
         self.clock: Clock = clock or SystemClock()
         self.follower, self.made = ColumnCache(), BriefCache()
         self.models, self.tokens = models, tokens

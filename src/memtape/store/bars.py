@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 
 from memtape.core.codec import micros
+from memtape.core.ids import OwnerId
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Bar
 from memtape.store.cutoff import FOREVER, MINE, NEVER, Cutoff, FlatPoint
@@ -19,7 +20,7 @@ _values = itemgetter(*COLUMNS["bars"])  # a row's values in the order of its col
 class BarTables:
     """The bars of one stream of one owner, in one transaction."""
 
-    def __init__(self, session: Session, owner: str, stream: str) -> None:
+    def __init__(self, session: Session, owner: OwnerId, stream: str) -> None:
         self.session, self.owner, self.stream = session, owner, stream
         self._mine = {"owner": owner, "stream": stream}
 

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, Protocol
 
+from memtape.core.ids import OwnerId
+
 Row = tuple[Any, ...]
 Params = Mapping[str, Any]
 
@@ -26,7 +28,7 @@ class Session(Protocol):
         """Execute a query and fetch everything."""
         ...
 
-    def lock(self, owner: str, stream: str) -> None:
+    def lock(self, owner: OwnerId, stream: str) -> None:
         """Make sure that nobody else writes to the stream until we commit."""
         ...
 
@@ -37,11 +39,11 @@ class Database(Protocol):
     url: str
     dialect: str
 
-    def writing(self, owner: str) -> AbstractContextManager[Session]:
+    def writing(self, owner: OwnerId) -> AbstractContextManager[Session]:
         """A transaction that commits as a whole or leaves nothing."""
         ...
 
-    def reading(self, owner: str) -> AbstractContextManager[Session]:
+    def reading(self, owner: OwnerId) -> AbstractContextManager[Session]:
         """A transaction that sees one unchanging state and writes nothing."""
         ...
 

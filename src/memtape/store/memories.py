@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from memtape.core.codec import micros, moment
+from memtape.core.ids import OwnerId
 from memtape.core.items import Position
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AffectStep
@@ -323,7 +324,7 @@ class MemoryTables:
         self.session.insert("plans", COLUMNS["plans"], rows, replace)
 
 
-def plan_values(owner: str, stream: str, plan: PlanState) -> Row:
+def plan_values(owner: OwnerId, stream: str, plan: PlanState) -> Row:
     """A plan as the values of its row."""
     return (owner, stream, plan.id, plan.status, micros(plan.at), plan.fired, micros_of(plan.fired_at),
             micros_of(plan.ended_at), plan.body)  # fmt: skip

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from memtape.core.codec import GENESIS
+from memtape.core.ids import OwnerId
 from memtape.errors import Conflict, Locked, MemtapeError, MissingExtra, NewerSchema, NoStore, OlderSchema, StoreFailure
 from memtape.store.database import Params, Row, expand, insertion
 from memtape.store.schema import CACHES, LATEST, MIGRATIONS, TABLES
@@ -60,7 +61,7 @@ class PostgresSession:
         sql, params = expand(sql, params)
         return self._connection.execute(_spelled(sql), params).fetchall()
 
-    def lock(self, owner: str, stream: str) -> None:
+    def lock(self, owner: OwnerId, stream: str) -> None:
         """Hold the head's row until the commit; make it first if it is missing."""
         at = {"owner": owner, "stream": stream, "hash": GENESIS}
         held = "SELECT 1 FROM streams WHERE owner = :owner AND stream = :stream FOR UPDATE"
@@ -110,19 +111,19 @@ class PostgresDatabase:
         connection.commit()
 
     @contextmanager
-    def writing(self, owner: str) -> Iterator[PostgresSession]:
+    def writing(self, owner: OwnerId) -> Iterator[PostgresSession]:
         """A transaction that commits as a whole or leaves nothing."""
         with self._transaction(owner, f"SET LOCAL lock_timeout = '{int(self._wait * 1000)}ms'") as session:
             yield session
 
     @contextmanager
-    def reading(self, owner: str) -> Iterator[PostgresSession]:
+    def reading(self, owner: OwnerId) -> Iterator[PostgresSession]:
         """One unchanging state."""
         with self._transaction(owner, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY") as session:
             yield session
 
     @contextmanager
-    def _transaction(self, owner: str, how: str) -> Iterator[PostgresSession]:
+    def _transaction(self, owner: OwnerId, how: str) -> Iterator[PostgresSession]:
         assert self._pool is not None, "a migrating connection reads and writes nothing"
         with self._translated(), self._pool.connection() as connection, connection.transaction():
             connection.execute(how)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from memtape.core.codec import canonical, canonical_plain, decimal_text, micros, moment, read_time
 from memtape.core.events import Discrepancy
+from memtape.core.ids import OwnerId
 from memtape.core.items import Item, body_of
 from memtape.core.ledger.excursions import State
 from memtape.core.ledger.rounds import KnownBar, Order, Round
@@ -112,7 +113,7 @@ def _spelled(value: Decimal | None) -> str | None:
 # ---- values as rows; the same functions write, verify and rebuild --------------------------------------------------
 
 
-def item_row(owner: str, stream: str, item: Item, seq: int, known_at: datetime, skill_version: int,
+def item_row(owner: OwnerId, stream: str, item: Item, seq: int, known_at: datetime, skill_version: int,
              batch: str | None, body: str | None = None) -> dict[str, Any]:  # fmt: skip
     """An item as its row; `body` is its canonical JSON, where that is known already."""
     if body is None and (data := body_of(item)) is not None:
@@ -154,7 +155,7 @@ def _changed(values: Iterable[Any], ways: Sequence[tuple[int, Way]]) -> list[Any
     return found
 
 
-def version_values(owner: str, stream: str, version: TradeVersion) -> Row:
+def version_values(owner: OwnerId, stream: str, version: TradeVersion) -> Row:
     """A version of a closed trade as the values of its row, in the order of its columns."""
     return (
         owner, stream, micros(version.known_from), micros_of(version.known_to), micros_of(version.settled_at),
@@ -162,12 +163,12 @@ def version_values(owner: str, stream: str, version: TradeVersion) -> Row:
     )  # fmt: skip
 
 
-def version_row(owner: str, stream: str, version: TradeVersion) -> dict[str, Any]:
+def version_row(owner: OwnerId, stream: str, version: TradeVersion) -> dict[str, Any]:
     """A version of a closed trade as its row."""
     return dict(zip(_VERSION_COLUMNS, version_values(owner, stream, version), strict=True))
 
 
-def episode_values(owner: str, stream: str, episode: Episode) -> Row:
+def episode_values(owner: OwnerId, stream: str, episode: Episode) -> Row:
     """A version of an episode as the values of its row."""
     return (owner, stream, *_changed(episode, _SPELL_EPISODE))
 
@@ -177,7 +178,7 @@ def episode_from_row(row: Row) -> Episode:
     return Episode._make(_changed(row, _READ_EPISODE))
 
 
-def affect_values(owner: str, stream: str, step: AffectStep) -> Row:
+def affect_values(owner: OwnerId, stream: str, step: AffectStep) -> Row:
     """A step of affect as the values of its row."""
     return (owner, stream, *_changed(step, _SPELL_FELT))
 
@@ -224,7 +225,7 @@ def _state(data: dict[str, Any]) -> State:
     return State(read_time(data["at"]), realized, cost, qty, rate, data["priced"])
 
 
-def position_row(owner: str, stream: str, position: PositionRow) -> dict[str, Any]:
+def position_row(owner: OwnerId, stream: str, position: PositionRow) -> dict[str, Any]:
     """A position as its row."""
     at, rank, seq, id_ = position.last
     return {
@@ -234,7 +235,7 @@ def position_row(owner: str, stream: str, position: PositionRow) -> dict[str, An
     }  # fmt: skip
 
 
-def discrepancy_row(owner: str, stream: str, found: Discrepancy) -> dict[str, Any]:
+def discrepancy_row(owner: OwnerId, stream: str, found: Discrepancy) -> dict[str, Any]:
     """A discrepancy as its row."""
     return {
         "owner": owner, "stream": stream, "symbol": found.symbol, "leg": found.leg, "at": micros(found.at), "why": found.why,
@@ -243,7 +244,7 @@ def discrepancy_row(owner: str, stream: str, found: Discrepancy) -> dict[str, An
     }  # fmt: skip
 
 
-def bar_row(owner: str, stream: str, bar: Bar, seq: int, known_at: datetime) -> dict[str, Any]:
+def bar_row(owner: OwnerId, stream: str, bar: Bar, seq: int, known_at: datetime) -> dict[str, Any]:
     """A bar as its row."""
     return {
         "owner": owner, "stream": stream, "symbol": bar.symbol, "frame": bar.frame, "t0": micros(bar.t0),

@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 import apsw
 
+from memtape.core.ids import OwnerId
 from memtape.errors import Conflict, MemtapeError, NewerSchema, NoStore, StoreFailure
 from memtape.store.database import Params, Row, expand, insertion
 from memtape.store.schema import LATEST, MIGRATIONS
@@ -52,7 +53,7 @@ class SqliteSession:
         sql, params = expand(sql, params)
         return self._connection.execute(sql, params).fetchall()
 
-    def lock(self, owner: str, stream: str) -> None:
+    def lock(self, owner: OwnerId, stream: str) -> None:
         """Nothing to do: BEGIN IMMEDIATE already holds the file's write lock."""
 
 
@@ -116,7 +117,7 @@ class SqliteDatabase:
                 time.sleep(0.02)
 
     @contextmanager
-    def writing(self, owner: str) -> Iterator[SqliteSession]:
+    def writing(self, owner: OwnerId) -> Iterator[SqliteSession]:
         """BEGIN IMMEDIATE .. COMMIT, or nothing."""
         with self._turn, self._translated():
             self._connection.execute("BEGIN IMMEDIATE")
@@ -141,7 +142,7 @@ class SqliteDatabase:
                 self._connection.execute("PRAGMA temp_store=MEMORY")
 
     @contextmanager
-    def reading(self, owner: str) -> Iterator[SqliteSession]:
+    def reading(self, owner: OwnerId) -> Iterator[SqliteSession]:
         """One unchanging state."""
         with self._turn, self._translated():
             self._connection.execute("BEGIN")
@@ -169,7 +170,7 @@ class SqliteDatabase:
         for step in MIGRATIONS:
             if step.number > (upto or LATEST):
                 break
-            with self.writing("") as session:
+            with self.writing(OwnerId("")) as session:
                 session.run("CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL)", {})
                 if session.all("SELECT 1 FROM migrations WHERE number = :number", {"number": step.number}):
                     continue  # another process was first

@@ -14,6 +14,7 @@ from typing import Any
 
 from memtape.core.codec import GENESIS, micros, moment
 from memtape.core.events import Discrepancy
+from memtape.core.ids import OwnerId
 from memtape.core.items import Position, StoredItem
 from memtape.core.ledger.trades import TRADE_FIELDS, Trade
 from memtape.core.ledger.versions import TradeVersion
@@ -447,7 +448,7 @@ class Tables(BarTables):
         self.session.run(f"DELETE FROM {table} WHERE {MINE}", self._mine)
 
 
-def streams(session: Session, owner: str) -> list[str]:
+def streams(session: Session, owner: OwnerId) -> list[str]:
     """The streams of an owner that have anything."""
     rows = session.all("SELECT stream FROM streams WHERE owner = :owner ORDER BY stream", {"owner": owner})
     return [name for (name,) in rows]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memtape.core.codec import GENESIS, canonical_plain, chain_hash, digest, moment
+from memtape.core.ids import OwnerId
 from memtape.core.items import OWNER_STREAM, delivery_digest
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Bar
@@ -34,7 +35,7 @@ from memtape.store.tables import Tables, owners, streams
 class AuditProblem:
     """Something that does not agree with the log."""
 
-    owner: str
+    owner: OwnerId
     stream: str
     table: str
     key: str
@@ -71,7 +72,7 @@ def verify_store(memory: Memory, against: Iterable[dict[str, Any]] = ()) -> Audi
     return audit
 
 
-def _verify_owner(audit: Audit, session: Any, owner: str) -> None:
+def _verify_owner(audit: Audit, session: Any, owner: OwnerId) -> None:
     own = Tables(session, owner, OWNER_STREAM)
     agents, deleted = _stated_agents(own), deleted_streams(own.log_of(("agent_deleted", "erased")))
     known = streams(session, owner)

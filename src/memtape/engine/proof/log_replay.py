@@ -13,6 +13,7 @@ from typing import Any
 
 from memtape.core.codec import micros, moment
 from memtape.core.events import PlanEvent, read_event
+from memtape.core.ids import OwnerId
 from memtape.core.items import Item, NamedDecisions, Position, StoredItem, body_of, close_claim, position_events, unpack_items
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.versions import TradeVersion, derive_versions
@@ -44,7 +45,7 @@ Rows = list[dict[str, Any]]
 class LogReplay:
     """A stream's log, row by row, into the rows that must follow from it."""
 
-    def __init__(self, owner: str, stream: str, agent: Agent | None, deleted: bool = False) -> None:
+    def __init__(self, owner: OwnerId, stream: str, agent: Agent | None, deleted: bool = False) -> None:
         self.owner, self.stream, self.agent, self.deleted = owner, stream, agent, deleted
         self.items: Rows = []
         self.kept: list[StoredItem] = []
