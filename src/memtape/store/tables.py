@@ -454,7 +454,7 @@ def streams(session: Session, owner: OwnerId) -> list[str]:
     return [name for (name,) in rows]
 
 
-def owners(session: Session) -> list[str]:
+def owners(session: Session) -> list[OwnerId]:
     """Every owner that this transaction may see."""
     everywhere = " UNION ".join(f"SELECT owner FROM {table}" for table in TABLES)
     return sorted(name for (name,) in session.all(everywhere, {}) if name is not None)  # a broken file may have lost one
