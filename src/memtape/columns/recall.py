@@ -130,22 +130,22 @@ class ColumnQuestion:
         query, named = self.query, {source for plan in plans for source in plan.source_ids}
         literal = query.profile == "owm-literal" or query.kelly_beside
         spread_wanted = query.profile != "owm-literal" or named
-        sigma = self._kept(self._sigma_known, query.claims_count) if spread_wanted else SIGMA_UNKNOWN
+        sigma = self._cached_sigma(self._sigma_known, query.claims_count) if spread_wanted else SIGMA_UNKNOWN
         filters = (query.claims_count, query.symbol, query.strategy)
         return Yardstick(
-            sigma_r=sigma, sigma_rms=self._kept(self._sigma_rms, *filters) if literal else SIGMA_UNKNOWN,
+            sigma_r=sigma, sigma_rms=self._cached_sigma(self._sigma_rms, *filters) if literal else SIGMA_UNKNOWN,
             sharpe=sharpe_of(self._closed() if query.parameters.sharpe == "on" else [], query),
             sources=source_qualities(self._outcomes_of(named), beliefs, named, sigma, query),
         )  # fmt: skip
 
-    def _kept(self, sigma: Callable[[], float], *of: object) -> float:
+    def _cached_sigma(self, sigma: Callable[[], float], *of: object) -> float:
         """A sigma; of a question about now it stays the same until something changes."""
         if not self.columns.is_now(self.as_of):
             return sigma()
         key = (sigma.__name__, *of)
-        if key not in self.columns.kept:
-            self.columns.kept[key] = sigma()
-        return self.columns.kept[key]
+        if key not in self.columns.sigmas:
+            self.columns.sigmas[key] = sigma()
+        return self.columns.sigmas[key]
 
     def _teaching(self, rows: Rows) -> Bools:
         """Which rows have an outcome that may be believed, and teach."""
@@ -165,10 +165,9 @@ class ColumnQuestion:
 
     def _sigma_rms(self) -> float:
         r, known = self.outcomes
-        counted = known & self.believed
-        squares, n = np.square(r), int(np.count_nonzero(counted))
-        squares[~counted] = 0.0
-        return max(SIGMA_FLOOR, math.sqrt(float(squares.sum(dtype=np.longdouble)) / n)) if n else SIGMA_UNKNOWN
+        counted = r[known & self.believed]
+        n = len(counted)
+        return max(SIGMA_FLOOR, math.sqrt(float(np.square(counted).sum(dtype=np.longdouble)) / n)) if n else SIGMA_UNKNOWN
 
     def _closed(self) -> list[tuple[datetime, float]]:
         counted = self._teaching(slice(0, self.columns.n))

@@ -122,18 +122,12 @@ def where(predicate: Predicate, columns: Columns, settle: Settle | None = None) 
 
 
 def _counted(columns: Columns, mask: Flags, claims_count: bool) -> Whole:
-    """The rows that count, in the order in which their trades closed; those of one moment by id."""
+    """The rows that count. Rows are in the order in which their trades closed, those of one moment by id."""
     n = columns.n
-    kept = mask[:n] & columns.teaches[:n] & columns.has_r[:n] & ~columns.shadow[:n]
+    counted = mask[:n] & columns.teaches[:n] & columns.has_r[:n] & ~columns.shadow[:n]
     if not claims_count:
-        kept &= ~columns.claimed[:n]
-    rows: Whole = np.flatnonzero(kept)
-    rows = rows[np.argsort(columns.exit_us[rows], kind="stable")]
-    ends = np.flatnonzero(np.diff(columns.exit_us[rows])) + 1
-    starts, ends = np.concatenate(([0], ends)), np.concatenate((ends, [len(rows)]))
-    together = ends - starts > 1
-    for start, end in zip(starts[together].tolist(), ends[together].tolist(), strict=True):
-        rows[start:end] = sorted(rows[start:end].tolist(), key=columns.ids.__getitem__)
+        counted &= ~columns.claimed[:n]
+    rows: Whole = np.flatnonzero(counted)
     return rows
 
 
