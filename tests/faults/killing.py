@@ -56,7 +56,7 @@ def in_step(agent: AgentMemory) -> None:
     with agent.memory.reading(agent.agent.id) as tables:
         learned = MemoryTables(tables)
         episodes = {e.id for e in learned.episodes() if e.kind == "trade" and e.known_to is None}
-        steps = learned.felt_until(None, 10**6)
+        steps = learned.affect_until(None, 10**6)
         ticks = tables.items("equity", EVERYTHING)
         fired = sum('"plan_fired"' in (row.payload or "") for row in tables.log())
         assert fired == sum(plan.fired for plan in learned.plans())

@@ -16,8 +16,9 @@ from memtape.core.values import read
 from memtape.engine.documents.citations import Citing
 from memtape.engine.documents.decision_pages import refresh_pages
 from memtape.engine.write.arrivals import checked_value, complete_value
+from memtape.engine.write.batch import Batch
 from memtape.engine.write.learn import learn_from_batch
-from memtape.engine.write.positions import Batch, rederive, reported_id
+from memtape.engine.write.positions import rederive, reported_id
 from memtape.engine.write.writer import Arrival, Receipt, Writer, check_time, first_broker_record
 from memtape.errors import Unknown
 from memtape.store.cutoff import EVERYTHING

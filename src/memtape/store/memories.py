@@ -139,15 +139,15 @@ class MemoryTables:
 
     # ---- affect ---------------------------------------------------------------------------------------------------
 
-    def put_felt(self, steps: Sequence[AffectStep]) -> None:
+    def put_affect(self, steps: Sequence[AffectStep]) -> None:
         """Add steps."""
         self.session.insert("affect", COLUMNS["affect"], [affect_values(self.owner, self.stream, step) for step in steps])
 
-    def drop_felt(self, since: datetime) -> None:
+    def drop_affect(self, since: datetime) -> None:
         """Make room for steps that are taken again from a moment on."""
         self.session.run(f"DELETE FROM affect WHERE {MINE} AND at >= :since", {**self._mine, "since": micros(since)})
 
-    def felt_until(self, moment_: datetime | None, limit: int, *, before: bool = False) -> list[AffectStep]:
+    def affect_until(self, moment_: datetime | None, limit: int, *, before: bool = False) -> list[AffectStep]:
         """The last steps by a moment (before it), oldest first."""
         rows = self.session.all(
             f"SELECT {_FELT_LIST} FROM affect WHERE {MINE} AND at {'<' if before else '<='} :until "
@@ -156,7 +156,7 @@ class MemoryTables:
         )
         return [affect_from_row(row) for row in reversed(rows)]
 
-    def felt_count(self, until: datetime | None) -> int:
+    def affect_count(self, until: datetime | None) -> int:
         """How many steps there are by a moment."""
         own = {**self._mine, "until": FOREVER if until is None else micros(until)}
         known = f"SELECT count(*) FROM affect WHERE {MINE} AND at <= :until AND known_at <= :until"

@@ -32,7 +32,7 @@ from memtape.core.values import read
 
 ATR_PER_R = 1.5  # without a stop, what is risked is taken as this many ATR
 TIER_OF = {"fills": 0, "reported": 0, "inferred": 2, "unpriced": 2, "claimed": 3}
-CLAIM_WITHIN, CLAIM_PRICE = timedelta(minutes=5), 0.0025
+CLAIM_ENTRY_TOLERANCE, CLAIM_PRICE_TOLERANCE = timedelta(minutes=5), 0.0025
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def account_event_of(item: StoredItem) -> AccountEvent:
     return AccountEvent(account_change(item.kind, item.body, item.key, item.known_at), item.gone_at)
 
 
-LOOKED_AT = 16
+STEPS_LOOKED_AT = 16
 
 
 class AffectTimeline:
@@ -109,7 +109,7 @@ class AffectTimeline:
             if steps[place].known_at <= moment:
                 return self._again(moment)  # known although something before it was not
             place -= 1
-        if (place < 0 and len(steps) == LOOKED_AT) or self._replaced(moment):
+        if (place < 0 and len(steps) == STEPS_LOOKED_AT) or self._replaced(moment):
             return self._again(moment)
         return steps[place] if place >= 0 else None
 
@@ -124,7 +124,7 @@ def steps_until(steps: Sequence[AffectStep]) -> Callable[[datetime], Sequence[Af
 
     def until(moment: datetime) -> Sequence[AffectStep]:
         place = bisect_right(ats, moment)
-        return steps[max(0, place - LOOKED_AT) : place]
+        return steps[max(0, place - STEPS_LOOKED_AT) : place]
 
     return until
 
@@ -330,11 +330,11 @@ def episodes_from_versions(
 
 def is_same_trade(claim: Trade, trade: Trade) -> bool:
     """Whether a claim speaks of this trade of the ledger: symbol, side, and entry within five minutes and a quarter percent."""
-    if claim.symbol != trade.symbol or claim.side != trade.side or abs(claim.entry_at - trade.entry_at) > CLAIM_WITHIN:
+    if claim.symbol != trade.symbol or claim.side != trade.side or abs(claim.entry_at - trade.entry_at) > CLAIM_ENTRY_TOLERANCE:
         return False
     if claim.entry_price is None or trade.entry_price is None:
         return False
-    return abs(float(claim.entry_price) - float(trade.entry_price)) <= CLAIM_PRICE * float(trade.entry_price)
+    return abs(float(claim.entry_price) - float(trade.entry_price)) <= CLAIM_PRICE_TOLERANCE * float(trade.entry_price)
 
 
 def amendment_from_claim(claim: Trade, known_at: datetime) -> Amendment:
@@ -358,8 +358,8 @@ def claims_about(versions: Sequence[TradeVersion]) -> dict[str, list[Amendment]]
     found: dict[str, list[Amendment]] = {}
     for claim in standing:
         if claim.trade.quality == "claimed":
-            first = bisect_right(entered, claim.trade.entry_at - CLAIM_WITHIN - timedelta(microseconds=1))
-            last = bisect_right(entered, claim.trade.entry_at + CLAIM_WITHIN)
+            first = bisect_right(entered, claim.trade.entry_at - CLAIM_ENTRY_TOLERANCE - timedelta(microseconds=1))
+            last = bisect_right(entered, claim.trade.entry_at + CLAIM_ENTRY_TOLERANCE)
             if (id_ := nearest_trade(claim.trade, ledger[first:last])) is not None:
                 since = known_from[id_]
                 found.setdefault(id_, []).append(amendment_from_claim(claim.trade, claim.known_from))

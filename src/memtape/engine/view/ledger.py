@@ -215,7 +215,8 @@ def ledger_at(tables: Tables, agent: Agent, known: Cutoff) -> tuple[list[Trade],
         if flat is not None:  # all up to there was known; what follows is folded again from what was
             trades += [t for t in settled.get(position, ()) if t.exit_at is not None and t.exit_at <= flat.at]
             discrepancies += [d for d in standing if (d.symbol, d.leg) == position and d.at <= flat.at]
-        versions, open_, differing, _ = derive_position(tables, agent, position, flat, known, first)
+        derived = derive_position(tables, agent, position, flat, known, first)
+        versions, open_, differing = derived.versions, derived.open, derived.discrepancies
         trades += [version.trade for version in versions if version.known_to is None]
         discrepancies += differing
         if open_ is not None:
@@ -245,7 +246,7 @@ def trade_versions(tables: Tables, agent: Agent, known: Cutoff) -> list[TradeVer
     found = _reported(tables, agent, known, gone=True)
     first = tables.head().first_snapshot
     for position in _positions_known(tables, known):
-        found += derive_position(tables, agent, position, None, known, first)[0]
+        found += derive_position(tables, agent, position, None, known, first).versions
     return found
 
 

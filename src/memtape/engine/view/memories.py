@@ -74,14 +74,14 @@ class Recollection(Reading):
             steps = self._again(at, head).steps
             return steps[-1] if steps else None
         with self._memory.reading(self.agent.id) as tables:
-            return Learner(tables, self.agent, tables.head().verified_from).past().at(at)
+            return Learner(tables, self.agent, tables.head().verified_from).affect_timeline().at(at)
 
     def state_history(self, *, as_of: datetime | None = None, head: int | None = None, limit: int = 200) -> list[AffectStep]:
         """The last steps of the state of mind by a moment, oldest first."""
         if head is not None:
             return self._again(as_of or self.now(), head).steps[-limit:] if limit else []
         with self._memory.reading(self.agent.id) as tables:
-            steps = MemoryTables(tables).felt_until(as_of, limit)
+            steps = MemoryTables(tables).affect_until(as_of, limit)
         return [step for step in steps if as_of is None or step.known_at <= as_of]
 
     def steps(self, *, as_of: datetime | None = None, head: int | None = None) -> int:
@@ -89,7 +89,7 @@ class Recollection(Reading):
         if head is not None:
             return len(self._again(as_of or self.now(), head).steps)
         with self._memory.reading(self.agent.id) as tables:
-            return MemoryTables(tables).felt_count(as_of)
+            return MemoryTables(tables).affect_count(as_of)
 
     def mood(self, *, as_of: datetime | None = None, head: int | None = None) -> Affect:
         """The state of mind, calm before anything happened."""

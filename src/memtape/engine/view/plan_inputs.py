@@ -88,8 +88,8 @@ def _felt_at(tables: Tables, agent: Agent, at: datetime) -> AffectStep | None:
     """The state of mind at a moment; of a past one only what was known then."""
     head = tables.head()
     if head.known_at is not None and at < head.known_at:
-        return Learner(tables, agent, head.verified_from).past().at(at)
-    steps = MemoryTables(tables).felt_until(at, 1)
+        return Learner(tables, agent, head.verified_from).affect_timeline().at(at)
+    steps = MemoryTables(tables).affect_until(at, 1)
     return steps[0] if steps else None
 
 

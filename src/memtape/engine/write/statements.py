@@ -18,8 +18,8 @@ from memtape.core.observed import Decision
 from memtape.core.values import read
 from memtape.engine.view.at_head import stated_belief
 from memtape.engine.view.ledger import Reading
+from memtape.engine.write.batch import Batch
 from memtape.engine.write.learn import learn_from_batch
-from memtape.engine.write.positions import Batch
 from memtape.engine.write.writer import Receipt, Writer
 from memtape.errors import Conflict, Unknown
 from memtape.store.cutoff import EVERYTHING
