@@ -58,7 +58,7 @@ def test_columns_answer_as_the_reference_does(n, seed, query, believed):
     ]  # fmt: skip
     plans = [Plan("p", source_ids=tuple(each.id for each in past[:3]))]
     cited = {each.id: chance.randrange(9) for each in past[::5]}
-    assert_same(*both(past, replace(query, citations=cited), beliefs, plans))
+    assert_same(*both(past, replace(query, times_shown=cited), beliefs, plans))
 
 
 @pytest.mark.parametrize("profile", ["owm", "owm-literal", "balanced"])

@@ -102,9 +102,9 @@ def affect_column(r: Floats, known: Bools, profile: Profile, query: Query) -> Fl
     alpha = 0.3 if literal else query.parameters.alpha
     if profile == "balanced":
         return 1.0
-    if query.mood.drawdown_state > 0.5:
+    if query.affect.drawdown_state > 0.5:
         lean = np.where(r < -1.5, 0.5, np.where(r > 2.0, 0.3, 0.0))
-    elif literal and query.mood.consecutive_losses >= 3:
+    elif literal and query.affect.consecutive_losses >= 3:
         lean = np.where(r > 0, 0.3, np.where(r < 0, -0.2, 0.0))
     else:
         return 1.0

@@ -260,7 +260,7 @@ class ColumnQuestion:
 
     def _cited(self) -> list[tuple[int, int]]:
         """The places of cited episodes, and how often each was."""
-        cited = {row: n for id, n in self.query.citations.items() for row in self.columns.rows_of(id)}
+        cited = {row: n for id, n in self.query.times_shown.items() for row in self.columns.rows_of(id)}
         if isinstance(self.rows, slice):
             return list(cited.items())
         places = np.flatnonzero(np.isin(self.rows, list(cited)))
@@ -359,4 +359,4 @@ class ColumnQuestion:
         r, known = self.outcomes
         closed = np.flatnonzero(self.columns.teaches[self.rows] & known & self.believed)
         recent = r[newest(self.columns, self.rows, closed, RECENT)].tolist()
-        return compared_sizes(literal_best(self.read(top), self.query, yardstick), recent, self.query.mood.risk_appetite)
+        return compared_sizes(literal_best(self.read(top), self.query, yardstick), recent, self.query.affect.risk_appetite)

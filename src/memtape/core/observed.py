@@ -340,7 +340,7 @@ class ClosedTrade:
 CheckedTrade = Annotated[ClosedTrade, AfterValidator(_in_order)]
 
 
-def _told_apart(*names: str) -> Any:
+def _either_name(*names: str) -> Any:
     return Field(validation_alias=AliasChoices(*names))
 
 
@@ -380,17 +380,17 @@ class Claim:
     trade_id: Annotated[Key | None, Field(description="the agent's own id of it; default: made from the content")] = None
     symbol: Symbol
     side: Annotated[Side, BeforeValidator(lambda s: {"buy": "long", "sell": "short"}.get(str(s).lower(), str(s).lower())),
-                    _told_apart("side", "direction")]  # fmt: skip
+                    _either_name("side", "direction")]  # fmt: skip
     entry_price: Price
     exit_price: Annotated[Price | None, Field(description="absent: it is still open")] = None
     pnl: Annotated[Money | None, Field(description="net, in the account currency")] = None
     pnl_r: Annotated[_InR | None, Field(description="the outcome in units of initial risk")] = None
-    strategy: Annotated[Label | None, _told_apart("strategy", "strategy_name")] = None
-    note: Annotated[Line | None, _told_apart("note", "market_context")] = None
+    strategy: Annotated[Label | None, _either_name("strategy", "strategy_name")] = None
+    note: Annotated[Line | None, _either_name("note", "market_context")] = None
     situation: Annotated[Situation | None, Field(description="the market at entry")] = None
     confidence: Annotated[Fraction | None, Field(description="of the decision to enter, 0 to 1")] = None
     reflection: Annotated[Line | None, Field(description="what the agent makes of it")] = None
-    mae: Annotated[Money | None, _told_apart("mae", "max_adverse_excursion")] = None
+    mae: Annotated[Money | None, _either_name("mae", "max_adverse_excursion")] = None
     entry_at: Time | None = None
     exit_at: Annotated[Time | None, Field(description="default: now")] = None
     qty: Quantity | None = None
@@ -415,7 +415,7 @@ class Closing:
     pnl: Annotated[Money | None, Field(description="net, in the account currency")] = None
     pnl_r: Annotated[_InR | None, Field(description="the outcome in units of initial risk")] = None
     reflection: Annotated[Line | None, Field(description="what the agent makes of it")] = None
-    mae: Annotated[Money | None, _told_apart("mae", "max_adverse_excursion")] = None
+    mae: Annotated[Money | None, _either_name("mae", "max_adverse_excursion")] = None
 
 
 CheckedClosing = Annotated[Closing, AfterValidator(_agreeing)]
@@ -446,12 +446,12 @@ READERS: Mapping[str, Any] = {
 }
 
 
-def occurred_at(seen: Observed) -> datetime | None:
+def occurred_at(value: Observed) -> datetime | None:
     """When an observed value was complete: the latest moment in it."""
-    if isinstance(seen, ClosedTrade | Closing):
-        return seen.exit_at
-    if isinstance(seen, Claim):
-        return seen.exit_at or seen.entry_at
-    if isinstance(seen, Bars):
-        return max(bar.t1 for bar in seen.bars)
-    return seen.t
+    if isinstance(value, ClosedTrade | Closing):
+        return value.exit_at
+    if isinstance(value, Claim):
+        return value.exit_at or value.entry_at
+    if isinstance(value, Bars):
+        return max(bar.t1 for bar in value.bars)
+    return value.t

@@ -67,7 +67,7 @@ def check_order(
     equity = mood.equity if mood.equity > 0 else None
     share = risk_usd / equity if risk_usd is not None and equity else None
     verdict, reasons = order_verdict(
-        evidence=recalled.evidence, warnings=recalled.warnings, plans=active, proposed=proposed, mood=mood, beliefs=beliefs,
+        evidence=recalled.evidence, warnings=recalled.warnings, plans=active, proposed=proposed, affect=mood, beliefs=beliefs,
         events=events, minutes_ahead=[(e.t - at) / MINUTE for e in events], risk_share=share, avoid=avoid,
     )  # fmt: skip
     return OrderCheck(

@@ -18,7 +18,7 @@ from memtape.core.ledger.trades import Quality, Trade
 from memtape.core.observed import Bar, Decision
 from memtape.core.values import MONEY, ONE, ZERO
 
-KEPT_STATES = 16  # an open trade remembers its last states, enough to judge the next bar without its whole history
+STORED_STATES = 16  # an open trade remembers its last states, enough to judge the next bar without its whole history
 HUNDRED = Decimal(100)
 Order = tuple[datetime, int, int, str]  # time, rank, sequence number, id: the one order of what happens to a position
 
@@ -115,16 +115,16 @@ class Round:
     def watch(self, bars: Iterable[KnownBar], mode: MfeMode) -> None:
         """Learn from bars how far the trade ran."""
         with localcontext(MONEY):
-            for seen in bars:
-                for value in observations(self.side, self.entry_at, self.states, self.exit_at, seen.bar, mode):
+            for known in bars:
+                for value in observations(self.side, self.entry_at, self.states, self.exit_at, known.bar, mode):
                     self.witness(value)
-                    self.learn(seen.known_at)
+                    self.learn(known.known_at)
 
     def kept(self) -> Round:
         """Itself with only its latest states: what an open position carries from one tick to the next."""
-        if len(self.states) <= KEPT_STATES:
+        if len(self.states) <= STORED_STATES:
             return self
-        return replace(self, states=self.states[-KEPT_STATES:], pruned=True)
+        return replace(self, states=self.states[-STORED_STATES:], pruned=True)
 
 
 def trade_from_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) -> Trade:

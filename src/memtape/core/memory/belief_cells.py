@@ -176,11 +176,11 @@ class StatedTally(NamedTuple):
 
 def count_stated(stated: Iterable[StatedBelief], episodes: Iterable[Episode], claims_count: bool) -> list[StatedTally]:
     """What the trades say of each stated belief."""
-    told = list({e.id: e for e in episodes}.values())
+    latest = list({e.id: e for e in episodes}.values())
     counted = []
     for one in stated:
         predicate, sides = one.predicate, {True: list[Tested](), False: list[Tested]()}
-        for episode in told:
+        for episode in latest:
             answer = confirms_proposition(one.proposition, episode, claims_count)
             if answer is None or not belief_concerns(one.strategy, one.symbol, episode) or not one.tests(episode.exit_at):
                 continue
@@ -339,16 +339,16 @@ def _induced(
     related: tuple[str, ...] = ()
     if cell.key in merged:
         wider = cells[merged[cell.key]]
-        standing, why, related = _MERGED, f"Says the same as {_where(wider.key)}, of {wider.inside.n} trades.", (wider.id,)
+        status, why, related = _MERGED, f"Says the same as {_where(wider.key)}, of {wider.inside.n} trades.", (wider.id,)
     elif split := parted.get(cell.key):
-        standing, why, related = _SPLIT, _told_split(split, cell), tuple(part.id for part in split.parts)
+        status, why, related = _SPLIT, _split_words(split, cell), tuple(part.id for part in split.parts)
     else:
-        standing, why = _judged(cell, probability, cell.id in passing, scanned, as_of)
+        status, why = _judged(cell, probability, cell.id in passing, scanned, as_of)
     return _formed(
         cell.inside, dict(cell.key.conditions), id=cell.id, sentence=_sentence(cell),
         strategy=cell.key.strategy, symbol=cell.key.symbol, proposition=Proposition(dict(cell.key.conditions)),
         source="induced", tier=cell.tier, prior=Beta(), base_rate=cell.base_rate, base_n=cell.base_n,
-        p_value=cell.p_value, probability=probability, standing=standing, why=why, related=related,
+        p_value=cell.p_value, probability=probability, status=status, why=why, related=related,
     )  # fmt: skip
 
 
@@ -363,7 +363,7 @@ def _judged(cell: BeliefCell, probability: float | None, passes: bool, scanned: 
         return "retired", f"No difference seen in {n} trades."
     if n < BELIEVED_FROM:
         return "candidate", f"{n} trades: {BELIEVED_FROM} are needed."
-    return belief_status(n, passes), _told_chance(cell.p_value, passes, f"{scanned} cell{'s' if scanned > 1 else ''} scanned")
+    return belief_status(n, passes), _chance_words(cell.p_value, passes, f"{scanned} cell{'s' if scanned > 1 else ''} scanned")
 
 
 def _stated(counted: Sequence[StatedTally]) -> list[Belief]:
@@ -384,18 +384,18 @@ def _stated(counted: Sequence[StatedTally]) -> list[Belief]:
         right = own.probability_above(0.5 if stated.rate is None else stated.rate)
         if stated.rate is None and probability is not None:
             right = probability
-        standing, why = _held(inside, right, p_value, stated.id in passing, len(p_values))
+        status, why = _held(inside, right, p_value, stated.id in passing, len(p_values))
         tier = max(stated.tier, inside.tier) if inside.tier > COMPUTED else stated.tier  # claims weaken it, fills do not
         formed.append(_formed(
             inside, _plain(stated.predicate), id=stated.id, strategy=stated.strategy,
-            sentence=_told(stated.sentence, inside, base_rate, outside.n), symbol=stated.symbol,
+            sentence=_with_figures(stated.sentence, inside, base_rate, outside.n), symbol=stated.symbol,
             proposition=stated.proposition, source="seeded", tier=tier, prior=prior, base_rate=base_rate, base_n=outside.n,
-            p_value=p_value, probability=probability, standing=standing, why=why, since=stated.stated_at,
+            p_value=p_value, probability=probability, status=status, why=why, since=stated.stated_at,
         ))  # fmt: skip
     return formed
 
 
-def _held(inside: Tally, right: float, p_value: float | None, passes: bool, asked: int) -> tuple[Status, str]:
+def _held(inside: Tally, right: float, p_value: float | None, passes: bool, n_stated: int) -> tuple[Status, str]:
     """How a stated belief is held. What passes the gate by being wrong is not believed: it is retired."""
     if inside.n >= BELIEVED_FROM and right < RETIRED_BELOW:
         return "retired", f"{inside.wins} of {inside.n} trades confirm it: the chance that it is right is {_percent(right)}."
@@ -403,20 +403,20 @@ def _held(inside: Tally, right: float, p_value: float | None, passes: bool, aske
         return "candidate", f"{inside.n} trades have tested it: {BELIEVED_FROM} are needed."
     if p_value is None:
         return "candidate", f"Fewer than {INDUCED_FROM} trades outside its conditions to compare with."
-    return belief_status(inside.n, passes and right > 0.5), _told_chance(p_value, passes, f"{asked} stated")
+    return belief_status(inside.n, passes and right > 0.5), _chance_words(p_value, passes, f"{n_stated} stated")
 
 
 def _formed(
     inside: Tally, plain: Mapping[str, object], *, id: str, sentence: str, strategy: str | None, symbol: str | None,
     proposition: Proposition, source: Literal["induced", "seeded"], tier: int, prior: Beta, base_rate: float | None,
-    base_n: int, p_value: float | None, probability: float | None, standing: Status, why: str,
+    base_n: int, p_value: float | None, probability: float | None, status: Status, why: str,
     related: tuple[str, ...] = (), since: datetime | None = None,
 ) -> Belief:  # fmt: skip
     in_r = proposition.metric == "pnl_r" and inside.n > 0
     return Belief(
         id=id, sentence=sentence, strategy=strategy, symbol=symbol, situation=_holding_in(symbol, plain), source=source,
         proposition=proposition, tier=tier, prior=prior, confirmed=inside.wins, contradicted=inside.n - inside.wins,
-        base_rate=base_rate, base_n=base_n, p_value=p_value, probability=probability, status=standing, related=related, why=why,
+        base_rate=base_rate, base_n=base_n, p_value=p_value, probability=probability, status=status, related=related, why=why,
         mean_r=inside.sum_r / inside.n if in_r else None,
         edge=mean_edge_of_sums(inside.n, inside.sum_r, inside.sum_r2) if in_r else None,
         last_confirmed=inside.last_confirmed.id if inside.last_confirmed else None,
@@ -426,7 +426,7 @@ def _formed(
 
 
 def _last_tested(inside: Tally) -> datetime | None:
-    return max((seen.exit_at for seen in (inside.last_confirmed, inside.last_contradicted) if seen), default=None)
+    return max((evidence.exit_at for evidence in (inside.last_confirmed, inside.last_contradicted) if evidence), default=None)
 
 
 OPEN_FIELDS = (*CONDITIONS[:3], "price", "atr_d1", "atr_h1", "atr_m5", "atr_ratio_h1_d1", "spread_points", "spread_as_atr_pct",
@@ -448,7 +448,7 @@ def _plain(predicate: Predicate) -> dict[str, object]:
 
 
 def _sentence(cell: BeliefCell) -> str:
-    return _told(_where(cell.key), cell.inside, cell.base_rate, cell.base_n, wins=True)
+    return _with_figures(_where(cell.key), cell.inside, cell.base_rate, cell.base_n, wins=True)
 
 
 def _where(key: CellKey) -> str:
@@ -458,12 +458,12 @@ def _where(key: CellKey) -> str:
     'VB on XAUUSD long in a trending up market'
     """
     words = {"regime": "in a {} market", "volatility_regime": "in {} volatility", "session": "in {}", "side": "{}"}
-    said = [words[name].format(label.replace("_", " ")) for name, label in reversed(key.conditions) if name != "session"]
-    said += [words[name].format(label) for name, label in key.conditions if name == "session"]
-    return " ".join([f"{key.strategy} on {key.symbol}", *said])
+    phrases = [words[name].format(label.replace("_", " ")) for name, label in reversed(key.conditions) if name != "session"]
+    phrases += [words[name].format(label) for name, label in key.conditions if name == "session"]
+    return " ".join([f"{key.strategy} on {key.symbol}", *phrases])
 
 
-def _told(who: str, inside: Tally, base_rate: float | None, base_n: int, wins: bool = False) -> str:
+def _with_figures(who: str, inside: Tally, base_rate: float | None, base_n: int, wins: bool = False) -> str:
     """A belief with its figures."""
     who = who.rstrip(". ")
     if not inside.n:
@@ -473,17 +473,17 @@ def _told(who: str, inside: Tally, base_rate: float | None, base_n: int, wins: b
     if base_rate is None:
         return f"{who}{' wins' if wins else ': confirmed by'} {counted}; {base_n} trades otherwise are too few to compare."
     how = "as often" if rate == base_rate else "more often" if rate > base_rate else "less often"
-    said = f"{who} wins {how}: {counted}" if wins else f"{who}: confirmed by {counted}"
-    return f"{said} against {_percent(base_rate)} of {base_n} otherwise."
+    claim = f"{who} wins {how}: {counted}" if wins else f"{who}: confirmed by {counted}"
+    return f"{claim} against {_percent(base_rate)} of {base_n} otherwise."
 
 
-def _told_split(split: Split, cell: BeliefCell) -> str:
+def _split_words(split: Split, cell: BeliefCell) -> str:
     labels = {part.id: dict(part.key.conditions)[split.field] for part in split.parts}
-    said = ", ".join(f"{labels[part.id]} wins {_percent(part.rate)} of {part.inside.n}" for part in split.parts)
-    return f"By {split.field}: {said}; otherwise {_percent(cell.base_rate or 0.0)} of {cell.base_n}."
+    parts = ", ".join(f"{labels[part.id]} wins {_percent(part.rate)} of {part.inside.n}" for part in split.parts)
+    return f"By {split.field}: {parts}; otherwise {_percent(cell.base_rate or 0.0)} of {cell.base_n}."
 
 
-def _told_chance(p_value: float, passes: bool, family: str) -> str:
+def _chance_words(p_value: float, passes: bool, family: str) -> str:
     often = "in less than 0.01 %" if p_value < 1e-4 else f"in {100 * p_value:.2g} %"
     return f"Chance alone would show as much {often} of histories: {'seldom' if passes else 'too often'}, of {family}."
 

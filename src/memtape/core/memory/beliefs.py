@@ -290,10 +290,10 @@ class StatedBelief:
         say_when = 'Say when it holds, like {"regime": "trending_up"}'
         if not self.when:
             raise Invalid("validity_conditions", "says nothing", say_when)
-        asked = conditions(self.predicate)
-        if {condition.field for condition in asked} <= {"strategy", "symbol"}:
+        named = conditions(self.predicate)
+        if {condition.field for condition in named} <= {"strategy", "symbol"}:
             raise Invalid("validity_conditions", "names a strategy or a symbol only", say_when)
-        if before := [condition.op for condition in asked if condition.op in NEEDS_A_BEFORE]:
+        if before := [condition.op for condition in named if condition.op in NEEDS_A_BEFORE]:
             raise Invalid("validity_conditions", f"{before[0]} needs the tick before the entry", "Compare with a value")
         if not math.isfinite(self.value):
             raise Invalid("value", "is not a finite number", "Give the outcome that it speaks of, like 0")

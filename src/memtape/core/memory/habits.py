@@ -136,12 +136,12 @@ def recency_bias(
     >>> round(recency_bias([1.0, 2.0, 1.0, 2.0, 1.0], [1.0, -1.0, 1.0, -1.0, 1.0]), 6)
     0.894427
     """
-    felt, before = 0.0, []
+    average, before = 0.0, []
     for r in pnl_rs:
-        felt = memory * felt + (1.0 - memory) * (0.0 if r is None else r)
-        before.append(felt)
-    pairs = [(risk, mood) for risk, mood in zip(risks[1:], before, strict=False) if risk is not None]
-    return rank_correlation([risk for risk, _ in pairs], [mood for _, mood in pairs]) if len(pairs) >= at_least else None
+        average = memory * average + (1.0 - memory) * (0.0 if r is None else r)
+        before.append(average)
+    pairs = [(risk, average) for risk, average in zip(risks[1:], before, strict=False) if risk is not None]
+    return rank_correlation([risk for risk, _ in pairs], [average for _, average in pairs]) if len(pairs) >= at_least else None
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:

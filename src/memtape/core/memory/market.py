@@ -54,11 +54,11 @@ class CompletedBar(NamedTuple):
     close: float
 
 
-def completed_bar(seen: KnownBar) -> CompletedBar:
+def completed_bar(known: KnownBar) -> CompletedBar:
     """A bar that was observed, in plain numbers."""
-    bar = seen.bar
+    bar = known.bar
     return CompletedBar(
-        bar.frame, micros(bar.t0), micros(bar.t1), micros(seen.known_at), float(bar.o), float(bar.h), float(bar.l), float(bar.c)
+        bar.frame, micros(bar.t0), micros(bar.t1), micros(known.known_at), float(bar.o), float(bar.h), float(bar.l), float(bar.c)
     )
 
 
@@ -129,7 +129,7 @@ class Market:
 
     def __init__(self, bars: Iterable[CompletedBar]) -> None:
         self._series: dict[int, _Series] = {}
-        self._told: dict[tuple[int, ...], MarketState] = {}
+        self._states: dict[tuple[int, ...], MarketState] = {}
         for bar in sorted((bar for bar in bars if bar.frame in FRAMES), key=lambda bar: bar.end):
             self._series.setdefault(bar.frame, _Series()).add(bar)
         self._in_order = all(series.in_order for series in self._series.values())
@@ -142,13 +142,13 @@ class Market:
             return MarketState()
         # The same last bars and the same whole days give the same answer.
         key = (*tuple(last.get(frame, 0) for frame in FRAMES), at // (M5 * 1_000_000))
-        if not self._in_order or key not in self._told:
+        if not self._in_order or key not in self._states:
             most = bars_needed(last)
-            self._told[key] = _seen({frame: self._series[frame].known(at, most[frame]) for frame in last}, at)
-        return self._told[key]
+            self._states[key] = _market_state({frame: self._series[frame].known(at, most[frame]) for frame in last}, at)
+        return self._states[key]
 
 
-def _seen(known: Mapping[int, Sequence[CompletedBar]], at: int) -> MarketState:
+def _market_state(known: Mapping[int, Sequence[CompletedBar]], at: int) -> MarketState:
     latest = max((bars[-1] for bars in known.values()), key=lambda bar: (bar.end, -bar.frame))
     candles = {wanted: _candles(known[source], source, wanted, many, at) for wanted, (source, many) in sources(known).items()}
     frame = next((f for f in LABELLED_BY if candles.get(f)), None)

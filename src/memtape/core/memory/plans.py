@@ -104,13 +104,13 @@ def new_plan_state(body: Mapping[str, Any], at: datetime) -> PlanState:
     return PlanState(plan.id, plan.first_status, at, 0, None, None, canonical(plan))
 
 
-def changed_plan_state(standing: PlanState, status: str, at: datetime) -> PlanState:
+def changed_plan_state(state: PlanState, status: str, at: datetime) -> PlanState:
     """A plan that fired, expired, was confirmed or cancelled."""
     if status == "fired":
-        done = standing.plan.fire_mode == "once"
-        return standing._replace(status="triggered" if done else standing.status, fired=standing.fired + 1, fired_at=at,
+        done = state.plan.fire_mode == "once"
+        return state._replace(status="triggered" if done else state.status, fired=state.fired + 1, fired_at=at,
                                  ended_at=at if done else None)  # fmt: skip
-    return standing._replace(status=status, ended_at=None if status in ("active", "proposed") else at)
+    return state._replace(status=status, ended_at=None if status in ("active", "proposed") else at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class ScoreForm:
 
 def score_forms(episode: Episode, known: Sequence[Episode], query: Query) -> list[ScoreForm]:
     """The factors of one episode in every form, among the episodes known then."""
-    r, now, mood = believed_outcome(episode, query.claims_count), query.situation, query.mood
+    r, now, affect = believed_outcome(episode, query.claims_count), query.situation, query.affect
     closed = [(e.exit_at, x) for e in known if e.teaches and (x := believed_outcome(e, query.claims_count)) is not None]
     outcomes = [x for _, x in closed]
     sigmas = {
@@ -47,10 +47,10 @@ def score_forms(episode: Episode, known: Sequence[Episode], query: Query) -> lis
         ScoreForm("Rec", "ours", scoring.recency(episode.exit_at, query.as_of), "as in 7.4"),
         ScoreForm("Rec", "3.2", scoring.recency_by_whole_days(episode.exit_at, query.as_of), "age cut to whole days"),
         ScoreForm("Conf", "ours", scoring.confidence_factor(episode.confidence), "as in 7.4"),
-        ScoreForm("Aff", "ours", scoring.affect_factor(r, mood.drawdown_state)),
-        ScoreForm("Aff", "7.4", scoring.affect_7_4(r, mood.drawdown_state, mood.consecutive_losses)),
-        ScoreForm("Aff", "3.2", scoring.affect_3_2(r, mood.drawdown_state, mood.consecutive_losses)),
-        ScoreForm("Aff", "2.4", scoring.retrieval_bias_2_4(r, mood.drawdown_state), "in place of Aff, never beside it"),
+        ScoreForm("Aff", "ours", scoring.affect_factor(r, affect.drawdown_state)),
+        ScoreForm("Aff", "7.4", scoring.affect_7_4(r, affect.drawdown_state, affect.consecutive_losses)),
+        ScoreForm("Aff", "3.2", scoring.affect_3_2(r, affect.drawdown_state, affect.consecutive_losses)),
+        ScoreForm("Aff", "2.4", scoring.retrieval_bias_2_4(r, affect.drawdown_state), "in place of Aff, never beside it"),
     ]  # fmt: skip
     found += _sharpe(episode, closed, query)
     return found + _scores(episode, query, sigmas)
@@ -71,8 +71,8 @@ def _scores(episode: Episode, query: Query, sigmas: dict[str, float]) -> list[Sc
         id=episode.id, formed=episode.exit_at, situation=episode.situation, pnl_r=believed_outcome(episode, query.claims_count),
         confidence=episode.confidence,
     )  # fmt: skip
-    (second,) = scoring.rank_7_4([candidate], query.situation, query.mood, query.as_of, sigmas["7.4"])
-    (first,) = scoring.rank_3_3([candidate], query.situation, query.mood, query.as_of)
+    (second,) = scoring.rank_7_4([candidate], query.situation, query.affect, query.as_of, sigmas["7.4"])
+    (first,) = scoring.rank_3_3([candidate], query.situation, query.affect, query.as_of)
     return [
         ScoreForm("Score", "7.4", second.score),
         ScoreForm("Score", "3.3", first.score, "sigma 1.5, likeness of 2.6, Aff of 3.2"),

@@ -11,8 +11,8 @@ Inside, figures are unrounded; `rounded` gives them six significant digits on th
 
 >>> from datetime import UTC, datetime
 >>> at = datetime(2026, 6, 5, tzinfo=UTC)
->>> told = weighted_sums([WeightedTrade(1.0, 2.0, at, "a"), WeightedTrade(1.0, -1.0, at, "b"), WeightedTrade(2.0, -1.0, at, "c")])
->>> told.n_eff, told.mean_r, told.win_rate, told.median_r
+>>> sums = weighted_sums([WeightedTrade(1.0, 2.0, at, "a"), WeightedTrade(1.0, -1.0, at, "b"), WeightedTrade(2.0, -1.0, at, "c")])
+>>> sums.n_eff, sums.mean_r, sums.win_rate, sums.median_r
 (2.66666666667, -0.25, 0.25, -1.0)
 """
 
@@ -234,32 +234,34 @@ def evidence_sums(episodes: Sequence[Episode], query: Query) -> EvidenceSums:
 def trade_weight(episode: Episode, query: Query) -> float:
     """How much a trade tells about the situation asked about."""
     then, now = compared_fields(episode, query)
-    told = query.parameters
-    rec = faded(age_days(episode.exit_at, query), told.tau_days, told.exponent)
-    return evidence_weight(then, now, rec, confidence_factor(episode.confidence), told.power, told.labels, told.numbers)
+    parameters = query.parameters
+    rec = faded(age_days(episode.exit_at, query), parameters.tau_days, parameters.exponent)
+    return evidence_weight(
+        then, now, rec, confidence_factor(episode.confidence), parameters.power, parameters.labels, parameters.numbers
+    )
 
 
 def evidence_from_sums(found: EvidenceSums, query: Query, beside: tuple[ComparedSize, ...] = ()) -> Evidence:
     """The figures from their sums."""
     by_atr = found.stops.n_eff < MIN_N_EFF and found.by_atr.n_eff > found.stops.n_eff
-    told = found.by_atr if by_atr else found.stops
-    source: RSource | None = "atr_proxy" if by_atr else None if not told.n else "stop" if found.any_stop else "stated"
-    scale = told.n_eff / told.total if told.total else 0.0
+    sums = found.by_atr if by_atr else found.stops
+    source: RSource | None = "atr_proxy" if by_atr else None if not sums.n else "stop" if found.any_stop else "stated"
+    scale = sums.n_eff / sums.total if sums.total else 0.0
     return Evidence(
-        n=told.n, n_eff=told.n_eff, win_rate=told.win_rate, mean_r=told.mean_r, mean_r_interval=_interval(told),
-        median_r=told.median_r, distribution={name: held * scale for name, held in zip(BINS, told.bins, strict=True)},
-        base=BaseRate(told.n, told.wins / told.n if told.n else None, told.sum_r / told.n if told.n else None),
-        worst_r=told.worst_r, worst_id=told.worst_id, r_source=source, first_exit=told.first_exit, last_exit=told.last_exit,
-        n_claimed=found.n_claimed, shadows=found.shadows, hint=_hint(found.stops, query.mood.risk_appetite), beside=beside,
+        n=sums.n, n_eff=sums.n_eff, win_rate=sums.win_rate, mean_r=sums.mean_r, mean_r_interval=_interval(sums),
+        median_r=sums.median_r, distribution={name: held * scale for name, held in zip(BINS, sums.bins, strict=True)},
+        base=BaseRate(sums.n, sums.wins / sums.n if sums.n else None, sums.sum_r / sums.n if sums.n else None),
+        worst_r=sums.worst_r, worst_id=sums.worst_id, r_source=source, first_exit=sums.first_exit, last_exit=sums.last_exit,
+        n_claimed=found.n_claimed, shadows=found.shadows, hint=_hint(found.stops, query.affect.risk_appetite), beside=beside,
     )  # fmt: skip
 
 
-def _interval(told: WeightedSums) -> tuple[float, float] | None:
+def _interval(sums: WeightedSums) -> tuple[float, float] | None:
     """Where the mean lies with 90 %; None while there is hardly more than one trade."""
-    n, mean = told.n_eff, told.mean_r
+    n, mean = sums.n_eff, sums.mean_r
     if mean is None or n < 1.5:
         return None
-    half = _reach(n - 1.0) * math.sqrt(told.deviation / told.total / (n - 1.0))
+    half = _reach(n - 1.0) * math.sqrt(sums.deviation / sums.total / (n - 1.0))
     return mean - half, mean + half
 
 
@@ -292,19 +294,19 @@ def _hint(stops: WeightedSums, risk_appetite: float) -> EvidenceSize:
 
 
 def _reasons(found: SizingHint, risk_appetite: float, cap: float = 0.02) -> tuple[str, ...]:
-    told = [f"Trades whose R comes from a stop are worth {found.n_eff:.1f} equal ones here"]
+    reasons = [f"Trades whose R comes from a stop are worth {found.n_eff:.1f} equal ones here"]
     if found.n_eff < MIN_N_EFF:
-        return (*told, f"under {MIN_N_EFF:.0f} no size is hinted at")
+        return (*reasons, f"under {MIN_N_EFF:.0f} no size is hinted at")
     if found.win is None or found.p_bound is None:
-        return (*told, "none of them won: no size")
-    told.append(f"they won {100 * (found.p_hat or 0.0):.0f} %, +{found.win:.1f}R against -{found.loss or 0.0:.1f}R on average")
-    told.append(f"shrunk towards no edge, the cautious end of that win rate is {100 * found.p_bound:.0f} %")
+        return (*reasons, "none of them won: no size")
+    reasons.append(f"they won {100 * (found.p_hat or 0.0):.0f} %, +{found.win:.1f}R against -{found.loss or 0.0:.1f}R on average")
+    reasons.append(f"shrunk towards no edge, the cautious end of that win rate is {100 * found.p_bound:.0f} %")
     if not found.f:
-        return (*told, "which leaves no edge: no size")
+        return (*reasons, "which leaves no edge: no size")
     most = f"; no more than {100 * cap:.0f} % is hinted at" if found.f >= cap else ""
-    told.append(f"a quarter of Kelly is {25 * max(0.0, found.f_raw or 0.0):.2f} % of equity{most}")
+    reasons.append(f"a quarter of Kelly is {25 * max(0.0, found.f_raw or 0.0):.2f} % of equity{most}")
     braked = f"the drawdown leaves {100 * risk_appetite:.0f} % of it: {100 * found.f:.2f} %"
-    return (*told, braked) if risk_appetite < 0.995 else tuple(told)
+    return (*reasons, braked) if risk_appetite < 0.995 else tuple(reasons)
 
 
 def compared_sizes(literal: Sequence[sizing.Weighted], recent: Sequence[float], risk_appetite: float) -> tuple[ComparedSize, ...]:

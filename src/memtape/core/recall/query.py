@@ -77,7 +77,7 @@ class RecallParameters:
     power: float = 4.0  # of likeness in evidence
     sharpe: Switch = "off"
     sharpe_window_days: float = 30.0
-    strength: Switch = "off"  # retrieval strength in place of Rec, from the query's citations
+    strength: Switch = "off"  # retrieval strength in place of Rec, from the query's times_shown
     boost_at_most: float = 1.25
 
     def __post_init__(self) -> None:
@@ -131,10 +131,10 @@ class Query:
     limit: int = 10
     warnings_limit: int = 5
     profile: Profile = "owm"
-    mood: AffectContext = AffectContext()
+    affect: AffectContext = AffectContext()
     claims_count: bool = True  # False: the agent has a broker, so an outcome it merely claims is unverified
     parameters: RecallParameters = RecallParameters()
-    citations: Mapping[str, int] = field(default_factory=dict)  # decisions that cited a memory, as of the start of the tick
+    times_shown: Mapping[str, int] = field(default_factory=dict)  # decisions that cited a memory, as of the start of the tick
     explain: bool = False
     kelly_beside: bool = False
 

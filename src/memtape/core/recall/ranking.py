@@ -238,44 +238,47 @@ def _ranked(memory: Memory, found: Components) -> RankedMemory:
 
 def components(episode: Episode, query: Query, yardstick: Yardstick) -> Components:
     """The factors of an episode in the profile `owm`."""
-    told, r = query.parameters, believed_outcome(episode, query.claims_count)
+    parameters, r = query.parameters, believed_outcome(episode, query.claims_count)
     return Components(
-        scoring.outcome_quality(r, yardstick.sigma_r, told.k),
+        scoring.outcome_quality(r, yardstick.sigma_r, parameters.k),
         situation_similarity(episode, query),
         memory_recency(episode, query),
         confidence_factor(episode.confidence),
-        scoring.affect_factor(r, query.mood.drawdown_state, told.alpha),
-        yardstick.sharpe(episode) if told.sharpe == "on" else 1.0,
+        scoring.affect_factor(r, query.affect.drawdown_state, parameters.alpha),
+        yardstick.sharpe(episode) if parameters.sharpe == "on" else 1.0,
     )
 
 
 def memory_recency(episode: Episode, query: Query) -> float:
     """Rec, or what time has left of a memory and use has added to it."""
-    told, age = query.parameters, age_days(episode.exit_at, query)
-    if told.strength == "off":
-        return faded(age, told.tau_days, told.exponent)
-    cited = query.citations.get(episode.id, 0)
-    return scoring.retrieval_strength(age, cited, 1.0, told.tau_days, told.exponent, told.boost_at_most)
+    parameters, age = query.parameters, age_days(episode.exit_at, query)
+    if parameters.strength == "off":
+        return faded(age, parameters.tau_days, parameters.exponent)
+    cited = query.times_shown.get(episode.id, 0)
+    return scoring.retrieval_strength(age, cited, 1.0, parameters.tau_days, parameters.exponent, parameters.boost_at_most)
 
 
 def _belief_components(belief: Belief, query: Query) -> Components:
-    told, tested, mean = query.parameters, last_tested(belief), belief.posterior.mean
+    parameters, tested, mean = query.parameters, last_tested(belief), belief.posterior.mean
     then, now = belief.situation.regime, query.situation.regime
     matches = None if then in (None, ANY) or now in (None, ANY) else then == now
     age = 0.0 if tested is None else age_days(tested, query)
-    strength = belief_strength(age, matches, tau_days=told.belief_tau_days, exponent=told.belief_exponent)
+    strength = belief_strength(age, matches, tau_days=parameters.belief_tau_days, exponent=parameters.belief_exponent)
     return Components(
-        mean, similarity(belief.situation, query.situation, told.labels, told.numbers), strength, confidence_factor(mean)
+        mean,
+        similarity(belief.situation, query.situation, parameters.labels, parameters.numbers),
+        strength,
+        confidence_factor(mean),
     )
 
 
 def _plan_components(plan: PlanMemory, query: Query, yardstick: Yardstick) -> Components:
-    told = query.parameters
+    parameters = query.parameters
     sources = [yardstick.sources[source] for source in plan.source_ids if source in yardstick.sources]
     return Components(
         scoring.quality_of_plan(plan.priority, sources),
-        similarity(plan.situation, query.situation, told.labels, told.numbers),
-        faded(age_days(plan.created_at, query), told.belief_tau_days, told.belief_exponent),
+        similarity(plan.situation, query.situation, parameters.labels, parameters.numbers),
+        faded(age_days(plan.created_at, query), parameters.belief_tau_days, parameters.belief_exponent),
         confidence_factor(None),
     )
 
@@ -306,7 +309,7 @@ def _back(scored: scoring.Scored, memories: Sequence[Memory]) -> RankedMemory:
 
 def _literal(memories: Sequence[Memory], query: Query, yardstick: Yardstick) -> list[RankedMemory]:
     candidates = _candidates(memories, query)
-    scored = scoring.rank_7_4(candidates, query.situation, query.mood, query.as_of, yardstick.sigma_rms)
+    scored = scoring.rank_7_4(candidates, query.situation, query.affect, query.as_of, yardstick.sigma_rms)
     return [_back(each, memories) for each in scored]
 
 

@@ -69,12 +69,12 @@ def recall_reference(
 ) -> Recalled:
     """What memory has to say about the situation asked about, as of the moment asked for."""
     believed_then = known_episodes(episodes, query.as_of)
-    asked = [e for e in believed_then if query.asks_for(e.symbol, e.strategy) and query.side in (None, e.side)]
-    yardstick = recall_yardstick(believed_then, asked, beliefs, plans, query)
-    ranking = rank_memories(asked, beliefs, plans, query, yardstick)
-    other = _beside(asked, query, yardstick) if query.kelly_beside else ()
+    matching = [e for e in believed_then if query.asks_for(e.symbol, e.strategy) and query.side in (None, e.side)]
+    yardstick = recall_yardstick(believed_then, matching, beliefs, plans, query)
+    ranking = rank_memories(matching, beliefs, plans, query, yardstick)
+    other = _beside(matching, query, yardstick) if query.kelly_beside else ()
     return assemble_recall(
-        ranking, find_warnings(asked, query), evidence_from_sums(evidence_sums(asked, query), query, other), beliefs, query
+        ranking, find_warnings(matching, query), evidence_from_sums(evidence_sums(matching, query), query, other), beliefs, query
     )
 
 
@@ -93,7 +93,7 @@ def assemble_recall(
 
 def recall_yardstick(
     believed_then: Sequence[Episode],
-    asked: Sequence[Episode],
+    matching: Sequence[Episode],
     beliefs: Sequence[Belief],
     plans: Sequence[PlanMemory],
     query: Query,
@@ -104,7 +104,7 @@ def recall_yardstick(
     named = {source for plan in plans for source in plan.source_ids}
     outcomes: dict[str, float | None] = {e.id: believed_outcome(e, query.claims_count) for e in believed_then if e.id in named}
     return Yardstick(
-        sigma_r=sigma, sigma_rms=sigma_rms([believed_outcome(e, query.claims_count) for e in asked]),
+        sigma_r=sigma, sigma_rms=sigma_rms([believed_outcome(e, query.claims_count) for e in matching]),
         sharpe=sharpe_of(closed, query), sources=source_qualities(outcomes, beliefs, named, sigma, query),
     )  # fmt: skip
 
@@ -137,18 +137,18 @@ def literal_best(episodes: Sequence[Episode], query: Query, yardstick: Yardstick
                           confidence=e.confidence)
         for e in episodes
     ]  # fmt: skip
-    best = scoring.rank_7_4(candidates, query.situation, query.mood, query.as_of, yardstick.sigma_rms)[:RECENT]
+    best = scoring.rank_7_4(candidates, query.situation, query.affect, query.as_of, yardstick.sigma_rms)[:RECENT]
     return [(each.score, each.candidate.pnl_r) for each in best]
 
 
-def _beside(asked: Sequence[Episode], query: Query, yardstick: Yardstick) -> tuple[ComparedSize, ...]:
+def _beside(matching: Sequence[Episode], query: Query, yardstick: Yardstick) -> tuple[ComparedSize, ...]:
     closed = [
         (-e.exit_at.timestamp(), e.id, r)
-        for e in asked
+        for e in matching
         if e.teaches and (r := believed_outcome(e, query.claims_count)) is not None
     ]
     recent = [r for _, _, r in sorted(closed)[:RECENT]]
-    return compared_sizes(literal_best(asked, query, yardstick), recent, query.mood.risk_appetite)
+    return compared_sizes(literal_best(matching, query, yardstick), recent, query.affect.risk_appetite)
 
 
 # --- beliefs that could be tested ---------------------------------------------------------------------------------------
@@ -189,9 +189,9 @@ def _why_test(belief: Belief) -> str:
 
 def _plan_to_test(belief: Belief) -> dict[str, object]:
     scope = {name: value for name, value in (("strategy", belief.strategy), ("symbol", belief.symbol)) if value}
-    told = f"Test this edge on the next {TESTED_BY} trades: {belief.sentence}"
+    message = f"Test this edge on the next {TESTED_BY} trades: {belief.sentence}"
     return {
         "trigger_condition": {"all": [scope, belief.proposition.when]} if scope else belief.proposition.when,
-        "planned_action": {"type": "alert", "message": told, "trades": TESTED_BY}, "fire_mode": "every",
+        "planned_action": {"type": "alert", "message": message, "trades": TESTED_BY}, "fire_mode": "every",
         "reasoning": _why_test(belief), "sources": [belief.id],
     }  # fmt: skip

@@ -308,7 +308,7 @@ class AffectInputs:
 
 
 def rank_7_4(
-    candidates: Sequence[ScoringInput], query: Situation, mood: AffectInputs, as_of: datetime, sigma_r: float | None = None
+    candidates: Sequence[ScoringInput], query: Situation, affect: AffectInputs, as_of: datetime, sigma_r: float | None = None
 ) -> list[Scored]:
     """Every candidate by the second original form, best first: a belief's Q is ½.
 
@@ -322,14 +322,14 @@ def rank_7_4(
             similarity_7_4(c.situation, query),
             fade(c, as_of),
             confidence_factor(c.confidence),
-            affect_7_4(c.pnl_r, mood.drawdown_state, mood.consecutive_losses),
+            affect_7_4(c.pnl_r, affect.drawdown_state, affect.consecutive_losses),
         )
 
     return in_score_order(candidates, components)
 
 
 def rank_3_3(
-    candidates: Sequence[ScoringInput], query: Situation, mood: AffectInputs, as_of: datetime, sigma_r: float = SIGMA_UNKNOWN
+    candidates: Sequence[ScoringInput], query: Situation, affect: AffectInputs, as_of: datetime, sigma_r: float = SIGMA_UNKNOWN
 ) -> list[Scored]:
     """Every candidate by the first original form, best first: Q by kind, likeness of 2.6, Aff of 3.2."""
     by_id = {c.id: c for c in candidates}
@@ -340,7 +340,7 @@ def rank_3_3(
             similarity_2_6(c.situation, query),
             fade(c, as_of),
             confidence_factor(_posterior(c) if c.kind == "semantic" else c.confidence),
-            affect_3_2(c.pnl_r, mood.drawdown_state, mood.consecutive_losses),
+            affect_3_2(c.pnl_r, affect.drawdown_state, affect.consecutive_losses),
         )
 
     return in_score_order(candidates, components)

@@ -136,8 +136,8 @@ class Recollection(Reading):
             return Query(
                 situation=asked, as_of=at, symbol=symbol, strategy=strategy, side=side, memory_types=tuple(memory_types),  # type: ignore[arg-type]
                 limit=limit, profile=profile, claims_count=claims_count, explain=explain, kelly_beside=kelly_beside,  # type: ignore[arg-type]
-                mood=AffectContext(mood.drawdown_state, mood.consecutive_losses, mood.risk_appetite),
-                parameters=parameters or RecallParameters(), citations=citations,
+                affect=AffectContext(mood.drawdown_state, mood.consecutive_losses, mood.risk_appetite),
+                parameters=parameters or RecallParameters(), times_shown=citations,
             )  # fmt: skip
 
         if head is not None:
