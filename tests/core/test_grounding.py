@@ -252,7 +252,7 @@ def test_one_wrong_lesson_does_not_cost_the_right_one_its_place():
     assert judged(said(wrong, BTC), 7, said(right)) == (
         [right],
         ["+9R is none of the numbers of its candidate",
-         "it does not fit the schema: lesson: Input should be a valid dictionary or instance of _Said"],
+         "it does not fit the schema: lesson: Input should be a valid dictionary or instance of _ModelLesson"],
     )  # fmt: skip
 
 
@@ -414,7 +414,7 @@ def test_a_record_that_holds_its_own_mark_gets_another():
 def test_what_fits_the_schema_is_what_a_lesson_is_read_from():
     fine = said("Shorts in London: -0.38R a trade.")
     assert misfit({"lessons": [fine]}, SCHEMA) is None and why(fine["text"]) is None
-    assert set(grounding._Said.model_fields) == set(SCHEMA["properties"]["lessons"]["items"]["required"])
+    assert set(grounding._ModelLesson.model_fields) == set(SCHEMA["properties"]["lessons"]["items"]["required"])
     for wrong in (
         {"n": "41"},
         {"n": 4.5},

@@ -345,7 +345,7 @@ def test_drift_watched_trade_by_trade_is_drift_over_the_whole(xs):
     state = habits.PageHinkley()
     rang = None
     for at, x in enumerate(xs):
-        state = state.seen(x)
+        state = state.updated(x)
         if rang is None and habits.alarm(state, 3.0):
             rang = at
     assert habits.page_hinkley(xs, threshold=3.0).alarm == rang

@@ -136,11 +136,11 @@ class SimilarityKernel:
     """Sim of one kind to one situation: within a symbol, or across symbols, where ATR is compared per price."""
 
     def __init__(self, columns: Columns, query: Query, across: bool) -> None:
-        told = query.parameters
-        self.columns, self.numbers, self.across = columns, told.numbers, across
+        parameters = query.parameters
+        self.columns, self.numbers, self.across = columns, parameters.numbers, across
         self.now = relative(query.situation) if across else query.situation
-        self.total = sum(weight for _, weight in told.labels) + sum(weight for _, weight, _ in told.numbers)
-        self.by_labels = label_table(columns, self.now, told.labels)
+        self.total = sum(weight for _, weight in parameters.labels) + sum(weight for _, weight, _ in parameters.numbers)
+        self.by_labels = label_table(columns, self.now, parameters.labels)
 
     def of(self, rows: Rows) -> Floats:
         found = self.by_labels[self.columns.labels_code[rows]]

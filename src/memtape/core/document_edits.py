@@ -319,12 +319,12 @@ def _groups(a: Sequence[str], b: Sequence[str]) -> list[list[Opcode]]:
     around = min(below, CONTEXT)
     if max(ends) - top <= COMPARED:
         return list(SequenceMatcher(None, a[: ends[0] + around], b[: ends[1] + around]).get_grouped_opcodes(CONTEXT))
-    told: list[Opcode] = [
+    opcodes: list[Opcode] = [
         ("equal", max(top - CONTEXT, 0), top, max(top - CONTEXT, 0), top),
         ("replace", top, ends[0], top, ends[1]),
         ("equal", ends[0], ends[0] + around, ends[1], ends[1] + around),
     ]
-    return [[each for each in told if each[2] > each[1] or each[4] > each[3]]]
+    return [[each for each in opcodes if each[2] > each[1] or each[4] > each[3]]]
 
 
 def _same(a: Sequence[str], b: Sequence[str]) -> int:

@@ -49,11 +49,11 @@ class BarTables:
         """The bars by a moment that may price something after it: back to the first that was known when it was settled."""
         found: list[KnownBar] = []
         by = flat.at
-        while seen := self.last_bar(symbol, by, known):
-            found.append(seen)
-            if seen.known_at <= flat.known_at:
+        while known_bar := self.last_bar(symbol, by, known):
+            found.append(known_bar)
+            if known_bar.known_at <= flat.known_at:
                 break
-            by = seen.bar.t1 - timedelta(microseconds=1)
+            by = known_bar.bar.t1 - timedelta(microseconds=1)
         return found
 
     def bars_end(self, symbol: str) -> datetime | None:
@@ -81,5 +81,5 @@ class BarTables:
 
     def put_bars(self, bars: Iterable[KnownBar], seq: int) -> None:
         """Add bars that a log row brought."""
-        rows = [bar_row(self.owner, self.stream, seen.bar, seq, seen.known_at) for seen in bars]
+        rows = [bar_row(self.owner, self.stream, known_bar.bar, seq, known_bar.known_at) for known_bar in bars]
         self.session.insert("bars", COLUMNS["bars"], [_values(row) for row in rows])

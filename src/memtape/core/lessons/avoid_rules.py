@@ -123,8 +123,8 @@ def contradicted_rule(lesson: Lesson, avoid: Sequence[str], found: Mapping[str, 
     candidate = found.get(lesson.candidate)
     if candidate is None:
         return "It rests on nothing that was computed"
-    if said := _overriding(lesson.text, candidate):
-        return f"It reads as an order past rules or limits, or as a promise: {quote_text(said, 60)}"
+    if phrase := _overriding(lesson.text, candidate):
+        return f"It reads as an order past rules or limits, or as a promise: {quote_text(phrase, 60)}"
     if problem := _against_ledger(lesson.text, candidate, tested_count(list(found.values()))):
         return problem
     good = candidate.kind == "cell" and candidate.mean > 0
@@ -144,9 +144,9 @@ def _overriding(text: str, candidate: Candidate) -> str | None:
             for match in pattern.finditer(clause):
                 if not _denied(_words(clause[: match.start()])):
                     return match.group()
-        told_well = (_leaning(clause) or math.copysign(1, candidate.mean)) > 0
+        is_praise = (_leaning(clause) or math.copysign(1, candidate.mean)) > 0
         bare = UNPROTECTED.search(clause)
-        if bare and told_well and not _denied(_words(clause[: bare.start()])):
+        if bare and is_praise and not _denied(_words(clause[: bare.start()])):
             return bare.group()
     return None
 
@@ -175,8 +175,8 @@ def _stands(written: str, candidate: Candidate, cells: int) -> bool:
     """Whether a number is one of the candidate's, as precisely as it is written; with a sign, of that sign."""
     plain = written.replace(",", "").replace("−", "-")
     value, half = float(plain), 0.5 * 10.0 ** -len(plain.partition(".")[2]) + 1e-9
-    if any(abs(abs(value) - abs(float(said.replace(",", "").replace("−", "-")))) < 1e-9
-           for said in NUMBER.findall(f"{candidate.label} {candidate.value}")):  # fmt: skip
+    if any(abs(abs(value) - abs(float(phrase.replace(",", "").replace("−", "-")))) < 1e-9
+           for phrase in NUMBER.findall(f"{candidate.label} {candidate.value}")):  # fmt: skip
         return True
     one = candidate
     outside = () if one.rest is None else (one.rest, one.mean - one.rest)
@@ -195,8 +195,8 @@ def forbids(rule: str, text: str, good: bool = False) -> bool:
         words = _words(part)
         if ONLY & set(words):
             continue
-        asked = _content(words) - FORBIDDING
-        if any(_covered(asked, about, text) for about in _encouraged(text, good)):
+        forbidden = _content(words) - FORBIDDING
+        if any(_covered(forbidden, about, text) for about in _encouraged(text, good)):
             return True
     return False
 
@@ -219,13 +219,13 @@ def _encouraged(text: str, good: bool) -> list[frozenset[str]]:
     return found
 
 
-def _covered(asked: frozenset[str], about: frozenset[str], text: str) -> bool:
+def _covered(forbidden: frozenset[str], about: frozenset[str], text: str) -> bool:
     """Whether a clause is about what a rule names: its side (or no side), and at least half of the rest of it."""
-    if any(AGAINST.get(word) in about and word not in about for word in asked):
+    if any(AGAINST.get(word) in about and word not in about for word in forbidden):
         return False
-    rest = asked - SIDES
+    rest = forbidden - SIDES
     if not rest:
-        return not asked or bool(asked & about)
+        return not forbidden or bool(forbidden & about)
     met = sum(word in about or _ticker(word, text) for word in rest)
     return 2 * met >= len(rest)
 

@@ -49,7 +49,7 @@ class RejectedLesson:
     why: str
 
 
-class _Said(BaseModel):
+class _ModelLesson(BaseModel):
     """One lesson as the schema asks for it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -69,15 +69,15 @@ def ground_lessons(
     given = answer.get("lessons")
     if not isinstance(given, list) or len(answer) != 1 or len(given) > MOST_LESSONS:
         return (), (RejectedLesson("", "", f"the answer is not one list of at most {MOST_LESSONS} lessons"),)
-    told: list[Lesson] = []
+    accepted: list[Lesson] = []
     rejected: list[RejectedLesson] = []
     for one in given:
-        lesson = _lesson(one, found, window, told)
+        lesson = _lesson(one, found, window, accepted)
         if isinstance(lesson, RejectedLesson):
             rejected.append(lesson)
         else:
-            told.append(replace(lesson, flagged=contradicted_rule(lesson, avoid, found)))
-    return tuple(told), tuple(rejected)
+            accepted.append(replace(lesson, flagged=contradicted_rule(lesson, avoid, found)))
+    return tuple(accepted), tuple(rejected)
 
 
 def rejection_summary(rejected: Sequence[RejectedLesson]) -> str:
@@ -94,53 +94,53 @@ def rejection_summary(rejected: Sequence[RejectedLesson]) -> str:
 
 
 def _lesson(
-    one: object, found: Mapping[str, Candidate], window: frozenset[str], told: Sequence[Lesson]
+    one: object, found: Mapping[str, Candidate], window: frozenset[str], accepted: Sequence[Lesson]
 ) -> Lesson | RejectedLesson:
     try:
-        said = _Said.model_validate(one)
+        answer = _ModelLesson.model_validate(one)
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         return RejectedLesson(
             "", "", f"it does not fit the schema: {'.'.join(map(str, first['loc'])) or 'lesson'}: {first['msg']}"
         )
-    candidate = found.get(said.candidate)
-    why = _problem(said, candidate, window, told)
+    candidate = found.get(answer.candidate)
+    why = _problem(answer, candidate, window, accepted)
     if why is not None or candidate is None:
-        return RejectedLesson(one_line(said.text, 160), one_line(said.candidate, 64), why or "")
-    text = clean_line(said.text)
+        return RejectedLesson(one_line(answer.text, 160), one_line(answer.candidate, 64), why or "")
+    text = clean_line(answer.text)
     return Lesson(
         id=make_id(candidate.id, text), slot=candidate.slot, text=text, candidate=candidate.id, n=candidate.n,
-        chance=candidate.chance, trades=tuple(dict.fromkeys(said.trades)), regime=candidate.regime, tier=BY_MODEL,
+        chance=candidate.chance, trades=tuple(dict.fromkeys(answer.trades)), regime=candidate.regime, tier=BY_MODEL,
     )  # fmt: skip
 
 
-def _problem(said: _Said, candidate: Candidate | None, window: frozenset[str], told: Sequence[Lesson]) -> str | None:
+def _problem(answer: _ModelLesson, candidate: Candidate | None, window: frozenset[str], accepted: Sequence[Lesson]) -> str | None:
     """The first rule that a lesson breaks."""
     if candidate is None:
         return "it names a candidate that was not computed"
-    text = clean_line(said.text)
+    text = clean_line(answer.text)
     return (
-        _uncited(said, candidate, window) or _unplain(said.text, text, candidate) or _commanding(text)
-        or _overclaimed(text, candidate) or _uncounted(text, candidate) or _crowded(text, candidate, told)
+        _uncited(answer, candidate, window) or _unplain(answer.text, text, candidate) or _commanding(text)
+        or _overclaimed(text, candidate) or _uncounted(text, candidate) or _crowded(text, candidate, accepted)
     )  # fmt: skip
 
 
-def _uncited(said: _Said, candidate: Candidate, window: frozenset[str]) -> str | None:
-    if any(trade not in window for trade in said.trades):
+def _uncited(answer: _ModelLesson, candidate: Candidate, window: frozenset[str]) -> str | None:
+    if any(trade not in window for trade in answer.trades):
         return "it cites a trade that is not of the window"
-    if any(trade not in candidate.trades for trade in said.trades):
+    if any(trade not in candidate.trades for trade in answer.trades):
         return "it cites a trade that its candidate does not count"
-    if said.slot != candidate.slot:
+    if answer.slot != candidate.slot:
         return f"its slot is not that of its candidate, {candidate.slot}"
-    if said.n != candidate.n or not _equal(Decimal(repr(said.mean)), candidate.mean):
+    if answer.n != candidate.n or not _equal(Decimal(repr(answer.mean)), candidate.mean):
         return "its n or mean is not that of its candidate"
     return None
 
 
-def _crowded(text: str, candidate: Candidate, told: Sequence[Lesson]) -> str | None:
-    if any(one.candidate == candidate.id for one in told):
+def _crowded(text: str, candidate: Candidate, accepted: Sequence[Lesson]) -> str | None:
+    if any(one.candidate == candidate.id for one in accepted):
         return "another lesson speaks of the same candidate"
-    note = "\n".join(f"- {line}" for line in (*(one.text for one in told), text))
+    note = "\n".join(f"- {line}" for line in (*(one.text for one in accepted), text))
     fits = len(note) <= MAX_LESSON_CHARS and estimate_tokens(note) <= MOST_TOKENS
     return None if fits else "there is no room for it after the lessons before it"
 

@@ -149,8 +149,8 @@ def trade_line(trade: Trade) -> str:
     }  # fmt: skip
     known = [f"{name}={safe_name(value)}" for name, value in labels.items() if value]
     tags = [f"tags={','.join(map(safe_name, trade.tags))}"] if trade.tags else []
-    said = [
+    quoted = [
         f"{name} {quote_text(text, 160)}" for name, text in (("entry", trade.entry_reason), ("exit", trade.exit_reason)) if text
     ]
-    parts = [id_reference(trade.id), when, safe_name(trade.symbol), trade.side, *result, *known, *tags, *said]
+    parts = [id_reference(trade.id), when, safe_name(trade.symbol), trade.side, *result, *known, *tags, *quoted]
     return "- " + " ".join(part for part in parts if part)

@@ -99,7 +99,7 @@ def entry_groups(trades: Sequence[Episode]) -> list[TradeGroup]:
 def has_enough_trades(cell: TradeGroup, trades: Sequence[Episode]) -> bool:
     """Whether a cell holds enough trades, entered at enough moments, inside and outside."""
     outside, least = set(cell.known).difference(cell.inside), min(MIN_HOUR_GROUP_TRADES, max(MIN_GROUP_TRADES, len(trades) // 8))
-    return all(len(lot) >= least and len({trades[i].entry_at for i in lot}) >= MOMENTS for lot in (cell.inside, outside))
+    return all(len(group) >= least and len({trades[i].entry_at for i in group}) >= MOMENTS for group in (cell.inside, outside))
 
 
 def distinct_groups(cells: Sequence[TradeGroup]) -> list[TradeGroup]:
@@ -108,7 +108,7 @@ def distinct_groups(cells: Sequence[TradeGroup]) -> list[TradeGroup]:
     for cell in cells:
         inside = frozenset(cell.inside)
         outside = frozenset(cell.known) - inside
-        if not any(other.slot == cell.slot and (_alike(inside, lot) or outside == lot) for other, lot in left):
+        if not any(other.slot == cell.slot and (_alike(inside, group) or outside == group) for other, group in left):
             left.append((cell, inside))
     return [cell for cell, _ in left]
 

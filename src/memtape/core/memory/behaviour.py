@@ -210,12 +210,12 @@ def _over(
 
 def _exits(trades: Sequence[Episode]) -> list[float]:
     """How early or late each exit was, of trades that had a target and were not stopped out."""
-    told = [
+    values = [
         habits.exit_timing(e.pnl_r, e.target_r, e.mfe_r)
         for e in trades
         if e.pnl_r is not None and e.target_r is not None and e.mfe_r is not None and not stopped_out(e)
     ]
-    return _known(told)
+    return _known(values)
 
 
 def stopped_out(episode: Episode) -> bool:
@@ -310,26 +310,26 @@ def _drifts(trades: Sequence[Episode], window: int) -> tuple[DriftReport, ...]:
 
 
 def _page_hinkley(
-    of: Literal["outcome", "risk", "hold"], told: Sequence[tuple[Episode, float]], current: frozenset[str]
+    of: Literal["outcome", "risk", "hold"], values: Sequence[tuple[Episode, float]], current: frozenset[str]
 ) -> DriftReport:
-    if len(told) < DRIFT_AT_LEAST:
-        return DriftReport(of, "page-hinkley", False, len(told), why=f"needs {DRIFT_AT_LEAST} trades, has {len(told)}")
-    unit = max(LEAST_SPREAD[of], spread([x for _, x in told[:DRIFT_BASELINE]]))
+    if len(values) < DRIFT_AT_LEAST:
+        return DriftReport(of, "page-hinkley", False, len(values), why=f"needs {DRIFT_AT_LEAST} trades, has {len(values)}")
+    unit = max(LEAST_SPREAD[of], spread([x for _, x in values[:DRIFT_BASELINE]]))
     at_most = math.inf if of == "outcome" else ONE_TRADE
-    heard = habits.alarms([x / unit for _, x in told], at_most=at_most)
-    rung = [alarm for alarm in heard if told[alarm.at][0].id in current]
+    alarms = habits.alarms([x / unit for _, x in values], at_most=at_most)
+    rung = [alarm for alarm in alarms if values[alarm.at][0].id in current]
     if not rung:
-        return DriftReport(of, "page-hinkley", False, len(told))
+        return DriftReport(of, "page-hinkley", False, len(values))
     last = rung[-1]
     return DriftReport(
-        of, "page-hinkley", True, len(told), WORDS[of][last.direction == "degrading"], last.magnitude,
-        told[last.began][0].id, told[last.at][0].exit_at,
+        of, "page-hinkley", True, len(values), WORDS[of][last.direction == "degrading"], last.magnitude,
+        values[last.began][0].id, values[last.at][0].exit_at,
     )  # fmt: skip
 
 
-def _against_baseline(told: Sequence[tuple[Episode, float]], current: frozenset[str]) -> DriftReport:
+def _against_baseline(values: Sequence[tuple[Episode, float]], current: frozenset[str]) -> DriftReport:
     """CUSUM of the window's outcomes, in deviations from what was before it."""
-    before, latest = [r for e, r in told if e.id not in current], [(e, r) for e, r in told if e.id in current]
+    before, latest = [r for e, r in values if e.id not in current], [(e, r) for e, r in values if e.id in current]
     if len(before) < CUSUM_BASELINE:
         lacks = f"needs a baseline of {CUSUM_BASELINE} trades before the window, has {len(before)}"
         return DriftReport("outcome", "cusum", False, len(latest), why=lacks)
@@ -356,16 +356,16 @@ def _patterns(trades: Sequence[Episode]) -> tuple[Pattern, ...]:
 
 
 def _around_the_usual(
-    kind: Literal["stop distance", "first partial"], told: Sequence[tuple[Episode, float]], words: str, of: int | None = None
+    kind: Literal["stop distance", "first partial"], values: Sequence[tuple[Episode, float]], words: str, of: int | None = None
 ) -> Pattern:
     """A pattern by its median: how many trades (out of `of`) come within a fifth of it, and how those went."""
-    if len(told) < PATTERN_AT_LEAST:
-        why = f"needs {PATTERN_AT_LEAST} trades with a {kind}, has {len(told)}"
-        return Pattern(kind, f"No {kind} to speak of yet.", None, Figure(None, len(told), why), _went(()), _went(()))
-    usual, n = median(x for _, x in told), of or len(told)
-    like = [e for e, x in told if abs(x - usual) <= LIKE * abs(usual)]
-    unlike = [e for e, x in told if abs(x - usual) > LIKE * abs(usual)]
-    sentence = f"{words.format(usual)} in {len(like)} of {n} trades{_told(_went(like))}."
+    if len(values) < PATTERN_AT_LEAST:
+        why = f"needs {PATTERN_AT_LEAST} trades with a {kind}, has {len(values)}"
+        return Pattern(kind, f"No {kind} to speak of yet.", None, Figure(None, len(values), why), _went(()), _went(()))
+    usual, n = median(x for _, x in values), of or len(values)
+    like = [e for e, x in values if abs(x - usual) <= LIKE * abs(usual)]
+    unlike = [e for e, x in values if abs(x - usual) > LIKE * abs(usual)]
+    sentence = f"{words.format(usual)} in {len(like)} of {n} trades{_outcome_words(_went(like))}."
     regimes = Counter(e.regime for e in like if e.regime is not None)
     contexts = tuple(sorted(regimes.items(), key=lambda one: (-one[1], one[0])))
     return Pattern(kind, sentence, usual, Figure(len(like) / n, n), _went(like), _went(unlike), contexts)
@@ -377,7 +377,8 @@ def _side(trades: Sequence[Episode]) -> Pattern:
         why = f"needs {PATTERN_AT_LEAST} trades, has {len(trades)}"
         return Pattern("side", "No side to speak of yet.", None, Figure(None, len(trades), why), _went(long), _went(short))
     share = len(long) / len(trades)
-    sentence = f"Long in {len(long)} of {len(trades)} trades{_told(_went(long))}; short in {len(short)}{_told(_went(short))}."
+    of_longs, of_shorts = _outcome_words(_went(long)), _outcome_words(_went(short))
+    sentence = f"Long in {len(long)} of {len(trades)} trades{of_longs}; short in {len(short)}{of_shorts}."
     regimes = Counter(e.regime for e in long if e.regime is not None)
     contexts = tuple(sorted(regimes.items(), key=lambda one: (-one[1], one[0])))
     return Pattern("side", sentence, share, Figure(share, len(trades)), _went(long), _went(short), contexts)
@@ -389,7 +390,7 @@ def _went(trades: Sequence[Episode]) -> GroupOutcome:
     return GroupOutcome(len(rs), habits.win_rate(rs) if enough else None, habits.mean_r(rs) if enough else None)
 
 
-def _told(went: GroupOutcome) -> str:
+def _outcome_words(went: GroupOutcome) -> str:
     return "" if went.mean_r is None else f" ({went.mean_r:+.2f}R on average)"
 
 

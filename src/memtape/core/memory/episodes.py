@@ -121,10 +121,10 @@ class Correction:
 
     def stated(self) -> dict[str, Any]:
         """What it says, as plain data; nothing at all is refused."""
-        said: dict[str, Any] = plain(self)
-        if not said:
+        stated: dict[str, Any] = plain(self)
+        if not stated:
             raise Invalid("changes", "is empty", "Name at least one field and its right value")
-        return said
+        return stated
 
 
 def known_episodes(episodes: Iterable[Episode], as_of: datetime) -> list[Episode]:

@@ -201,7 +201,7 @@ class PageHinkley:
     up: float = 0.0
     down: float = 0.0
 
-    def seen(self, x: float, delta: float = 0.25) -> PageHinkley:
+    def updated(self, x: float, delta: float = 0.25) -> PageHinkley:
         n = self.n + 1
         middle = self.mean + (x - self.mean) / n
         return PageHinkley(n, middle, max(0.0, self.up + (x - middle) - delta), max(0.0, self.down - (x - middle) - delta))
@@ -214,7 +214,7 @@ class Cusum:
     up: float = 0.0
     down: float = 0.0
 
-    def seen(self, z: float, slack: float = 0.25) -> Cusum:
+    def updated(self, z: float, slack: float = 0.25) -> Cusum:
         return Cusum(max(0.0, self.up + z - slack), max(0.0, self.down - z - slack))
 
 
@@ -236,7 +236,7 @@ def page_hinkley(xs: Iterable[float], delta: float = 0.25, threshold: float = 10
     """
     state = PageHinkley()
     for at, x in enumerate(xs):
-        state = state.seen(x, delta)
+        state = state.updated(x, delta)
         if (direction := alarm(state, threshold)) is not None:
             return Drift(at, direction, state.up, state.down)
     return Drift(None, None, state.up, state.down)
@@ -265,7 +265,7 @@ def alarms(xs: Sequence[float], delta: float = 0.25, threshold: float = 10.0, at
     start, n, middle, up, down, up_from, down_from = 0, 0, 0.0, 0.0, 0.0, 0, 0
     if math.isinf(at_most) and page_hinkley(xs, delta, threshold).alarm is None:
         return found
-    for at, x in enumerate(xs):  # `PageHinkley.seen`, with plain numbers: histories are long
+    for at, x in enumerate(xs):  # `PageHinkley.updated`, with plain numbers: histories are long
         n += 1
         x = max(middle - at_most, min(middle + at_most, x)) if n > 1 else x
         middle += (x - middle) / n
@@ -288,7 +288,7 @@ def cusum(zs: Iterable[float], slack: float = 0.25, threshold: float = 10.0) -> 
     """
     state = Cusum()
     for at, z in enumerate(zs):
-        state = state.seen(z, slack)
+        state = state.updated(z, slack)
         if (direction := alarm(state, threshold)) is not None:
             return Drift(at, direction, state.up, state.down)
     return Drift(None, None, state.up, state.down)

@@ -166,9 +166,9 @@ def _probability(belief: Belief) -> float:
 
 
 def _undecided(belief: Belief) -> bool:
-    few, low, high = belief.n < BELIEVED_FROM, *UNDECIDED
+    untested, low, high = belief.n < BELIEVED_FROM, *UNDECIDED
     comparable = belief.source == "seeded" or belief.base_rate is not None  # else no further trade of its kind can settle it
-    return comparable and belief.status == "candidate" and (few or low <= _probability(belief) <= high)
+    return comparable and belief.status == "candidate" and (untested or low <= _probability(belief) <= high)
 
 
 def _could_test(belief: Belief, query: Query) -> bool:

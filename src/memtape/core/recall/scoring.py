@@ -136,9 +136,9 @@ class Spread:
         self._sum += whole
         self._squares += whole * whole
         if len(self._window) > self.last:
-            gone = self._window.popleft()
-            self._sum -= gone
-            self._squares -= gone * gone
+            oldest = self._window.popleft()
+            self._sum -= oldest
+            self._squares -= oldest * oldest
 
     def sigma(self, at_least: int = 10) -> float:
         """The standard deviation, at least ½; 1.5 while there are too few to have one."""
