@@ -27,7 +27,7 @@ from memtape.core.recall.ranking import CAPPED_FROM
 
 Places = NDArray[np.intp]
 Parts = list[NDArray[Any]]
-FEW = 256  # so many are ranked without a second look
+RANKED_DIRECTLY_ROWS = 256  # so many are ranked without a second look
 
 
 def best(scores: Floats, m: int, margin: float) -> Places:
@@ -79,7 +79,7 @@ def source_group_codes(columns: Columns, rows: Rows, claims_count: bool) -> NDAr
 
 def drop_duplicates(columns: Columns, rows: Rows, at: Places, m: int, parts: Callable[[Places], Parts]) -> Places:
     """The same places without those that m equal ones come before; `parts` gives what must be the same for that."""
-    if len(at) <= max(FEW, m):
+    if len(at) <= max(RANKED_DIRECTLY_ROWS, m):
         return at
     key = np.column_stack([column.astype(np.float64) for column in parts(at)])
     _, kind = np.unique(key, axis=0, return_inverse=True)

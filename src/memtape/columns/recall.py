@@ -28,7 +28,7 @@ from memtape.columns import kernel, weights
 from memtape.columns.index import OPEN, Bools, Columns, Floats, Rows
 from memtape.columns.kernel import MARGIN, ROUGH, picked_rows, row_count
 from memtape.columns.leaders import (
-    FEW,
+    RANKED_DIRECTLY_ROWS,
     Parts,
     Places,
     best,
@@ -64,19 +64,19 @@ def recall_columns(
     columns: Columns, beliefs: Sequence[Belief], plans: Sequence[PlanMemory], query: Query, fetch: Fetch
 ) -> Recalled:
     """What memory has to say about the situation asked about, as of the moment asked for."""
-    asked = ColumnQuestion(columns, query, fetch)
-    yardstick = asked.yardstick(beliefs, plans)
-    warnings = asked.warnings()
-    ranking = rank_memories(asked.candidates(yardstick), beliefs, plans, query, yardstick)
-    other = asked.beside(yardstick) if query.kelly_beside else ()
-    return assemble_recall(ranking, warnings, asked.evidence(other), beliefs, query)
+    question = ColumnQuestion(columns, query, fetch)
+    yardstick = question.yardstick(beliefs, plans)
+    warnings = question.warnings()
+    ranking = rank_memories(question.candidates(yardstick), beliefs, plans, query, yardstick)
+    other = question.beside(yardstick) if query.kelly_beside else ()
+    return assemble_recall(ranking, warnings, question.evidence(other), beliefs, query)
 
 
 def rank_columns(columns: Columns, beliefs: Sequence[Belief], plans: Sequence[PlanMemory], query: Query, fetch: Fetch) -> Ranking:
     """The ranking alone."""
-    asked = ColumnQuestion(columns, query, fetch)
-    yardstick = asked.yardstick(beliefs, plans)
-    return rank_memories(asked.candidates(yardstick), beliefs, plans, query, yardstick)
+    question = ColumnQuestion(columns, query, fetch)
+    yardstick = question.yardstick(beliefs, plans)
+    return rank_memories(question.candidates(yardstick), beliefs, plans, query, yardstick)
 
 
 def evidence_columns(columns: Columns, query: Query) -> Evidence:
@@ -227,27 +227,29 @@ class ColumnQuestion:
 
     def _oldest(self, profile: Profile, floor: float) -> int:
         """The first exit from which on a row can still reach a score by its freshness, were all else at its best."""
-        told = self.query.parameters if profile == "owm" else PLAIN
-        at_best = (1.0 + 0.5 * told.alpha) * (told.boost_at_most if told.strength == "on" else 1.0)
-        reach = math.log(at_best / floor) / told.exponent if floor > 0 and told.exponent > 0 else math.inf
-        days = told.tau_days * math.expm1(reach) if reach < FAR else math.inf
+        parameters = self.query.parameters if profile == "owm" else PLAIN
+        at_best = (1.0 + 0.5 * parameters.alpha) * (parameters.boost_at_most if parameters.strength == "on" else 1.0)
+        reach = math.log(at_best / floor) / parameters.exponent if floor > 0 and parameters.exponent > 0 else math.inf
+        days = parameters.tau_days * math.expm1(reach) if reach < FAR else math.inf
         return self.as_of - int(days * kernel.DAY_US) - 1 if days * kernel.DAY_US < OPEN else -OPEN
 
     def _other_factors(self, profile: Profile, yardstick: Yardstick, at: Places, exactly: bool) -> Floats:
         """A score without likeness."""
-        told = self.query.parameters if profile == "owm" else PLAIN
-        slope = told.k / (yardstick.sigma_rms if profile == "owm-literal" else yardstick.sigma_r)
+        parameters = self.query.parameters if profile == "owm" else PLAIN
+        slope = parameters.k / (yardstick.sigma_rms if profile == "owm-literal" else yardstick.sigma_r)
 
         def product(rows: Rows) -> Floats:
             r, known = kernel.outcome_column(self.columns, rows, self.query.claims_count)
-            found = kernel.recency_column(kernel.age_column(self.columns, rows, self.query.as_of), told.tau_days, told.exponent)
+            found = kernel.recency_column(
+                kernel.age_column(self.columns, rows, self.query.as_of), parameters.tau_days, parameters.exponent
+            )
             found *= kernel.quality_column(np.abs(r) if profile == "balanced" else r, known, slope, exactly)
             found *= self.columns.conf[rows]
             found *= kernel.affect_column(r, known, profile, self.query)
             return found
 
         found = kernel.in_stretches(product, picked_rows(self.rows, at))
-        if profile == "owm" and told.strength == "on":
+        if profile == "owm" and parameters.strength == "on":
             found *= self._boosts()[at]
         return found
 
@@ -283,7 +285,7 @@ class ColumnQuestion:
         Equal but for its time is enough: the newer is the fresher (save where the weeks before weigh). And what scores
         nothing is equal, whatever else it is.
         """
-        if len(at) <= max(FEW, m):
+        if len(at) <= max(RANKED_DIRECTLY_ROWS, m):
             return at
         nothing = np.zeros(row_count(self.rows), np.bool_)
         nothing[at] = scores == 0
@@ -343,9 +345,9 @@ class ColumnQuestion:
 
     def evidence(self, other: tuple[ComparedSize, ...]) -> Evidence:
         """What all trades together say."""
-        told = self.query.parameters
-        weight = np.square(np.square(self.likeness)) if told.power == 4 else self.likeness**told.power
-        weight *= kernel.recency_column(self.ages, told.tau_days, told.exponent)
+        parameters = self.query.parameters
+        weight = np.square(np.square(self.likeness)) if parameters.power == 4 else self.likeness**parameters.power
+        weight *= kernel.recency_column(self.ages, parameters.tau_days, parameters.exponent)
         weight *= self.columns.conf[self.rows]
         return evidence_from_sums(
             weights.evidence_sums_of_rows(self.columns, self.rows, self.believed, weight, self.query), self.query, other

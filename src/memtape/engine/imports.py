@@ -78,7 +78,7 @@ class Importing(Citing):
         if not made:
             return listed
         with self.memory.reading(self.agent.id) as tables:
-            known = tables.seen(name for names in made.values() for name in names)
+            known = tables.log_rows_of(name for names in made.values() for name in names)
         fresh = {at for at, names in made.items() if any(name not in known for name in names)}
         return [self.with_citations(value) if at in fresh else value for at, value in enumerate(listed)]
 
@@ -86,7 +86,7 @@ class Importing(Citing):
         """How many of these would be new, and how many are known already; writes nothing."""
         names = [[(item.kind, item.key) for item in unpack_items(value)] for value in seen]
         with self.memory.reading(self.agent.id) as tables:
-            known = tables.seen(name for several in names for name in several)
+            known = tables.log_rows_of(name for several in names for name in several)
         taken: set[tuple[str, str]] = set(known)
         new = 0
         for several in names:

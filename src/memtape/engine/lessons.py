@@ -226,7 +226,7 @@ class Reflecting(Reading):
             verified = is_verified(tables, EVERYTHING)
             episodes = MemoryTables(tables).latest(at, WINDOW, None, None, trades=True, claims=not verified)
             ids = [e.id for e in episodes]
-            trades: dict[str, Trade] = {v.trade.id: v.trade for v in MemoryTables(tables).versions(ids=ids, standing=True)}
+            trades: dict[str, Trade] = {v.trade.id: v.trade for v in MemoryTables(tables).versions(ids=ids, current_only=True)}
             found = find_candidates(episodes, claims_count=not verified, after=_afterwards(tables, episodes, trades, at))
             newest = [trades[id_] for id_ in reversed(ids) if id_ in trades][:SHOWN_TO_MODEL]
             return ReflectionWindow(skill, version, tuple(episodes), tuple(newest), tuple(found), closed_count(tables), at)

@@ -1,4 +1,4 @@
-"""The SQL of bars: the market data that the log vouches for by digest."""
+"""The SQL of bars. The log holds only their digests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class BarTables:
         return known_bar_from_row(rows[0]) if rows else None
 
     def bars_before(self, symbol: str, flat: FlatPoint, known: Cutoff) -> list[KnownBar]:
-        """The bars by a moment that may price something after it: back to the first that was known when it was settled."""
+        """The bars before a flat point that may price something after it, in any belief.
+
+        From the last one back to the first that was known when the flat point was settled.
+        """
         found: list[KnownBar] = []
         by = flat.at
         while known_bar := self.last_bar(symbol, by, known):
@@ -72,7 +75,7 @@ class BarTables:
         return {(bar.frame, bar.t0): bar for bar in found}
 
     def bar_row(self, bar: Bar) -> int:
-        """The log row that brought a bar which is here."""
+        """The log row that brought a stored bar."""
         rows = self.session.all(
             f"SELECT seq FROM bars WHERE {MINE} AND symbol = :symbol AND frame = :frame AND t0 = :t0",
             {**self._mine, "symbol": bar.symbol, "frame": bar.frame, "t0": micros(bar.t0)},

@@ -137,7 +137,7 @@ def since_when(tables: Tables) -> Since | None:
 def unseen(tables: Tables, tick: Tick) -> Tick:
     """A tick without the fills, funding and bars that are in the store already."""
     names = [("fill", fill.id) for fill in tick.fills] + [("funding", paid.id) for paid in tick.funding]
-    known = tables.seen(names)
+    known = tables.log_rows_of(names)
     return replace(
         tick,
         fills=tuple(fill for fill in tick.fills if ("fill", fill.id) not in known),

@@ -190,8 +190,8 @@ def _stated_agents(tables: Tables) -> dict[str, Agent]:
             replay.take(row)
     except Tampered:
         pass  # what stands before the break still counts; whoever asked comes to the break itself
-    deleted = {item.key for item in replay.kept if item.kind == "agent_deleted"}
-    return {item.key: read(Agent, item.body) for item in replay.kept if item.kind == "agent" and item.key not in deleted}
+    deleted = {item.key for item in replay.stored if item.kind == "agent_deleted"}
+    return {item.key: read(Agent, item.body) for item in replay.stored if item.kind == "agent" and item.key not in deleted}
 
 
 def _broken_link(row: LogRow, seq: int, last_hash: str, destroyed: DestroyedRows) -> str | None:

@@ -136,7 +136,7 @@ class Learner:
 
     def _changes_since(self, since: datetime) -> list[AccountChange]:
         """Everything that happened to the account since a moment, as it is believed now."""
-        versions = self.memories.versions(exited=since, standing=True)
+        versions = self.memories.versions(exited=since, current_only=True)
         self._bulk = self._bulk or len(versions) > BULK_FROM_TRADES
         closes = [event for version in versions for event in self.account_events(version)]
         marks_and_flows = [event.event for event in self._marks_and_flows(since) if event.known_to is None]
@@ -229,7 +229,7 @@ class Learner:
                     if nearest is not None and nearest.trade.id == trade.id:
                         found = [*found, amendment_from_claim(claim.trade, claim.known_from)]
         elif self.has_claims and (nearest := self._nearest_in_ledger(trade)) is not None:
-            current = next(iter(self.memories.versions(ids=[trade.id], standing=True)), None)
+            current = next(iter(self.memories.versions(ids=[trade.id], current_only=True)), None)
             if current is not None:
                 found = [*found, Amendment(max(current.known_from, nearest.known_from), forget=True)]
         return found

@@ -193,7 +193,7 @@ class Writer:
         """
         new = known = 0
         listed = [(arrival, unpack_items(arrival.value)) for arrival in arrivals]
-        keys: set[tuple[str, str]] = set(self.tables.seen((item.kind, item.key) for _, items in listed for item in items))
+        keys: set[tuple[str, str]] = set(self.tables.log_rows_of((item.kind, item.key) for _, items in listed for item in items))
         for arrival, items in listed:
             items = [item for item in items if (item.kind, item.key) not in keys]
             # Bars are no items. The same bars twice in one file are one delivery, by their common key.
@@ -219,7 +219,7 @@ class Writer:
         logged = self.tables.logged(value.kind, key_of(value)) if isinstance(value, Tick | Bars) else None
         if logged is not None:
             items = independent_items(items)
-        log_rows = self.tables.seen((item.kind, item.key) for item in items)
+        log_rows = self.tables.log_rows_of((item.kind, item.key) for item in items)
         new = [item for item in items if (item.kind, item.key) not in log_rows]
         if new:
             return new, None

@@ -170,7 +170,7 @@ def _kept_already(handle: AgentMemory, found: Sequence[Sourced]) -> dict[tuple[s
     """What is remembered under the names of these rows."""
     kept: dict[tuple[str, str], dict[str, Any]] = {}
     with handle.memory.reading(handle.agent.id) as tables:
-        seen = sorted(tables.seen((each.value.kind, _key(each)) for each in found))
+        seen = sorted(tables.log_rows_of((each.value.kind, _key(each)) for each in found))
         for kind in sorted({kind for kind, _ in seen}):
             keys = [key for own, key in seen if own == kind]
             for start in range(0, len(keys), BATCH):
