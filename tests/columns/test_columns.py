@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memtape import columns as fast
 from memtape.columns import Columns
-from memtape.columns.index import OPEN
+from memtape.columns.index import OPEN_END
 from memtape.columns.tallies import tallies
 from memtape.core.codec import micros
 from memtape.core.memory.episodes import known_episodes
@@ -276,7 +276,7 @@ def test_the_mask_is_what_was_known(n, seed, days, symbol):
 def test_what_is_missing_is_marked_and_never_nan():
     columns = filled([episode("a", None, regime=None, session=None, price=None, atr_d1=None, confidence=None)])
     assert not columns.has_r[0] and columns.regime_code[0] == columns.session_code[0] == -1
-    assert columns.known_to[0] == OPEN and columns.source_r[0] == 0 and columns.side_code[0] == 0
+    assert columns.known_to[0] == OPEN_END and columns.source_r[0] == 0 and columns.side_code[0] == 0
     numbers = [array for array in vars(columns).values() if isinstance(array, np.ndarray) and array.dtype.kind == "f"]
     assert numbers and not any(np.isnan(array[:1]).any() for array in numbers)
 
@@ -318,6 +318,6 @@ def test_rows_stand_in_the_order_of_their_exits_then_ids_then_versions():
     columns = Columns()
     for each in random.Random(2).sample(past, len(past)):
         columns.put([row(each)])
-    live = [at for at in range(columns.n) if columns.known_from[at] != OPEN]
+    live = [at for at in range(columns.n) if columns.known_from[at] != OPEN_END]
     keys = [(int(columns.exit_us[at]), columns.ids[at], int(columns.known_from[at])) for at in live]
     assert keys == sorted(keys) and len(keys) == len({(each.id, each.known_from) for each in past})

@@ -201,7 +201,7 @@ def test_the_diff_alone_tells_what_comes_of_an_edit(one, other, first_ends, seco
 def test_where_too_much_differs_to_be_compared_the_diff_is_coarser_and_as_true(one, other, ends, compared):
     before, after = "\n".join(one) + "\n" * ends, "\n".join(other) + "\n"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(document_edits, "COMPARED", compared)
+        patched.setattr(document_edits, "MAX_COMPARED_LINES", compared)
         assert applied(before, unified_diff("x.md", before, after)) == after
 
 

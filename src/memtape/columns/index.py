@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Rows = slice | NDArray[np.intp]
 
-OPEN: Final = 2**62  # known_to of a version that is still believed, known_from of a dropped row
+OPEN_END: Final = 2**62  # known_to of a version that is still believed, known_from of a dropped row
 R_SOURCES: Final = {None: 0, "stop": 1, "atr_proxy": 2, "stated": 3}
 UNKNOWN, NOT_POSITIVE, POSITIVE = 0, 1, 2  # the states of a number
 NO_LOG: Final = -1e6  # stands for the logarithm of a number that is not positive: nothing is near it
@@ -102,7 +102,7 @@ class Columns:
         self.label_sets: dict[tuple[int, int, int], int] = {}
         self.sigmas: dict[tuple[object, ...], float] = {}  # shared by questions about now; emptied by every change
         self._rows: dict[str, list[int]] = {}  # by id
-        self._latest = -OPEN  # the last moment at which a row ended or became known
+        self._latest = -OPEN_END  # the last moment at which a row ended or became known
         self._revised = False  # whether any version ended or any row was dropped
         self._segments: dict[tuple[int, int], list[NDArray[np.intp]]] = {}
         self._capacity = 0
@@ -145,7 +145,7 @@ class Columns:
 
     def _forget(self, rows: Iterable[int]) -> None:
         for at in list(rows):
-            self.known_from[at], self._revised = OPEN, True
+            self.known_from[at], self._revised = OPEN_END, True
             self._rows[self.ids[at]].remove(at)
             self.dropped += 1
 
@@ -171,7 +171,7 @@ class Columns:
         trade = np.array([kind == "trade" for kind in of["kind"]])
         aside = np.array([teach in NOT_TAUGHT for teach in of["teach"]])
         found: dict[str, Any] = {
-            "known_from": of["known_from"], "known_to": [OPEN if to is None else to for to in of["known_to"]],
+            "known_from": of["known_from"], "known_to": [OPEN_END if to is None else to for to in of["known_to"]],
             "entry_us": of["entry_at"], "exit_us": of["exit_at"],
             "symbol_code": self.symbols.coded(of["symbol"]), "strategy_code": self.strategies.coded(of["strategy"]),
             "regime_code": labels[0], "volatility_code": labels[1], "session_code": labels[2],
@@ -202,7 +202,7 @@ class Columns:
             key = (int(pair) >> 16, int(pair) & 0xFFFF)
             self._segments.setdefault(key, []).append(np.flatnonzero(pairs == pair) + start)
         self._latest = max(self._latest, int(self.known_from[start:stop].max()), int(self.exit_us[start:stop].max()))
-        self._revised = self._revised or bool((self.known_to[start:stop] != OPEN).any())
+        self._revised = self._revised or bool((self.known_to[start:stop] != OPEN_END).any())
 
     def _compact(self) -> None:
         """Remove dropped rows from the arrays if there are many."""
@@ -224,7 +224,7 @@ class Columns:
         for key in self._segments:
             self._segments[key] = [part[part < start] for part in self._joined(key)]
         if start == 0:
-            self._latest, self._revised = -OPEN, False
+            self._latest, self._revised = -OPEN_END, False
         if rows.size:
             self._index(start, stop)
 
@@ -232,7 +232,7 @@ class Columns:
 
     def _live_rows(self, start: int) -> NDArray[np.intp]:
         """The rows from a place on that are not dropped."""
-        return np.flatnonzero(self.known_from[start : self.n] != OPEN) + start
+        return np.flatnonzero(self.known_from[start : self.n] != OPEN_END) + start
 
     def _comes_last(self, row: Row) -> bool:
         """Returns True if a row may stand after all others: trades that close one after the other are only appended."""
@@ -242,7 +242,7 @@ class Columns:
         if row[_EXIT_AT] < self.exit_us[self.n - 1]:
             return False
         last = self.n - 1
-        while last >= 0 and self.known_from[last] == OPEN:
+        while last >= 0 and self.known_from[last] == OPEN_END:
             last -= 1
         if last < 0 or self.exit_us[last] < row[_EXIT_AT]:
             return True

@@ -1,7 +1,7 @@
 """The factors of a score over arrays: the same formulas as in `memtape.core`, whole columns at a time, in float64.
 
 What comes out differs from the reference by rounding alone: a few units in the sixteenth digit for each factor, far within
-`MARGIN`. So these numbers may say which rows can matter, and what sums over many rows come to; a score that is shown is
+`SCORE_MARGIN`. So these numbers may say which rows can matter, and what sums over many rows come to; a score that is shown is
 always the reference's own. A kernel that is too small for float64 counts as none, as there.
 
 Rows are taken in stretches that fit the processor's cache.
@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from memtape.columns.index import NOT_POSITIVE, POSITIVE, UNKNOWN, Bools, Columns, Floats, Rows
 from memtape.core.codec import micros
 from memtape.core.memory.situation import DRAWDOWN_BANDWIDTH, LABELS, NUMBERS_7_4, Labels, relative
-from memtape.core.memory.situation import UNKNOWN as HALF
+from memtape.core.memory.situation import UNKNOWN_MATCH as HALF
 from memtape.core.observed import ANY, Level, Situation
 from memtape.core.recall.query import Profile, Query
 
-MARGIN: Final = 1e-9  # relative; the true error is below 1e-12
-ROUGH: Final = 1e-4  # the same with Q in float32
-STRETCH: Final = 16_384
+SCORE_MARGIN: Final = 1e-9  # relative; the true error is below 1e-12
+FLOAT32_SCORE_MARGIN: Final = 1e-4  # the same with Q in float32
+STRETCH_ROWS: Final = 16_384
 DAY_US: Final = 86_400e6
 
 
@@ -53,8 +53,8 @@ def in_stretches(work: Callable[[Rows], Floats], rows: Rows) -> Floats:
     n = row_count(rows)
     found = np.empty(n)
     with np.errstate(over="ignore"):  # what is too far to be measured is infinitely far
-        for start in range(0, n, STRETCH):
-            found[start : start + STRETCH] = work(row_slice(rows, start, start + STRETCH))
+        for start in range(0, n, STRETCH_ROWS):
+            found[start : start + STRETCH_ROWS] = work(row_slice(rows, start, start + STRETCH_ROWS))
     return found
 
 

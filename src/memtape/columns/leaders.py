@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from memtape.columns.index import LEVELS, Columns, Floats, Rows
 from memtape.columns.kernel import picked_rows
-from memtape.core.recall.ranking import CAPPED_FROM
+from memtape.core.recall.ranking import CAPPED_FROM_TIER
 
 Places = NDArray[np.intp]
 Parts = list[NDArray[Any]]
@@ -69,7 +69,7 @@ def of_each(scores: Floats, group: NDArray[np.int32], at: Places, m: int, margin
 
 def source_group_codes(columns: Columns, rows: Rows, claims_count: bool) -> NDArray[np.int32]:
     """0 for what may fill a list, a number of its own for each source that may not."""
-    capped = columns.tier[rows] >= CAPPED_FROM
+    capped = columns.tier[rows] >= CAPPED_FROM_TIER
     if claims_count:
         capped &= ~columns.claimed[rows]
     if not capped.any():

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtape.columns import kernel, weights
-from memtape.columns.index import OPEN, Bools, Columns, Floats, Rows
-from memtape.columns.kernel import MARGIN, ROUGH, picked_rows, row_count
+from memtape.columns.index import OPEN_END, Bools, Columns, Floats, Rows
+from memtape.columns.kernel import FLOAT32_SCORE_MARGIN, SCORE_MARGIN, picked_rows, row_count
 from memtape.columns.leaders import (
     RANKED_DIRECTLY_ROWS,
     Parts,
@@ -43,18 +43,18 @@ from memtape.columns.leaders import (
 from memtape.core.codec import micros, moment
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode
-from memtape.core.recall.evidence import RECENT, ComparedSize, Evidence, compared_sizes, evidence_from_sums
+from memtape.core.recall.evidence import RECENT_TRADES, ComparedSize, Evidence, compared_sizes, evidence_from_sums
 from memtape.core.recall.query import PlanMemory, Profile, Query, RecallParameters, situation_similarity
-from memtape.core.recall.ranking import MISSES, Ranking, Yardstick, rank_memories
+from memtape.core.recall.ranking import MAX_NEAR_MISSES, Ranking, Yardstick, rank_memories
 from memtape.core.recall.reference import Recalled, assemble_recall, literal_best, sharpe_of, source_qualities
 from memtape.core.recall.scoring import SIGMA_FLOOR, SIGMA_UNKNOWN, retrieval_strength, sigma_known
-from memtape.core.recall.warnings import LASTS_DAYS, LASTS_EXPONENT, MIN_SIMILARITY, LossWarning, find_warnings
+from memtape.core.recall.warnings import FADING_DAYS, FADING_EXPONENT, MIN_SIMILARITY, LossWarning, find_warnings
 
 Key = tuple[str, int]  # id and known_from in microseconds
 Fetch = Callable[[list[Key]], Sequence[Episode]]
-SIGMA_LAST = 100  # outcomes that sigma is known from
-SAMPLE = 4096  # rows from which the score that a place takes is guessed, from below
-FAR = 100.0  # e^100 time constants: nothing is that old
+SIGMA_OUTCOMES = 100  # outcomes that sigma is known from
+SAMPLE_ROWS = 4096  # rows from which the score that a place takes is guessed, from below
+MAX_TIME_CONSTANTS = 100.0  # e^100 time constants: nothing is that old
 PLAIN = RecallParameters()
 TINY_SCORE = 1e-25  # where this is enough for a place, float32 may have lost Q altogether
 SHARPE_MARGIN = 0.376  # a Sharpe weight lies between ½ and 2: what has none yet may be four times too low
@@ -159,9 +159,9 @@ class ColumnQuestion:
         for rows in self.columns.newest(before=self.as_of):
             counted = rows[self._teaching(rows)]
             found += zip(map(moment, self.columns.exit_us[counted].tolist()), self.columns.r[counted].tolist(), strict=True)
-            if len(found) >= SIGMA_LAST and found[SIGMA_LAST - 1][0] > moment(int(self.columns.exit_us[rows[-1]])):
+            if len(found) >= SIGMA_OUTCOMES and found[SIGMA_OUTCOMES - 1][0] > moment(int(self.columns.exit_us[rows[-1]])):
                 break
-        return sigma_known(found, self.query.as_of, last=SIGMA_LAST)
+        return sigma_known(found, self.query.as_of, last=SIGMA_OUTCOMES)
 
     def _sigma_rms(self) -> float:
         r, known = self.outcomes
@@ -190,8 +190,8 @@ class ColumnQuestion:
         query = self.query
         if "episodic" not in query.memory_types:
             return []
-        m = query.limit + (MISSES if query.explain else 0)
-        margin = SHARPE_MARGIN if query.parameters.sharpe == "on" and query.profile == "owm" else ROUGH
+        m = query.limit + (MAX_NEAR_MISSES if query.explain else 0)
+        margin = SHARPE_MARGIN if query.parameters.sharpe == "on" and query.profile == "owm" else FLOAT32_SCORE_MARGIN
         at, scores = self._scored(query.profile, yardstick, m, margin)
         group = self.groups[at]
         if query.profile == "balanced":
@@ -219,7 +219,7 @@ class ColumnQuestion:
         """A score that the m-th best has at least: that of the m-th best of the last rows, of those that may fill a list."""
         if profile == "balanced" or not m:
             return 0.0
-        sample = np.arange(max(0, row_count(self.rows) - SAMPLE), row_count(self.rows))
+        sample = np.arange(max(0, row_count(self.rows) - SAMPLE_ROWS), row_count(self.rows))
         sample = sample[self.believed[sample] & (self.groups[sample] == 0)]
         if len(sample) < m:
             return 0.0
@@ -230,8 +230,8 @@ class ColumnQuestion:
         parameters = self.query.parameters if profile == "owm" else PLAIN
         at_best = (1.0 + 0.5 * parameters.alpha) * (parameters.boost_at_most if parameters.strength == "on" else 1.0)
         reach = math.log(at_best / floor) / parameters.exponent if floor > 0 and parameters.exponent > 0 else math.inf
-        days = parameters.tau_days * math.expm1(reach) if reach < FAR else math.inf
-        return self.as_of - int(days * kernel.DAY_US) - 1 if days * kernel.DAY_US < OPEN else -OPEN
+        days = parameters.tau_days * math.expm1(reach) if reach < MAX_TIME_CONSTANTS else math.inf
+        return self.as_of - int(days * kernel.DAY_US) - 1 if days * kernel.DAY_US < OPEN_END else -OPEN_END
 
     def _other_factors(self, profile: Profile, yardstick: Yardstick, at: Places, exactly: bool) -> Floats:
         """A score without likeness."""
@@ -317,12 +317,12 @@ class ColumnQuestion:
         sim = self.likeness[lost]
         alike = self._surely_alike(lost, sim)
         if not alike.any():
-            near = lost[best(sim, 1, MARGIN)]
+            near = lost[best(sim, 1, SCORE_MARGIN)]
             return find_warnings(self.read(drop_duplicates(self.columns, self.rows, near, 1, self._sim_parts)), self.query)
         lost, sim = lost[alike], sim[alike]
-        severity = -r[lost] * sim * kernel.recency_column(self.ages[lost], LASTS_DAYS, LASTS_EXPONENT)
+        severity = -r[lost] * sim * kernel.recency_column(self.ages[lost], FADING_DAYS, FADING_EXPONENT)
         severity *= self.columns.conf[picked_rows(self.rows, lost)]
-        lead = leaders(severity, self.groups[lost], m, MARGIN)
+        lead = leaders(severity, self.groups[lost], m, SCORE_MARGIN)
         return find_warnings(self.read(self._distinct(lost[lead], np.ones(len(lead)), self.groups[lost[lead]], m)), self.query)
 
     def _sim_parts(self, places: Places) -> Parts:
@@ -332,7 +332,7 @@ class ColumnQuestion:
         """Which losses are alike enough to warn. Likeness by labels alone often comes to the very limit, and there the last
         digit decides: so of each kind of situation at the limit one is read, and the reference says which side it is on."""
         alike = sim >= MIN_SIMILARITY
-        doubtful = np.flatnonzero(np.abs(sim - MIN_SIMILARITY) <= MARGIN)
+        doubtful = np.flatnonzero(np.abs(sim - MIN_SIMILARITY) <= SCORE_MARGIN)
         if len(doubtful):
             parts = np.column_stack([part.astype(np.float64) for part in self._sim_parts(lost[doubtful])])
             _, first, kind = np.unique(parts, axis=0, return_index=True, return_inverse=True)
@@ -355,10 +355,10 @@ class ColumnQuestion:
 
     def beside(self, yardstick: Yardstick) -> tuple[ComparedSize, ...]:
         """The sizes of two other rules."""
-        at, scores = self._scored("owm-literal", yardstick, RECENT, ROUGH)
-        lead = best(scores, RECENT, ROUGH)
-        top = self._distinct(at[lead], scores[lead], np.zeros(len(lead), np.int32), RECENT)
+        at, scores = self._scored("owm-literal", yardstick, RECENT_TRADES, FLOAT32_SCORE_MARGIN)
+        lead = best(scores, RECENT_TRADES, FLOAT32_SCORE_MARGIN)
+        top = self._distinct(at[lead], scores[lead], np.zeros(len(lead), np.int32), RECENT_TRADES)
         r, known = self.outcomes
         closed = np.flatnonzero(self.columns.teaches[self.rows] & known & self.believed)
-        recent = r[newest(self.columns, self.rows, closed, RECENT)].tolist()
+        recent = r[newest(self.columns, self.rows, closed, RECENT_TRADES)].tolist()
         return compared_sizes(literal_best(self.read(top), self.query, yardstick), recent, self.query.affect.risk_appetite)

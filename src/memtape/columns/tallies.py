@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from memtape.columns.index import LEVELS, POSITIVE, UNKNOWN, Columns
 from memtape.core.codec import micros, moment
-from memtape.core.memory.belief_cells import GROUPINGS, INDUCED_FROM, CellEvidence, CellKey, StatedTally, Tally
+from memtape.core.memory.belief_cells import GROUPINGS, INDUCED_FROM_TRADES, CellEvidence, CellKey, StatedTally, Tally
 from memtape.core.memory.beliefs import StatedBelief
 from memtape.core.memory.predicate import EQUALITY, MEMBERSHIP, AllOf, AnyOf, Condition, Not, Predicate, conditions, holds
 from memtape.core.observed import ANY
@@ -34,10 +34,10 @@ LABELS = {
     "symbol": ("symbol_code", "symbols"), "strategy": ("strategy_code", "strategies"), "regime": ("regime_code", "regimes"),
     "volatility_regime": ("volatility_code", "volatilities"), "session": ("session_code", "sessions"),
 }  # fmt: skip
-HOUR = 3_600_000_000
-MOST_CODES = 65536  # up to here codes are sorted by their digits, which is fastest
-THURSDAY = 3  # the first of January 1970
-ROUGH = 1e-12  # two numbers this near, by their size, may be one once the logarithm was taken
+HOUR_MICROS = 3_600_000_000
+MAX_RADIX_CODES = 65536  # up to here codes are sorted by their digits, which is fastest
+EPOCH_WEEKDAY = 3  # the first of January 1970
+LOG_ROUNDING = 1e-12  # two numbers this near, by their size, may be one once the logarithm was taken
 
 
 def tallies(columns: Columns, mask: Flags, claims_count: bool) -> dict[CellKey, Tally]:
@@ -143,7 +143,7 @@ class _CountedRows:
 
     def by(self, code: Whole, chosen: Whole, size: int) -> list[tuple[int, Tally]]:
         """The tallies of the kept rows by their code, for each code that occurs."""
-        if size > MOST_CODES and size > len(code):  # many cells, few of which occur
+        if size > MAX_RADIX_CODES and size > len(code):  # many cells, few of which occur
             codes, small = np.unique(code, return_inverse=True)
             return [(int(codes[at]), tally) for at, tally in self.by(small, chosen, len(codes))]
         if not len(chosen):
@@ -158,12 +158,12 @@ class _CountedRows:
         tier = np.full(size, self._tiers[0])
         for higher in self._tiers[1:]:
             tier[code[self._tier[chosen] == higher]] = higher
-        grouped = np.argsort(code.astype(np.uint16) if size <= MOST_CODES else code, kind="stable")
+        grouped = np.argsort(code.astype(np.uint16) if size <= MAX_RADIX_CODES else code, kind="stable")
         starts = (np.cumsum(n) - n).tolist()
         found = []
         for at in np.flatnonzero(n).tolist():
             count, start = int(n[at]), starts[at]
-            tenth = self._exit(chosen[grouped[start + INDUCED_FROM - 1]]) if count >= INDUCED_FROM else None
+            tenth = self._exit(chosen[grouped[start + INDUCED_FROM_TRADES - 1]]) if count >= INDUCED_FROM_TRADES else None
             found.append((at, Tally(
                 count, wins[at], sum_r[at], sum_r2[at], int(tier[at]), self._exit(chosen[grouped[start]]), tenth,
                 self._evidence(last[2 * at + 1]), self._evidence(last[2 * at]),
@@ -254,7 +254,7 @@ def _level(condition: Condition, columns: Columns) -> Answer:
     if condition.op in ("changed", "crosses_above", "crosses_below") or not bounds:
         return none, none.copy(), none
     met = _compared(condition.op, values, bounds)
-    close = [np.abs(values - bound) <= ROUGH * np.maximum(np.abs(values), abs(bound)) for bound in bounds]
+    close = [np.abs(values - bound) <= LOG_ROUNDING * np.maximum(np.abs(values), abs(bound)) for bound in bounds]
     return known & met, known & ~met, rough & reduce(np.logical_or, close)
 
 
@@ -276,8 +276,8 @@ def _number(columns: Columns, field: str) -> tuple[Floats, Flags, Flags] | None:
     n = columns.n
     exact = np.zeros(n, np.bool_)
     if field in ("hour_utc", "day_of_week"):
-        hours = columns.entry_us[:n] // HOUR
-        value = hours % 24 if field == "hour_utc" else (hours // 24 + THURSDAY) % 7
+        hours = columns.entry_us[:n] // HOUR_MICROS
+        value = hours % 24 if field == "hour_utc" else (hours // 24 + EPOCH_WEEKDAY) % 7
         return value.astype(np.float64), ~exact, exact
     if field not in LEVELS:
         return None

@@ -45,8 +45,8 @@ NOTE_LENGTH = 20_000
 FRAGMENT_LENGTH = 20_000
 TEXT_LENGTH = 200_000
 Opcode = tuple[str, int, int, int, int]  # as difflib has it: what is done, and to which lines of either text
-CONTEXT = 3  # lines around a change
-COMPARED = 4_000  # lines between the first and the last that differ; of more, all are told as replaced
+CONTEXT_LINES = 3  # lines around a change
+MAX_COMPARED_LINES = 4_000  # lines between the first and the last that differ; of more, all are told as replaced
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 # What no reader sees, and what makes lines look other than they are: controls but tab and newline, separators, bidi overrides.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
@@ -294,7 +294,7 @@ def _alike(one: Sequence[tuple[str, str]], other: Sequence[tuple[str, str]]) -> 
 def unified_diff(path: str, before: str | None, after: str) -> str:
     """The difference of two texts as a unified diff; a document that is new comes from /dev/null."""
     a, b = _diffed(before or ""), _diffed(after)
-    head = max(_same(a, b) - CONTEXT, 0)  # what is the same above and below is left out of the search, slow in a long log
+    head = max(_same(a, b) - CONTEXT_LINES, 0)  # what is the same above and below is left out of the search, slow in a long log
     lines = [f"--- {path if before is not None else '/dev/null'}", f"+++ {path}"]
     for group in _groups(a[head:], b[head:]):
         lines.append(f"@@ -{_span(group[0][1], group[-1][2], head)} +{_span(group[0][3], group[-1][4], head)} @@")
@@ -316,11 +316,11 @@ def _groups(a: Sequence[str], b: Sequence[str]) -> list[list[Opcode]]:
     top = _same(a, b)
     below = _same(a[top:][::-1], b[top:][::-1])
     ends = len(a) - below, len(b) - below
-    around = min(below, CONTEXT)
-    if max(ends) - top <= COMPARED:
-        return list(SequenceMatcher(None, a[: ends[0] + around], b[: ends[1] + around]).get_grouped_opcodes(CONTEXT))
+    around = min(below, CONTEXT_LINES)
+    if max(ends) - top <= MAX_COMPARED_LINES:
+        return list(SequenceMatcher(None, a[: ends[0] + around], b[: ends[1] + around]).get_grouped_opcodes(CONTEXT_LINES))
     opcodes: list[Opcode] = [
-        ("equal", max(top - CONTEXT, 0), top, max(top - CONTEXT, 0), top),
+        ("equal", max(top - CONTEXT_LINES, 0), top, max(top - CONTEXT_LINES, 0), top),
         ("replace", top, ends[0], top, ends[1]),
         ("equal", ends[0], ends[0] + around, ends[1], ends[1] + around),
     ]

@@ -62,7 +62,7 @@ HEADINGS = {
     "similar": "## Similar situations in the past",
 }
 REASON, NOTE, PASSAGE, RULE_LINE = 120, 100, 240, 1_000  # characters of a quoted text
-DISCREPANCIES = 5  # told one by one; of more only the number
+MAX_DISCREPANCY_LINES = 5  # told one by one; of more only the number
 MINUTE = timedelta(minutes=1)
 OWNERS_WORD = {"wrong_reason": "the owner: for another reason", "structural": "the owner: structural"}
 
@@ -200,7 +200,7 @@ def discrepancy_lines(found: Sequence[Discrepancy]) -> Iterator[BriefLine]:
     """Where broker and record disagree, the newest first."""
     newest = sorted(found, key=lambda each: (each.symbol, each.leg))
     newest.sort(key=lambda each: each.at, reverse=True)
-    for each in newest[:DISCREPANCIES]:
+    for each in newest[:MAX_DISCREPANCY_LINES]:
         text = "was already held when the record began" if each.why == "adopted" else "fills do not explain what the broker shows"
         at = "" if each.price is None else f", priced at {format_number(each.price)}"
         yield BriefLine(
@@ -208,8 +208,8 @@ def discrepancy_lines(found: Sequence[Discrepancy]) -> Iterator[BriefLine]:
             f"(broker {format_number(each.broker_qty)}, record {format_number(each.ledger_qty)}{at})",
             (SourceRef("discrepancy", f"{each.symbol}/{each.leg}@{format_minute(each.at)}", 2),),
         )
-    if len(newest) > DISCREPANCIES:
-        yield BriefLine(f"- {len(newest) - DISCREPANCIES} more discrepancies in the last day")
+    if len(newest) > MAX_DISCREPANCY_LINES:
+        yield BriefLine(f"- {len(newest) - MAX_DISCREPANCY_LINES} more discrepancies in the last day")
 
 
 # --- where the account stands -------------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ OVERRIDES: Final = tuple(re.compile(pattern) for pattern in (
 ))  # fmt: skip
 UNPROTECTED: Final = re.compile(r"\b(without|no) (a |any )?(stops?|stop-loss|limits?)\b")
 NUMBER: Final = re.compile(r"(?<![\w.])[-+−]?\d+(?:,\d{3})*(?:\.\d+)?")
-REACH = 4  # words that a negation reaches
+NEGATION_REACH_WORDS = 4  # words that a negation reaches
 
 
 def contradicted_rule(lesson: Lesson, avoid: Sequence[str], found: Mapping[str, Candidate]) -> str | None:
@@ -300,4 +300,4 @@ def _leaning(clause: str, good: frozenset[str] = GOOD) -> int:
 
 def _denied(before: Sequence[str]) -> bool:
     """Whether what comes next is denied: an odd number of negations shortly before it."""
-    return sum(word in NOT for word in before[-REACH:]) % 2 == 1
+    return sum(word in NOT for word in before[-NEGATION_REACH_WORDS:]) % 2 == 1

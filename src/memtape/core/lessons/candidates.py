@@ -54,9 +54,11 @@ from memtape.core.statistics import mean
 Unit = Literal["R", "account"]
 NO_ENTRY, NO_EXIT = "wrong_reason", "structural"  # what the owner says an outcome tells nothing of
 STOP = "stop"
-WORTH_SAYING = 0.1  # of the usual risk; after a loss equity is smaller, so that even a fixed size is a little more of it
-RATE = 0.08  # of false discoveries; cells overlap, and of histories without any effect fewer than one in ten shall tell a lesson
-UP = 1.0  # R at its best: from there on there is something to give back
+# Of the usual risk. After a loss equity is smaller, so even a fixed size is a slightly larger share of it.
+MIN_RISK_DIFFERENCE = 0.1
+# Cells overlap. Of histories without any effect, fewer than one in ten may give a lesson.
+FALSE_DISCOVERY_RATE = 0.08
+UP_AT_BEST_R = 1.0  # R at its best: from there on there is something to give back
 NOTHING_AFTER: Mapping[str, float] = MappingProxyType({})
 
 
@@ -95,7 +97,10 @@ def _judged(families: Sequence[Sequence[Candidate]]) -> list[Candidate]:
     The gate opens wider the more passes it; that sizes follow losses, beyond doubt, must not carry a doubtful entry through.
     """
     everything = [one for sample in families for one in sample]
-    passing = [frozenset(accepted_cells({one.id: one.p_value for one in sample}, RATE)) for sample in (everything, *families)]
+    passing = [
+        frozenset(accepted_cells({one.id: one.p_value for one in sample}, FALSE_DISCOVERY_RATE))
+        for sample in (everything, *families)
+    ]
     return [replace(one, chance=not (one.id in passing[0] and any(one.id in own for own in passing[1:]))) for one in everything]
 
 
@@ -193,7 +198,7 @@ def _of_sizes(sample: Sample) -> list[Candidate]:
     for one in _tested(risks, _after_losses(risks.trades, "size_after_losses")):
         usual = one.rest or 1.0
         times, bounds = one.mean / usual, (one.interval[0] / usual, one.interval[1] / usual)
-        p_value = one.p_value if abs(times - 1.0) >= WORTH_SAYING else 1.0
+        p_value = one.p_value if abs(times - 1.0) >= MIN_RISK_DIFFERENCE else 1.0
         found.append(replace(one, mean=times, interval=bounds, rest=1.0, p_value=p_value))
     return found
 
@@ -229,7 +234,8 @@ def _followed_after_exit(sample: Sample, after: Mapping[str, float]) -> Sample:
 
 def _stopped(sample: Sample, after: Mapping[str, float]) -> str:
     """Stopped trades, and how many of them would have been right after all."""
-    return f"stopped trades, {sum(after[e.id] >= UP for e in sample.trades)} of {len(sample.trades)} later at +1R or better"
+    recovered = sum(after[e.id] >= UP_AT_BEST_R for e in sample.trades)
+    return f"stopped trades, {recovered} of {len(sample.trades)} later at +1R or better"
 
 
 def _causes(trades: Sequence[Episode]) -> dict[str, tuple[int, ...]]:
@@ -300,7 +306,9 @@ def _as_it_is(kind: str, field: str, value: str, label: str, sample: Sample) -> 
 def _given_back(sample: Sample) -> Candidate | None:
     """What trades that had been up 1R gave back from their best."""
     pairs = [
-        (e, r, e.mfe_r - r) for e, r in zip(sample.trades, sample.values, strict=True) if e.mfe_r is not None and e.mfe_r >= UP
+        (e, r, e.mfe_r - r)
+        for e, r in zip(sample.trades, sample.values, strict=True)
+        if e.mfe_r is not None and e.mfe_r >= UP_AT_BEST_R
     ]
     lost = sum(r <= 0 for _, r, _ in pairs)
     label = f"trades that had been up 1R or more ({lost} ended at or below zero)"

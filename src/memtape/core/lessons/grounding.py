@@ -33,11 +33,11 @@ from memtape.core.codec import make_id
 from memtape.core.lessons.avoid_rules import contradicted_rule
 from memtape.core.lessons.reflection import MAX_LESSON_CHARS, Candidate, Lesson, Slot
 
-LONGEST_LESSON = 300  # characters
-MOST_TOKENS = 300  # of all lessons, as estimated
-MOST_LESSONS = 32
-BY_MODEL = 3  # the tier of what a model wrote
-LEVEL = 90  # per cent of the interval
+MAX_LESSON_TEXT_CHARS = 300  # characters
+MAX_NOTE_TOKENS = 300  # of all lessons, as estimated
+MAX_ANSWER_LESSONS = 32
+MODEL_TIER = 3  # the tier of what a model wrote
+INTERVAL_PERCENT = 90  # per cent of the interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ def ground_lessons(
     """The lessons of an answer that may be told or shown to the owner, and those rejected."""
     found, window = {one.id: one for one in candidates}, frozenset(window_ids)
     given = answer.get("lessons")
-    if not isinstance(given, list) or len(answer) != 1 or len(given) > MOST_LESSONS:
-        return (), (RejectedLesson("", "", f"the answer is not one list of at most {MOST_LESSONS} lessons"),)
+    if not isinstance(given, list) or len(answer) != 1 or len(given) > MAX_ANSWER_LESSONS:
+        return (), (RejectedLesson("", "", f"the answer is not one list of at most {MAX_ANSWER_LESSONS} lessons"),)
     accepted: list[Lesson] = []
     rejected: list[RejectedLesson] = []
     for one in given:
@@ -110,7 +110,7 @@ def _lesson(
     text = clean_line(answer.text)
     return Lesson(
         id=make_id(candidate.id, text), slot=candidate.slot, text=text, candidate=candidate.id, n=candidate.n,
-        chance=candidate.chance, trades=tuple(dict.fromkeys(answer.trades)), regime=candidate.regime, tier=BY_MODEL,
+        chance=candidate.chance, trades=tuple(dict.fromkeys(answer.trades)), regime=candidate.regime, tier=MODEL_TIER,
     )  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def _crowded(text: str, candidate: Candidate, accepted: Sequence[Lesson]) -> str
     if any(one.candidate == candidate.id for one in accepted):
         return "another lesson speaks of the same candidate"
     note = "\n".join(f"- {line}" for line in (*(one.text for one in accepted), text))
-    fits = len(note) <= MAX_LESSON_CHARS and estimate_tokens(note) <= MOST_TOKENS
+    fits = len(note) <= MAX_LESSON_CHARS and estimate_tokens(note) <= MAX_NOTE_TOKENS
     return None if fits else "there is no room for it after the lessons before it"
 
 
@@ -171,8 +171,8 @@ def _unplain(raw: str, text: str, candidate: Candidate) -> str | None:
     own = f"{candidate.label} {candidate.value}"
     if len(raw.splitlines()) > 1 or any(unicodedata.category(letter) in HIDDEN for letter in raw):
         return "it is more than one line, or holds characters that are not shown"
-    if len(text) > LONGEST_LESSON:
-        return f"it is longer than {LONGEST_LESSON} characters"
+    if len(text) > MAX_LESSON_TEXT_CHARS:
+        return f"it is longer than {MAX_LESSON_TEXT_CHARS} characters"
     if _LINK.search(text) or redact_secrets(text) != text:
         return "it holds a link or a key"
     if _TAG.search(text) or _LISTED.match(text) or any(letter in _MARKS and letter not in own for letter in text):
@@ -310,7 +310,7 @@ def _computed(number: _Number, candidate: Candidate) -> bool:
     """Whether a number is one of the candidate's: a share by its %, an amount by its unit or sign, else a count or a p-value."""
     shown = numbers_in(candidate)
     if number.unit == "%":
-        return not number.sign and (number.value == LEVEL or _equal(number.value, shown["share_pct"]))
+        return not number.sign and (number.value == INTERVAL_PERCENT or _equal(number.value, shown["share_pct"]))
     if not number.unit and not number.sign:
         if _P.search(number.before):
             return _equal(number.value, shown["p"])

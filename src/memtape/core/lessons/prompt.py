@@ -28,14 +28,15 @@ from memtape.core.brief.number_format import format_duration, format_gain, forma
 from memtape.core.brief.sanitize import id_reference, one_line, owner_lines, quote_text, safe_name
 from memtape.core.codec import canonical, digest
 from memtape.core.ledger.trades import Trade
-from memtape.core.lessons.grounding import LONGEST_LESSON, TIMES, numbers_in
+from memtape.core.lessons.grounding import MAX_LESSON_TEXT_CHARS as MAX_CHARS
+from memtape.core.lessons.grounding import TIMES, numbers_in
 from memtape.core.lessons.reflection import SLOTS, Candidate
 from memtape.core.skills import Skill
 
 REFLECTION_PROMPT_VERSION = 1
-MOST_TRADES = 200  # lines; the newest are shown
-MOST_CANDIDATES = 40  # those that passed the gate first
-MOST_CITED = 8  # ids shown with a candidate, for the answer to choose from
+MAX_TRADE_LINES = 200  # lines; the newest are shown
+MAX_CANDIDATE_LINES = 40  # those that passed the gate first
+MAX_CITED_TRADES = 8  # ids shown with a candidate, for the answer to choose from
 
 SYSTEM: Final = f"""\
 You are reviewing recent trades by an autonomous trading agent against the strategy it was given. Word the lessons for its
@@ -53,7 +54,7 @@ What a lesson is
 - If nothing is worth telling, say so in one lesson about the candidate that comes nearest.
 
 How it is written
-- One plain English sentence or two on one line, at most {LONGEST_LESSON} characters; all lessons together at most 800 characters
+- One plain English sentence or two on one line, at most {MAX_CHARS} characters; all lessons together at most 800 characters
   (about 300 tokens). Each is shown as a bullet: write no bullet mark, no markup, no link, no id, no date.
 - Every number in the text is copied from its candidate, with its sign, rounded to two decimals: n, total, share_pct (with %),
   mean, low and high (the 90 % interval of the mean), rest (mean of the other trades), difference (mean - rest). No other number,
@@ -71,7 +72,7 @@ Answer with the JSON object of the schema and nothing else.
 
 _LESSON: Final[Mapping[str, Mapping[str, Any]]] = {
     "slot": {"type": "string", "enum": list(SLOTS), "description": "as the candidate has it"},
-    "text": {"type": "string", "description": f"the lesson, one line of at most {LONGEST_LESSON} characters"},
+    "text": {"type": "string", "description": f"the lesson, one line of at most {MAX_CHARS} characters"},
     "candidate": {"type": "string", "description": "the id of the candidate that it words"},
     "trades": {"type": "array", "items": {"type": "string"}, "description": "ids from the candidate's own list"},
     "n": {"type": "integer", "description": "as the candidate has it"},
@@ -101,8 +102,8 @@ class ReflectionPrompt(NamedTuple):
 
 def reflection_prompt(skill: Skill, trades: Sequence[Trade], candidates: Sequence[Candidate]) -> ReflectionPrompt:
     """The question for the lessons of these trades; `trades` are the newest, `candidates` count all that were looked at."""
-    shown = sorted(trades, key=lambda trade: (trade.exit_at or trade.entry_at, trade.id), reverse=True)[:MOST_TRADES]
-    found = sorted(candidates, key=lambda one: (one.chance, one.p_value, one.id))[:MOST_CANDIDATES]
+    shown = sorted(trades, key=lambda trade: (trade.exit_at or trade.entry_at, trade.id), reverse=True)[:MAX_TRADE_LINES]
+    found = sorted(candidates, key=lambda one: (one.chance, one.p_value, one.id))[:MAX_CANDIDATE_LINES]
     ids = {trade.id for trade in shown}
     parts = [
         ("## Strategy, in the owner's words", [f"> {line}".rstrip() for line in owner_lines(skill.strategy)]),
@@ -128,7 +129,7 @@ def boundary(record: str) -> str:
 def candidate_line(one: Candidate, shown: Collection[str] = frozenset()) -> str:
     """A candidate as a line of JSON: what it counts, its numbers, and ids to cite, those of trades shown first."""
     known = [id_ for id_ in one.trades if id_ in shown]
-    cited = [*known, *(id_ for id_ in one.trades if id_ not in shown)][:MOST_CITED]
+    cited = [*known, *(id_ for id_ in one.trades if id_ not in shown)][:MAX_CITED_TRADES]
     unit = "times the usual risk" if one.kind == TIMES else one.unit
     about = {"id": one.id, "slot": one.slot, "kind": one.kind, "about": one_line(one.label, 120), "unit": unit}
     return canonical({**about, "could_be_chance": one.chance, **numbers_in(one), "trades": cited})

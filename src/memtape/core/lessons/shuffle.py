@@ -38,11 +38,11 @@ from typing import Literal, NamedTuple
 from memtape.core.statistics import beta_quantile, mean
 
 SHUFFLES = 4_800
-PER_QUESTION = 48  # more deals where more is asked: the gate over m cells must be able to see p = 0.1 / m
-MATCHED = 10  # deals that do as much; more only sharpen a p-value that will not pass
-WHOLE = 1_000_000_000  # outcomes as whole numbers of this part
-TURNS = 8  # deals out of one order
-BLOCK = 16
+SHUFFLES_PER_QUESTION = 48  # more deals where more is asked: the gate over m cells must be able to see p = 0.1 / m
+ENOUGH_MATCHES = 10  # deals that do as much; more only sharpen a p-value that will not pass
+UNITS_PER_R = 1_000_000_000  # outcomes as whole numbers of this part
+DEALS_PER_ORDER = 8  # deals out of one order
+BLOCK_DEALS = 16
 
 Tail = Literal["both", "lower", "upper"]
 
@@ -83,9 +83,9 @@ def shuffle_p_values(values: Sequence[float], moments: Sequence[Hashable], quest
     if not questions:
         return found
     places = _arranged(moments)
-    whole = [round(values[i] * WHOLE) for i in places]
+    whole = [round(values[i] * UNITS_PER_R) for i in places]
     open_ = _open_questions(questions, places, whole, [moments[i] for i in places])
-    most = max(SHUFFLES, PER_QUESTION * len(questions))
+    most = max(SHUFFLES, SHUFFLES_PER_QUESTION * len(questions))
     for deal, dealt in enumerate(_deals(whole, [moments[i] for i in places], most), 1):
         done = False
         for known, several in open_.items():
@@ -93,12 +93,14 @@ def shuffle_p_values(values: Sequence[float], moments: Sequence[Hashable], quest
             for one in several:
                 if one.distance(one.total(dealt), total) >= one.observed:
                     one.matched += 1
-                    done = done or one.matched == MATCHED
+                    done = done or one.matched == ENOUGH_MATCHES
         if done:
-            for one in (one for several in open_.values() for one in several if one.matched == MATCHED):
-                found[one.at] = MATCHED / deal
+            for one in (one for several in open_.values() for one in several if one.matched == ENOUGH_MATCHES):
+                found[one.at] = ENOUGH_MATCHES / deal
             open_ = {
-                known: left for known, several in open_.items() if (left := [one for one in several if one.matched < MATCHED])
+                known: left
+                for known, several in open_.items()
+                if (left := [one for one in several if one.matched < ENOUGH_MATCHES])
             }
             if not open_:
                 break
@@ -165,15 +167,15 @@ def _deals(whole: Sequence[int], moments: Sequence[Hashable], most: int) -> Iter
     sizes = sorted(Counter(map(len, turned)).items())
     ends = accumulate(count for _, count in sizes)
     spans = [(size, range(end - count, end)) for (size, count), end in zip(sizes, ends, strict=True)]
-    for draws in _draws(repr(whole), len(turned), -(-most // TURNS)):
+    for draws in _draws(repr(whole), len(turned), -(-most // DEALS_PER_ORDER)):
         lots = []
         for size, span in spans:
             order = sorted(span, key=draws.__getitem__)
             lots.append((list(chain.from_iterable([turned[at][draws[at] % size] for at in order])), size, len(span)))
-        for turn in range(TURNS):
+        for turn in range(DEALS_PER_ORDER):
             dealt: list[int] = []
             for outcomes, size, count in lots:
-                first = count * turn // TURNS * size
+                first = count * turn // DEALS_PER_ORDER * size
                 dealt += outcomes[first:]
                 dealt += outcomes[:first]
             yield dealt
@@ -181,9 +183,9 @@ def _deals(whole: Sequence[int], moments: Sequence[Hashable], most: int) -> Iter
 
 def _draws(seed: str, width: int, most: int) -> Iterator[tuple[int, ...]]:
     """Numbers of 32 bits out of a hash."""
-    for block in range(-(-most // BLOCK)):
-        drawn = shake_256(f"{block}:{seed}".encode()).digest(4 * width * BLOCK)
-        for at in range(min(BLOCK, most - block * BLOCK)):
+    for block in range(-(-most // BLOCK_DEALS)):
+        drawn = shake_256(f"{block}:{seed}".encode()).digest(4 * width * BLOCK_DEALS)
+        for at in range(min(BLOCK_DEALS, most - block * BLOCK_DEALS)):
             yield unpack(f"<{width}I", drawn[4 * width * at : 4 * width * (at + 1)])
 
 

@@ -29,13 +29,13 @@ from memtape.core.lessons.reflection import MAX_LESSON_CHARS, SLOTS, Candidate, 
 from memtape.core.lessons.trade_groups import MIN_GROUP_TRADES
 from memtape.core.skills import Skill
 
-A_SLOT = 2  # lessons
-TOKENS = 300  # of all lessons, as estimated
-HINT, HINTS = 0.05, 2  # a p-value above it is not even worth a doubtful line; how many of those
-DESCRIPTIONS = 2
-MUCH_BACK = 0.5  # R given back on average: worth a line
-COSTLY = -1.1  # R that a stop costs on average: more than planned
-OFTEN_RIGHT = 2.0  # R that the market went on after a stop: enough to have made the trade right
+MAX_LESSONS_PER_SLOT = 2  # lessons
+MAX_LESSON_TOKENS = 300  # of all lessons, as estimated
+HINT, MAX_HINTS = 0.05, 2  # a p-value above it is not even worth a doubtful line; how many of those
+MAX_DESCRIPTIONS = 2
+NOTABLE_GIVE_BACK_R = 0.5  # R given back on average: worth a line
+COSTLY_STOP_R = -1.1  # R that a stop costs on average: more than planned
+STOPPED_THEN_RIGHT_R = 2.0  # R that the market went on after a stop: enough to have made the trade right
 COVERED_SHARE = 0.75  # of its trades are those of a stronger candidate: the same finding
 UNTESTED = "(described, not tested against chance)"
 NOT_THOSE: Final = {
@@ -71,7 +71,7 @@ def lessons_of(found: Sequence[Candidate], skill: Skill) -> tuple[Lesson, ...]:
 
 
 def _fits(text: str) -> bool:
-    return len(text) <= MAX_LESSON_CHARS and estimate_tokens(text) <= TOKENS
+    return len(text) <= MAX_LESSON_CHARS and estimate_tokens(text) <= MAX_LESSON_TOKENS
 
 
 def _lesson(one: Candidate, text: str, skill: Skill, known: Mapping[str, Candidate]) -> Lesson:
@@ -88,12 +88,12 @@ def worth_showing(found: Sequence[Candidate]) -> list[Candidate]:
     described = [one for one in found if one.rest is None and _stands_alone(one)]
     hints = [one for one in found if one.chance and one.rest is not None and one.p_value <= HINT]
     chosen: list[Candidate] = []
-    for group, most in ((passed, len(passed)), (described, DESCRIPTIONS), (hints, HINTS)):
+    for group, most in ((passed, len(passed)), (described, MAX_DESCRIPTIONS), (hints, MAX_HINTS)):
         before = len(chosen)
         for one in sorted(group, key=_weight):
             here = [other.slot for other in chosen].count(one.slot)
             hinted = group is hints and one.slot in [other.slot for other in chosen[before:]]
-            room = len(chosen) - before < most and here < A_SLOT and not hinted
+            room = len(chosen) - before < most and here < MAX_LESSONS_PER_SLOT and not hinted
             if room and not any(_is_covered_by(other, one) for other in chosen):
                 chosen.append(one)
     return chosen
@@ -115,10 +115,10 @@ def _is_covered_by(stronger: Candidate, one: Candidate) -> bool:
 def _stands_alone(one: Candidate) -> bool:
     """Whether what is only described is large enough to be told."""
     if one.kind == "give_back":
-        return one.mean >= MUCH_BACK
+        return one.mean >= NOTABLE_GIVE_BACK_R
     if one.kind == "exit_cause":
-        return one.unit == "R" and one.value == STOP and one.mean <= COSTLY and one.interval[1] < -1.0
-    return one.kind == "heat" or (one.kind == "stopped_then_right" and one.mean >= OFTEN_RIGHT)
+        return one.unit == "R" and one.value == STOP and one.mean <= COSTLY_STOP_R and one.interval[1] < -1.0
+    return one.kind == "heat" or (one.kind == "stopped_then_right" and one.mean >= STOPPED_THEN_RIGHT_R)
 
 
 def _way(one: Candidate) -> str:

@@ -35,8 +35,8 @@ from typing import Literal, NamedTuple
 
 from memtape.core.codec import make_id
 from memtape.core.memory.beliefs import (
-    BELIEVED_FROM,
-    RETIRED_BELOW,
+    BELIEVED_FROM_TRADES,
+    RETIRED_BELOW_PROBABILITY,
     Belief,
     Beta,
     Proposition,
@@ -60,11 +60,11 @@ from memtape.core.observed import ANY, Situation
 
 CONDITIONS = ("regime", "volatility_regime", "session", "side")
 GROUPINGS: tuple[tuple[str, ...], ...] = (*((field,) for field in CONDITIONS), *combinations(CONDITIONS, 2))
-INDUCED_FROM = 10  # trades, inside and outside
-ALIKE = 0.9  # of the trades shared: the same belief in other words
-NO_DIFFERENCE_FROM = 100  # trades
-FADED_BELOW = 0.5  # half its strength is gone: no trade has tested it for four and a half years
-COMPUTED = 2  # the tier of what memtape computes
+INDUCED_FROM_TRADES = 10  # trades, inside and outside
+SAME_BELIEF_SHARE = 0.9  # of the trades shared: the same belief in other words
+NO_DIFFERENCE_FROM_TRADES = 100  # trades
+FADED_BELOW_STRENGTH = 0.5  # half its strength is gone: no trade has tested it for four and a half years
+COMPUTED_TIER = 2  # the tier of what memtape computes
 _MERGED: Status = "merged"
 _SPLIT: Status = "split"
 
@@ -156,7 +156,7 @@ def tally_cells(tested: Iterable[Tested]) -> Tally:
     for evidence, r, confirmed, _ in ordered:
         sum_r, sum_r2 = sum_r + (r or 0.0), sum_r2 + (r or 0.0) * (r or 0.0)
         last[confirmed] = evidence
-    tenth = ordered[INDUCED_FROM - 1][0].exit_at if len(ordered) >= INDUCED_FROM else None
+    tenth = ordered[INDUCED_FROM_TRADES - 1][0].exit_at if len(ordered) >= INDUCED_FROM_TRADES else None
     return Tally(
         len(ordered), sum(confirmed for _, _, confirmed, _ in ordered), sum_r, sum_r2, max(tier for *_, tier in ordered),
         ordered[0][0].exit_at, tenth, last.get(True), last.get(False),
@@ -210,7 +210,7 @@ class BeliefCell(NamedTuple):
 
     @property
     def base_rate(self) -> float | None:
-        return self.base_wins / self.base_n if self.base_n >= INDUCED_FROM else None
+        return self.base_wins / self.base_n if self.base_n >= INDUCED_FROM_TRADES else None
 
 
 class Split(NamedTuple):
@@ -234,19 +234,21 @@ def beliefs_from_tallies(tallies: Mapping[CellKey, Tally], stated: Iterable[Stat
 def fades_at(beliefs: Iterable[Belief]) -> datetime | None:
     """When the first of these beliefs would retire for want of evidence; until then time alone changes none of them."""
     tested = [b.last_evidence_at for b in beliefs if b.last_evidence_at is not None and b.status != "retired"]
-    days = 180.0 * (FADED_BELOW ** (-1.0 / 0.3) - 1.0)  # where `belief_strength` falls to it
+    days = 180.0 * (FADED_BELOW_STRENGTH ** (-1.0 / 0.3) - 1.0)  # where `belief_strength` falls to it
     return min(tested) + timedelta(days=days) - timedelta(seconds=1) if tested else None
 
 
 def scan_cells(tallies: Mapping[CellKey, Tally]) -> dict[CellKey, BeliefCell]:
     """The cells with enough trades to speak of, in order, each with the trades outside it."""
     cells = {}
-    for key in sorted(key for key, found in tallies.items() if found.n >= INDUCED_FROM and key.conditions and key != key.known):
+    for key in sorted(
+        key for key, found in tallies.items() if found.n >= INDUCED_FROM_TRADES and key.conditions and key != key.known
+    ):
         inside, around = tallies[key], tallies[key.known]
         base_n, base_wins = around.n - inside.n, around.wins - inside.wins
-        p_value = difference_p_value(inside.wins, inside.n, base_wins, base_n) if base_n >= INDUCED_FROM else None
+        p_value = difference_p_value(inside.wins, inside.n, base_wins, base_n) if base_n >= INDUCED_FROM_TRADES else None
         id = make_id("belief", key.strategy, key.symbol, *(part for condition in key.conditions for part in condition))
-        cells[key] = BeliefCell(id, key, inside, base_n, base_wins, max(around.tier, COMPUTED), p_value)
+        cells[key] = BeliefCell(id, key, inside, base_n, base_wins, max(around.tier, COMPUTED_TIER), p_value)
     return cells
 
 
@@ -259,10 +261,10 @@ def merges(cells: Mapping[CellKey, BeliefCell]) -> dict[CellKey, CellKey]:
     pairs = [key for key in cells if len(key.conditions) == 2]
     for pair in pairs:
         first, second = sorted(pair.parents())
-        if cells[pair].inside.n >= ALIKE * max(cells[first].inside.n, cells[second].inside.n):
+        if cells[pair].inside.n >= SAME_BELIEF_SHARE * max(cells[first].inside.n, cells[second].inside.n):
             into.setdefault(second, first)
     for pair in pairs:
-        wider = [one for one in sorted(pair.parents()) if cells[pair].inside.n >= ALIKE * cells[one].inside.n]
+        wider = [one for one in sorted(pair.parents()) if cells[pair].inside.n >= SAME_BELIEF_SHARE * cells[one].inside.n]
         if wider:
             into[pair] = wider[0]
         elif twin := _twin(pair, into, cells):
@@ -278,7 +280,7 @@ def _twin(pair: CellKey, into: Mapping[CellKey, CellKey], cells: Mapping[CellKey
             continue
         twin = speaker.with_(other)
         sizes = sorted(cells[key].inside.n if key in cells else 0 for key in (pair, twin))
-        if sizes[0] >= ALIKE * sizes[1]:
+        if sizes[0] >= SAME_BELIEF_SHARE * sizes[1]:
             return twin
     return None
 
@@ -300,10 +302,10 @@ def splits(cells: Mapping[CellKey, BeliefCell]) -> dict[CellKey, Split]:
     children: defaultdict[tuple[CellKey, str], list[BeliefCell]] = defaultdict(list)
     for key, cell in cells.items():
         for parent, (_, (field, _)) in zip(key.parents(), (key.conditions, key.conditions[::-1]), strict=False):
-            if cell.inside.n < ALIKE * cells[parent].inside.n:  # else it is the parent, in other words
+            if cell.inside.n < SAME_BELIEF_SHARE * cells[parent].inside.n:  # else it is the parent, in other words
                 children[parent, field].append(cell)
     for (parent, field), parts in children.items():
-        if cells[parent].inside.n >= BELIEVED_FROM and cells[parent].base_rate is not None and len(parts) > 1:
+        if cells[parent].inside.n >= BELIEVED_FROM_TRADES and cells[parent].base_rate is not None and len(parts) > 1:
             considered[parent, field] = Split(field, tuple(parts), _furthest(parts))
     passing = accepted_cells({f"{cells[parent].id} {field}": split.p_value for (parent, field), split in considered.items()})
     best: dict[CellKey, Split] = {}
@@ -355,25 +357,25 @@ def _induced(
 def _judged(cell: BeliefCell, probability: float | None, passes: bool, scanned: int, as_of: datetime) -> tuple[Status, str]:
     """How a cell that stands for itself is held, and why."""
     n, last = cell.inside.n, _last_tested(cell.inside)
-    if last is not None and belief_strength((as_of - last) / timedelta(days=1), None) < FADED_BELOW:
+    if last is not None and belief_strength((as_of - last) / timedelta(days=1), None) < FADED_BELOW_STRENGTH:
         return "retired", f"No trade has tested it since {last:%Y-%m-%d}."
     if probability is None or cell.p_value is None:
-        return "candidate", f"Only {cell.base_n} trades outside it: {INDUCED_FROM} are needed to compare."
-    if not passes and n >= NO_DIFFERENCE_FROM and 0.2 < probability < 0.8:
+        return "candidate", f"Only {cell.base_n} trades outside it: {INDUCED_FROM_TRADES} are needed to compare."
+    if not passes and n >= NO_DIFFERENCE_FROM_TRADES and 0.2 < probability < 0.8:
         return "retired", f"No difference seen in {n} trades."
-    if n < BELIEVED_FROM:
-        return "candidate", f"{n} trades: {BELIEVED_FROM} are needed."
+    if n < BELIEVED_FROM_TRADES:
+        return "candidate", f"{n} trades: {BELIEVED_FROM_TRADES} are needed."
     return belief_status(n, passes), _chance_words(cell.p_value, passes, f"{scanned} cell{'s' if scanned > 1 else ''} scanned")
 
 
 def _stated(counted: Sequence[StatedTally]) -> list[Belief]:
     """Stated beliefs, as far as they have been tested."""
-    enough = {one.stated.id: one for one in counted if min(one.inside.n, one.outside.n) >= INDUCED_FROM}
+    enough = {one.stated.id: one for one in counted if min(one.inside.n, one.outside.n) >= INDUCED_FROM_TRADES}
     p_values = {i: difference_p_value(t.inside.wins, t.inside.n, t.outside.wins, t.outside.n) for i, t in enough.items()}
     passing = frozenset(accepted_cells(p_values))
     formed = []
     for stated, inside, outside in sorted(counted, key=lambda one: (one.stated.stated_at, one.stated.id)):
-        base_rate = outside.wins / outside.n if outside.n >= INDUCED_FROM else None
+        base_rate = outside.wins / outside.n if outside.n >= INDUCED_FROM_TRADES else None
         prior, p_value = Beta(stated.alpha, stated.beta), p_values.get(stated.id)
         own = Beta(prior.alpha + inside.wins, prior.beta + inside.n - inside.wins)
         probability = (
@@ -385,7 +387,7 @@ def _stated(counted: Sequence[StatedTally]) -> list[Belief]:
         if stated.rate is None and probability is not None:
             right = probability
         status, why = _held(inside, right, p_value, stated.id in passing, len(p_values))
-        tier = max(stated.tier, inside.tier) if inside.tier > COMPUTED else stated.tier  # claims weaken it, fills do not
+        tier = max(stated.tier, inside.tier) if inside.tier > COMPUTED_TIER else stated.tier  # claims weaken it, fills do not
         formed.append(_formed(
             inside, _plain(stated.predicate), id=stated.id, strategy=stated.strategy,
             sentence=_with_figures(stated.sentence, inside, base_rate, outside.n), symbol=stated.symbol,
@@ -397,12 +399,12 @@ def _stated(counted: Sequence[StatedTally]) -> list[Belief]:
 
 def _held(inside: Tally, right: float, p_value: float | None, passes: bool, n_stated: int) -> tuple[Status, str]:
     """How a stated belief is held. What passes the gate by being wrong is not believed: it is retired."""
-    if inside.n >= BELIEVED_FROM and right < RETIRED_BELOW:
+    if inside.n >= BELIEVED_FROM_TRADES and right < RETIRED_BELOW_PROBABILITY:
         return "retired", f"{inside.wins} of {inside.n} trades confirm it: the chance that it is right is {_percent(right)}."
-    if inside.n < BELIEVED_FROM:
-        return "candidate", f"{inside.n} trades have tested it: {BELIEVED_FROM} are needed."
+    if inside.n < BELIEVED_FROM_TRADES:
+        return "candidate", f"{inside.n} trades have tested it: {BELIEVED_FROM_TRADES} are needed."
     if p_value is None:
-        return "candidate", f"Fewer than {INDUCED_FROM} trades outside its conditions to compare with."
+        return "candidate", f"Fewer than {INDUCED_FROM_TRADES} trades outside its conditions to compare with."
     return belief_status(inside.n, passes and right > 0.5), _chance_words(p_value, passes, f"{n_stated} stated")
 
 

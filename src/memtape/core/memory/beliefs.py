@@ -39,8 +39,8 @@ from memtape.core.statistics import beta_cdf, beta_quantile, mean, student_cdf
 from memtape.errors import Invalid
 
 Status = Literal["candidate", "believed", "merged", "split", "retired"]
-BELIEVED_FROM = 30
-RETIRED_BELOW = 0.05  # the chance that what is stated, or a losing edge, is right after all
+BELIEVED_FROM_TRADES = 30
+RETIRED_BELOW_PROBABILITY = 0.05  # the chance that what is stated, or a losing edge, is right after all
 TESTABLE: Mapping[str, Type] = {
     name: kind for name, kind in FIELDS.items() if name in {f.name for f in fields(Situation)} | {"strategy", "side"}
 }  # what is remembered of a trade's entry
@@ -223,7 +223,7 @@ def accepted_cells(p_values: Mapping[str, float], false_discovery_rate: float = 
 
 def belief_status(n: int, passes: bool) -> Status:
     """Whether a belief may be called one."""
-    return "believed" if passes and n >= BELIEVED_FROM else "candidate"
+    return "believed" if passes and n >= BELIEVED_FROM_TRADES else "candidate"
 
 
 def wilson_interval(wins: int, n: int, z: float = 1.6448536269514722) -> tuple[float, float]:
@@ -420,7 +420,7 @@ def suggested_plans(beliefs: Iterable[Belief], drawdown: float | None) -> list[d
     for belief in beliefs:
         if belief.status != "believed" or belief.leaning != "less" or belief.proposition.metric != "pnl_r":
             continue
-        losing = belief.edge_probability is not None and belief.edge_probability < RETIRED_BELOW
+        losing = belief.edge_probability is not None and belief.edge_probability < RETIRED_BELOW_PROBABILITY
         scope = {name: value for name, value in (("strategy", belief.strategy), ("symbol", belief.symbol)) if value}
         plans.append({
             "trigger_condition": {"all": [*([scope] if scope else []), belief.proposition.when]},

@@ -23,8 +23,8 @@ from typing import Literal
 
 from memtape.core.statistics import mean
 
-SIDE_AT_LEAST = 3
-HALVES_AT_LEAST = 20
+MIN_SIDE_TRADES = 3
+MIN_HALVES_TRADES = 20
 
 
 def window(stability: float) -> int:
@@ -67,7 +67,7 @@ def holds_by_outcome(trades: Iterable[tuple[float | None, float | None]]) -> tup
     return [held for r, held in known if r > 0], [held for r, held in known if r < 0]
 
 
-def hold_ratio(winners: Sequence[float], losers: Sequence[float], at_least: int = SIDE_AT_LEAST) -> float | None:
+def hold_ratio(winners: Sequence[float], losers: Sequence[float], at_least: int = MIN_SIDE_TRADES) -> float | None:
     """How much longer losers were held than winners: 0.5 is half as long again."""
     if min(len(winners), len(losers)) < max(at_least, 1) or not (held := mean(winners)):
         return None
@@ -106,7 +106,7 @@ def realised_shares(gains: int, paper_gains: int, losses: int, paper_losses: int
     return RealisedShares(pgr, plr, pgr - plr, error)
 
 
-def loss_aversion(risks: Sequence[float | None], pnl_rs: Sequence[float | None], at_least: int = SIDE_AT_LEAST) -> float | None:
+def loss_aversion(risks: Sequence[float | None], pnl_rs: Sequence[float | None], at_least: int = MIN_SIDE_TRADES) -> float | None:
     """How much less is risked after a loss than after a win; risks are shares of equity, in the order of the trades.
 
     >>> loss_aversion([1.0, 1.0, 0.5] * 4, [1.0, -1.0, 1.0] * 4)
@@ -129,7 +129,7 @@ def risks_after(risks: Sequence[float | None], pnl_rs: Sequence[float | None]) -
 
 
 def recency_bias(
-    risks: Sequence[float | None], pnl_rs: Sequence[float | None], memory: float = 0.7, at_least: int = SIDE_AT_LEAST
+    risks: Sequence[float | None], pnl_rs: Sequence[float | None], memory: float = 0.7, at_least: int = MIN_SIDE_TRADES
 ) -> float | None:
     """Whether size follows the latest outcomes: rank correlation of each risk with the average of the outcomes before it.
 
@@ -184,7 +184,7 @@ def momentum_bias(entries: Sequence[tuple[int, float]]) -> float | None:
 
 def stability(risks: Sequence[float], holds: Sequence[float]) -> float:
     """How alike the two halves of the window are in risk and in hold, 0 to 1; ½ while there are fewer than 20 trades."""
-    if min(len(risks), len(holds)) < HALVES_AT_LEAST:
+    if min(len(risks), len(holds)) < MIN_HALVES_TRADES:
         return 0.5
     return 1.0 - 0.5 * (_between_halves(risks) + _between_halves(holds))
 

@@ -37,7 +37,7 @@ CAREFUL_FIRST: tuple[Action, ...] = ("force_exit", "skip_trade", "reduce", "adju
 SHARES = frozenset({"drawdown_pct", "drawdown_state", "confidence", "risk_appetite"})  # between 0 and 1
 FireMode = Literal["once", "rising_edge", "every"]
 Maker = Literal["owner", "agent", "reflection", "belief", "affect"]
-LASTS_DAYS = 30
+PLAN_DAYS = 30
 OWNERS_OWN: frozenset[str] = frozenset({"owner", "affect", "belief"})  # the owner's word, or computed by us from the broker's
 
 

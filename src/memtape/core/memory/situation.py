@@ -40,7 +40,7 @@ NUMBERS: Numbers = (
 )
 NUMBERS_7_4: Numbers = tuple(row for row in NUMBERS if row[0] != "spread_as_atr_pct")
 DRAWDOWN_BANDWIDTH = 0.05
-UNKNOWN = 0.5
+UNKNOWN_MATCH = 0.5
 
 
 def similarity(a: Situation, b: Situation, labels: Labels = LABELS, numbers: Numbers = NUMBERS) -> float:
@@ -121,14 +121,14 @@ def _bell(deviations: float) -> float:
 def _label_match(a: str | None, b: str | None) -> float:
     if ANY in (a, b):
         return 1.0
-    return UNKNOWN if a is None or b is None else float(a == b)
+    return UNKNOWN_MATCH if a is None or b is None else float(a == b)
 
 
 def _level_match(name: str, a: Level, b: Level, width: float) -> float:
     if a == ANY or b == ANY:
         return 1.0
     if a is None or b is None:
-        return UNKNOWN
+        return UNKNOWN_MATCH
     if name == "drawdown_pct":
         return _bell((a - b) / DRAWDOWN_BANDWIDTH)
     if a <= 0 or b <= 0:
@@ -141,7 +141,7 @@ def _level_match(name: str, a: Level, b: Level, width: float) -> float:
 Session = Literal["asia", "london", "overlap", "newyork"]
 Volatility = Literal["low", "normal", "high", "extreme"]
 Regime = Literal["trending_up", "trending_down", "ranging", "volatile"]
-TREND_ENTERED, TREND_KEPT = 0.45, 0.30
+TREND_ENTERED, TREND_HYSTERESIS = 0.45, 0.30
 RANKED_AMONG, RANKED_AT_LEAST = 252, 20
 
 
@@ -280,7 +280,7 @@ def _regime(closes: Sequence[float], shares: Sequence[float | None], er_n: int) 
     called = _direction(closes, len(closes), er_n)
     for end in range(len(closes), er_n, -1):
         efficiency = efficiency_ratio(closes[end - er_n - 1 : end], er_n)
-        if efficiency is None or efficiency < TREND_KEPT or _direction(closes, end, er_n) != called:
+        if efficiency is None or efficiency < TREND_HYSTERESIS or _direction(closes, end, er_n) != called:
             return "ranging"
         if volatility_of(_rank(shares[max(end - RANKED_AMONG - 1, 0) : end])) == "extreme":
             return "ranging"  # a volatile bar ends a trend; what is left of it is not one yet

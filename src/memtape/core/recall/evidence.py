@@ -36,8 +36,8 @@ from memtape.core.statistics import beta_quantile, mean, normal_quantile
 MIN_N_EFF = 10.0  # effective trades
 BINS = ("<=-2R", "-2R..-1R", "-1R..0", "0", "0..1R", "1R..2R", ">2R")
 STOPS: tuple[RSource, ...] = ("stop", "stated")
-NO_FIGURE = 1e-9  # what is left of zero after sums of thousands; an R below it is none
-RECENT = 50
+NEGLIGIBLE_R = 1e-9  # what is left of zero after sums of thousands; an R below it is none
+RECENT_TRADES = 50
 Z95 = normal_quantile(0.95)
 
 T = TypeVar("T")
@@ -345,7 +345,7 @@ def rounded(value: T) -> T:
     found: Any = value
     if isinstance(value, float):
         found = (
-            0.0 if abs(value) < NO_FIGURE else significant_digits(significant_digits(value, 12), 6)
+            0.0 if abs(value) < NEGLIGIBLE_R else significant_digits(significant_digits(value, 12), 6)
         )  # twice: sums differ in the last digits
     elif isinstance(value, tuple):
         found = tuple(rounded(each) for each in value)

@@ -21,7 +21,7 @@ LABEL_WORDS = {"regime": "regime", "volatility_regime": "volatility", "session":
 MEASURED = {
     "atr_d1": "ATR", "atr_h1": "hourly ATR", "spread_as_atr_pct": "spread", "drawdown_pct": "drawdown", "price": "price",
 }  # fmt: skip
-PLAIN = 0.1  # bandwidths; a number nearer than this is the same number
+SAME_BANDWIDTHS = 0.1  # bandwidths; a number nearer than this is the same number
 
 
 def explain_episode(episode: Episode, query: Query) -> str:
@@ -104,7 +104,7 @@ def difference_phrase(then: Situation, now: Situation, per_price: bool) -> str:
             per = " per price" if per_price and name.startswith("atr") else ""
             found.append((abs(math.log(a / b)) / math.log1p(width), f"{label}{per} {_compared(a / b)}"))
     far, text = max(found, default=(0.0, ""))
-    return text if far >= PLAIN else ""
+    return text if far >= SAME_BANDWIDTHS else ""
 
 
 def _compared(ratio: float) -> str:

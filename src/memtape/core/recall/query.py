@@ -28,7 +28,7 @@ from memtape.errors import Invalid
 
 Profile = Literal["owm", "owm-literal", "balanced"]
 Switch = Literal["off", "on"]
-MOST = 100
+MAX_LIMIT = 100
 
 
 def _require(met: bool, field: str, problem: str, fix: str) -> None:
@@ -140,8 +140,8 @@ class Query:
 
     def __post_init__(self) -> None:
         _require(self.as_of.tzinfo is not None, "as_of", "has no time zone", "Add Z for UTC or an offset")
-        _require(0 <= self.limit <= MOST, "limit", f"is not within 0..{MOST}", "Ask for fewer")
-        _require(0 <= self.warnings_limit <= MOST, "warnings_limit", f"is not within 0..{MOST}", "Ask for fewer")
+        _require(0 <= self.limit <= MAX_LIMIT, "limit", f"is not within 0..{MAX_LIMIT}", "Ask for fewer")
+        _require(0 <= self.warnings_limit <= MAX_LIMIT, "warnings_limit", f"is not within 0..{MAX_LIMIT}", "Ask for fewer")
         _require(self.profile in get_args(Profile), "profile", "is not known", f"Choose one of {', '.join(get_args(Profile))}")
         _require(set(self.memory_types) <= set(get_args(Kind)), "memory_types", "name a kind that does not exist",
                  f"Choose from {', '.join(get_args(Kind))}")  # fmt: skip

@@ -36,9 +36,9 @@ from memtape.core.recall.query import PlanMemory, Query, age_days, last_tested, 
 from memtape.core.recall.scoring import Components, Kind, ScoringInput, confidence_factor, faded, score_order_key
 
 SOURCE_SHARE, BELIEF_SHARE = 0.4, 0.3
-CAPPED_FROM = 3  # the first tier of which one source may not fill a list
+CAPPED_FROM_TIER = 3  # the first tier of which one source may not fill a list
 SOFT = "beliefs"  # a group that gives way to others, and fills what they leave free
-MISSES = 5
+MAX_NEAR_MISSES = 5
 LIVE = frozenset({"candidate", "believed"})
 
 T = TypeVar("T")
@@ -133,7 +133,7 @@ def _explained(ranked: RankedMemory, query: Query) -> RankedMemory:
 def _missed(preferred: Sequence[RankedMemory], chosen: Sequence[RankedMemory], query: Query) -> tuple[RankedMemory, ...]:
     """The first without a place, and what cost them theirs."""
     seated_ones = {id(each) for each in chosen}
-    left = [each for each in preferred if id(each) not in seated_ones][:MISSES]
+    left = [each for each in preferred if id(each) not in seated_ones][:MAX_NEAR_MISSES]
     if not chosen:
         return tuple(replace(each, why="No place was asked for") for each in left)
     return tuple(replace(each, why=_cost(each, chosen[-1], len(chosen) < query.limit, query)) for each in left)
@@ -190,7 +190,7 @@ def may_hold(share: float, places: int) -> int:
 def is_capped(tier: int, memory: Memory, query: Query) -> bool:
     """Whether one source of such memories may not fill a list. While an agent has no broker, its own reports are all it has."""
     its_own = isinstance(memory, Episode) and memory.claimed and query.claims_count
-    return tier >= CAPPED_FROM and not its_own
+    return tier >= CAPPED_FROM_TIER and not its_own
 
 
 def memory_source_groups(query: Query) -> Callable[[RankedMemory], Groups]:

@@ -22,12 +22,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from memtape.core.memory.beliefs import BELIEVED_FROM, Belief
+from memtape.core.memory.beliefs import BELIEVED_FROM_TRADES, Belief
 from memtape.core.memory.episodes import Episode, believed_outcome, known_episodes
 from memtape.core.memory.predicate import holds, read_predicate
 from memtape.core.recall import scoring
 from memtape.core.recall.evidence import (
-    RECENT,
+    RECENT_TRADES,
     ComparedSize,
     Evidence,
     compared_sizes,
@@ -39,8 +39,8 @@ from memtape.core.recall.ranking import RankedMemory, Ranking, Yardstick, is_ask
 from memtape.core.recall.scoring import sharpe_weight_cautious, sigma_known, sigma_rms
 from memtape.core.recall.warnings import LossWarning, find_warnings
 
-TESTED_BY, WORTH_TESTING = 10, 3
-UNDECIDED = (0.2, 0.8)
+TESTED_BY_TRADES, WORTH_TESTING = 10, 3
+UNDECIDED_PROBABILITY = (0.2, 0.8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def literal_best(episodes: Sequence[Episode], query: Query, yardstick: Yardstick
                           confidence=e.confidence)
         for e in episodes
     ]  # fmt: skip
-    best = scoring.rank_7_4(candidates, query.situation, query.affect, query.as_of, yardstick.sigma_rms)[:RECENT]
+    best = scoring.rank_7_4(candidates, query.situation, query.affect, query.as_of, yardstick.sigma_rms)[:RECENT_TRADES]
     return [(each.score, each.candidate.pnl_r) for each in best]
 
 
@@ -147,7 +147,7 @@ def _beside(matching: Sequence[Episode], query: Query, yardstick: Yardstick) -> 
         for e in matching
         if e.teaches and (r := believed_outcome(e, query.claims_count)) is not None
     ]
-    recent = [r for _, _, r in sorted(closed)[:RECENT]]
+    recent = [r for _, _, r in sorted(closed)[:RECENT_TRADES]]
     return compared_sizes(literal_best(matching, query, yardstick), recent, query.affect.risk_appetite)
 
 
@@ -166,7 +166,7 @@ def _probability(belief: Belief) -> float:
 
 
 def _undecided(belief: Belief) -> bool:
-    untested, low, high = belief.n < BELIEVED_FROM, *UNDECIDED
+    untested, low, high = belief.n < BELIEVED_FROM_TRADES, *UNDECIDED_PROBABILITY
     comparable = belief.source == "seeded" or belief.base_rate is not None  # else no further trade of its kind can settle it
     return comparable and belief.status == "candidate" and (untested or low <= _probability(belief) <= high)
 
@@ -189,9 +189,9 @@ def _why_test(belief: Belief) -> str:
 
 def _plan_to_test(belief: Belief) -> dict[str, object]:
     scope = {name: value for name, value in (("strategy", belief.strategy), ("symbol", belief.symbol)) if value}
-    message = f"Test this edge on the next {TESTED_BY} trades: {belief.sentence}"
+    message = f"Test this edge on the next {TESTED_BY_TRADES} trades: {belief.sentence}"
     return {
         "trigger_condition": {"all": [scope, belief.proposition.when]} if scope else belief.proposition.when,
-        "planned_action": {"type": "alert", "message": message, "trades": TESTED_BY}, "fire_mode": "every",
+        "planned_action": {"type": "alert", "message": message, "trades": TESTED_BY_TRADES}, "fire_mode": "every",
         "reasoning": _why_test(belief), "sources": [belief.id],
     }  # fmt: skip

@@ -32,7 +32,7 @@ from memtape.core.statistics import mean, spread
 from memtape.errors import Invalid
 
 SIGMA_UNKNOWN, SIGMA_FLOOR = 1.5, 0.5
-NEUTRAL = 0.5
+NEUTRAL_QUALITY = 0.5
 DAY = timedelta(days=1)
 Kind = Literal["episodic", "semantic", "prospective"]
 
@@ -63,7 +63,7 @@ def sigmoid(x: float) -> float:
 def outcome_quality(pnl_r: float | None, sigma_r: float = SIGMA_UNKNOWN, k: float = 2.0) -> float:
     """Q: above ½ for what paid, below for what cost, ½ without an outcome."""
     if pnl_r is None:
-        return NEUTRAL
+        return NEUTRAL_QUALITY
     return sigmoid(k * pnl_r / (sigma_r if sigma_r > 0 else SIGMA_UNKNOWN))
 
 
@@ -83,7 +83,7 @@ def quality_of_plan(priority: float, sources: Sequence[float]) -> float:
     >>> quality_of_plan(0.8, [])
     0.4
     """
-    return priority * (mean(sources) if sources else NEUTRAL)
+    return priority * (mean(sources) if sources else NEUTRAL_QUALITY)
 
 
 def sigma_rms(pnl_rs: Sequence[float | None]) -> float:
@@ -159,12 +159,12 @@ def recency(formed: datetime | None, as_of: datetime, tau_days: float = 30.0, ex
     >>> round(recency(day - 30 * DAY, day), 6), recency(day + DAY, day), recency(None, day)
     (0.707107, 1.0, 0.5)
     """
-    return NEUTRAL if formed is None else faded(_age_days(formed, as_of), tau_days, exponent)
+    return NEUTRAL_QUALITY if formed is None else faded(_age_days(formed, as_of), tau_days, exponent)
 
 
 def recency_by_whole_days(formed: datetime | None, as_of: datetime, tau_days: float = 30.0, exponent: float = 0.5) -> float:
     """Rec of the original text: the age is cut to whole days."""
-    return NEUTRAL if formed is None else faded(math.floor(_age_days(formed, as_of)), tau_days, exponent)
+    return NEUTRAL_QUALITY if formed is None else faded(math.floor(_age_days(formed, as_of)), tau_days, exponent)
 
 
 def faded(age_days: float, tau_days: float, exponent: float) -> float:
@@ -189,7 +189,7 @@ def retrieval_strength(
 
 def confidence_factor(confidence: float | None) -> float:
     """Conf: from ½ (unsure) to 1 (sure); unknown is taken as 0.5. It can move a weight by 2:1 at most."""
-    return 0.5 + 0.5 * max(0.0, min(1.0, NEUTRAL if confidence is None else confidence))
+    return 0.5 + 0.5 * max(0.0, min(1.0, NEUTRAL_QUALITY if confidence is None else confidence))
 
 
 def affect_7_4(pnl_r: float | None, drawdown_state: float, consecutive_losses: int, alpha: float = 0.3) -> float:
@@ -397,13 +397,13 @@ def _quality_by_kind(c: ScoringInput, by_id: Mapping[str, ScoringInput], sigma_r
     if c.kind == "prospective":
         sources = [by_id[source] for source in c.source_ids if source in by_id and source != c.id]
         of = [_posterior(s) if s.kind == "semantic" else outcome_quality(s.pnl_r, sigma_r) for s in sources]
-        return quality_of_plan(NEUTRAL if c.priority is None else c.priority, of)
+        return quality_of_plan(NEUTRAL_QUALITY if c.priority is None else c.priority, of)
     return outcome_quality(c.pnl_r, sigma_r)
 
 
 def _posterior(c: ScoringInput) -> float:
     if c.alpha is None or c.beta is None:
-        return NEUTRAL if c.confidence is None else c.confidence
+        return NEUTRAL_QUALITY if c.confidence is None else c.confidence
     return quality_of_belief(c.alpha, c.beta)
 
 

@@ -12,7 +12,7 @@ from memtape.core.events import Event, MemoryCorrected, MemoryForgotten, MemoryS
 from memtape.core.ids import MemoryId, PlanId
 from memtape.core.items import Item
 from memtape.core.memory.episodes import Correction
-from memtape.core.memory.plans import LASTS_DAYS, Plan, PlanState, changed_plan_state, new_plan_state
+from memtape.core.memory.plans import PLAN_DAYS, Plan, PlanState, changed_plan_state, new_plan_state
 from memtape.core.memory.shadows import shadow_id
 from memtape.core.observed import Decision
 from memtape.core.values import read
@@ -138,7 +138,7 @@ class Stating(Reading):
         with self.memory.writing(self.agent.id) as tables:
             now = self._said_at(tables)
             if now > EPOCH:
-                data.setdefault("expires_at", now + timedelta(days=LASTS_DAYS))
+                data.setdefault("expires_at", now + timedelta(days=PLAN_DAYS))
             made_ = read(Plan, data).checked()
             learned = MemoryTables(tables)
             earlier = next((p for p in learned.plans() if p.id == made_.id), None)
