@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from memtape.columns.index import NOT_POSITIVE, POSITIVE, UNKNOWN, Bools, Columns, Floats, Rows
 from memtape.core.codec import micros
-from memtape.core.memory.situation import DRAWDOWN_BANDWIDTH, LABELS, NUMBERS_7_4, Labels, relative
+from memtape.core.memory.situation import DRAWDOWN_BANDWIDTH, LABELS, Labels, relative
 from memtape.core.memory.situation import UNKNOWN_MATCH as HALF
 from memtape.core.observed import ANY, Level, Situation
+from memtape.core.original.likeness import NUMBERS_7_4
 from memtape.core.recall.query import Profile, Query
 
 SCORE_MARGIN: Final = 1e-9  # relative; the true error is below 1e-12

@@ -31,6 +31,7 @@ from typing import Literal, NamedTuple
 from memtape.core.memory import habits
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.habits import MIN_HALVES_TRADES, MIN_SIDE_TRADES
+from memtape.core.original.memories import window_literal
 from memtape.core.recall.sizing import kelly_from_average
 from memtape.core.statistics import mean, spread
 
@@ -150,7 +151,7 @@ def behaviour(
     risks = [e.risk_share for e in latest]
     return Behaviour(
         strategy=_only([e.strategy for e in trades]), symbol=_only([e.symbol for e in trades]), n=len(trades), window=size,
-        window_of_the_original=habits.window_literal(0.5 if steady is None else steady),
+        window_of_the_original=window_literal(0.5 if steady is None else steady),
         first_exit=latest[0].exit_at if latest else None, last_exit=latest[-1].exit_at if latest else None,
         claimed=sum(e.claimed for e in latest),
         win_rate=_over(_known(rs), habits.win_rate, "closed trades with an outcome in R"),

@@ -2,12 +2,12 @@
 
 A belief says "if the situation is such, then the trade ends so". Each trade that tests it counts one, for or against; the
 rate of success is then a beta distribution, and what matters is not its mean but how likely it beats the base rate.
-Propositions about the mean outcome have a normal-inverse-gamma posterior instead. Whoever scans hundreds of cells finds
-some that look good by chance alone, so a belief stays a candidate until it has 30 trades and passes the
+Propositions about the mean outcome have a normal-inverse-gamma posterior instead. A scan of hundreds of cells finds some
+that look good by chance alone, so a belief stays a candidate until it has 30 trades and passes the
 Benjamini-Hochberg gate over all cells that were scanned.
 
-`updated_beta_by_outcome` is the original rule, which counts by |R| up to 2; its numbers are no longer counts, and its interval
-covers the truth far too rarely. It is kept to be compared.
+The original rule (`updated_beta_by_outcome` in `core/original/memories.py`) counts by |R| up to 2. Its numbers are no longer
+counts, and its interval covers the truth far too rarely. It is only shown for comparison.
 
 >>> seven_of_ten = beta_from_episodes(7, 3)
 >>> seven_of_ten.mean, round(seven_of_ten.probability_above(0.5), 6)
@@ -102,18 +102,6 @@ def updated_beta(belief: Beta, confirmed: Iterable[bool | None]) -> Beta:
     """
     tested = [answer for answer in confirmed if answer is not None]
     return Beta(belief.alpha + sum(tested), belief.beta + len(tested) - sum(tested))
-
-
-def updated_beta_by_outcome(belief: Beta, trades: Iterable[tuple[float | None, bool]]) -> Beta:
-    """The original rule: a trade of r counts min(2, |r|), one without an outcome or at 0R counts ½.
-
-    >>> updated_beta_by_outcome(Beta(2.0, 1.0), [(0.0, False), (5.0, True)])
-    Beta(alpha=4.0, beta=1.5)
-    """
-    for pnl_r, confirmed in trades:
-        weight = min(2.0, abs(pnl_r)) if pnl_r else 0.5
-        belief = Beta(belief.alpha + weight, belief.beta) if confirmed else Beta(belief.alpha, belief.beta + weight)
-    return belief
 
 
 @dataclass(frozen=True, slots=True)

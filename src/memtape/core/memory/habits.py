@@ -36,15 +36,6 @@ def window(stability: float) -> int:
     return math.floor(20.0 + 80.0 * _clip(stability, 0.0, 1.0) + 0.5)
 
 
-def window_literal(stability: float) -> int:
-    """The original window, which never falls below 50.
-
-    >>> window_literal(0.0), window_literal(0.5)
-    (50, 75)
-    """
-    return max(20, min(100, round(50 * (1 + stability))))
-
-
 def win_rate(pnl_rs: Sequence[float | None]) -> float | None:
     """Wins among the closed; a scratch is closed and no win."""
     known = [r for r in pnl_rs if r is not None]

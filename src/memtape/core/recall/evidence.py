@@ -27,6 +27,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
 
 from memtape.core.memory.episodes import NOT_TAUGHT, Episode, RSource, believed_outcome
+from memtape.core.original.sizes import kelly_bet_of_r, kelly_exact, kelly_from_memory
 from memtape.core.recall import sizing
 from memtape.core.recall.query import Query, age_days, compared_fields
 from memtape.core.recall.scoring import confidence_factor, evidence_weight, faded
@@ -312,9 +313,9 @@ def _reasons(found: SizingHint, risk_appetite: float, cap: float = 0.02) -> tupl
 def compared_sizes(literal: Sequence[sizing.Weighted], recent: Sequence[float], risk_appetite: float) -> tuple[ComparedSize, ...]:
     """The sizes of two other rules: the original's, from its 50 best memories and their scores, and the last 50 outcomes'."""
     return (
-        ComparedSize("kelly of the original", sizing.kelly_from_memory(literal, risk_appetite).f,
+        ComparedSize("kelly of the original", kelly_from_memory(literal, risk_appetite).f,
                "Computed from memories that were chosen for having won: it bets on a fair coin"),
-        ComparedSize("kelly of the last 50", sizing.kelly_from_memory([(1.0, r) for r in recent], risk_appetite).f,
+        ComparedSize("kelly of the last 50", kelly_from_memory([(1.0, r) for r in recent], risk_appetite).f,
                "Takes the win rate of the last 50 trades as certain, whatever the situation"),
         *_exactly(recent),
     )  # fmt: skip
@@ -324,12 +325,12 @@ def _exactly(recent: Sequence[float]) -> Iterable[ComparedSize]:
     """Kelly without the two-point shortcut, and as a share that a losing bet would cost; both whole, not a quarter."""
     pairs = [(1.0, r) for r in recent]
     won, lost = [r for r in recent if r > 0], [-r for r in recent if r < 0]
-    if (root := sizing.kelly_exact(pairs)) is not None:
+    if (root := kelly_exact(pairs)) is not None:
         yield ComparedSize(
             "whole kelly of the last 50, exact", root, "The growth-optimal share if the last 50 were the whole truth"
         )
     if won and lost:
-        share = sizing.kelly_bet_of_r(len(won) / len(recent), mean(lost), mean(won))
+        share = kelly_bet_of_r(len(won) / len(recent), mean(lost), mean(won))
         yield ComparedSize("whole kelly of the last 50, as a bet", share, "The share lost by a losing bet, not the share per 1R")
 
 

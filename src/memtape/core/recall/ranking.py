@@ -30,6 +30,7 @@ from memtape.core.memory.beliefs import Belief, belief_strength
 from memtape.core.memory.episodes import Episode, believed_outcome
 from memtape.core.memory.situation import similarity
 from memtape.core.observed import ANY
+from memtape.core.original.scores import rank_7_4
 from memtape.core.recall import scoring
 from memtape.core.recall.explanations import explain_belief, explain_episode, explain_near_miss, explain_plan
 from memtape.core.recall.query import PlanMemory, Query, age_days, last_tested, situation_similarity
@@ -309,7 +310,7 @@ def _back(scored: scoring.Scored, memories: Sequence[Memory]) -> RankedMemory:
 
 def _literal(memories: Sequence[Memory], query: Query, yardstick: Yardstick) -> list[RankedMemory]:
     candidates = _candidates(memories, query)
-    scored = scoring.rank_7_4(candidates, query.situation, query.affect, query.as_of, yardstick.sigma_rms)
+    scored = rank_7_4(candidates, query.situation, query.affect, query.as_of, yardstick.sigma_rms)
     return [_back(each, memories) for each in scored]
 
 

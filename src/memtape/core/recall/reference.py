@@ -25,6 +25,7 @@ from datetime import datetime, timedelta
 from memtape.core.memory.beliefs import BELIEVED_FROM_TRADES, Belief
 from memtape.core.memory.episodes import Episode, believed_outcome, known_episodes
 from memtape.core.memory.predicate import holds, read_predicate
+from memtape.core.original.scores import rank_7_4, sigma_rms
 from memtape.core.recall import scoring
 from memtape.core.recall.evidence import (
     RECENT_TRADES,
@@ -36,7 +37,7 @@ from memtape.core.recall.evidence import (
 )
 from memtape.core.recall.query import PlanMemory, Query
 from memtape.core.recall.ranking import RankedMemory, Ranking, Yardstick, is_asked, rank_memories
-from memtape.core.recall.scoring import sharpe_weight_cautious, sigma_known, sigma_rms
+from memtape.core.recall.scoring import sharpe_weight_cautious, sigma_known
 from memtape.core.recall.warnings import LossWarning, find_warnings
 
 TESTED_BY_TRADES, WORTH_TESTING = 10, 3
@@ -137,7 +138,7 @@ def literal_best(episodes: Sequence[Episode], query: Query, yardstick: Yardstick
                           confidence=e.confidence)
         for e in episodes
     ]  # fmt: skip
-    best = scoring.rank_7_4(candidates, query.situation, query.affect, query.as_of, yardstick.sigma_rms)[:RECENT_TRADES]
+    best = rank_7_4(candidates, query.situation, query.affect, query.as_of, yardstick.sigma_rms)[:RECENT_TRADES]
     return [(each.score, each.candidate.pnl_r) for each in best]
 
 

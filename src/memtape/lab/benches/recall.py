@@ -19,10 +19,11 @@ from memtape.columns.recall import Key
 from memtape.core.codec import micros, moment
 from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
 from memtape.core.observed import Situation
+from memtape.core.original.scores import rank_7_4
 from memtape.core.recall.evidence import rounded
 from memtape.core.recall.query import Query
 from memtape.core.recall.reference import recall_reference
-from memtape.core.recall.scoring import AffectInputs, Scored, ScoringInput, rank_7_4
+from memtape.core.recall.scoring import AffectInputs, Scored, ScoringInput
 from memtape.lab.benches.desk import Bench
 from memtape.lab.benches.timing import Result, Sides, cpu, in_turn, judged, milliseconds
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AliasChoices, Field
 
 from memtape.core.codec import plain
-from memtape.core.memory.affect import Affect, AffectInput, AffectStep, affect_path, risk_appetite_gz
-from memtape.core.memory.beliefs import Belief, mean_edge, updated_beta, updated_beta_by_outcome
+from memtape.core.memory.affect import Affect, AffectStep, risk_appetite_gz
+from memtape.core.memory.beliefs import Belief, mean_edge, updated_beta
 from memtape.core.memory.episodes import Episode
+from memtape.core.original.memories import AffectInput, affect_path, updated_beta_by_outcome
 from memtape.core.statistics import binomial_tail, mean
 from memtape.core.values import Key, Label, Line, Symbol
 from memtape.surfaces.answers import Answer, AsOf, OfAgent, behaviour_row, optional_time_text, rounded_figure
