@@ -229,6 +229,14 @@ class Tables(BarTables):
         )
         return [(moment(day * DAY), count, last, hash) for day, count, last, hash in rows]
 
+    def item_keys(self, kind: str) -> list[str]:
+        """The keys of the items of one kind that were not taken back, newest first, without their bodies."""
+        rows = self.session.all(
+            f"SELECT key FROM items WHERE {MINE} AND kind = :kind AND void_seq IS NULL ORDER BY seq DESC",
+            {**self._mine, "kind": kind},
+        )
+        return [key for (key,) in rows]
+
     def items_about(self, ref: str) -> list[StoredItem]:
         """Items that refer to something."""
         return self._kept("ref = :ref", {"ref": ref}, EVERYTHING)

@@ -2,7 +2,7 @@
 
 A `Round` holds the sums of one position from flat to flat: what was entered and left, at what cost, with which reasons, and
 the states it went through, by which bars show how far it ran. `trade_from_round` turns it into a row of the ledger, open or
-closed. """
+closed."""
 
 from __future__ import annotations
 

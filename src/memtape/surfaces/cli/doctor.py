@@ -52,7 +52,7 @@ def examine(db: str | None) -> dict[str, Any]:
                 with memory.database.writing(memory.owner):
                     check("lock", True, "free")
             notes += _contents(memory, checks)
-            if memory.has_documents:
+            if memory.resources.has_documents:
                 check("documents", *_index(memory))
     except MemtapeError as error:
         check("store", False, str(error))

@@ -15,7 +15,8 @@ from memtape.surfaces.registry import operation, owners_word
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
-    from memtape.engine.documents.journal import JournalNote, Proposal
+    from memtape.engine.documents.journal import JournalNote
+    from memtape.engine.documents.proposals import Proposal
 
 
 DIFF_LISTED = 20_000  # characters of a diff, where many are listed
@@ -69,7 +70,7 @@ def _note(agent: str, noted: JournalNote) -> dict[str, Any]:
 def append_note(memory: Memory, ask: AppendNote) -> NoteAnswer:
     """Add a note to the agent's journal, learnings or notes: attributed, found by the next search, never rewritten."""
     handle = memory.agent_for_writing(ask.agent)
-    noted = handle.append_note(ask.kind, ask.text, run=ask.run, id=ask.id, path=ask.path)
+    noted = handle.journal.append(ask.kind, ask.text, run=ask.run, id=ask.id, path=ask.path)
     return NoteAnswer(**_note(handle.agent.id, noted), duplicate=noted.receipt.duplicate,
                       index_problem=noted.index_problem or None)  # fmt: skip
 
@@ -93,7 +94,7 @@ class NotesAnswer(Answer):
 def list_notes(memory: Memory, ask: ListNotes) -> NotesAnswer:
     """What an agent has written into its documents by itself: each note with its run, its place and its words."""
     handle = reader(memory, ask)
-    rows = [{**_note(handle.agent.id, noted), "text": noted.text} for noted in handle.notes_written(ask.limit, ask.run)]
+    rows = [{**_note(handle.agent.id, noted), "text": noted.text} for noted in handle.journal.notes(ask.limit, ask.run)]
     return NotesAnswer(agent=handle.agent.id, notes=rows, n=len(rows))
 
 
@@ -162,7 +163,7 @@ def _answer(agent: str, one: Proposal) -> ProposalAnswer:
 def propose_edit(memory: Memory, ask: ProposeEdit) -> ProposalAnswer:
     """Propose to change a document, or a new one. Nothing on disk changes until the owner accepts it."""
     handle = memory.agent_for_writing(ask.agent)
-    made = handle.propose_edit(ask.path, old=ask.old, new=ask.new, text=ask.text, reason=ask.reason, run=ask.run)
+    made = handle.proposals.propose(ask.path, old=ask.old, new=ask.new, text=ask.text, reason=ask.reason, run=ask.run)
     return _answer(handle.agent.id, made)
 
 
@@ -186,8 +187,8 @@ class ProposalsAnswer(Answer):
 def list_proposals(memory: Memory, ask: ListProposals) -> ProposalsAnswer:
     """The edits that were proposed to an agent's documents: those to be decided, and what became of the others."""
     handle = reader(memory, ask)
-    found = [_in_short(_answer(handle.agent.id, one)) for one in handle.proposals(ask.status, ask.limit)]
-    total = handle.proposals_made(ask.status)
+    found = [_in_short(_answer(handle.agent.id, one)) for one in handle.proposals.all(ask.status, ask.limit)]
+    total = handle.proposals.count(ask.status)
     return ProposalsAnswer(agent=handle.agent.id, proposals=found, n=len(found), total=total)
 
 
@@ -209,7 +210,7 @@ class NameProposal(OfAgent):
 def get_proposal(memory: Memory, ask: NameProposal) -> ProposalAnswer:
     """One proposed edit, with its difference from the document as it is now and whether it still applies."""
     handle = reader(memory, ask)
-    return _answer(handle.agent.id, handle.proposal(ask.proposal_id))
+    return _answer(handle.agent.id, handle.proposals.get(ask.proposal_id))
 
 
 class DecideProposal(NameProposal):
@@ -223,7 +224,7 @@ def accept_proposal(memory: Memory, ask: DecideProposal) -> ProposalAnswer:
     """Accept a proposed edit as the owner: the document is changed now. Refused if it no longer applies; a model cannot."""
     owners_word("accept an edit")
     handle = reader(memory, ask)
-    return _answer(handle.agent.id, handle.accept_proposal(ask.proposal_id, ask.note))
+    return _answer(handle.agent.id, handle.proposals.accept(ask.proposal_id, ask.note))
 
 
 @operation(writes=True)
@@ -231,4 +232,4 @@ def reject_proposal(memory: Memory, ask: DecideProposal) -> ProposalAnswer:
     """Reject a proposed edit as the owner: the document stays as it is. A model cannot."""
     owners_word("reject an edit")
     handle = reader(memory, ask)
-    return _answer(handle.agent.id, handle.reject_proposal(ask.proposal_id, ask.note))
+    return _answer(handle.agent.id, handle.proposals.reject(ask.proposal_id, ask.note))

@@ -92,7 +92,7 @@ class DocumentPages:
         if asked["type"]:
             given["types"] = [asked["type"]]
         found = self._ask("search_documents", agent["id"], query=asked["q"], limit=limit, **given)
-        marks = marker(parse_question(asked["q"]), self._desk.memory.documents.stem)
+        marks = marker(parse_question(asked["q"]), self._desk.memory.resources.documents.stem)
         hits = [
             {**hit, "snippet": list(marks(hit["snippet"])), "arm": ARMS.get(hit["source"], hit["source"]),
              "to": cited_at(_path(agent), hit["path"], hit["start_line"], hit["end_line"], hit["content_hash"])}
