@@ -49,7 +49,7 @@ class AgentMemory:
 
     def __init__(self, resources: Resources, agent: Agent, briefs: BriefCache) -> None:
         self.agent = agent
-        self._scope = scope = AgentScope(resources, agent)
+        self.resources, self._scope = resources, (scope := AgentScope(resources, agent))
         self.ledger = Ledger(scope)
         self.memories = Memories(scope)
         self.plans = Plans(scope)

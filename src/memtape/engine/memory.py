@@ -51,6 +51,13 @@ class Memory:
         self.resources = Resources(database, owner, clock, **options)
         self._briefs = BriefCache()
 
+    @classmethod
+    def of(cls, resources: Resources) -> Memory:
+        """The memory of resources that are open."""
+        memory = cls.__new__(cls)
+        memory.resources, memory._briefs = resources, BriefCache()
+        return memory
+
     @property
     def database(self) -> Database:
         """The open database."""
