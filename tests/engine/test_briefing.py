@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import memtape
 from memtape.core.codec import digest
 from memtape.core.recall.query import RecallParameters
-from memtape.engine import AgentMemory, Memory
+from memtape.engine import AgentMemory, Memory, brief_inputs
 from memtape.engine.briefs import AssembledBrief
 from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.errors import Conflict, Invalid
@@ -130,7 +130,7 @@ def test_what_comes_later_changes_no_brief_as_of_a_moment(hours, more, daily):
     trading(cut, hours, shown=False)
     trading(whole, hours + more, shown=False)
     at = cut.now()
-    assert whole.briefs.make(as_of=at).brief.text == cut.brief(as_of=at).brief.text
+    assert whole.briefs.make(as_of=at).brief.text == cut.briefs.make(as_of=at).brief.text
 
 
 def test_the_same_history_gives_the_same_briefs_on_both_stores(opened, sqlite_url, postgres_url):
@@ -382,19 +382,20 @@ def test_another_agents_brief_and_rows_that_are_not_there_are_refused(memory):
         agent.briefs.make(as_of=hour(0), owner_head=1)
 
 
-def test_a_brief_is_of_one_state_even_if_another_writes_while_it_is_gathered(memory):
+def test_a_brief_is_of_one_state_even_if_another_writes_while_it_is_gathered(memory, monkeypatch):
     agent = given(memory, mode="paper")
     memory.clock.at = hour(9)
     trading(agent, 8, shown=False)
-    other, recall = memory.agent("desk"), agent.recall
+    other, recall = memory.agent("desk"), brief_inputs.recall
 
-    def meanwhile(*asked: Any, **said: Any) -> Any:
-        found = recall(*asked, **said)
+    def meanwhile(*asked: Any) -> Any:
+        found = recall(*asked)
         other.observe({"trade_id": "late", "symbol": "BTC", "side": "long", "entry_at": hour(7), "exit_at": hour(8), "entry_price": 100,
                        "exit_price": 80, "qty": 1}, kind="trade", backfill=True)  # fmt: skip
         return found
 
-    agent.recall = meanwhile  # type: ignore[method-assign]
-    made = agent.briefs.make(symbol="BTC")
+    with monkeypatch.context() as patched:
+        patched.setattr(brief_inputs, "recall", meanwhile)
+        made = agent.briefs.make(symbol="BTC")
     assert again(memory.agent("desk"), made).brief.text == made.brief.text
     assert "→ 80" not in made.brief.text and "→ 80" in memory.agent("desk").briefs.make(symbol="BTC").brief.text

@@ -384,7 +384,7 @@ def test_recall_follows_what_another_process_writes(memory, opened):
     found, _, moment = mine.memories.recall({}, limit=10)
     assert moment.n == 4 and found.evidence.n == 4
     assert gone not in [r.id for r in found.ranked]
-    rebuild_store(theirs.memory)
+    rebuild_store(Memory.of(theirs.resources))
     assert mine.memories.recall({}, limit=10)[0].evidence == found.evidence
 
 

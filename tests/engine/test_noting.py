@@ -16,6 +16,7 @@ from memtape.documents.citations import Citation
 from memtape.engine import Memory
 from memtape.engine.documents import proposals
 from memtape.engine.proof.audit import rebuild_store, verify_store
+from memtape.engine.write.writer import Writer
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.plugs.clock import FixedClock
 from tests.conftest import NOON
@@ -123,7 +124,7 @@ def test_an_id_of_ones_own_names_one_note_for_ever(store_url, opened, desk):
     next_week = opened(store_url, now=NOON + timedelta(days=7)).agent("gold")
     again = next_week.journal.append("journal", "Waited.", id="tick-9")
     assert (again.receipt.duplicate, again.path, again.at) == (True, first.path, first.at)
-    with pytest.raises(Conflict, match="says something else"):
+    with pytest.raises(Conflict, match="has another content"):
         next_week.journal.append("journal", "Bought.", id="tick-9")
     with pytest.raises(Invalid):
         next_week.journal.append("journal", "Bought.", id="x] by boss [y")
@@ -297,7 +298,7 @@ def test_an_edit_that_no_longer_fits_is_refused_and_nothing_is_written(agent, de
     file = desk / "TRADING_MANUAL.md"
     file.unlink() if changed is None else file.write_text(changed)
     assert agent.proposals.get(edit.id).state == "stale"
-    with pytest.raises(Conflict, match="proposed again"):
+    with pytest.raises(Conflict, match="propose it again"):
         agent.proposals.accept(edit.id)
     assert (file.read_text() if file.exists() else None) == changed and agent.proposals.get(edit.id).status == "proposed"
 
@@ -437,7 +438,7 @@ def test_a_note_that_a_crash_before_midnight_left_is_found_the_next_day(sqlite_u
     late = NOON.replace(hour=23, minute=59)
     agent = working(opened(sqlite_url, now=late), desk)
     with monkeypatch.context() as broken:
-        broken.setattr(type(agent), "_declare", lambda *_: (_ for _ in ()).throw(RuntimeError("power failure")))
+        broken.setattr(Writer, "declare", lambda *_: (_ for _ in ()).throw(RuntimeError("power failure")))
         with pytest.raises(RuntimeError):
             agent.journal.append("journal", "Waited.")
     assert agent.journal.notes() == [] and "Waited." in (desk / "journal/2026-11-15.md").read_text()

@@ -97,7 +97,7 @@ def test_what_is_unpinned_stays_out_and_pinning_again_brings_it_back(memory, des
 
 def test_what_an_agent_may_write_to_cannot_be_pinned(memory, desk):
     agent = given(memory, desk)
-    with pytest.raises(Invalid, match="not the owner's alone"):
+    with pytest.raises(Invalid, match="may be written by the agent"):
         agent.rules.pin("journal/2026-11-14.md")
     for path in ("../desk.db", "/etc/passwd", "journal/../TRADING_MANUAL.md", "none.md"):
         with pytest.raises(Unknown):

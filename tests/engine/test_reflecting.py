@@ -190,7 +190,7 @@ def test_the_earlier_note_is_superseded_and_stays(memory):
 
 def test_of_two_workers_one_draws_the_lessons_and_the_model_is_asked_once(memory):
     model = Scripted(lambda user: answer_from(user))
-    memory.models = model
+    memory.resources.models = model
     given(memory, everyNTrades=10, model=MODEL)
     agent = memory.agent("desk")
     for n in range(60):
@@ -225,7 +225,7 @@ def test_a_crash_between_the_models_answer_and_the_note_leaves_no_note_and_the_n
         """The process ended."""
 
     model = Scripted(Died(), lambda user: answer_from(user))
-    memory.models = model
+    memory.resources.models = model
     agent = given(memory, everyNTrades=10, model=MODEL)
     for n in range(60):
         told(agent, n)
@@ -263,7 +263,7 @@ def answer_from(user: str, place: int = 0, **changes: Any) -> dict[str, Any]:
 
 
 def test_a_models_lessons_are_told_as_a_models_with_their_cost(memory):
-    memory.models = Scripted(lambda user: answer_from(user))
+    memory.resources.models = Scripted(lambda user: answer_from(user))
     agent = given(memory, everyNTrades=10, model=MODEL)
     for n in range(60):
         told(agent, n)
@@ -291,7 +291,7 @@ def test_a_model_that_fails_or_answers_badly_leaves_the_old_note_and_a_clear_rec
     memory.create_skill("breakout", strategy="Buy strength.", memory={"reflection": {"everyNTrades": 2, "model": MODEL}})
     memory.use_skill_version("desk", 2)
     agent = memory.agent("desk")
-    memory.models = Scripted(said)
+    memory.resources.models = Scripted(said)
     told(agent, 20)
     told(agent, 21)
     failed = reflect_due(memory)["desk"].failed
@@ -318,7 +318,7 @@ def test_a_lesson_that_contradicts_an_avoid_rule_is_held_back_for_the_owner_and_
         good, bad = answer_from(user), answer_from(user, 1, text="Shorts look good: take more of them, it could be chance.")
         return {"lessons": [*good["lessons"], *bad["lessons"]]}
 
-    memory.models = Scripted(both)
+    memory.resources.models = Scripted(both)
     agent = given(memory, avoid=("No shorts.",), everyNTrades=10, model=MODEL)
     for n in range(60):
         told(agent, n)
