@@ -23,9 +23,9 @@ from memtape.documents.vectors import BROKEN
 from memtape.engine.brief_question import BriefQuestion
 from memtape.engine.view.lessons import active_lessons
 from memtape.engine.view.memories import RecallQuestion, recall
-from memtape.engine.view.owner_stream import INSTANT, calendar_events
+from memtape.engine.view.owner_stream import INSTANT, nearby_events
 from memtape.engine.view.plans import plan_views
-from memtape.engine.view.situation import MAX_TICKS_BACK, current_situation
+from memtape.engine.view.situation import current_situation
 from memtape.engine.view.view import TradeFilter, View
 from memtape.plugs.embedder import Embedder
 
@@ -34,6 +34,7 @@ RECALLED_MEMORIES = 5
 SIMILAR_DECISIONS = 5
 COMPARED_IN_WORDS = 100  # the nearest by situation that are compared in words as well
 MAX_DISCREPANCIES = 20
+MAX_DECISIONS_BACK = 20
 
 
 def gather(
@@ -65,7 +66,7 @@ def gather(
         holding=_open_positions(view) if config.includeOpenPositions else (),
         recalled=recalled, query=query, episodes_known=basis.n, standing=basis.outcome_source,
         plans=_firing_plans(view, situation, symbol, question.strategy),
-        events=tuple(upcoming_events(calendar_events(view), view.as_of, EVENT_HORIZON)),
+        events=tuple(upcoming_events(nearby_events(view), view.as_of, EVENT_HORIZON)),
         similar=_similar(view, situation, symbol, question, embedder) if config.similarSituations else (),
     )  # fmt: skip
 
@@ -132,10 +133,7 @@ def _similar(
 def _reasons(view: View, episodes: Sequence[Episode]) -> dict[str, str]:
     """The reason given for each decision."""
     ids = {e.id for e in episodes if e.kind == "trade"}
-    found = {
-        v.trade.id: v.trade.entry_reason or "" for v in view.trade_versions(ids)
-        if v.known_from <= view.as_of and (v.known_to is None or v.known_to > view.as_of)
-    }  # fmt: skip
+    found = {trade.id: trade.entry_reason or "" for trade in view.closed_trades(ids)}
     first = min((e.entry_at for e in episodes if e.kind == "shadow"), default=None)
     if first is not None:
         for item in view.items("decision", since=first):
@@ -163,11 +161,11 @@ def last_reason(view: View, symbol: str | None) -> str:
 
 def last_symbol(view: View) -> str | None:
     """The symbol of the last decision, else one that is held or marked, else that of the last fill or trade."""
-    decided = [item for item in view.items("decision", newest=True, limit=MAX_TICKS_BACK) if item.symbol]
+    decided = [item for item in view.items("decision", newest=True, limit=MAX_DECISIONS_BACK) if item.symbol]
     if decided:
         # Of several decisions of one moment the first by id, whether they came in one tick or one by one.
         return min((item for item in decided if item.at == decided[0].at), key=lambda item: item.key).symbol
-    for tick in view.items("tick", newest=True, limit=1):
+    for tick in view.latest_ticks()[:1]:
         for symbol in [*sorted(tick.body.get("positions") or {}), *sorted(tick.body.get("marks", {}))]:
             return str(symbol)
     for kind in ("fill", "trade", "claim"):
@@ -179,7 +177,7 @@ def last_symbol(view: View) -> str | None:
 def last_prices(view: View) -> dict[str, Decimal]:
     """The last mark of each symbol among the latest ticks."""
     found: dict[str, Decimal] = {}
-    for tick in view.items("tick", newest=True, limit=MAX_TICKS_BACK):
+    for tick in view.latest_ticks():
         for symbol, mark in tick.body.get("marks", {}).items():
             found.setdefault(symbol, Decimal(mark))
         for symbol, legs in (tick.body.get("positions") or {}).items():

@@ -13,7 +13,7 @@ from memtape.core.observed import Side, Situation
 from memtape.core.recall.checks import CheckReason, CheckVerdict, order_verdict
 from memtape.core.recall.reference import Recalled
 from memtape.engine.view.memories import RecallQuestion, recall
-from memtape.engine.view.owner_stream import calendar_events, skill_of
+from memtape.engine.view.owner_stream import nearby_events, skill_of
 from memtape.engine.view.plans import PlanView, plan_views
 from memtape.engine.view.situation import current_situation
 from memtape.engine.view.view import AnswerBasis, View
@@ -52,7 +52,7 @@ def check_order(
     proposed = resolve_plans([plan.fired() for plan in firing if plan.state.status == "proposed"])
     beliefs = [belief for belief in view.beliefs() if _holds_here(belief, now, symbol, side, strategy)]
     affect = view.affect()
-    events = list(upcoming_events(calendar_events(view), view.as_of, CHECKED_AHEAD))
+    events = list(upcoming_events(nearby_events(view), view.as_of, CHECKED_AHEAD))
     equity = affect.equity if affect.equity > 0 else None
     share = risk_usd / equity if risk_usd is not None and equity else None
     verdict, reasons = order_verdict(

@@ -202,7 +202,7 @@ class Tables(BarTables):
 
     def items(
         self, kind: str, known: Cutoff, *, keys: Sequence[str] | None = None, symbol: str | None = None,
-        since: datetime | None = None, before: datetime | None = None, limit: int | None = None, newest: bool = False,
+        symbols: Sequence[str] | None = None, since: datetime | None = None, before: datetime | None = None, limit: int | None = None, newest: bool = False,
         gone: bool = False,
     ) -> list[StoredItem]:  # fmt: skip
         """Items of one kind, oldest first or newest first; with those that were taken back (`gone`) on request."""
@@ -211,6 +211,8 @@ class Tables(BarTables):
             where, params = f"{where} AND key IN :keys", params | {"keys": list(keys)}
         if symbol is not None:
             where, params = f"{where} AND symbol = :symbol", params | {"symbol": symbol}
+        if symbols is not None:
+            where, params = f"{where} AND symbol IN :symbols", params | {"symbols": list(symbols)}
         if since is not None:
             where, params = f"{where} AND at >= :since", params | {"since": micros(since)}
         if before is not None:

@@ -112,8 +112,12 @@ class AffectTimeline:
             return self._again(moment)
         return steps[place] if place >= 0 else None
 
+    def steps_known_at(self, moment: datetime) -> list[AffectStep]:
+        """All steps by a moment, taken from what was known at it."""
+        return affect_steps(believed_changes(self._told(), moment, self._verified_from), self._starting)
+
     def _again(self, moment: datetime) -> AffectStep | None:
-        steps = affect_steps(believed_changes(self._told(), moment, self._verified_from), self._starting)
+        steps = self.steps_known_at(moment)
         return steps[-1] if steps else None
 
 

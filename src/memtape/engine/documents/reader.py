@@ -15,7 +15,10 @@ from memtape.documents.workspace_files import confined
 from memtape.engine.documents.sync import decision_page_text, folders_in
 from memtape.engine.resources import Resources
 from memtape.errors import Invalid
+from memtape.store.cutoff import EVERYTHING
 from memtape.store.tables import Tables
+
+Place = tuple[str, str | None]  # a document and, where only a section is pinned, its heading
 
 
 class DocumentReader:
@@ -33,6 +36,16 @@ class DocumentReader:
     def shared_folders(self) -> list[DocumentFolder]:
         """The folders that all agents share."""
         return folders_in(Tables(self.tables.session, self.tables.owner, OWNER_STREAM))
+
+    @cached_property
+    def stated_pins(self) -> dict[Place, bool]:
+        """What was pinned and unpinned, in the order in which each was last stated."""
+        stated: dict[Place, bool] = {}
+        for item in sorted(self.tables.items("pin", EVERYTHING), key=lambda item: item.seq):
+            place = (str(item.body["path"]), item.body["section"])
+            stated.pop(place, None)
+            stated[place] = bool(item.body["pinned"])
+        return stated
 
     def text(self, path: str) -> str | None:
         """A document as it is now: a page of the log, an indexed file, or a file in one of the folders; None if there is none."""

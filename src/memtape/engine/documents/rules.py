@@ -32,7 +32,6 @@ from memtape.store.tables import Tables
 MAX_PASSAGES = 3  # passages in a brief, each of another document
 SEARCHED_HITS = 15  # hits among which they are looked for
 MAX_RULE_CHARS = 20_000  # far more than a brief has room for
-Place = tuple[str, str | None]  # a document and, where only a section is pinned, its heading
 DocumentsAndProblems = tuple[BriefDocuments, tuple[str, ...]]  # what documents say to a brief, and what is wrong with them
 
 
@@ -68,9 +67,9 @@ class PinnedRules:
     def unpin(self, path: str, section: str | None = None) -> Receipt:
         """Remove a pin; a rules file that is pinned by default stays out of briefs from now on. Owner only."""
         with self._scope.reading() as tables:
-            known = (path, section) in _stated_pins(tables) or any(
-                (pin.path, pin.section) == (path, section)
-                for pin in pinned_documents(DocumentReader(self._scope.resources, tables))
+            reader = DocumentReader(self._scope.resources, tables)
+            known = (path, section) in reader.stated_pins or any(
+                (pin.path, pin.section) == (path, section) for pin in pinned_documents(reader)
             )
         if not known:
             what = path if section is None else f"{path} › {section}"
@@ -94,7 +93,7 @@ class PinnedRules:
 
 def pinned_documents(reader: DocumentReader) -> tuple[PinnedDocument, ...]:
     """What is always in context, in the order of the brief: what the owner pinned, then the rules files."""
-    stated = _stated_pins(reader.tables)
+    stated = reader.stated_pins
     named = {path for (path, section), pinned in stated.items() if pinned or section is None}
     found = [_pinned(reader, path, section, "owner") for (path, section), pinned in stated.items() if pinned]
     for folder in reader.own_folders:
@@ -146,7 +145,7 @@ def _rules_now(reader: DocumentReader) -> tuple[tuple[PinnedRule, ...], tuple[st
     rules = tuple(pin.rule for pin in pins if pin.rule is not None)
     problems = [f"Pinned, but {pin.problem}" for pin in pins if pin.problem]
     before = _last_shown(reader.tables)
-    here = {pin.path for pin in pins} | {path for path, _ in _stated_pins(reader.tables)}
+    here = {pin.path for pin in pins} | {path for path, _ in reader.stated_pins}
     missing = dict.fromkeys(rule.path for rule in before.rules if rule.path not in here)
     return rules, (*problems, *(f"{path} was told in the brief before, and is not there now" for path in missing))
 
@@ -228,16 +227,6 @@ def _last_shown(tables: Tables) -> BriefDocuments:
 
 def _recorded_with(tables: Tables, shown: dict[str, object]) -> BriefDocuments | None:
     return recorded_documents(tables, str(shown["papers"])) if shown.get("papers") else None
-
-
-def _stated_pins(tables: Tables) -> dict[Place, bool]:
-    """What was pinned and unpinned, in the order in which each was last stated."""
-    stated: dict[Place, bool] = {}
-    for item in sorted(tables.items("pin", EVERYTHING), key=lambda item: item.seq):
-        place = (str(item.body["path"]), item.body["section"])
-        stated.pop(place, None)
-        stated[place] = bool(item.body["pinned"])
-    return stated
 
 
 def _rule(path: str, heading: str | None, text: str) -> PinnedRule | None:

@@ -34,7 +34,7 @@ def open_view(
     if head is not None and head < latest.seq:
         yield ViewAtHead(tables, agent, Cutoff(moment, head, owner_head))
         return
-    view = StoredView(tables, agent, Cutoff(moment, head, owner_head), resources.columns)
+    view = StoredView(tables, agent, Cutoff(moment, head, owner_head), resources.columns, latest)
     try:
         yield view
     finally:

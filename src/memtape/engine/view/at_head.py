@@ -25,7 +25,7 @@ from memtape.core.recall.reference import Recalled, recall_reference
 from memtape.core.skills import Agent
 from memtape.engine.view.derived_ledger import all_versions, derive_trades, known_positions, open_claims, reported_versions
 from memtape.engine.view.plan_log import plan_states_from_log
-from memtape.engine.view.stored import newest_first
+from memtape.engine.view.stored import believed_trades, newest_first
 from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, View, select_trades
 from memtape.engine.write.verification import first_broker_record
 from memtape.store.cutoff import Cutoff
@@ -88,9 +88,9 @@ class ViewAtHead(View):
         ended = [(trade.exit_at, trade) for trade in closed if trade.exit_at is not None and first <= trade.exit_at <= last]
         return [trade for _, trade in sorted(ended, key=lambda pair: (pair[0], pair[1].id))]
 
-    def trade_versions(self, ids: Collection[str]) -> list[TradeVersion]:
-        """The versions in which some closed trades were believed, at any moment."""
-        return [version for version in self._versions if version.trade.id in ids]
+    def closed_trades(self, ids: Collection[str]) -> list[Trade]:
+        """Some closed trades by id, each in the version believed at the moment, claims included, ordered by id."""
+        return believed_trades(self._versions, ids, self.as_of)
 
     def discrepancies(self, limit: int) -> list[Discrepancy]:
         """Where the broker showed something that its fills do not explain, newest first."""
@@ -116,7 +116,7 @@ class ViewAtHead(View):
             episode for episode in self.episodes()
             if (strategy is None or episode.strategy == strategy) and (symbol is None or episode.symbol == symbol)
         ]  # fmt: skip
-        return found[-limit:]
+        return sorted(found, key=lambda episode: (episode.exit_at, episode.id))[-limit:]
 
     def basis(self) -> AnswerBasis:
         """What an answer from all episodes rests on."""
@@ -146,5 +146,5 @@ class ViewAtHead(View):
 
     def plan_states(self) -> list[PlanState]:
         """Every plan and its state."""
-        stored = self.memory_tables.plans()
+        stored = self.stored_plans()
         return plan_states_from_log(self, stored) if stored else []

@@ -39,19 +39,22 @@ def own_reflections(view: View, also_retired: Iterable[StoredItem] = ()) -> list
     return _newest_first(view.items("note", symbol=""), [*view.items("lesson_retired", symbol=""), *also_retired])
 
 
-def skill_reflections(view: View, also_retired: Iterable[StoredItem] = ()) -> list[ReflectionView]:
+def skill_reflections(
+    view: View, also_retired: Iterable[StoredItem] = (), retired: Sequence[StoredItem] | None = None
+) -> list[ReflectionView]:
     """The reflections shown to every agent of the skill, the active one first."""
     items = view.owner_tables.items("note", _skill_cutoff(view), symbol=view.agent.skill)
     if view.agent.mode == "sim":
         # A simulated agent is shown nothing that trades after its moment taught.
         items = [item for item in items if (read(Reflection, item.body).window_end or item.known_at) <= view.as_of]
-    return _newest_first(items, [*_retired_for_skill(view), *also_retired])
+    return _newest_first(items, [*(_retired_for_skill(view) if retired is None else retired), *also_retired])
 
 
 def active_lessons(view: View) -> tuple[ReflectionView | None, ReflectionView | None]:
     """The active reflection of the agent, and that of its skill. What is retired for one is not shown by the other."""
-    own = own_reflections(view, _retired_for_skill(view))
-    shared = skill_reflections(view, view.items("lesson_retired", symbol=""))
+    retired = _retired_for_skill(view)
+    own = own_reflections(view, retired)
+    shared = skill_reflections(view, view.items("lesson_retired", symbol=""), retired)
     return (own[0] if own else None), (shared[0] if shared else None)
 
 

@@ -85,5 +85,4 @@ def nearby_events(view: View) -> list[CalendarEvent]:
     """The events that the moment may look at. An event that was moved away is looked up where it went."""
     first, last = view.as_of - EVENT_HORIZON, view.as_of + EVENT_HORIZON + INSTANT
     named = {item.symbol for item in view.owner_items("event", since=first, before=last)}
-    latest = [max(view.owner_items("event", symbol=id_), key=lambda item: item.seq) for id_ in sorted(named)]
-    return [read(CalendarEvent, item.body) for item in latest]
+    return latest_events(view.owner_items("event", symbols=tuple(sorted(named)))) if named else []

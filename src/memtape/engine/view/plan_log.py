@@ -20,7 +20,7 @@ CONCLUDING_KINDS = ("tick", "shown")  # the log rows that may conclude that a pl
 
 def plan_firings(view: View) -> dict[str, list[tuple[datetime, dict[str, Any]]]]:
     """When each plan fired, and what its log row says of it. The log is not read where no stored plan has fired."""
-    stored, fired = view.memory_tables.plans(), dict[str, list[tuple[datetime, dict[str, Any]]]]()
+    stored, fired = view.stored_plans(), dict[str, list[tuple[datetime, dict[str, Any]]]]()
     if not any(plan.fired for plan in stored):
         return fired
     for _, event in _plan_events(view, stored):

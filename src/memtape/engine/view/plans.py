@@ -17,14 +17,15 @@ from memtape.core.memory.plans import (
     value_of_sizing,
     value_of_skipping,
 )
+from memtape.core.memory.predicate import conditions, read_predicate
 from memtape.core.memory.situation import LABELS, NUMBERS
 from memtape.core.observed import ANY, Situation
 from memtape.core.values import read
-from memtape.engine.view.owner_stream import INSTANT
 from memtape.engine.view.plan_log import plan_firings
 from memtape.engine.view.situation import decisions_at_tick, plan_inputs
 from memtape.engine.view.view import View
 
+LOOKING_BACK = ("changed", "crosses_above", "crosses_below")
 FOLLOWING = timedelta(days=1)  # a trade entered within a day of a plan's firing is the one it was about
 
 
@@ -75,12 +76,11 @@ def plan_views(
     view: View, symbol: str | None, stated: Situation | None = None, context: Mapping[str, object] | None = None
 ) -> list[PlanView]:
     """Every plan at the moment; `stated` and `context` are what the caller knows of the situation."""
-    if not view.memory_tables.plans():
+    if not view.stored_plans():
         return []
     now = plan_inputs(view, symbol, stated=stated) | dict(context or {})
-    ticks = view.items("tick", before=view.as_of + INSTANT, newest=True, limit=1)
-    before = None
-    if ticks:
+    ticks, before = view.latest_ticks(), None
+    if ticks and any(_looks_back(state) for state in view.stored_plans()):
         last = ticks[0].at
         before = plan_inputs(view.at(last), symbol, decisions_at_tick(view, last).get(symbol or ""))
     inputs = PlanInputs(view.as_of, now, before)
@@ -95,6 +95,16 @@ def plan_views(
         ]
         found.append(PlanView(state, finding, tuple(values)))
     return found
+
+
+def _looks_back(state: PlanState) -> bool:
+    """True if judging a plan needs what was the case at the tick before: few plans do, and it costs a second look."""
+    plan = state.plan
+    if plan.fire_mode == "rising_edge" and state.fired:
+        return True
+    triggers = [trigger for trigger in (plan.trigger, plan.expire_when) if trigger is not None]
+    asked = [condition for trigger in triggers for condition in conditions(read_predicate(trigger))]
+    return any(condition.op in LOOKING_BACK for condition in asked)
 
 
 def _worth(state: PlanState, at: datetime, event: Mapping[str, Any], episodes: Sequence[Episode]) -> float | None:

@@ -15,7 +15,6 @@ from memtape.engine.view.owner_stream import INSTANT, nearby_events
 from memtape.engine.view.view import View
 
 SATURDAY = 5
-MAX_TICKS_BACK = 20  # ticks that are searched for the last one with a snapshot
 
 
 def current_situation(view: View, symbol: str | None, stated: Situation | None = None) -> Situation:
@@ -59,8 +58,7 @@ def _affect_fields(view: View) -> dict[str, Any]:
 
 def open_position_count(view: View) -> int | None:
     """How many positions were held: by the last snapshot known then, else by the ledger; None where nobody looked."""
-    ticks = view.items("tick", before=view.as_of + INSTANT, newest=True, limit=MAX_TICKS_BACK)
-    snapshot = next((tick.body["positions"] for tick in ticks if "positions" in tick.body), None)
+    snapshot = next((tick.body["positions"] for tick in view.latest_ticks() if "positions" in tick.body), None)
     if snapshot is not None:
         return sum(len(legs) for legs in snapshot.values())
     return view.open_position_count()

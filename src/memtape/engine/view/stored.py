@@ -6,7 +6,7 @@ are folded again from what was known.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
@@ -32,17 +32,23 @@ from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, View,
 from memtape.engine.write.learn import Learner
 from memtape.engine.write.verification import first_broker_record
 from memtape.store.cutoff import EVERYTHING, Cutoff
+from memtape.store.rows import Head, PositionRow
 from memtape.store.tables import Tables
 
 
 class StoredView(View):
     """An agent's record as of a moment, from stored rows."""
 
-    def __init__(self, tables: Tables, agent: Agent, cutoff: Cutoff, columns: ColumnCache | None = None) -> None:
-        super().__init__(tables, agent, replace(cutoff, head=None))
+    def __init__(
+        self, tables: Tables, agent: Agent, cutoff: Cutoff, columns: ColumnCache | None = None, head: Head | None = None
+    ) -> None:
+        super().__init__(tables, agent, replace(cutoff, head=None), head)
         self._columns, self._open = columns, ExitStack()
         self._cached: CachedColumns | None = None
         self._verified_from: tuple[datetime | None] | None = None
+        self._affect: tuple[AffectStep | None] | None = None
+        self._episodes: list[Episode] | None = None
+        self._open_positions: dict[Position, PositionRow] | None = None
 
     def release(self) -> None:
         """Let others change the columns that this view used."""
@@ -51,7 +57,7 @@ class StoredView(View):
 
     def at(self, moment: datetime) -> StoredView:
         """The same transaction as of an earlier moment."""
-        return StoredView(self.tables, self.agent, replace(self.cutoff, as_of=moment), self._columns)
+        return StoredView(self.tables, self.agent, replace(self.cutoff, as_of=moment), self._columns, self.head)
 
     @property
     def is_latest(self) -> bool:
@@ -67,7 +73,8 @@ class StoredView(View):
             undone_later = not self.is_latest and any(
                 item.known_at > self.as_of for item in self.tables.items("undo", EVERYTHING)
             )
-            self._verified_from = (first_broker_record(self.tables, self.cutoff) if undone_later else self.head.verified_from,)
+            since = first_broker_record(self.tables, self.cutoff) if undone_later else self.head.verified_from
+            self._verified_from = (since if since is not None and since <= self.as_of else None,)
         return self._verified_from[0]
 
     def trades(self, wanted: TradeFilter = ALL_TRADES) -> list[Trade]:
@@ -92,7 +99,7 @@ class StoredView(View):
         return with_labels(self, found)[0] if found else None
 
     def _open_trades(self) -> list[Trade]:
-        terms, rows = self.agent.terms(), self.tables.positions()
+        terms, rows = self.agent.terms(), self._positions()
         held = [trade_from_round(terms, *position, row.round) for position, row in rows.items() if row.round is not None]
         return held + open_claims(self.tables, self.agent, EVERYTHING)
 
@@ -124,9 +131,8 @@ class StoredView(View):
     def closed_between(self, first: datetime, last: datetime) -> list[Trade]:
         """Closed trades that ended within a time, ordered by exit time and id."""
         # Episodes are indexed by their exit; a forgotten trade has no episode, but the ledger keeps it.
-        forgotten = {item.symbol for item in self.tables.items("correction", EVERYTHING) if item.body["forget"]}
-        versions = self.trade_versions({*self.memory_tables.exited_between(first, last), *forgotten})
-        known = [v.trade for v in versions if v.known_from <= self.as_of and (v.known_to is None or v.known_to > self.as_of)]
+        forgotten = {item.symbol for item in self.items("correction") if item.body["forget"]}
+        known = self.closed_trades({*self.memory_tables.exited_between(first, last), *forgotten})
         verified = self.is_verified
         ended = [
             (trade.exit_at, trade) for trade in known
@@ -134,9 +140,9 @@ class StoredView(View):
         ]  # fmt: skip
         return [trade for _, trade in sorted(ended, key=lambda pair: (pair[0], pair[1].id))]
 
-    def trade_versions(self, ids: Collection[str]) -> list[TradeVersion]:
-        """The versions in which some closed trades were believed, at any moment."""
-        return self.memory_tables.versions(ids=ids)
+    def closed_trades(self, ids: Collection[str]) -> list[Trade]:
+        """Some closed trades by id, each in the version believed at the moment, claims included, ordered by id."""
+        return believed_trades(self.memory_tables.versions(ids=ids), ids, self.as_of) if ids else []
 
     def discrepancies(self, limit: int) -> list[Discrepancy]:
         """Where the broker showed something that its fills do not explain, newest first."""
@@ -144,13 +150,21 @@ class StoredView(View):
 
     def open_position_count(self) -> int | None:
         """How many positions the ledger shows open; None for a past moment."""
-        return sum(row.round is not None for row in self.tables.positions().values()) if self.is_latest else None
+        return sum(row.round is not None for row in self._positions().values()) if self.is_latest else None
+
+    def _positions(self) -> dict[Position, PositionRow]:
+        """The open positions of the present."""
+        if self._open_positions is None:
+            self._open_positions = self.tables.positions()
+        return self._open_positions
 
     # ---- memories --------------------------------------------------------------------------------------------------
 
     def episodes(self) -> list[Episode]:
         """Every episode in the version believed at the moment."""
-        return known_episodes(self.memory_tables.episodes(), self.as_of)
+        if self._episodes is None:
+            self._episodes = known_episodes(self.memory_tables.episodes(), self.as_of)
+        return self._episodes
 
     def episode(self, id: str) -> Episode | None:
         """One episode in the version believed at the moment."""
@@ -214,14 +228,22 @@ class StoredView(View):
 
     def affect_step(self) -> AffectStep | None:
         """The last step of the affect state that was known; None before anything happened."""
-        if not self.is_latest:
-            return Learner(self.tables, self.agent, self.head.verified_from).past().at(self.as_of)
-        steps = self.memory_tables.felt_until(self.as_of, 1)
-        return steps[0] if steps else None
+        if self._affect is None:
+            if self.is_latest:
+                self._affect = (next(iter(self.memory_tables.felt_until(self.as_of, 1)), None),)
+            else:
+                self._affect = (self._learner().past().at(self.as_of),)
+        return self._affect[0]
+
+    def _learner(self) -> Learner:
+        return Learner(self.tables, self.agent, self.head.verified_from)
 
     def affect_history(self, limit: int) -> list[AffectStep]:
         """The last steps of the affect state, oldest first."""
-        return [step for step in self.memory_tables.felt_until(self.as_of, limit) if step.known_at <= self.as_of]
+        if self.is_latest:
+            return self.memory_tables.felt_until(self.as_of, limit)
+        # Stored steps rest on everything known by now: what was known at a past moment takes its steps again.
+        return self._learner().past().steps_known_at(self.as_of)[-limit:] if limit else []
 
     def affect_step_count(self) -> int:
         """How many closes, equity marks and cash flows lie behind the affect state."""
@@ -229,8 +251,14 @@ class StoredView(View):
 
     def plan_states(self) -> list[PlanState]:
         """Every plan and its state."""
-        stored = self.memory_tables.plans()
+        stored = self.stored_plans()
         return stored if not stored or self.is_latest else plan_states_from_log(self, stored)
+
+
+def believed_trades(versions: Iterable[TradeVersion], ids: Collection[str], at: datetime) -> list[Trade]:
+    """The trades of some versions as they were believed at a moment, ordered by id."""
+    believed = [v.trade for v in versions if v.known_from <= at and (v.known_to is None or v.known_to > at)]
+    return sorted((trade for trade in believed if trade.id in ids), key=lambda trade: trade.id)
 
 
 def newest_first(found: Sequence[Discrepancy], limit: int) -> list[Discrepancy]:

@@ -16,7 +16,6 @@ from memtape.core.events import Discrepancy
 from memtape.core.items import OWNER_STREAM, StoredItem
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.trades import Trade
-from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import Affect, AffectStep
 from memtape.core.memory.beliefs import Belief, StatedBelief
 from memtape.core.memory.episodes import Episode
@@ -82,18 +81,21 @@ class TradeFilter:
 
 
 ALL_TRADES = TradeFilter()
+MAX_TICKS_BACK = 20
 
 
 class View(ABC):
     """One agent's record as of a moment, and as far as it was recorded by a row of the log."""
 
-    def __init__(self, tables: Tables, agent: Agent, cutoff: Cutoff) -> None:
+    def __init__(self, tables: Tables, agent: Agent, cutoff: Cutoff, head: Head | None = None) -> None:
         assert cutoff.as_of is not None, "a view has a moment"
         self.tables, self.agent, self.cutoff, self.as_of = tables, agent, cutoff, cutoff.as_of
         self.owner_tables = Tables(tables.session, tables.owner, OWNER_STREAM)
         self.memory_tables = MemoryTables(tables)
         self._items: dict[tuple[Any, ...], list[StoredItem]] = {}
-        self._heads: dict[str, Head] = {}
+        self._heads: dict[str, Head] = {} if head is None else {tables.stream: head}
+        self._markets: dict[str, Market | None] = {}
+        self._plans: list[PlanState] | None = None
 
     # ---- what both kinds of view share: items and heads are limited by the cutoff itself ----------------------------
 
@@ -130,14 +132,31 @@ class View(ABC):
         return self._items[asked]
 
     def owner_items(
-        self, kind: str, *, symbol: str | None = None, since: datetime | None = None, before: datetime | None = None
+        self, kind: str, *, symbols: Sequence[str] | None = None, since: datetime | None = None, before: datetime | None = None
     ) -> list[StoredItem]:
         """Items of the owner's stream that were known by the moment and stated by `owner_head`."""
-        return self.owner_tables.items(kind, self.cutoff.owners(), symbol=symbol, since=since, before=before)
+        asked = (kind, symbols, since, before, self.cutoff.owner_head)
+        if asked not in self._items:
+            cutoff = self.cutoff.owners()
+            self._items[asked] = self.owner_tables.items(kind, cutoff, symbols=symbols, since=since, before=before)
+        return self._items[asked]
+
+    def latest_ticks(self) -> list[StoredItem]:
+        """The last ticks by the moment, newest first; enough to find the last marks and the last snapshot."""
+        ticks = self.items("tick", newest=True, limit=MAX_TICKS_BACK)
+        return [tick for tick in ticks if tick.at <= self.as_of]
 
     def market(self, symbol: str) -> Market | None:
         """The market of a symbol, with the bars that are looked at at the moment."""
-        return self.memory_tables.market(symbol, self.as_of, self.cutoff.head)
+        if symbol not in self._markets:
+            self._markets[symbol] = self.memory_tables.market(symbol, self.as_of, self.cutoff.head)
+        return self._markets[symbol]
+
+    def stored_plans(self) -> list[PlanState]:
+        """Every plan in the state of the present."""
+        if self._plans is None:
+            self._plans = self.memory_tables.plans()
+        return self._plans
 
     def last_bar(self, symbol: str) -> KnownBar | None:
         """The last bar of a symbol that was completed by the moment."""
@@ -188,8 +207,8 @@ class View(ABC):
         """Closed trades that ended within a time, ordered by exit time and id."""
 
     @abstractmethod
-    def trade_versions(self, ids: Collection[str]) -> list[TradeVersion]:
-        """The versions in which some closed trades were believed, at any moment."""
+    def closed_trades(self, ids: Collection[str]) -> list[Trade]:
+        """Some closed trades by id, each in the version believed at the moment, claims included, ordered by id."""
 
     @abstractmethod
     def discrepancies(self, limit: int) -> list[Discrepancy]:
