@@ -14,7 +14,7 @@ from memtape.core.observed import Decision, GuardVerdict, Run, Situation
 from memtape.documents import decision_pages as pages
 from memtape.documents.chunks import cut_document
 from memtape.documents.citations import check_citation, cite, lines_of
-from memtape.documents.decision_pages import DecisionDay, day_of, decision_page, page_entry, path_of
+from memtape.documents.decision_pages import DecisionDay, decision_page, page_day, page_entry, page_path
 from memtape.documents.sources import SkippedFile
 from memtape.engine import Memory
 from memtape.engine.documents import sync as syncing
@@ -106,8 +106,8 @@ def test_a_page_of_a_thousand_decisions_is_cut_between_them_and_each_passage_nam
 
 @given(st.dates(date(1970, 1, 1), date(2200, 12, 31)))
 def test_a_path_names_its_day_and_only_that(day):
-    assert day_of(path_of(day)) == day
-    assert day_of(path_of(day).removeprefix("@")) is None and day_of(f"x/{path_of(day)}") is None
+    assert page_day(page_path(day)) == day
+    assert page_day(page_path(day).removeprefix("@")) is None and page_day(f"x/{page_path(day)}") is None
 
 
 def test_a_page_looks_different_when_any_of_its_decisions_was_added_taken_back_or_replaced():
@@ -137,7 +137,7 @@ def test_a_run_is_found_by_what_it_meant_to_do(agent):
     agent.observe(decided(run=Run(id="run-77", steps=("checked whether the pension flows were done",))), backfill=True)
     sync_documents(agent)
     assert (
-        agent.documents.search("run-77").hits[0].path == agent.documents.search("pension flows").hits[0].path == path_of(MAY_12)
+        agent.documents.search("run-77").hits[0].path == agent.documents.search("pension flows").hits[0].path == page_path(MAY_12)
     )
 
 
@@ -170,12 +170,14 @@ def test_decisions_that_were_taken_back_or_destroyed_are_gone_at_once(agent, tmp
     agent.documents.add(work)
     agent.observe(decided("kept", TWO - timedelta(days=9)), backfill=True)
     agent.observe(decided("other", TWO + timedelta(days=1), reason="okapi"), backfill=True)
-    batch = agent.imports.commit([decided("d1"), decided("d2", TWO + timedelta(days=1), reason="zebra")], {"file": "old.csv"}).batch
+    batch = agent.imports.commit(
+        [decided("d1"), decided("d2", TWO + timedelta(days=1), reason="zebra")], {"file": "old.csv"}
+    ).batch
     before = sync_documents(agent)
     assert before.documents == 4 and agent.documents.search("zebra").hits
     write(work, {"later.md": "quokka"})
     agent.imports.undo(batch)
-    assert agent.documents.search("zebra").hits == () and text_of(agent, path_of(MAY_12)) is None
+    assert agent.documents.search("zebra").hits == () and text_of(agent, page_path(MAY_12)) is None
     assert agent.documents.search("okapi").hits, "of a page only what was taken back goes"
     assert agent.documents.search("never move a stop").hits and agent.documents.search("quokka").hits == (), (
         "no file is looked at for that"
@@ -198,7 +200,7 @@ def test_an_import_is_taken_back_though_the_index_is_broken_and_none_is_made_for
 
     monkeypatch.setattr(agent.resources.documents, "refresh", broken)
     agent.imports.undo(batches[1])
-    assert text_of(agent, path_of(MAY_12)) is None
+    assert text_of(agent, page_path(MAY_12)) is None
 
 
 @pytest.mark.parametrize("day", ["9999-12-31", "0001-01-01"])
@@ -224,7 +226,7 @@ def test_a_file_cannot_pose_as_a_page_of_decisions(agent, tmp_path):
     told = sync_documents(agent)
     assert told.documents == 2 and [each.path for each in told.problems] == ["@decisions/"]
     assert agent.documents.search("forged order").hits == ()
-    assert "forged" not in text_of(agent, path_of(MAY_12)) and text_of(agent, "@decisions/2026-05-13.md") is None
+    assert "forged" not in text_of(agent, page_path(MAY_12)) and text_of(agent, "@decisions/2026-05-13.md") is None
 
 
 def test_of_an_agent_that_is_deleted_while_its_decisions_are_indexed_nothing_stays(agent, monkeypatch):
@@ -234,10 +236,10 @@ def test_of_an_agent_that_is_deleted_while_its_decisions_are_indexed_nothing_sta
     real = syncing.sync_index
 
     def deleted_before_it_is_written(index, owner, scope, places, **more):
-        pages = [(each, each.text()) for place in places for each in place.listed()]
+        pages = [(each, each.make_text()) for place in places for each in place.list_entries()]
         Memory.of(agent.resources).delete_agent("desk", confirm="desk")
-        late = [replace(each, text=lambda text=text: text) for each, text in pages]
-        return real(index, owner, scope, [replace(places[0], listed=lambda: late)], **more)
+        late = [replace(each, make_text=lambda text=text: text) for each, text in pages]
+        return real(index, owner, scope, [replace(places[0], list_entries=lambda: late)], **more)
 
     monkeypatch.setattr(syncing, "sync_index", deleted_before_it_is_written)
     with pytest.raises(Conflict, match="was deleted"):
@@ -267,10 +269,10 @@ def test_another_agent_does_not_find_them(agent, memory):
 
 
 def test_a_day_with_more_decisions_than_a_page_holds_says_so(agent, monkeypatch):
-    monkeypatch.setattr(syncing, "MOST", 3)
+    monkeypatch.setattr(syncing, "MAX_DECISIONS_PER_PAGE", 3)
     agent.imports.commit([decided(f"d{n}", TWO + timedelta(minutes=n)) for n in range(5)], {"file": "many.csv"})
     told = sync_documents(agent)
-    assert told.problems == (SkippedFile(path_of(MAY_12), "2 of its 5 decisions are not on the page"),)
-    text = text_of(agent, path_of(MAY_12))
+    assert told.problems == (SkippedFile(page_path(MAY_12), "2 of its 5 decisions are not on the page"),)
+    text = text_of(agent, page_path(MAY_12))
     assert "short d2\n" in text and "short d3\n" not in text and "2 more of this day" in text
-    assert pages.MOST > 1000
+    assert pages.MAX_DECISIONS_PER_PAGE > 1000

@@ -16,7 +16,7 @@ import pytest
 import memtape
 from memtape.core.observed import Decision
 from memtape.documents import file_watcher
-from memtape.documents.file_watcher import Watcher
+from memtape.documents.file_watcher import FileWatcher
 from memtape.engine import Memory
 from memtape.engine.documents import sync as syncing
 from memtape.engine.documents.sync import sync_documents
@@ -26,7 +26,7 @@ from memtape.workers.documents import DocumentSync, ReportedProblem, syncing_doc
 from tests.desk import NOON
 from tests.documents.desk import Letters, write
 
-QUICK = partial(Watcher, step_ms=50, rest_ms=100, look_ms=200)
+QUICK = partial(FileWatcher, poll_ms=50, quiet_ms=100, root_check_ms=200)
 
 
 class Desk:
@@ -56,7 +56,7 @@ class Desk:
 
     @contextmanager
     def keeping(
-        self, minutes: float = 60, watcher: Callable[..., Watcher] = QUICK, named_seconds: float = 60
+        self, minutes: float = 60, watcher: Callable[..., FileWatcher] = QUICK, named_seconds: float = 60
     ) -> Iterator[DocumentSync]:
         stop = threading.Event()
         keeper = DocumentSync(self.memory, minutes, told=self.told.append, watcher=watcher, named_seconds=named_seconds)
@@ -110,7 +110,7 @@ def test_what_changed_while_nothing_ran_is_found_at_the_start(desk):
 
 def test_a_thousand_writes_are_one_or_two_syncs(desk):
     desk.agent("gold", soul="x")
-    with desk.keeping(watcher=partial(Watcher, look_ms=1000)):
+    with desk.keeping(watcher=partial(FileWatcher, root_check_ms=1000)):
         assert soon(lambda: desk.synced("gold"))
         desk.told.clear()
         for n in range(1000):
@@ -285,8 +285,8 @@ def test_an_agent_that_is_deleted_while_it_is_watched_gets_no_index_back(desk):
         desk.told.clear()
         write(desk.folder / "gold", {"a.md": "y"})
         assert soon(lambda: desk.synced("gold"))
-    assert desk.told[0].synced is None and not desk.memory.resources.documents.holds("local", "gold")
-    assert desk.memory.resources.documents.holds("local", "silver")
+    assert desk.told[0].synced is None and not desk.memory.resources.documents.has_scope("local", "gold")
+    assert desk.memory.resources.documents.has_scope("local", "silver")
 
 
 def test_nor_is_its_trouble_told_of_one_that_is_deleted_in_the_midst_of_a_sync(desk, monkeypatch):
@@ -299,7 +299,7 @@ def test_nor_is_its_trouble_told_of_one_that_is_deleted_in_the_midst_of_a_sync(d
     monkeypatch.setattr(syncing, "sync_index", deleted)
     with desk.keeping():
         assert soon(lambda: desk.synced("gold"))
-    assert not desk.memory.resources.documents.holds("local", "gold")
+    assert not desk.memory.resources.documents.has_scope("local", "gold")
 
 
 def test_a_workspace_that_became_a_link_to_another_place_is_not_read(desk):
