@@ -23,7 +23,7 @@ from memtape.store.sqlite_errors import memtape_error
 CACHE_VERSION = 2
 BUSY_TIMEOUT_SECONDS = 30  # long, because a whole index may be written in one transaction
 TOKENIZER = "porter unicode61"
-GLOBAL = ""  # stands in place of an agent: the documents that all agents of an owner share
+GLOBAL = ""  # in place of an agent: the documents that all agents of an owner share
 _TABLES = """
 CREATE TABLE scopes (id INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL, agent TEXT NOT NULL, revision INTEGER NOT NULL,
   synced_at INTEGER, UNIQUE (owner, agent)) STRICT;

@@ -65,7 +65,7 @@ def pick_results(
     first = list(reserved) if names_only else [*ranked[: OPEN_PLACES + RESERVED_PLACES - len(moved_up)], *moved_up]
     already_first = set(first)
     waiting = [*first, *(each for each in ranked if each not in already_first)]
-    # The common case: no passage in reach is subject to a cap, so the order stands.
+    # The common case: no passage in reach is subject to a cap, so the order stays as it is.
     if all(caps.is_uncapped(each) for each in waiting[:limit]):
         return waiting[:limit]
     places_held: Counter[str] = Counter()
