@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memtape.documents.bm25 import term_weight
 from memtape.documents.cache import DocumentCache
@@ -38,13 +38,8 @@ _ONLY_TYPES = (
 )
 
 Rows = list[Any]
-
-
-class _ScoredPassage(NamedTuple):
-    chunk: int
-    score: float
-    document: int
-    alone: int  # 1 if the passage is its whole document
+# Chunk, score, document, and 1 if the passage is its whole document. A plain tuple: hundreds are handled for each question.
+ScoredPassage = tuple[int, float, int, int]
 
 
 def search_terms(cache: DocumentCache, scopes: Sequence[int], question: ParsedQuestion) -> WordCounts:
@@ -73,22 +68,22 @@ def rank_by_words(
     # Repetitions matter only to FTS5's own score. With several tables that score is replaced below, which adds them itself.
     query_words = words if len(scopes) == 1 else _without_counts(words)
     best = {scope: _best_passages(cache, scope, query_words, pool, types) for scope in scopes}
-    around = {scope: list({each.document for each in found if not each.alone}) for scope, found in best.items()}
+    around = {scope: list({document for _, _, document, alone in found if not alone}) for scope, found in best.items()}
     passages = [each for found in best.values() for each in found]
     if len(scopes) > 1:
-        scores = _joint_scores(cache, "words", words, {scope: [each.chunk for each in found] for scope, found in best.items()})
-        rescored = [each._replace(score=scores[each.chunk]) for each in passages]
-        passages = sorted(rescored, key=lambda each: (-each.score, each.chunk))[:pool]
+        scores = _joint_scores(cache, "words", words, {scope: [chunk for chunk, *_ in found] for scope, found in best.items()})
+        rescored = [(chunk, scores[chunk], document, alone) for chunk, _, document, alone in passages]
+        passages = sorted(rescored, key=lambda passage: (-passage[1], passage[0]))[:pool]
     found_all = len(passages) < pool and not types
     document_scores = _document_scores(cache, words, around, found_all=found_all) if any(around.values()) else {}
-    return {each.chunk: each.score + (each.score if each.alone else document_scores.get(each.document, 0.0)) for each in passages}
+    return {chunk: score + (score if alone else document_scores.get(document, 0.0)) for chunk, score, document, alone in passages}
 
 
 def _without_counts(words: WordCounts) -> WordCounts:
     return tuple((word, 1) for word, _ in words)
 
 
-def _best_passages(cache: DocumentCache, scope: int, words: WordCounts, limit: int, types: Sequence[str]) -> list[_ScoredPassage]:
+def _best_passages(cache: DocumentCache, scope: int, words: WordCounts, limit: int, types: Sequence[str]) -> list[ScoredPassage]:
     """Returns the best passages of one scope."""
     table = f"words_{scope}"
     only, values = (_ONLY_TYPES, (scope, json.dumps(list(types)))) if types else ("", ())
@@ -99,7 +94,7 @@ def _best_passages(cache: DocumentCache, scope: int, words: WordCounts, limit: i
         f"WHERE {table} MATCH ? {only} ORDER BY score, rowid LIMIT ?) CROSS JOIN chunks INDEXED BY chunks_in_short ON id = found"
     )
     rows: Rows = cache.connection.execute(sql, (any_word_query(words), *values, limit)).fetchall()
-    return [_ScoredPassage._make(row) for row in rows]
+    return rows
 
 
 def _document_scores(
