@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import memtape
-from memtape.documents import workspace_files
+from memtape.documents import workspace_files, write_policy
 from memtape.documents.citations import Citation
 from memtape.engine import Memory
 from memtape.engine.documents import proposals
@@ -366,7 +366,7 @@ def test_an_edit_through_a_link_is_refused_when_proposed_and_when_accepted(agent
 
 
 def test_a_document_too_large_to_be_read_again_is_not_proposed(agent, monkeypatch):
-    monkeypatch.setattr(workspace_files, "FILE_BYTES", 1_000)
+    monkeypatch.setattr(write_policy, "MAX_FILE_BYTES", 1_000)
     with pytest.raises(Invalid, match="more than 1,000 bytes"):
         agent.proposals.propose("TRADING_MANUAL.md", text="x" * 2_000, reason="x")
 

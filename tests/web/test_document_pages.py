@@ -13,8 +13,9 @@ import pytest
 from starlette.testclient import TestClient
 
 import memtape
-from memtape.documents.index_health import SYNC, report_problem
-from memtape.documents.shelves import shelved
+from memtape.documents.document_list import list_by_type
+from memtape.documents.index_health import report_problem
+from memtape.documents.sources import SYNC_PROBLEM
 from memtape.engine import Memory
 from memtape.plugs.clock import FixedClock
 from memtape.sim.demo_documents import fill_documents
@@ -154,7 +155,7 @@ def test_without_a_question_every_document_is_listed_by_its_type(visit: Come, de
 def test_a_long_shelf_names_the_documents_written_last_and_leads_to_all(desk: Memory, work: Path, client: TestClient) -> None:
     written(work, {f"journal/day-{n:03}.md": f"# Day {n}\nQuiet.\n" for n in range(40)})
     desk.agent("desk").documents.sync()
-    journal = next(shelf for shelf in shelved(desk.documents, "local", "desk") if shelf.type == "journal")
+    journal = next(shelf for shelf in list_by_type(desk.documents, "local", "desk") if shelf.type == "journal")
     assert journal.n == 42 and len(journal.latest) == 8
     assert "All of type journal" in client.get("/agents/desk/documents").text
     assert client.get("/agents/desk/documents?type=journal").text.count("/documents/view?path=journal") == 42
@@ -314,7 +315,7 @@ def test_only_a_page_of_memtapes_own_may_reindex(client: TestClient, desk: Memor
 def test_what_is_wrong_with_the_whole_index_is_told_apart_from_files_that_are_left_out(
     desk: Memory, work: Path, client: TestClient
 ) -> None:
-    report_problem(desk.documents, desk.owner, "desk", SYNC, "failed: the disk is full", NOW)
+    report_problem(desk.documents, desk.owner, "desk", SYNC_PROBLEM, "failed: the disk is full", NOW)
     report_problem(desk.documents, desk.owner, "desk", "notes/odd.md", "not text", NOW)
     said = client.get("/agents/desk/documents/health").text
     assert '<p class="notice">The last sync: failed: the disk is full; since 2026-05-12T08:00:00Z.</p>' in said

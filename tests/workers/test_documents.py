@@ -16,17 +16,16 @@ import pytest
 import memtape
 from memtape.core.observed import Decision
 from memtape.documents import file_watcher
-from memtape.documents.file_watcher import Watcher
+from memtape.documents.file_watcher import FileWatcher
 from memtape.engine import Memory
 from memtape.engine.documents import sync as syncing
-from memtape.engine.documents.sync import sync_documents
 from memtape.errors import Invalid
 from memtape.plugs.clock import FixedClock
 from memtape.workers.documents import DocumentSync, ReportedProblem, syncing_documents
 from tests.desk import NOON
 from tests.documents.desk import Letters, write
 
-QUICK = partial(Watcher, step_ms=50, rest_ms=100, look_ms=200)
+QUICK = partial(FileWatcher, poll_ms=50, quiet_ms=100, root_check_ms=200)
 
 
 class Desk:
@@ -56,7 +55,7 @@ class Desk:
 
     @contextmanager
     def keeping(
-        self, minutes: float = 60, watcher: Callable[..., Watcher] = QUICK, named_seconds: float = 60
+        self, minutes: float = 60, watcher: Callable[..., FileWatcher] = QUICK, named_seconds: float = 60
     ) -> Iterator[DocumentSync]:
         stop = threading.Event()
         keeper = DocumentSync(self.memory, minutes, told=self.told.append, watcher=watcher, named_seconds=named_seconds)
@@ -110,7 +109,7 @@ def test_what_changed_while_nothing_ran_is_found_at_the_start(desk):
 
 def test_a_thousand_writes_are_one_or_two_syncs(desk):
     desk.agent("gold", soul="x")
-    with desk.keeping(watcher=partial(Watcher, look_ms=1000)):
+    with desk.keeping(watcher=partial(FileWatcher, root_check_ms=1000)):
         assert soon(lambda: desk.synced("gold"))
         desk.told.clear()
         for n in range(1000):
@@ -197,7 +196,7 @@ def test_where_the_system_does_not_tell_of_changes_the_timed_sync_does_and_the_h
     assert desk.problems("gold")["@watch"] == (
         "files are not watched ([Errno 28] OS file watch limit reached): a timed sync finds changes; since 2026-11-15T12:00:00Z"
     )
-    sync_documents(desk.memory.agent("gold"))
+    desk.memory.agent("gold").documents.sync()
     assert "@watch" in desk.problems("gold"), "a sync that somebody asked for does not watch"
     with desk.keeping():
         assert soon(lambda: "@watch" not in desk.problems("gold"))
@@ -269,12 +268,12 @@ def test_a_workspace_that_may_not_be_entered_is_still_served_and_that_is_told(de
     with monkeypatch.context() as refusing:
         refusing.setattr(os, "scandir", scandir)
         desk.clock.at += timedelta(hours=1)
-        assert sync_documents(gold).documents == 1 and desk.finds("gold", "never move a stop")
+        assert gold.documents.sync().documents == 1 and desk.finds("gold", "never move a stop")
         assert desk.problems("gold") == {root: "this folder cannot be entered: Permission denied; since 2026-11-15T13:00:00Z"}
         assert (gold.documents.health().last_sync, gold.documents.pending()) == (NOON, None)
         with pytest.raises(Invalid, match="cannot be entered"):
-            sync_documents(gold, anew=True)
-    assert sync_documents(gold).problems == () and gold.documents.health().last_sync == NOON + timedelta(hours=1)
+            gold.documents.sync(rebuild=True)
+    assert gold.documents.sync().problems == () and gold.documents.health().last_sync == NOON + timedelta(hours=1)
 
 
 def test_an_agent_that_is_deleted_while_it_is_watched_gets_no_index_back(desk):
@@ -285,8 +284,8 @@ def test_an_agent_that_is_deleted_while_it_is_watched_gets_no_index_back(desk):
         desk.told.clear()
         write(desk.folder / "gold", {"a.md": "y"})
         assert soon(lambda: desk.synced("gold"))
-    assert desk.told[0].synced is None and not desk.memory.resources.documents.holds("local", "gold")
-    assert desk.memory.resources.documents.holds("local", "silver")
+    assert desk.told[0].synced is None and not desk.memory.resources.documents.has_scope("local", "gold")
+    assert desk.memory.resources.documents.has_scope("local", "silver")
 
 
 def test_nor_is_its_trouble_told_of_one_that_is_deleted_in_the_midst_of_a_sync(desk, monkeypatch):
@@ -299,7 +298,7 @@ def test_nor_is_its_trouble_told_of_one_that_is_deleted_in_the_midst_of_a_sync(d
     monkeypatch.setattr(syncing, "sync_index", deleted)
     with desk.keeping():
         assert soon(lambda: desk.synced("gold"))
-    assert not desk.memory.resources.documents.holds("local", "gold")
+    assert not desk.memory.resources.documents.has_scope("local", "gold")
 
 
 def test_a_workspace_that_became_a_link_to_another_place_is_not_read(desk):
@@ -307,9 +306,9 @@ def test_a_workspace_that_became_a_link_to_another_place_is_not_read(desk):
     secret = write(desk.folder / "secret", {"key.md": "seed phrase"})
     (desk.folder / "gold").rename(desk.folder / "old")
     (desk.folder / "gold").symlink_to(secret)
-    assert sync_documents(gold).documents == 1 and not desk.finds("gold", "seed phrase")
+    assert gold.documents.sync().documents == 1 and not desk.finds("gold", "seed phrase")
     with pytest.raises(Invalid, match="is not a folder"):
-        sync_documents(gold, anew=True)
+        gold.documents.sync(rebuild=True)
     assert desk.finds("gold", "never move a stop")
 
 
@@ -318,7 +317,7 @@ def test_a_workspace_that_was_never_there_is_an_error(desk):
     desk.memory.resources.documents.forget("local", "gold")
     (desk.folder / "gold").rename(desk.folder / "old")
     with pytest.raises(Invalid, match="is not a folder"):
-        sync_documents(gold)
+        gold.documents.sync()
     with desk.keeping():
         assert soon(lambda: "@sync" in desk.problems("gold"))
     assert desk.memory.agent("gold").documents.health().last_sync is None
@@ -403,7 +402,7 @@ def test_others_read_and_write_while_an_embedder_takes_its_time(desk):
 
     desk.agent("gold", soul="Never move a stop.")
     slow = Slow()
-    desk.memory.document_embedder = lambda slot: slow
+    desk.memory.resources.document_embedder = lambda slot: slow
     with desk.keeping():
         assert soon(lambda: slow.asked and desk.synced("gold"))
     assert not blocked and desk.told[0].synced.vectors.made == 1

@@ -19,7 +19,7 @@ from memtape.core.observed import Decision, Situation
 from memtape.core.recall.similar import SimilarDecision, similar_decisions
 from memtape.core.skills import Agent, Skill
 from memtape.core.values import read
-from memtape.documents.vectors import BROKEN
+from memtape.documents.vectors import EMBEDDER_ERRORS
 from memtape.engine.brief_question import BriefQuestion
 from memtape.engine.view.lessons import active_lessons
 from memtape.engine.view.memories import RecallQuestion, recall
@@ -117,7 +117,7 @@ def _similar(
     if embedder is not None and words:
         try:
             texts = cosines(embedder, words, {id_: reason for id_, reason in reasons.items() if reason})
-        except BROKEN:
+        except EMBEDDER_ERRORS:
             # Without an embedder, fall back to similarity by situation only; the section says what it compared.
             texts = None
     if texts is None or embedder is None:

@@ -14,9 +14,10 @@ from pathlib import Path
 from memtape.core.brief.budget import ESTIMATE
 from memtape.core.items import OWNER_STREAM
 from memtape.core.values import Slug, read
-from memtape.documents.cache import set_aside
+from memtape.documents.answering_model import EmbedderById
+from memtape.documents.cache import move_damaged_cache
 from memtape.documents.index import DocumentIndex
-from memtape.documents.search import Previous, Slot
+from memtape.documents.search import Slot
 from memtape.engine.column_cache import ColumnCache
 from memtape.errors import Conflict, Damaged
 from memtape.plugs.clock import Clock, SystemClock
@@ -37,7 +38,7 @@ class Resources:
         self, database: Database, owner: str = "local", clock: Clock | None = None, *, models: Models = model_of,
         embedder: Callable[[], Embedder | None] = lambda: None, tokens: TokenCounter = ESTIMATED, documents: str = ":memory:",
         workspaces: str | None = None, slot: Slot = "sqlite_fts",
-        document_embedder: Callable[[Slot], Embedder | None] = lambda slot: None, embedder_by_id: Previous = lambda id: None,
+        document_embedder: Callable[[Slot], Embedder | None] = lambda slot: None, embedder_by_id: EmbedderById = lambda id: None,
         columns_mb: float | None = None,
     ) -> None:  # fmt: skip
         self.database = database
@@ -94,7 +95,7 @@ class Resources:
                 if "documents" in self.__dict__:
                     self.documents.close()
                     del self.documents
-        set_aside(self._documents_file)
+        move_damaged_cache(self._documents_file)
         return True
 
     @property

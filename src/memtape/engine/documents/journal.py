@@ -28,7 +28,7 @@ from memtape.core.codec import EPOCH, make_id
 from memtape.core.document_edits import NoteEntry, NoteKind, note_text
 from memtape.core.items import Item, StoredItem
 from memtape.core.values import Key, read
-from memtape.documents import workspace_files
+from memtape.documents import workspace_files, write_policy
 from memtape.documents.sources import DocumentFolder
 from memtape.engine.documents.index_update import embed_documents, index_written
 from memtape.engine.documents.workspace import Documents
@@ -75,11 +75,11 @@ class Journal:
         run, id = (None if run is None else read(Key, run, at="run")), (None if id is None else read(NoteId, id, at="id"))
         content = {"kind": kind, "text": note_text(text), "run": run, "path": path}
         if path is not None:
-            workspace_files.confined(path)
+            write_policy.split_path(path)
         folder = self._folder_for(path)
         inner = None if path is None else path.removeprefix(folder.prefix)
         if inner is not None:
-            workspace_files.for_notes(inner)
+            write_policy.check_note_path(inner)
         with workspace_files.locked_workspace(folder.root) as workspace:
             with scope.writing() as tables:
                 at = scope.stated_at(tables)
@@ -116,7 +116,7 @@ class Journal:
                 problem = f"'{self._scope.agent.id}' has no workspace"
                 raise Invalid("agent", problem, "Name its folder: memtape docs index DIR")
             root = home / self._scope.agent.id
-            workspace_files.make(root)
+            workspace_files.create_workspace(root)
             documents.add(root)
             own = documents.folders()
         fitting = [folder for folder in own if path is None or path.startswith(folder.prefix)]
@@ -132,7 +132,7 @@ def _path_of(workspace: workspace_files.Workspace, entry: NoteEntry) -> str:
     # A crash before midnight may have left the entry in the journal of that day: it is found there and not written twice.
     today, before = (f"journal/{at:%Y-%m-%d}.md" for at in (entry.at, entry.at - timedelta(days=1)))
     left = workspace.read(before)
-    return before if left is not None and entry.found_in(left.text) else today
+    return before if left is not None and entry.find_in(left.text) else today
 
 
 def _content_id(content: dict[str, Any]) -> str:

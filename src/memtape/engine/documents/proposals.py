@@ -21,10 +21,11 @@ from datetime import datetime
 from typing import Any
 
 from memtape.core.codec import digest, make_id, plain
-from memtape.core.document_edits import Edit, State, Status, evaluate_edit, make_edit, unified_diff
+from memtape.core.document_edits import Edit, EditState, ProposalStatus, evaluate_edit, make_edit
 from memtape.core.items import Item, StoredItem
+from memtape.core.text_diff import unified_diff
 from memtape.core.values import Key, Line, read
-from memtape.documents import workspace_files
+from memtape.documents import workspace_files, write_policy
 from memtape.documents.sources import DocumentFolder
 from memtape.engine.documents.index_update import embed_documents, index_written
 from memtape.engine.documents.journal import MODEL_TIER, receipt_of
@@ -51,12 +52,12 @@ class Proposal:
     run: str | None
     at: datetime
     receipt: Receipt  # of the latest statement about it
-    status: Status = "proposed"
+    status: ProposalStatus = "proposed"
     decided_at: datetime | None = None
     note: str = ""
-    applied: State | None = None  # the state of the edit when it was accepted
+    applied: EditState | None = None  # the state of the edit when it was accepted
     intended: str | None = None  # what an acceptance that was interrupted was about to write
-    state: State | None = None
+    state: EditState | None = None
     diff: str = ""
     index_problem: str = ""
 
@@ -76,7 +77,7 @@ class Proposals:
         reason, run = read(Line, reason, at="reason"), (None if run is None else read(Key, run, at="run"))
         folder, shared, before = self._find(path)
         edit = make_edit(path, before, old=old, new=new, text=text)
-        workspace_files.fits(path, evaluate_edit(edit, before).text or "")
+        write_policy.check_size(path, evaluate_edit(edit, before).text or "")
         body = plain(edit) | {"prefix": folder.prefix, "shared": shared, "reason": reason, "run": run, "tier": MODEL_TIER}
         key = make_id("proposal", scope.agent.id, body)
         with scope.writing() as tables:
@@ -92,7 +93,7 @@ class Proposals:
 
     def _find(self, path: str) -> tuple[DocumentFolder, bool, str | None]:
         """The folder a document is in, whether that is shared, and its text; of several folders the one that has it."""
-        workspace_files.confined(path)
+        write_policy.split_path(path)
         folders = [(folder, shared) for shared in (False, True) for folder in self._documents.folders(shared=shared)]
         fitting = [(folder, shared) for folder, shared in folders if path.startswith(folder.prefix)]
         if not fitting:
@@ -103,17 +104,17 @@ class Proposals:
             if found is not None:
                 return folder, shared, found.text
         folder, shared = max(fitting, key=lambda each: len(each[0].prefix))
-        workspace_files.for_new(path.removeprefix(folder.prefix))
+        write_policy.check_new_path(path.removeprefix(folder.prefix))
         return folder, shared, None
 
-    def all(self, status: Status | None = None, limit: int | None = None) -> list[Proposal]:
+    def all(self, status: ProposalStatus | None = None, limit: int | None = None) -> list[Proposal]:
         """The proposed edits, newest first; undecided ones with their state against the document of now."""
         with self._scope.reading() as tables:
             wanted = _proposal_ids(tables, status)[:limit]
             found = _proposals(tables, wanted) if wanted else []
         return [self._against_now(proposal) for proposal in reversed(found)]
 
-    def count(self, status: Status | None = None) -> int:
+    def count(self, status: ProposalStatus | None = None) -> int:
         """How many edits were proposed, or have a status; no document is read for that."""
         with self._scope.reading() as tables:
             return len(_proposal_ids(tables, status))
@@ -191,7 +192,7 @@ class Proposals:
         return replace(proposal, state=result.state, diff=diff)
 
 
-def _apply(proposal: Proposal, workspace: workspace_files.Workspace, inner: str) -> State:
+def _apply(proposal: Proposal, workspace: workspace_files.Workspace, inner: str) -> EditState:
     """Write an edit, if it has to be and can be written; returns its state before."""
     found = workspace.read(inner)
     result = evaluate_edit(proposal.edit, None if found is None else found.text, proposal.intended)
@@ -199,12 +200,12 @@ def _apply(proposal: Proposal, workspace: workspace_files.Workspace, inner: str)
         problem = f"{proposal.edit.path} has changed where the edit would change it"
         raise Conflict("proposal_id", problem, "Reject it, and ask the agent to propose it again")
     if result.text is not None:
-        workspace_files.fits(proposal.edit.path, result.text)
+        write_policy.check_size(proposal.edit.path, result.text)
         workspace.replace(inner, found, result.text)
     return result.state
 
 
-def _proposal_ids(tables: Tables, status: Status | None = None) -> list[str]:
+def _proposal_ids(tables: Tables, status: ProposalStatus | None = None) -> list[str]:
     """The ids of proposals, newest first, without what they say."""
     ids = tables.item_keys("proposal")
     if status is None:
@@ -249,7 +250,7 @@ def _proposal(tables: Tables, id: str, duplicate: bool = False) -> Proposal:
     return found[0]
 
 
-def _is_decided(proposal: Proposal, status: Status) -> bool:
+def _is_decided(proposal: Proposal, status: ProposalStatus) -> bool:
     """True if a proposal has this status already; raises Conflict if it was decided otherwise."""
     if proposal.status not in ("proposed", status):
         problem = f"the proposal '{proposal.id}' was {proposal.status}"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from memtape.core.items import OWNER_STREAM
 from memtape.documents.citations import Citation, CitationVerdict, check_citation
-from memtape.documents.pinned_rules import text_at, text_in
-from memtape.documents.shelves import Shelf, shelved
-from memtape.documents.sources import TRACES, DocumentFolder
-from memtape.documents.workspace_files import confined
+from memtape.documents.document_list import DocumentGroup, list_by_type
+from memtape.documents.sources import DECISION_PAGES, DocumentFolder
+from memtape.documents.text_files import read_document, read_document_file
+from memtape.documents.write_policy import split_path
 from memtape.engine.documents.sync import decision_page_text, folders_in
 from memtape.engine.resources import Resources
 from memtape.errors import Invalid
@@ -49,19 +49,19 @@ class DocumentReader:
 
     def text(self, path: str) -> str | None:
         """A document as it is now: a page of the log, an indexed file, or a file in one of the folders; None if there is none."""
-        if path.startswith(TRACES):
+        if path.startswith(DECISION_PAGES):
             return decision_page_text(self.tables, path)
         file = self._indexed_file(path)
-        return self._unindexed(path) if file is None else text_at(file, path)
+        return self._unindexed(path) if file is None else read_document_file(file, path)
 
     def _indexed_file(self, path: str) -> Path | None:
         resources = self.resources
-        return resources.documents.file(resources.owner, self.agent, path) if resources.has_documents else None
+        return resources.documents.file_path(resources.owner, self.agent, path) if resources.has_documents else None
 
     def _unindexed(self, path: str) -> str | None:
         """The text of a document that the index does not know: the index is a cache, and may have been deleted."""
         try:
-            confined(path)
+            split_path(path)
         except Invalid:
             return None
         found = self.file_text(path)
@@ -71,16 +71,16 @@ class DocumentReader:
         """The text of a file in the agent's folders or the shared ones, and its path within its folder."""
         for folder in (*self.own_folders, *self.shared_folders):
             within = path.removeprefix(folder.prefix)
-            if path.startswith(folder.prefix) and (text := text_in(folder.root, within)) is not None:
+            if path.startswith(folder.prefix) and (text := read_document(folder.root, within)) is not None:
                 return text, within
         return None
 
-    def listing(self, alone: str = "", path: str | None = None) -> Sequence[Shelf]:
+    def listing(self, alone: str = "", path: str | None = None) -> Sequence[DocumentGroup]:
         """The indexed documents by type; of the type `alone` more are listed, with `path` only that one."""
         resources = self.resources
         if not resources.has_documents:
             return []
-        return list(shelved(resources.documents, resources.owner, self.agent, alone, path))
+        return list(list_by_type(resources.documents, resources.owner, self.agent, alone, path))
 
     def check(self, citation: Citation) -> CitationVerdict:
         """Whether cited lines still say what they said: valid, moved, changed or gone."""

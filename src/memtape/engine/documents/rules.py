@@ -16,11 +16,11 @@ from memtape.core.items import Item
 from memtape.core.observed import DocumentRef
 from memtape.core.values import read
 from memtape.documents.citations import Citation, cite, content_hash, lines_of, quoted_lines
-from memtape.documents.pinned_rules import bears_on, may_be_pinned, rules_in, section_lines
+from memtape.documents.pinned_rules import find_rule_files, is_relevant, may_be_pinned, section_lines
 from memtape.documents.question import parse_question
-from memtape.documents.search import Hit, search_index
+from memtape.documents.search import SearchHit, search_index
 from memtape.documents.snippets import snippet
-from memtape.documents.sources import classified, is_there
+from memtape.documents.sources import classify_path, is_readable_folder
 from memtape.engine.documents.reader import DocumentReader
 from memtape.engine.scope import AgentScope
 from memtape.engine.view.view import View
@@ -97,11 +97,11 @@ def pinned_documents(reader: DocumentReader) -> tuple[PinnedDocument, ...]:
     named = {path for (path, section), pinned in stated.items() if pinned or section is None}
     found = [_pinned(reader, path, section, "owner") for (path, section), pinned in stated.items() if pinned]
     for folder in reader.own_folders:
-        if not is_there(folder.root):
+        if not is_readable_folder(folder.root):
             problem = f"the folder {folder.root} is not there: nor are its rules"
             found.append(PinnedDocument(str(folder.root), None, "default", None, problem))
             continue
-        rules = (f"{folder.prefix}{path}" for path in rules_in(folder.root))
+        rules = (f"{folder.prefix}{path}" for path in find_rule_files(folder.root))
         found += [_pinned(reader, path, None, "default") for path in rules if path not in named]
     return tuple(found)
 
@@ -163,14 +163,14 @@ def passages_about(reader: DocumentReader, question: str, symbol: str | None, sh
 
 
 def _bearing(
-    reader: DocumentReader, hits: Iterable[Hit], question: str, symbol: str | None, shown: set[str]
+    reader: DocumentReader, hits: Iterable[SearchHit], question: str, symbol: str | None, shown: set[str]
 ) -> Iterator[Passage]:
     left = MAX_PASSAGES
     for hit in hits:
         if hit.path in shown or hit.path.startswith("@"):
             continue
         passage = _passage(reader, question, hit.path, hit.start_line, hit.end_line, hit.content_hash, tier=hit.tier)
-        if passage is not None and bears_on(passage.quoted, question, symbol):
+        if passage is not None and is_relevant(passage.quoted, question, symbol):
             shown.add(hit.path)
             left -= 1
             yield passage
@@ -194,7 +194,7 @@ def _passage(
 
 def _tier(reader: DocumentReader, path: str) -> int:
     shelf = next(iter(reader.listing(path=path)), None)
-    return shelf.latest[0].tier if shelf else classified(path)[1]
+    return shelf.latest[0].tier if shelf else classify_path(path)[1]
 
 
 # ---- for a brief of the past ---------------------------------------------------------------------------------------------

@@ -17,10 +17,10 @@ from memtape.core.items import OWNER_STREAM
 from memtape.core.observed import Decision
 from memtape.core.values import read
 from memtape.documents.cache import GLOBAL
-from memtape.documents.decision_pages import MOST, DecisionDay, bounds, day_of, decision_page, page_entry
-from memtape.documents.index import Synced
+from memtape.documents.decision_pages import MAX_DECISIONS_PER_PAGE, DecisionDay, day_bounds, decision_page, page_day, page_entry
+from memtape.documents.index import SyncResult
 from memtape.documents.index_health import sync_index
-from memtape.documents.sources import TRACES, DocumentFolder, FileEntry, SkippedFile
+from memtape.documents.sources import DECISION_PAGES, DocumentFolder, FileEntry, SkippedFile
 from memtape.engine.resources import Resources, refuse_deleted
 from memtape.errors import Conflict, MemtapeError
 from memtape.store.cutoff import EVERYTHING
@@ -35,7 +35,7 @@ def folders_in(tables: Tables) -> list[DocumentFolder]:
 
 def sync_documents(
     resources: Resources, agent: str, *, shared: bool = False, rebuild: bool = False, embed: bool = True
-) -> Synced:
+) -> SyncResult:
     """Bring the index in step with an agent's folders and decisions, or with the folders that all agents share.
 
     Without `embed` no vectors are made: who holds a lock makes them later.
@@ -49,7 +49,7 @@ def sync_documents(
         folders.append(decision_pages(resources, agent))
     embedder = resources.document_embedder(resources.slot) if embed else None
     now = resources.clock.now()
-    synced = sync_index(resources.documents, resources.owner, scope, folders, now=now, embedder=embedder, anew=rebuild)
+    synced = sync_index(resources.documents, resources.owner, scope, folders, now=now, embedder=embedder, rebuild=rebuild)
     forget_deleted(resources, scope)
     return synced
 
@@ -94,15 +94,16 @@ def needs_sync(resources: Resources, agent: str, *, shared: bool = False) -> boo
 def decision_pages(resources: Resources, agent: str) -> DocumentFolder:
     """The pages of an agent's decisions, as a folder of documents."""
 
-    def listed() -> Iterator[FileEntry | SkippedFile]:
+    def list_entries() -> Iterator[FileEntry | SkippedFile]:
         with resources.reading(agent) as tables:
             found = decision_days(tables)
         for day in found:
-            yield replace(page_entry(day), text=partial(_rendered, resources, agent, day.path))
-            if day.count > MOST:
-                yield SkippedFile(day.path, f"{day.count - MOST:,} of its {day.count:,} decisions are not on the page")
+            yield replace(page_entry(day), make_text=partial(_rendered, resources, agent, day.path))
+            if day.count > MAX_DECISIONS_PER_PAGE:
+                left_out = day.count - MAX_DECISIONS_PER_PAGE
+                yield SkippedFile(day.path, f"{left_out:,} of its {day.count:,} decisions are not on the page")
 
-    return DocumentFolder(Path(TRACES), TRACES, listed=listed)
+    return DocumentFolder(Path(DECISION_PAGES), DECISION_PAGES, list_entries=list_entries)
 
 
 def _rendered(resources: Resources, agent: str, path: str) -> str | SkippedFile:
@@ -118,14 +119,15 @@ def decision_days(tables: Tables) -> list[DecisionDay]:
 
 def decision_page_text(tables: Tables, path: str) -> str | None:
     """The page of a day's decisions; None where the path is no such page, or nothing was decided."""
-    day = day_of(path)
+    day = page_day(path)
     if day is None:
         return None
-    start, end = bounds(day)
-    items = tables.items("decision", EVERYTHING, since=start, before=end, limit=MOST)
+    start, end = day_bounds(day)
+    items = tables.items("decision", EVERYTHING, since=start, before=end, limit=MAX_DECISIONS_PER_PAGE)
     if not items:
         return None
-    return decision_page(day, [read(Decision, item.body) for item in items], _count(tables, day) if len(items) == MOST else None)
+    count = _count(tables, day) if len(items) == MAX_DECISIONS_PER_PAGE else None
+    return decision_page(day, [read(Decision, item.body) for item in items], count)
 
 
 def _count(tables: Tables, day: date) -> int:

@@ -15,10 +15,11 @@ from memtape.core.items import OWNER_STREAM, Item
 from memtape.documents.backtests import SimilarReport, similar_reports
 from memtape.documents.cache import GLOBAL
 from memtape.documents.citations import Citation, CitationVerdict, cite, lines_of
-from memtape.documents.index import Health, Pending, Synced
-from memtape.documents.search import Fusion, SearchResult, Slot, search_index
-from memtape.documents.shelves import Shelf
-from memtape.documents.sources import DocumentFolder, is_there
+from memtape.documents.document_list import DocumentGroup
+from memtape.documents.fusion import Fusion
+from memtape.documents.index import IndexHealth, PendingFiles, SyncResult
+from memtape.documents.search import SearchResult, Slot, search_index
+from memtape.documents.sources import DocumentFolder, is_readable_folder
 from memtape.engine.documents.reader import DocumentReader
 from memtape.engine.documents.sync import decision_pages, folders_in, sync_documents
 from memtape.engine.scope import AgentScope
@@ -33,7 +34,7 @@ class Documents:
     def __init__(self, scope: AgentScope) -> None:
         self._scope = scope
 
-    def add(self, folder: str | Path, *, shared: bool = False, prefix: str = "", rebuild: bool = False) -> Synced:
+    def add(self, folder: str | Path, *, shared: bool = False, prefix: str = "", rebuild: bool = False) -> SyncResult:
         """Add a folder to the agent's documents, or to those of all agents, and index it."""
         try:
             root = Path(folder).expanduser().resolve()
@@ -60,7 +61,7 @@ class Documents:
         with self._scope.resources.reading(OWNER_STREAM if shared else self._scope.agent.id) as tables:
             return folders_in(tables)
 
-    def sync(self, *, shared: bool = False, rebuild: bool = False, embed: bool = True) -> Synced:
+    def sync(self, *, shared: bool = False, rebuild: bool = False, embed: bool = True) -> SyncResult:
         """Bring the index in step with the files; unchanged files are not read."""
         return sync_documents(self._scope.resources, self._scope.agent.id, shared=shared, rebuild=rebuild, embed=embed)
 
@@ -83,7 +84,7 @@ class Documents:
             previous=resources.embedder_by_id, limit=limit, minimum=minimum, types=types, fusion=fusion,
         )  # fmt: skip
 
-    def listing(self, alone: str = "", path: str | None = None) -> Sequence[Shelf]:
+    def listing(self, alone: str = "", path: str | None = None) -> Sequence[DocumentGroup]:
         """The indexed documents by type; of the type `alone` more are listed, with `path` only that one."""
         with self._scope.reading() as tables:
             return DocumentReader(self._scope.resources, tables).listing(alone, path)
@@ -117,17 +118,17 @@ class Documents:
         with self._scope.reading() as tables:
             return DocumentReader(self._scope.resources, tables).check(citation)
 
-    def pending(self, *, shared: bool = False) -> Pending | None:
+    def pending(self, *, shared: bool = False) -> PendingFiles | None:
         """How many files differ from the index now, by a look at all of them; None where a folder is missing."""
         resources, agent = self._scope.resources, self._scope.agent.id
         folders = self.folders(shared=shared)
-        if not all(is_there(folder.root) for folder in folders):
+        if not all(is_readable_folder(folder.root) for folder in folders):
             return None
         if shared:
             return resources.documents.pending(resources.owner, GLOBAL, folders)
         return resources.documents.pending(resources.owner, agent, [*folders, decision_pages(resources, agent)])
 
-    def health(self, *, shared: bool = False) -> Health:
+    def health(self, *, shared: bool = False) -> IndexHealth:
         """The health of the index: when it was last in step, how much it holds, what could not be read."""
         resources = self._scope.resources
         health = resources.documents.health(

@@ -15,7 +15,7 @@ from memtape.surfaces.operations.records import reader
 from memtape.surfaces.registry import operation, owners_word
 
 if TYPE_CHECKING:
-    from memtape.documents.search import Hit
+    from memtape.documents.search import SearchHit
     from memtape.engine import AgentMemory, Memory
 
 
@@ -63,7 +63,7 @@ class SearchAnswer(Answer):
     note: Annotated[str | None, Field(description="why it is another slot or model than was asked for")]
 
 
-def _hit(hit: Hit) -> HitRow:
+def _hit(hit: SearchHit) -> HitRow:
     return HitRow(
         path=hit.path,
         start_line=hit.start_line,

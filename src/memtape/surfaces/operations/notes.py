@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from memtape.core.document_edits import FRAGMENT_LENGTH, NOTE_LENGTH, TEXT_LENGTH, NoteKind, State, Status
+from memtape.core.document_edits import MAX_FRAGMENT_LENGTH, MAX_NOTE_LENGTH, MAX_TEXT_LENGTH, EditState, NoteKind, ProposalStatus
 from memtape.core.values import Key, Line
 from memtape.engine.documents.journal import NoteId
 from memtape.surfaces.answers import Answer, OfAgent, optional_time_text
@@ -26,7 +26,7 @@ class AppendNote(OfAgent):
     """What is to be remembered."""
 
     kind: Annotated[NoteKind, Field(description="journal: of the day; learning: what should stay; note: anything else")]
-    text: Annotated[str, Field(min_length=1, max_length=NOTE_LENGTH, description="in your own words; markdown is fine")]
+    text: Annotated[str, Field(min_length=1, max_length=MAX_NOTE_LENGTH, description="in your own words; markdown is fine")]
     run: Annotated[Key | None, Field(description="the run that writes it")] = None
     path: Annotated[Line | None, Field(description="a .md below journal/, memory/, notes/, learnings/; default: by kind")] = None
     id: Annotated[NoteId | None, Field(description="your own id: the same again writes nothing; default: by content")] = None
@@ -102,9 +102,11 @@ class ProposeEdit(OfAgent):
     """Which document is to say what."""
 
     path: Annotated[Line, Field(min_length=1, description="the document, as search_documents gives it; or a new .md or .txt")]
-    old: Annotated[str | None, Field(max_length=FRAGMENT_LENGTH, description="what stands there, exactly once")] = None
-    new: Annotated[str | None, Field(max_length=FRAGMENT_LENGTH, description="what should stand there instead")] = None
-    text: Annotated[str | None, Field(max_length=TEXT_LENGTH, description="the whole new text, in place of old and new")] = None
+    old: Annotated[str | None, Field(max_length=MAX_FRAGMENT_LENGTH, description="what stands there, exactly once")] = None
+    new: Annotated[str | None, Field(max_length=MAX_FRAGMENT_LENGTH, description="what should stand there instead")] = None
+    text: Annotated[str | None, Field(max_length=MAX_TEXT_LENGTH, description="the whole new text, in place of old and new")] = (
+        None
+    )
     reason: Annotated[Line, Field(min_length=1, description="why, for the owner to judge")]
     run: Annotated[Key | None, Field(description="the run that proposes it")] = None
 
@@ -115,9 +117,9 @@ class ProposalAnswer(Answer):
     agent: Annotated[str, Field(description="whose")]
     id: Annotated[str, Field(description="the proposal")]
     path: Annotated[str, Field(description="the document")]
-    status: Annotated[Status, Field(description="proposed until the owner accepts or rejects it")]
-    state: Annotated[State | None, Field(description="how it stands now: clean; moved, the document changed elsewhere; done, it "
-                                         "says so already; stale, propose it again; null: decided")]  # fmt: skip
+    status: Annotated[ProposalStatus, Field(description="proposed until the owner accepts or rejects it")]
+    state: Annotated[EditState | None, Field(description="how it stands now: clean; moved, the document changed elsewhere; done, "
+                                         "it says so already; stale, propose it again; null: decided")]  # fmt: skip
     applies: Annotated[bool, Field(description="whether it can be accepted as it is")]
     diff: Annotated[str, Field(description="unified, against the document of now; if decided or stale, as proposed")]
     diff_left_out: Annotated[int, Field(description="characters at its end that a list leaves out: see get_proposal")] = 0
@@ -128,7 +130,9 @@ class ProposalAnswer(Answer):
     at: Annotated[str | None, Field(description="UTC")]
     decided_at: Annotated[str | None, Field(description="UTC; null: not decided")]
     note: Annotated[str, Field(description="what the owner said")]
-    applied: Annotated[State | None, Field(description="how it stood when accepted: moved, the document had changed elsewhere")]
+    applied: Annotated[
+        EditState | None, Field(description="how it stood when accepted: moved, the document had changed elsewhere")
+    ]
     seq: Annotated[int, Field(description="the log row of the last that was said of it")]
     hash: Annotated[str, Field(description="its link in the chain")]
     duplicate: Annotated[bool, Field(description="true when it was so already: nothing was written")]
@@ -170,7 +174,7 @@ def propose_edit(memory: Memory, ask: ProposeEdit) -> ProposalAnswer:
 class ListProposals(OfAgent):
     """Which proposals."""
 
-    status: Annotated[Status | None, Field(description="only these; default: all")] = None
+    status: Annotated[ProposalStatus | None, Field(description="only these; default: all")] = None
     limit: Annotated[int, Field(ge=1, le=200, description="how many, the newest first")] = 50
 
 
