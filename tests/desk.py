@@ -96,5 +96,5 @@ def _glance(tick: Tick, symbol: str, leg: str, first: datetime | None) -> Snapsh
 
 def projections(memory: Memory, stream: str = "desk") -> dict[str, Sequence[dict[str, Any]]]:
     """What the log came to: every projection that does not merely point into the log."""
-    with memory.reading(stream) as tables:
+    with memory.resources.reading(stream) as tables:
         return {table: tables.rows(table) for table in PROJECTIONS if table != "items"}

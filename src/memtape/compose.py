@@ -13,7 +13,7 @@ from typing import Any, cast
 from memtape.core.codec import digest
 from memtape.documents.search import SLOTS, Slot
 from memtape.engine import Memory
-from memtape.engine.briefs import ESTIMATED, Tokens
+from memtape.engine.resources import ESTIMATED, TokenCounter
 from memtape.errors import Invalid
 from memtape.plugs.clock import Clock
 from memtape.plugs.embedder import Embedder, Sources, embedder_of
@@ -162,7 +162,7 @@ def model(name: str) -> Model:
     )
 
 
-def token_counter() -> Tokens:
+def token_counter() -> TokenCounter:
     """What counts a brief's tokens: the tokenizer that is set, else an estimate."""
     file = setting("MEMTAPE_TOKENIZER")
     if not file:

@@ -82,4 +82,6 @@ def saved(folder: Path, text: str | bytes, name: str = "trades.csv") -> Path:
 
 def ledger(memory: Memory) -> list[Mapping[str, Any]]:
     """Every trade of the desk, whole."""
-    return sorted((trade._asdict() for trade in memory.agent("desk").trades()), key=lambda row: (row["entry_at"], row["id"]))
+    return sorted(
+        (trade._asdict() for trade in memory.agent("desk").ledger.trades()), key=lambda row: (row["entry_at"], row["id"])
+    )

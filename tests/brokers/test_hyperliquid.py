@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from memtape.brokers import hyperliquid as hl
 from memtape.brokers.live import Endpoint, Hyperliquid, Since
 from memtape.core.observed import Bar, Decision, Fill, HeldPosition, Tick
-from memtape.engine import AgentMemory
+from memtape.engine import AgentMemory, Memory
 from memtape.errors import Conflict, Invalid, Unreachable
 from memtape.plugs.clock import FixedClock
 from memtape.workers.live_account import Step, follow_account, follow_until
@@ -391,7 +391,7 @@ def test_the_same_fill_shown_for_an_hour_is_observed_once(live):
         wait(clock, minutes=1)
         steps.append(follow_account(agent, account))
     assert [step.written for step in steps] == [True, False, False, False]
-    assert len(agent.trades()) == 1
+    assert len(agent.ledger.trades()) == 1
 
 
 def test_where_to_read_from_is_in_the_store_so_a_restart_needs_nothing_else(live):
@@ -399,7 +399,7 @@ def test_where_to_read_from_is_in_the_store_so_a_restart_needs_nothing_else(live
     follow_account(agent, account)
     wait(clock, hours=2)
     follow_account(agent, account)
-    again = agent.memory.agent("desk")
+    again = Memory.of(agent.resources).agent("desk")
     wait(clock, minutes=1)
     follow_account(again, account)
     assert account.asked == [None, Since(NOON, NOON), Since(NOON, NOON + timedelta(hours=2))]
@@ -411,7 +411,7 @@ def test_a_position_without_its_fill_is_searched_for_from_where_it_was_first_see
     wait(clock, hours=1)
     account.positions = {"ETH": (HeldPosition(qty=D(1), entry_px=D(3400), mark=D(3400)),)}
     follow_account(agent, account)
-    assert agent.discrepancies()[0].at == NOON + timedelta(hours=1)
+    assert agent.ledger.discrepancies()[0].at == NOON + timedelta(hours=1)
     for _ in range(3):
         wait(clock, hours=1)
         follow_account(agent, account)
@@ -419,7 +419,7 @@ def test_a_position_without_its_fill_is_searched_for_from_where_it_was_first_see
     account.fills = (eth("late", NOON + timedelta(minutes=30), "buy", "1"),)
     wait(clock, minutes=1)
     assert follow_account(agent, account).receipt.revised is False  # the trade is still open: nothing closed was told otherwise
-    assert (agent.discrepancies(), agent.trades()[0].quality) == ([], "fills")
+    assert (agent.ledger.discrepancies(), agent.ledger.trades()[0].quality) == ([], "fills")
     wait(clock, minutes=1)
     follow_account(agent, account)
     assert account.asked[-1].seen == NOON + timedelta(hours=4, minutes=1)
@@ -443,13 +443,13 @@ def test_decisions_are_recorded_after_the_tick_under_its_name_and_explain_the_fi
     agent, account, clock = live
     enter = Decision(symbol="ETH", reason="breakout", stop=D(3300), order_ids=("77",))
     step = follow_account(agent, account, decide=lambda tick: [enter, Decision(symbol="BTC", action="no_trade")])
-    assert sorted(str(row.decision.id) for row in agent.decisions()) == [step.tick.id, f"{step.tick.id}#2"]
+    assert sorted(str(row.decision.id) for row in agent.ledger.decisions()) == [step.tick.id, f"{step.tick.id}#2"]
     assert len(step.decisions) == 2
     wait(clock, minutes=1)
     account.fills = (eth("f1", NOON + timedelta(seconds=5), "buy", "1", order_id="77"),)
     account.positions = {"ETH": (HeldPosition(qty=D(1)),)}
     follow_account(agent, account)
-    (trade,) = agent.trades()
+    (trade,) = agent.ledger.trades()
     assert (trade.entry_reason, trade.entry_decision, trade.stop_price) == ("breakout", step.tick.id, D(3300))
 
 
@@ -471,7 +471,7 @@ def test_nobody_is_asked_to_decide_twice_about_one_tick_or_about_none(live):
 
 def test_a_simulation_is_not_followed(live):
     agent, account, _ = live
-    sim = desk.given_agent(agent.memory, mode="sim", id="paper-desk")
+    sim = desk.given_agent(Memory.of(agent.resources), mode="sim", id="paper-desk")
     with pytest.raises(Conflict, match="'paper-desk' is a simulation"):
         follow_account(sim, account)
 
@@ -505,6 +505,6 @@ def test_an_account_is_followed_over_the_wire_from_entry_to_exit(server):
         clock.at = NOON + timedelta(minutes=minutes)
         venue.show(Tick(id="x", t=clock.at, positions=positions, fills=fills, equity=D(5000)))
         follow_account(agent, reader, decide=lambda tick, n=minutes: [plan] if n == 0 else [])
-    (trade,) = agent.trades()
+    (trade,) = agent.ledger.trades()
     assert (trade.net_pnl_usd, trade.pnl_r, trade.exit_trigger, trade.entry_leverage) == (D("-51.5"), D("-1.03"), "stop", D(5))
-    assert (trade.entry_reason, trade.quality, agent.discrepancies()) == ("breakout", "fills", [])
+    assert (trade.entry_reason, trade.quality, agent.ledger.discrepancies()) == ("breakout", "fills", [])

@@ -32,7 +32,7 @@ def test_a_preview_tells_everything_and_writes_nothing(tmp_path: Path) -> None:
         "last": "2026-06-05T09:00:00Z", "open": {},
         "by_symbol": {"BTC": {"n": 1, "net_pnl": "20"}, "ETH": {"n": 1, "net_pnl": "-15"}},
     }  # fmt: skip
-    assert (ledger(memory), memory.agent("desk").imports()) == ([], [])
+    assert (ledger(memory), memory.agent("desk").imports.all()) == ([], [])
 
 
 def test_a_commit_remembers_every_trade_and_the_second_time_none(tmp_path: Path) -> None:
@@ -75,9 +75,9 @@ def test_undone_and_imported_again_the_ledger_is_the_same(tmp_path: Path) -> Non
     assert [(row["symbol"], row["status"], row["entry_reason"], row["exit_reason"]) for row in before] == [
         ("A", "closed", "first", "out"), ("B", "open", "in", None),
     ]  # fmt: skip
-    memory.agent("desk").undo_import(done["batch"])
+    memory.agent("desk").imports.undo(done["batch"])
     assert ledger(memory) == []
-    assert memory.agent("desk").decisions() == []
+    assert memory.agent("desk").ledger.decisions() == []
     assert run_import(memory, path, agent="desk", commit=True)["new"] == 4
     assert ledger(memory) == before
 
@@ -172,7 +172,7 @@ def test_the_log_keeps_where_an_import_came_from(tmp_path: Path) -> None:
     memory = given_memory()
     path = saved(tmp_path, TRADES + BTC, "statement.csv.gz")
     answer = run_import(memory, path, agent="desk", commit=True)
-    ((item, undone),) = memory.agent("desk").imports()
+    ((item, undone),) = memory.agent("desk").imports.all()
     assert (item.key, undone) == (answer["batch"], False)
     body: dict[str, Any] = item.body
     assert (body["file"], body["format"], body["header"][0], body["mapping"]["exit_at"]) == (

@@ -149,7 +149,7 @@ def test_an_undone_import_teaches_no_mapping(tmp_path: Path) -> None:
     memory = given_memory()
     path = saved(tmp_path, FILLS.replace("price", "price,limit") + "1,2026-06-04T08:00:00Z,BTC,buy,1,2,3,0\n")
     wrong = run_import(memory, path, agent="desk", mapping={"price": "limit"}, commit=True)
-    memory.agent("desk").undo_import(wrong["batch"])
+    memory.agent("desk").imports.undo(wrong["batch"])
     answer = run_import(memory, path, agent="desk")
     assert (answer["mapping"]["by"], answer["mapping"]["columns"]["price"]) == ("guessed", "price")
 

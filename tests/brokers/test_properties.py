@@ -127,7 +127,7 @@ def twice_is_once(folder: Path, listed: list[dict[str, Any]], data: st.DataObjec
     other.write_bytes(file)
     again = run_import(memory, other, agent="desk", mapping=said, zone="UTC", commit=True)
     assert (again["new"], ledger(memory)) == (0, before)
-    memory.agent("desk").undo_import(first["batch"])
+    memory.agent("desk").imports.undo(first["batch"])
     assert ledger(memory) == []
     run_import(
         memory, path, agent="desk", mapping=said | {"decimal": first["mapping"]["columns"]["decimal"]}, zone="UTC", commit=True

@@ -156,7 +156,7 @@ def test_the_stop_of_an_order_gives_r_where_the_file_states_none(tmp_path: Path)
     )
     memory = given_memory()
     run_import(memory, path, agent="desk", commit=True)
-    (found,) = [t for t in memory.agent("desk").trades() if t.leg == "ord-1"]
+    (found,) = [t for t in memory.agent("desk").ledger.trades() if t.leg == "ord-1"]
     assert (found.stop_price, found.pnl_r, found.r_source) == (64000, Decimal("1.4935"), "stop")
 
 
@@ -391,7 +391,7 @@ def test_a_preview_tells_trades_beliefs_and_plans_and_writes_nothing() -> None:
         {"XAUUSD": "5", "BTC/USD": "0.5"},
     )
     assert "1 plan has expired: left out" in answer["mapping"]["notes"]
-    assert (desk.head(), desk.trades(), desk.beliefs()[0], desk.plans()) == (before, [], [], [])
+    assert (desk.head(), desk.ledger.trades(), desk.memories.beliefs()[0], desk.plans.all()) == (before, [], [], [])
 
 
 def test_a_journal_is_known_by_its_tables_without_being_named() -> None:
@@ -403,21 +403,21 @@ def test_what_was_committed_is_claimed_believed_with_its_prior_and_proposed() ->
     answer = run_import(memory, JOURNAL, agent="desk", commit=True)
     desk = memory.agent("desk")
     assert (answer["committed"], answer["batch"] is not None) == (True, True)
-    trades = desk.trades()
+    trades = desk.ledger.trades()
     assert ({t.quality for t in trades}, {t.source for t in trades}, len([t for t in trades if t.status == "open"])) == (
         {"claimed"},
         {"tradememory"},
         2,
     )
-    assert len(desk.episodes()) == 10
-    believed = {belief.id: belief for belief in desk.beliefs()[0]}
+    assert len(desk.memories.episodes()) == 10
+    believed = {belief.id: belief for belief in desk.memories.beliefs()[0]}
     assert (believed["S-1"].prior.alpha, believed["S-1"].prior.beta, believed["S-1"].tier, believed["S-1"].status) == (
         9.0,
         5.0,
         4,
         "candidate",
     )
-    assert [(p.standing.id, p.standing.status) for p in desk.plans()] == [
+    assert [(p.state.id, p.state.status) for p in desk.plans.all()] == [
         ("plan-000000030000", "proposed"),
         ("plan-000000040000", "proposed"),
     ]
@@ -442,7 +442,7 @@ def test_a_trade_that_was_open_and_has_ended_since_is_closed_by_the_later_import
     later = changed(tmp_path, ended)
     first, second = (run_import(memory, later, agent="desk", commit=True) for _ in range(2))
     assert [(answer["new"], answer["duplicates"]) for answer in (first, second)] == [(1, 11), (0, 12)]
-    (found,) = [t for t in memory.agent("desk").trades() if t.leg == "T-2026-0003"]
+    (found,) = [t for t in memory.agent("desk").ledger.trades() if t.leg == "T-2026-0003"]
     assert (found.status, found.net_pnl_usd, found.exit_at) == ("closed", 50, at(23, 8))
     assert verify_store(memory).ok
 
@@ -465,19 +465,19 @@ def test_a_belief_whose_counts_have_moved_on_is_told_and_the_one_that_stands_is_
     assert [p["problem"] for p in answer["problems"] if p["field"] == "belief"] == [
         "S-1 is known and says something else: the one that stands is kept"
     ]
-    assert {b.id: b.prior.alpha for b in memory.agent("desk").beliefs()[0]}["S-1"] == 9.0
+    assert {b.id: b.prior.alpha for b in memory.agent("desk").memories.beliefs()[0]}["S-1"] == 9.0
 
 
 def test_undo_takes_the_trades_back_and_they_can_come_again() -> None:
     memory = given_memory()
     desk = memory.agent("desk")
     done = run_import(memory, JOURNAL, agent="desk", commit=True)
-    before = desk.trades()
-    desk.undo_import(done["batch"])
-    assert (desk.trades(), desk.episodes()) == ([], [])
+    before = desk.ledger.trades()
+    desk.imports.undo(done["batch"])
+    assert (desk.ledger.trades(), desk.memories.episodes()) == ([], [])
     assert verify_store(memory).ok
     assert run_import(memory, JOURNAL, agent="desk", commit=True)["new"] == 12
-    assert desk.trades() == before
+    assert desk.ledger.trades() == before
     assert verify_store(memory).ok
 
 

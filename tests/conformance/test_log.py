@@ -23,12 +23,12 @@ def given_desk(memory: Memory) -> AgentMemory:
 
 
 def log_of(memory: Memory, stream: str = "desk") -> list[LogRow]:
-    with memory.reading(stream) as tables:
+    with memory.resources.reading(stream) as tables:
         return list(tables.log())
 
 
 def head_of(memory: Memory, stream: str = "desk") -> Head:
-    with memory.reading(stream) as tables:
+    with memory.resources.reading(stream) as tables:
         return tables.head()
 
 
@@ -49,9 +49,9 @@ def test_a_stream_begins_at_zero(memory: Memory) -> None:
 
 
 def test_rows_come_back_as_they_were_written_in_order_whatever_the_chunk(memory: Memory) -> None:
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         write_rows(tables, 25)
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
         whole = list(tables.log())
         assert [row.seq for row in whole] == list(range(1, 26))
         for chunk in (1, 7, 24, 25, 26):
@@ -95,12 +95,12 @@ def test_a_fill_is_one_fill_whatever_road_it_takes(memory: Memory) -> None:
     agent.observe(a_fill("f1", 1))
     agent.observe(a_tick(2, a_fill("f1", 1), a_fill("f2", 2)))
     assert agent.observe(a_fill("f2", 2)).duplicate
-    assert agent.import_items([a_fill("f1", 1), a_fill("f2", 2)], {"file": "x.csv"}).new == 0
-    with memory.reading("desk") as tables:
+    assert agent.imports.commit([a_fill("f1", 1), a_fill("f2", 2)], {"file": "x.csv"}).new == 0
+    with memory.resources.reading("desk") as tables:
         asked = [("fill", "f1"), ("fill", "f2"), ("fill", "f3"), ("tick", "f1")]
         assert tables.log_rows_of(asked) == {("fill", "f1"): 1, ("fill", "f2"): 2}
         assert tables.log_rows_of([]) == {}
-    assert [trade.qty_open for trade in agent.trades()] == [2]
+    assert [trade.qty_open for trade in agent.ledger.trades()] == [2]
 
 
 def test_a_known_tick_that_brings_a_new_fill_adds_only_the_fill(memory: Memory) -> None:
@@ -124,19 +124,19 @@ def test_bars_delivered_twice_are_one_delivery(memory: Memory) -> None:
 def test_many_keys_are_looked_up_at_once(memory: Memory) -> None:
     agent = given_desk(memory)
     fills = [a_fill(f"f{n}", n / 100) for n in range(1, 1203)]  # more than two of the store's batches
-    assert agent.import_items(fills, {"file": "many.csv"}).new == 1202
-    with memory.reading("desk") as tables:
+    assert agent.imports.commit(fills, {"file": "many.csv"}).new == 1202
+    with memory.resources.reading("desk") as tables:
         assert len(tables.log_rows_of(("fill", f"f{n}") for n in range(2000))) == 1202
-    again = agent.import_items(fills, {"file": "many.csv"})
+    again = agent.imports.commit(fills, {"file": "many.csv"})
     assert (again.new, again.duplicates) == (0, 1202)
 
 
 def test_the_store_itself_refuses_a_second_row_of_one_number_or_one_key(memory: Memory) -> None:
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         write_rows(tables, 2)
     for seq, key in ((2, "other"), (3, "k2")):
         row = LogRow("desk", seq, "note", key, 1, 1, 1, "{}", digest("{}"), GENESIS, GENESIS)
-        with pytest.raises(StoreFailure), memory.writing("desk") as tables:
+        with pytest.raises(StoreFailure), memory.resources.writing("desk") as tables:
             tables.append([row])
     assert [row.seq for row in log_of(memory)] == [1, 2]
 
@@ -156,5 +156,5 @@ def test_letters_of_every_script_survive(memory: Memory) -> None:
     agent = given_desk(memory)
     reason = "Größe, 買い, покупка, 🐂 — “cap’d” \\ % :name ? $1 {x} 'quoted' \"double\""
     agent.observe(a_tick(1, decision={"id": "d:1%s", "symbol": "AAPL", "reason": reason}))
-    assert [(d.decision.id, d.decision.reason) for d in agent.decisions()] == [("d:1%s", reason)]
+    assert [(d.decision.id, d.decision.reason) for d in agent.ledger.decisions()] == [("d:1%s", reason)]
     assert verify_store(memory).ok

@@ -21,7 +21,7 @@ TOLD = ["late_fill", "inferred_flip", "funding_attribution", "two_symbols", "com
 
 
 def told(agent: AgentMemory, **known: Any) -> set[Trade]:
-    return set(agent.trades(**known))
+    return set(agent.ledger.trades(**known))
 
 
 @pytest.mark.parametrize("name", TOLD)

@@ -39,13 +39,13 @@ def the_past(agent: AgentMemory, rows: int) -> None:
     """Written, revised and corrected: not every version stands."""
     chance = random.Random(7)
     past = [a_trade(n, chance) for n in range(rows)]
-    agent.import_items(past, {"file": "past.csv"})
-    agent.import_items([replace(past[n], trade_id=f"late{n}", exit_at=past[n].exit_at + timedelta(days=1)) for n in range(0, rows, rows // 20)],
+    agent.imports.commit(past, {"file": "past.csv"})
+    agent.imports.commit([replace(past[n], trade_id=f"late{n}", exit_at=past[n].exit_at + timedelta(days=1)) for n in range(0, rows, rows // 20)],
                        {"file": "late.csv"})  # fmt: skip
-    ids = [e.id for e in agent.episodes()]
+    ids = [e.id for e in agent.memories.episodes()]
     for n in range(0, len(ids), len(ids) // 10):
-        agent.correct(ids[n], {"regime": "volatile", "teach": "anomaly" if n % 3 else "learn"}, "looked again")
-    agent.forget(ids[5], "not ours")
+        agent.memories.correct(ids[n], {"regime": "volatile", "teach": "anomaly" if n % 3 else "learn"}, "looked again")
+    agent.memories.forget(ids[5], "not ours")
 
 
 def asked(chance: random.Random) -> tuple[dict[str, object], dict[str, object]]:
@@ -60,13 +60,13 @@ def asked(chance: random.Random) -> tuple[dict[str, object], dict[str, object]]:
 
 
 def same_as_a_scan(agent: AgentMemory, queries: int) -> None:
-    with agent.memory.reading(agent.agent.id) as tables:
+    with agent.reading() as tables:
         episodes = MemoryTables(tables).episodes()
     chance = random.Random(11)
     for _ in range(queries):
         situation, how = asked(chance)
-        found, query, moment = agent.recall(situation, **how)  # type: ignore[arg-type]
-        beliefs, _ = agent.beliefs(as_of=moment.as_of)
+        found, query, moment = agent.memories.recall(situation, **how)  # type: ignore[arg-type]
+        beliefs, _ = agent.memories.beliefs(as_of=moment.as_of)
         wanted = scan(episodes, beliefs, [], query)
         assert [(i.id, i.score) for i in found.ranked] == [(i.id, i.score) for i in wanted.ranked], (situation, how)
         assert [(i.id, i.severity) for i in found.warnings] == [(i.id, i.severity) for i in wanted.warnings], (situation, how)
@@ -101,11 +101,11 @@ def test_neither_the_right_regime_nor_a_bad_loss_is_buried_under_ten_thousand_ne
         replace(a_trade(100 + n, random.Random(n)), symbol="XAU", pnl=Decimal(-1), stop=Decimal(98), side="long")
         for n in range(10_000)
     ]
-    agent.import_items([*old, *newer], {"file": "all.csv"})
-    found, _, _ = agent.recall(
+    agent.imports.commit([*old, *newer], {"file": "all.csv"})
+    found, _, _ = agent.memories.recall(
         {"regime": "volatile", "session": "asia", "volatility_regime": "extreme", "atr_d1": 90.0}, symbol="XAU"
     )
-    ids = {e.id for e in agent.episodes(as_of=START + timedelta(hours=30)) if e.regime == "volatile"}
+    ids = {e.id for e in agent.memories.episodes(as_of=START + timedelta(hours=30)) if e.regime == "volatile"}
     if what == "regime":
         assert {item.id for item in found.ranked[:5] if item.kind == "episodic"} <= ids and len(ids) == 5
     else:

@@ -19,11 +19,11 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "ledger_golden.json"
 
 def everything(memory: Memory) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Every row of every stream."""
-    with memory.reading("@owner") as tables:
+    with memory.resources.reading("@owner") as tables:
         names = streams(tables.session, memory.owner)
     found = {}
     for stream in names:
-        with memory.reading(stream) as tables:
+        with memory.resources.reading(stream) as tables:
             found[stream] = {table: tables.rows(table) for table in TABLES}
     return found
 

@@ -186,10 +186,20 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         memory.close()
 
 
+# 0.1 showed the affect history of a past moment from steps that rest on what became known later. It is now what was known then.
+CORRECTED_SINCE = [
+    ("get_agent_state", {"agent": "desk", "as_of": "2026-05-17T03:00:00Z", "history": 3}),
+    ("get_agent_state", {"agent": "desk", "as_of": "2026-05-21T11:00:00Z", "history": 3}),
+    ("get_agent_state", {"agent": "diary", "as_of": "2026-05-24T08:00:00Z", "history": 3}),
+]
+
+
 def test_every_answer_of_a_store_made_by_0_1_is_the_same(opened: Callable[..., Any], recorded: dict[str, Any]) -> None:
     memory = opened(recorded["now"])
     different = []
     for name, data, answer in recorded["answers"]:
+        if (name, data) in CORRECTED_SINCE:
+            continue
         if difference := first_difference(answer, json.loads(json.dumps(ask(memory, name, data)))):
             different.append(f"{name} {json.dumps(data)}: {difference}")
     told = "\n".join(different[:20])

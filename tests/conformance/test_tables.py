@@ -38,10 +38,10 @@ MONEY_FIELDS = [name for name, kind in TRADE_COLUMNS.items() if kind == "money"]
 def test_money_is_kept_to_the_last_of_sixty_digits(memory: Memory, text: str) -> None:
     amount = Decimal(text)
     trade = a_trade(**dict.fromkeys(MONEY_FIELDS, amount))
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_versions([a_version(trade)])
         tables.put_discrepancies([Discrepancy("AAPL", "", minute(1), "snapshot", amount, -amount, None)])
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
         (version,) = tables.versions(AAPL, None)
         (found,) = tables.discrepancies()
     for name in MONEY_FIELDS:
@@ -56,13 +56,13 @@ def test_any_amount_survives_the_store(memory: Memory) -> None:
     @given(st.lists(amounts, min_size=4, max_size=4))
     def survives(drawn: list[Decimal]) -> None:
         trade = a_trade(**dict(zip(("net_pnl_usd", "fees_usd", "mae_usd", "pnl_r"), drawn, strict=True)))
-        with pytest.raises(LookupError), memory.writing("desk") as tables:
+        with pytest.raises(LookupError), memory.resources.writing("desk") as tables:
             tables.put_versions([a_version(trade)])
             assert [version.trade for version in tables.versions(AAPL, None)] == [trade]
             raise LookupError("enough: nothing is to stay")
 
     survives()
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
         assert tables.versions(AAPL, None) == []
 
 
@@ -86,9 +86,9 @@ def test_a_trade_comes_back_with_every_field(memory: Memory) -> None:
     trade = full_trade()
     assert all(getattr(trade, name) is not None for name in TRADE_FIELDS)
     version = TradeVersion(trade, minute(11), minute(12), minute(13))
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_versions([version])
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
         assert tables.versions(("AAPL", "LONG"), None) == [version]
         assert tables.versions(AAPL, None) == []
 
@@ -97,17 +97,17 @@ def test_a_trade_comes_back_with_every_gap(memory: Memory) -> None:
     needed = {"id", "agent", "skill_id", "strategy", "symbol", "leg", "side", "currency", "status", "entry_at", "exit_at"}
     gaps = {n: None for n in TRADE_FIELDS if n not in needed and TRADE_COLUMNS[n] in ("money", "time", "text")}
     trade = a_trade()._replace(**gaps)  # type: ignore[arg-type]
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_versions([a_version(trade, settled=None)])
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
         assert tables.versions(AAPL, None) == [a_version(trade, settled=None)]
 
 
 def test_a_revised_trade_is_told_as_it_was_believed_at_the_time(memory: Memory) -> None:
     first, second, third = (a_trade(net_pnl_usd=Decimal(n)) for n in (1, 2, 3))
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_versions([a_version(first, 10, 20), a_version(second, 20, 30), a_version(third, 30)])
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
         told = {at: [t.net_pnl_usd for t in tables.closed_trades(Cutoff(minute(at)))] for at in (9, 10, 19, 20, 29, 30, 99)}
         now = tables.closed_trades(EVERYTHING)
     assert told == {9: [], 10: [1], 19: [1], 20: [2], 29: [2], 30: [3], 99: [3]}
@@ -115,11 +115,11 @@ def test_a_revised_trade_is_told_as_it_was_believed_at_the_time(memory: Memory) 
 
 
 def test_only_the_present_version_ends(memory: Memory) -> None:
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_versions([a_version(a_trade("a"), 10, 20), a_version(a_trade("a"), 20), a_version(a_trade("b"), 10)])
         tables.end_versions(["a", "nobody"], minute(40))
         tables.end_versions([], minute(50))
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
         found = {(v.trade.id, v.known_from): v.known_to for v in tables.versions(AAPL, None)}
     assert found == {("a", minute(10)): minute(20), ("a", minute(20)): minute(40), ("b", minute(10)): None}
 
@@ -127,22 +127,22 @@ def test_only_the_present_version_ends(memory: Memory) -> None:
 def test_room_is_made_only_after_the_flat_moment(memory: Memory) -> None:
     early, late = a_version(a_trade("a", 0, 10)), a_version(a_trade("b", 20, 30))
     noise = Discrepancy("AAPL", "", minute(5), "snapshot", Decimal(1), Decimal(0), Decimal(2))
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_versions([early, late])
         tables.put_discrepancies([noise, replace(noise, at=minute(25))])
         tables.drop_versions(AAPL, minute(10))
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
         assert tables.versions(AAPL, None) == [early]
         assert tables.discrepancies() == [noise]
 
 
 def test_trades_are_paged_without_gap_or_repetition(memory: Memory) -> None:
     trades = [a_trade(f"id{n}", entry=n // 3, exit_=n + 20) for n in range(11)]  # three entries share each minute
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_versions([a_version(t, 99) for t in trades])
     for newest in (True, False):
         paged: list[Trade] = []
-        with memory.reading("desk") as tables:
+        with memory.resources.reading("desk") as tables:
             whole = tables.closed_trades(EVERYTHING, newest=newest)
             while page := tables.closed_trades(
                 EVERYTHING, newest=newest, limit=4, after=(paged[-1].entry_at, paged[-1].id) if paged else None
@@ -159,7 +159,7 @@ def boundary(
     memory: Memory, *versions: TradeVersion, before: float = 60, known: float = 60, open_at: float | None = None
 ) -> float | None:
     """The minute of the last flat moment, given these versions."""
-    with pytest.raises(LookupError) as said, memory.writing("desk") as tables:
+    with pytest.raises(LookupError) as said, memory.resources.writing("desk") as tables:
         tables.put_versions(versions)
         found = tables.boundary(AAPL, minute(before), minute(known), None if open_at is None else minute(open_at))
         raise LookupError(found)
@@ -232,18 +232,18 @@ def a_round() -> Round:
 def test_an_open_position_comes_back_as_it_was(memory: Memory) -> None:
     held = PositionRow("AAPL", "LONG", (minute(1), 1, -5, "f1"), a_round())
     flat = PositionRow("MSFT", "", (minute(2), 2, 0, "t2"), None)
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_positions([held, flat])
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
         assert tables.positions(["AAPL", "MSFT"]) == {("AAPL", "LONG"): held, ("MSFT", ""): flat}
 
 
 def test_positions_are_found_open_by_symbol_or_by_what_happened_since(memory: Memory) -> None:
     names = ("OPEN", "OLD", "NEW")
     rows = [PositionRow(s, "", (minute(n), 1, 0, s), a_round() if s == "OPEN" else None) for n, s in enumerate(names)]
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_positions(rows)
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
         assert {s for s, _ in tables.positions()} == {"OPEN"}
         assert {s for s, _ in tables.positions(["OLD"])} == {"OPEN", "OLD"}
         assert {s for s, _ in tables.positions(since=minute(1))} == {"OPEN", "NEW"}
@@ -251,7 +251,7 @@ def test_positions_are_found_open_by_symbol_or_by_what_happened_since(memory: Me
 
 def test_a_position_is_replaced_and_can_be_forgotten(memory: Memory) -> None:
     row = PositionRow("AAPL", "", (minute(1), 1, 0, "f1"), a_round())
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_positions([row])
         tables.put_positions([replace(row, last=(minute(2), 1, 0, "f2"), round=None)])
         assert tables.positions(["AAPL"])[AAPL] == PositionRow("AAPL", "", (minute(2), 1, 0, "f2"), None)
@@ -263,10 +263,10 @@ def test_a_position_is_replaced_and_can_be_forgotten(memory: Memory) -> None:
 
 
 def test_bars_come_back_in_the_order_of_their_end(memory: Memory) -> None:
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_bars(seen(a_bar(2), a_bar(0, v=None), a_bar(0, "99.000000000000000001", minutes=3), known=9), 1)
         tables.put_bars(seen(a_bar(1, symbol="MSFT"), known=9), 2)
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
         found = [watched.bar for watched in tables.bars("AAPL", EVERYTHING)]
         assert found == [a_bar(0, v=None), a_bar(0, "99.000000000000000001", minutes=3), a_bar(2)]
         assert [w.bar for w in tables.bars("AAPL", EVERYTHING, ending_after=minute(1))] == found[1:]
@@ -279,10 +279,10 @@ def test_bars_come_back_in_the_order_of_their_end(memory: Memory) -> None:
 
 
 def test_a_bar_is_seen_only_once_known_and_recorded(memory: Memory) -> None:
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_bars(seen(a_bar(0), known=1), 1)
         tables.put_bars(seen(a_bar(1), known=30), 2)
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
         assert len(tables.bars("AAPL", Cutoff(minute(29)))) == 1
         assert len(tables.bars("AAPL", Cutoff(minute(30)))) == 2
         assert len(tables.bars("AAPL", Cutoff(head=1))) == 1
@@ -291,11 +291,11 @@ def test_a_bar_is_seen_only_once_known_and_recorded(memory: Memory) -> None:
 
 
 def test_the_store_refuses_a_second_bar_of_one_frame_and_time(memory: Memory) -> None:
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_bars(seen(a_bar(0), known=1), 1)
-    with pytest.raises(StoreFailure), memory.writing("desk") as tables:
+    with pytest.raises(StoreFailure), memory.resources.writing("desk") as tables:
         tables.put_bars(seen(a_bar(0, "50"), known=2), 2)
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
         assert [w.bar.c for w in tables.bars("AAPL", EVERYTHING)] == [100]
 
 
@@ -303,10 +303,10 @@ def test_the_store_refuses_a_second_bar_of_one_frame_and_time(memory: Memory) ->
 
 
 def test_items_are_seen_as_of_a_moment_and_up_to_a_head(memory: Memory) -> None:
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         rows = a_decision_row("d1", 1, seq=1), a_decision_row("d2", 2, seq=2, known=20), a_decision_row("d3", 3, seq=3)
         tables.put_items(rows)
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
 
         def told(known: Cutoff) -> list[str]:
             return [item.key for item in tables.items("decision", known)]
@@ -320,9 +320,9 @@ def test_items_are_seen_as_of_a_moment_and_up_to_a_head(memory: Memory) -> None:
 
 
 def test_items_are_chosen_by_key_symbol_and_time(memory: Memory) -> None:
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_items([a_decision_row(f"d{n}", n, seq=n, symbol="AAPL" if n % 2 else "MSFT") for n in range(1, 7)])
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
 
         def keys(**how: object) -> list[str]:
             return [item.key for item in tables.items("decision", EVERYTHING, **how)]  # type: ignore[arg-type]
@@ -338,12 +338,12 @@ def test_items_are_chosen_by_key_symbol_and_time(memory: Memory) -> None:
 
 def test_an_import_that_was_taken_back_is_gone_from_then_on(memory: Memory) -> None:
     rows = [a_decision_row("d1", 1, seq=1) | {"batch": "b1"}, a_decision_row("d2", 2, seq=2)]
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_items(rows)
         assert tables.void_batch("b1", 3, minute(30)) == [("decision", "d1", AAPL, minute(1))]
         assert tables.void_batch("b1", 4, minute(40)) == []
         tables.put_items([a_decision_row("d1", 1, seq=5)])  # it may come again
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
 
         def told(known: Cutoff) -> list[tuple[str, int]]:
             return [(item.key, item.seq) for item in tables.items("decision", known)]
@@ -357,14 +357,14 @@ def test_an_import_that_was_taken_back_is_gone_from_then_on(memory: Memory) -> N
 
 
 def test_the_store_refuses_one_thing_twice(memory: Memory) -> None:
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_items([a_decision_row("d1", 1, seq=1)])
-    with pytest.raises(StoreFailure), memory.writing("desk") as tables:
+    with pytest.raises(StoreFailure), memory.resources.writing("desk") as tables:
         tables.put_items([a_decision_row("d1", 1, seq=2)])
 
 
 def test_whole_tables_can_be_taken_out_and_put_back(memory: Memory) -> None:
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.put_versions([a_version(full_trade())])
         tables.put_items([a_decision_row("d1", 1, seq=1)])
         for table in ("trades", "items"):

@@ -26,14 +26,14 @@ def given_desk(memory: Memory, *ids: str) -> AgentMemory:
 
 
 def whole(memory: Memory, stream: str = "desk") -> dict[str, list[dict[str, object]]]:
-    with memory.reading(stream) as tables:
+    with memory.resources.reading(stream) as tables:
         return {table: tables.rows(table) for table in TABLES}
 
 
 def test_a_transaction_that_fails_leaves_nothing(memory: Memory) -> None:
     given_desk(memory).observe(a_tick(1, a_fill("f1", 1)))
     before = whole(memory)
-    with pytest.raises(ZeroDivisionError), memory.writing("desk") as tables:
+    with pytest.raises(ZeroDivisionError), memory.resources.writing("desk") as tables:
         tables.put_items([a_decision_row("d1", 1, seq=9)])
         tables.put_versions([a_version(a_trade())])
         tables.put_bars(seen(a_bar(0), known=1), 9)
@@ -47,14 +47,14 @@ def test_a_transaction_that_fails_leaves_nothing(memory: Memory) -> None:
 def test_a_statement_that_fails_takes_the_whole_transaction_with_it(memory: Memory) -> None:
     given_desk(memory)
     before = whole(memory)
-    with pytest.raises(StoreFailure), memory.writing("desk") as tables:
+    with pytest.raises(StoreFailure), memory.resources.writing("desk") as tables:
         tables.put_items([a_decision_row("d1", 1, seq=1)])
         tables.put_items([a_decision_row("d1", 1, seq=1)])
     assert whole(memory) == before
 
 
 def test_a_stream_first_touched_by_a_failure_does_not_exist(memory: Memory) -> None:
-    with pytest.raises(LookupError), memory.writing("ghost"):
+    with pytest.raises(LookupError), memory.resources.writing("ghost"):
         raise LookupError
     assert whole(memory, "ghost")["streams"] == []
 
@@ -62,7 +62,7 @@ def test_a_stream_first_touched_by_a_failure_does_not_exist(memory: Memory) -> N
 def test_after_a_failure_the_next_transaction_works(memory: Memory) -> None:
     agent = given_desk(memory)
     for n in range(1, 8):  # more often than a pool has connections
-        with pytest.raises(StoreFailure), memory.writing("desk") as tables:
+        with pytest.raises(StoreFailure), memory.resources.writing("desk") as tables:
             tables.session.run("INSERT INTO nowhere VALUES (1)", {})
         agent.observe(a_tick(n, a_fill(f"f{n}", n)))
     assert verify_store(memory).ok
@@ -73,7 +73,7 @@ def test_what_a_reader_may_not_do_it_cannot(memory: Memory) -> None:
     given_desk(memory)
     before = whole(memory)
     try:
-        with memory.reading("desk") as tables:
+        with memory.resources.reading("desk") as tables:
             tables.put_items([a_decision_row("d1", 1, seq=1)])
     except MemtapeError:
         pass
@@ -84,7 +84,7 @@ def test_a_reader_sees_one_state_from_beginning_to_end(opened: Callable[..., Mem
     writer, reader = opened(store_url), opened(store_url)
     agent = given_desk(writer)
     agent.observe(a_tick(1, a_fill("f1", 1)))
-    with reader.reading("desk") as tables:
+    with reader.resources.reading("desk") as tables:
         before = {table: tables.rows(table) for table in TABLES}
         agent.observe(a_tick(2, a_fill("f2", 2, "sell")))
         assert {table: tables.rows(table) for table in TABLES} == before
@@ -95,10 +95,10 @@ def test_a_reader_sees_one_state_from_beginning_to_end(opened: Callable[..., Mem
 def test_a_reader_is_never_kept_waiting_by_a_writer(opened: Callable[..., Memory], store_url: str) -> None:
     writer, reader = opened(store_url), opened(store_url)
     given_desk(writer).observe(a_tick(1, a_fill("f1", 1)))
-    with writer.writing("desk") as tables:
+    with writer.resources.writing("desk") as tables:
         tables.put_items([a_decision_row("d1", 1, seq=2)])
-        assert len(reader.agent("desk").trades()) == 1
-        assert reader.agent("desk").decisions() == []
+        assert len(reader.agent("desk").ledger.trades()) == 1
+        assert reader.agent("desk").ledger.decisions() == []
 
 
 def test_two_writers_on_one_stream_take_turns(opened: Callable[..., Memory], store_url: str) -> None:
@@ -106,7 +106,7 @@ def test_two_writers_on_one_stream_take_turns(opened: Callable[..., Memory], sto
     given_desk(first)
     inside = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        with first.writing("desk") as tables:
+        with first.resources.writing("desk") as tables:
 
             def also() -> int:
                 inside.set()
@@ -130,7 +130,7 @@ def test_many_threads_on_one_stream_lose_nothing(opened: Callable[..., Memory], 
         return [agent.observe(a_fill(f"w{who}-{n}", who + n / 100)).seq for n in range(20)]
 
     assert sorted(in_threads(write, 4)) == list(range(1, 81))
-    assert memories[0].agent("desk").trades()[0].qty_open == 80
+    assert memories[0].agent("desk").ledger.trades()[0].qty_open == 80
     assert verify_store(memories[0]).ok
 
 
@@ -154,7 +154,7 @@ def test_two_streams_written_at_once_lose_nothing(opened: Callable[..., Memory],
         return [agent.observe(a_tick(n, a_fill(f"f{n}", n, "buy" if n % 2 else "sell"))).seq for n in range(1, 31)]
 
     assert sorted(in_threads(write, 3)) == sorted([*range(1, 31)] * 3)
-    assert [len(memories[0].agent(f"desk{n}").trades(status="closed")) for n in range(3)] == [15, 15, 15]
+    assert [len(memories[0].agent(f"desk{n}").ledger.trades(status="closed")) for n in range(3)] == [15, 15, 15]
     assert verify_store(memories[0]).ok
 
 
@@ -172,7 +172,7 @@ def test_readers_see_only_whole_ticks_while_a_writer_works(opened: Callable[...,
     def read(_: int) -> list[int]:
         looks = []
         while not done.is_set():
-            with reader.reading("desk") as tables:
+            with reader.resources.reading("desk") as tables:
                 seq = tables.head().seq
                 assert len(list(tables.log())) == len(tables.rows("items")) // 2 == seq  # each tick is two items
                 assert len(tables.rows("trades")) == seq // 2

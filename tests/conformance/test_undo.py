@@ -33,15 +33,15 @@ STOOD_ASIDE = Decision(
 
 
 def given_desk(memory: Memory, mode: Mode = "paper") -> AgentMemory:
-    memory.clock = FixedClock(IMPORTED)
+    memory.resources.clock = FixedClock(IMPORTED)
     memory.create_skill("plain")
     memory.create_agent("desk", skill="plain", mode=mode)
     return memory.agent("desk")
 
 
 def undo(memory: Memory, batch: str) -> None:
-    memory.clock = FixedClock(UNDONE)
-    memory.agent("desk").undo_import(batch)
+    memory.resources.clock = FixedClock(UNDONE)
+    memory.agent("desk").imports.undo(batch)
 
 
 def bars(*closes: tuple[int, str], minutes: int = 5) -> Bars:
@@ -59,26 +59,26 @@ def agrees_with_its_log(memory: Memory) -> bool:
 @pytest.mark.parametrize("file", [[REPORTED], ROUND_TRIP], ids=["a reported trade", "fills"])
 def test_what_was_believed_before_an_undo_can_still_be_told(memory: Memory, file: list[Observed]) -> None:
     agent = given_desk(memory)
-    batch = agent.import_items(file, {"file": "x.csv"}).batch
-    head, believed = agent.head().seq, agent.trades()
+    batch = agent.imports.commit(file, {"file": "x.csv"}).batch
+    head, believed = agent.head().seq, agent.ledger.trades()
     assert len(believed) == 1
     undo(memory, batch)
-    assert agent.trades() == agent.trades(as_of=UNDONE) == []
-    assert agent.trades(head=head) == believed
-    assert agent.trades(as_of=minute(150), head=head) == believed
-    assert agent.trades(as_of=minute(150)) == believed  # the undo was not known then
+    assert agent.ledger.trades() == agent.ledger.trades(as_of=UNDONE) == []
+    assert agent.ledger.trades(head=head) == believed
+    assert agent.ledger.trades(as_of=minute(150), head=head) == believed
+    assert agent.ledger.trades(as_of=minute(150)) == believed  # the undo was not known then
     assert agrees_with_its_log(memory)
 
 
 @pytest.mark.parametrize("file", [[REPORTED], ROUND_TRIP], ids=["a reported trade", "fills"])
 def test_in_a_simulation_an_undo_is_known_at_the_last_moment_it_saw(memory: Memory, file: list[Observed]) -> None:
     agent = given_desk(memory, "sim")
-    batch = agent.import_items(file, {"file": "x.csv"}).batch
-    head, believed, seen = agent.head().seq, agent.trades(), agent.now()
+    batch = agent.imports.commit(file, {"file": "x.csv"}).batch
+    head, believed, seen = agent.head().seq, agent.ledger.trades(), agent.now()
     undo(memory, batch)
     assert agent.now() == seen == minute(2)  # the clock of whoever undoes it is no part of the simulation
-    assert agent.trades() == agent.trades(as_of=minute(2)) == []
-    assert agent.trades(head=head) == believed
+    assert agent.ledger.trades() == agent.ledger.trades(as_of=minute(2)) == []
+    assert agent.ledger.trades(head=head) == believed
     agent.observe(a_tick(3, a_fill("z1", 3)))
     assert agent.now() == minute(3)
     assert agrees_with_its_log(memory)
@@ -87,23 +87,23 @@ def test_in_a_simulation_an_undo_is_known_at_the_last_moment_it_saw(memory: Memo
 def test_a_decision_taken_back_no_longer_explains_a_fill_that_stays(memory: Memory) -> None:
     agent = given_desk(memory)
     decision = Decision(id="d1", t=minute(0), symbol="AAPL", stop=Decimal(90), reason="from the file")
-    batch = agent.import_items([decision], {"file": "x.csv"}).batch
+    batch = agent.imports.commit([decision], {"file": "x.csv"}).batch
     agent.observe(Fill(id="f1", t=minute(1), symbol="AAPL", side="buy", qty=Decimal(1), px=Decimal(100), decision="d1"))
     agent.observe(a_fill("f2", 2, "sell"))
-    assert [trade.entry_reason for trade in agent.trades()] == ["from the file"]
+    assert [trade.entry_reason for trade in agent.ledger.trades()] == ["from the file"]
     undo(memory, batch)
-    assert [trade.entry_reason for trade in agent.trades()] == [None]
+    assert [trade.entry_reason for trade in agent.ledger.trades()] == [None]
     assert verify_store(memory).ok
 
 
 def shadows(agent: AgentMemory, as_of: float) -> list[tuple[float | None, int | None]]:
-    found = [e for e in agent.episodes(as_of=minute(as_of)) if e.kind == "shadow"]
+    found = [e for e in agent.memories.episodes(as_of=minute(as_of)) if e.kind == "shadow"]
     return [(round(e.pnl_r, 2) if e.pnl_r is not None else None, e.consecutive_losses) for e in found]
 
 
 def test_bars_told_after_an_undo_end_the_shadow_as_it_was_believed_until_then(memory: Memory) -> None:
     agent = given_desk(memory)
-    undo(memory, agent.import_items([STOOD_ASIDE], {"file": "x.csv"}).batch)
+    undo(memory, agent.imports.commit([STOOD_ASIDE], {"file": "x.csv"}).batch)
     agent.observe(bars((5, "101"), (10, "104")), backfill=True)
     assert shadows(agent, 20) == [(1.33, None)]  # it was not taken back then
     assert shadows(agent, 250) == []
@@ -114,7 +114,7 @@ def test_a_loss_told_after_an_undo_counts_in_the_state_of_a_shadow_taken_back(me
     agent = given_desk(memory)
     late = replace(STOOD_ASIDE, t=minute(4))
     agent.observe(bars((5, "101"), (10, "104")), backfill=True)
-    undo(memory, agent.import_items([late], {"file": "x.csv"}).batch)
+    undo(memory, agent.imports.commit([late], {"file": "x.csv"}).batch)
     assert shadows(agent, 20) == [(1.33, None)]
     lost = Claim(trade_id="k1", symbol="ETH", side="long", entry_at=minute(1), exit_at=minute(2), entry_price=Decimal(100),
                  exit_price=Decimal(90), qty=Decimal(1), stop=Decimal(95))  # fmt: skip
@@ -127,8 +127,8 @@ def test_a_loss_told_after_an_undo_counts_in_the_state_of_a_shadow_taken_back(me
 def test_a_decision_brought_again_is_one_shadow(memory: Memory, mode: Mode) -> None:
     agent = given_desk(memory, mode)
     agent.observe(bars((5, "101"), (10, "104")), backfill=True)
-    undo(memory, agent.import_items([STOOD_ASIDE], {"file": "x.csv"}).batch)
-    agent.import_items([STOOD_ASIDE], {"file": "x.csv"})
+    undo(memory, agent.imports.commit([STOOD_ASIDE], {"file": "x.csv"}).batch)
+    agent.imports.commit([STOOD_ASIDE], {"file": "x.csv"})
     assert shadows(agent, 20) == shadows(agent, 250) == [(1.33, None)]
     assert agrees_with_its_log(memory)
 
@@ -137,7 +137,7 @@ def test_a_claim_taken_back_with_the_first_word_of_the_broker_is_remembered_as_i
     agent = given_desk(memory)
     claim = Claim(trade_id="k1", symbol="ETH", side="long", entry_at=minute(1), exit_at=minute(2), entry_price=Decimal(100),
                   exit_price=Decimal(50), qty=Decimal(1))  # fmt: skip
-    batch = agent.import_items([claim, REPORTED], {"file": "x.csv"}).batch
+    batch = agent.imports.commit([claim, REPORTED], {"file": "x.csv"}).batch
     agent.observe(a_tick(10, a_fill("f1", 5), a_fill("f2", 6, "sell", px="101")))
     undo(memory, batch)  # and with it all that the broker had said by then
     assert agrees_with_its_log(memory)
@@ -146,10 +146,10 @@ def test_a_claim_taken_back_with_the_first_word_of_the_broker_is_remembered_as_i
 def test_the_next_tick_explains_a_fill_when_the_tick_that_had_is_taken_back(memory: Memory) -> None:
     agent = given_desk(memory)
     agent.observe(a_fill("f1", 1))
-    batch = agent.import_items([Tick(id="from-file", t=minute(5))], {"file": "x.csv"}).batch
+    batch = agent.imports.commit([Tick(id="from-file", t=minute(5))], {"file": "x.csv"}).batch
     undo(memory, batch)
     agent.observe({"id": "t9", "t": minute(9), "decision": {"symbol": "AAPL", "action": "buy", "reason": "breakout"}})
-    assert [trade.entry_reason for trade in agent.trades()] == ["breakout"]
+    assert [trade.entry_reason for trade in agent.ledger.trades()] == ["breakout"]
     assert agrees_with_its_log(memory)
 
 
@@ -163,10 +163,10 @@ def ticks(*told: tuple[int, list[Fill], dict[str, Any] | None]) -> Iterable[dict
 
 def test_a_tick_known_before_the_bar_that_watched_a_trade_leaves_it_unsettled(memory: Memory) -> None:
     agent = given_desk(memory, "sim")
-    agent.import_items([bars((15, "100"), minutes=30)], {"file": "bars.csv"})
+    agent.imports.commit([bars((15, "100"), minutes=30)], {"file": "bars.csv"})
     for tick in ticks((10, [a_fill("f1", 9)], None), (20, [], {}), (30, [], {})):
         agent.observe(tick)
-    assert len(agent.trades(status="closed")) == 1
+    assert len(agent.ledger.trades(status="closed")) == 1
     assert agrees_with_its_log(memory)
 
 
@@ -174,7 +174,7 @@ def test_what_a_late_tick_opens_has_been_watched_by_the_bars_that_are_here(memor
     agent = given_desk(memory)
     agent.observe(bars((20, "97"), (25, "103")), backfill=True)
     agent.observe(a_tick(10, positions={"AAPL": [{"qty": "1", "entry_px": "100"}]}))
-    assert [(t.mfe_usd, t.mae_usd) for t in agent.trades()] == [(Decimal(4), Decimal(-4))]
+    assert [(t.mfe_usd, t.mae_usd) for t in agent.ledger.trades()] == [(Decimal(4), Decimal(-4))]
     assert agrees_with_its_log(memory)
 
 
@@ -183,7 +183,7 @@ def test_a_decision_that_two_ticks_name_belongs_to_the_first(memory: Memory) -> 
     said = {"id": "d1", "symbol": "AAPL", "action": "buy", "reason": "breakout"}
     agent.observe({"id": "t1", "t": minute(1), "decision": said})
     agent.observe({**a_tick(2, a_fill("f1", 2), a_fill("f2", 2, "sell", seq=1)), "decision": said})
-    assert [trade.entry_reason for trade in agent.trades()] == [None]
+    assert [trade.entry_reason for trade in agent.ledger.trades()] == [None]
     assert agrees_with_its_log(memory)
 
 
@@ -193,9 +193,9 @@ def test_a_tick_that_is_told_late_leaves_alone_what_was_believed_before_it(memor
     agent.observe(a_fill("f1", 1), backfill=True)
     agent.observe(a_fill("f2", 2, "sell"), backfill=True)
     agent.observe(a_tick(10))  # known when it arrived
-    memory.clock = FixedClock(IMPORTED + timedelta(minutes=5))
-    before = agent.trades(as_of=minute(5))
+    memory.resources.clock = FixedClock(IMPORTED + timedelta(minutes=5))
+    before = agent.ledger.trades(as_of=minute(5))
     agent.observe(a_tick(20), backfill=True)
-    assert agent.trades(as_of=minute(5)) == before
-    assert [e.known_from for e in agent.episodes(as_of=minute(5))] == [minute(2)]
+    assert agent.ledger.trades(as_of=minute(5)) == before
+    assert [e.known_from for e in agent.memories.episodes(as_of=minute(5))] == [minute(2)]
     assert agrees_with_its_log(memory)

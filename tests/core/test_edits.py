@@ -9,18 +9,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from memtape.core import document_edits
+from memtape.core import text_diff
 from memtape.core.codec import digest
 from memtape.core.document_edits import (
     NoteEntry,
-    checked_text,
+    check_text,
     escape_headings,
     evaluate_edit,
-    keep_newlines,
     make_edit,
     note_text,
-    unified_diff,
 )
+from memtape.core.text_diff import keep_newlines, unified_diff
 from memtape.documents.chunks import cut_document
 from memtape.errors import Invalid
 
@@ -54,7 +53,7 @@ def headings(text: str) -> list[str]:
 def test_whatever_a_note_says_the_only_headings_are_those_that_memtape_wrote(texts):
     page = ""
     for number, text in enumerate(texts):
-        page += entry(number, text).after(page)
+        page += entry(number, text).text_to_append(page)
     ours = [entry(number, text).text_lines[0].removeprefix("## ") for number, text in enumerate(texts)]
     assert headings(page) == ours
     assert {chunk.headings[0] for chunk in cut_document(page)} <= set(ours)  # nor does our own search see others
@@ -65,23 +64,23 @@ def test_whatever_a_note_says_the_only_headings_are_those_that_memtape_wrote(tex
 def test_each_note_is_found_again_on_its_own_lines(texts):
     page, placed = "", []
     for number, text in enumerate(texts):
-        page += entry(number, text).after(page)
-        placed.append(entry(number, text).found_in(page))
+        page += entry(number, text).text_to_append(page)
+        placed.append(entry(number, text).find_in(page))
     lines = page.split("\n")
     for (first, last), number, text in zip(placed, range(len(texts)), texts, strict=True):
         assert lines[first - 1 : last] == entry(number, text).text_lines
-        assert entry(number, text).found_in(page) == (first, last)
+        assert entry(number, text).find_in(page) == (first, last)
 
 
 def test_a_note_is_known_by_its_id_agent_run_and_words_and_not_by_its_time():
-    page = entry(1, "Waited.", run="r-1").after("")
+    page = entry(1, "Waited.", run="r-1").text_to_append("")
     later = NoteEntry(id="n1", kind="journal", agent="desk", at=NINE + timedelta(hours=5), run="r-1", text="Waited.")
-    assert later.found_in(page) == (1, 2)
+    assert later.find_in(page) == (1, 2)
     for other in ({"id": "n2"}, {"agent": "desk2"}, {"run": "r-2"}, {"run": None}, {"text": "Bought."}, {"kind": "note"}):
         assert (
             NoteEntry(
                 **{"id": "n1", "kind": "journal", "agent": "desk", "at": NINE, "run": "r-1", "text": "Waited."} | other
-            ).found_in(page)
+            ).find_in(page)
             is None
         )
 
@@ -98,14 +97,14 @@ def test_code_in_a_closed_fence_stays_as_it_was_written():
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\x1b[31m", "a\u202eb", "a\u2028b", "a\x85b", "a\ufeffb", "a\x0cb", "\ud800"])
 def test_what_nobody_sees_is_not_written(text):
-    with pytest.raises(Invalid, match="not seen"):
-        checked_text("text", text, 100)
+    with pytest.raises(Invalid, match="invisible"):
+        check_text("text", text, 100)
 
 
 def test_a_note_too_long_is_refused_and_newlines_are_brought_to_one_form():
     with pytest.raises(Invalid, match="20,001 characters"):
         note_text("x" * 20_001)
-    with pytest.raises(Invalid, match="says nothing"):
+    with pytest.raises(Invalid, match="is blank"):
         note_text(" \r\n\t")
     assert note_text("\na\r\nb\rc\td \n\n") == "a\nb\nc\td"
 
@@ -116,12 +115,12 @@ def test_a_note_too_long_is_refused_and_newlines_are_brought_to_one_form():
 @pytest.mark.parametrize(
     "change, problem",
     [
-        ({"old": "5 %", "new": "1 %"}, "does not stand"), ({"old": "", "new": "x"}, "does not stand"),
+        ({"old": "5 %", "new": "1 %"}, "does not occur"), ({"old": "", "new": "x"}, "does not occur"),
         ({"old": "\n", "new": " "}, "more than once"), ({"old": "# ", "new": "## "}, "more than once"),
         ({"old": "1 %", "new": "1 %"}, "changes nothing"), ({"text": MANUAL}, "changes nothing"),
-        ({"text": MANUAL.rstrip("\n")}, "changes nothing"), ({"old": MANUAL, "new": " "}, "leave nothing"), ({"text": "\n"}, "leave nothing"),
+        ({"text": MANUAL.rstrip("\n")}, "changes nothing"), ({"old": MANUAL, "new": " "}, "leave an empty"), ({"text": "\n"}, "leave an empty"),
         ({"old": "1 %"}, "is missing"), ({"new": "1 %"}, "is missing"), ({}, "is missing"), ({"old": "1 %", "new": "2", "text": "x"}, "either"),
-        ({"old": "1 %", "new": "2\x00"}, "not seen"), ({"text": "x" * 200_001}, "200,001"), ({"old": "1 %", "new": "x" * 20_001}, "20,001"),
+        ({"old": "1 %", "new": "2\x00"}, "invisible"), ({"text": "x" * 200_001}, "200,001"), ({"old": "1 %", "new": "x" * 20_001}, "20,001"),
         ({"old": "x" * 20_001, "new": "y"}, "20,001"),
     ],
 )  # fmt: skip
@@ -201,12 +200,12 @@ def test_the_diff_alone_tells_what_comes_of_an_edit(one, other, first_ends, seco
 def test_where_too_much_differs_to_be_compared_the_diff_is_coarser_and_as_true(one, other, ends, compared):
     before, after = "\n".join(one) + "\n" * ends, "\n".join(other) + "\n"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(document_edits, "MAX_COMPARED_LINES", compared)
+        patched.setattr(text_diff, "MAX_COMPARED_LINES", compared)
         assert applied(before, unified_diff("x.md", before, after)) == after
 
 
 def test_two_long_texts_that_share_only_their_ends_differ_in_one_piece(monkeypatch):
-    monkeypatch.setattr(document_edits, "SequenceMatcher", None)  # nothing is searched for
+    monkeypatch.setattr(text_diff, "SequenceMatcher", None)  # nothing is searched for
     log = [f"line {n}" for n in range(20_000)]
     other = [line if n in (0, 1, 19_998, 19_999) else f"{line} anew" for n, line in enumerate(log)]
     told = unified_diff("x.md", "\n".join(log) + "\n", "\n".join(other) + "\n").split("\n")

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memtape.engine import Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
 from tests import desk, histories, oracle
 
@@ -51,10 +52,10 @@ def test_a_crumb_that_the_venue_leaves_counts_as_flat(ticks):
 @given(histories.histories(), CONFIGS)
 def test_a_replay_of_the_log_gives_every_row_again(ticks, config):
     agent = fed(ticks, config)
-    found = verify_store(agent.memory)
+    found = verify_store(Memory.of(agent.resources))
     assert found.problems == []
-    rebuild_store(agent.memory)
-    assert verify_store(agent.memory).digests == found.digests
+    rebuild_store(Memory.of(agent.resources))
+    assert verify_store(Memory.of(agent.resources)).digests == found.digests
 
 
 @given(st.data(), histories.histories())
@@ -76,11 +77,11 @@ def test_the_order_of_deliveries_changes_nothing(data, ticks):
 @given(st.data(), histories.histories())
 def test_a_second_delivery_of_everything_writes_nothing(data, ticks):
     agent = fed(ticks, {})
-    before, rows = desk.projections(agent.memory), agent.head()
+    before, rows = desk.projections(Memory.of(agent.resources)), agent.head()
     for kind, value in histories.shuffled_deliveries(data.draw, ticks):
         if kind != "bars":
             agent.observe(desk.plain_tick(value), kind=kind)
-    assert desk.projections(agent.memory) == before
+    assert desk.projections(Memory.of(agent.resources)) == before
     assert agent.head().last_tick == rows.last_tick
 
 

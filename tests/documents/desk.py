@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from memtape.documents.index import Document, DocumentIndex
+from memtape.documents.index import DocumentIndex
+from memtape.documents.index_writer import Document
 from memtape.documents.sources import DocumentFolder
 
 NOON = datetime(2026, 5, 12, 12, tzinfo=UTC)

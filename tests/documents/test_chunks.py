@@ -7,10 +7,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtape.documents.chunks import Sizes, approximate_tokens, cut_document
+from memtape.documents.chunks import ChunkSizes, approximate_tokens, cut_document
 from memtape.documents.citations import lines_of
 
-SMALL = Sizes(target=40, least=10, overlap=8)
+SMALL = ChunkSizes(target_tokens=40, min_tokens=10, overlap_tokens=8)
 pieces = st.sampled_from([
     "# Gold", "## Exits", "### Trail", "Buy the breakout above the prior high.", "- no longs in chop", "", "```", "x = 1", "| a | b |", "|---|---|",
     "| 1 | 2 |", "Stop", "====", "---", "a very long line " * 20, "突破前高后回落。" * 12, "\tindented", "word" * 90, "1. first", "> quoted", "\r",
@@ -18,7 +18,7 @@ pieces = st.sampled_from([
 documents = st.lists(pieces, max_size=40).map("\n".join)
 
 
-@given(documents, st.sampled_from([Sizes(), SMALL]))
+@given(documents, st.sampled_from([ChunkSizes(), SMALL]))
 def test_every_word_of_a_document_is_in_a_passage_and_stands_on_the_lines_it_claims(text, sizes):
     found, lines = cut_document(text, sizes), lines_of(text)
     covered = set()
@@ -38,7 +38,7 @@ def test_the_same_document_gives_the_same_passages(text):
 
 @given(documents)
 def test_no_passage_is_much_larger_than_a_window(text):
-    assert all(approximate_tokens(chunk.text) <= SMALL.target + 20 for chunk in cut_document(text, SMALL))
+    assert all(approximate_tokens(chunk.text) <= SMALL.target_tokens + 20 for chunk in cut_document(text, SMALL))
 
 
 def test_a_passage_knows_the_headings_it_lies_under():

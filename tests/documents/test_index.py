@@ -11,10 +11,11 @@ import pytest
 
 import memtape
 from memtape.documents import index as index_module
-from memtape.documents import sources, vectors
+from memtape.documents import sources, text_files, vector_matrix
 from memtape.documents.backtests import similar_reports
 from memtape.documents.cache import GLOBAL
-from memtape.documents.index import Document, DocumentIndex, Pending
+from memtape.documents.index import DocumentIndex, PendingFiles
+from memtape.documents.index_writer import Document
 from memtape.documents.search import search_index
 from memtape.documents.sources import DocumentFolder, SkippedFile
 from memtape.errors import Conflict, Damaged, Invalid, Unknown
@@ -45,8 +46,8 @@ def work(tmp_path):
 @pytest.fixture
 def bodies(monkeypatch):
     """The paths of all files whose body is read."""
-    read, known = sources.read_text_file, []
-    monkeypatch.setattr(sources, "read_text_file", lambda seen: known.append(seen.path) or read(seen))
+    read, known = text_files.read_text_file, []
+    monkeypatch.setattr(text_files, "read_text_file", lambda seen: known.append(seen.path) or read(seen))
     return known
 
 
@@ -129,7 +130,7 @@ def test_only_passages_that_are_new_are_embedded(index, work):
 def test_reindexing_reads_everything_anew(index, work, bodies):
     sync(index, work)
     bodies.clear()
-    assert sync(index, work, anew=True).changed == 3 and len(bodies) == 3
+    assert sync(index, work, rebuild=True).changed == 3 and len(bodies) == 3
 
 
 def test_a_workspace_that_is_not_there_leaves_the_index_as_it_was(index, work):
@@ -168,17 +169,17 @@ def test_a_file_that_is_no_text_is_not_read_again_until_it_looks_different(index
 
 def test_what_differs_from_the_index_is_told_without_reading_a_file(index, work, bodies):
     places = [DocumentFolder(work)]
-    assert index.pending("ann", "gold", places) == Pending(added=3)
+    assert index.pending("ann", "gold", places) == PendingFiles(added=3)
     sync(index, work)
     (work / "broken.md").write_bytes(b"\x00\x01")
     sync(index, work)
-    assert index.pending("ann", "gold", places) == Pending() and index.pending("ann", "gold", places).total == 0
+    assert index.pending("ann", "gold", places) == PendingFiles() and index.pending("ann", "gold", places).total == 0
     bodies.clear()
     write(work, {"journal/1.md": "# Monday\nrewritten\n", "journal/2.md": "new", "journal/3.md": "new"})
     (work / "SOUL.md").unlink()
-    assert index.pending("ann", "gold", places) == Pending(added=2, changed=1, removed=1)
+    assert index.pending("ann", "gold", places) == PendingFiles(added=2, changed=1, removed=1)
     (work / "broken.md").write_text("mended")
-    assert index.pending("ann", "gold", places) == Pending(added=3, changed=1, removed=1)
+    assert index.pending("ann", "gold", places) == PendingFiles(added=3, changed=1, removed=1)
     assert bodies == []
     sync(index, work)
     assert index.pending("ann", "gold", places).total == 0
@@ -186,8 +187,8 @@ def test_what_differs_from_the_index_is_told_without_reading_a_file(index, work,
 
 def test_a_sync_that_finds_nothing_new_lets_held_vectors_stand(index, work, monkeypatch):
     sync(index, work, embedder=Letters())
-    read, times = vectors._read, []
-    monkeypatch.setattr(vectors, "_read", lambda *asked: times.append(1) or read(*asked))
+    read, times = vector_matrix._read_matrix, []
+    monkeypatch.setattr(vector_matrix, "_read_matrix", lambda *asked: times.append(1) or read(*asked))
     for _ in range(3):
         assert found(index, "gold", slot="hybrid_embeddings", embedder=Letters())
         sync(index, work, embedder=Letters())
@@ -237,7 +238,7 @@ def test_two_folders_need_names_that_tell_them_apart(index, work):
     with pytest.raises(Invalid, match="prefix"):
         index.sync("ann", "gold", [DocumentFolder(work), DocumentFolder(work)], now=NOON)
     told = index.sync("ann", "gold", [DocumentFolder(work), DocumentFolder(work, prefix="old/")], now=NOON)
-    assert told.documents == 6 and index.file("ann", "gold", "old/SOUL.md") == work / "SOUL.md"
+    assert told.documents == 6 and index.file_path("ann", "gold", "old/SOUL.md") == work / "SOUL.md"
 
 
 # --- models -------------------------------------------------------------------------------------------------------------
@@ -316,7 +317,7 @@ def test_searches_go_on_while_another_thread_indexes(index, work):
 
 def between(monkeypatch, happens, times=1):
     """Let something happen after a sync has looked at the files, while it reads them."""
-    read, left = sources.read_text_file, [times]
+    read, left = text_files.read_text_file, [times]
 
     def slowly(seen):
         if left[0]:
@@ -324,7 +325,7 @@ def between(monkeypatch, happens, times=1):
             happens()
         return read(seen)
 
-    monkeypatch.setattr(sources, "read_text_file", slowly)
+    monkeypatch.setattr(text_files, "read_text_file", slowly)
 
 
 def test_a_sync_that_looked_earlier_does_not_undo_one_that_looked_later(index, work, tmp_path, monkeypatch):
@@ -370,17 +371,17 @@ def test_nor_does_it_undo_one_of_another_process(work, tmp_path, monkeypatch):
 
 def test_what_was_read_is_not_read_again_because_another_was_quicker(index, work, bodies, monkeypatch):
     between(monkeypatch, lambda: put(index, {"x.md": "quokka"}))
-    told = sync(index, work, anew=True)
+    told = sync(index, work, rebuild=True)
     assert (told.read, sorted(bodies), told.documents) == (3, sorted(FILES), 3), "a text that is no file goes with the next sync"
 
 
 def test_where_others_write_all_the_time_a_sync_gives_up_and_says_so(index, work, monkeypatch):
     numbers = iter(range(100))
-    looked = index_module._looked_at
-    monkeypatch.setattr(index_module, "_looked_at", lambda places: put(index, {f"{next(numbers)}.md": "x"}) and looked(places))
+    looked = index_module.walk_all
+    monkeypatch.setattr(index_module, "walk_all", lambda places: put(index, {f"{next(numbers)}.md": "x"}) and looked(places))
     with pytest.raises(Conflict, match="Try again"):
         sync(index, work)
-    assert next(numbers) == index_module.TRIES and found(index, "gold") == []
+    assert next(numbers) == index_module.MAX_SYNC_ATTEMPTS and found(index, "gold") == []
 
 
 def closed(monkeypatch, *folders):
@@ -401,11 +402,11 @@ def test_of_a_folder_that_may_not_be_entered_what_was_indexed_stays_and_that_is_
     with monkeypatch.context() as refusing:
         closed(refusing, work / "journal")
         (work / "journals.md").unlink()
-        assert index.pending("ann", "gold", [DocumentFolder(work)]) == Pending(removed=1)
+        assert index.pending("ann", "gold", [DocumentFolder(work)]) == PendingFiles(removed=1)
         told = sync(index, work)
         assert (told.removed, told.problems) == (1, (SkippedFile("journal/", "cannot be entered: Permission denied"),))
         assert found(index, "gold") == ["journal/1.md"] and found(index, "platinum") == ["journal/deep/2.md"]
-        sync(index, work, anew=True)
+        sync(index, work, rebuild=True)
         assert found(index, "platinum") == ["journal/deep/2.md"]
         closed(refusing, work)
         with pytest.raises(Invalid, match="cannot be entered"):
@@ -416,7 +417,7 @@ def test_of_a_folder_that_may_not_be_entered_what_was_indexed_stays_and_that_is_
 
 def test_a_file_that_may_not_even_be_looked_at_stays_as_it_was_indexed(index, work, monkeypatch):
     sync(index, work)
-    real = sources._seen
+    real = sources._file_entry
 
     class Closed:
         def __init__(self, entry):
@@ -426,7 +427,7 @@ def test_a_file_that_may_not_even_be_looked_at_stays_as_it_was_indexed(index, wo
             raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(
-        sources, "_seen", lambda entry, path, *rest: real(Closed(entry) if path == "SOUL.md" else entry, path, *rest)
+        sources, "_file_entry", lambda entry, path, *rest: real(Closed(entry) if path == "SOUL.md" else entry, path, *rest)
     )
     assert sync(index, work).problems == (SkippedFile("SOUL.md", "cannot be looked at: Permission denied"),)
     assert found(index, "never move") == ["SOUL.md"]

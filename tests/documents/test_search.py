@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtape.documents.citations import check_citation, cite
-from memtape.documents.index import Document, DocumentIndex
-from memtape.documents.places import Caps, Seat, placed
-from memtape.documents.question import KEPT, chosen_words, disjunction, parse_question
+from memtape.documents.index import DocumentIndex
+from memtape.documents.index_writer import Document
+from memtape.documents.question import MAX_WORDS, any_word_query, choose_words, parse_question
+from memtape.documents.result_caps import PassageCandidate, ResultCaps, pick_results
 from memtape.documents.search import SLOTS, search_index
 from memtape.errors import Invalid
 from memtape.plugs.embedder import StaticEmbedder
@@ -98,11 +99,12 @@ def test_words_rank_as_full_text_search_itself_would_rank_them(index):
     }
     put(index, notes)
     for question in ("gold breakout stop", "fomc slippage late", "london session risk of a late entry", "spread"):
-        words = chosen_words(parse_question(question), index.cache.stem, lambda stem: 1)
+        words = choose_words(parse_question(question), index.cache.stem, lambda stem: 1)
         with index.cache.reading() as connection:
             rank = "SELECT rowid, -rank FROM {0} WHERE {0} MATCH ? ORDER BY rank"
             passages, wholes = (
-                dict(connection.execute(rank.format(table), (disjunction(words),)).fetchall()) for table in ("words_1", "whole_1")
+                dict(connection.execute(rank.format(table), (any_word_query(words),)).fetchall())
+                for table in ("words_1", "whole_1")
             )
             where = connection.execute(
                 "SELECT c.id, d.id, d.chunks, d.path, c.start_line FROM chunks c JOIN documents d ON d.id = c.document"
@@ -186,8 +188,8 @@ def test_what_looks_like_a_query_language_is_only_words(index, question):
 
 def test_of_a_long_question_the_rarest_words_are_kept_and_repeated_ones_count_for_more():
     asked = parse_question(" ".join(f"word{n}" for n in range(40)) + " word39 word39")
-    kept = chosen_words(asked, lambda word: word, lambda stem: int(stem[4:]) + 1)
-    assert len(kept) == KEPT
+    kept = choose_words(asked, lambda word: word, lambda stem: int(stem[4:]) + 1)
+    assert len(kept) == MAX_WORDS
     assert {word for word, _ in kept} == {f"word{n}" for n in range(15)} | {"word39"}
 
 
@@ -212,9 +214,9 @@ def test_a_few_characters_do_not_crowd_out_the_words_of_a_long_question():
     question = "monitor dividend portfolios with forced review triggers and convert anomalies into states without selling periodic checks 配当安全性モニタリング自動化"
     kept = [
         word
-        for word, _ in chosen_words(parse_question(question), lambda word: word, lambda stem: 1 if ord(stem[0]) > 255 else 50)
+        for word, _ in choose_words(parse_question(question), lambda word: word, lambda stem: 1 if ord(stem[0]) > 255 else 50)
     ]
-    assert len(kept) == KEPT and sum(word.isascii() for word in kept) == 12
+    assert len(kept) == MAX_WORDS and sum(word.isascii() for word in kept) == 12
 
 
 # --- by name ------------------------------------------------------------------------------------------------------------
@@ -358,7 +360,11 @@ def test_a_journal_in_one_file_may_fill_the_list(index):
 
 seats = st.lists(
     st.builds(
-        Seat, st.sampled_from("abcd"), st.sampled_from(["note", "transcript"]), st.sampled_from([1, 3, 4]), st.integers(0, 99)
+        PassageCandidate,
+        st.integers(0, 99),
+        st.sampled_from("abcd"),
+        st.sampled_from(["note", "transcript"]),
+        st.sampled_from([1, 3, 4]),
     ),
     max_size=15,
     unique_by=lambda seat: seat.chunk,
@@ -368,9 +374,9 @@ seats = st.lists(
 @given(seats, st.integers(0, 15))
 def test_places_are_prefix_stable_and_hold_their_caps(ranked, cut):
     reserved = ranked[cut : cut + 3]
-    most = placed(ranked, 15, reserved=reserved)
+    most = pick_results(ranked, 15, reserved=reserved)
     for k in range(len(most) + 1):
-        assert placed(ranked, k, reserved=reserved) == most[:k]
+        assert pick_results(ranked, k, reserved=reserved) == most[:k]
         for path in "abcd":
             assert sum(seat.path == path and seat.tier == 4 for seat in most[:k]) <= max(1, int(0.4 * k + 1e-9)) or any(
                 seat.path == path and seat.tier != 4 for seat in most[:k]
@@ -381,7 +387,7 @@ def test_places_are_prefix_stable_and_hold_their_caps(ranked, cut):
 
 def test_caps_can_be_set(index):
     put(index, {"a.md": "\n".join(f"## {n}\n" + "gold " * 130 for n in range(6)), "b.md": "gold"})
-    assert paths(index, "gold", caps=Caps(document={3: 0.5}, type={}), limit=4).count("a.md") <= 2
+    assert paths(index, "gold", caps=ResultCaps(document={3: 0.5}, type={}), limit=4).count("a.md") <= 2
 
 
 def test_weak_hits_can_be_left_out(index):

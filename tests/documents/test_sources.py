@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtape.documents import sources
-from memtape.documents.chunks import BYTES_PER_TOKEN, Sizes, cut_document
+from memtape.documents.chunks import BYTES_PER_TOKEN, ChunkSizes, cut_document
 from memtape.documents.citations import lines_of
 from memtape.documents.index import DocumentIndex
 from memtape.documents.search import search_index
@@ -19,13 +19,11 @@ from memtape.documents.sources import (
     DocumentFolder,
     FileEntry,
     SkippedFile,
-    classified,
-    decoded,
-    folders,
-    read_text_file,
-    text_of,
+    classify_path,
     walk,
+    walked_folders,
 )
+from memtape.documents.text_files import decode_text, document_text, read_text_file
 from memtape.errors import Invalid
 from tests.documents.desk import sync, write
 
@@ -51,7 +49,7 @@ def problems(root):
     ],
 )  # fmt: skip
 def test_the_path_says_what_a_document_is_and_who_stands_behind_it(path, told):
-    assert classified(path) == told
+    assert classify_path(path) == told
 
 
 @pytest.mark.parametrize(
@@ -59,7 +57,7 @@ def test_the_path_says_what_a_document_is_and_who_stands_behind_it(path, told):
     ["journal/SOUL.md", "memory/notes/TRADING_MANUAL.md", "research/TRADING-STRATEGY.md", "runs/r1/SOUL.md", "notes/CLAUDE.md"],
 )
 def test_a_rule_where_an_agent_may_write_is_not_the_owners_rule(path):
-    assert classified(path)[1] >= 3
+    assert classify_path(path)[1] >= 3
 
 
 def test_version_control_virtual_environments_and_packages_are_not_entered(tmp_path):
@@ -88,7 +86,7 @@ def test_a_file_that_becomes_a_link_after_it_was_seen_is_not_read(tmp_path):
 
 
 def test_a_file_too_large_is_left_out_and_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "FILE_BYTES", 10)
+    monkeypatch.setattr(sources, "MAX_FILE_BYTES", 10)
     write(tmp_path, {"big.md": "x" * 11, "small.md": "x"})
     assert paths(tmp_path) == ["small.md"] and "big.md" in problems(tmp_path)
 
@@ -108,7 +106,7 @@ def test_a_note_in_any_common_encoding_is_read(tmp_path, encoding):
 def test_bytes_that_are_no_text_are_told(tmp_path):
     (tmp_path / "a.md").write_bytes(bytes(range(10)))
     (seen,) = walk(DocumentFolder(tmp_path))
-    assert read_text_file(seen) == SkippedFile("a.md", "not text") and decoded(b"") == ""
+    assert read_text_file(seen) == SkippedFile("a.md", "not text") and decode_text(b"") == ""
 
 
 def test_a_shared_folder_names_its_documents_with_its_prefix_and_its_own_type(tmp_path):
@@ -131,10 +129,10 @@ def test_the_folders_that_are_watched_are_those_that_are_entered(tmp_path):
         "journal/2026/1.md": "x", "empty/.keep": "",
     })  # fmt: skip
     (tmp_path / "link").symlink_to("/usr")
-    told = {os.path.relpath(folder, tmp_path) for folder in folders(str(tmp_path))}
+    told = {os.path.relpath(folder, tmp_path) for folder in walked_folders(str(tmp_path))}
     assert told == {".", "journal", "journal/2026", "src", "empty"}
     assert {str(PurePosixPath(path).parent) for path in paths(tmp_path)} <= told
-    assert list(folders(str(tmp_path / "gone"))) == []
+    assert list(walked_folders(str(tmp_path / "gone"))) == []
 
 
 @pytest.mark.parametrize(
@@ -150,9 +148,17 @@ def test_no_file_is_named_like_the_pages_that_memtape_makes(tmp_path, prefix, na
 def test_a_source_may_list_its_documents_itself_and_they_are_made_when_they_are_read(tmp_path):
     made = []
     seen = FileEntry(
-        "@decisions/2026-05-12.md", tmp_path / "none", "decision", 3, 1, 2, 3, 4, text=lambda: made.append(1) or "# Decisions"
+        "@decisions/2026-05-12.md",
+        tmp_path / "none",
+        "decision",
+        3,
+        1,
+        2,
+        3,
+        4,
+        make_text=lambda: made.append(1) or "# Decisions",
     )
-    source = DocumentFolder(tmp_path / "none", "@decisions/", listed=lambda: [seen])
+    source = DocumentFolder(tmp_path / "none", "@decisions/", list_entries=lambda: [seen])
     assert list(walk(source)) == [seen] and made == []
     assert read_text_file(seen) == "# Decisions" and made == [1]
 
@@ -172,10 +178,10 @@ def transcript(**more):
 
 
 def test_a_record_stays_on_its_line_and_a_long_one_is_cut():
-    text = text_of("runs/r1/transcript.jsonl", transcript().encode())
+    text = document_text("runs/r1/transcript.jsonl", transcript().encode())
     assert len(lines_of(text)) == 5
     chunks = cut_document(text)
-    assert all(len(chunk.text.encode()) <= (Sizes().target + 1) * BYTES_PER_TOKEN for chunk in chunks)
+    assert all(len(chunk.text.encode()) <= (ChunkSizes().target_tokens + 1) * BYTES_PER_TOKEN for chunk in chunks)
     assert all(text[chunk.start : chunk.end] == chunk.text for chunk in chunks)
     assert {line for chunk in chunks for line in range(chunk.start_line, chunk.end_line + 1)} == {1, 2, 3, 4, 5}
     assert sum(chunk.start_line == chunk.end_line == 3 for chunk in chunks) > 10
@@ -212,11 +218,11 @@ def test_a_run_is_found_by_its_intent_in_its_transcript(tmp_path, question, line
 )
 def test_records_keep_their_lines_whatever_is_in_them(records):
     raw = "\n".join(json.dumps(record) for record in records)
-    text = text_of("runs/1.jsonl", raw.encode())
+    text = document_text("runs/1.jsonl", raw.encode())
     assert len(lines_of(text)) == len(lines_of(raw))
-    assert text_of("runs/1.md", raw.encode()) == raw, "only records are read so"
+    assert document_text("runs/1.md", raw.encode()) == raw, "only records are read so"
 
 
 @given(st.text(st.characters(categories=["Lu", "Ll", "Lo", "So"]), min_size=1))
 def test_words_that_json_spells_in_escapes_are_read_as_words(words):
-    assert words in text_of("runs/1.json", json.dumps({"say": f"first\n{words}\tlast"}).encode())
+    assert words in document_text("runs/1.json", json.dumps({"say": f"first\n{words}\tlast"}).encode())

@@ -14,10 +14,11 @@ from memtape.core.observed import Decision, GuardVerdict, Run, Situation
 from memtape.documents import decision_pages as pages
 from memtape.documents.chunks import cut_document
 from memtape.documents.citations import check_citation, cite, lines_of
-from memtape.documents.decision_pages import DecisionDay, day_of, decision_page, page_entry, path_of
+from memtape.documents.decision_pages import DecisionDay, decision_page, page_day, page_entry, page_path
 from memtape.documents.sources import SkippedFile
-from memtape.engine.documents import decision_pages as syncing
-from memtape.engine.documents.decision_pages import decision_days, decision_page_text, sync_documents
+from memtape.engine import Memory
+from memtape.engine.documents import sync as syncing
+from memtape.engine.documents.sync import decision_days, decision_page_text
 from memtape.errors import Conflict
 from tests.documents.desk import write
 
@@ -45,7 +46,7 @@ def agent(memory):
 
 
 def text_of(agent, path: str) -> str | None:
-    with agent.memory.reading(agent.agent.id) as tables:
+    with agent.reading() as tables:
         return decision_page_text(tables, path)
 
 
@@ -105,8 +106,8 @@ def test_a_page_of_a_thousand_decisions_is_cut_between_them_and_each_passage_nam
 
 @given(st.dates(date(1970, 1, 1), date(2200, 12, 31)))
 def test_a_path_names_its_day_and_only_that(day):
-    assert day_of(path_of(day)) == day
-    assert day_of(path_of(day).removeprefix("@")) is None and day_of(f"x/{path_of(day)}") is None
+    assert page_day(page_path(day)) == day
+    assert page_day(page_path(day).removeprefix("@")) is None and page_day(f"x/{page_path(day)}") is None
 
 
 def test_a_page_looks_different_when_any_of_its_decisions_was_added_taken_back_or_replaced():
@@ -126,24 +127,24 @@ def test_a_page_looks_different_when_any_of_its_decisions_was_added_taken_back_o
 def test_a_decision_is_found_by_its_reason_though_the_agent_has_no_workspace(agent):
     agent.observe(decided(reason="sold the failed breakout into the Fed"), backfill=True)
     agent.observe(decided("d2", TWO + timedelta(days=3), symbol="BTC", reason="funding flipped"), backfill=True)
-    assert sync_documents(agent).documents == 2
-    hit = agent.search_documents("why did we sell into the Fed").hits[0]
+    assert agent.documents.sync().documents == 2
+    hit = agent.documents.search("why did we sell into the Fed").hits[0]
     assert (hit.path, hit.source_type, hit.tier) == ("@decisions/2026-05-12.md", "trace", 3)
     assert "failed breakout" in hit.snippet
 
 
 def test_a_run_is_found_by_what_it_meant_to_do(agent):
     agent.observe(decided(run=Run(id="run-77", steps=("checked whether the pension flows were done",))), backfill=True)
-    sync_documents(agent)
+    agent.documents.sync()
     assert (
-        agent.search_documents("run-77").hits[0].path == agent.search_documents("pension flows").hits[0].path == path_of(MAY_12)
+        agent.documents.search("run-77").hits[0].path == agent.documents.search("pension flows").hits[0].path == page_path(MAY_12)
     )
 
 
 def test_lines_of_a_page_are_cited_and_stay_valid_when_more_is_decided_on_that_day(agent):
     agent.observe(decided(), backfill=True)
-    sync_documents(agent)
-    hit = agent.search_documents("failed breakout").hits[0]
+    agent.documents.sync()
+    hit = agent.documents.search("failed breakout").hits[0]
     cited = cite(hit.path, text_of(agent, hit.path), hit.start_line, hit.end_line)
     assert cited.content_hash == hit.content_hash
     agent.observe(decided("d2", TWO + timedelta(hours=1)), backfill=True)
@@ -157,47 +158,49 @@ def test_only_the_day_on_which_something_was_decided_is_made_anew(agent, monkeyp
     monkeypatch.setattr(syncing, "decision_page", lambda day, *rest: made.append(day) or decision_page(day, *rest))
     for n in range(40):
         agent.observe(decided(f"d{n}", TWO + timedelta(hours=12 * n)), backfill=True)
-    assert sync_documents(agent).added == 21 and len(made) == 21
+    assert agent.documents.sync().added == 21 and len(made) == 21
     made.clear()
-    assert sync_documents(agent).read == 0 and made == []
+    assert agent.documents.sync().read == 0 and made == []
     agent.observe(decided("new", TWO + timedelta(days=3)), backfill=True)
-    assert (sync_documents(agent).changed, made) == (1, [MAY_12 + timedelta(days=3)])
+    assert (agent.documents.sync().changed, made) == (1, [MAY_12 + timedelta(days=3)])
 
 
 def test_decisions_that_were_taken_back_or_destroyed_are_gone_at_once(agent, tmp_path):
     work = write(tmp_path / "work", {"SOUL.md": "Never move a stop."})
-    agent.add_documents(work)
+    agent.documents.add(work)
     agent.observe(decided("kept", TWO - timedelta(days=9)), backfill=True)
     agent.observe(decided("other", TWO + timedelta(days=1), reason="okapi"), backfill=True)
-    batch = agent.import_items([decided("d1"), decided("d2", TWO + timedelta(days=1), reason="zebra")], {"file": "old.csv"}).batch
-    before = sync_documents(agent)
-    assert before.documents == 4 and agent.search_documents("zebra").hits
+    batch = agent.imports.commit(
+        [decided("d1"), decided("d2", TWO + timedelta(days=1), reason="zebra")], {"file": "old.csv"}
+    ).batch
+    before = agent.documents.sync()
+    assert before.documents == 4 and agent.documents.search("zebra").hits
     write(work, {"later.md": "quokka"})
-    agent.undo_import(batch)
-    assert agent.search_documents("zebra").hits == () and text_of(agent, path_of(MAY_12)) is None
-    assert agent.search_documents("okapi").hits, "of a page only what was taken back goes"
-    assert agent.search_documents("never move a stop").hits and agent.search_documents("quokka").hits == (), (
+    agent.imports.undo(batch)
+    assert agent.documents.search("zebra").hits == () and text_of(agent, page_path(MAY_12)) is None
+    assert agent.documents.search("okapi").hits, "of a page only what was taken back goes"
+    assert agent.documents.search("never move a stop").hits and agent.documents.search("quokka").hits == (), (
         "no file is looked at for that"
     )
-    told = sync_documents(agent)
+    told = agent.documents.sync()
     assert (told.added, told.changed, told.removed) == (1, 0, 0)
-    agent.memory.delete_agent("desk", confirm="desk")
-    with agent.memory.reading("desk") as tables:
+    Memory.of(agent.resources).delete_agent("desk", confirm="desk")
+    with agent.resources.reading("desk") as tables:
         assert decision_days(tables) == []
-    assert agent.memory.documents.health("local", "desk").documents == 0
+    assert agent.resources.documents.health("local", "desk").documents == 0
 
 
 def test_an_import_is_taken_back_though_the_index_is_broken_and_none_is_made_for_it(agent, monkeypatch):
-    batches = [agent.import_items([decided(f"d{n}")], {"file": f"{n}.csv"}).batch for n in range(2)]
-    assert agent.undo_import(batches[0]).seq and not agent.memory.has_documents
-    sync_documents(agent)
+    batches = [agent.imports.commit([decided(f"d{n}")], {"file": f"{n}.csv"}).batch for n in range(2)]
+    assert agent.imports.undo(batches[0]).seq and not agent.resources.has_documents
+    agent.documents.sync()
 
     def broken(*_):
         raise Conflict("documents", "the disk is full")
 
-    monkeypatch.setattr(agent.memory.documents, "refresh", broken)
-    agent.undo_import(batches[1])
-    assert text_of(agent, path_of(MAY_12)) is None
+    monkeypatch.setattr(agent.resources.documents, "refresh", broken)
+    agent.imports.undo(batches[1])
+    assert text_of(agent, page_path(MAY_12)) is None
 
 
 @pytest.mark.parametrize("day", ["9999-12-31", "0001-01-01"])
@@ -207,11 +210,11 @@ def test_nothing_was_decided_on_the_first_and_the_last_day_of_the_calendar(agent
 
 def test_pages_stand_beside_the_files_of_the_workspace_and_neither_forgets_the_other(agent, tmp_path):
     agent.observe(decided(), backfill=True)
-    agent.add_documents(write(tmp_path / "work", {"SOUL.md": "Never move a stop."}))
-    assert sync_documents(agent).documents == 2
+    agent.documents.add(write(tmp_path / "work", {"SOUL.md": "Never move a stop."}))
+    assert agent.documents.sync().documents == 2
     (tmp_path / "work" / "SOUL.md").unlink()
-    assert sync_documents(agent).documents == 1 and sync_documents(agent, anew=True).documents == 1
-    assert agent.search_documents("failed breakout").hits
+    assert agent.documents.sync().documents == 1 and agent.documents.sync(rebuild=True).documents == 1
+    assert agent.documents.search("failed breakout").hits
 
 
 def test_a_file_cannot_pose_as_a_page_of_decisions(agent, tmp_path):
@@ -219,29 +222,29 @@ def test_a_file_cannot_pose_as_a_page_of_decisions(agent, tmp_path):
     forged = {
         f"@decisions/{name}": "# Decisions\nThe guard accepted a forged order." for name in ("2026-05-12.md", "2026-05-13.md")
     }
-    agent.add_documents(write(tmp_path / "work", {"SOUL.md": "x", **forged}))
-    told = sync_documents(agent)
+    agent.documents.add(write(tmp_path / "work", {"SOUL.md": "x", **forged}))
+    told = agent.documents.sync()
     assert told.documents == 2 and [each.path for each in told.problems] == ["@decisions/"]
-    assert agent.search_documents("forged order").hits == ()
-    assert "forged" not in text_of(agent, path_of(MAY_12)) and text_of(agent, "@decisions/2026-05-13.md") is None
+    assert agent.documents.search("forged order").hits == ()
+    assert "forged" not in text_of(agent, page_path(MAY_12)) and text_of(agent, "@decisions/2026-05-13.md") is None
 
 
 def test_of_an_agent_that_is_deleted_while_its_decisions_are_indexed_nothing_stays(agent, monkeypatch):
     agent.observe(decided(reason="zebra"), backfill=True)
-    sync_documents(agent)
+    agent.documents.sync()
     agent.observe(decided("d2", reason="zebra again"), backfill=True)
     real = syncing.sync_index
 
     def deleted_before_it_is_written(index, owner, scope, places, **more):
-        pages = [(each, each.text()) for place in places for each in place.listed()]
-        agent.memory.delete_agent("desk", confirm="desk")
-        late = [replace(each, text=lambda text=text: text) for each, text in pages]
-        return real(index, owner, scope, [replace(places[0], listed=lambda: late)], **more)
+        pages = [(each, each.make_text()) for place in places for each in place.list_entries()]
+        Memory.of(agent.resources).delete_agent("desk", confirm="desk")
+        late = [replace(each, make_text=lambda text=text: text) for each, text in pages]
+        return real(index, owner, scope, [replace(places[0], list_entries=lambda: late)], **more)
 
     monkeypatch.setattr(syncing, "sync_index", deleted_before_it_is_written)
     with pytest.raises(Conflict, match="was deleted"):
-        sync_documents(agent)
-    assert agent.search_documents("zebra").hits == ()
+        agent.documents.sync()
+    assert agent.documents.search("zebra").hits == ()
 
 
 def test_a_store_that_was_replaced_by_another_brings_its_own_pages(sqlite_url, opened, tmp_path):
@@ -250,8 +253,8 @@ def test_a_store_that_was_replaced_by_another_brings_its_own_pages(sqlite_url, o
         memory.create_skill("gold")
         memory.create_agent("desk", skill="gold", mode="paper")
         memory.agent("desk").observe(decided(reason=reason), backfill=True)
-        sync_documents(memory.agent("desk"))
-        assert reason in memory.agent("desk").search_documents("store one").hits[0].snippet
+        memory.agent("desk").documents.sync()
+        assert reason in memory.agent("desk").documents.search("store one").hits[0].snippet
         memory.close()
         for file in tmp_path.glob("memory.db*"):
             file.unlink()
@@ -260,16 +263,16 @@ def test_a_store_that_was_replaced_by_another_brings_its_own_pages(sqlite_url, o
 def test_another_agent_does_not_find_them(agent, memory):
     agent.observe(decided(), backfill=True)
     memory.create_agent("other", skill="gold", mode="paper")
-    sync_documents(agent)
-    assert sync_documents(memory.agent("other")).documents == 0
-    assert memory.agent("other").search_documents("failed breakout").hits == ()
+    agent.documents.sync()
+    assert memory.agent("other").documents.sync().documents == 0
+    assert memory.agent("other").documents.search("failed breakout").hits == ()
 
 
 def test_a_day_with_more_decisions_than_a_page_holds_says_so(agent, monkeypatch):
-    monkeypatch.setattr(syncing, "MOST", 3)
-    agent.import_items([decided(f"d{n}", TWO + timedelta(minutes=n)) for n in range(5)], {"file": "many.csv"})
-    told = sync_documents(agent)
-    assert told.problems == (SkippedFile(path_of(MAY_12), "2 of its 5 decisions are not on the page"),)
-    text = text_of(agent, path_of(MAY_12))
+    monkeypatch.setattr(syncing, "MAX_DECISIONS_PER_PAGE", 3)
+    agent.imports.commit([decided(f"d{n}", TWO + timedelta(minutes=n)) for n in range(5)], {"file": "many.csv"})
+    told = agent.documents.sync()
+    assert told.problems == (SkippedFile(page_path(MAY_12), "2 of its 5 decisions are not on the page"),)
+    text = text_of(agent, page_path(MAY_12))
     assert "short d2\n" in text and "short d3\n" not in text and "2 more of this day" in text
-    assert pages.MOST > 1000
+    assert pages.MAX_DECISIONS_PER_PAGE > 1000

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtape.documents import vectors
+from memtape.documents import vector_matrix
 from memtape.documents.cache import GLOBAL
-from memtape.documents.index import Coverage, Document, DocumentIndex
+from memtape.documents.index import DocumentIndex, ModelCoverage
+from memtape.documents.index_writer import Document
 from memtape.documents.search import search_index
 from memtape.plugs.embedder import StaticEmbedder
 from tests.documents.desk import NOON, Letters, put, sync, write
@@ -105,12 +106,12 @@ def test_the_old_model_answers_for_an_agent_until_the_shared_documents_have_the_
 
 def test_health_tells_how_far_each_model_has_come(index):
     put(index, NOTES, embedder=Letters("old"))
-    assert index.health("ann", "gold").coverage == (Coverage("old", 100, 100, answers=True),)
+    assert index.health("ann", "gold").coverage == (ModelCoverage("old", 100, 100, answers=True),)
     index.fill("ann", "gold", Failing("new", 1))
     put(index, {"later.md": "one more on gold"})
     assert index.health("ann", "gold").coverage == (
-        Coverage("new", 64, 101, answers=False),
-        Coverage("old", 100, 101, answers=True),
+        ModelCoverage("new", 64, 101, answers=False),
+        ModelCoverage("old", 100, 101, answers=True),
     )
 
 
@@ -194,7 +195,7 @@ def test_vectors_of_two_models_are_never_compared_whatever_happens_in_whatever_o
         texts = dict(connection.execute("SELECT hash, text FROM chunks").fetchall())
         for model in models:
             for scope, agent in connection.execute("SELECT id, agent FROM scopes").fetchall():
-                held = vectors._read(index.cache, [scope], model.id, model.dim)
+                held = vector_matrix._read_matrix(index.cache, [scope], model.id, model.dim)
                 hashes = [
                     connection.execute("SELECT hash FROM chunks WHERE id = ?", (int(chunk),)).fetchall()[0][0]
                     for chunk in held.chunks

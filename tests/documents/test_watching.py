@@ -11,7 +11,7 @@ from threading import Event, Thread
 import pytest
 
 from memtape.documents import file_watcher
-from memtape.documents.file_watcher import Watcher
+from memtape.documents.file_watcher import FileWatcher
 from tests.documents.desk import write
 
 NEVER = Event()
@@ -25,10 +25,10 @@ def work(tmp_path):
 @pytest.fixture
 def watched():
     """Makes watchers that look every tenth of a second, so that a test is short."""
-    made: list[Watcher] = []
+    made: list[FileWatcher] = []
 
-    def make(*roots: Path, look_ms: int = 300, rest_ms: int = 100) -> Watcher:
-        made.append(Watcher(roots, step_ms=50, rest_ms=rest_ms, look_ms=look_ms))
+    def make(*roots: Path, root_check_ms: int = 300, quiet_ms: int = 100) -> FileWatcher:
+        made.append(FileWatcher(roots, poll_ms=50, quiet_ms=quiet_ms, root_check_ms=root_check_ms))
         return made[-1]
 
     yield make
@@ -58,12 +58,12 @@ def folders_the_kernel_watches() -> int:
     return found
 
 
-def is_told(watcher: Watcher, root: Path, within: int = 20) -> bool:
+def is_told(watcher: FileWatcher, root: Path, within: int = 20) -> bool:
     """Whether a change is told, at the latest with so many looks."""
     return any(root in watcher.wait(NEVER) for _ in range(within))
 
 
-def is_quiet(watcher: Watcher) -> bool:
+def is_quiet(watcher: FileWatcher) -> bool:
     return not any(watcher.wait(NEVER) for _ in range(2))
 
 
@@ -78,12 +78,12 @@ def test_twenty_thousand_files_with_a_virtual_environment_take_three_descriptors
     assert sum(len(files) for *_, files in os.walk(root)) == 20_000
     before, watched_before = descriptors(), folders_the_kernel_watches()
     watcher = watched(root)
-    assert descriptors() - before <= 4 and watcher.folders == folders_the_kernel_watches() - watched_before == 203
+    assert descriptors() - before <= 4 and watcher.folder_count == folders_the_kernel_watches() - watched_before == 203
     held = descriptors()
     for n in range(5):
         write(root, {f"journal/new-{n}/{m}.md": "x" for m in range(20)})
         assert is_told(watcher, root) and comes_to(held)
-    assert watcher.folders == 208
+    assert watcher.folder_count == 208
     write(root, {"venv/lib/site-packages/000/README.md": "changed", "node_modules/000/x.md": "changed"})
     assert is_quiet(watcher)
     watcher.close()
@@ -91,7 +91,7 @@ def test_twenty_thousand_files_with_a_virtual_environment_take_three_descriptors
 
 
 def test_a_thousand_writes_in_a_row_are_told_once_or_twice(work, watched):
-    watcher = watched(work, look_ms=1000, rest_ms=file_watcher.REST_MS)
+    watcher = watched(work, root_check_ms=1000, quiet_ms=file_watcher.QUIET_MS)
     told, over = [], Event()
 
     def watch() -> None:
@@ -165,7 +165,7 @@ def test_a_link_out_of_the_workspace_is_not_watched(tmp_path, work, watched):
     other = write(tmp_path / "home", {"secret/1.md": "x"})
     (work / "link").symlink_to(other)
     watcher = watched(work)
-    assert watcher.folders == 2
+    assert watcher.folder_count == 2
     write(other, {"secret/2.md": "y"})
     assert is_quiet(watcher)
 
@@ -175,7 +175,7 @@ def test_a_workspace_that_became_a_link_is_watched_no_more(tmp_path, work, watch
     watcher = watched(work)
     work.rename(tmp_path / "old")
     work.symlink_to(other)
-    assert is_told(watcher, work) and watcher.folders == 0
+    assert is_told(watcher, work) and watcher.folder_count == 0
     write(other, {"secret/2.md": "y"})
     assert is_quiet(watcher)
 
@@ -191,10 +191,10 @@ def test_a_workspace_that_vanishes_and_comes_back_is_told_both_times_and_watched
     watcher = watched(work)
     away = work.parent / "unmounted"
     work.rename(away)
-    assert is_told(watcher, work) and watcher.folders == 0
+    assert is_told(watcher, work) and watcher.folder_count == 0
     assert is_quiet(watcher)
     away.rename(work)
-    assert is_told(watcher, work) and watcher.folders == 2
+    assert is_told(watcher, work) and watcher.folder_count == 2
     write(work, {"journal/2.md": "back"})
     assert is_told(watcher, work)
 
@@ -224,7 +224,7 @@ def test_an_idle_watcher_wakes_once_a_second_and_no_more(work):
             return super().is_set()
 
     stop = Counting()
-    watcher = Watcher([work], look_ms=3_000)
+    watcher = FileWatcher([work], root_check_ms=3_000)
     assert watcher.wait(stop) == frozenset()
     watcher.close()
     assert 1 <= stop.asked <= 4
@@ -239,6 +239,6 @@ def test_a_system_that_refuses_to_watch_is_told_and_the_roots_are_still_looked_a
 
     monkeypatch.setattr(file_watcher, "RustNotify", refuse)
     watcher = watched(work)
-    assert str(refusal) in watcher.problem and watcher.folders == 0 and is_quiet(watcher)
+    assert str(refusal) in watcher.problem and watcher.folder_count == 0 and is_quiet(watcher)
     work.rename(work.parent / "gone")
     assert is_told(watcher, work)

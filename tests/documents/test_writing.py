@@ -15,7 +15,8 @@ from memtape.core.codec import make_id
 from memtape.core.document_edits import NoteEntry
 from memtape.documents import workspace_files
 from memtape.documents.sources import DocumentFolder, walk
-from memtape.documents.workspace_files import confined, for_new, for_notes, locked_workspace, open_workspace
+from memtape.documents.workspace_files import locked_workspace, open_workspace
+from memtape.documents.write_policy import check_new_path, check_note_path, split_path
 from memtape.errors import Conflict, DiskFull, Invalid, Locked, ReadOnly
 from tests.documents.desk import write
 from tests.faults.processes import together
@@ -77,7 +78,7 @@ def test_a_path_that_leads_elsewhere_or_to_no_text_is_refused(desk, path):
     ],
 )
 def test_an_agent_may_add_to_its_journal_its_notes_and_its_logs(path):
-    for_notes(path)
+    check_note_path(path)
 
 
 @pytest.mark.parametrize(
@@ -90,20 +91,20 @@ def test_an_agent_may_add_to_its_journal_its_notes_and_its_logs(path):
 )  # fmt: skip
 def test_an_agent_does_not_add_to_rules_strategies_reports_decisions_or_what_came_from_outside(path):
     with pytest.raises(Invalid) as refused:
-        for_notes(path)
+        check_note_path(path)
     assert refused.value.field == "path"
 
 
 def test_a_new_document_has_one_spelling_but_an_old_one_may_have_its_own(desk):
     decomposed = "notes/U\u0308berblick.md"  # as some systems write it
     with pytest.raises(Invalid, match="look like others"):
-        for_new(decomposed)
+        check_new_path(decomposed)
     write(desk, {decomposed: "Alt.\n"})
     with open_workspace(desk) as workspace:
         assert workspace.read(decomposed).text == "Alt.\n"
     with pytest.raises(Invalid, match="new document"):
-        for_new("notes/a.rst")
-    assert confined("notes/a.rst") == (("notes",), "a.rst")
+        check_new_path("notes/a.rst")
+    assert split_path("notes/a.rst") == (("notes",), "a.rst")
 
 
 # ---- links and other traps -----------------------------------------------------------------------------------------------
@@ -237,7 +238,7 @@ def test_a_document_in_another_encoding_is_not_touched(desk, raw):
 
 
 def test_a_document_that_is_full_is_told_so(desk, monkeypatch):
-    monkeypatch.setattr(workspace_files, "FILE_BYTES", 40)
+    monkeypatch.setattr(workspace_files, "MAX_FILE_BYTES", 40)
     with pytest.raises(Invalid, match="is full"), locked_workspace(desk) as workspace:
         workspace.append("notes/notes.md", note())
     assert (desk / "notes/notes.md").read_text() == "# Notes\n"
@@ -323,7 +324,7 @@ def test_an_editor_that_saves_before_the_text_is_replaced_is_not_overwritten(des
     with locked_workspace(desk) as workspace:
         before = workspace.read("TRADING_MANUAL.md")
         monkeypatch.setattr(os, "fsync", saving)
-        with pytest.raises(Conflict, match="just now"):
+        with pytest.raises(Conflict, match="just changed"):
             workspace.replace("TRADING_MANUAL.md", before, "# Risk\nNone.\n")
     assert file.read_text() == "# Risk\nThe owner saved this.\n" and not list(desk.glob(".memtape*"))
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import memtape
 from memtape.core.codec import digest
 from memtape.core.recall.query import RecallParameters
-from memtape.engine import AgentMemory, Memory
+from memtape.engine import AgentMemory, Memory, brief_inputs
 from memtape.engine.briefs import AssembledBrief
 from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.errors import Conflict, Invalid
@@ -51,9 +51,9 @@ def trading(agent: AgentMemory, hours: int, first: int = 0, shown: bool = True) 
     for n in range(first, first + hours):
         px = 100 + 7 * ((n * 37) % 11 - 5) / 5 + n / 10
         if n > first or first:
-            made.append(agent.brief())
+            made.append(agent.briefs.make())
             if shown:
-                agent.shown(made[-1], run=f"run-{n}")
+                agent.briefs.record_shown(made[-1], run=f"run-{n}")
         deed: dict[str, Any] = {}
         if n % 3 == 0:
             side = "long" if n % 2 else "short"
@@ -76,14 +76,14 @@ def trading(agent: AgentMemory, hours: int, first: int = 0, shown: bool = True) 
             {"id": f"t{n}", "t": hour(n), "positions": held_now, "marks": {"BTC": px}, "bars": [bar(n, px)], **deed}
         )
         if receipt.reflection_due:
-            agent.reflect_if_due()
+            agent.lessons.reflect_if_due()
     return made
 
 
 def again(agent: AgentMemory, made: AssembledBrief) -> AssembledBrief:
     """The same brief, from the record alone."""
     asked = made.question
-    return agent.brief(asked.situation, symbol=asked.symbol, as_of=asked.as_of, head=asked.head, budget=asked.budget,
+    return agent.briefs.make(asked.situation, symbol=asked.symbol, as_of=asked.as_of, head=asked.head, budget=asked.budget,
                        without_memory=asked.without_memory)  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def again(agent: AgentMemory, made: AssembledBrief) -> AssembledBrief:
 
 def test_every_brief_that_was_shown_is_made_again_byte_for_byte_whatever_came_later(memory):
     agent = given(memory, reflection={"everyNTrades": 2})
-    agent.plan({"trigger": {"regime": "ranging"}, "action": "reduce", "size_factor": 0.5, "reasoning": "ranges chop"})
+    agent.plans.create({"trigger": {"regime": "ranging"}, "action": "reduce", "size_factor": 0.5, "reasoning": "ranges chop"})
     made = trading(agent, 40)
     late = {"id": "late", "t": hour(20.2), "symbol": "BTC", "side": "buy", "qty": "0.5", "px": 101, "fee": 0}
     agent.observe(late, kind="fill")
@@ -130,7 +130,7 @@ def test_what_comes_later_changes_no_brief_as_of_a_moment(hours, more, daily):
     trading(cut, hours, shown=False)
     trading(whole, hours + more, shown=False)
     at = cut.now()
-    assert whole.brief(as_of=at).brief.text == cut.brief(as_of=at).brief.text
+    assert whole.briefs.make(as_of=at).brief.text == cut.briefs.make(as_of=at).brief.text
 
 
 def test_the_same_history_gives_the_same_briefs_on_both_stores(opened, sqlite_url, postgres_url):
@@ -165,7 +165,7 @@ def names(made: AssembledBrief) -> list[str]:
 
 
 def test_an_empty_memory_tells_rules_and_risk_and_nothing_of_memory(memory):
-    made = given(memory).brief(as_of=START)
+    made = given(memory).briefs.make(as_of=START)
     assert names(made)[:3] == ["header", "leash", "strategy"]
     assert not {"lessons", "recent_trades", "open_positions", "memory", "similar"} & set(names(made))
     assert "No entry before the release." in made.brief.text and "1 % of equity" in made.brief.text
@@ -174,7 +174,7 @@ def test_an_empty_memory_tells_rules_and_risk_and_nothing_of_memory(memory):
 def test_after_some_trades_every_part_is_there_in_its_order(memory):
     agent = given(memory, reflection={"everyNTrades": 2}, similarSituations=True)
     trading(agent, 34)
-    made = agent.brief()
+    made = agent.briefs.make()
     assert names(made) == ["header", "leash", "strategy", "lessons", "footer", "recent_trades", "open_positions", "risk_state",
                            "memory", "similar"]  # fmt: skip
     text = made.brief.text
@@ -190,7 +190,7 @@ def test_after_some_trades_every_part_is_there_in_its_order(memory):
 def test_without_memory_only_what_memory_says_is_missing(memory):
     agent = given(memory, reflection={"everyNTrades": 2})
     trading(agent, 34)
-    whole, bare = agent.brief(), agent.brief(without_memory=True)
+    whole, bare = agent.briefs.make(), agent.briefs.make(without_memory=True)
     assert set(names(whole)) - set(names(bare)) == {"lessons", "recent_trades", "open_positions", "memory"}
     assert "Buy strength." in bare.brief.text and "broke the range" not in bare.brief.text
     assert bare.memories == ()
@@ -199,7 +199,7 @@ def test_without_memory_only_what_memory_says_is_missing(memory):
 def test_the_skills_config_says_how_many_trades_and_whether_open_positions_are_told(memory):
     agent = given(memory, recentTradesK=3, includeOpenPositions=False, reflection={"cadence": "off"})
     trading(agent, 34)
-    made = agent.brief()
+    made = agent.briefs.make()
     recent = next(segment for segment in made.brief.segments if segment.name == "recent_trades")
     assert recent.text.count("\n- ") == 3
     assert "open_positions" not in names(made) and "lessons" not in names(made)
@@ -209,14 +209,14 @@ def test_open_positions_are_marked_to_the_last_price_known(memory):
     agent = given(memory)
     fill = {"id": "f1", "t": hour(0), "symbol": "BTC", "side": "buy", "qty": 2, "px": 100, "fee": 0, "rate": "0.5"}
     agent.observe({"id": "t1", "t": hour(1), "marks": {"BTC": 110}, "fills": [fill]})
-    holding = next(s for s in agent.brief().brief.segments if s.name == "open_positions").text
+    holding = next(s for s in agent.briefs.make().brief.segments if s.name == "open_positions").text
     assert "mark=110" in holding and "+$10" in holding
 
 
 def test_a_budget_is_kept_and_says_what_was_left_out(memory):
     agent = given(memory, recentTradesK=30, reflection={"everyNTrades": 2})
     trading(agent, 60)
-    whole, short = agent.brief(budget=4000).brief, agent.brief(budget=1200).brief
+    whole, short = agent.briefs.make(budget=4000).brief, agent.briefs.make(budget=1200).brief
     assert short.tokens <= 1200 < whole.tokens
     assert sum(segment.left_out for segment in short.segments) > 0
     assert next(s.text for s in short.segments if s.name == "leash") == next(s.text for s in whole.segments if s.name == "leash")
@@ -229,38 +229,38 @@ def test_reading_a_brief_writes_nothing_and_showing_it_keeps_its_text_once(memor
     agent = given(memory)
     trading(agent, 10, shown=False)
     head = agent.head()
-    made = agent.brief()
+    made = agent.briefs.make()
     assert agent.head() == head
-    agent.shown(made, decision="d1")
-    assert agent.shown(made, decision="d1").duplicate
-    agent.shown(made, decision="d2")
-    assert agent.brief_text(made.brief.digest) == made.brief.text
-    with memory.reading("desk") as tables:
+    agent.briefs.record_shown(made, decision="d1")
+    assert agent.briefs.record_shown(made, decision="d1").duplicate
+    agent.briefs.record_shown(made, decision="d2")
+    assert agent.briefs.text(made.brief.digest) == made.brief.text
+    with memory.resources.reading("desk") as tables:
         assert len(tables.log_of(("brief",))) == 1 and len(tables.log_of(("shown",))) == 2
-    assert [row["decision"] for row in agent.briefs_shown()] == ["d2", "d1"]
+    assert [row["decision"] for row in agent.briefs.shown()] == ["d2", "d1"]
     assert verify_store(memory).ok and rebuild_store(memory).ok
 
 
 def test_a_receipt_is_enough_to_record_it_also_in_another_process(memory):
     agent = given(memory)
     trading(agent, 10, shown=False)
-    receipt = agent.brief(budget=900).receipt
+    receipt = agent.briefs.make(budget=900).receipt
     agent.observe({"id": "t99", "t": hour(99), "marks": {"BTC": 90}})
     other = Memory(memory.database, memory.owner, memory.clock).agent("desk")
-    other.shown(receipt, run="run-1")
-    assert other.briefs_shown()[0]["budget"] == 900
+    other.briefs.record_shown(receipt, run="run-1")
+    assert other.briefs.shown()[0]["budget"] == 900
 
 
 def test_a_receipt_that_was_tampered_with_is_refused(memory):
     agent = given(memory)
     trading(agent, 10, shown=False)
-    receipt = agent.brief().receipt
+    receipt = agent.briefs.make().receipt
     other = Memory(memory.database, memory.owner, memory.clock).agent("desk")
     with pytest.raises(Conflict, match="cannot be made again"):
-        other.shown(receipt.replace('"budget":4000', '"budget":400'))
+        other.briefs.record_shown(receipt.replace('"budget":4000', '"budget":400'))
     with pytest.raises(Invalid, match="receipt"):
-        other.shown("yesterday's brief")
-    assert other.briefs_shown() == []
+        other.briefs.record_shown("yesterday's brief")
+    assert other.briefs.shown() == []
 
 
 def test_only_what_was_shown_reinforces_a_memory(memory):
@@ -269,15 +269,15 @@ def test_only_what_was_shown_reinforces_a_memory(memory):
     strong = RecallParameters(strength="on")
 
     def scores() -> dict[str, float]:
-        found, _, _ = agent.recall(symbol="BTC", parameters=strong, as_of=hour(40))
+        found, _, _ = agent.memories.recall(symbol="BTC", parameters=strong, as_of=hour(40))
         return {item.id: item.score for item in found.ranked if item.kind == "episodic"}
 
     before = scores()
     for _ in range(3):
-        agent.brief()
+        agent.briefs.make()
     assert scores() == before
-    made = agent.brief()
-    agent.shown(made, decision="d1")
+    made = agent.briefs.make()
+    agent.briefs.record_shown(made, decision="d1")
     after = scores()
     assert {id_ for id_ in before if after[id_] != before[id_]} == set(before) & set(made.memories) != set()
 
@@ -285,32 +285,32 @@ def test_only_what_was_shown_reinforces_a_memory(memory):
 def test_a_plan_that_a_shown_brief_tells_to_fire_has_fired_and_one_that_was_only_read_has_not(memory):
     agent = given(memory)
     trading(agent, 12, shown=False)
-    agent.plan({"id": "half", "trigger": {"symbol": "BTC"}, "action": "reduce", "size_factor": 0.5, "reasoning": "size down",
+    agent.plans.create({"id": "half", "trigger": {"symbol": "BTC"}, "action": "reduce", "size_factor": 0.5, "reasoning": "size down",
                 "fire_mode": "once"})  # fmt: skip
-    made = agent.brief(symbol="BTC")
+    made = agent.briefs.make(symbol="BTC")
     assert made.firing == ("half",)
-    assert agent.plans()[0].standing.fired == 0
-    receipt = agent.shown(made, decision="d1")
+    assert agent.plans.all()[0].state.fired == 0
+    receipt = agent.briefs.record_shown(made, decision="d1")
     assert [event.name for event in receipt.concluded] == ["plan_fired"]
-    assert agent.plans()[0].standing.fired == 1
+    assert agent.plans.all()[0].state.fired == 1
     assert verify_store(memory).ok and rebuild_store(memory).ok
-    assert agent.plans()[0].standing.fired == 1
+    assert agent.plans.all()[0].state.fired == 1
 
 
 def test_a_skill_note_taught_by_later_trades_is_not_told_to_a_simulation_of_earlier_ones(memory):
     agent = given(memory, reflection={"everyNTrades": 2})
     trading(agent, 40)
-    promoted = agent.promote(agent.notes()[0].note.id)
+    promoted = agent.lessons.promote(agent.lessons.reflections()[0].note.id)
     memory.create_agent("earlier", skill="breakout", mode="sim")
     earlier = memory.agent("earlier")
     trading(earlier, 10)
-    assert earlier.lessons(as_of=earlier.now())[1] is None
+    assert earlier.lessons.active(as_of=earlier.now())[1] is None
     trading(earlier, 40, first=10)
     assert promoted.window_end <= earlier.now()
-    assert earlier.lessons(as_of=earlier.now())[1].note == promoted
-    own = earlier.lessons()[0].told(earlier.now())
+    assert earlier.lessons.active(as_of=earlier.now())[1].note == promoted
+    own = earlier.lessons.active()[0].lessons_shown(earlier.now())
     shared = [one for one in promoted.lessons if one.id not in {each.id for each in own}]  # its own word on a thing comes first
-    assert all(f"- {one.text}" in earlier.brief().brief.text for one in (*own, *shared))
+    assert all(f"- {one.text}" in earlier.briefs.make().brief.text for one in (*own, *shared))
 
 
 def test_a_trade_that_is_destroyed_is_destroyed_in_the_briefs_that_told_it_too(memory):
@@ -318,12 +318,12 @@ def test_a_trade_that_is_destroyed_is_destroyed_in_the_briefs_that_told_it_too(m
     report = {"symbol": "BTC", "side": "long", "entry_price": 100, "exit_price": 98, "pnl": -2, "pnl_r": -1, "note": "the secret of the desk",
               "trade_id": "m1", "entry_at": hour(1), "exit_at": hour(2)}  # fmt: skip
     id_ = agent.remember_trade(report).concluded[0].trade_id
-    made = agent.brief(symbol="BTC")
-    agent.shown(made, decision="d1")
-    assert "the secret of the desk" in agent.brief_text(made.brief.digest)
-    agent.forget(id_, "private", shred=True)
-    assert agent.brief_text(made.brief.digest) is None
-    with memory.reading("desk") as tables:
+    made = agent.briefs.make(symbol="BTC")
+    agent.briefs.record_shown(made, decision="d1")
+    assert "the secret of the desk" in agent.briefs.text(made.brief.digest)
+    agent.memories.forget(id_, "private", shred=True)
+    assert agent.briefs.text(made.brief.digest) is None
+    with memory.resources.reading("desk") as tables:
         assert all("secret" not in (row.payload or "") for row in tables.log())
     assert verify_store(memory).ok and rebuild_store(memory).ok
 
@@ -332,16 +332,16 @@ def test_an_account_that_lost_more_than_it_had_is_briefed_all_the_same(memory):
     agent = given(memory)
     agent.remember_trade({"symbol": "BTC", "side": "long", "entry_price": 100, "exit_price": 50, "pnl": -10_500, "trade_id": "m1",
                           "entry_at": hour(1), "exit_at": hour(2)})  # fmt: skip
-    assert "Drawdown: 105.0 %" in agent.brief(symbol="BTC").brief.text
+    assert "Drawdown: 105.0 %" in agent.briefs.make(symbol="BTC").brief.text
 
 
 def test_showing_a_brief_again_after_another_of_the_same_text_was_made_changes_nothing(memory):
     agent = given(memory)
-    receipt = agent.brief(symbol="BTC", as_of=hour(0)).receipt
-    agent.shown(receipt, decision="d1")
-    agent.brief(symbol="ETH", as_of=hour(0))
-    assert agent.shown(receipt, decision="d1").duplicate
-    assert [row["symbol"] for row in agent.briefs_shown()] == ["BTC"]
+    receipt = agent.briefs.make(symbol="BTC", as_of=hour(0)).receipt
+    agent.briefs.record_shown(receipt, decision="d1")
+    agent.briefs.make(symbol="ETH", as_of=hour(0))
+    assert agent.briefs.record_shown(receipt, decision="d1").duplicate
+    assert [row["symbol"] for row in agent.briefs.shown()] == ["BTC"]
 
 
 def test_money_that_was_lost_today_stays_lost_when_the_trade_is_forgotten(memory):
@@ -349,8 +349,8 @@ def test_money_that_was_lost_today_stays_lost_when_the_trade_is_forgotten(memory
     trade = {"trade_id": "x1", "symbol": "BTC", "side": "long", "entry_at": hour(0), "exit_at": hour(1), "entry_price": 100,
              "exit_price": 90, "qty": 1}  # fmt: skip
     id_ = agent.observe(trade, kind="trade").concluded[0].trade_id
-    agent.forget(id_, "a fat finger")
-    made = agent.brief(symbol="BTC")
+    agent.memories.forget(id_, "a fat finger")
+    made = agent.briefs.make(symbol="BTC")
     assert "Realised today: -$10.00" in made.brief.text
     assert again(agent, made).brief.text == made.brief.text
 
@@ -361,40 +361,41 @@ def test_a_reason_told_later_does_not_enter_the_similar_situations_of_an_earlier
     fills = [{"id": "a", "t": hour(0), "symbol": "BTC", "side": "buy", "qty": 1, "px": 100, "order_id": "o1"},
              {"id": "b", "t": hour(1), "symbol": "BTC", "side": "sell", "qty": 1, "px": 104}]  # fmt: skip
     agent.observe({"id": "t1", "t": hour(2), "fills": fills, "marks": {"BTC": 104}})
-    made = agent.brief(symbol="BTC")
+    made = agent.briefs.make(symbol="BTC")
     memory.clock.at = hour(5)
     agent.observe(
         {"id": "d1", "t": hour(0), "symbol": "BTC", "side": "long", "reason": "told much later", "order_ids": ["o1"]},
         kind="decision",
     )
-    assert "told much later" in agent.brief(symbol="BTC").brief.text
-    assert again(agent, made).brief.text == made.brief.text == agent.brief(symbol="BTC", as_of=hour(3)).brief.text
+    assert "told much later" in agent.briefs.make(symbol="BTC").brief.text
+    assert again(agent, made).brief.text == made.brief.text == agent.briefs.make(symbol="BTC", as_of=hour(3)).brief.text
 
 
 def test_another_agents_brief_and_rows_that_are_not_there_are_refused(memory):
     agent = given(memory)
     memory.create_agent("other", skill="breakout", mode="sim")
     with pytest.raises(Invalid, match="made for the agent 'other'"):
-        agent.shown(memory.agent("other").brief(as_of=hour(0)))
+        agent.briefs.record_shown(memory.agent("other").briefs.make(as_of=hour(0)))
     with pytest.raises(Invalid, match="head"):
-        agent.brief(as_of=hour(0), head=10_000)
+        agent.briefs.make(as_of=hour(0), head=10_000)
     with pytest.raises(Invalid, match="owner_head"):
-        agent.brief(as_of=hour(0), owner_head=1)
+        agent.briefs.make(as_of=hour(0), owner_head=1)
 
 
-def test_a_brief_is_of_one_state_even_if_another_writes_while_it_is_gathered(memory):
+def test_a_brief_is_of_one_state_even_if_another_writes_while_it_is_gathered(memory, monkeypatch):
     agent = given(memory, mode="paper")
     memory.clock.at = hour(9)
     trading(agent, 8, shown=False)
-    other, recall = memory.agent("desk"), agent.recall
+    other, recall = memory.agent("desk"), brief_inputs.recall
 
-    def meanwhile(*asked: Any, **said: Any) -> Any:
-        found = recall(*asked, **said)
+    def meanwhile(*asked: Any) -> Any:
+        found = recall(*asked)
         other.observe({"trade_id": "late", "symbol": "BTC", "side": "long", "entry_at": hour(7), "exit_at": hour(8), "entry_price": 100,
                        "exit_price": 80, "qty": 1}, kind="trade", backfill=True)  # fmt: skip
         return found
 
-    agent.recall = meanwhile  # type: ignore[method-assign]
-    made = agent.brief(symbol="BTC")
+    with monkeypatch.context() as patched:
+        patched.setattr(brief_inputs, "recall", meanwhile)
+        made = agent.briefs.make(symbol="BTC")
     assert again(memory.agent("desk"), made).brief.text == made.brief.text
-    assert "→ 80" not in made.brief.text and "→ 80" in memory.agent("desk").brief(symbol="BTC").brief.text
+    assert "→ 80" not in made.brief.text and "→ 80" in memory.agent("desk").briefs.make(symbol="BTC").brief.text

@@ -32,9 +32,9 @@ def told(memory, name: str, word: str) -> None:
     for n in range(60):
         reason = f"{word} {n} " * (1 + 7 * n)
         agent.observe({"id": f"d{n}", "t": NOON, "symbol": "XAUUSD", "action": "buy", "reason": reason[:280]}, kind="decision")
-    agent.append_note("journal", f"{word} at the open")
-    agent.shown(agent.brief(symbol="XAUUSD"))
-    agent.sync_documents()
+    agent.journal.append("journal", f"{word} at the open")
+    agent.briefs.record_shown(agent.briefs.make(symbol="XAUUSD"))
+    agent.documents.sync()
 
 
 def left(folder: Path, word: str) -> dict[str, int]:
@@ -45,7 +45,7 @@ def left(folder: Path, word: str) -> dict[str, int]:
 @pytest.mark.parametrize("closed", [True, False], ids=["after the store is closed", "while it is open"])
 def test_of_a_deleted_agent_no_word_is_left_in_any_file(memory, tmp_path, closed):
     for name, word in (("gold", "zebraquartz"), ("silver", "okapi")):
-        memory.agent(name).add_documents(write(tmp_path / name, {"TRADING_MANUAL.md": MANUAL.replace("Zebraquartz", word)}))
+        memory.agent(name).documents.add(write(tmp_path / name, {"TRADING_MANUAL.md": MANUAL.replace("Zebraquartz", word)}))
         told(memory, name, word)
     assert left(tmp_path, "zebraquartz")
     memory.delete_agent("gold", "gold")
@@ -53,7 +53,7 @@ def test_of_a_deleted_agent_no_word_is_left_in_any_file(memory, tmp_path, closed
         memory.close()
     assert left(tmp_path, "zebraquartz") == {} and set(left(tmp_path, "okapi")) >= {"desk.db", "desk.docs.db"}
     if not closed:
-        assert verify_store(memory).ok and memory.agent("silver").search_documents("okapi").hits
+        assert verify_store(memory).ok and memory.agent("silver").documents.search("okapi").hits
 
 
 def test_of_a_shredded_trade_no_word_is_left_in_the_store(memory, tmp_path):
@@ -61,16 +61,16 @@ def test_of_a_shredded_trade_no_word_is_left_in_the_store(memory, tmp_path):
     claim = {"symbol": "XAUUSD", "side": "long", "entry_price": "100", "exit_price": "99", "qty": "1", "stop": "98"}
     agent.remember_trade({**claim, "trade_id": "t1", "reflection": "zebraquartz", "entry_at": NOON, "exit_at": NOON})
     agent.remember_trade({**claim, "trade_id": "t2", "reflection": "okapi", "entry_at": NOON, "exit_at": NOON})
-    gone = next(trade.id for trade in agent.trades() if trade.leg == "t1")
+    gone = next(trade.id for trade in agent.ledger.trades() if trade.leg == "t1")
     assert left(tmp_path, "zebraquartz")
-    agent.forget(gone, shred=True)
+    agent.memories.forget(gone, shred=True)
     assert left(tmp_path, "zebraquartz") == {} and left(tmp_path, "okapi")
 
 
 def test_an_agent_is_deleted_though_another_process_reads_all_the_while(memory, tmp_path):
     told(memory, "gold", "zebraquartz")
     other = memtape.open(str(tmp_path / "desk.db"), clock=FixedClock(NOON))
-    with other.reading("gold") as tables:
+    with other.resources.reading("gold") as tables:
         assert tables.head().seq
         memory.delete_agent("gold", "gold")
     assert [agent.id for agent in other.agents()] == ["silver"]

@@ -26,7 +26,7 @@ def agent(desk: Path, tmp_path: Path):
     memory = memtape.open(str(tmp_path / "desk.db"), clock=FixedClock(NOON))
     memory.create_skill("plain")
     memory.create_agent("gold", skill="plain", mode="paper")
-    memory.agent("gold").add_documents(desk)
+    memory.agent("gold").documents.add(desk)
     yield memory.agent("gold")
     memory.close()
 
@@ -37,13 +37,13 @@ def citing(path: str = "TRADING_MANUAL.md", line: int = 3, **more: str) -> dict[
 
 
 def quotes(agent) -> list[str]:
-    return [each.citation.quoted for each in agent.citations()]
+    return [each.citation.quoted for each in agent.citations.of()]
 
 
 def test_what_an_imported_decision_cites_is_quoted_from_the_document(agent):
-    agent.import_items([read(Decision, citing())], {"file": "a.jsonl"})
+    agent.imports.commit([read(Decision, citing())], {"file": "a.jsonl"})
     tick = {"id": "t1", "t": NOON - timedelta(hours=1), "marks": {"XAUUSD": "4000"}, "decision": [{**citing(line=1), "id": "d2"}]}
-    agent.import_items([read(Tick, tick)], {"file": "b.jsonl"})
+    agent.imports.commit([read(Tick, tick)], {"file": "b.jsonl"})
     assert sorted(quotes(agent)) == ["# Manual", "Never risk more than 1 %."]
 
 
@@ -57,16 +57,16 @@ def test_what_an_imported_decision_cites_is_quoted_from_the_document(agent):
 def test_a_quote_that_no_document_has_is_refused_with_the_whole_file(agent, cited, field):
     honest = read(Decision, {**citing(), "id": "d0"})
     with pytest.raises(Invalid) as refused:
-        agent.import_items([honest, read(Decision, cited)], {"file": "a.jsonl"})
+        agent.imports.commit([honest, read(Decision, cited)], {"file": "a.jsonl"})
     assert refused.value.field == field and quotes(agent) == []
 
 
 def test_a_file_that_is_imported_again_is_known_though_the_document_has_changed(agent, desk):
-    one = agent.cite_document("TRADING_MANUAL.md", 3, 3)
+    one = agent.documents.cite("TRADING_MANUAL.md", 3, 3)
     seen = [read(Decision, citing(content_hash=one.content_hash, quoted=one.quoted))]
-    first = agent.import_items(seen, {"file": "a.jsonl"})
+    first = agent.imports.commit(seen, {"file": "a.jsonl"})
     write(desk, {"TRADING_MANUAL.md": "All is new.\n"})
-    assert (agent.import_items(seen, {"file": "a.jsonl"}).duplicates, quotes(agent)) == (1, [one.quoted])
-    agent.undo_import(first.batch)
+    assert (agent.imports.commit(seen, {"file": "a.jsonl"}).duplicates, quotes(agent)) == (1, [one.quoted])
+    agent.imports.undo(first.batch)
     with pytest.raises(Invalid, match="no longer say"):
-        agent.import_items(seen, {"file": "a.jsonl"})
+        agent.imports.commit(seen, {"file": "a.jsonl"})

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from memtape.core.observed import READERS, Observed
 from memtape.core.recall.evidence import rounded
 from memtape.core.values import read
+from memtape.engine import Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
 from tests.desk import given_agent, given_memory, projections
 
@@ -95,7 +96,7 @@ def told(history: list[tuple[str, dict[str, Any]]]) -> Any:
 
 
 def learned(agent: Any) -> dict[str, Any]:
-    found = projections(agent.memory)
+    found = projections(Memory.of(agent.resources))
     return {table: found[table] for table in LEARNED}
 
 
@@ -116,7 +117,7 @@ def test_row_by_row_and_in_one_batch_give_the_same_memories(history):
     one = told(history)
     whole = given_agent(given_memory())
     values: list[Observed] = [read(READERS[kind], body) for kind, body in history]
-    whole.import_items(values, {"file": "all.csv"})
+    whole.imports.commit(values, {"file": "all.csv"})
     assert learned(one) == learned(whole)
     assert verify_store(whole.memory).ok
 
@@ -125,9 +126,9 @@ def test_row_by_row_and_in_one_batch_give_the_same_memories(history):
 @settings(max_examples=40)
 def test_a_rebuild_gives_the_same_memories(history):
     agent = told(unlike(history))
-    before = projections(agent.memory)
-    rebuild_store(agent.memory)
-    assert projections(agent.memory) == before
+    before = projections(Memory.of(agent.resources))
+    rebuild_store(Memory.of(agent.resources))
+    assert projections(Memory.of(agent.resources)) == before
 
 
 def known_at(kind: str, body: dict[str, Any]) -> datetime:
@@ -146,14 +147,14 @@ def test_what_memory_says_as_of_a_moment_does_not_depend_on_what_came_later(hist
     whole, then = told(history), told(before)
     asked = {"regime": "ranging", "session": "london", "atr_d1": 2.0}
     for profile in ("owm", "owm-literal", "balanced"):
-        one = whole.recall(asked, as_of=moment, profile=profile, limit=20)
-        other = then.recall(asked, as_of=moment, profile=profile, limit=20)
+        one = whole.memories.recall(asked, as_of=moment, profile=profile, limit=20)
+        other = then.memories.recall(asked, as_of=moment, profile=profile, limit=20)
         assert [(r.id, r.score) for r in one[0].ranked] == [(r.id, r.score) for r in other[0].ranked]
         assert [(w.id, w.severity) for w in one[0].warnings] == [(w.id, w.severity) for w in other[0].warnings]
         assert one[0].evidence == other[0].evidence
-    assert whole.mood(as_of=moment) == then.mood(as_of=moment)
-    assert whole.beliefs(as_of=moment)[0] == then.beliefs(as_of=moment)[0]
-    assert whole.behaviour(as_of=moment)[0] == then.behaviour(as_of=moment)[0]
+    assert whole.memories.affect(as_of=moment) == then.memories.affect(as_of=moment)
+    assert whole.memories.beliefs(as_of=moment)[0] == then.memories.beliefs(as_of=moment)[0]
+    assert whole.memories.behaviour(as_of=moment)[0] == then.memories.behaviour(as_of=moment)[0]
 
 
 @given(histories)
@@ -165,15 +166,20 @@ def test_as_of_a_head_memory_says_what_it_said_when_the_log_stood_there(history)
     said = []
     for kind, body in unlike(history):
         agent.observe(body, kind=kind)
-        found, _, _ = agent.recall(asked, as_of=end, limit=20)
+        found, _, _ = agent.memories.recall(asked, as_of=end, limit=20)
         said.append(
-            (agent.head().seq, [(r.id, r.score) for r in found.ranked], rounded(asdict(found.evidence)), agent.mood(as_of=end))
+            (
+                agent.head().seq,
+                [(r.id, r.score) for r in found.ranked],
+                rounded(asdict(found.evidence)),
+                agent.memories.affect(as_of=end),
+            )
         )
     for seq, ranked, evidence, mood in said[-3:]:
-        found, _, _ = agent.recall(asked, as_of=end, limit=20, head=seq)
+        found, _, _ = agent.memories.recall(asked, as_of=end, limit=20, head=seq)
         assert [(r.id, r.score) for r in found.ranked] == ranked
         assert rounded(asdict(found.evidence)) == evidence
-        assert agent.mood(as_of=end, head=seq) == mood
+        assert agent.memories.affect(as_of=end, head=seq) == mood
 
 
 # ---- imports, taken back and brought again --------------------------------------------------------------------------------
@@ -212,11 +218,11 @@ def done(agent: Any, deeds: list[tuple[str, Any]]) -> None:
         if deed == "observe":
             agent.observe(what[1], kind=what[0], backfill=True)
         elif deed == "undo" and batches:
-            agent.undo_import(batches[what % len(batches)])
+            agent.imports.undo(batches[what % len(batches)])
         elif deed == "import" or (deed == "again" and brought):
             file = [read(READERS[kind], body) for kind, body in what] if deed == "import" else brought[what % len(brought)]
             brought.append(file)
-            imported = agent.import_items(file, {"file": f"{len(brought)}.csv"})
+            imported = agent.imports.commit(file, {"file": f"{len(brought)}.csv"})
             batches += [imported.batch] if imported.new else []
 
 
@@ -225,7 +231,7 @@ def done(agent: Any, deeds: list[tuple[str, Any]]) -> None:
 def test_whatever_is_taken_back_and_whatever_comes_after_it_memories_follow_from_the_log(deeds, mode):
     agent = given_agent(given_memory(), mode=mode)
     done(agent, deeds)
-    audit, before = verify_store(agent.memory), projections(agent.memory)
+    audit, before = verify_store(Memory.of(agent.resources)), projections(Memory.of(agent.resources))
     assert audit.ok, audit.problems[0]
-    rebuild_store(agent.memory)
-    assert projections(agent.memory) == before
+    rebuild_store(Memory.of(agent.resources))
+    assert projections(Memory.of(agent.resources)) == before

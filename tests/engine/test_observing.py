@@ -10,6 +10,7 @@ import pytest
 from memtape.core.codec import time_text
 from memtape.core.observed import Bar, Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, HeldPosition, Tick
 from memtape.core.values import read
+from memtape.engine import Memory
 from memtape.engine.proof.audit import verify_store
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.surfaces.registry import execute
@@ -35,7 +36,7 @@ def test_a_round_trip_gives_its_risk_its_r_and_its_reasons(agent):
     receipt = agent.observe({"id": "s2", "t": T.format(9, 0), "positions": {},
                              "fills": [fill("f2", T.format(9, 0), "sell", "0.5", "66000", fee="1", trigger="target")],
                              "decision": {"symbol": "BTC", "reason": "target hit"}})  # fmt: skip
-    (trade,) = agent.trades()
+    (trade,) = agent.ledger.trades()
     assert receipt.concluded[0].name == "closed"
     assert (trade.net_pnl_usd, trade.initial_risk_usd) == (Decimal(498), Decimal(500))
     assert trade.pnl_r == Decimal("0.996")
@@ -50,16 +51,16 @@ def test_the_stop_in_force_at_each_entry_makes_the_risk_and_later_moves_do_not(a
                    "decision": {"symbol": "BTC", "stop": "105"}})  # fmt: skip
     agent.observe({"id": "s3", "t": T.format(10, 0), "decision": {"symbol": "BTC", "stop": "109"}})
     agent.observe({"id": "s4", "t": T.format(11, 0), "fills": [fill("f3", T.format(11, 0), "sell", "2", "120")]})
-    (trade,) = agent.trades()
+    (trade,) = agent.ledger.trades()
     assert trade.initial_risk_usd == Decimal(15)  # 10 on the first, 5 on the second
 
 
 def test_a_fill_takes_reason_and_stop_from_the_decision_whose_order_it_names_whichever_comes_first(agent):
     agent.observe(fill("f1", T.format(8, 5), "buy", "1", "100", order_id="o-1"), kind="fill")
-    assert agent.trades()[0].entry_reason is None
+    assert agent.ledger.trades()[0].entry_reason is None
     receipt = agent.observe(Decision(id="d1", t=read_time(8, 0), symbol="BTC", reason="funding flip", order_ids=("o-1",),
                                      stop=Decimal(95)))  # fmt: skip
-    (trade,) = agent.trades()
+    (trade,) = agent.ledger.trades()
     assert (trade.entry_reason, trade.entry_decision, trade.stop_price) == ("funding flip", "d1", Decimal(95))
     assert receipt.concluded == ()  # nothing opened or closed; the open trade merely learned its reason
 
@@ -81,7 +82,7 @@ def test_the_second_delivery_of_a_tick_returns_the_first_receipt_and_writes_noth
 def test_a_fill_that_stands_twice_in_one_tick_counts_once(agent):
     twice = [fill("f1", T.format(8, 0), "buy", "1", "100"), fill("f1", T.format(8, 0), "buy", "1", "100")]
     agent.observe({"id": "s1", "t": T.format(8, 0), "fills": twice})
-    assert agent.trades()[0].qty_open == 1
+    assert agent.ledger.trades()[0].qty_open == 1
 
 
 def test_bars_that_are_all_known_write_nothing(agent):
@@ -103,10 +104,10 @@ def test_a_replayed_tick_adds_the_fills_it_did_not_have_and_nothing_else(agent):
     receipt = agent.observe({"id": "s1", "t": T.format(8, 0), "positions": {"BTC": {"qty": "9"}},
                              "fills": [fill("f1", T.format(7, 59), "buy", "1", "100"), fill("f2", T.format(8, 0), "sell", "1", "101")],
                              "decision": {"symbol": "BTC", "reason": "second word"}})  # fmt: skip
-    (trade,) = agent.trades()
+    (trade,) = agent.ledger.trades()
     assert not receipt.duplicate
     assert (trade.entry_reason, trade.net_pnl_usd, trade.quality) == ("first word", Decimal(1), "fills")
-    assert [row.decision.reason for row in agent.decisions()] == ["first word"]
+    assert [row.decision.reason for row in agent.ledger.decisions()] == ["first word"]
 
 
 def test_a_tick_that_is_not_later_than_the_last_says_so_and_takes_no_snapshot_and_no_decision(agent):
@@ -114,7 +115,7 @@ def test_a_tick_that_is_not_later_than_the_last_says_so_and_takes_no_snapshot_an
     receipt = agent.observe({"id": "s1", "t": T.format(8, 0), "positions": {"BTC": {"qty": "1", "entry_px": "5"}},
                              "decision": {"symbol": "BTC", "reason": "too late"}})  # fmt: skip
     assert [event.name for event in receipt.concluded] == ["stale"]
-    assert agent.trades() == [] and agent.decisions() == []
+    assert agent.ledger.trades() == [] and agent.ledger.decisions() == []
     assert agent.observe({"id": "s1", "t": T.format(8, 0), "positions": {}}).duplicate
 
 
@@ -123,7 +124,7 @@ def test_a_bar_that_differs_from_the_one_we_have_is_told_and_not_taken(agent):
     agent.observe({"bars": [bar]}, kind="bars")
     receipt = agent.observe({"bars": [{**bar, "h": 3}]}, kind="bars")
     assert [event.name for event in receipt.concluded] == ["bar_differs"]
-    assert verify_store(agent.memory).ok
+    assert verify_store(Memory.of(agent.resources)).ok
 
 
 def test_what_a_live_agent_is_told_late_counts_from_when_it_was_told(agent):
@@ -132,15 +133,15 @@ def test_what_a_live_agent_is_told_late_counts_from_when_it_was_told(agent):
     live.observe(fill("f1", T.format(8, 0), "buy", "1", "100"), kind="fill")
     memory.clock.at += timedelta(hours=1)
     live.observe(fill("f2", T.format(9, 0), "sell", "1", "101"), kind="fill", backfill=True)
-    assert live.trades(as_of=desk.NOON)[0].status == "closed"  # backfilled: known from its own time
-    assert live.trades(as_of=desk.NOON - timedelta(seconds=1)) != live.trades()
+    assert live.ledger.trades(as_of=desk.NOON)[0].status == "closed"  # backfilled: known from its own time
+    assert live.ledger.trades(as_of=desk.NOON - timedelta(seconds=1)) != live.ledger.trades()
 
 
 def test_deposits_are_not_profit(agent):
     for value in (EquityMark(t=read_time(8, 0), equity=Decimal(1000)), CashFlow(id="c", t=read_time(9, 0), usd=Decimal(500)),
                   EquityMark(t=read_time(10, 0), equity=Decimal(1490))):  # fmt: skip
         agent.observe(value)
-    assert [nav for _, nav in agent.equity().points] == [Decimal(1000), Decimal(990)]
+    assert [nav for _, nav in agent.ledger.equity().points] == [Decimal(1000), Decimal(990)]
 
 
 def test_every_kind_of_value_can_be_observed_and_the_log_follows(agent):
@@ -157,9 +158,9 @@ def test_every_kind_of_value_can_be_observed_and_the_log_follows(agent):
     ]  # fmt: skip
     for value in values:
         agent.observe(value)
-    reported = next(trade for trade in agent.trades() if trade.symbol == "SOL")
+    reported = next(trade for trade in agent.ledger.trades() if trade.symbol == "SOL")
     assert (reported.net_pnl_usd, reported.pnl_r, reported.quality) == (Decimal(6), Decimal(3), "reported")
-    assert verify_store(agent.memory).ok and agent.head().seq == len(values)
+    assert verify_store(Memory.of(agent.resources)).ok and agent.head().seq == len(values)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,7 @@ def test_bad_input_is_refused_with_the_field_and_nothing_is_written(agent, kind,
 def test_an_option_may_expire_at_zero(agent):
     agent.observe(fill("f1", T.format(8, 0), "buy", "1", "2.5"), kind="fill")
     agent.observe(fill("f2", T.format(9, 0), "sell", "1", "0"), kind="fill")
-    assert agent.trades()[0].net_pnl_usd == Decimal("-2.5")
+    assert agent.ledger.trades()[0].net_pnl_usd == Decimal("-2.5")
 
 
 def test_a_skill_with_new_content_is_a_new_version_and_a_trade_keeps_the_one_of_its_entry():
@@ -212,7 +213,7 @@ def test_a_skill_with_new_content_is_a_new_version_and_a_trade_keeps_the_one_of_
     agent = memory.agent("a")
     agent.observe(fill("f2", T.format(9, 0), "sell", "1", "1"), kind="fill")
     agent.observe(fill("f3", T.format(10, 0), "sell", "1", "1"), kind="fill")
-    assert [trade.skill_version for trade in agent.trades(newest=False)] == [1, 2]
+    assert [trade.skill_version for trade in agent.ledger.trades(newest=False)] == [1, 2]
     assert verify_store(memory).ok
 
 
@@ -240,11 +241,11 @@ def test_an_agent_never_changes_its_mode():
 def test_what_came_from_a_file_takes_no_reason_from_the_next_tick(agent):
     """A history imported today is not explained by the decision of tomorrow's first tick."""
     bought = read(Fill, fill("f1", T.format(7, 0), "buy", "1", "100"))
-    agent.import_items([bought, read(Fill, fill("f2", T.format(7, 30), "sell", "1", "101"))], {"file": "a.csv"})
+    agent.imports.commit([bought, read(Fill, fill("f2", T.format(7, 30), "sell", "1", "101"))], {"file": "a.csv"})
     agent.observe({"id": "s1", "t": T.format(8, 0), "positions": {}, "decision": {"symbol": "BTC", "reason": "of today"}})
-    (trade,) = agent.trades()
+    (trade,) = agent.ledger.trades()
     assert (trade.entry_reason, trade.exit_reason, trade.entry_tick_at, trade.close_cause) == (None, None, None, "external")
-    assert verify_store(agent.memory).ok
+    assert verify_store(Memory.of(agent.resources)).ok
 
 
 def test_an_import_taken_back_leaves_the_ledger_as_it_was_and_can_come_again():
@@ -255,17 +256,17 @@ def test_an_import_taken_back_leaves_the_ledger_as_it_was_and_can_come_again():
     sell = read(Fill, fill("f2", T.format(9, 0), "sell", "1", "101"))
     trade = read(ClosedTrade, {"trade_id": "x", "symbol": "A", "side": "long", "entry_at": T.format(7, 0),
                                "exit_at": T.format(8, 0), "entry_price": 1, "exit_price": 2, "qty": 1})  # fmt: skip
-    first = agent.import_items([sell, trade], {"file": "a.csv"})
+    first = agent.imports.commit([sell, trade], {"file": "a.csv"})
     after = desk.rows_of(agent)
     memory.clock.at += timedelta(minutes=1)
-    agent.undo_import(first.batch)
+    agent.imports.undo(first.batch)
     assert desk.rows_of(agent) == before and verify_store(memory).ok
     assert desk.rows_of(agent, as_of=desk.NOON) == after  # then it was still there
     memory.clock.at += timedelta(minutes=1)
-    second = agent.import_items([sell, trade], {"file": "a.csv"})
+    second = agent.imports.commit([sell, trade], {"file": "a.csv"})
     assert second.batch != first.batch and second.new == 2
     assert desk.rows_of(agent) == after and verify_store(memory).ok
-    assert agent.import_items([sell, trade], {"file": "a.csv"}).new == 0
+    assert agent.imports.commit([sell, trade], {"file": "a.csv"}).new == 0
 
 
 def test_skills_agents_imports_and_discrepancies_are_told_as_they_stood():
@@ -303,5 +304,5 @@ def test_a_bar_that_comes_late_and_tells_nothing_leaves_the_books_in_order():
         {"bars": [{"symbol": "BTC", "t0": T.format(7, 0), "t1": T.format(8, 0), "o": 1, "h": 1, "l": 1, "c": 1}]}, kind="bars"
     )
     assert verify_store(memory).problems == []
-    with memory.reading("desk") as tables:
+    with memory.resources.reading("desk") as tables:
         assert [row["known_to"] for row in tables.rows("trades")] == [None, None]

@@ -243,14 +243,14 @@ def followed(draw: Draw, desk: Desk, ticks: Sequence[Tick], untimely: bool) -> N
 
 def ledger(agent: AgentMemory) -> list[dict[str, object]]:
     """Every trade, open and closed, in all its columns."""
-    return [trade_json(trade) for trade in agent.trades()]
+    return [trade_json(trade) for trade in agent.ledger.trades()]
 
 
 class Knowledge:
     """When everything happened, and when it was known."""
 
     def __init__(self, agent: AgentMemory) -> None:
-        with agent.memory.reading("desk") as tables:
+        with agent.resources.reading("desk") as tables:
             kinds = ("tick", "fill", "funding", "equity")
             self.all = [(one.at, one.known_at, kind, one.key) for kind in kinds for one in tables.items(kind, EVERYTHING)]
             self.all += [(one.bar.t1, one.known_at, coin, str(one.bar.t0))
@@ -262,7 +262,7 @@ class Knowledge:
 
 
 def remembered(agent: AgentMemory) -> dict[str, Episode]:
-    return {episode.id: episode for episode in agent.episodes(as_of=MUCH_LATER)}
+    return {episode.id: episode for episode in agent.memories.episodes(as_of=MUCH_LATER)}
 
 
 def differing(one: Episode, other: Episode) -> set[str]:
@@ -279,7 +279,7 @@ def may_differ(one: Episode, other: Episode) -> frozenset[str]:
 def recalled(agent: AgentMemory) -> list[str]:
     """What recall answers, in full, to three questions."""
     asked = [{"regime": "ranging", "session": "london"}, {"symbol": "BTC", "price": 100, "drawdown_pct": 0.02}, {}]
-    answers = [plain(agent.recall(one, as_of=MUCH_LATER, limit=50)[0]) for one in asked]
+    answers = [plain(agent.memories.recall(one, as_of=MUCH_LATER, limit=50)[0]) for one in asked]
     return [canonical(unversioned(answer) | {"evidence": as_it_leaves(answer["evidence"])}) for answer in answers]
 
 
@@ -306,7 +306,7 @@ def as_it_leaves(evidence: Any) -> Any:
 
 def briefed(agent: AgentMemory) -> list[str]:
     """The briefs of a moment, as text."""
-    return [agent.brief(as_of=MUCH_LATER, symbol=symbol).brief.text for symbol in ("BTC", "ETH")]
+    return [agent.briefs.make(as_of=MUCH_LATER, symbol=symbol).brief.text for symbol in ("BTC", "ETH")]
 
 
 MUCH_LATER = START + timedelta(days=30)
@@ -321,8 +321,8 @@ class Twins:
 
     def agree(self, timely: bool) -> None:
         assert ledger(self.live) == ledger(self.simulated)
-        assert self.live.discrepancies() == self.simulated.discrepancies()
-        assert self.live.orphan_funding() == self.simulated.orphan_funding()
+        assert self.live.ledger.discrepancies() == self.simulated.ledger.discrepancies()
+        assert self.live.ledger.orphan_funding() == self.simulated.ledger.orphan_funding()
         sim, live = remembered(self.simulated), remembered(self.live)
         knew, knew_live = Knowledge(self.simulated), Knowledge(self.live)
         alike = True
@@ -387,7 +387,7 @@ def test_a_store_verifies_after_the_clock_was_put_back_and_what_came_later_was_k
         t = START + timedelta(minutes=[180, min(clock_says[1], 600), clock_says[2] + 2][n])
         held = {"ETH": {"qty": "1", "entry_px": "100"}} if n == 0 else {}
         agent.observe({"id": f"s{n}", "t": time_text(t), "positions": held, "marks": {"ETH": "101"}})
-    assert verify_store(agent.memory).problems == []
+    assert verify_store(Memory.of(agent.resources)).problems == []
 
 
 def test_a_brief_about_nothing_in_particular_is_about_the_same_symbol_however_decisions_were_recorded():
@@ -401,5 +401,5 @@ def test_a_brief_about_nothing_in_particular_is_about_the_same_symbol_however_de
         agent.observe(tick if together else replace(tick, decision=None))
         for decision in () if together else tick.decisions:
             agent.observe(decision)
-        told.append(agent.brief(as_of=START).brief.text)
+        told.append(agent.briefs.make(as_of=START).brief.text)
     assert told[0] == told[1]

@@ -52,7 +52,7 @@ def given(memory: Memory, desk: Path, mode: str = "paper") -> AgentMemory:
     memory.create_skill("breakout", strategy="Buy strength.")
     memory.create_agent("gold", skill="breakout", mode=mode)  # type: ignore[arg-type]
     agent = memory.agent("gold")
-    agent.add_documents(desk)
+    agent.documents.add(desk)
     return agent
 
 
@@ -64,7 +64,7 @@ def rules(made: Any) -> str:
 
 
 def test_the_manual_stands_first_among_the_records_of_every_brief(memory, desk):
-    made = given(memory, desk).brief(symbol="XAUUSD")
+    made = given(memory, desk).briefs.make(symbol="XAUUSD")
     assert "R3: never risk more than 1 % on XAUUSD." in rules(made)
     assert next(segment.name for segment in made.brief.segments if segment.role == "user") == "rules"
     cited = [one.source for one in made.brief.citations if one.segment == "rules"]
@@ -75,55 +75,55 @@ def test_a_rule_holds_from_the_moment_the_file_is_saved(memory, desk):
     agent = given(memory, desk)
     before = agent.head()
     (desk / "TRADING_MANUAL.md").write_text(MANUAL.replace("1 %", "0.5 %"))
-    assert "0.5 % on XAUUSD" in rules(agent.brief()) and agent.head() == before
+    assert "0.5 % on XAUUSD" in rules(agent.briefs.make()) and agent.head() == before
 
 
 def test_the_owner_pins_one_section_and_the_rest_of_the_manual_stays_out(memory, desk):
     agent = given(memory, desk)
-    agent.pin_document("TRADING_MANUAL.md", "Risk")
-    told = rules(agent.brief())
+    agent.rules.pin("TRADING_MANUAL.md", "Risk")
+    told = rules(agent.briefs.make())
     assert "R3: never risk" in told and "Breakouts only" not in told
-    assert [(pin.path, pin.section, pin.by) for pin in agent.pinned()] == [("TRADING_MANUAL.md", "Risk", "owner")]
+    assert [(pin.path, pin.section, pin.by) for pin in agent.rules.pinned()] == [("TRADING_MANUAL.md", "Risk", "owner")]
 
 
 def test_what_is_unpinned_stays_out_and_pinning_again_brings_it_back(memory, desk):
     agent = given(memory, desk)
-    agent.unpin_document("TRADING_MANUAL.md")
-    assert rules(agent.brief()) == "" and agent.pinned() == ()
-    agent.pin_document("TRADING_MANUAL.md")
-    assert agent.pin_document("TRADING_MANUAL.md").duplicate
-    assert "Breakouts only" in rules(agent.brief())
+    agent.rules.unpin("TRADING_MANUAL.md")
+    assert rules(agent.briefs.make()) == "" and agent.rules.pinned() == ()
+    agent.rules.pin("TRADING_MANUAL.md")
+    assert agent.rules.pin("TRADING_MANUAL.md").duplicate
+    assert "Breakouts only" in rules(agent.briefs.make())
 
 
 def test_what_an_agent_may_write_to_cannot_be_pinned(memory, desk):
     agent = given(memory, desk)
-    with pytest.raises(Invalid, match="not the owner's alone"):
-        agent.pin_document("journal/2026-11-14.md")
+    with pytest.raises(Invalid, match="may be written by the agent"):
+        agent.rules.pin("journal/2026-11-14.md")
     for path in ("../desk.db", "/etc/passwd", "journal/../TRADING_MANUAL.md", "none.md"):
         with pytest.raises(Unknown):
-            agent.pin_document(path)
+            agent.rules.pin(path)
     with pytest.raises(Unknown, match="Exits"):
-        agent.pin_document("TRADING_MANUAL.md", "Exits")
+        agent.rules.pin("TRADING_MANUAL.md", "Exits")
 
 
 def test_a_rules_file_that_is_a_link_out_of_the_workspace_is_no_rule(memory, desk, tmp_path):
     secret = tmp_path / "secret.md"
     secret.write_text("the key is 1234")
     (desk / "SOUL.md").symlink_to(secret)
-    assert "1234" not in given(memory, desk).brief().brief.text
+    assert "1234" not in given(memory, desk).briefs.make().brief.text
 
 
 def test_a_pinned_file_that_is_gone_is_told_not_left_out_in_silence(memory, desk):
     agent = given(memory, desk)
-    agent.pin_document("TRADING_MANUAL.md", "Risk")
+    agent.rules.pin("TRADING_MANUAL.md", "Risk")
     (desk / "TRADING_MANUAL.md").unlink()
-    made = agent.brief()
+    made = agent.briefs.make()
     assert rules(made) == "" and any("TRADING_MANUAL.md is not there" in told for told in made.brief.warnings)
 
 
 def test_long_rules_are_cut_at_their_budget_and_the_brief_says_so(memory, desk):
     (desk / "TRADING_MANUAL.md").write_text("".join(f"Rule {n}: never do thing number {n} on a Friday.\n" for n in range(400)))
-    made = given(memory, desk).brief()
+    made = given(memory, desk).briefs.make()
     assert (
         "Rule 0:" in rules(made) and "Rule 399:" not in rules(made) and "more lines of rules are over their budget" in rules(made)
     )
@@ -134,21 +134,21 @@ def test_rules_of_a_shared_folder_are_pinned_by_the_owner_for_one_agent(memory, 
     shared.mkdir()
     (shared / "RULES.md").write_text("No trades on Fridays.")
     agent = given(memory, desk)
-    agent.add_documents(shared, shared=True)
-    assert "Fridays" not in rules(agent.brief())
-    agent.pin_document("playbooks/RULES.md")
-    assert "Fridays" in rules(agent.brief())
+    agent.documents.add(shared, shared=True)
+    assert "Fridays" not in rules(agent.briefs.make())
+    agent.rules.pin("playbooks/RULES.md")
+    assert "Fridays" in rules(agent.briefs.make())
 
 
 def test_rules_stay_in_a_brief_without_memory_and_passages_do_not(memory, desk):
-    made = given(memory, desk).brief(symbol="XAUUSD", without_memory=True)
+    made = given(memory, desk).briefs.make(symbol="XAUUSD", without_memory=True)
     assert "R3: never risk" in rules(made) and "pullback" not in made.brief.text
 
 
 @pytest.mark.parametrize("how", ["the folder is away", "deleted", "a link", "5 MB", "not text"])
 def test_a_manual_that_was_in_every_brief_does_not_vanish_in_silence(memory, desk, how):
     agent, manual = given(memory, desk), desk / "TRADING_MANUAL.md"
-    agent.shown(agent.brief(), run="r1")
+    agent.briefs.record_shown(agent.briefs.make(), run="r1")
     if how == "the folder is away":
         desk.rename(desk.with_name("away"))
     elif how == "deleted":
@@ -158,7 +158,7 @@ def test_a_manual_that_was_in_every_brief_does_not_vanish_in_silence(memory, des
         manual.symlink_to(desk / "x")
     else:
         manual.write_bytes(b"R1 never\n" * 600_000 if how == "5 MB" else MANUAL.encode("utf-16-le"))
-    made = agent.brief()
+    made = agent.briefs.make()
     assert rules(made) == "" and any("TRADING_MANUAL.md" in told or str(desk) in told for told in made.brief.warnings)
 
 
@@ -168,7 +168,7 @@ def test_a_workspace_that_became_a_link_gives_no_rules(memory, desk, tmp_path):
     (other / "TRADING_MANUAL.md").write_text("Risk everything.\n")
     desk.rename(tmp_path / "away")
     desk.symlink_to(other)
-    assert "Risk everything" not in agent.brief().brief.text
+    assert "Risk everything" not in agent.briefs.make().brief.text
 
 
 @pytest.mark.parametrize("broken", ["no database", "a folder"])
@@ -180,7 +180,7 @@ def test_a_broken_index_keeps_no_agent_from_its_rules(memory, desk, tmp_path, br
         Path(f"{index}{ending}").unlink(missing_ok=True)
     _ = index.mkdir() if broken == "a folder" else index.write_bytes(b"nothing" * 999)
     with open_memory(str(tmp_path / "desk.db"), clock=Clock()) as again:
-        made = again.agent("gold").brief(symbol="XAUUSD")
+        made = again.agent("gold").briefs.make(symbol="XAUUSD")
     assert "R3: never risk" in rules(made) and any("No document is cited" in told for told in made.brief.warnings)
 
 
@@ -193,59 +193,59 @@ def test_a_file_that_may_not_be_read_is_told_by_its_name(memory, desk, monkeypat
         return opened(file, *more)
 
     monkeypatch.setattr(Path, "open", refused)
-    assert any("TRADING_MANUAL.md" in told for told in agent.brief().brief.warnings)
+    assert any("TRADING_MANUAL.md" in told for told in agent.briefs.make().brief.warnings)
     monkeypatch.setattr(Path, "read_bytes", lambda file: opened(file, "nowhere"))
-    assert [pin.problem for pin in agent.pinned()] == ["TRADING_MANUAL.md is not there, or cannot be read as text"]
+    assert [pin.problem for pin in agent.rules.pinned()] == ["TRADING_MANUAL.md is not there, or cannot be read as text"]
 
 
 def test_a_rule_on_one_long_line_is_told_to_its_end(memory, desk):
     (desk / "TRADING_MANUAL.md").write_text("Never trade " + "and never hope " * 80 + "unless the daily loss is below 2 %.\n")
-    assert "the daily loss is below 2 %" in rules(given(memory, desk).brief())
+    assert "the daily loss is below 2 %" in rules(given(memory, desk).briefs.make())
 
 
 def test_a_manual_of_megabytes_is_told_from_its_beginning_and_says_that_it_goes_on(memory, desk):
     (desk / "TRADING_MANUAL.md").write_text("".join(f"Rule {n}: wait.\n" for n in range(200_000)))
     agent = given(memory, desk)
-    (pin,) = agent.pinned()
+    (pin,) = agent.rules.pinned()
     assert pin.rule is not None and len(pin.rule.text) < 21_000 and pin.rule.text.endswith("lines more)")
-    assert pin.rule.end_line < 2_000 and "Rule 0: wait." in rules(agent.brief())
+    assert pin.rule.end_line < 2_000 and "Rule 0: wait." in rules(agent.briefs.make())
 
 
 def test_headings_with_a_slash_are_pinned_and_a_document_has_one_name(memory, desk):
     (desk / "TRADING_MANUAL.md").write_text("# M\n\n## Entries/Exits\n\nBreak only.\n\n## Other\n\nNothing.\n")
     agent = given(memory, desk)
-    agent.pin_document("TRADING_MANUAL.md", "Entries/Exits")
-    assert "Break only" in rules(agent.brief()) and "Nothing" not in rules(agent.brief())
+    agent.rules.pin("TRADING_MANUAL.md", "Entries/Exits")
+    assert "Break only" in rules(agent.briefs.make()) and "Nothing" not in rules(agent.briefs.make())
     for path in ("./TRADING_MANUAL.md", "TRADING_MANUAL.md/", "a" * 300 + ".md", "x" * 2000):
         with pytest.raises(Unknown):
-            agent.pin_document(path)
+            agent.rules.pin(path)
 
 
 # --- passages -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_note_on_the_symbol_is_cited_with_its_lines(memory, desk):
-    made = given(memory, desk).brief(symbol="XAUUSD", thesis="breakout at the open")
+    made = given(memory, desk).briefs.make(symbol="XAUUSD", thesis="breakout at the open")
     assert "journal/2026-11-14.md:1-3" in made.brief.text and "wait for the first pullback" in made.brief.text
     source = next(one.source for one in made.brief.citations if one.source.kind == "document")
-    assert source.tier == 3 and [one.id for one in made.papers.documents] == [source.id]
+    assert source.tier == 3 and [one.id for one in made.documents.documents] == [source.id]
 
 
 def test_a_note_that_has_nothing_to_do_with_the_decision_is_not_cited(memory, desk):
-    made = given(memory, desk).brief(symbol="SOL", thesis="funding flipped")
-    assert made.papers.documents == ()
+    made = given(memory, desk).briefs.make(symbol="SOL", thesis="funding flipped")
+    assert made.documents.documents == ()
 
 
 def test_a_simulation_is_told_rules_but_no_passage_that_might_know_the_future(memory, desk):
-    made = given(memory, desk, mode="sim").brief(symbol="XAUUSD", thesis="breakout at the open")
-    assert "R3: never risk" in rules(made) and made.papers.documents == ()
+    made = given(memory, desk, mode="sim").briefs.make(symbol="XAUUSD", thesis="breakout at the open")
+    assert "R3: never risk" in rules(made) and made.documents.documents == ()
 
 
 def test_a_brief_without_any_document_makes_no_index_file(tmp_path):
     with open_memory(str(tmp_path / "bare.db"), clock=Clock()) as memory:
         memory.create_skill("breakout")
         memory.create_agent("gold", skill="breakout")
-        memory.agent("gold").brief(symbol="XAUUSD")
+        memory.agent("gold").briefs.make(symbol="XAUUSD")
     assert [file.name for file in tmp_path.glob("bare.docs*")] == []
 
 
@@ -254,53 +254,55 @@ def test_a_brief_without_any_document_makes_no_index_file(tmp_path):
 
 def test_a_shown_brief_is_made_again_byte_for_byte_after_its_documents_changed(memory, desk):
     agent = given(memory, desk)
-    made = agent.brief(symbol="XAUUSD", thesis="breakout at the open")
-    agent.shown(made, run="r1")
+    made = agent.briefs.make(symbol="XAUUSD", thesis="breakout at the open")
+    agent.briefs.record_shown(made, run="r1")
     (desk / "TRADING_MANUAL.md").write_text("# Manual\n\nAnything goes.\n")
     (desk / "journal" / "2026-11-14.md").unlink()
-    agent.sync_documents()
+    agent.documents.sync()
     asked = made.question
-    again = agent.brief(symbol="XAUUSD", thesis="breakout at the open", as_of=asked.as_of, head=asked.head)
+    again = agent.briefs.make(symbol="XAUUSD", thesis="breakout at the open", as_of=asked.as_of, head=asked.head)
     assert again.brief.text == made.brief.text and again.question == made.question
-    assert "Anything goes" in agent.brief().brief.text
+    assert "Anything goes" in agent.briefs.make().brief.text
 
 
 def test_as_of_a_moment_before_the_manual_changed_the_rules_are_those_last_shown(memory, desk):
     agent = given(memory, desk)
-    assert rules(agent.brief(as_of=NOON - timedelta(days=1))) == ""
-    first = agent.brief()
-    agent.shown(first, run="r1")
+    assert rules(agent.briefs.make(as_of=NOON - timedelta(days=1))) == ""
+    first = agent.briefs.make()
+    agent.briefs.record_shown(first, run="r1")
     (desk / "TRADING_MANUAL.md").write_text("# Manual\n\nAnything goes.\n")
     then = memory.clock.now()
-    agent.shown(agent.brief(), run="r2")
-    assert "R3: never risk" in rules(agent.brief(as_of=then)) and "Anything goes" in rules(agent.brief(as_of=memory.clock.now()))
+    agent.briefs.record_shown(agent.briefs.make(), run="r2")
+    assert "R3: never risk" in rules(agent.briefs.make(as_of=then)) and "Anything goes" in rules(
+        agent.briefs.make(as_of=memory.clock.now())
+    )
 
 
 def test_a_receipt_is_taken_by_another_process_while_the_documents_are_the_same_and_refused_when_not(memory, desk, tmp_path):
-    receipt = given(memory, desk).brief(symbol="XAUUSD").receipt
+    receipt = given(memory, desk).briefs.make(symbol="XAUUSD").receipt
     with open_memory(str(tmp_path / "desk.db"), clock=Clock()) as other:
-        assert other.agent("gold").brief_again(receipt).receipt == receipt
+        assert other.agent("gold").briefs.reproduce(receipt).receipt == receipt
         (desk / "TRADING_MANUAL.md").write_text("# Manual\n\nAnything goes.\n")
         with pytest.raises(Conflict, match="cannot be made again"):
-            other.agent("gold").brief_again(receipt)
+            other.agent("gold").briefs.reproduce(receipt)
 
 
 def test_a_note_written_after_the_brief_does_not_keep_its_decision_out_of_the_record(memory, desk, tmp_path):
     agent = given(memory, desk)
-    receipt = agent.brief(symbol="XAUUSD", thesis="breakout pullback").receipt
-    agent.append_note("journal", "XAUUSD breakout pullback: waited at the open, XAUUSD slipped.")
+    receipt = agent.briefs.make(symbol="XAUUSD", thesis="breakout pullback").receipt
+    agent.journal.append("journal", "XAUUSD breakout pullback: waited at the open, XAUUSD slipped.")
     with open_memory(str(tmp_path / "desk.db"), clock=memory.clock) as other:
         fill = {"id": "f1", "t": "2026-11-15T12:00:00Z", "symbol": "XAUUSD", "side": "buy", "qty": "1", "px": "4000"}
         tick = {"agent": "gold", "id": "t1", "t": "2026-11-15T12:00:00Z", "brief": receipt, "fills": [fill]}
         assert [told["event"] for told in execute(other, "observe_tick", tick)["concluded"]] == ["opened"]
-        assert [one["run"] for one in other.agent("gold").briefs_shown()] == ["t1"]
+        assert [one["run"] for one in other.agent("gold").briefs.shown()] == ["t1"]
         (desk / "TRADING_MANUAL.md").write_text("# Manual\n\nAnything goes.\n")
         tick |= {
             "id": "t2",
             "t": "2026-11-15T12:00:05Z",
             "fills": [fill | {"id": "f2", "side": "sell", "t": "2026-11-15T12:00:04Z"}],
         }
-        receipt = agent.brief(symbol="EURUSD").receipt
+        receipt = agent.briefs.make(symbol="EURUSD").receipt
         (desk / "TRADING_MANUAL.md").write_text("# Manual\n\nNothing goes.\n")
         told = execute(other, "observe_tick", tick | {"brief": receipt})["concluded"]
         assert [one["event"] for one in told] == ["closed", "brief_not_recorded"]
@@ -309,14 +311,14 @@ def test_a_note_written_after_the_brief_does_not_keep_its_decision_out_of_the_re
 def test_of_two_briefs_shown_at_one_row_each_is_made_again_by_its_papers(memory, desk):
     agent = given(memory, desk, mode="sim")
     agent.observe({"id": "t1", "t": "2026-11-15T10:00:00Z", "marks": {"XAUUSD": "4000"}})
-    one = agent.brief(symbol="XAUUSD")
+    one = agent.briefs.make(symbol="XAUUSD")
     (desk / "TRADING_MANUAL.md").write_text("R9: no trades on Friday.\n")
-    two, other = agent.brief(symbol="XAUUSD"), agent.brief(symbol="EURUSD")
+    two, other = agent.briefs.make(symbol="XAUUSD"), agent.briefs.make(symbol="EURUSD")
     for number, made in enumerate((one, two, other)):
-        agent.shown(made, run=f"r{number}")
+        agent.briefs.record_shown(made, run=f"r{number}")
     for made in (one, two, other):
         asked = made.question
-        again = agent.brief(symbol=asked.symbol, as_of=asked.as_of, head=asked.head, papers=asked.papers)
+        again = agent.briefs.make(symbol=asked.symbol, as_of=asked.as_of, head=asked.head, papers=asked.papers)
         assert again.brief.text == made.brief.text
 
 
@@ -324,33 +326,33 @@ def test_what_is_shown_later_changes_no_brief_as_of_an_earlier_row(memory, desk)
     agent = given(memory, desk, mode="sim")
     agent.observe({"id": "t1", "t": "2026-11-15T10:00:00Z", "marks": {"XAUUSD": "4000"}})
     then = {"as_of": datetime(2026, 11, 15, 11, tzinfo=UTC), "head": agent.head().seq}
-    before = agent.brief(symbol="XAUUSD", **then)
-    agent.shown(agent.brief(symbol="XAUUSD"), run="r1")
-    assert agent.brief(symbol="XAUUSD", **then).brief.text == before.brief.text
+    before = agent.briefs.make(symbol="XAUUSD", **then)
+    agent.briefs.record_shown(agent.briefs.make(symbol="XAUUSD"), run="r1")
+    assert agent.briefs.make(symbol="XAUUSD", **then).brief.text == before.brief.text
 
 
 def test_rules_that_were_taken_back_do_not_return_as_of_later(memory, desk):
     agent = given(memory, desk)
-    agent.shown(agent.brief(symbol="EURUSD"), run="r1")
-    agent.unpin_document("TRADING_MANUAL.md")
-    agent.shown(agent.brief(symbol="EURUSD"), run="r2")
-    assert rules(agent.brief(symbol="EURUSD", as_of=memory.clock.now())) == ""
+    agent.briefs.record_shown(agent.briefs.make(symbol="EURUSD"), run="r1")
+    agent.rules.unpin("TRADING_MANUAL.md")
+    agent.briefs.record_shown(agent.briefs.make(symbol="EURUSD"), run="r2")
+    assert rules(agent.briefs.make(symbol="EURUSD", as_of=memory.clock.now())) == ""
 
 
 def test_an_older_set_of_rules_cannot_be_passed_off_as_shown(memory, desk):
     agent = given(memory, desk)
-    old = agent.brief(symbol="EURUSD")
-    agent.shown(old, run="r1")
+    old = agent.briefs.make(symbol="EURUSD")
+    agent.briefs.record_shown(old, run="r1")
     (desk / "TRADING_MANUAL.md").write_text("# Manual\n\nR3: half as much.\n")
     forged = {**plain(old.question), "head": agent.head().seq, "digest": old.brief.digest[::-1]}
     with pytest.raises(Conflict):
-        agent.brief_again(canonical_plain(forged))
+        agent.briefs.reproduce(canonical_plain(forged))
 
 
 def test_pins_and_papers_are_in_the_log_which_verifies_and_rebuilds(memory, desk):
     agent = given(memory, desk)
-    agent.pin_document("TRADING_MANUAL.md", "Risk")
-    agent.shown(agent.brief(symbol="XAUUSD"), run="r1")
+    agent.rules.pin("TRADING_MANUAL.md", "Risk")
+    agent.briefs.record_shown(agent.briefs.make(symbol="XAUUSD"), run="r1")
     assert verify_store(memory).ok and rebuild_store(memory).ok and verify_store(memory).ok
 
 
@@ -363,27 +365,27 @@ def decide(agent: AgentMemory, id: str, **more: Any) -> Any:
 
 def test_a_decision_keeps_the_words_it_cited_and_says_later_whether_they_still_stand(memory, desk):
     agent = given(memory, desk)
-    hit = agent.search_documents("slippage at the open").hits[0]
+    hit = agent.documents.search("slippage at the open").hits[0]
     lines = {"path": hit.path, "start_line": hit.start_line, "end_line": hit.end_line, "content_hash": hit.content_hash}
     decide(agent, "d1", citations=[lines], run={"id": "r1"})
-    (rested,) = agent.citations(decision="d1")
+    (rested,) = agent.citations.of(decision="d1")
     assert (rested.run, rested.role, rested.verdict.verdict) == ("r1", "cited", "valid") and "pullback" in rested.citation.quoted
     note = desk / "journal" / "2026-11-14.md"
     note.write_text("Two\nlines\n" + NOTE)
-    assert [(one.verdict.verdict, one.verdict.start_line) for one in agent.citations(run="r1")] == [("moved", 3)]
+    assert [(one.verdict.verdict, one.verdict.start_line) for one in agent.citations.of(run="r1")] == [("moved", 3)]
     note.write_text(NOTE.replace("30", "3"))
-    assert agent.citations(run="r1")[0].verdict.verdict == "changed"
+    assert agent.citations.of(run="r1")[0].verdict.verdict == "changed"
     note.unlink()
-    assert agent.citations(run="r1")[0].verdict.verdict == "gone"
+    assert agent.citations.of(run="r1")[0].verdict.verdict == "gone"
 
 
 def test_lines_that_moved_since_the_search_are_recorded_where_they_stand(memory, desk):
     agent = given(memory, desk)
-    hit = agent.search_documents("slippage at the open").hits[0]
+    hit = agent.documents.search("slippage at the open").hits[0]
     (desk / "journal" / "2026-11-14.md").write_text("One line\n" + NOTE)
     lines = {"path": hit.path, "start_line": hit.start_line, "end_line": hit.end_line, "content_hash": hit.content_hash}
     decide(agent, "d1", citations=[lines])
-    assert agent.citations(decision="d1")[0].citation.start_line == hit.start_line + 1
+    assert agent.citations.of(decision="d1")[0].citation.start_line == hit.start_line + 1
 
 
 def test_a_citation_of_words_that_are_not_there_is_refused_and_nothing_is_written(memory, desk):
@@ -407,7 +409,7 @@ def test_a_tick_that_is_delivered_again_after_its_source_was_deleted_is_a_repeti
     agent.observe(tick)
     (desk / "TRADING_MANUAL.md").unlink()
     assert agent.observe(tick).duplicate
-    assert [one.citation.quoted for one in agent.citations(decision="t1")] == ["R3: never risk more than 1 % on XAUUSD."]
+    assert [one.citation.quoted for one in agent.citations.of(decision="t1")] == ["R3: never risk more than 1 % on XAUUSD."]
 
 
 def test_only_what_stood_in_the_brief_is_said_to_have_been_shown(memory, desk):
@@ -415,9 +417,9 @@ def test_only_what_stood_in_the_brief_is_said_to_have_been_shown(memory, desk):
         "\n".join(f"S{n}: rule number {n} of the soul is long enough to matter here." for n in range(200))
     )
     agent = given(memory, desk)
-    made = agent.brief(symbol="XAUUSD", thesis="breakout", budget=900)
-    agent.shown(made, decision="d1")
-    (rested,) = agent.citations(decision="d1")
+    made = agent.briefs.make(symbol="XAUUSD", thesis="breakout", budget=900)
+    agent.briefs.record_shown(made, decision="d1")
+    (rested,) = agent.citations.of(decision="d1")
     told = [line for line in made.brief.text.splitlines() if "of the soul" in line]
     assert (rested.citation.path, rested.citation.end_line) == ("SOUL.md", len(told)) and rested.verdict.verdict == "valid"
 
@@ -425,39 +427,43 @@ def test_only_what_stood_in_the_brief_is_said_to_have_been_shown(memory, desk):
 def test_what_a_decision_was_shown_belongs_to_its_run(memory, desk):
     agent = given(memory, desk)
     decide(agent, "d1", run={"id": "r1"})
-    agent.shown(agent.brief(symbol="XAUUSD"), decision="d1")
-    assert {one.run for one in agent.citations(run="r1")} == {"r1"}
+    agent.briefs.record_shown(agent.briefs.make(symbol="XAUUSD"), decision="d1")
+    assert {one.run for one in agent.citations.of(run="r1")} == {"r1"}
 
 
 def test_a_citation_of_an_untouched_file_stands_though_the_index_was_deleted(memory, desk, tmp_path):
-    cited = given(memory, desk).cite_document("TRADING_MANUAL.md", 1, 3)
+    cited = given(memory, desk).documents.cite("TRADING_MANUAL.md", 1, 3)
     memory.close()
     for ending in ("", "-wal", "-shm"):
         (tmp_path / f"desk.docs.db{ending}").unlink(missing_ok=True)
     with open_memory(str(tmp_path / "desk.db"), clock=Clock()) as again:
         agent = again.agent("gold")
-        assert agent.verify_citation(cited).verdict == "valid" and agent.document("TRADING_MANUAL.md", 7, 7)[0].startswith("R3")
+        assert agent.documents.verify_citation(cited).verdict == "valid" and agent.documents.read("TRADING_MANUAL.md", 7, 7)[
+            0
+        ].startswith("R3")
         for hidden in (".env", "../desk.db", "journal/.secret.md", "venv/x.md"):
             with pytest.raises(Unknown):
-                agent.document(hidden)
+                agent.documents.read(hidden)
 
 
 def test_lines_that_are_no_lines_are_never_valid(memory, desk):
     agent = given(memory, desk)
     for first, last in ((900, 901), (3, 2), (1, 0)):
-        assert agent.verify_citation(Citation("TRADING_MANUAL.md", first, last, content_hash(""), "")).verdict == "changed"
+        assert (
+            agent.documents.verify_citation(Citation("TRADING_MANUAL.md", first, last, content_hash(""), "")).verdict == "changed"
+        )
 
 
 def test_a_folder_that_is_none_is_refused_by_its_name(memory, desk):
     for folder in ("~nosuchuser/x", "x" * 5000, "a\0b"):
         with pytest.raises(Invalid, match="folder"):
-            given(memory, desk).add_documents(folder)
+            given(memory, desk).documents.add(folder)
 
 
 def test_what_a_run_was_shown_belongs_to_it(memory, desk):
     agent = given(memory, desk)
-    agent.shown(agent.brief(symbol="XAUUSD", thesis="breakout at the open"), decision="d1", run="r1")
-    assert [(one.role, one.citation.path, one.verdict.verdict) for one in agent.citations(run="r1")] == [
+    agent.briefs.record_shown(agent.briefs.make(symbol="XAUUSD", thesis="breakout at the open"), decision="d1", run="r1")
+    assert [(one.role, one.citation.path, one.verdict.verdict) for one in agent.citations.of(run="r1")] == [
         ("rule", "TRADING_MANUAL.md", "valid"), ("document", "journal/2026-11-14.md", "valid"),
     ]  # fmt: skip
-    assert agent.citations(run="r2") == [] and len(agent.citations()) == 2
+    assert agent.citations.of(run="r2") == [] and len(agent.citations.of()) == 2

@@ -69,7 +69,7 @@ class Scripted:
 
 
 def active(agent: AgentMemory) -> Reflection:
-    notes = [seen.note for seen in agent.notes() if seen.status == "active"]
+    notes = [seen.note for seen in agent.lessons.reflections() if seen.status == "active"]
     assert len(notes) == 1
     return notes[0]
 
@@ -81,11 +81,11 @@ def test_lessons_are_due_after_every_tenth_closed_trade_and_not_before(memory):
     agent = given(memory)
     for n in range(9):
         told(agent, n)
-    assert agent.reflection_due() is None and reflect_due(memory) == {}
+    assert agent.lessons.due() is None and reflect_due(memory) == {}
     told(agent, 9)
-    assert agent.reflection_due().key == "per-10-trades:1"
+    assert agent.lessons.due().key == "per-10-trades:1"
     assert reflect_due(memory)["desk"].new
-    assert agent.reflection_due() is None and reflect_due(memory) == {}
+    assert agent.lessons.due() is None and reflect_due(memory) == {}
     note = active(agent)
     assert (note.trades_considered, note.closed, note.model_used, note.asked_by) == (10, 10, "stats", "cadence")
     assert note.lessons
@@ -108,7 +108,7 @@ def test_two_closes_in_one_tick_that_pass_the_tenth_trade_make_one_note(memory):
     assert receipt.reflection_due
     reflect_due(memory)
     reflect_due(memory)
-    assert [seen.note.closed for seen in agent.notes()] == [3]
+    assert [seen.note.closed for seen in agent.lessons.reflections()] == [3]
 
 
 def test_daily_lessons_are_due_once_the_hour_has_passed_and_a_trade_has_closed_since(memory):
@@ -125,7 +125,7 @@ def test_daily_lessons_are_due_once_the_hour_has_passed_and_a_trade_has_closed_s
     assert reflect_due(memory)["desk"].new and reflect_due(memory) == {}
     clock.at = NOON.replace(hour=14) + timedelta(days=3)
     assert reflect_due(memory) == {}  # nothing has closed since
-    assert len(agent.notes()) == 2
+    assert len(agent.lessons.reflections()) == 2
 
 
 def test_with_the_cadence_off_or_memory_disabled_nothing_is_drawn(memory):
@@ -143,9 +143,9 @@ def test_trades_that_are_taken_back_and_come_again_make_no_second_note_for_the_s
     told(agent, 0)
     told(agent, 1)
     reflect_due(memory)
-    agent.forget(agent.trades()[0].id, shred=True)
+    agent.memories.forget(agent.ledger.trades()[0].id, shred=True)
     told(agent, 2)
-    assert reflect_due(memory) == {} and len(agent.notes()) == 1
+    assert reflect_due(memory) == {} and len(agent.lessons.reflections()) == 1
 
 
 def test_a_thousand_decisions_not_to_trade_leave_the_trades_in_sight(memory):
@@ -158,7 +158,7 @@ def test_a_thousand_decisions_not_to_trade_leave_the_trades_in_sight(memory):
                        "situation": {"price": 100}}, kind="decision", backfill=True)  # fmt: skip
         bar = {"symbol": "XAU", "t0": at, "t1": at + timedelta(hours=1), "o": 100, "h": 111, "l": 99, "c": 110}
         agent.observe({"bars": [bar]}, kind="bars", backfill=True)
-    assert sum(e.kind == "shadow" for e in agent.episodes()) >= 30
+    assert sum(e.kind == "shadow" for e in agent.memories.episodes()) >= 30
     assert reflect_due(memory)["desk"].note.trades_considered == 10
 
 
@@ -166,10 +166,10 @@ def test_after_an_import_was_taken_back_lessons_are_drawn_anew_from_what_is_left
     agent = given(memory, everyNTrades=10)
     trade = {"symbol": "XAU", "side": "long", "entry_price": 100, "exit_price": 101, "qty": 1, "stop": 99}
     brought = [read(ClosedTrade, trade | {"trade_id": f"i{n}", "entry_at": hour(n), "exit_at": hour(n + 0.5)}) for n in range(40)]
-    batch = agent.import_items(brought, {"file": "a.csv"}).batch
+    batch = agent.imports.commit(brought, {"file": "a.csv"}).batch
     reflect_due(memory)
     assert active(agent).closed == 40
-    agent.undo_import(batch)
+    agent.imports.undo(batch)
     for n in range(12):
         agent.observe(trade | {"trade_id": f"x{n}", "entry_at": hour(n), "exit_at": hour(n + 0.5)}, kind="trade", backfill=True)
     assert reflect_due(memory)["desk"].new and active(agent).closed == 12
@@ -184,13 +184,13 @@ def test_the_earlier_note_is_superseded_and_stays(memory):
     for n in range(4):
         told(agent, n)
         reflect_due(memory)
-    assert [(seen.status, seen.note.closed) for seen in agent.notes()] == [("active", 4), ("superseded", 2)]
+    assert [(seen.status, seen.note.closed) for seen in agent.lessons.reflections()] == [("active", 4), ("superseded", 2)]
     assert verify_store(memory).ok
 
 
 def test_of_two_workers_one_draws_the_lessons_and_the_model_is_asked_once(memory):
     model = Scripted(lambda user: answer_from(user))
-    memory.models = model
+    memory.resources.models = model
     given(memory, everyNTrades=10, model=MODEL)
     agent = memory.agent("desk")
     for n in range(60):
@@ -199,25 +199,25 @@ def test_of_two_workers_one_draws_the_lessons_and_the_model_is_asked_once(memory
 
     def work() -> None:
         ready.wait()
-        memory.agent("desk").reflect_if_due()
+        memory.agent("desk").lessons.reflect_if_due()
 
     workers = [Thread(target=work) for _ in range(2)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    assert len(agent.notes()) == 1 and model.asked == 1
+    assert len(agent.lessons.reflections()) == 1 and model.asked == 1
 
 
 def test_while_another_holds_the_lease_nothing_is_done_and_when_it_runs_out_it_is(memory):
     agent = given(memory, everyNTrades=2)
     told(agent, 0)
     told(agent, 1)
-    with memory.repairing("desk") as tables:  # a worker that asked its model and died
+    with memory.resources.repairing("desk") as tables:  # a worker that asked its model and died
         assert Leases(tables).take(LEASE, "dead", NOON, NOON + LEASED_FOR)
-    assert agent.reflect_if_due().waits == "another worker is at it" and agent.notes() == []
+    assert agent.lessons.reflect_if_due().waits == "another worker is at it" and agent.lessons.reflections() == []
     memory.clock.at = NOON + LEASED_FOR + timedelta(seconds=1)
-    assert agent.reflect_if_due().new and len(agent.notes()) == 1
+    assert agent.lessons.reflect_if_due().new and len(agent.lessons.reflections()) == 1
 
 
 def test_a_crash_between_the_models_answer_and_the_note_leaves_no_note_and_the_next_try_one(memory):
@@ -225,29 +225,29 @@ def test_a_crash_between_the_models_answer_and_the_note_leaves_no_note_and_the_n
         """The process ended."""
 
     model = Scripted(Died(), lambda user: answer_from(user))
-    memory.models = model
+    memory.resources.models = model
     agent = given(memory, everyNTrades=10, model=MODEL)
     for n in range(60):
         told(agent, n)
     with pytest.raises(Died):
-        agent.reflect_if_due()
-    assert agent.notes() == [] and agent.reflection_due() is not None
-    assert agent.reflect_if_due().new and len(agent.notes()) == 1
+        agent.lessons.reflect_if_due()
+    assert agent.lessons.reflections() == [] and agent.lessons.due() is not None
+    assert agent.lessons.reflect_if_due().new and len(agent.lessons.reflections()) == 1
 
 
 def test_asking_again_about_the_same_trades_gives_the_note_that_is_there(memory):
     agent = given(memory, cadence="off")
     for n in range(12):
         told(agent, n)
-    first, again = agent.reflect(), agent.reflect()
+    first, again = agent.lessons.reflect(), agent.lessons.reflect()
     assert first.new and not again.new and first.note == again.note
     told(agent, 12)
-    assert agent.reflect().new
+    assert agent.lessons.reflect().new
 
 
 def test_there_is_nothing_to_reflect_on_before_a_trade_has_closed(memory):
     with pytest.raises(Conflict, match="no trade has closed"):
-        given(memory).reflect()
+        given(memory).lessons.reflect()
 
 
 # ---- a model's words -----------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def answer_from(user: str, place: int = 0, **changes: Any) -> dict[str, Any]:
 
 
 def test_a_models_lessons_are_told_as_a_models_with_their_cost(memory):
-    memory.models = Scripted(lambda user: answer_from(user))
+    memory.resources.models = Scripted(lambda user: answer_from(user))
     agent = given(memory, everyNTrades=10, model=MODEL)
     for n in range(60):
         told(agent, n)
@@ -291,17 +291,17 @@ def test_a_model_that_fails_or_answers_badly_leaves_the_old_note_and_a_clear_rec
     memory.create_skill("breakout", strategy="Buy strength.", memory={"reflection": {"everyNTrades": 2, "model": MODEL}})
     memory.use_skill_version("desk", 2)
     agent = memory.agent("desk")
-    memory.models = Scripted(said)
+    memory.resources.models = Scripted(said)
     told(agent, 20)
     told(agent, 21)
     failed = reflect_due(memory)["desk"].failed
     assert active(agent) == old
     assert failed.model == MODEL and failed.why and failed.failures == 1
     assert failed.retry_at == NOON + timedelta(minutes=1)
-    assert [one.why for one in agent.failures()] == [failed.why]
-    assert agent.reflect_if_due().waits == "tried again later"
+    assert [one.why for one in agent.lessons.failures()] == [failed.why]
+    assert agent.lessons.reflect_if_due().waits == "tried again later"
     memory.clock.at = NOON + timedelta(minutes=1)
-    assert agent.reflect_if_due().failed.retry_at == memory.clock.at + timedelta(minutes=2)
+    assert agent.lessons.reflect_if_due().failed.retry_at == memory.clock.at + timedelta(minutes=2)
     assert verify_store(memory).ok
 
 
@@ -310,7 +310,7 @@ def test_a_model_that_is_not_configured_is_a_failure_that_is_told(memory):
     told(agent, 0)
     told(agent, 1)
     failed = reflect_due(memory)["desk"].failed
-    assert "names no provider" in failed.why and agent.notes() == []
+    assert "names no provider" in failed.why and agent.lessons.reflections() == []
 
 
 def test_a_lesson_that_contradicts_an_avoid_rule_is_held_back_for_the_owner_and_the_others_are_told(memory):
@@ -318,15 +318,15 @@ def test_a_lesson_that_contradicts_an_avoid_rule_is_held_back_for_the_owner_and_
         good, bad = answer_from(user), answer_from(user, 1, text="Shorts look good: take more of them, it could be chance.")
         return {"lessons": [*good["lessons"], *bad["lessons"]]}
 
-    memory.models = Scripted(both)
+    memory.resources.models = Scripted(both)
     agent = given(memory, avoid=("No shorts.",), everyNTrades=10, model=MODEL)
     for n in range(60):
         told(agent, n)
     reflect_due(memory)
-    seen = agent.notes()[0]
+    seen = agent.lessons.reflections()[0]
     held = [one for one in seen.note.lessons if one.flagged]
     assert [one.text for one in held] == ["Shorts look good: take more of them, it could be chance."]
-    assert held[0] not in seen.told(NOON) and len(seen.told(NOON)) == 1
+    assert held[0] not in seen.lessons_shown(NOON) and len(seen.lessons_shown(NOON)) == 1
 
 
 # ---- the owner's hand ----------------------------------------------------------------------------------------------------
@@ -337,19 +337,19 @@ def test_a_retired_lesson_is_told_no_more_even_when_it_comes_back_with_other_num
     for n in range(60):
         told(agent, n)
     reflect_due(memory)
-    own, _ = agent.lessons()
-    one = own.told(NOON)[0]
-    agent.retire_lesson(one.id, "I know, and it is the plan")
-    assert agent.retire_lesson(one.id).duplicate
-    assert one.id not in {each.id for each in agent.lessons()[0].told(NOON)}
+    own, _ = agent.lessons.active()
+    one = own.lessons_shown(NOON)[0]
+    agent.lessons.retire(one.id, "I know, and it is the plan")
+    assert agent.lessons.retire(one.id).duplicate
+    assert one.id not in {each.id for each in agent.lessons.active()[0].lessons_shown(NOON)}
     for n in range(60, 70):
         told(agent, n)
     reflect_due(memory)
-    own, _ = agent.lessons()
+    own, _ = agent.lessons.active()
     assert own.note.closed == 70
-    assert one.candidate not in {each.candidate for each in own.told(NOON)}
+    assert one.candidate not in {each.candidate for each in own.lessons_shown(NOON)}
     with pytest.raises(Unknown, match="lesson"):
-        agent.retire_lesson("nothing")
+        agent.lessons.retire("nothing")
 
 
 def test_a_lesson_retired_for_one_agent_is_not_told_to_it_by_the_skill_and_still_told_to_others(memory):
@@ -357,13 +357,13 @@ def test_a_lesson_retired_for_one_agent_is_not_told_to_it_by_the_skill_and_still
     for n in range(60):
         told(agent, n)
     reflect_due(memory)
-    agent.promote(active(agent).id)
-    one = agent.lessons()[0].told(NOON)[0]
-    agent.retire_lesson(one.id)
-    assert one.id not in {each.id for note in agent.lessons() for each in note.told(NOON)}
-    assert one.id in {each.id for each in other.lessons()[1].told(NOON)}
-    agent.retire_lesson(one.id, scope="skill")
-    assert one.id not in {each.id for each in other.lessons()[1].told(NOON)}
+    agent.lessons.promote(active(agent).id)
+    one = agent.lessons.active()[0].lessons_shown(NOON)[0]
+    agent.lessons.retire(one.id)
+    assert one.id not in {each.id for note in agent.lessons.active() for each in note.lessons_shown(NOON)}
+    assert one.id in {each.id for each in other.lessons.active()[1].lessons_shown(NOON)}
+    agent.lessons.retire(one.id, scope="skill")
+    assert one.id not in {each.id for each in other.lessons.active()[1].lessons_shown(NOON)}
 
 
 def test_a_promoted_note_speaks_to_every_agent_of_the_skill_and_the_next_supersedes_it(memory):
@@ -373,20 +373,20 @@ def test_a_promoted_note_speaks_to_every_agent_of_the_skill_and_the_next_superse
         told(agent, n)
     reflect_due(memory)
     note = active(agent)
-    promoted = agent.promote(note.id)
+    promoted = agent.lessons.promote(note.id)
     assert (
         (promoted.agent, promoted.from_note, promoted.lessons)
-        == (None, note.id, agent.notes()[0].told(NOON))
+        == (None, note.id, agent.lessons.reflections()[0].lessons_shown(NOON))
         != (None, note.id, ())
     )
-    _, shared = memory.agent("other").lessons()
+    _, shared = memory.agent("other").lessons.active()
     assert shared.note == promoted
-    assert agent.promote(note.id).id == promoted.id and len(agent.skill_notes()) == 1
+    assert agent.lessons.promote(note.id).id == promoted.id and len(agent.lessons.skill_reflections()) == 1
     for n in range(60, 70):
         told(agent, n)
     reflect_due(memory)
-    agent.promote(active(agent).id)
-    assert [seen.status for seen in agent.skill_notes()] == ["active", "superseded"]
+    agent.lessons.promote(active(agent).id)
+    assert [seen.status for seen in agent.lessons.skill_reflections()] == ["active", "superseded"]
     assert verify_store(memory).ok and rebuild_store(memory).ok
 
 
@@ -400,26 +400,26 @@ def test_lessons_as_of_a_moment_are_those_that_were_told_then(memory):
     told(agent, 2)
     told(agent, 3)
     reflect_due(memory)
-    assert agent.lessons(as_of=NOON)[0].note == first
-    assert agent.lessons(as_of=NOON - timedelta(days=1)) == (None, None)
+    assert agent.lessons.active(as_of=NOON)[0].note == first
+    assert agent.lessons.active(as_of=NOON - timedelta(days=1)) == (None, None)
     memory.clock.at = NOON + timedelta(days=200)
-    own, _ = agent.lessons()
-    assert own.told(memory.clock.at) == ()  # 90 days have passed
+    own, _ = agent.lessons.active()
+    assert own.lessons_shown(memory.clock.at) == ()  # 90 days have passed
 
 
 def test_a_trade_that_the_owner_excludes_counts_in_no_lesson(memory):
     agent = given(memory, cadence="off")
     ids = [told(agent, n) for n in range(40)]
-    agent.correct(ids[0], {"teach": "exclude"}, "fat finger")
-    note = agent.reflect().note
+    agent.memories.correct(ids[0], {"teach": "exclude"}, "fat finger")
+    note = agent.lessons.reflect().note
     assert all(ids[0] not in one.trades for one in (*note.lessons, *note.candidates))
-    assert {trade.id: trade.teach for trade in agent.trades()} == dict.fromkeys(ids, "learn") | {ids[0]: "exclude"}
-    assert "excluded" in agent.brief(symbol="XAU").brief.text or agent.trades()[0].id != ids[0]
+    assert {trade.id: trade.teach for trade in agent.ledger.trades()} == dict.fromkeys(ids, "learn") | {ids[0]: "exclude"}
+    assert "excluded" in agent.briefs.make(symbol="XAU").brief.text or agent.ledger.trades()[0].id != ids[0]
 
 
 def test_an_unknown_model_asked_for_by_name_is_refused_at_once(memory):
     agent = given(memory)
     told(agent, 0)
     with pytest.raises(Invalid, match="model"):
-        agent.reflect(model="nowhere")
-    assert agent.failures() == []
+        agent.lessons.reflect(model="nowhere")
+    assert agent.lessons.failures() == []

@@ -68,7 +68,7 @@ def test_an_export_whose_bars_were_altered_is_taken_back_whole(memory, tmp_path)
 
 
 def test_a_row_without_its_payload_is_found_and_nothing_is_rebuilt_from_it(memory):
-    with memory.writing("desk") as tables:
+    with memory.resources.writing("desk") as tables:
         tables.session.run("UPDATE log SET payload = NULL WHERE stream = 'desk' AND seq = 1", {})
     assert verify_store(memory).problems[0].problem == "its payload is missing"
     before = desk.projections(memory)

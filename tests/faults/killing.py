@@ -51,9 +51,9 @@ def tick(n: int) -> dict[str, Any]:
 
 def in_step(agent: AgentMemory) -> None:
     """Every kind of memory has learned from the very same trades, and nothing else."""
-    closed = {trade.id for trade in agent.trades(status="closed")}
-    marks = len({row.at for row in agent.state_history(limit=10**6) if row.rank == 2})
-    with agent.memory.reading(agent.agent.id) as tables:
+    closed = {trade.id for trade in agent.ledger.trades(status="closed")}
+    marks = len({row.at for row in agent.memories.affect_history(limit=10**6) if row.rank == 2})
+    with agent.reading() as tables:
         learned = MemoryTables(tables)
         episodes = {e.id for e in learned.episodes() if e.kind == "trade" and e.known_to is None}
         steps = learned.affect_until(None, 10**6)
@@ -66,10 +66,12 @@ def in_step(agent: AgentMemory) -> None:
     assert episodes == closed == {step.id for step in steps if step.rank == 1}
     assert marks == len(ticks)
     at = agent.head().known_at
-    counted = {b.proposition.when.get("side"): b.n for b in agent.beliefs(as_of=at)[0] if list(b.proposition.when) == ["side"]}
-    known = [e for e in agent.episodes(as_of=at) if e.pnl_r is not None and e.teaches]
+    counted = {
+        b.proposition.when.get("side"): b.n for b in agent.memories.beliefs(as_of=at)[0] if list(b.proposition.when) == ["side"]
+    }
+    known = [e for e in agent.memories.episodes(as_of=at) if e.pnl_r is not None and e.teaches]
     assert all(n == sum(e.side == side for e in known) for side, n in counted.items())
-    assert agent.behaviour(as_of=at)[0].n == min(len([e for e in agent.episodes(as_of=at) if e.teaches]), 1000)
+    assert agent.memories.behaviour(as_of=at)[0].n == min(len([e for e in agent.memories.episodes(as_of=at) if e.teaches]), 1000)
 
 
 @dataclass
@@ -114,7 +116,9 @@ class Killer:
             memory.create_skill("plain")
             memory.create_agent("desk", skill="plain", mode="sim")
             careful = {"field": "consecutive_losses", "op": "ge", "value": 1}
-            memory.agent("desk").plan({"trigger": careful, "action": "alert", "reasoning": "slow down", "fire_mode": "every"})
+            memory.agent("desk").plans.create(
+                {"trigger": careful, "action": "alert", "reasoning": "slow down", "fire_mode": "every"}
+            )
 
     def rounds(self, number: int) -> Tally:
         """Kill that many writers."""
@@ -191,8 +195,8 @@ class Killer:
             self.written = last + 1
             assert agent.head().seq == self.written + PLANNED
             in_step(agent)
-            assert len(agent.trades(status="closed")) == self.written // 2
-            assert len(agent.trades(status="open")) == self.written % 2
+            assert len(agent.ledger.trades(status="closed")) == self.written // 2
+            assert len(agent.ledger.trades(status="open")) == self.written % 2
             if self.tally.rounds % ROUNDS_PER_FILE == 0:
                 told, made = verify_store(memory), rebuild_store(memory)
                 assert told.ok, told.problems

@@ -91,18 +91,18 @@ def books(memory: Memory, writers: int) -> dict[str, Any]:
     assert audit.ok, audit.problems
     found: dict[str, Any] = {"rows in the log": audit.log_rows}
     for who in range(writers):
-        with memory.reading(f"own{who}") as tables:
+        with memory.resources.reading(f"own{who}") as tables:
             found[f"own{who}"] = {table: tables.rows(table) for table in TABLES}
     shared = memory.agent("shared")
     for id_ in ("shared", "diary"):
         in_step(memory.agent(id_))
-    with memory.reading("diary") as tables:
+    with memory.resources.reading("diary") as tables:
         found["diary"] = {table: tables.rows(table) for table in ("trades", "episodes", "affect")}
-    found["trades"] = {_timeless(trade) for trade in shared.trades()}
-    found["decisions"] = {(d.decision.id, d.decision.reason, d.at) for d in shared.decisions()}
-    with memory.reading("shared") as tables:
+    found["trades"] = {_timeless(trade) for trade in shared.ledger.trades()}
+    found["decisions"] = {(d.decision.id, d.decision.reason, d.at) for d in shared.ledger.decisions()}
+    with memory.resources.reading("shared") as tables:
         found["fills"] = {row["key"]: row["body"] for row in tables.rows("items") if row["kind"] == "fill"}
-    with memory.reading("@owner") as tables:
+    with memory.resources.reading("@owner") as tables:
         stated = [row for row in tables.rows("items") if row["kind"] == "skill" and row["symbol"] == "house"]
         found["thoughts"] = {row["body"].partition('"version"')[0] for row in stated}
         found["versions"] = {row["key"] for row in stated}

@@ -273,7 +273,7 @@ def test_a_store_opened_to_read_only_reads_and_says_that_it_cannot_write(tmp_pat
 def assert_reads_but_cannot_write(memory: Memory, path: Path, ticks: int) -> None:
     agent = memory.agent("desk")
     assert agent.head().seq == ticks
-    assert len(agent.trades(status="closed")) == ticks // 2
+    assert len(agent.ledger.trades(status="closed")) == ticks // 2
     assert verify_store(memory).ok
     for write in (lambda: agent.observe(tick(ticks + 1)), lambda: memory.create_skill("other")):
         with pytest.raises(ReadOnly, match="cannot be written") as refused:

@@ -79,11 +79,11 @@ def test_a_writer_waits_its_time_and_then_says_which_store_is_locked(store_url: 
         assert memory.url in str(told.value)
         assert str(WAIT) in str(told.value)
         assert agent.head().seq == 1  # it reads while the other holds the lock
-        assert len(agent.trades(status="open")) == 1
+        assert len(agent.ledger.trades(status="open")) == 1
         assert verify_store(memory).ok
     with memtape.open(store_url) as memory:
         assert memory.agent("desk").observe(tick(2)).seq == 2
-        assert len(memory.agent("desk").trades(status="closed")) == 1
+        assert len(memory.agent("desk").ledger.trades(status="closed")) == 1
         assert verify_store(memory).ok
 
 
@@ -120,7 +120,7 @@ def test_on_postgres_only_the_stream_is_locked(postgres_url: str) -> None:
 def test_a_locked_file_can_still_be_opened_to_read(sqlite_url: str) -> None:
     given_desk(sqlite_url)
     with another_writer(sqlite_url), memtape.open(sqlite_url) as memory:
-        assert len(memory.agent("desk").trades()) == 1
+        assert len(memory.agent("desk").ledger.trades()) == 1
 
 
 def test_the_wait_can_be_set_for_one_database(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_writer_that_is_killed_gives_the_lock_back(store_url: str) -> None:
     told, tell = os.pipe()
 
     def work() -> None:
-        with memtape.open(store_url) as memory, memory.writing("desk") as tables:
+        with memtape.open(store_url) as memory, memory.resources.writing("desk") as tables:
             tables.drop_position(("BTC", ""))
             os.write(tell, b"!")
             time.sleep(30)
@@ -168,5 +168,5 @@ def test_a_writer_that_is_killed_gives_the_lock_back(store_url: str) -> None:
                 break
             except Locked:
                 continue
-        assert len(memory.agent("desk").trades(status="closed")) == 1
+        assert len(memory.agent("desk").ledger.trades(status="closed")) == 1
         assert verify_store(memory).ok

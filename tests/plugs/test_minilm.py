@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtape.compose import model_folders
-from memtape.documents.index import Document, DocumentIndex
+from memtape.documents.index import DocumentIndex
+from memtape.documents.index_writer import Document
 from memtape.documents.search import search_index
 from memtape.errors import Invalid, MissingExtra
 from memtape.plugs import minilm, minilm_build, minilm_weights

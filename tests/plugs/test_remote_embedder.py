@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from memtape.documents.index import Document, DocumentIndex
+from memtape.documents.index import DocumentIndex
+from memtape.documents.index_writer import Document
 from memtape.documents.search import search_index
 from memtape.errors import Invalid, ModelFailed
 from memtape.plugs.embedder import Embedder, Sources, embedder_of, embedder_with_id

@@ -123,12 +123,12 @@ def test_when_all_is_closed_the_cash_is_what_the_ledger_says_was_earned(seed: in
             assert not [event for event in receipt.concluded if event.name == "discrepancy"]
             held = {
                 trade.symbol: (trade.qty_open if trade.side == "long" else -trade.qty_open)
-                for trade in agent.trades(status="open")
+                for trade in agent.ledger.trades(status="open")
             }
             assert held == {symbol: h[0].qty for symbol, h in (tick.positions or {}).items()}
             paid += sum((payment.usd for payment in tick.funding), D(0))
         assert tick.positions == {}
-        trades = agent.trades(status="closed")
+        trades = agent.ledger.trades(status="closed")
     with localcontext(MONEY):
         net, funding, fees = (sum((getattr(t, c) for t in trades), D(0)) for c in ("net_pnl_usd", "funding_usd", "fees_usd"))
         assert abs(broker.cash - 10_000 - net) < D("1e-40"), "but for the last of the ledger's sixty digits"

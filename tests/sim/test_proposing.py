@@ -230,14 +230,14 @@ def test_told_first_a_brief_knows_of_what_has_just_happened_and_the_ledger_is_th
             held: list[int] = []
 
             def count(symbol: str, as_of: datetime, agent: Any = agent, held: list[int] = held) -> str:
-                held.append(len(agent.trades(status="open")))
+                held.append(len(agent.ledger.trades(status="open")))
                 return f"{held[-1]} open"
 
             bars = [words.day(n, prices) for n, prices in enumerate(BARS)]
             result = run_simulation(agent, bars, ModelTrader(asking(Scripted(AAPL)), count), guard=Guard({}), told_first=first)
             assert held == ([0, 1, 1] if first else [0, 0, 1]), "bought at the second tick; the last reports the target"
             assert (result.decisions, result.trades) == (1, 1)
-            (trade,) = agent.trades(status="closed")
+            (trade,) = agent.ledger.trades(status="closed")
             ledgers.append(plain(trade))
             assert (trade.entry_reason, trade.exit_trigger, trade.close_cause, trade.r_source) == (
                 "Higher low",
@@ -279,7 +279,7 @@ def test_the_same_answers_give_the_same_bytes_in_the_memory(words: Any) -> None:
                 after_tick=lambda tick, receipt, hear=hear: hear((tick, receipt)),
             )
             hashes.append(canonical(plain([(tick, receipt.concluded_data()) for tick, receipt in heard])))
-            (trade,) = agent.trades(status="closed")
+            (trade,) = agent.ledger.trades(status="closed")
             assert (trade.entry_reason, trade.exit_trigger, trade.entry_leverage) == ("Higher low", "target", 5)
             assert len([decision for tick, _ in heard for decision in tick.decisions]) == 3
     assert hashes[0] == hashes[1]

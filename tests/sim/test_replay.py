@@ -144,7 +144,7 @@ def test_every_tick_can_be_kept_and_read_again(words: Any) -> None:
 def test_the_figures_say_how_much_stands_behind_them(words: Any) -> None:
     notebook = words.Notebook()
     result = run_simulation(notebook, wander(words, 7, "AAPL", 400), MeanReversion())
-    rows = notebook.trades()
+    rows = notebook.ledger.trades()
     told_ = result.as_dict()
     assert result.trades == len(rows) == told_["n"]["win_rate"] > 3
     assert result.net_pnl == sum(row.net_pnl_usd for row in rows)

@@ -120,9 +120,9 @@ def test_on_real_hours_they_trade_pass_and_give_their_reasons(words: Any, market
     result = run_simulation(notebook, read_bars(market / file)[:4_000], STRATEGIES[name]())
     assert 60 <= result.trades <= 400
     assert 0 < result.no_trades < result.decisions
-    assert {row.exit_trigger for row in notebook.trades()} == {"stop", "target", "market"}
+    assert {row.exit_trigger for row in notebook.ledger.trades()} == {"stop", "target", "market"}
     for decision in notebook.decisions:
         assert decision.reason and len(decision.reason) <= REASON_LENGTH
         assert read(Decision, plain(decision)) == decision
-    risks = [row.pnl_r for row in notebook.trades() if row.exit_trigger == "stop" and row.pnl_r is not None]
+    risks = [row.pnl_r for row in notebook.ledger.trades() if row.exit_trigger == "stop" and row.pnl_r is not None]
     assert D("-3") < min(risks) and max(risks) < 0, "a stop costs about its risk, more after a gap"

@@ -150,4 +150,4 @@ def test_ten_lines_of_python_give_a_trade(tmp_path):
         for n, (side, px) in enumerate((("buy", 100), ("sell", 103))):
             agent.observe({"id": f"f{n}", "t": f"2026-06-04T0{8 + n}:00:00Z", "symbol": "BTC", "side": side, "qty": 1, "px": px},
                           kind="fill")  # fmt: skip
-        assert str(agent.trades()[0].net_pnl_usd) == "3"
+        assert str(agent.ledger.trades()[0].net_pnl_usd) == "3"

@@ -71,7 +71,7 @@ def test_a_damaged_index_is_told_and_made_anew_by_a_reindex(tmp_path, workspace,
 def test_a_citation_follows_its_words_and_says_when_they_are_gone(tmp_path, workspace):
     memory = memtape.open(":memory:")
     execute(memory, "reindex_documents", {"folder": str(workspace)})
-    cited = memory.agent().cite_document("journal/why.md", 3, 3)
+    cited = memory.agent().documents.cite("journal/why.md", 3, 3)
     asked = {"path": cited.path, "start_line": 3, "end_line": 3, "content_hash": cited.content_hash, "quoted": cited.quoted}
     assert execute(memory, "verify_citation", asked)["verdict"] == "valid"
     file = workspace / "journal" / "why.md"
@@ -139,7 +139,7 @@ def test_documents_go_to_a_server_only_where_the_slot_that_compares_meaning_was_
     monkeypatch.setenv("MEMTAPE_EMBEDDER_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("MEMTAPE_EMBEDDER_MODEL", "any")
     memory = memtape.open(":memory:")
-    assert execute(memory, "reindex_documents", {"folder": str(workspace)})["documents"] and memory.embedder is None
+    assert execute(memory, "reindex_documents", {"folder": str(workspace)})["documents"] and memory.resources.embedder is None
     assert execute(memory, "search_documents", {"query": "mean reversion"})["note"] is None
 
 

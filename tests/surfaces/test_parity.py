@@ -234,20 +234,20 @@ def told(memory: Any, name: str) -> dict[str, Any]:
                                                "record_shown", "get_shown_brief") else None  # fmt: skip
     match name:
         case "diff_lessons":
-            return {"earlier": diary.notes()[0].note.id, "later": diary.notes()[0].note.id}
+            return {"earlier": diary.lessons.reflections()[0].note.id, "later": diary.lessons.reflections()[0].note.id}
         case "promote_lessons":
-            return {"note_id": diary.notes()[0].note.id}
+            return {"note_id": diary.lessons.reflections()[0].note.id}
         case "retire_lesson":
-            return {"lesson_id": memory.agent("desk").reflect().note.lessons[0].id}
+            return {"lesson_id": memory.agent("desk").lessons.reflect().note.lessons[0].id}
         case "get_brief" | "preview_brief":
-            asked = diary.brief(symbol="XAU").question
+            asked = diary.briefs.make(symbol="XAU").question
             return {"head": asked.head, "owner_head": asked.owner_head}
         case "record_shown":
-            return {"brief": diary.brief(symbol="XAU", budget=2000).receipt}
+            return {"brief": diary.briefs.make(symbol="XAU", budget=2000).receipt}
         case "get_shown_brief":
-            return {"digest": diary.briefs_shown()[0]["digest"]}
+            return {"digest": diary.briefs.shown()[0]["digest"]}
         case "get_proposal" | "accept_proposal" | "reject_proposal":
-            return {"proposal_id": memory.agent("diary").propose_edit(f"notes/{name}.md", text="x", reason="x").id}
+            return {"proposal_id": memory.agent("diary").proposals.propose(f"notes/{name}.md", text="x", reason="x").id}
     return {}
 
 
@@ -259,11 +259,11 @@ def primed(tmp_path_factory):
     with memtape.open(db) as memory:
         for name in list(calls):
             if name == "get_trade":
-                calls[name]["trade_id"] = memory.agent("desk").trades(status="closed")[0].id
+                calls[name]["trade_id"] = memory.agent("desk").ledger.trades(status="closed")[0].id
             if name == "undo_import":
                 trade = {"trade_id": "i1", "symbol": "SOL", "side": "long", "entry_at": T.format(7), "exit_at": T.format(8),
                          "entry_price": 1, "exit_price": 2, "qty": 1}  # fmt: skip
-                calls[name]["batch"] = memory.agent("desk").import_items([read(ClosedTrade, trade)], {"file": "a.csv"}).batch
+                calls[name]["batch"] = memory.agent("desk").imports.commit([read(ClosedTrade, trade)], {"file": "a.csv"}).batch
             if name == "remember_trade":
                 memory.create_agent("diary", skill="breakout", mode="sim")
                 memory.create_agent("gone", skill="breakout", mode="sim")
@@ -272,7 +272,7 @@ def primed(tmp_path_factory):
                 memory.agent("diary").remember_trade(opened)
             if calls[name].get("memory_id") == "?" or name in ("get_trade_reflection", "label_trade"):
                 field = "memory_id" if "memory_id" in calls[name] else "trade_id"
-                calls[name][field] = memory.agent("diary").trades(status="closed")[0].id
+                calls[name][field] = memory.agent("diary").ledger.trades(status="closed")[0].id
             calls[name] |= told(memory, name)
             if name == "reindex_documents":
                 workspace = tmp_path_factory.mktemp("workspace")
@@ -289,7 +289,7 @@ def primed(tmp_path_factory):
                 calls[name]["folder"] = str(workspace)
             if name == "cancel_plan":
                 plan = {"id": "p2", "trigger": {"session": "asia"}, "action": "alert", "reasoning": "thin"}
-                memory.agent("diary").plan(plan)
+                memory.agent("diary").plans.create(plan)
             if name not in ONCE:
                 through_python(memory, name, calls[name])
         calls = {name: data for name, data in calls.items() if name not in ONCE}

@@ -89,6 +89,6 @@ def test_a_trader_reads_its_brief_decides_on_it_and_that_is_on_record(db):
     assert page.splitlines()[0] == brief["text"].splitlines()[0]
     assert not decided["duplicate"]
     with memtape.open(db) as memory:
-        shown = memory.agent("desk").briefs_shown()
+        shown = memory.agent("desk").briefs.shown()
         assert [(row["decision"], row["digest"]) for row in shown] == [("d1", brief["digest"])]
-        assert memory.agent("desk").brief_text(brief["digest"]) == brief["text"]
+        assert memory.agent("desk").briefs.text(brief["digest"]) == brief["text"]

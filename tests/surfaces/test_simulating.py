@@ -47,9 +47,9 @@ def test_a_model_trades_on_its_brief_and_what_it_was_shown_is_on_record(bars):
     memory, found, requests = play(bars, buy, hold)
     agent = memory.agent("desk")
     assert (found["trades"], found["ticks"]) == (1, 30)
-    trade = agent.trades(status="closed")[0]
+    trade = agent.ledger.trades(status="closed")[0]
     assert (trade.entry_reason, trade.exit_trigger, trade.strategy) == ("strength", "target", "openai/gpt-test")
-    shown = agent.briefs_shown()
+    shown = agent.briefs.shown()
     asked = len(requests)
     assert len(shown) == asked and all(row["decision"] for row in shown)
     assert "## Open positions (memory view)" in str(requests[5]) and "propose_order" in str(requests[5])
@@ -59,7 +59,7 @@ def test_what_the_guard_refuses_is_recorded_with_its_code_and_told_to_the_model_
     greedy, calm = order(action="buy", qty=500, stop=95), order(action="no_trade")
     memory, found, requests = play(bars, greedy, calm, terms=SimulationOptions(limits={"risk per trade": "1 % of equity"}))
     assert found["rejections"] == {"R2_RISK_PER_TRADE": 1} and found["trades"] == 0
-    first = memory.agent("desk").decisions(limit=100)[-1].decision
+    first = memory.agent("desk").ledger.decisions(limit=100)[-1].decision
     assert first.verdict is not None and first.verdict.code == "R2_RISK_PER_TRADE"
     assert "R2_RISK_PER_TRADE" in str(requests[1])
 
@@ -67,7 +67,7 @@ def test_what_the_guard_refuses_is_recorded_with_its_code_and_told_to_the_model_
 def test_an_answer_that_cannot_be_read_is_a_decision_not_to_trade(bars):
     memory, found, _ = play(bars, Says("let me think about it"), order(action="no_trade"))
     assert found["rejections"] == {"R0_BAD_ANSWER": 1}
-    assert memory.agent("desk").decisions(limit=100)[-1].decision.action == "no_trade"
+    assert memory.agent("desk").ledger.decisions(limit=100)[-1].decision.action == "no_trade"
 
 
 def test_a_model_that_will_never_answer_ends_the_run(bars):

@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> str:
     """A store whose agent has a workspace, in which a virtual environment lies."""
     db = str(tmp_path / "desk.db")
     with memtape.open(db) as memory:
-        memory.agent_for_writing("main").add_documents(
+        memory.agent_for_writing("main").documents.add(
             write(tmp_path / "work", {"SOUL.md": "Never move a stop.", "env/pyvenv.cfg": "", "env/lib/README.md": "x"})
         )
     return db
@@ -100,7 +100,7 @@ def test_over_stdio_what_is_written_in_the_workspace_is_found_soon_after(tmp_pat
     desk.mkdir()
     (desk / "SOUL.md").write_text("Patience.\n")
     with memtape.open(str(tmp_path / "a.db")) as memory:
-        memory.agent_for_writing(None).add_documents(desk)
+        memory.agent_for_writing(None).documents.add(desk)
     argv = [*MEMTAPE.argv, "mcp", "--db", str(tmp_path / "a.db")]
     with subprocess.Popen(argv, env=MEMTAPE.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         numbers = itertools.count(1)

@@ -41,7 +41,7 @@ def quarters(first: int, closes: Iterable[object], symbol: str = "AAPL") -> tupl
 def furnish(memory: Memory) -> Memory:
     """Write the books of the house."""
     clock = FixedClock(at(0))
-    memory.clock = clock
+    memory.resources.clock = clock
     memory.create_skill("breakout", name="Breakout", strategy="Buy strength.", avoid=["Fridays"], limits={"risk": "1 %"})
     memory.create_skill("breakout", name="Breakout", strategy="Buy strength, sell weakness.", avoid=["Fridays"])
     memory.create_skill("carry", strategy="Collect funding.")
@@ -82,19 +82,19 @@ def _net_account(agent: AgentMemory, clock: FixedClock) -> None:
     _seen(agent, clock, 90, "a6", positions={"MSFT": {"qty": "-2", "entry_px": "300"}}, decision=short,
           fills=[fill("f5", 89, "sell", 2, 300, "MSFT")])  # fmt: skip
     agent.observe({"id": "d7", "symbol": "MSFT", "action": "hold", "reason": "still weak"}, kind="decision")
-    agent.plan({"id": "p1", "trigger": {"regime": "range"}, "action": "skip_trade", "reasoning": "ranges cost us"})
-    agent.plan({"id": "p2", "trigger": {"regime": "trend"}, "action": "alert", "reasoning": "watch it", "maker": "agent"})
-    agent.confirm_plan("p2")
-    agent.state_belief({"id": "b1", "sentence": "Trends pay", "when": {"regime": "trend"}})
-    agent.plan({"id": "p3", "trigger": {"session": "us"}, "action": "alert", "reasoning": "no longer"})
-    agent.cancel_plan("p3")
+    agent.plans.create({"id": "p1", "trigger": {"regime": "range"}, "action": "skip_trade", "reasoning": "ranges cost us"})
+    agent.plans.create({"id": "p2", "trigger": {"regime": "trend"}, "action": "alert", "reasoning": "watch it", "maker": "agent"})
+    agent.plans.confirm("p2")
+    agent.memories.state_belief({"id": "b1", "sentence": "Trends pay", "when": {"regime": "trend"}})
+    agent.plans.create({"id": "p3", "trigger": {"session": "us"}, "action": "alert", "reasoning": "no longer"})
+    agent.plans.cancel("p3")
     not_taken = {"symbol": "AAPL", "action": "no_trade", "side": "long", "stop": "104", "target": "106", "reason": "range",
                  "situation": {"regime": "range", "price": 105}}  # fmt: skip
     _seen(agent, clock, 105, "a7", marks={"AAPL": "105"}, decision=not_taken)
     _seen(agent, clock, 106, "a7b", decision={**not_taken, "side": "short", "stop": "120", "target": "90", "confidence": "0.4"})
     _seen(agent, clock, 150, "a8", marks={"AAPL": "106"}, bars=quarters(105, [105, 105.2, 106]))
-    closed = next(trade for trade in agent.trades(status="closed"))
-    agent.correct(closed.id, {"reflection": "left too early", "teach": "anomaly"}, "looked again")
+    closed = next(trade for trade in agent.ledger.trades(status="closed"))
+    agent.memories.correct(closed.id, {"reflection": "left too early", "teach": "anomaly"}, "looked again")
 
 
 def _hedged_account(agent: AgentMemory, clock: FixedClock) -> None:
@@ -118,13 +118,13 @@ def _imported_account(agent: AgentMemory, clock: FixedClock) -> None:
             exit_price=Decimal(exit_price), qty=Decimal("1.5"), fees=Decimal("0.2"), stop=Decimal(3050), tags=("imported",),
         )  # fmt: skip
 
-    agent.import_items([trade(1, "2990"), trade(2, "3010.5")], {"file": "eth.csv", "format": "generic"})
+    agent.imports.commit([trade(1, "2990"), trade(2, "3010.5")], {"file": "eth.csv", "format": "generic"})
     fills = [Fill(id=f"y{n}", t=at(20 + n), symbol="SOL", side="buy" if n % 2 else "sell", qty=Decimal(2), px=Decimal(150 + n))
              for n in (1, 2, 3)]  # fmt: skip
-    wrong = agent.import_items([trade(3, "1"), *fills], {"file": "wrong.csv", "format": "generic"})
+    wrong = agent.imports.commit([trade(3, "1"), *fills], {"file": "wrong.csv", "format": "generic"})
     clock.at = at(310)
-    agent.undo_import(wrong.batch)
-    agent.import_items(fills[:2], {"file": "right.csv", "format": "generic"})
+    agent.imports.undo(wrong.batch)
+    agent.imports.commit(fills[:2], {"file": "right.csv", "format": "generic"})
 
 
 def _told_account(agent: AgentMemory, clock: FixedClock) -> None:
@@ -135,9 +135,9 @@ def _told_account(agent: AgentMemory, clock: FixedClock) -> None:
                               "stop": 2390, "trade_id": f"m{n}", "entry_at": at(n * 10), "exit_at": at(n * 10 + 5),
                               "confidence": "0.6", "situation": {"regime": "ranging"}, "reflection": f"trade {n}"})  # fmt: skip
     agent.remember_trade({"symbol": "XAU", "side": "short", "entry_price": 2410, "trade_id": "m9", "stop": 2420, "qty": 1})
-    ids = [trade.id for trade in agent.trades(status="closed", newest=False)]
-    agent.forget(ids[1], "entered twice")
-    agent.forget(ids[2], "not ours", shred=True)
+    ids = [trade.id for trade in agent.ledger.trades(status="closed", newest=False)]
+    agent.memories.forget(ids[1], "entered twice")
+    agent.memories.forget(ids[2], "not ours", shred=True)
 
 
 def _seen(agent: AgentMemory, clock: FixedClock, minute: float, id: str, **parts: Any) -> None:

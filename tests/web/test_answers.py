@@ -58,7 +58,7 @@ def client(floor: Memory) -> Iterator[TestClient]:
 
 
 def paths(memory: Memory) -> list[str]:
-    trades = [f"/agents/{name}/trades/{t.id}" for name in ("swing", "crypto") for t in memory.agent(name).trades()[:4]]
+    trades = [f"/agents/{name}/trades/{t.id}" for name in ("swing", "crypto") for t in memory.agent(name).ledger.trades()[:4]]
     return ["/", "/agents/swing", "/agents/crypto", "/agents/fresh", "/agents/nobody", *trades]
 
 
@@ -134,7 +134,7 @@ def test_nonsense_in_an_address_does_no_harm(client: TestClient, query: str) -> 
 
 
 def test_the_curve_is_the_engines(client: TestClient, floor: Memory) -> None:
-    curve = floor.agent("swing").equity()
+    curve = floor.agent("swing").ledger.equity()
     data = client.get("/agents/swing/equity.json").json()
     assert data["n"] == len(curve.points) == len(data["points"]) and data["currency"] == "USD"
     (t, nav), last = curve.points[-1], data["points"][-1]
@@ -145,7 +145,7 @@ def test_the_curve_is_the_engines(client: TestClient, floor: Memory) -> None:
 
 
 def test_the_bars_around_a_trade_hold_its_entry_and_its_exit(client: TestClient, floor: Memory) -> None:
-    trade = floor.agent("swing").trades(status="closed")[3]
+    trade = floor.agent("swing").ledger.trades(status="closed")[3]
     data = client.get(f"/agents/swing/trades/{trade.id}/bars.json").json()
     assert data["frame_seconds"] == 86400 and data["bars_per_candle"] == 1
     candles = {candle["time"]: candle for candle in data["candles"]}
@@ -162,7 +162,7 @@ def test_money_of_different_kinds_is_never_added_up(client: TestClient, floor: M
     foot = client.get("/").text.partition("<tfoot>")[2]
     for words in ("All simulated", "All paper", "All live"):
         assert foot.count(words) == 1
-    swing = floor.agent("swing").performance().net_pnl_usd
+    swing = floor.agent("swing").ledger.performance().net_pnl_usd
     assert f"{swing:+,.2f}".replace("-", "−") in foot
 
 
@@ -178,7 +178,7 @@ def test_a_new_trade_is_on_the_list_at_once(tmp_path: Path) -> None:
         memory.agent("desk").observe(trade, kind="trade")
         said = client.get("/").text
         assert "+1,224.57" in said and 'title="1224.5678 USD"' in said and "2026-06-04 09:00 UTC" in said
-        page = client.get(f"/agents/desk/trades/{memory.agent('desk').trades()[0].id}").text
+        page = client.get(f"/agents/desk/trades/{memory.agent('desk').ledger.trades()[0].id}").text
         assert "Its source reported this trade whole." in page and "reported as closed by its source" in page
 
 

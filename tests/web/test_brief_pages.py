@@ -42,8 +42,8 @@ def desk(tmp_path: Path) -> Iterator[Memory]:
         for name in ("desk", "other"):
             memory.create_agent(name, skill="trend", mode="paper")
         diary(memory.agent("desk"), 9)
-        made = memory.agent("desk").brief(budget=900)
-        memory.agent("desk").shown(made, run="morning")
+        made = memory.agent("desk").briefs.make(budget=900)
+        memory.agent("desk").briefs.record_shown(made, run="morning")
         diary(memory.agent("desk"), 12)
         yield memory
 

@@ -13,8 +13,9 @@ import pytest
 from starlette.testclient import TestClient
 
 import memtape
-from memtape.documents.index_health import SYNC, report_problem
-from memtape.documents.shelves import shelved
+from memtape.documents.document_list import list_by_type
+from memtape.documents.index_health import report_problem
+from memtape.documents.sources import SYNC_PROBLEM
 from memtape.engine import Memory
 from memtape.plugs.clock import FixedClock
 from memtape.sim.demo_documents import fill_documents
@@ -54,7 +55,7 @@ def desk(tmp_path: Path) -> Iterator[Memory]:
         memory.create_skill("trend")
         for name in ("desk", "other"):
             memory.create_agent(name, skill="trend", mode="paper")
-        memory.agent("desk").add_documents(written(tmp_path / "work", FILES))
+        memory.agent("desk").documents.add(written(tmp_path / "work", FILES))
         yield memory
 
 
@@ -153,8 +154,8 @@ def test_without_a_question_every_document_is_listed_by_its_type(visit: Come, de
 
 def test_a_long_shelf_names_the_documents_written_last_and_leads_to_all(desk: Memory, work: Path, client: TestClient) -> None:
     written(work, {f"journal/day-{n:03}.md": f"# Day {n}\nQuiet.\n" for n in range(40)})
-    desk.agent("desk").sync_documents()
-    journal = next(shelf for shelf in shelved(desk.documents, "local", "desk") if shelf.type == "journal")
+    desk.agent("desk").documents.sync()
+    journal = next(shelf for shelf in list_by_type(desk.documents, "local", "desk") if shelf.type == "journal")
     assert journal.n == 42 and len(journal.latest) == 8
     assert "All of type journal" in client.get("/agents/desk/documents").text
     assert client.get("/agents/desk/documents?type=journal").text.count("/documents/view?path=journal") == 42
@@ -162,7 +163,7 @@ def test_a_long_shelf_names_the_documents_written_last_and_leads_to_all(desk: Me
 
 def test_more_passages_keep_the_first_ones_in_their_places(desk: Memory, work: Path, client: TestClient) -> None:
     written(work, {f"journal/day-{n:03}.md": f"# Day {n}\nSilver was quiet {'and calm ' * n}.\n" for n in range(40)})
-    desk.agent("desk").sync_documents()
+    desk.agent("desk").documents.sync()
     first, more = (client.get(f"/agents/desk/documents?q=silver&n={n}").text for n in ("", "30"))
     assert first.count('class="hit"') == 10 and "n=30#hit-10" in first and more.count('class="hit"') == 30
     hits = [
@@ -172,7 +173,7 @@ def test_more_passages_keep_the_first_ones_in_their_places(desk: Memory, work: P
 
 
 def test_shared_documents_are_found_and_said_to_be_shared(desk: Memory, tmp_path: Path, client: TestClient) -> None:
-    desk.agent("desk").add_documents(written(tmp_path / "playbooks", {"outage.md": "# Outage\nFlatten by phone.\n"}), shared=True)
+    desk.agent("desk").documents.add(written(tmp_path / "playbooks", {"outage.md": "# Outage\nFlatten by phone.\n"}), shared=True)
     listed = client.get("/agents/other/documents").text
     assert "playbooks/outage.md" in listed and "shared" in listed and "shared with all agents" in listed
     assert "Flatten by phone." in client.get("/agents/other/documents/view?path=playbooks/outage.md").text
@@ -190,7 +191,7 @@ def test_an_agent_without_documents_is_told_what_to_do(visit: Come, desk: Memory
 
 
 def test_a_citation_says_whether_its_words_still_stand(visit: Come, desk: Memory, work: Path) -> None:
-    cited = desk.agent("desk").cite_document("TRADING_MANUAL.md", 4, 5)
+    cited = desk.agent("desk").documents.cite("TRADING_MANUAL.md", 4, 5)
     address = at("TRADING_MANUAL.md", 4, 5, hash=cited.content_hash)
     with looking(visit, desk, expected=("404",)) as here:
         page = here.at(address + "#L4")
@@ -215,7 +216,7 @@ def test_a_citation_says_whether_its_words_still_stand(visit: Come, desk: Memory
 
 def test_a_document_opens_with_the_cited_line_in_sight(visit: Come, desk: Memory, work: Path) -> None:
     written(work, {"journal/long.md": "".join(f"line {n}\n" for n in range(1, 251))})
-    desk.agent("desk").sync_documents()
+    desk.agent("desk").documents.sync()
     with looking(visit, desk) as here:
         page = here.at(at("journal/long.md", 200, 202) + "#L200")
         seen = page.locator("#L200").bounding_box()
@@ -226,7 +227,7 @@ def test_a_document_opens_with_the_cited_line_in_sight(visit: Come, desk: Memory
 def test_a_document_of_four_megabytes_is_a_page_of_some_lines(visit: Come, desk: Memory, work: Path) -> None:
     lines = [f"{n}: {'word ' * 12}" for n in range(1, 55_001)]
     written(work, {"journal/huge.md": "short", "notes/one-line.md": "short"})
-    desk.agent("desk").sync_documents()
+    desk.agent("desk").documents.sync()
     written(work, {"journal/huge.md": "\n".join(lines), "notes/one-line.md": "<&" * 1_900_000})  # files are read as they are now
     with looking(visit, desk) as here:
         page = here.at(at("journal/huge.md", 30_000, 30_010) + "#L30000")
@@ -314,7 +315,7 @@ def test_only_a_page_of_memtapes_own_may_reindex(client: TestClient, desk: Memor
 def test_what_is_wrong_with_the_whole_index_is_told_apart_from_files_that_are_left_out(
     desk: Memory, work: Path, client: TestClient
 ) -> None:
-    report_problem(desk.documents, desk.owner, "desk", SYNC, "failed: the disk is full", NOW)
+    report_problem(desk.documents, desk.owner, "desk", SYNC_PROBLEM, "failed: the disk is full", NOW)
     report_problem(desk.documents, desk.owner, "desk", "notes/odd.md", "not text", NOW)
     said = client.get("/agents/desk/documents/health").text
     assert '<p class="notice">The last sync: failed: the disk is full; since 2026-05-12T08:00:00Z.</p>' in said
@@ -393,7 +394,7 @@ def test_documents_are_reached_and_searched_by_keyboard(visit: Come, desk: Memor
 def test_the_pages_of_documents_fit_their_window_and_bring_no_script_of_their_own(
     visit: Come, desk: Memory, client: TestClient, width: int, dark: bool
 ) -> None:
-    hash_ = desk.agent("desk").cite_document("TRADING_MANUAL.md", 4, 5).content_hash
+    hash_ = desk.agent("desk").documents.cite("TRADING_MANUAL.md", 4, 5).content_hash
     pages = {
         "documents": "/agents/desk/documents", "documents-none": "/agents/other/documents", "documents-health": "/agents/desk/documents/health",
         "documents-found": "/agents/desk/documents?q=gold+spread+hostile", "document": at("TRADING_MANUAL.md", 4, 5, hash=hash_),
@@ -417,7 +418,7 @@ def test_the_page_of_a_trade_shows_the_lines_its_decision_rests_on_and_whether_t
     fill = {"id": "f1", "t": NOW, "symbol": "XAUUSD", "side": "buy", "qty": "1", "px": "2400"}
     agent.observe({"id": "t1", "t": NOW, "fills": [fill | {"decision": "t1"}],
                    "decision": {"symbol": "XAUUSD", "action": "buy", "reason": "breakout", "citations": [cited]}})  # fmt: skip
-    trade = agent.trades()[0].id
+    trade = agent.ledger.trades()[0].id
     page, reader = client.get(f"/agents/desk/trades/{trade}").text, Reader()
     reader.feed(page)
     assert "What it rests on" in page and "still stands" in page and "R3: never risk more than 1 %" in page

@@ -47,7 +47,7 @@ def diary(agent: AgentMemory, n: int) -> list[str]:
             {"symbol": "XAU", "side": side, "entry_price": 100, "exit_price": 100 + sign * r, "pnl": 100 * r, "pnl_r": r, "trade_id": f"m{i}",
              "entry_at": at, "exit_at": at + timedelta(minutes=30), "situation": {"regime": "ranging"}}
         )  # fmt: skip
-    return [trade.id for trade in reversed(agent.trades(status="closed"))]
+    return [trade.id for trade in reversed(agent.ledger.trades(status="closed"))]
 
 
 def note(agent: AgentMemory, key: str, *lessons: Lesson, **more: Any) -> None:
@@ -58,7 +58,7 @@ def note(agent: AgentMemory, key: str, *lessons: Lesson, **more: Any) -> None:
         window_end=at, trades_considered=24, closed=24, model_used="stats", asked_by="cadence", lessons=lessons,
         candidates=(SHORTS, MORNING), scanned=14,
     )  # fmt: skip
-    with agent.memory.writing(agent.agent.id) as tables:
+    with agent.resources.writing(agent.agent.id) as tables:
         Writer(tables, agent.agent, at).declare(Item("note", key, at, plain(replace(made, **more))), at)
 
 
@@ -127,7 +127,7 @@ def test_a_lesson_shows_its_numbers_and_leads_to_every_trade_behind_it(visit: Co
                       "until 2026-04-05 08:00 UTC"):  # fmt: skip
             assert words in said
         assert "could be chance" in here.text("#lesson-l2") and "until another note" in here.text("#lesson-l2")
-        shorts = [trade.id for trade in desk.agent("desk").trades(status="closed") if trade.side == "short"]
+        shorts = [trade.id for trade in desk.agent("desk").ledger.trades(status="closed") if trade.side == "short"]
         page.locator("#lesson-l1 summary", has_text="The trades behind it").click()
         paths = [link.get_attribute("href") for link in page.locator("#lesson-l1 .trades-list a").all()]
         assert paths == [f"/agents/desk/trades/{id_}" for id_ in shorts]
@@ -245,7 +245,7 @@ def test_a_reflection_that_fails_is_told_and_leaves_the_note(visit: Come, desk: 
 
 
 def test_the_owner_says_that_a_trade_may_not_teach(visit: Come, desk: Memory) -> None:
-    trade = desk.agent("desk").trades(status="closed")[0]
+    trade = desk.agent("desk").ledger.trades(status="closed")[0]
     with looking(visit, desk) as here:
         page = here.at(f"/agents/desk/trades/{trade.id}")
         assert "now: teaches" in here.text("#teach")
@@ -269,7 +269,7 @@ def test_the_owner_says_that_a_trade_may_not_teach(visit: Come, desk: Memory) ->
 def test_only_a_page_of_memtapes_own_may_change_what_is_told(
     client: TestClient, desk: Memory, path: str, form: dict[str, str]
 ) -> None:
-    trade = desk.agent("desk").trades(status="closed")[0].id
+    trade = desk.agent("desk").ledger.trades(status="closed")[0].id
     to = f"/agents/desk/trades/{trade}/teach" if path == "teach" else f"/agents/desk/{path}"
     before = {name: desk.agent(name).head() for name in ("desk", "other")}
     for headers in ({}, {"origin": "https://elsewhere.example"}, {**OWN, "sec-fetch-site": "cross-site"}):

@@ -129,7 +129,7 @@ def test_the_lengths_of_a_bar_add_up_to_the_logarithm_of_its_score(scores: list[
 def test_the_explorer_begins_with_the_situation_of_the_moment_and_answers_another(visit: Come, floor: Memory) -> None:
     here = visit()
     page = here.at("/agents/swing/memory")
-    last = floor.agent("swing").trades()[0].symbol
+    last = floor.agent("swing").ledger.trades()[0].symbol
     own = ask(floor, "swing", "recall_memories", symbol=last)["situation"]
     assert page.get_by_label("Symbol").input_value() == last
     assert page.get_by_label("Regime").input_value() == own["regime"]
@@ -193,9 +193,9 @@ def test_recall_as_of_an_earlier_day_knows_only_what_was_known_then(visit: Come,
     page = here.at("/agents/swing/memory")
     page.get_by_label("As of (UTC)").fill("2024-08-01T00:00:00Z")
     page.get_by_role("button", name="Situation of the moment").click()
-    known = [t for t in floor.agent("swing").trades(status="closed") if t.exit_at and f"{t.exit_at:%F}" < "2024-08-01"]
+    known = [t for t in floor.agent("swing").ledger.trades(status="closed") if t.exit_at and f"{t.exit_at:%F}" < "2024-08-01"]
     assert f"As of 2024-08-01 00:00 UTC, from n = {len(known)} closed trades" in here.text("#explorer [role=status]")
-    assert 0 < len(known) < len(floor.agent("swing").trades(status="closed"))
+    assert 0 < len(known) < len(floor.agent("swing").ledger.trades(status="closed"))
 
 
 # ---- beliefs -------------------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def test_a_belief_shows_how_sure_it_is_and_every_trade_for_and_against(visit: Co
 
 
 def test_a_trade_says_in_which_situation_it_was_entered_and_what_was_like_it(visit: Come, floor: Memory) -> None:
-    trade = floor.agent("swing").trades(status="closed")[0]
+    trade = floor.agent("swing").ledger.trades(status="closed")[0]
     told = ask(floor, "swing", "get_trade_reflection", trade_id=trade.id)
     here = visit()
     here.at(f"/agents/swing/trades/{trade.id}")
@@ -248,7 +248,7 @@ def test_a_trade_says_in_which_situation_it_was_entered_and_what_was_like_it(vis
     assert f"Regime {told['episode']['regime'].replace('_', ' ')}" in said and "outcome from the broker" in said
     for item in told["similar"]:
         assert here.page.locator(f"section:has(#taught-title) a[href='/agents/swing/trades/{item['id']}']").count() == 1
-    open_ = floor.agent("swing").trades(status="open")[0]
+    open_ = floor.agent("swing").ledger.trades(status="open")[0]
     here.at(f"/agents/swing/trades/{open_.id}")
     assert "Nothing yet: a trade is remembered when it closes." in here.text("section:has(#taught-title)")
 
@@ -398,7 +398,7 @@ def test_a_claim_that_no_broker_confirms_has_a_page_that_says_so(visit: Come, tm
         memory.create_agent("desk", skill="trend", mode="paper")
         times = {"entry_at": "2026-06-04T07:00:00Z", "exit_at": "2026-06-04T08:00:00Z"}
         ask(memory, "desk", "remember_trade", **told, **times, backfill=True)
-        id_ = memory.agent("desk").trades()[0].id
+        id_ = memory.agent("desk").ledger.trades()[0].id
         here = visit(at=address)
         here.at(f"/agents/desk/trades/{id_}")
         assert "as claimed" in here.text("section:has(#quality-title)") and "claimed by the agent" in here.text("main")
@@ -406,7 +406,7 @@ def test_a_claim_that_no_broker_confirms_has_a_page_that_says_so(visit: Come, tm
         assert "Outcomes are the agent's own claims" in here.text("#explorer")
         fill = {"id": "f1", "t": "2026-06-05T08:00:00Z", "symbol": "BTC", "side": "buy", "qty": "1", "px": "65200"}
         ask(memory, "desk", "observe_fill", **fill)
-        assert [trade.symbol for trade in memory.agent("desk").trades()] == ["BTC"]
+        assert [trade.symbol for trade in memory.agent("desk").ledger.trades()] == ["BTC"]
         here.at(f"/agents/desk/trades/{id_}")
         assert "XAU long" in here.text("h1") and "the broker's records do not have it" in here.text("main")
         here.at("/agents/desk/memory?symbol=")

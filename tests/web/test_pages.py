@@ -38,7 +38,7 @@ def keep(visit: Visit, name: str, whole: bool = True) -> None:
 
 def test_a_trader_goes_from_the_agents_to_one_trade_and_back(visit: Come, floor: Memory) -> None:
     agent = floor.agent("swing")
-    did, total = agent.performance(), len(agent.trades())
+    did, total = agent.ledger.performance(), len(agent.ledger.trades())
     here = visit()
     page = here.at("/")
     row = here.text("tbody tr:has-text('swing')")
@@ -58,14 +58,14 @@ def test_a_trader_goes_from_the_agents_to_one_trade_and_back(visit: Come, floor:
 
     with page.expect_response(lambda got: "symbol=AAPL" in got.url):
         page.get_by_label("Symbol").select_option("AAPL")
-    apple = agent.performance(symbol="AAPL")
+    apple = agent.ledger.performance(symbol="AAPL")
     until(page, "document.querySelectorAll('#trades tbody tr').length < 25")
-    held = len(agent.trades(status="open", symbol="AAPL"))
+    held = len(agent.ledger.trades(status="open", symbol="AAPL"))
     assert here.text("#trades [role=status]").startswith(f"{apple.n + held} of {total} trades")
     with page.expect_response(lambda got: "outcome=loss" in got.url):
         page.get_by_label("Outcome").select_option("loss")
     page.wait_for_url("**symbol=AAPL**outcome=loss**")
-    lost = [t for t in agent.trades(status="closed", symbol="AAPL") if t.net_pnl_usd is not None and t.net_pnl_usd < 0]
+    lost = [t for t in agent.ledger.trades(status="closed", symbol="AAPL") if t.net_pnl_usd is not None and t.net_pnl_usd < 0]
     until(page, f"document.querySelectorAll('#trades tbody tr').length === {len(lost)}")
     assert here.text("#trades [role=status]") == (
         f"{apple.losses} of {total} trades: 0 won, {apple.losses} lost; "
@@ -109,7 +109,7 @@ def test_the_pages_of_the_table_hold_every_trade_once(visit: Come, floor: Memory
             break
         following.click()
         number += 1
-    trades = floor.agent("swing").trades()
+    trades = floor.agent("swing").ledger.trades()
     assert number > 1 and sorted(seen) == sorted(f"/agents/swing/trades/{trade.id}" for trade in trades)
     entered = {f"/agents/swing/trades/{trade.id}": trade.entry_at for trade in trades}
     assert [entered[path] for path in seen] == [trade.entry_at for trade in trades]
@@ -124,11 +124,11 @@ def test_without_scripts_everything_can_still_be_read_and_filtered(visit: Come, 
     page.get_by_label("Symbol").select_option("MSFT")
     page.get_by_label("Outcome").select_option("win")
     page.get_by_role("button", name="Apply").click()
-    won = agent.performance(symbol="MSFT").wins
+    won = agent.ledger.performance(symbol="MSFT").wins
     assert page.locator("#trades tbody tr").count() == min(won, 25)
     assert here.text("#trades [role=status]").startswith(f"{won} of ")
     page.get_by_role("link", name="R", exact=True).click()
-    best = max((t for t in agent.trades(symbol="MSFT", status="closed")), key=lambda t: t.pnl_r or Decimal(0))
+    best = max((t for t in agent.ledger.trades(symbol="MSFT", status="closed")), key=lambda t: t.pnl_r or Decimal(0))
     assert spelled(best.pnl_r) in here.text("#trades tbody tr >> nth=0")
     page.locator("#trades tbody a").first.click()
     assert page.url.endswith(best.id)
@@ -159,7 +159,7 @@ def test_a_broker_that_differs_from_its_fills_is_told(visit: Come, floor: Memory
     here = visit()
     here.at("/agents/crypto")
     here.drawn()
-    found = floor.agent("crypto").discrepancies()
+    found = floor.agent("crypto").ledger.discrepancies()
     assert found and here.text(".notice").startswith(f"{len(found)} discrepancies")
     assert here.page.locator("section:has(#discrepancies) tbody tr").count() == len(found)
     said = here.text("main")
@@ -205,7 +205,7 @@ def test_what_is_not_there_is_said_in_a_page(visit: Come, path: str) -> None:
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (400, False), (760, False)])
 def test_every_page_fits_its_window(visit: Come, floor: Memory, width: int, dark: bool) -> None:
     here = visit(width=width, dark=dark)
-    trade = floor.agent("swing").trades(status="closed")[0]
+    trade = floor.agent("swing").ledger.trades(status="closed")[0]
     for name, path in (("agents", "/"), ("agent", "/agents/swing"), ("trade", f"/agents/swing/trades/{trade.id}"),
                        ("troubles", "/agents/crypto")):  # fmt: skip
         here.at(path)

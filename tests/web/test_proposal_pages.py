@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 import memtape
 from memtape.engine import Memory
-from memtape.engine.documents import journal
+from memtape.engine.documents import proposals
 from memtape.plugs.clock import FixedClock
 from memtape.surfaces.web.desk import Desk
 from tests.web.floor import HOSTILE, HOSTILE_SEEN
@@ -38,13 +38,13 @@ def desk(tmp_path: Path, work: Path) -> Iterator[Memory]:
         for name in ("desk", "other"):
             memory.create_agent(name, skill="trend", mode="paper")
         agent = memory.agent("desk")
-        agent.add_documents(work)
-        agent.append_note("journal", "Waited: no volume.", run="r-16")
-        agent.append_note("learning", "Gold moves before the open.", run="r-17")
-        agent.propose_edit(
+        agent.documents.add(work)
+        agent.journal.append("journal", "Waited: no volume.", run="r-16")
+        agent.journal.append("learning", "Gold moves before the open.", run="r-17")
+        agent.proposals.propose(
             "TRADING_MANUAL.md", old="1 % on a trade", new="0.5 % on a trade", reason="Three losses in a row.", run="r-17"
         )
-        agent.propose_edit("notes/gaps.md", text="# Gaps\nNo entry after a gap.\n", reason="It came up twice.")
+        agent.proposals.propose("notes/gaps.md", text="# Gaps\nNo entry after a gap.\n", reason="It came up twice.")
         yield memory
 
 
@@ -182,7 +182,9 @@ def test_what_cannot_be_decided_is_said_on_the_page(client: TestClient, form: di
 
 
 def test_a_long_change_is_cut_in_the_inbox_and_whole_on_its_own_page(client: TestClient, desk: Memory) -> None:
-    made = desk.agent("desk").propose_edit("notes/long.md", text="".join(f"line {n}\n" for n in range(900)), reason="All of it.")
+    made = desk.agent("desk").proposals.propose(
+        "notes/long.md", text="".join(f"line {n}\n" for n in range(900)), reason="All of it."
+    )
     inbox = client.get("/agents/desk/proposals").text
     assert (
         "781 of 901 lines are not shown here." in inbox
@@ -196,9 +198,9 @@ def test_a_long_change_is_cut_in_the_inbox_and_whole_on_its_own_page(client: Tes
 
 def test_how_many_wait_is_told_on_every_page_without_making_a_diff(desk: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     room, id_ = Desk(desk), change(desk)
-    monkeypatch.setattr(journal, "unified_diff", None)
+    monkeypatch.setattr(proposals, "unified_diff", None)
     assert room.waiting("desk") == 2
-    desk.agent("desk").reject_proposal(id_)
+    desk.agent("desk").proposals.reject(id_)
     assert room.waiting("desk") == 1 and room.waiting("other") == 0
 
 
@@ -230,15 +232,15 @@ def test_every_note_of_the_agent_is_in_sight_and_leads_to_its_lines(visit: Come,
 
 def test_what_a_model_writes_into_a_proposal_or_a_note_is_only_read(visit: Come, desk: Memory) -> None:
     agent = desk.agent("desk")
-    agent.propose_edit(
+    agent.proposals.propose(
         "TRADING_MANUAL.md",
         old="Wait for the close.",
         new=f"Wait.\n+++ {PLAIN}\n@@ -1 +1 @@\n</code>{PLAIN}",
         reason=HOSTILE,
         run='r"><i>',
     )
-    agent.propose_edit("notes/x<img src=y onerror=alert(1)>.md", text=PLAIN, reason="A name.")
-    agent.append_note("note", PLAIN, run='r"><b>')
+    agent.proposals.propose("notes/x<img src=y onerror=alert(1)>.md", text=PLAIN, reason="A name.")
+    agent.journal.append("note", PLAIN, run='r"><b>')
     with looking(visit, desk) as here:
         page = here.at("/agents/desk/proposals")
         assert (
@@ -262,10 +264,10 @@ def test_the_pages_of_proposals_fit_their_window_and_bring_no_script_of_their_ow
     visit: Come, desk: Memory, client: TestClient, width: int, dark: bool
 ) -> None:
     agent = desk.agent("desk")
-    agent.propose_edit(
+    agent.proposals.propose(
         "journal/2026-05-04.md", old="Quiet.", new="Quiet, but " + "for_a_very_long_word" * 12 + ".", reason="Said more exactly."
     )
-    agent.reject_proposal(change(desk, "notes/gaps.md"), "Not now.")
+    agent.proposals.reject(change(desk, "notes/gaps.md"), "Not now.")
     pages = {"proposals": "/agents/desk/proposals", "proposal": f"/agents/desk/proposals/{change(desk)}", "notes": "/agents/desk/notes",
              "proposals-none": "/agents/other/proposals", "notes-none": "/agents/other/notes"}  # fmt: skip
     with looking(visit, desk, width=width, dark=dark) as here:

@@ -16,17 +16,16 @@ import pytest
 import memtape
 from memtape.core.observed import Decision
 from memtape.documents import file_watcher
-from memtape.documents.file_watcher import Watcher
+from memtape.documents.file_watcher import FileWatcher
 from memtape.engine import Memory
-from memtape.engine.documents import decision_pages
-from memtape.engine.documents.decision_pages import sync_documents
+from memtape.engine.documents import sync as syncing
 from memtape.errors import Invalid
 from memtape.plugs.clock import FixedClock
 from memtape.workers.documents import DocumentSync, ReportedProblem, syncing_documents
 from tests.desk import NOON
 from tests.documents.desk import Letters, write
 
-QUICK = partial(Watcher, step_ms=50, rest_ms=100, look_ms=200)
+QUICK = partial(FileWatcher, poll_ms=50, quiet_ms=100, root_check_ms=200)
 
 
 class Desk:
@@ -42,21 +41,21 @@ class Desk:
         self.memory.create_agent(name, skill="plain", mode="paper")
         handle = self.memory.agent(name)
         if files:
-            handle.add_documents(write(self.folder / name, {f"{path}.md": text for path, text in files.items()}))
+            handle.documents.add(write(self.folder / name, {f"{path}.md": text for path, text in files.items()}))
         return handle
 
     def finds(self, agent: str, words: str) -> bool:
-        return bool(self.memory.agent(agent).search_documents(words).hits)
+        return bool(self.memory.agent(agent).documents.search(words).hits)
 
     def problems(self, agent: str) -> dict[str, str]:
-        return {each.path: each.problem for each in self.memory.agent(agent).document_health().problems}
+        return {each.path: each.problem for each in self.memory.agent(agent).documents.health().problems}
 
     def synced(self, agent: str) -> list[ReportedProblem]:
         return [told for told in self.told if told.agent == agent]
 
     @contextmanager
     def keeping(
-        self, minutes: float = 60, watcher: Callable[..., Watcher] = QUICK, named_seconds: float = 60
+        self, minutes: float = 60, watcher: Callable[..., FileWatcher] = QUICK, named_seconds: float = 60
     ) -> Iterator[DocumentSync]:
         stop = threading.Event()
         keeper = DocumentSync(self.memory, minutes, told=self.told.append, watcher=watcher, named_seconds=named_seconds)
@@ -95,7 +94,7 @@ def test_what_is_written_renamed_and_deleted_is_found_and_forgotten_without_a_co
         assert soon(lambda: desk.finds("gold", "silver"))
         (desk.folder / "gold" / "journal").rename(desk.folder / "gold" / "diary")
         assert soon(
-            lambda: [hit.path for hit in desk.memory.agent("gold").search_documents("silver").hits] == ["diary/2026/05.md"]
+            lambda: [hit.path for hit in desk.memory.agent("gold").documents.search("silver").hits] == ["diary/2026/05.md"]
         )
         (desk.folder / "gold" / "diary" / "2026" / "05.md").unlink()
         assert soon(lambda: not desk.finds("gold", "silver"))
@@ -110,7 +109,7 @@ def test_what_changed_while_nothing_ran_is_found_at_the_start(desk):
 
 def test_a_thousand_writes_are_one_or_two_syncs(desk):
     desk.agent("gold", soul="x")
-    with desk.keeping(watcher=partial(Watcher, look_ms=1000)):
+    with desk.keeping(watcher=partial(FileWatcher, root_check_ms=1000)):
         assert soon(lambda: desk.synced("gold"))
         desk.told.clear()
         for n in range(1000):
@@ -122,7 +121,7 @@ def test_a_thousand_writes_are_one_or_two_syncs(desk):
 
 def test_only_the_agent_whose_folder_was_touched_is_looked_at_and_a_shared_folder_once(desk):
     gold, _ = desk.agent("gold", soul="x"), desk.agent("silver", soul="x")
-    gold.add_documents(write(desk.folder / "shared", {"playbook.md": "x"}), shared=True)
+    gold.documents.add(write(desk.folder / "shared", {"playbook.md": "x"}), shared=True)
     with desk.keeping():
         assert soon(lambda: len(desk.told) == 3)
         desk.told.clear()
@@ -136,7 +135,7 @@ def test_only_the_agent_whose_folder_was_touched_is_looked_at_and_a_shared_folde
 def test_a_folder_that_is_named_for_an_agent_meanwhile_is_taken_in_and_watched(desk):
     gold = desk.agent("gold")
     with desk.keeping(named_seconds=0.2):
-        gold.add_documents(write(desk.folder / "gold", {"a.md": "x"}))
+        gold.documents.add(write(desk.folder / "gold", {"a.md": "x"}))
         assert soon(lambda: desk.synced("gold"))
         write(desk.folder / "gold", {"b.md": "rhodium"})
         assert soon(lambda: desk.finds("gold", "rhodium"))
@@ -151,8 +150,8 @@ def test_two_servers_on_one_store_do_no_harm(desk):
         assert soon(lambda: desk.synced("gold") and other.synced("gold"))
         for n in range(50):
             write(desk.folder / "gold", {f"{n}.md": f"number{n} of iridium"})
-        assert soon(lambda: len(other.memory.agent("gold").search_documents("iridium", limit=100).hits) == 50)
-        assert soon(lambda: len(desk.memory.agent("gold").search_documents("iridium", limit=100).hits) == 50)
+        assert soon(lambda: len(other.memory.agent("gold").documents.search("iridium", limit=100).hits) == 50)
+        assert soon(lambda: len(desk.memory.agent("gold").documents.search("iridium", limit=100).hits) == 50)
     other.memory.close()
     assert all(told.synced is not None for told in desk.told + other.told)
 
@@ -197,7 +196,7 @@ def test_where_the_system_does_not_tell_of_changes_the_timed_sync_does_and_the_h
     assert desk.problems("gold")["@watch"] == (
         "files are not watched ([Errno 28] OS file watch limit reached): a timed sync finds changes; since 2026-11-15T12:00:00Z"
     )
-    sync_documents(desk.memory.agent("gold"))
+    desk.memory.agent("gold").documents.sync()
     assert "@watch" in desk.problems("gold"), "a sync that somebody asked for does not watch"
     with desk.keeping():
         assert soon(lambda: "@watch" not in desk.problems("gold"))
@@ -208,7 +207,7 @@ def test_where_the_system_does_not_tell_of_changes_the_timed_sync_does_and_the_h
 
 def test_one_agents_trouble_is_told_in_its_health_and_keeps_no_other_from_its_sync(desk, monkeypatch):
     desk.agent("bad", soul="x"), desk.agent("gold", soul="x")
-    real = decision_pages.sync_index
+    real = syncing.sync_index
 
     def failing(index, owner, agent, *rest, **more):
         if agent == "bad":
@@ -216,7 +215,7 @@ def test_one_agents_trouble_is_told_in_its_health_and_keeps_no_other_from_its_sy
         return real(index, owner, agent, *rest, **more)
 
     with monkeypatch.context() as broken:
-        broken.setattr(decision_pages, "sync_index", failing)
+        broken.setattr(syncing, "sync_index", failing)
         with desk.keeping(minutes=0.002):
             assert soon(lambda: len(desk.synced("bad")) > 1)
             write(desk.folder / "gold", {"a.md": "palladium"})
@@ -224,7 +223,7 @@ def test_one_agents_trouble_is_told_in_its_health_and_keeps_no_other_from_its_sy
             desk.clock.at += timedelta(hours=1)
             held = len(desk.synced("bad"))
             assert soon(lambda: len(desk.synced("bad")) > held + 1)
-    health = desk.memory.agent("bad").document_health()
+    health = desk.memory.agent("bad").documents.health()
     assert desk.problems("bad") == {"@sync": "the last sync failed: folder: the share is down.; since 2026-11-15T12:00:00Z"}
     assert (health.last_sync, health.stale_seconds, health.documents) == (NOON, 3600.0, 1)
     assert desk.problems("gold") == {}
@@ -234,7 +233,7 @@ def test_one_agents_trouble_is_told_in_its_health_and_keeps_no_other_from_its_sy
 
 def test_a_workspace_that_is_gone_is_still_served_and_told_since_when_and_taken_in_when_it_is_back(desk):
     gold = desk.agent("gold", soul="Never move a stop.")
-    gold.add_documents(write(desk.folder / "more", {"b.md": "ruthenium"}), prefix="more/")
+    gold.documents.add(write(desk.folder / "more", {"b.md": "ruthenium"}), prefix="more/")
     away = desk.folder / "unmounted"
     with desk.keeping(minutes=0.005):
         assert soon(lambda: desk.synced("gold"))
@@ -247,14 +246,14 @@ def test_a_workspace_that_is_gone_is_still_served_and_told_since_when_and_taken_
         write(desk.folder / "more", {"c.md": "thallium"})
         gold.observe(Decision(symbol="XAUUSD", action="buy", reason="bismuth"))
         assert soon(lambda: desk.finds("gold", "thallium") and desk.finds("gold", "bismuth")), "the rest of it is kept in step"
-        health = gold.document_health()
+        health = gold.documents.health()
         assert desk.finds("gold", "never move a stop") and health.last_sync <= NOON + timedelta(hours=1)
         assert health.stale_seconds >= 3600
         assert desk.problems("gold")[root].endswith("since 2026-11-15T13:00:00Z")
         write(away, {"soul.md": "Always wait."})
         away.rename(desk.folder / "gold")
         assert soon(lambda: desk.finds("gold", "always wait") and not desk.problems("gold"))
-        assert soon(lambda: gold.document_health().last_sync == NOON + timedelta(hours=2))
+        assert soon(lambda: gold.documents.health().last_sync == NOON + timedelta(hours=2))
 
 
 def test_a_workspace_that_may_not_be_entered_is_still_served_and_that_is_told(desk, monkeypatch):
@@ -269,12 +268,12 @@ def test_a_workspace_that_may_not_be_entered_is_still_served_and_that_is_told(de
     with monkeypatch.context() as refusing:
         refusing.setattr(os, "scandir", scandir)
         desk.clock.at += timedelta(hours=1)
-        assert sync_documents(gold).documents == 1 and desk.finds("gold", "never move a stop")
+        assert gold.documents.sync().documents == 1 and desk.finds("gold", "never move a stop")
         assert desk.problems("gold") == {root: "this folder cannot be entered: Permission denied; since 2026-11-15T13:00:00Z"}
-        assert (gold.document_health().last_sync, gold.documents_pending()) == (NOON, None)
+        assert (gold.documents.health().last_sync, gold.documents.pending()) == (NOON, None)
         with pytest.raises(Invalid, match="cannot be entered"):
-            sync_documents(gold, anew=True)
-    assert sync_documents(gold).problems == () and gold.document_health().last_sync == NOON + timedelta(hours=1)
+            gold.documents.sync(rebuild=True)
+    assert gold.documents.sync().problems == () and gold.documents.health().last_sync == NOON + timedelta(hours=1)
 
 
 def test_an_agent_that_is_deleted_while_it_is_watched_gets_no_index_back(desk):
@@ -285,8 +284,8 @@ def test_an_agent_that_is_deleted_while_it_is_watched_gets_no_index_back(desk):
         desk.told.clear()
         write(desk.folder / "gold", {"a.md": "y"})
         assert soon(lambda: desk.synced("gold"))
-    assert desk.told[0].synced is None and not desk.memory.documents.holds("local", "gold")
-    assert desk.memory.documents.holds("local", "silver")
+    assert desk.told[0].synced is None and not desk.memory.resources.documents.has_scope("local", "gold")
+    assert desk.memory.resources.documents.has_scope("local", "silver")
 
 
 def test_nor_is_its_trouble_told_of_one_that_is_deleted_in_the_midst_of_a_sync(desk, monkeypatch):
@@ -296,10 +295,10 @@ def test_nor_is_its_trouble_told_of_one_that_is_deleted_in_the_midst_of_a_sync(d
         desk.memory.delete_agent("gold", "gold")
         raise Invalid("folder", "the share is down")
 
-    monkeypatch.setattr(decision_pages, "sync_index", deleted)
+    monkeypatch.setattr(syncing, "sync_index", deleted)
     with desk.keeping():
         assert soon(lambda: desk.synced("gold"))
-    assert not desk.memory.documents.holds("local", "gold")
+    assert not desk.memory.resources.documents.has_scope("local", "gold")
 
 
 def test_a_workspace_that_became_a_link_to_another_place_is_not_read(desk):
@@ -307,28 +306,28 @@ def test_a_workspace_that_became_a_link_to_another_place_is_not_read(desk):
     secret = write(desk.folder / "secret", {"key.md": "seed phrase"})
     (desk.folder / "gold").rename(desk.folder / "old")
     (desk.folder / "gold").symlink_to(secret)
-    assert sync_documents(gold).documents == 1 and not desk.finds("gold", "seed phrase")
+    assert gold.documents.sync().documents == 1 and not desk.finds("gold", "seed phrase")
     with pytest.raises(Invalid, match="is not a folder"):
-        sync_documents(gold, anew=True)
+        gold.documents.sync(rebuild=True)
     assert desk.finds("gold", "never move a stop")
 
 
 def test_a_workspace_that_was_never_there_is_an_error(desk):
     gold = desk.agent("gold", soul="x")
-    desk.memory.documents.forget("local", "gold")
+    desk.memory.resources.documents.forget("local", "gold")
     (desk.folder / "gold").rename(desk.folder / "old")
     with pytest.raises(Invalid, match="is not a folder"):
-        sync_documents(gold)
+        gold.documents.sync()
     with desk.keeping():
         assert soon(lambda: "@sync" in desk.problems("gold"))
-    assert desk.memory.agent("gold").document_health().last_sync is None
+    assert desk.memory.agent("gold").documents.health().last_sync is None
 
 
 @pytest.mark.parametrize("at", [0, 20_000], ids=["its first page", "pages within"])
 def test_a_damaged_index_is_made_anew_for_all_agents(desk, at):
     for name in ("gold", "silver"):
         desk.agent(name, soul="Never move a stop.")
-    index = Path(desk.memory.documents.path)
+    index = Path(desk.memory.resources.documents.path)
     desk.memory.close()
     with index.open("r+b") as file:
         file.seek(at)
@@ -344,16 +343,16 @@ def test_a_damaged_index_is_made_anew_for_all_agents(desk, at):
 
 def test_who_still_holds_a_damaged_index_goes_over_to_the_one_that_another_made(desk):
     desk.agent("gold", soul="Never move a stop.")
-    index = Path(desk.memory.documents.path)
+    index = Path(desk.memory.resources.documents.path)
     desk.memory.close()
     with index.open("r+b") as file:
         file.seek(20_000)
         file.write(b"a sector that went bad " * 2000)
     desk.memory = memtape.open(str(desk.folder / "desk.db"), clock=desk.clock)
-    assert desk.memory.documents.path == str(index)  # open, and not yet looked at
+    assert desk.memory.resources.documents.path == str(index)  # open, and not yet looked at
     with memtape.open(str(desk.folder / "desk.db"), clock=desk.clock) as other:
-        assert other.mend_documents() and other.agent("gold").sync_documents().documents == 1
-    assert not desk.memory.mend_documents() and desk.finds("gold", "stop")
+        assert other.resources.set_damaged_documents_aside() and other.agent("gold").documents.sync().documents == 1
+    assert not desk.memory.resources.set_damaged_documents_aside() and desk.finds("gold", "stop")
 
 
 # --- coming and going ---------------------------------------------------------------------------------------------------
@@ -390,9 +389,9 @@ def test_others_read_and_write_while_an_embedder_takes_its_time(desk):
     class Slow(Letters):
         def embed(self, texts):
             def work() -> None:
-                desk.memory.agent("gold").search_documents("stop")
+                desk.memory.agent("gold").documents.search("stop")
                 desk.memory.agent("gold").observe(Decision(symbol="XAUUSD", action="buy", reason=f"while {texts[0]} is embedded"))
-                with desk.memory.documents.cache.writing():
+                with desk.memory.resources.documents.cache.writing():
                     pass
 
             other = threading.Thread(target=work, daemon=True)
@@ -403,7 +402,7 @@ def test_others_read_and_write_while_an_embedder_takes_its_time(desk):
 
     desk.agent("gold", soul="Never move a stop.")
     slow = Slow()
-    desk.memory.document_embedder = lambda slot: slow
+    desk.memory.resources.document_embedder = lambda slot: slow
     with desk.keeping():
         assert soon(lambda: slow.asked and desk.synced("gold"))
     assert not blocked and desk.told[0].synced.vectors.made == 1

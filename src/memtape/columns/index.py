@@ -93,6 +93,12 @@ class Columns:
     source_code: NDArray[np.int32]
     conf: Floats  # the factor Conf, ½ to 1
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that the arrays take, in bytes; ids and names are counted by an average."""
+        arrays = (value for value in vars(self).values() if isinstance(value, np.ndarray))
+        return sum(array.nbytes for array in arrays) + 250 * len(self.ids)
+
     def __init__(self) -> None:
         self.n = 0
         self.dropped = 0

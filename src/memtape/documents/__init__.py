@@ -1,1 +1,1 @@
-"""Document memory: the owner's rules, the agent's notes and reports, found again with the lines they stand on."""
+"""Document memory: the owner's rules, the agent's notes and reports, searched with citations of their lines."""

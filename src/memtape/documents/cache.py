@@ -1,9 +1,9 @@
-"""The SQLite file in which documents are kept ready to be searched. A cache: whatever is in it can be made anew.
+"""The SQLite file that holds documents ready for search. It is a cache: everything in it can be rebuilt from the files.
 
-One scope for each agent of each owner, and one for what an owner shares with all agents (agent `''`). Each scope has its own
-full-text tables, so that how common a word is depends on nothing that another agent wrote. Chunks are indexed as they are, and
-documents whole beside them: a passage counts for more when the document around it is about the same thing. Vectors are kept by
-(model, hash of the text): the same words are embedded once, wherever they stand and wherever they move.
+Each agent of each owner has its own scope, and so do the documents that an owner shares with all agents (agent `''`). Each scope
+has its own full-text tables, so how common a word is never depends on what another agent wrote. Chunks are indexed one by one,
+and whole documents beside them: a passage counts for more when the document around it is about the same thing. Vectors are
+stored by (model, hash of the text): the same words are embedded once, wherever they are and wherever they move.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from memtape.documents.bm25 import bm25_score
 from memtape.errors import Damaged, NoStore
 from memtape.store.sqlite_errors import memtape_error
 
-VERSION = 2
-WAIT_SECONDS = 30  # a whole index may be written in one transaction
+CACHE_VERSION = 2
+BUSY_TIMEOUT_SECONDS = 30  # long, because a whole index may be written in one transaction
 TOKENIZER = "porter unicode61"
-GLOBAL = ""
+GLOBAL = ""  # in place of an agent: the documents that all agents of an owner share
 _TABLES = """
 CREATE TABLE scopes (id INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL, agent TEXT NOT NULL, revision INTEGER NOT NULL,
   synced_at INTEGER, UNIQUE (owner, agent)) STRICT;
@@ -50,20 +50,20 @@ CREATE TABLE problems (scope INTEGER NOT NULL, path TEXT NOT NULL, problem TEXT 
 CREATE TABLE unread (scope INTEGER NOT NULL, path TEXT NOT NULL, look TEXT NOT NULL, problem TEXT NOT NULL,
   PRIMARY KEY (scope, path)) STRICT, WITHOUT ROWID;
 """
-_WORDS = """
+_SCOPE_TABLES = """
 CREATE VIRTUAL TABLE words_{0} USING fts5(head, body, pairs, tokenize='{1}', content='', contentless_delete=1);
 CREATE VIRTUAL TABLE whole_{0} USING fts5(head, body, pairs, tokenize='{1}', content='', contentless_delete=1);
 CREATE VIRTUAL TABLE vocabulary_{0} USING fts5vocab(words_{0}, row);
 """
 
 
-class Cache:
-    """The open file."""
+class DocumentCache:
+    """The open cache file. Threads take turns on its one connection."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
-        self._turn = threading.RLock()
-        with self._translated():
+        self._lock = threading.RLock()
+        with self._translate_errors():
             self.connection = self._open()
         self._tokenize = self.connection.fts5_tokenizer("porter", ["unicode61"])
 
@@ -72,32 +72,34 @@ class Cache:
             try:
                 Path(self.path).parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise NoStore(url=self.path, problem=f"its folder cannot be made ({error.strerror})") from None
+                raise NoStore(url=self.path, problem=f"its folder cannot be created ({error.strerror})") from None
         connection = apsw.Connection(self.path)
         try:
-            connection.set_busy_timeout(WAIT_SECONDS * 1000)
+            connection.set_busy_timeout(BUSY_TIMEOUT_SECONDS * 1000)
             connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-64000")
             connection.execute("PRAGMA secure_delete=ON")
             connection.register_fts5_function("weighed", bm25_score)
-            self._prepare(connection)
+            self._create_tables(connection)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _prepare(self, connection: apsw.Connection) -> None:
-        """Make the tables; those of another version are made anew, for a cache is not worth migrating."""
-        if connection.pragma("user_version") == VERSION:
+    def _create_tables(self, connection: apsw.Connection) -> None:
+        """Creates the tables. Drops those of another version first, because a cache is not worth a migration."""
+        if connection.pragma("user_version") == CACHE_VERSION:
             return
         connection.execute("BEGIN IMMEDIATE")
         try:
-            if connection.pragma("user_version") != VERSION:
-                for kind in ("fts5vocab", "fts5", ""):  # a full-text table takes its own tables with it
-                    found = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND sql LIKE ?"
-                    for (name,) in connection.execute(found, (f"%{kind}%",)).fetchall():
+            # Another process may have created them while this one waited for the lock.
+            if connection.pragma("user_version") != CACHE_VERSION:
+                # Virtual tables go first: dropping a full-text table also drops its own internal tables.
+                for kind in ("fts5vocab", "fts5", ""):
+                    tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND sql LIKE ?"
+                    for (name,) in connection.execute(tables, (f"%{kind}%",)).fetchall():
                         connection.execute(f'DROP TABLE IF EXISTS "{name}"')
                 connection.execute(_TABLES)
-                connection.pragma("user_version", VERSION)
+                connection.pragma("user_version", CACHE_VERSION)
             connection.execute("COMMIT")
         finally:
             if connection.in_transaction:
@@ -105,16 +107,16 @@ class Cache:
 
     @contextmanager
     def writing(self) -> Iterator[apsw.Connection]:
-        """All of it or nothing: readers go on seeing what was there before."""
+        """Opens a write transaction: all of it is committed or nothing. Readers see the earlier state until then."""
         yield from self._transaction("BEGIN IMMEDIATE", "COMMIT")
 
     @contextmanager
     def reading(self) -> Iterator[apsw.Connection]:
-        """One unchanging state."""
+        """Opens a read transaction: everything inside sees one unchanging state."""
         yield from self._transaction("BEGIN", "ROLLBACK")
 
     def _transaction(self, begin: str, end: str) -> Iterator[apsw.Connection]:
-        with self._turn, self._translated():
+        with self._lock, self._translate_errors():
             self.connection.execute(begin)
             try:
                 yield self.connection
@@ -124,57 +126,63 @@ class Cache:
                     self.connection.execute("ROLLBACK")
 
     def scope(self, owner: str, agent: str, *, make: bool = False) -> int | None:
-        """The number of a scope, inside a transaction; made if it is asked for."""
-        found = self.connection.execute("SELECT id FROM scopes WHERE owner = ? AND agent = ?", (owner, agent)).fetchall()
-        if found or not make:
-            return int(found[0][0]) if found else None  # type: ignore[arg-type]
+        """Returns the number of a scope, or None if there is none; `make` creates it. Call it inside a transaction."""
+        rows = self.connection.execute("SELECT id FROM scopes WHERE owner = ? AND agent = ?", (owner, agent)).fetchall()
+        if rows or not make:
+            return int(rows[0][0]) if rows else None  # type: ignore[arg-type]
         sql = "INSERT INTO scopes (owner, agent, revision) VALUES (?, ?, 0) RETURNING id"
-        number = int(self.connection.execute(sql, (owner, agent)).fetchall()[0][0])  # type: ignore[arg-type]
-        self.connection.execute(_WORDS.format(number, TOKENIZER))
-        return number
+        scope = int(self.connection.execute(sql, (owner, agent)).fetchall()[0][0])  # type: ignore[arg-type]
+        self.connection.execute(_SCOPE_TABLES.format(scope, TOKENIZER))
+        return scope
+
+    def searched_scopes(self, owner: str, agent: str) -> dict[int, str]:
+        """Returns the scopes that are searched together, the agent's own and the shared one: number and agent of each."""
+        return {scope: whose for whose in dict.fromkeys((agent, GLOBAL)) if (scope := self.scope(owner, whose)) is not None}
 
     def stem(self, word: str) -> str:
-        """A word as the full-text tables know it."""
-        with self._turn:
-            found: Any = self._tokenize(word.encode(), apsw.FTS5_TOKENIZE_QUERY, None)
-        return " ".join(token[2] for token in found)
+        """Returns a word in the form in which the full-text tables store it."""
+        with self._lock:
+            tokens: Any = self._tokenize(word.encode(), apsw.FTS5_TOKENIZE_QUERY, None)
+        return " ".join(token[2] for token in tokens)
 
     def scrub(self) -> None:
-        """Leave nothing in the file of what was deleted: pages that were split keep copies that no deletion overwrites.
+        """Removes the last traces of deleted text from the file.
 
-        While another process writes for long this is left undone: what was deleted is overwritten but for such copies.
+        `secure_delete` overwrites deleted rows, but a page that SQLite split may keep a copy that no deletion reaches; VACUUM
+        rewrites those. If another process is writing for long, VACUUM is skipped and such copies stay.
         """
-        with self._turn, self._translated():
+        with self._lock, self._translate_errors():
             try:
                 self.connection.execute("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             except apsw.BusyError:
                 return
 
     def check(self) -> None:
-        """Look at every page; refused if one is damaged."""
+        """Checks every page of the file. Raises `Damaged` if one is damaged."""
         with self.reading() as connection:
-            ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
-            if found != "ok":
-                raise Damaged(url=self.path, problem=str(found).splitlines()[-1])
+            ((result,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+            if result != "ok":
+                raise Damaged(url=self.path, problem=str(result).splitlines()[-1])
 
     def close(self) -> None:
-        """Let go of the file."""
-        with self._turn:
+        """Closes the file."""
+        with self._lock:
             self.connection.close()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except (apsw.NotADBError, apsw.CorruptError) as error:
             raise Damaged(url=self.path, problem=str(error) or type(error).__name__) from error
         except apsw.Error as error:
-            raise memtape_error(error, self.path, WAIT_SECONDS) from error
+            raise memtape_error(error, self.path, BUSY_TIMEOUT_SECONDS) from error
 
 
-def set_aside(path: str | Path) -> None:
-    """Put the file of a cache out of the way, under a name of its own; what it had in its journal goes."""
+def move_damaged_cache(path: str | Path) -> None:
+    """Renames a damaged cache file to `<path>.damaged` and deletes its journal, so that a new one can be created."""
     for ending in ("-wal", "-shm"):
         Path(f"{path}{ending}").unlink(missing_ok=True)
-    with suppress(FileNotFoundError):  # another process was quicker
+    # Another process may have renamed it already.
+    with suppress(FileNotFoundError):
         Path(path).replace(f"{path}.damaged")

@@ -1,16 +1,16 @@
 """A document cut into passages that can be cited: by its headings first, then into windows of about 400 tokens.
 
-A passage is what a search finds and what a brief quotes, so it must stand by itself and say exactly where it stands: it knows
-its first and last line (counted from 1), its place in the text, and the headings it lies under. Small sections that follow one
-another are put together up to the size of a window, since a heading with one line below it says little alone; a long section
-becomes several windows which overlap, so that what stands on a border is whole in one of them. Front matter, fenced code and
-tables are kept in one piece where they fit. A line longer than a window is cut between sentences: such passages share their
-line number.
+A passage is what a search finds and what a brief quotes. It must make sense alone and state exactly where it is: its first and
+last line (counted from 1), its offset in the text, and the headings above it. Small neighbouring sections are joined up to the
+size of a window, because a heading with one line below it says little alone. A long section becomes several overlapping windows,
+so that a sentence on a border is complete in one of them. Front matter, fenced code and tables stay in one piece if they fit. A
+line longer than a window is cut between sentences; the resulting passages share their line number.
 
-Pure, and the same text gives the same passages everywhere.
+Pure: the same text gives the same passages everywhere.
 
 >>> text = "# Gold\\nTrend only.\\n## Entries\\nBuy the breakout.\\n## Exits\\nTrail by 2 ATR.\\n"
->>> [(chunk.start_line, chunk.end_line, chunk.headings) for chunk in cut_document(text, Sizes(target=14, least=8, overlap=2))]
+>>> sizes = ChunkSizes(target_tokens=14, min_tokens=8, overlap_tokens=2)
+>>> [(chunk.start_line, chunk.end_line, chunk.headings) for chunk in cut_document(text, sizes)]
 [(1, 4, ('Gold',)), (5, 6, ('Gold', 'Exits'))]
 """
 
@@ -22,39 +22,40 @@ from dataclasses import dataclass
 
 from memtape.core.codec import digest
 
-BYTES_PER_TOKEN = 4  # English prose; a figure to size windows by, not to bill by
+BYTES_PER_TOKEN = 4  # of English prose: good enough to size windows, not to compute costs
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _TABLE = re.compile(r" {0,3}\|")
-_BLOCK = re.compile(r" {0,3}(?:[-*+>|]|\d{1,9}[.)])")  # a line that no underline makes a heading
+# A list item, a quote or a table row: a line below it of dashes does not make it a heading.
+_ITEM = re.compile(r" {0,3}(?:[-*+>|]|\d{1,9}[.)])")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|\s+")
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """In tokens: what a window should hold, below what a section joins the next, and what neighbours share."""
+class ChunkSizes:
+    """How large passages are, in tokens."""
 
-    target: int = 400
-    least: int = 120
-    overlap: int = 50
+    target_tokens: int = 400  # what a window holds at most
+    min_tokens: int = 120  # a group of sections below this takes in the next section
+    overlap_tokens: int = 50  # what neighbouring windows share at most
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A passage, where it stands and under which headings."""
+    """A passage with its position and the headings above it."""
 
     start_line: int
     end_line: int
-    start: int  # place of its first character in the text
-    end: int
+    start: int  # offset of its first character in the text
+    end: int  # offset behind its last character
     headings: tuple[str, ...]
     text: str
 
     @property
     def hash(self) -> str:
-        """Of what is searched: the passage with its headings. What has the same hash has the same embedding."""
+        """The hash of what is searched: the passage and its headings. Passages with the same hash share one embedding."""
         return digest("\n".join((*self.headings, "", self.text)))
 
 
@@ -70,7 +71,7 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class TextSection:
-    """What stands under one heading, as blocks that should not be torn."""
+    """The text under one heading, as blocks that should stay in one piece."""
 
     level: int
     headings: tuple[str, ...]
@@ -82,7 +83,7 @@ class TextSection:
 
 
 def approximate_tokens(text: str) -> int:
-    """About how many tokens a text is.
+    """Returns roughly how many tokens a text has.
 
     >>> approximate_tokens("Trail the stop by two ATR."), approximate_tokens("")
     (7, 0)
@@ -91,24 +92,24 @@ def approximate_tokens(text: str) -> int:
     return -(-size // BYTES_PER_TOKEN)
 
 
-def cut_document(text: str, sizes: Sizes | None = None) -> tuple[Chunk, ...]:
-    """The passages of a document, in order. Blank ones are left out.
+def cut_document(text: str, sizes: ChunkSizes | None = None) -> tuple[Chunk, ...]:
+    """Cuts a document into passages, in order. Blank passages are omitted.
 
     >>> cut_document(" \\n\\n")
     ()
     """
-    sizes = sizes or Sizes()
-    found: list[Chunk] = []
-    for group in _grouped(sections(text, sizes), sizes):
+    sizes = sizes or ChunkSizes()
+    chunks: list[Chunk] = []
+    for group in _group_sections(sections(text, sizes), sizes):
         blocks = [block for section in group for block in section.blocks]
         for window in _windows(blocks, sizes):
-            if chunk := _chunk(text, window, _shared([section.headings for section in group])):
-                found.append(chunk)
-    return tuple(found)
+            if chunk := _chunk_of(text, window, _common_headings([section.headings for section in group])):
+                chunks.append(chunk)
+    return tuple(chunks)
 
 
-def _chunk(text: str, window: Sequence[TextLine], headings: tuple[str, ...]) -> Chunk | None:
-    """A passage of these lines without the blank ones around it."""
+def _chunk_of(text: str, window: Sequence[TextLine], headings: tuple[str, ...]) -> Chunk | None:
+    """Returns the passage of these lines without the blank lines around it; None if all are blank."""
     lines = list(window)
     while lines and not text[lines[-1].start : lines[-1].end].strip():
         lines.pop()
@@ -123,86 +124,90 @@ def _chunk(text: str, window: Sequence[TextLine], headings: tuple[str, ...]) -> 
 # --- lines, blocks, sections ------------------------------------------------------------------------------------------------
 
 
-def _lines(text: str) -> list[tuple[int, int]]:
-    """Where each line begins and ends, without its newline."""
-    found, start = [], 0
+def _line_spans(text: str) -> list[tuple[int, int]]:
+    """Returns the start and end offset of each line, without its newline."""
+    spans, start = [], 0
     for newline in _NEWLINE.finditer(text):
-        found.append((start, newline.start()))
+        spans.append((start, newline.start()))
         start = newline.end()
     if start < len(text):
-        found.append((start, len(text)))
-    return found
+        spans.append((start, len(text)))
+    return spans
 
 
-def sections(text: str, sizes: Sizes | None = None) -> list[TextSection]:
-    """The text under each heading, in order; what stands before the first is under none."""
-    places, sizes = _lines(text), sizes or Sizes()
-    found: list[TextSection] = []
+def sections(text: str, sizes: ChunkSizes | None = None) -> list[TextSection]:
+    """Returns the sections of a text, in order: one per heading. Text before the first heading has no headings."""
+    spans, sizes = _line_spans(text), sizes or ChunkSizes()
+    result: list[TextSection] = []
     path: list[tuple[int, str]] = []
     blocks: list[tuple[TextLine, ...]] = []
     level = 0
 
     def close() -> None:
         if blocks:
-            found.append(TextSection(level, tuple(name for _, name in path), tuple(blocks)))
+            result.append(TextSection(level, tuple(name for _, name in path), tuple(blocks)))
             blocks.clear()
 
-    for first, last, heading in _blocks([text[start:end] for start, end in places]):
+    for first, last, heading in _blocks([text[start:end] for start, end in spans]):
         if heading is not None:
             close()
             level, name = heading
+            # A heading ends those of its own level and below; it stays under the higher ones.
             path = [(above, title) for above, title in path if above < level]
             path.append((level, name))
-        block = tuple(part for row in range(first, last) for part in _parts(text, row + 1, *places[row], sizes))
+        block = tuple(part for row in range(first, last) for part in _split_line(text, row + 1, *spans[row], sizes))
         blocks.append(block)
     close()
-    return found
+    return result
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[tuple[int, int, tuple[int, str] | None]]:
-    """Runs of lines that belong together, as (first, behind the last, heading with its level)."""
+    """Yields runs of lines that belong together: first line, line behind the last, and level and text if it is a heading."""
     at = 0
     while at < len(lines):
-        end, heading = _block(lines, at)
+        end, heading = _block_end(lines, at)
         yield at, end, heading
         at = end
 
 
-def _block(lines: Sequence[str], at: int) -> tuple[int, tuple[int, str] | None]:
+def _block_end(lines: Sequence[str], at: int) -> tuple[int, tuple[int, str] | None]:
+    """Returns the line behind the block that begins at a line, and level and text if the block is a heading."""
     line = lines[at]
-    if at == 0 and line.rstrip() == "---" and (close := _find(lines, 1, ("---", "..."))) is not None:
-        return close + 1, None  # front matter
+    if at == 0 and line.rstrip() == "---" and (close := _find_line(lines, 1, ("---", "..."))) is not None:
+        # Front matter.
+        return close + 1, None
     if fence := _FENCE.match(line):
-        return _fenced(lines, at, fence[1]), None
+        return _fence_end(lines, at, fence[1]), None
     if heading := _HEADING.match(line):
         return at + 1, (len(heading[1]), (heading[2] or "").strip())
     if _TABLE.match(line):
-        return _run(lines, at, _TABLE), None
+        return _run_end(lines, at, _TABLE), None
     under = _UNDERLINE.match(lines[at + 1]) if line.strip() and at + 1 < len(lines) else None
-    if under and not _BLOCK.match(line):
+    if under and not _ITEM.match(line):
         return at + 2, (1 if under[1][0] == "=" else 2, line.strip())
     end = at + 1
     if not line.strip():
         return end, None
-    while end < len(lines) and lines[end].strip() and not _starts(lines, end):  # a paragraph or an item, to its blank line
+    # A paragraph or a list item reaches to the next blank line or to the start of another block.
+    while end < len(lines) and lines[end].strip() and not _starts_block(lines, end):
         end += 1
     return end, None
 
 
-def _starts(lines: Sequence[str], at: int) -> bool:
-    """Whether a line begins something else than the paragraph above it goes on with."""
+def _starts_block(lines: Sequence[str], at: int) -> bool:
+    """Returns True if a line begins a new block instead of continuing the paragraph above it."""
     line = lines[at]
-    if _HEADING.match(line) or _FENCE.match(line) or _BLOCK.match(line):
+    if _HEADING.match(line) or _FENCE.match(line) or _ITEM.match(line):
         return True
     return at + 1 < len(lines) and bool(_UNDERLINE.match(lines[at + 1]))
 
 
-def _find(lines: Sequence[str], at: int, marks: tuple[str, ...]) -> int | None:
+def _find_line(lines: Sequence[str], at: int, marks: tuple[str, ...]) -> int | None:
     return next((row for row in range(at, len(lines)) if lines[row].rstrip() in marks), None)
 
 
-def _fenced(lines: Sequence[str], at: int, mark: str) -> int:
-    """Behind the line that closes the fence; one that is never closed reaches to the end."""
+def _fence_end(lines: Sequence[str], at: int, mark: str) -> int:
+    """Returns the line behind the one that closes a fence; a fence that is never closed reaches to the end."""
     for row in range(at + 1, len(lines)):
         bare = lines[row].strip()
         if bare.startswith(mark) and not bare.strip(mark[0]):
@@ -210,25 +215,26 @@ def _fenced(lines: Sequence[str], at: int, mark: str) -> int:
     return len(lines)
 
 
-def _run(lines: Sequence[str], at: int, form: re.Pattern[str]) -> int:
+def _run_end(lines: Sequence[str], at: int, pattern: re.Pattern[str]) -> int:
+    """Returns the line behind the last of consecutive lines that match."""
     end = at
-    while end < len(lines) and form.match(lines[end]):
+    while end < len(lines) and pattern.match(lines[end]):
         end += 1
     return end
 
 
-def _parts(text: str, number: int, start: int, end: int, sizes: Sizes) -> Iterator[TextLine]:
-    """A line, cut between sentences (else words, else anywhere) where it is longer than a window."""
-    while (size := approximate_tokens(text[start:end])) > sizes.target:
-        width = max((end - start) * sizes.target // size, 1)
-        cut = _cut(text[start : start + width])
+def _split_line(text: str, number: int, start: int, end: int, sizes: ChunkSizes) -> Iterator[TextLine]:
+    """Yields a line; if it is longer than a window, its parts, cut between sentences, else words, else anywhere."""
+    while (size := approximate_tokens(text[start:end])) > sizes.target_tokens:
+        width = max((end - start) * sizes.target_tokens // size, 1)
+        cut = _cut_position(text[start : start + width])
         yield TextLine(number, start, start + cut, approximate_tokens(text[start : start + cut]))
         start += cut
     yield TextLine(number, start, end, approximate_tokens(text[start:end]))
 
 
-def _cut(text: str) -> int:
-    """Where to cut: behind the last sentence in the second half, else behind the last word, else at the end."""
+def _cut_position(text: str) -> int:
+    """Returns where to cut: behind the last sentence in the second half, else behind the last word, else at the end."""
     sentence = word = 0
     for gap in _SENTENCE.finditer(text, len(text) // 2):
         if gap.start() and text[gap.start() - 1] in ".!?;。！？；":
@@ -240,13 +246,14 @@ def _cut(text: str) -> int:
 # --- groups and windows -----------------------------------------------------------------------------------------------------
 
 
-def _grouped(sections: Sequence[TextSection], sizes: Sizes) -> Iterator[list[TextSection]]:
-    """Sections put together while they are small: a heading goes with what it is about, not with what went before."""
+def _group_sections(sections: Sequence[TextSection], sizes: ChunkSizes) -> Iterator[list[TextSection]]:
+    """Yields groups of neighbouring sections. Small sections are joined, but never a section with one below a higher heading."""
     group: list[TextSection] = []
     size = 0
     for section in sections:
-        small = size < sizes.least or section.tokens < sizes.least // 4
-        if group and not (small and size + section.tokens <= sizes.target and section.level >= group[0].level):
+        # The group is still too small to make sense alone, or the next section is a mere remark.
+        small = size < sizes.min_tokens or section.tokens < sizes.min_tokens // 4
+        if group and not (small and size + section.tokens <= sizes.target_tokens and section.level >= group[0].level):
             yield group
             group, size = [], 0
         group.append(section)
@@ -255,32 +262,35 @@ def _grouped(sections: Sequence[TextSection], sizes: Sizes) -> Iterator[list[Tex
         yield group
 
 
-def _shared(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The headings that all of a group lie under, or the first of them; what stands before any heading goes with the next."""
+def _common_headings(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Returns the headings that all sections of a group share, else the first heading. Sections without any do not count."""
     paths = [path for path in paths if path] or [()]
     shared = paths[0]
     for path in paths[1:]:
-        same = 0
-        while same < min(len(shared), len(path)) and shared[same] == path[same]:
-            same += 1
-        shared = shared[:same]
+        depth = 0
+        while depth < min(len(shared), len(path)) and shared[depth] == path[depth]:
+            depth += 1
+        shared = shared[:depth]
     return shared or paths[0][:1]
 
 
-def _windows(blocks: Sequence[Sequence[TextLine]], sizes: Sizes) -> Iterator[list[TextLine]]:
-    """Lines up to the size of a window; a block that fits into one begins the next rather than being torn."""
+def _windows(blocks: Sequence[Sequence[TextLine]], sizes: ChunkSizes) -> Iterator[list[TextLine]]:
+    """Yields windows of lines. Each window begins with the last lines of the one before it."""
     window: list[TextLine] = []
-    size = fresh = 0  # tokens in all, and of lines that were in no window before
+    # Tokens of the whole window, and of those lines that no earlier window has. A window of repeated lines only is never yielded.
+    size = fresh = 0
     for block in blocks:
-        whole = sum(line.tokens for line in block)
-        if fresh and size + whole > sizes.target and (whole <= sizes.target or size >= sizes.least):
+        block_size = sum(line.tokens for line in block)
+        # A block that fits into a window begins the next one instead of being split. A block that fits into none is split anyway;
+        # it continues a window that would otherwise be too small.
+        if fresh and size + block_size > sizes.target_tokens and (block_size <= sizes.target_tokens or size >= sizes.min_tokens):
             yield window
-            window = _tail(window, sizes.overlap)
+            window = _overlap_lines(window, sizes.overlap_tokens)
             size, fresh = sum(line.tokens for line in window), 0
         for line in block:
-            if fresh and size + line.tokens > sizes.target:
+            if fresh and size + line.tokens > sizes.target_tokens:
                 yield window
-                window = _tail(window, sizes.overlap)
+                window = _overlap_lines(window, sizes.overlap_tokens)
                 size, fresh = sum(line.tokens for line in window), 0
             window.append(line)
             size += line.tokens
@@ -289,10 +299,10 @@ def _windows(blocks: Sequence[Sequence[TextLine]], sizes: Sizes) -> Iterator[lis
         yield window
 
 
-def _tail(window: Sequence[TextLine], overlap: int) -> list[TextLine]:
-    """The last lines of a window that the next repeats."""
-    size, kept = 0, len(window)
-    while kept and size + window[kept - 1].tokens <= overlap:
-        kept -= 1
-        size += window[kept].tokens
-    return list(window[kept:]) if kept else []
+def _overlap_lines(window: Sequence[TextLine], overlap_tokens: int) -> list[TextLine]:
+    """Returns the last lines of a window, which the next window repeats; none if the whole window would fit."""
+    size, start = 0, len(window)
+    while start and size + window[start - 1].tokens <= overlap_tokens:
+        start -= 1
+        size += window[start].tokens
+    return list(window[start:]) if start else []

@@ -1,8 +1,8 @@
-"""What a decision rested on: the lines of a document, quoted, and whether they still stand there.
+"""The lines of a document that a decision rests on, quoted, and whether they still say the same.
 
-A citation keeps the words themselves and their hash, so that it proves what was read even when the file has changed since.
-Checked against the file of today it is `valid` (the same lines say the same), `moved` (the same words stand on other lines),
-`changed` (other words stand where they stood) or `gone` (no such document).
+A citation stores the words and their hash, so it proves what was read even after the file has changed. Checked against the file
+of today it is `valid` (the same lines say the same), `moved` (the same words are on other lines), `changed` (other words are
+there now) or `gone` (there is no such document).
 
 >>> cited = cite("TRADING_MANUAL.md", "# Risk\\nNever risk more than 1 %.\\n", 2, 2)
 >>> check_citation(cited, "# Risk\\n\\nNever risk more than 1 %.\\n")
@@ -20,14 +20,14 @@ from typing import Literal
 from memtape.core.codec import digest
 from memtape.errors import Invalid
 
-Verdicts = Literal["valid", "moved", "changed", "gone"]
-HASHED = 500_000  # lines, to find by their hash where words moved to: the places nearest to the old one
+CitationState = Literal["valid", "moved", "changed", "gone"]
+MAX_HASHED_LINES = 500_000  # hashed at most when searching for moved lines by hash; the nearest positions are tried first
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Lines of a document, with their words as they were."""
+    """Lines of a document with their words at the time of citing."""
 
     path: str
     start_line: int
@@ -38,15 +38,15 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class CitationVerdict:
-    """How a citation stands; with the lines where its words stand now, if they do."""
+    """The result of checking a citation; for `valid` and `moved` with the lines that hold the words now."""
 
-    verdict: Verdicts
+    verdict: CitationState
     start_line: int | None = None
     end_line: int | None = None
 
 
 def lines_of(text: str) -> list[str]:
-    """A text's lines, counted as editors count them: by newlines alone, not by form feeds or separators within a line.
+    """Returns the lines of a text as editors count them: only newlines separate lines, form feeds and the like do not.
 
     >>> lines_of("a\\x0cb\\r\\nc\\n")
     ['a\\x0cb', 'c']
@@ -56,17 +56,17 @@ def lines_of(text: str) -> list[str]:
 
 
 def quoted_lines(text: str, start_line: int, end_line: int) -> str:
-    """The words on these lines, whatever newline the file uses."""
+    """Returns the words on these lines, joined by plain newlines whatever newline the file uses."""
     return "\n".join(lines_of(text)[start_line - 1 : end_line])
 
 
 def content_hash(words: str) -> str:
-    """The hash of what was quoted; spaces at the end of a line say nothing."""
+    """Returns the hash of quoted words; spaces at the end of a line do not count."""
     return digest("\n".join(line.rstrip() for line in lines_of(words)))
 
 
 def cite(path: str, text: str, start_line: int, end_line: int) -> Citation:
-    """A citation of lines of a document as it is now."""
+    """Returns a citation of lines of a document as it is now. Raises `Invalid` if it has no such lines."""
     if not 1 <= start_line <= end_line <= len(lines_of(text)):
         raise Invalid("lines", f"{path} has no lines {start_line} to {end_line}", "Cite lines that a search returned")
     words = quoted_lines(text, start_line, end_line)
@@ -74,9 +74,10 @@ def cite(path: str, text: str, start_line: int, end_line: int) -> Citation:
 
 
 def check_citation(citation: Citation, text: str | None) -> CitationVerdict:
-    """How a citation stands against the document of today; `text` is none where there is no such document.
+    """Checks a citation against the document of today; `text` is None if there is no such document.
 
-    Where the words stand more than once, the place nearest to the old one is named. Without the words the hash finds them.
+    If the words occur more than once, the occurrence nearest to the old lines is returned. A citation without its words is
+    searched for by its hash.
 
     >>> known = cite("a.md", "one\\ntwo\\nthree", 2, 3)
     >>> check_citation(Citation("a.md", 2, 3, known.content_hash, ""), "zero\\none\\ntwo\\nthree")
@@ -90,12 +91,16 @@ def check_citation(citation: Citation, text: str | None) -> CitationVerdict:
     if last <= len(lines) and content_hash("\n".join(lines[first - 1 : last])) == citation.content_hash:
         return CitationVerdict("valid", first, last)
     wanted = [line.rstrip() for line in lines_of(citation.quoted)]
+    # Blank lines are everywhere: finding some elsewhere does not mean that these moved there.
+    if wanted and not any(wanted):
+        return CitationVerdict("changed")
     size = len(wanted) or last - first + 1
-    starts = sorted(range(len(lines) - size + 1), key=lambda at: abs(at + 1 - first))
+    nearest_first = sorted(range(len(lines) - size + 1), key=lambda at: abs(at + 1 - first))
     if wanted:
-        same = (at for at in starts if lines[at] == wanted[0] and lines[at : at + size] == wanted) if any(wanted) else iter(())
+        matches = (at for at in nearest_first if lines[at] == wanted[0] and lines[at : at + size] == wanted)
     else:
-        looked_at = starts[: max(HASHED // size, 1)]
-        same = (at for at in looked_at if content_hash("\n".join(lines[at : at + size])) == citation.content_hash)
-    nearest = next(same, None)
+        # Hashing every position of a long document would take too long.
+        tried = nearest_first[: max(MAX_HASHED_LINES // size, 1)]
+        matches = (at for at in tried if content_hash("\n".join(lines[at : at + size])) == citation.content_hash)
+    nearest = next(matches, None)
     return CitationVerdict("changed") if nearest is None else CitationVerdict("moved", nearest + 1, nearest + size)

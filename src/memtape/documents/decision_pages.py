@@ -1,15 +1,16 @@
-"""An agent's decisions as documents: one page for each UTC day, made from the log.
+"""An agent's decisions as documents: one page per UTC day, rendered from the log.
 
-"What did we think when we last shorted gold into a Fed day?" is asked of what was decided as much as of what was written down.
-Decisions are in the log and not in files, so a page is made of each day and indexed beside the workspace, as if it were a file
-`@decisions/2026-05-12.md`: searched, read and cited like one, of type `trace` and tier 3, for its words are the agent's own.
+"What did we think when we last shorted gold into a Fed day?" asks for decisions as much as for notes. Decisions are in the log
+and not in files, so each day is rendered as a page and indexed beside the workspace, as if it were the file
+`@decisions/2026-05-12.md`. It is searched, read and cited like a file; its type is `trace` and its tier 3, because its words are
+the agent's own.
 
-A page says what was known when each decision was taken: what was proposed and why, what the guard answered, which run it was.
-How the trade went is not on it. A day's page would then change weeks later, and every citation of it with it; and who asks what
-we thought then should not be answered with what we know now. Outcomes are asked of `recall_memories`.
+A page states what was known when each decision was taken: what was proposed and why, what the guard answered, and which run it
+was. It does not state how the trade went. Otherwise a page would change weeks later, and every citation of it; and a question
+about what we thought then should not be answered with what we know now. `recall_memories` answers questions about outcomes.
 
-Pure: the same decisions give the same page. Words that a model wrote stand behind a mark of ours on one line each, so that none
-of them can pose as the heading of another decision.
+Pure: the same decisions give the same page. Words of a model follow a label of ours on one line each, so none of them can pose
+as the heading of another decision.
 
 >>> from datetime import UTC, date, datetime
 >>> from memtape.core.observed import Decision, GuardVerdict
@@ -37,55 +38,60 @@ from typing import Any
 from memtape.core.brief.sanitize import line_range, one_line
 from memtape.core.codec import plain, time_text
 from memtape.core.observed import Decision, GuardVerdict, Run, Situation
-from memtape.documents.sources import TRACES, FileEntry
+from memtape.documents.sources import DECISION_PAGES, FileEntry
 
-TYPE, TIER = "trace", 3
-RENDERING = 1  # counted up when a page of the same decisions would read differently: then all are made anew
-MOST = 5_000  # decisions on a page; a day that has more says so
-LONGEST = 20_000  # characters of one statement
-_PATH = re.compile(re.escape(TRACES) + r"(\d{4}-\d{2}-\d{2})\.md")
+PAGE_TYPE, PAGE_TIER = "trace", 3
+# Increase it when the same decisions would be rendered differently: then every page is indexed again.
+PAGE_FORMAT = 1
+MAX_DECISIONS_PER_PAGE = 5_000  # the page of a day with more says how many are missing
+MAX_STATEMENT_LENGTH = 20_000  # characters
+_PATH = re.compile(re.escape(DECISION_PAGES) + r"(\d{4}-\d{2}-\d{2})\.md")
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionDay:
-    """A day on which something was decided, and what cannot stay the same when any of it changes.
+    """A day with decisions, and values of which at least one changes whenever a decision of the day changes.
 
-    What is added has a later log row, what is taken back makes one less, and another log under the same name has other hashes.
+    An added decision has a later log row, a retracted one lowers the count, and another log of the same name has other hashes.
     """
 
     day: date
     count: int
-    last: int  # the latest log row that brought a decision of this day
-    hash: str  # of that row, and with it of all before
+    last: int  # sequence number of the latest log row with a decision of this day
+    hash: str  # of that row; hashes are chained, so it covers all rows before it
 
     @property
     def path(self) -> str:
-        """Where its page stands."""
-        return path_of(self.day)
+        """The path of its page."""
+        return page_path(self.day)
 
 
-def path_of(day: date) -> str:
-    """The path of a day's page.
+def page_path(day: date) -> str:
+    """Returns the path of a day's page.
 
-    >>> path_of(date(2026, 5, 12)), day_of("@decisions/2026-05-12.md"), day_of("@decisions/2026-13-40.md"), day_of("SOUL.md")
-    ('@decisions/2026-05-12.md', datetime.date(2026, 5, 12), None, None)
+    >>> page_path(date(2026, 5, 12))
+    '@decisions/2026-05-12.md'
     """
-    return f"{TRACES}{day.isoformat()}.md"
+    return f"{DECISION_PAGES}{day.isoformat()}.md"
 
 
-def day_of(path: str) -> date | None:
-    """The day whose page this is; none for any other path."""
-    found = _PATH.fullmatch(path)
+def page_day(path: str) -> date | None:
+    """Returns the day whose page has this path; None for any other path.
+
+    >>> page_day("@decisions/2026-05-12.md"), page_day("@decisions/2026-13-40.md"), page_day("SOUL.md")
+    (datetime.date(2026, 5, 12), None, None)
+    """
+    match = _PATH.fullmatch(path)
     try:
-        return date.fromisoformat(found[1]) if found else None
+        return date.fromisoformat(match[1]) if match else None
     except ValueError:
         return None
 
 
-def bounds(day: date) -> tuple[datetime, datetime]:
-    """When a day begins, and when the next one does; the last day that there is ends with time itself.
+def day_bounds(day: date) -> tuple[datetime, datetime]:
+    """Returns when a day begins and when the next one does. The last possible day ends with the last possible moment.
 
-    >>> [at.isoformat() for at in bounds(date(9999, 12, 31))]
+    >>> [at.isoformat() for at in day_bounds(date(9999, 12, 31))]
     ['9999-12-31T00:00:00+00:00', '9999-12-31T23:59:59.999999+00:00']
     """
     start = datetime(day.year, day.month, day.day, tzinfo=UTC)
@@ -93,15 +99,15 @@ def bounds(day: date) -> tuple[datetime, datetime]:
 
 
 def page_entry(day: DecisionDay) -> FileEntry:
-    """A day's page as the index sees a file: it is made only when this has changed."""
-    return FileEntry(day.path, Path(day.path), TYPE, TIER, day.count, day.last, int(day.hash[:15], 16), RENDERING)
+    """Returns a day's page as the index sees a file. The page is rendered only if this entry has changed."""
+    return FileEntry(day.path, Path(day.path), PAGE_TYPE, PAGE_TIER, day.count, day.last, int(day.hash[:15], 16), PAGE_FORMAT)
 
 
 def decision_page(day: date, decisions: Sequence[Decision], count: int | None = None) -> str:
-    """A day's page; `count` is how many there were, if not all of them are given."""
+    """Renders a day's page; `count` is the number of decisions of the day, if not all of them are given."""
     lines = [f"# Decisions of {day.isoformat()}", ""]
     for decision in decisions:
-        lines += [f"## {_heading(decision)}", "", *_told(decision), ""]
+        lines += [f"## {_heading(decision)}", "", *_detail_lines(decision), ""]
     if count is not None and count > len(decisions):
         lines += ["## More", "", f"{count - len(decisions):,} more of this day are not on this page: see get_my_decisions.", ""]
     return "\n".join(lines)
@@ -114,53 +120,53 @@ def _heading(decision: Decision) -> str:
     return " ".join(one_line(str(part), 200) for part in parts if part)
 
 
-def _told(decision: Decision) -> Iterator[str]:
-    """What is known of a decision, a line for each thing."""
+def _detail_lines(decision: Decision) -> Iterator[str]:
+    """Yields what is known of a decision, one line per fact."""
     if decision.reason:
-        yield f"Why: {_words(decision.reason)}"
+        yield f"Why: {_single_line(decision.reason)}"
     if decision.verdict is not None:
-        yield f"Guard: {_answer(decision.verdict)}"
+        yield f"Guard: {_verdict_text(decision.verdict)}"
     terms = {name: getattr(decision, name) for name in ("strategy", "confidence", "qty", "stop", "target")}
     if terms := {name: value for name, value in terms.items() if value is not None}:
-        yield f"Terms: {_listed(terms)}"
+        yield f"Terms: {_joined_terms(terms)}"
     if decision.tags:
-        yield f"Tags: {', '.join(_words(tag) for tag in decision.tags)}"
+        yield f"Tags: {', '.join(_single_line(tag) for tag in decision.tags)}"
     if decision.order_ids:
-        yield f"Orders: {', '.join(_words(order) for order in decision.order_ids)}"
+        yield f"Orders: {', '.join(_single_line(order) for order in decision.order_ids)}"
     for slot, text in sorted(decision.slots.items()):
-        yield f"- {_words(slot)}: {_words(text)}"
-    if decision.situation is not None and (market := _market(decision.situation)):
-        yield f"Situation: {_listed(market)}"
+        yield f"- {_single_line(slot)}: {_single_line(text)}"
+    if decision.situation is not None and (market := _market_terms(decision.situation)):
+        yield f"Situation: {_joined_terms(market)}"
     for cited in decision.citations or ():
         yield f"Rests on: {line_range(cited.path, cited.start_line, cited.end_line)}"
     if decision.run is not None:
-        yield from _run(decision.run)
+        yield from _run_lines(decision.run)
 
 
-def _answer(verdict: GuardVerdict) -> str:
-    said = "accepted" if verdict.accepted else "refused"
-    by = f" by {_words(verdict.code)}" if verdict.code else ""
-    return f"{said}{by}{f': {_words(verdict.note)}' if verdict.note else ''}"
+def _verdict_text(verdict: GuardVerdict) -> str:
+    answer = "accepted" if verdict.accepted else "refused"
+    by = f" by {_single_line(verdict.code)}" if verdict.code else ""
+    return f"{answer}{by}{f': {_single_line(verdict.note)}' if verdict.note else ''}"
 
 
-def _market(situation: Situation) -> dict[str, Any]:
-    """What is known of the market at that moment; the symbol and the confidence stand elsewhere."""
+def _market_terms(situation: Situation) -> dict[str, Any]:
+    """Returns what is known of the market at that moment; symbol and confidence are shown elsewhere."""
     return {name: value for name, value in plain(situation).items() if name not in ("symbol", "confidence") and value != "*"}
 
 
-def _run(run: Run) -> Iterator[str]:
-    """The run that took it, and the steps it told of: its transcript, as far as the log has one."""
+def _run_lines(run: Run) -> Iterator[str]:
+    """Yields the run that took the decision and its steps: the transcript, as far as the log has one."""
     spent = {"tokens in": run.tokens_in, "tokens out": run.tokens_out, "cost": run.cost_usd}
     about = {"model": run.model, "context": run.digest, **spent}
-    told = _listed({name: value for name, value in about.items() if value is not None})
-    yield f"Run: {_words(run.id)} ({run.kind}{f', {told}' if told else ''})"
+    terms = _joined_terms({name: value for name, value in about.items() if value is not None})
+    yield f"Run: {_single_line(run.id)} ({run.kind}{f', {terms}' if terms else ''})"
     for number, step in enumerate(run.steps, 1):
-        yield f"{number}. {_words(step)}"
+        yield f"{number}. {_single_line(step)}"
 
 
-def _listed(terms: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {_words(str(plain(value)))}" for name, value in terms.items())
+def _joined_terms(terms: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {_single_line(str(plain(value)))}" for name, value in terms.items())
 
 
-def _words(text: str) -> str:
-    return one_line(text, LONGEST)
+def _single_line(text: str) -> str:
+    return one_line(text, MAX_STATEMENT_LENGTH)

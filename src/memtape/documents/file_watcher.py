@@ -1,25 +1,25 @@
-"""Noticing that something was written in a workspace, without looking all the time.
+"""Notices changes in a workspace without polling its files.
 
-The operating system tells of changes, folder by folder. Only folders that are read are watched, one by one: to watch a tree
-whole would take in virtual environments and package folders (measured: 1,918 folders instead of 113, and through one symbolic
-link to `/usr/lib` 13,281 folders and five seconds) and would follow links out of the workspace. A watcher holds three
-descriptors, however many folders there are. New folders are taken in as they appear, and those that go are let go.
+The operating system reports changes folder by folder. Only folders that are indexed are watched, one by one. Watching whole trees
+would include virtual environments and package folders (measured: 1,918 folders instead of 113, and through one symbolic link to
+`/usr/lib` 13,281 folders and five seconds) and would follow links out of the workspace. A watcher holds three descriptors,
+however many folders there are. New folders are added when they appear, and deleted ones are dropped.
 
-What is told is only where to look: which roots. The sync that follows finds out what changed, so a change that is told twice, or
-told of a file that is not read, costs a look and nothing else. Changes are gathered until they rest, and for at most about ten
-seconds. While nothing happens, the watcher wakes once a second to see whether it should end, and every few seconds it looks
-whether each root is still the folder that it was: a drive that is mounted again announces itself to nobody. Where the system will
-not tell (its limit of watched folders is reached), `problem` says so, and only the roots themselves are looked at.
+A watcher reports only which roots to look at. The sync that follows finds out what changed, so a change that is reported twice,
+or of a file that is not indexed, costs one look and nothing else. Changes are collected until none arrives for a while, at most
+for about ten seconds. While nothing happens the watcher wakes once a second to see if it should stop, and every few seconds it
+checks that each root is still the same folder: the system does not report that a drive was mounted again. If the system cannot
+report changes (its limit of watched folders is reached), `problem` says so and only the roots themselves are checked.
 
 >>> from tempfile import TemporaryDirectory
 >>> from threading import Event
 >>> with TemporaryDirectory() as desk:
 ...     root = Path(desk).resolve()
-...     watcher = Watcher([root])
+...     watcher = FileWatcher([root])
 ...     _ = (root / "note.md").write_text("Gold broke out.")
-...     told = watcher.wait(Event()) == {root}
+...     changed = watcher.wait(Event())
 ...     watcher.close()
->>> told
+>>> changed == {root}
 True
 """
 
@@ -32,97 +32,101 @@ from typing import Protocol
 
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
-from memtape.documents.sources import folders, is_there, may_matter
+from memtape.documents.sources import VENV_MARKER, affects_index, is_readable_folder, walked_folders
 
-STEP_MS = 1_000  # between two looks whether anything changed, or whether it is time to end
-REST_MS = 500  # no change for so long is rest: the system's notices are of files, so a file written again and again is one
-GATHER_MS = 5_000  # changes are gathered for so long, twice, if they do not come to rest
-LOOK_MS = 5_000  # between two looks at the roots themselves
-Identity = tuple[int, int] | None  # device and inode; none: not there
+POLL_MS = 1_000  # between two checks for changes and for the stop signal
+QUIET_MS = 500  # a burst of changes is over when none arrives for so long; a file written again and again is one burst
+GATHER_MS = 5_000  # a burst that does not end is collected for at most twice as long
+ROOT_CHECK_MS = 5_000  # between two checks of the roots themselves
+FolderIdentity = tuple[int, int] | None  # device and inode; None if the folder is missing
 
 
 class StopSignal(Protocol):
-    """Says when to end; a `threading.Event` is one."""
+    """Says when to stop; a `threading.Event` is one."""
 
     def is_set(self) -> bool:
-        """Whether it is time to end."""
+        """Returns True if it is time to stop."""
         ...
 
     def wait(self, timeout: float, /) -> bool:
-        """Wait so many seconds, or less if it is time to end; whether it is."""
+        """Waits so many seconds, or less if it is time to stop. Returns True if it is."""
         ...
 
 
-class Watcher:
-    """Watches some roots until it is closed. Roots that are not there are waited for."""
+class FileWatcher:
+    """Watches some roots until it is closed. A missing root is watched as soon as it appears."""
 
-    def __init__(self, roots: Iterable[Path], *, step_ms: int = STEP_MS, rest_ms: int = REST_MS, look_ms: int = LOOK_MS) -> None:
+    def __init__(
+        self, roots: Iterable[Path], *, poll_ms: int = POLL_MS, quiet_ms: int = QUIET_MS, root_check_ms: int = ROOT_CHECK_MS
+    ) -> None:
         self.roots = tuple(sorted(set(roots)))
-        self.problem = ""  # why the system does not tell of changes
-        self._step_ms, self._rest_ms, self._look_ms = step_ms, rest_ms, look_ms
+        self.problem = ""  # why the system reports no changes
+        self._poll_ms, self._quiet_ms, self._root_check_ms = poll_ms, quiet_ms, root_check_ms
         self._notify: RustNotify | None = None
-        self._watched: Mapping[str, frozenset[Path]] = {}
-        self._known: Mapping[Path, Identity] = {}
+        self._roots_by_folder: Mapping[str, frozenset[Path]] = {}
+        self._identities: Mapping[Path, FolderIdentity] = {}
         self._watch()
 
     @property
-    def folders(self) -> int:
+    def folder_count(self) -> int:
         """How many folders are watched."""
-        return len(self._watched)
+        return len(self._roots_by_folder)
 
     def close(self) -> None:
-        """Let go of all of them."""
+        """Stops watching."""
         if self._notify is not None:
             self._notify.close()
             self._notify = None
 
     def wait(self, stop: StopSignal) -> frozenset[Path]:
-        """The roots in which something may have changed; none of them if nothing did for a while, or if it is time to end."""
-        paths = self._told(stop)
+        """Returns the roots in which something may have changed; none if nothing did for a while, or if it is time to stop."""
+        paths = self._changed_paths(stop)
         touched = {root for path in paths for root in self._roots_of(path)}
-        moved = {root for root, before in self._known.items() if _identity(root) != before}
-        if moved or any(path in self._watched or _is_folder(path) or _makes_environment(path) for path in paths):
-            self._watch()  # before anybody looks: what comes later than this is told again
-        return frozenset(touched | moved)
+        replaced = {root for root, identity in self._identities.items() if _folder_identity(root) != identity}
+        # Watch again before the caller looks at the files: a change after that look is then reported again, and none is missed.
+        if replaced or any(path in self._roots_by_folder or _is_folder(path) or _marks_environment(path) for path in paths):
+            self._watch()
+        return frozenset(touched | replaced)
 
-    def _told(self, stop: StopSignal) -> list[str]:
-        """What the system tells of."""
+    def _changed_paths(self, stop: StopSignal) -> list[str]:
+        """Waits for changes and returns their paths, collected until they end."""
         if self._notify is None:
-            stop.wait(self._look_ms / 1000)
+            stop.wait(self._root_check_ms / 1000)
             return []
         paths: set[str] = set()
-        told = self._notify.watch(GATHER_MS, self._step_ms, self._look_ms, stop)
-        until = monotonic() + GATHER_MS / 1000
-        while not isinstance(told, str):
-            paths |= {path for _, path in told}
-            if monotonic() > until:
+        # The answer is a set of changes, or a word: the wait timed out or was stopped.
+        changes = self._notify.watch(GATHER_MS, self._poll_ms, self._root_check_ms, stop)
+        deadline = monotonic() + GATHER_MS / 1000
+        while not isinstance(changes, str):
+            paths |= {path for _, path in changes}
+            if monotonic() > deadline:
                 break
-            told = self._notify.watch(GATHER_MS, self._rest_ms // 2, self._rest_ms, stop)
+            changes = self._notify.watch(GATHER_MS, self._quiet_ms // 2, self._quiet_ms, stop)
         return sorted(paths)
 
     def _roots_of(self, path: str) -> frozenset[Path]:
-        """Whose folder or file this is, if a change of it matters."""
-        if path in self._watched:
-            return self._watched[path]
+        """Returns the roots that a changed folder or file belongs to; none if the change cannot affect the index."""
+        if path in self._roots_by_folder:
+            return self._roots_by_folder[path]
         folder, _, name = path.rpartition("/")
-        return self._watched.get(folder, frozenset()) if may_matter(name) or _is_folder(path) else frozenset()
+        return self._roots_by_folder.get(folder, frozenset()) if affects_index(name) or _is_folder(path) else frozenset()
 
     def _watch(self) -> None:
-        """Watch the folders that are there now; the ones before are let go only then."""
-        known = {root: _identity(root) for root in self.roots}
-        watched: dict[str, frozenset[Path]] = {}
+        """Watches the folders that exist now. The earlier notifications are closed only after that, so no change is missed."""
+        identities = {root: _folder_identity(root) for root in self.roots}
+        roots_by_folder: dict[str, frozenset[Path]] = {}
         for root in self.roots:
-            for folder in folders(str(root)) if known[root] else ():
-                watched[folder] = watched.get(folder, frozenset()) | {root}
-        notify, self.problem = _notified(watched)
+            for folder in walked_folders(str(root)) if identities[root] else ():
+                roots_by_folder[folder] = roots_by_folder.get(folder, frozenset()) | {root}
+        notify, self.problem = _start_notifications(roots_by_folder)
         self.close()
-        self._notify, self._watched, self._known = notify, watched if notify else {}, known
+        self._notify, self._roots_by_folder, self._identities = notify, roots_by_folder if notify else {}, identities
 
 
-def _identity(root: Path) -> Identity:
+def _folder_identity(root: Path) -> FolderIdentity:
     try:
-        found = root.stat()
-        return (found.st_dev, found.st_ino) if is_there(root) else None
+        status = root.stat()
+        return (status.st_dev, status.st_ino) if is_readable_folder(root) else None
     except OSError:
         return None
 
@@ -131,20 +135,22 @@ def _is_folder(path: str) -> bool:
     return Path(path).is_dir()
 
 
-def _makes_environment(path: str) -> bool:
-    return path.endswith("/pyvenv.cfg")
+def _marks_environment(path: str) -> bool:
+    """Returns True for the file that makes its folder a virtual environment, which is not watched."""
+    return path.endswith(f"/{VENV_MARKER}")
 
 
-def _notified(watched: Iterable[str]) -> tuple[RustNotify | None, str]:
-    """The system's own notices of some folders, or why there are none."""
-    listed, problem = list(watched), ""
+def _start_notifications(folders: Iterable[str]) -> tuple[RustNotify | None, str]:
+    """Returns the system's notifications for some folders, or None and the reason."""
+    watched, problem = list(folders), ""
     for _ in range(3):
-        if not listed:
+        if not watched:
             break
         try:
-            return RustNotify(listed, False, False, 0, False, True), ""
-        except FileNotFoundError as error:  # one went away meanwhile: its parent tells of that
-            listed, problem = [folder for folder in listed if _is_folder(folder)], str(error)
+            return RustNotify(watched, False, False, 0, False, True), ""
+        except FileNotFoundError as error:
+            # A folder was deleted meanwhile; its parent reports that. Try without it.
+            watched, problem = [folder for folder in watched if _is_folder(folder)], str(error)
         except (OSError, WatchfilesRustInternalError) as error:
             return None, str(error)
-    return None, problem if listed else ""
+    return None, problem if watched else ""

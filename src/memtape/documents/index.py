@@ -1,12 +1,13 @@
-"""Document memory kept in step with the files: what changed is read, what went is forgotten, the rest is not touched.
+"""The index of documents, kept in step with their files: changed files are read, deleted ones dropped, the rest left alone.
 
-A sync looks at every file (size, times, inode) and reads only those that look different; of those only the ones whose hash
-differs are cut and indexed anew, and of them only texts that have no vector yet are embedded. What is read is put aside first;
-then one transaction makes it the index. A process that dies before leaves the index as it was, and readers never see a part. If
-another sync came between the look and the transaction, the files are looked at again: an older look never undoes a newer one.
+A sync looks at every file (size, times, inode) and reads only those that look different. Of these only the ones whose hash
+differs are cut and indexed again, and of these only texts that have no vector yet are embedded. The texts are staged first; then
+one transaction writes them. A process that dies before that leaves the index as it was, and readers never see half a sync. If
+another sync wrote between the look at the files and the transaction, the files are looked at again: an older look never undoes a
+newer one.
 
 Vectors follow in transactions of their own, so that the work of a slow model is not lost. Those of a new model are built beside
-the old ones: the old model answers until the new one has them all, then the old ones go.
+the old ones: the old model answers until the new one has them all, then its vectors are dropped.
 
 >>> from datetime import UTC, datetime
 >>> index = DocumentIndex(":memory:")
@@ -19,65 +20,51 @@ the old ones: the old model answers until the new one has them all, then the old
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import apsw
-
-from memtape.core.codec import digest, micros, moment
-from memtape.documents import sources
-from memtape.documents.cache import GLOBAL, Cache
-from memtape.documents.chunks import Chunk, cut_document
-from memtape.documents.citations import content_hash, lines_of
-from memtape.documents.question import paired
-from memtape.documents.reports import report_of
-from memtape.documents.sources import DocumentFolder, FileEntry, SkippedFile
-from memtape.documents.vectors import Filled, Vectors, fill_vectors, forget_models, is_ready, missing_in, models_made
+from memtape.core.codec import moment
+from memtape.documents.cache import GLOBAL, DocumentCache
+from memtape.documents.file_changes import (
+    IndexedFile,
+    StagedFiles,
+    UnreadableFile,
+    certainly_gone,
+    changed_entries,
+    walk_all,
+)
+from memtape.documents.index_writer import Document, IndexWriter, StagedDocument, WriteCounts, look_text
+from memtape.documents.sources import DocumentFolder, SkippedFile
+from memtape.documents.text_files import NOT_TEXT
+from memtape.documents.vector_matrix import MatrixCache
+from memtape.documents.vectors import FillResult, count_missing, drop_other_models, fill_vectors, is_ready, stored_models
 from memtape.errors import Conflict, Invalid
 from memtape.plugs.embedder import Embedder
 
-COMPUTED = 2
-NOT_TEXT = "not text"  # as `sources.read` says it: such a file is not read again until it looks different
-TRIES = 8  # looks at the files, if others write to the same index all the time
-TOLD = "@watch"  # a problem under this name is not of the files: no sync ends it
-Known = tuple[tuple[object, ...], str]  # what a file looked like, and the hash of its text
-Revision = tuple[int, int] | None  # a scope and which state of it; none: nothing was ever indexed
+MAX_SYNC_ATTEMPTS = 8  # looks at the files while others keep writing to the same index
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """A text to be indexed."""
-
-    path: str
-    type: str
-    tier: int
-    text: str
-    name: str = ""  # words that name it, searched with every part of it
-    seen: FileEntry | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Synced:
+class SyncResult:
     """What a sync found and did."""
 
     documents: int = 0
     chunks: int = 0
-    read: int = 0  # files whose body was read
+    read: int = 0  # files whose text was read
     added: int = 0
     changed: int = 0
     removed: int = 0
-    vectors: Filled = field(default_factory=Filled)
+    vectors: FillResult = field(default_factory=FillResult)
     problems: tuple[SkippedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
-    """Files that look different from what is indexed: what a sync would read or forget."""
+class PendingFiles:
+    """Files that look different from what is indexed: what a sync would read or drop."""
 
     added: int = 0
     changed: int = 0
@@ -89,7 +76,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class ModelCoverage:
     """How many passages have a vector of a model, and whether it may answer yet."""
 
     model: str
@@ -99,8 +86,8 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
-    """How the index of an agent stands, its shared documents not counted."""
+class IndexHealth:
+    """The state of an agent's index. Shared documents are not counted."""
 
     last_sync: datetime | None
     documents: int
@@ -109,313 +96,244 @@ class Health:
     stale_seconds: float | None
     models: tuple[str, ...]  # that may answer: whose vectors were complete once
     roots: tuple[str, ...]
-    coverage: tuple[Coverage, ...] = ()
+    coverage: tuple[ModelCoverage, ...] = ()
+
+
+class ScopeRevision(NamedTuple):
+    """A state of a scope. Every sync that changes anything gives it another revision."""
+
+    scope: int
+    revision: int
+
+
+class _IndexState(NamedTuple):
+    """What is indexed for an agent."""
+
+    revision: ScopeRevision | None  # None if nothing was ever indexed
+    files: dict[str, IndexedFile]
+    unreadable: dict[str, UnreadableFile]
 
 
 class DocumentIndex:
     """The index of all owners and agents, in one file."""
 
     def __init__(self, path: str | Path) -> None:
-        self.cache = Cache(path)
-        self._vectors = Vectors(self.cache)
+        self.cache = DocumentCache(path)
+        self._matrices = MatrixCache(self.cache)
 
     @property
     def path(self) -> str:
-        """Where it is kept."""
+        """The path of the file."""
         return self.cache.path
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Closes the file."""
         self.cache.close()
 
     def check(self) -> None:
-        """Look at every page of the file; refused if one is damaged."""
+        """Checks every page of the file. Raises `Damaged` if one is damaged."""
         self.cache.check()
 
     def stem(self, word: str) -> str:
-        """A word in the form in which it is looked for."""
+        """Returns a word in the form in which it is searched for."""
         return self.cache.stem(word)
 
     # --- following files ----------------------------------------------------------------------------------------------------
 
     def sync(
-        self, owner: str, agent: str, places: Sequence[DocumentFolder], *, now: datetime, embedder: Embedder | None = None,
-        anew: bool = False,
-    ) -> Synced:  # fmt: skip
-        """Bring the index of an agent (of all agents: `GLOBAL`) in step with its folders; `anew` reads every file again."""
-        if len({place.prefix for place in places}) < len(places):
-            raise Invalid("sources", "two of them name their documents alike", "Give each a prefix of its own")
-        counted = self._tried(owner, agent, places, now=now, anew=anew)
-        return self._told(owner, agent, counted, embedder)
+        self, owner: str, agent: str, folders: Sequence[DocumentFolder], *, now: datetime, embedder: Embedder | None = None,
+        rebuild: bool = False,
+    ) -> SyncResult:  # fmt: skip
+        """Brings the index of an agent (of the shared documents: `GLOBAL`) in step with its folders.
 
-    def refresh(self, owner: str, agent: str, place: DocumentFolder) -> None:
-        """Bring what one source lists in step, and leave all else as it is, the time of the last sync too; no index is made."""
-        if self.holds(owner, agent):
-            self._tried(owner, agent, [place], only=place.prefix)
+        `rebuild` reads every file again, changed or not.
+        """
+        if len({folder.prefix for folder in folders}) < len(folders):
+            raise Invalid("sources", "two of them have the same prefix", "Give each a prefix of its own")
+        with closing(StagedFiles()) as staged:
+            counts = self._sync_files(owner, agent, folders, staged, now=now, rebuild=rebuild)
+        return replace(self._result(owner, agent, counts, embedder), read=staged.read)
 
-    def holds(self, owner: str, agent: str) -> bool:
-        """Whether anything was ever indexed for an agent."""
+    def refresh(self, owner: str, agent: str, folder: DocumentFolder) -> None:
+        """Brings the documents of one source in step; leaves all others and the time of the last sync as they are.
+
+        Does nothing if the agent has no index.
+        """
+        if self.has_scope(owner, agent):
+            with closing(StagedFiles()) as staged:
+                self._sync_files(owner, agent, [folder], staged, only_prefix=folder.prefix)
+
+    def has_scope(self, owner: str, agent: str) -> bool:
+        """Returns True if anything was ever indexed for an agent."""
         with self.cache.reading():
             return self.cache.scope(owner, agent) is not None
 
-    def _tried(
+    def _sync_files(
         self,
         owner: str,
         agent: str,
-        places: Sequence[DocumentFolder],
+        folders: Sequence[DocumentFolder],
+        staged: StagedFiles,
         *,
         now: datetime | None = None,
-        anew: bool = False,
-        only: str = "",
-    ) -> Synced:
-        """Sync, looking again as often as another was quicker; what was read is not read twice."""
-        with closing(_Aside()) as aside:
-            for _ in range(TRIES):
-                counted = self._attempt(owner, agent, places, aside, now, anew, only)
-                if counted is not None:
-                    return replace(counted, read=aside.read)
-        raise Conflict("documents", "others write to this index all the time", "Try again when they rest")
+        rebuild: bool = False,
+        only_prefix: str = "",
+    ) -> WriteCounts:
+        """Syncs, and starts over while other processes write in between. What was read is not read twice."""
+        for _ in range(MAX_SYNC_ATTEMPTS):
+            counts = self._try_sync(owner, agent, folders, staged, now, rebuild, only_prefix)
+            if counts is not None:
+                return counts
+        raise Conflict("documents", "others keep writing to this index", "Try again when they have finished")
 
-    def _attempt(
-        self, owner: str, agent: str, places: Sequence[DocumentFolder], aside: _Aside, now: datetime | None, anew: bool, only: str
-    ) -> Synced | None:
-        """Look at the files, read and write; nothing if another wrote meanwhile, who may have looked later."""
-        state, known, refused = self._state(owner, agent, only)
-        if anew:
-            known, refused = {}, {}
-        seen, problems = _looked_at(places)
-        fresh = _differing(seen, known)
-        unread = {each.path: NOT_TEXT for each in fresh if refused.get(each.path) == (_look(each), NOT_TEXT)}
-        fresh = [each for each in fresh if each.path not in unread]
-        problems += [SkippedFile(*each) for each in unread.items()] + aside.take(fresh)
+    def _try_sync(
+        self, owner: str, agent: str, folders: Sequence[DocumentFolder], staged: StagedFiles, now: datetime | None, rebuild: bool,
+        only_prefix: str,
+    ) -> WriteCounts | None:  # fmt: skip
+        """Looks at the files, reads and writes. Returns None if another process wrote meanwhile."""
+        # 1. Remember which state of the index this attempt starts from.
+        state = self._state(owner, agent, only_prefix)
+        indexed, unreadable = ({}, {}) if rebuild else (state.files, state.unreadable)
+        # 2. Look at the files and read those that changed. This may take minutes; no lock is held.
+        entries, problems = walk_all(folders)
+        changed = changed_entries(entries, indexed)
+        # A file that was not text is not read again until it looks different. Other problems may end by themselves: try again.
+        not_text = {each.path for each in changed if unreadable.get(each.path) == (look_text(each), NOT_TEXT)}
+        changed = [each for each in changed if each.path not in not_text]
+        problems += [SkippedFile(each, NOT_TEXT) for each in entries if each in not_text] + staged.read_files(changed)
+        # 3. Write, unless the index is no longer in that state: the process that wrote may have looked at the files later than
+        #    this one, and its newer documents must not be replaced by older ones.
         with self.cache.writing():
-            if self._revision(owner, agent) != state:
+            if self._revision(owner, agent) != state.revision:
                 return None
-            scope = self._scope(owner, agent)
-            gone = self._paths(scope, only) - seen.keys()
-            counted = self._apply(scope, aside.documents(fresh, known), _unhidden(gone, problems))
-            if not only:
-                self._note(scope, places, problems, seen)
-            self._finish(scope, now, counted)
-        return counted
+            writer = IndexWriter(self.cache, owner, agent)
+            gone = self._paths(writer.scope, only_prefix) - entries.keys()
+            counts = writer.apply(staged.documents(changed, indexed), certainly_gone(gone, problems))
+            if not only_prefix:
+                writer.record_sources(folders, problems, entries)
+            writer.finish(now, counts)
+        return counts
 
     def put(
         self, owner: str, agent: str, documents: Iterable[Document], *, now: datetime, embedder: Embedder | None = None
-    ) -> Synced:
-        """Index texts that are not files; the others of the agent stay. A later sync of the same agent forgets them again."""
-        staged = ((each, False) for each in documents)
+    ) -> SyncResult:
+        """Indexes texts that are not files and keeps the other documents. A later sync of the same agent drops them again."""
         with self.cache.writing():
-            scope = self._scope(owner, agent)
-            counted = self._apply(scope, staged, set())
-            self._finish(scope, now, counted)
-        return self._told(owner, agent, counted, embedder)
+            writer = IndexWriter(self.cache, owner, agent)
+            counts = writer.apply(map(StagedDocument, documents), set())
+            writer.finish(now, counts)
+        return self._result(owner, agent, counts, embedder)
 
-    def _told(self, owner: str, agent: str, counted: Synced, embedder: Embedder | None) -> Synced:
-        filled = self.fill(owner, agent, embedder) if embedder else Filled()
+    def _result(self, owner: str, agent: str, counts: WriteCounts, embedder: Embedder | None) -> SyncResult:
+        """Fills the missing vectors, if there is an embedder, and returns the result of a sync."""
+        filled = self.fill(owner, agent, embedder) if embedder else FillResult()
         health = self.health(owner, agent)
-        return replace(counted, documents=health.documents, chunks=health.chunks, problems=health.problems, vectors=filled)
+        return SyncResult(health.documents, health.chunks, 0, *counts, filled, health.problems)
 
-    def _scope(self, owner: str, agent: str) -> int:
-        scope = self.cache.scope(owner, agent, make=True)
-        assert scope is not None
-        return scope
-
-    def _state(self, owner: str, agent: str, only: str = "") -> tuple[Revision, dict[str, Known], dict[str, tuple[str, str]]]:
-        """What is indexed: its revision; every document's file as it was when it was read, and the hash of its text; files that
-        could not be read, as they looked then, and why not."""
+    def _state(self, owner: str, agent: str, only_prefix: str = "") -> _IndexState:
         with self.cache.reading() as connection:
             revision = self._revision(owner, agent)
-            scope = revision[0] if revision else None
+            scope = revision.scope if revision else None
             sql = "SELECT path, size, mtime_ns, ctime_ns, inode, given, hash FROM documents WHERE scope = ?"
-            rows: list[Any] = connection.execute(sql, (scope,)).fetchall()
-            refused: list[Any] = connection.execute("SELECT path, look, problem FROM unread WHERE scope = ?", (scope,)).fetchall()
-        known = {row[0]: (row[1:6], row[6]) for row in rows if row[0].startswith(only)}
-        return revision, known, {path: (look, problem) for path, look, problem in refused}
+            documents: list[Any] = connection.execute(sql, (scope,)).fetchall()
+            unread: list[Any] = connection.execute("SELECT path, look, problem FROM unread WHERE scope = ?", (scope,)).fetchall()
+        files = {path: IndexedFile(tuple(look), hash) for path, *look, hash in documents if path.startswith(only_prefix)}
+        return _IndexState(revision, files, {path: UnreadableFile(look, problem) for path, look, problem in unread})
 
-    def _revision(self, owner: str, agent: str) -> Revision:
-        """Which state of which scope this is, inside a transaction: it is another after every sync that changed anything."""
+    def _revision(self, owner: str, agent: str) -> ScopeRevision | None:
+        """Returns the current revision of a scope. Call it inside a transaction."""
         sql = "SELECT id, revision FROM scopes WHERE owner = ? AND agent = ?"
         rows: list[Any] = self.cache.connection.execute(sql, (owner, agent)).fetchall()
-        return (rows[0][0], rows[0][1]) if rows else None
+        return ScopeRevision(*rows[0]) if rows else None
 
-    def _paths(self, scope: int, only: str) -> set[str]:
+    def _paths(self, scope: int, prefix: str) -> set[str]:
         rows: list[Any] = self.cache.connection.execute("SELECT path FROM documents WHERE scope = ?", (scope,)).fetchall()
-        return {path for (path,) in rows if path.startswith(only)}
+        return {path for (path,) in rows if path.startswith(prefix)}
 
-    # --- one transaction ----------------------------------------------------------------------------------------------------
+    def pending(self, owner: str, agent: str, folders: Sequence[DocumentFolder]) -> PendingFiles:
+        """Returns how many files differ from the index now, by the same look at the files as a sync; reads none of them."""
+        state = self._state(owner, agent)
+        entries, problems = walk_all(folders)
+        changed = [
+            each
+            for each in changed_entries(entries, state.files)
+            if each.path not in state.unreadable or state.unreadable[each.path].look != look_text(each)
+        ]
+        added = sum(each.path not in state.files for each in changed)
+        gone = certainly_gone(state.files.keys() - entries.keys(), problems)
+        return PendingFiles(added, len(changed) - added, len(gone))
 
-    def _apply(self, scope: int, staged: Iterable[tuple[Document, bool]], gone: set[str]) -> Synced:
-        """Put documents in their place; of one whose text is the same, only what its file looks like."""
-        connection, counted, dropped = self.cache.connection, Synced(), set[str]()
-        for path in sorted(gone):
-            dropped |= self._remove(scope, path)
-        for document, same in staged:
-            if same:
-                self._resign(scope, document)
-                continue
-            before = self._remove(scope, document.path)
-            dropped |= before
-            self._insert(scope, document)
-            counted = replace(counted, changed=counted.changed + 1) if before else replace(counted, added=counted.added + 1)
-        unused = "NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.hash = vectors.hash)"
-        sql = f"DELETE FROM vectors WHERE model = ? AND hash = ? AND {unused}"
-        for model in models_made(self.cache) if dropped else ():
-            connection.executemany(sql, [(model, each) for each in sorted(dropped)])
-        return replace(counted, removed=len(gone))
+    # --- vectors ------------------------------------------------------------------------------------------------------------
 
-    def _remove(self, scope: int, path: str) -> set[str]:
-        """Forget a document; the hashes of what it said."""
-        connection = self.cache.connection
-        found = connection.execute("SELECT id FROM documents WHERE scope = ? AND path = ?", (scope, path)).fetchall()
-        if not found:
-            return set()
-        number = found[0][0]
-        chunks = connection.execute("DELETE FROM chunks WHERE document = ? RETURNING id, hash", (number,)).fetchall()
-        connection.executemany(f"DELETE FROM words_{scope} WHERE rowid = ?", [(chunk,) for chunk, _ in chunks])
-        connection.execute(f"DELETE FROM whole_{scope} WHERE rowid = ?", (number,))
-        connection.execute("DELETE FROM documents WHERE id = ?", (number,))
-        return {str(hash) for _, hash in chunks} or {""}
+    def fill(self, owner: str, agent: str, embedder: Embedder) -> FillResult:
+        """Embeds passages that have no vector of this model yet. Once all have one, drops other models that nothing needs."""
+        result = fill_vectors(self.cache, owner, agent, embedder)
+        if result.complete:
+            drop_other_models(self.cache, owner, embedder.id)
+        return result
 
-    def _resign(self, scope: int, document: Document) -> None:
-        assert document.seen is not None
-        sql = "UPDATE documents SET file = ?, size = ?, mtime_ns = ?, ctime_ns = ?, inode = ? WHERE scope = ? AND path = ?"
-        values = (str(document.seen.file), *document.seen.signature, scope, document.path)
-        self.cache.connection.execute(sql, values)
-
-    def _insert(self, scope: int, document: Document) -> None:
-        connection, text = self.cache.connection, document.text
-        report = report_of(text) if document.type == "report" else None
-        file, signature = (str(document.seen.file), document.seen.signature) if document.seen else ("", (len(text), 0, 0, 0))
-        figures = None if report is None else json.dumps(asdict(report), sort_keys=True)
-        sql = (
-            "INSERT INTO documents (scope, path, file, type, tier, size, mtime_ns, ctime_ns, inode, given, hash, figures) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
-        )
-        tier = COMPUTED if report is not None and document.tier > COMPUTED else document.tier
-        values = (scope, document.path, file, document.type, tier, *signature, _given(document), digest(text), figures)
-        number = int(connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
-        chunks, lines = cut_document(text), lines_of(text)
-        hashed: dict[tuple[int, int], str] = {}  # a long line is cut into many passages, all of which cite it whole
-        for chunk in chunks:
-            of = chunk.start_line, chunk.end_line
-            if of not in hashed:
-                hashed = {of: content_hash("\n".join(lines[of[0] - 1 : of[1]]))}
-            self._insert_chunk(scope, number, document.name, chunk, hashed[of], alone=len(chunks) == 1)
-        if len(chunks) > 1:  # of one that is a single passage, the passage says it all
-            whole = f"INSERT INTO whole_{scope} (rowid, head, body, pairs) VALUES (?, ?, ?, ?)"
-            connection.execute(whole, (number, document.name, text, paired(text)))
-        if len(chunks) != 1:
-            connection.execute("UPDATE documents SET chunks = ? WHERE id = ?", (len(chunks), number))
-
-    def _insert_chunk(self, scope: int, number: int, name: str, chunk: Chunk, cited: str, *, alone: bool) -> None:
-        connection = self.cache.connection
-        sql = (
-            "INSERT INTO chunks (scope, document, start_line, end_line, start, end, headings, hash, content_hash, alone, text) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
-        )
-        above = "\n".join(chunk.headings)
-        places = (chunk.start_line, chunk.end_line, chunk.start, chunk.end)
-        values = (scope, number, *places, above, chunk.hash, cited, alone, chunk.text)
-        row = int(connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
-        head = " ".join((name, *(heading for heading in chunk.headings if heading not in chunk.text)))
-        words = f"INSERT INTO words_{scope} (rowid, head, body, pairs) VALUES (?, ?, ?, ?)"
-        connection.execute(words, (row, head, chunk.text, paired(f"{head} {chunk.text}")))
-
-    def _note(
-        self, scope: int, places: Sequence[DocumentFolder], problems: Sequence[SkippedFile], seen: Mapping[str, FileEntry]
-    ) -> None:
-        """Where the documents are from, and which could not be read, as they look."""
-        connection = self.cache.connection
-        for table in ("sources", "unread"):
-            connection.execute(f"DELETE FROM {table} WHERE scope = ?", (scope,))
-        connection.execute("DELETE FROM problems WHERE scope = ? AND path <> ?", (scope, TOLD))
-        rows = [(scope, str(place.root), place.prefix, place.type, place.tier) for place in places]
-        connection.executemany("INSERT INTO sources VALUES (?, ?, ?, ?, ?)", rows)
-        wrong = [(scope, each.path, each.problem) for each in problems]
-        connection.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", wrong)
-        unread = [(scope, each.path, _look(seen[each.path]), each.problem) for each in problems if each.path in seen]
-        connection.executemany("INSERT OR REPLACE INTO unread VALUES (?, ?, ?, ?)", unread)
-
-    def _finish(self, scope: int, now: datetime | None, counted: Synced) -> None:
-        """Note the time; and that there is something new, for whoever holds what was read of this scope."""
-        sql = "UPDATE scopes SET revision = revision + ?, synced_at = coalesce(?, synced_at) WHERE id = ?"
-        changed = bool(counted.added or counted.changed or counted.removed)
-        self.cache.connection.execute(sql, (int(changed), None if now is None else micros(now), scope))
-
-    # --- vectors, health ----------------------------------------------------------------------------------------------------
-
-    def fill(self, owner: str, agent: str, embedder: Embedder) -> Filled:
-        """Embed what has no vector of this model yet; when all have, those of other models go as soon as nothing needs them."""
-        filled = fill_vectors(self.cache, owner, agent, embedder)
-        if filled.complete:
-            forget_models(self.cache, owner, embedder.id)
-        return filled
-
-    def near(
+    def nearest(
         self, scopes: Sequence[int], embedder: Embedder, vector: Any, pool: int, also: Collection[int], types: Sequence[str] = ()
     ) -> tuple[dict[int, float], int]:
-        """The passages nearest to a vector, how near those are that something else found, and how many have no vector; inside a
-        transaction."""
-        return self._vectors.near(scopes, embedder, vector, pool, also, types)
+        """Returns the similarity of the passages nearest to a vector and of the chunks `also`, and how many have no vector.
+
+        Call it inside a transaction.
+        """
+        return self._matrices.nearest(scopes, embedder, vector, pool, also, types)
 
     @property
-    def held_bytes(self) -> int:
-        """What the vectors in memory take."""
-        return self._vectors.nbytes()
+    def vector_bytes(self) -> int:
+        """How much memory the vectors take."""
+        return self._matrices.nbytes()
 
-    def health(self, owner: str, agent: str, *, now: datetime | None = None) -> Health:
-        """How the index of an agent stands; how old it is, if the time is given."""
+    # --- the state of an index ----------------------------------------------------------------------------------------------
+
+    def health(self, owner: str, agent: str, *, now: datetime | None = None) -> IndexHealth:
+        """Returns the state of an agent's index; with `now`, also how old it is."""
         with self.cache.reading() as connection:
             scope = self.cache.scope(owner, agent)
             if scope is None:
-                return Health(None, 0, 0, (), None, (), ())
+                return IndexHealth(None, 0, 0, (), None, (), ())
 
             def rows(sql: str) -> list[Any]:
                 return connection.execute(sql, (scope,)).fetchall()
 
-            synced = rows("SELECT synced_at FROM scopes WHERE id = ?")[0][0]
-            last = None if synced is None else moment(synced)
+            synced_at = rows("SELECT synced_at FROM scopes WHERE id = ?")[0][0]
+            last_sync = None if synced_at is None else moment(synced_at)
             documents, chunks = rows("SELECT count(*), coalesce(sum(chunks), 0) FROM documents WHERE scope = ?")[0]
-            return Health(
-                last,
-                documents,
-                chunks,
-                tuple(SkippedFile(*row) for row in rows("SELECT path, problem FROM problems WHERE scope = ? ORDER BY path")),
-                None if now is None or last is None else max((now - last).total_seconds(), 0.0),
-                tuple(row[0] for row in rows("SELECT model FROM models WHERE scope = ? ORDER BY model")),
-                tuple(row[0] for row in rows("SELECT root FROM sources WHERE scope = ? ORDER BY prefix")),
-                self._coverage(scope, chunks),
+            problems = rows("SELECT path, problem FROM problems WHERE scope = ? ORDER BY path")
+            return IndexHealth(
+                last_sync=last_sync,
+                documents=documents,
+                chunks=chunks,
+                problems=tuple(SkippedFile(path, problem) for path, problem in problems),
+                stale_seconds=None if now is None or last_sync is None else max((now - last_sync).total_seconds(), 0.0),
+                models=tuple(model for (model,) in rows("SELECT model FROM models WHERE scope = ? ORDER BY model")),
+                roots=tuple(root for (root,) in rows("SELECT root FROM sources WHERE scope = ? ORDER BY prefix")),
+                coverage=self._coverage(scope, chunks),
             )
 
-    def _coverage(self, scope: int, chunks: int) -> tuple[Coverage, ...]:
-        """How far each model has come in a scope; one that has nothing there is not named."""
-        found = []
-        for model in models_made(self.cache):
-            have = chunks - missing_in(self.cache, [scope], model)
+    def _coverage(self, scope: int, chunks: int) -> tuple[ModelCoverage, ...]:
+        """Returns how many passages of a scope each model covers; models without any vector there are left out."""
+        coverage = []
+        for model in stored_models(self.cache):
+            have = chunks - count_missing(self.cache, [scope], model)
             if have:
-                found.append(Coverage(model, have, chunks, is_ready(self.cache, scope, model)))
-        return tuple(found)
+                coverage.append(ModelCoverage(model, have, chunks, is_ready(self.cache, scope, model)))
+        return tuple(coverage)
 
-    def pending(self, owner: str, agent: str, places: Sequence[DocumentFolder]) -> Pending:
-        """How many files differ from the index now, by the same look as a sync's and without reading any."""
-        _, known, refused = self._state(owner, agent)
-        seen, problems = _looked_at(places)
-        differing = [each for each in _differing(seen, known) if refused.get(each.path, ("", ""))[0] != _look(each)]
-        added = sum(each.path not in known for each in differing)
-        return Pending(added, len(differing) - added, len(_unhidden(known.keys() - seen.keys(), problems)))
-
-    def file(self, owner: str, agent: str, path: str) -> Path | None:
-        """Where a document lies, the agent's own or a shared one; none where there is no such document."""
+    def file_path(self, owner: str, agent: str, path: str) -> Path | None:
+        """Returns the file of a document, the agent's own or a shared one; None if there is no such document."""
         with self.cache.reading() as connection:
-            for of in dict.fromkeys((agent, GLOBAL)):
-                scope = self.cache.scope(owner, of)
-                found = connection.execute("SELECT file FROM documents WHERE scope = ? AND path = ?", (scope, path)).fetchall()
-                if found:
-                    return Path(str(found[0][0]))
+            for whose in dict.fromkeys((agent, GLOBAL)):
+                scope = self.cache.scope(owner, whose)
+                rows = connection.execute("SELECT file FROM documents WHERE scope = ? AND path = ?", (scope, path)).fetchall()
+                if rows:
+                    return Path(str(rows[0][0]))
         return None
 
     def forget(self, owner: str, agent: str) -> None:
-        """Drop the index of an agent, and leave none of its words in the cache. The files stay."""
+        """Drops the index of an agent and leaves none of its words in the cache file. The documents themselves stay."""
         with self.cache.writing() as connection:
             scope = self.cache.scope(owner, agent)
             if scope is None:
@@ -427,77 +345,3 @@ class DocumentIndex:
             connection.execute("DELETE FROM scopes WHERE id = ?", (scope,))
             connection.execute("DELETE FROM vectors WHERE hash NOT IN (SELECT hash FROM chunks)")
         self.cache.scrub()
-
-
-def _given(each: FileEntry | Document) -> str:
-    """Type and tier as its place says them; what stands in a report may raise it above that."""
-    return f"{each.type} {each.tier}"
-
-
-def _look(each: FileEntry) -> str:
-    return f"{each.signature} {_given(each)}"
-
-
-def _differing(seen: Mapping[str, FileEntry], known: Mapping[str, Known]) -> list[FileEntry]:
-    """The files that do not look as they did when they were read."""
-    return [each for each in seen.values() if known.get(each.path, ((), ""))[0] != (*each.signature, _given(each))]
-
-
-class _Aside:
-    """What was read, put aside until a transaction takes it: gone when closed, and no lock is held while files are read."""
-
-    def __init__(self) -> None:
-        self.read = 0  # files whose body was read
-        self._texts = apsw.Connection("")
-        self._texts.execute("CREATE TABLE texts (path TEXT PRIMARY KEY, text TEXT); BEGIN")
-        self._came: dict[
-            str, tuple[str, str | SkippedFile]
-        ] = {}  # how each looked, and the hash of its text or why there is none
-
-    def close(self) -> None:
-        self._texts.close()
-
-    def take(self, fresh: Iterable[FileEntry]) -> list[SkippedFile]:
-        """Read files, but for those that were read before and look as they did then; those that could not be."""
-        for seen in fresh:
-            if self._came.get(seen.path, ("", ""))[0] == _look(seen):
-                continue
-            text = sources.read_text_file(seen)
-            self.read += 1
-            if isinstance(text, str):
-                self._texts.execute("INSERT OR REPLACE INTO texts VALUES (?, ?)", (seen.path, text))
-            self._came[seen.path] = _look(seen), digest(text) if isinstance(text, str) else text
-        return [came for seen in fresh if isinstance(came := self._came[seen.path][1], SkippedFile)]
-
-    def documents(self, fresh: Iterable[FileEntry], known: Mapping[str, Known]) -> Iterator[tuple[Document, bool]]:
-        """Each that could be read as a document, and whether its text is the one that is indexed."""
-        for seen in fresh:
-            came = self._came[seen.path][1]
-            if isinstance(came, SkippedFile):
-                continue
-            before, hash = known.get(seen.path, ((), ""))
-            rows: list[Any] = self._texts.execute("SELECT text FROM texts WHERE path = ?", (seen.path,)).fetchall()
-            yield _document(seen, rows[0][0]), hash == came and before[-1] == _given(seen)
-
-
-def _unhidden(gone: Iterable[str], problems: Sequence[SkippedFile]) -> set[str]:
-    """Documents that are gone for sure: not those of which a walk could not tell."""
-    closed = [each for each in problems if each.unseen]
-    return {path for path in gone if not any(each.hides(path) for each in closed)}
-
-
-def _looked_at(places: Sequence[DocumentFolder]) -> tuple[dict[str, FileEntry], list[SkippedFile]]:
-    seen: dict[str, FileEntry] = {}
-    problems: list[SkippedFile] = []
-    for place in places:
-        for each in sources.walk(place):
-            if isinstance(each, SkippedFile):
-                problems.append(each)
-            else:
-                seen[each.path] = each
-    return seen, problems
-
-
-def _document(seen: FileEntry, text: str) -> Document:
-    stem = seen.path.rpartition(".")[0] or seen.path
-    return Document(seen.path, seen.type, seen.tier, text, " ".join(stem.replace("_", " ").replace("-", " ").split("/")), seen)

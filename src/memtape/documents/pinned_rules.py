@@ -1,7 +1,7 @@
-"""Which documents are always in context: the owner's rules, whole or by section.
+"""Documents that are always in context: the owner's rules, whole or by section.
 
-The rules files at the top of a workspace are pinned by themselves; the owner may pin others, or sections, and take any of it
-back. Only what no agent may write to can be pinned: a rule that an agent could add to would be its own word in the owner's mouth.
+The rules files at the top of a workspace are pinned automatically. The owner may pin other documents or sections, and unpin any.
+Only documents that no agent may write can be pinned; otherwise an agent could put its own words among the owner's rules.
 
 >>> manual = "# Manual\\nIntro.\\n## Risk\\n1 % a trade.\\n### Gold\\nHalf.\\n## Entries\\nBreakouts.\\n"
 >>> section_lines(manual, "Risk"), section_lines(manual, "risk › gold"), section_lines(manual, "Exits")
@@ -18,81 +18,68 @@ from pathlib import Path, PurePosixPath
 from memtape.documents.chunks import sections
 from memtape.documents.citations import lines_of
 from memtape.documents.question import parse_question
-from memtape.documents.sources import FILE_BYTES, classified, text_of
+from memtape.documents.sources import classify_path
 
-# Pinned without being asked for, in this order; compared without case.
-RULES = ("SOUL.md", "TRADING_MANUAL.md", "TRADING-MANUAL.md", "MANUAL.md", "RULES.md", "AVOID.md", "LIMITS.md")
-PLACES = ("", "memory/")
-BELOW = re.compile(r"\s*[›>/]\s*")  # between a heading and one under it
+# Pinned automatically, in this order; upper and lower case are the same.
+PINNED_RULE_FILES = ("SOUL.md", "TRADING_MANUAL.md", "TRADING-MANUAL.md", "MANUAL.md", "RULES.md", "AVOID.md", "LIMITS.md")
+RULE_FOLDERS = ("", "memory/")
+_HEADING_SEPARATOR = re.compile(r"\s*[›>/]\s*")  # between a heading and one below it: "Risk › Gold"
 
 
-def rules_in(root: Path) -> list[str]:
-    """The rules files of a workspace, in their order; those that cannot be read too."""
-    found: list[str] = []
-    for place in PLACES:
+def find_rule_files(root: Path) -> list[str]:
+    """Returns the rules files of a workspace in the order of pinning, also those that cannot be read."""
+    paths: list[str] = []
+    for folder in RULE_FOLDERS:
         try:
-            names = sorted(entry.name for entry in (root / place).iterdir())
+            names = sorted(entry.name for entry in (root / folder).iterdir())
         except OSError:
             continue
-        found += [f"{place}{name}" for rule in RULES for name in names if name.casefold() == rule.casefold()]
-    return found
+        paths += [f"{folder}{name}" for rule in PINNED_RULE_FILES for name in names if name.casefold() == rule.casefold()]
+    return paths
 
 
 def may_be_pinned(path: str) -> bool:
-    """Whether a document is the owner's alone: one of the rules, or a page at the top of the workspace."""
-    kind, tier = classified(path)
+    """Returns True if only the owner writes a document: it is one of the rules, or a page at the top of the workspace."""
+    kind, tier = classify_path(path)
     return tier == 1 or (kind == "note" and len(PurePosixPath(path).parts) == 1)
 
 
-def text_in(root: Path, path: str) -> str | None:
-    """The text of a document of a workspace; none where it cannot be read, is no text, is too large, or a link leads to it."""
-    parts = PurePosixPath(path).parts
-    if not parts or path != "/".join(parts) or any(part in ("..", ".", "/") or "\\" in part or "\0" in part for part in parts):
-        return None
-    return text_at(root.joinpath(*parts), path)
-
-
-def text_at(file: Path, path: str) -> str | None:
-    """The text of a file that is a document under this path, if it can be read and no link leads to it."""
-    try:
-        if not file.is_file() or file.resolve() != file:
-            return None
-        with file.open("rb") as opened:
-            content = opened.read(FILE_BYTES + 1)
-    except OSError:
-        return None
-    return text_of(path, content) if len(content) <= FILE_BYTES else None
-
-
 def section_lines(text: str, heading: str) -> tuple[int, int] | None:
-    """The first and last line of what stands under a heading, those below it included; the first one of that name."""
+    """Returns the first and last line of the first section with this heading, subsections included; None if there is none."""
+    # A heading may itself contain a separator, so it is tried whole first.
     whole = [heading.strip("# ").casefold()]
-    return _section(text, whole) or _section(text, [part.strip("# ").casefold() for part in BELOW.split(heading.strip())])
+    parts = [part.strip("# ").casefold() for part in _HEADING_SEPARATOR.split(heading.strip())]
+    return _find_section(text, whole) or _find_section(text, parts)
 
 
-def _section(text: str, wanted: list[str]) -> tuple[int, int] | None:
-    found = sections(text)
-    for at, each in enumerate(found):
-        if [name.casefold() for name in each.headings[-len(wanted) :]] != wanted:
+def _find_section(text: str, headings: list[str]) -> tuple[int, int] | None:
+    """Returns the lines of the first section whose last headings are these."""
+    all_sections = sections(text)
+    for at, section in enumerate(all_sections):
+        if [name.casefold() for name in section.headings[-len(headings) :]] != headings:
             continue
         end = at + 1
-        while end < len(found) and len(found[end].headings) > len(each.headings):
+        while end < len(all_sections) and len(all_sections[end].headings) > len(section.headings):
             end += 1
-        numbers = [line.number for under in found[at:end] for block in under.blocks for line in block]
-        rows = lines_of(text)
-        while len(numbers) > 1 and not rows[numbers[-1] - 1].strip():
+        numbers = [line.number for inner in all_sections[at:end] for block in inner.blocks for line in block]
+        lines = lines_of(text)
+        while len(numbers) > 1 and not lines[numbers[-1] - 1].strip():
             numbers.pop()
         return numbers[0], numbers[-1]
     return None
 
 
-def bears_on(passage: str, question: str, symbol: str | None) -> bool:
-    """Whether a passage has to do with a question: it names the symbol, or shares two of its words.
+def is_relevant(passage: str, question: str, symbol: str | None) -> bool:
+    """Returns True if a passage bears on a question: it names the symbol, or shares two words with the question.
 
-    >>> bears_on("Gold: XAUUSD gapped at the open.", "XAUUSD breakout", "XAUUSD"), bears_on("A breakout.", "gold breakout", None)
-    (True, False)
+    >>> is_relevant("Gold: XAUUSD gapped at the open.", "XAUUSD breakout", "XAUUSD")
+    True
+    >>> is_relevant("A breakout.", "gold breakout", None)
+    False
     """
-    said = passage.casefold()
-    if symbol and re.search(rf"(?<![\w]){re.escape(symbol.casefold())}(?![\w])", said):
+    lower = passage.casefold()
+    if symbol and re.search(rf"(?<![\w]){re.escape(symbol.casefold())}(?![\w])", lower):
         return True
-    return sum(bool(re.search(rf"(?<![\w]){re.escape(word[:5])}", said)) for word, _ in parse_question(question).words) >= 2
+    # The first five letters of a word stand for its other forms.
+    shared = sum(bool(re.search(rf"(?<![\w]){re.escape(word[:5])}", lower)) for word, _ in parse_question(question).words)
+    return shared >= 2

@@ -1,6 +1,7 @@
-"""The one door: everything that is remembered goes in here, everything that is told comes out here."""
+"""The one way in and out: everything that is recorded comes in here, everything that is read goes out here."""
 
-from memtape.engine.memory import AgentMemory, Memory
+from memtape.engine.agent import AgentMemory
+from memtape.engine.memory import Memory
 from memtape.engine.write.writer import Receipt
 
 __all__ = ["AgentMemory", "Memory", "Receipt"]

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memtape.core.codec import EPOCH, canonical_plain, digest, make_id, plain, time_text
 from memtape.core.events import Event
-from memtape.core.items import Item, unpack_items
+from memtape.core.items import Item, StoredItem, unpack_items
 from memtape.core.memory.shadows import is_followed
-from memtape.core.observed import Bars, Decision, Observed, Tick, occurred_at
+from memtape.core.observed import Bars, Decision, Observed, occurred_at
 from memtape.core.values import read
-from memtape.engine.documents.citations import Citing
-from memtape.engine.documents.decision_pages import refresh_pages
+from memtape.engine.documents.citations import Citations, cited_decisions
+from memtape.engine.documents.sync import refresh_pages
+from memtape.engine.scope import AgentScope
+from memtape.engine.view.ledger import listed_imports
 from memtape.engine.write.arrivals import checked_value, complete_value
 from memtape.engine.write.batch import Batch
 from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.positions import rederive, reported_id
-from memtape.engine.write.writer import Arrival, Receipt, Writer, check_time, first_broker_record
+from memtape.engine.write.verification import first_broker_record
+from memtape.engine.write.writer import Arrival, Receipt, check_time
 from memtape.errors import Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables
 from memtape.store.tables import Tables
-
-if TYPE_CHECKING:
-    from memtape.engine.memory import Memory
 
 Gone = tuple[str, str, tuple[str, str], datetime]  # kind, key, position and time of an item that was taken back
 
@@ -40,29 +40,30 @@ class Imported:
     duplicates: int
 
 
-def _cites(value: Observed) -> bool:
-    decisions = value.decision or () if isinstance(value, Tick) else (value,) if isinstance(value, Decision) else ()
-    return any(decision.citations for decision in decisions)
+class Imports:
+    """The files that were imported for one agent."""
 
+    def __init__(self, scope: AgentScope) -> None:
+        self._scope = scope
 
-class Importing(Citing):
-    """What comes to one agent by files."""
+    def all(self, *, as_of: datetime | None = None, head: int | None = None) -> list[tuple[StoredItem, bool]]:
+        """The imports, oldest first, and whether each was undone."""
+        with self._scope.view(as_of, head) as view:
+            return listed_imports(view)
 
-    memory: Memory
-
-    def import_items(self, seen: Iterable[Observed], source: Mapping[str, Any]) -> Imported:
+    def commit(self, seen: Iterable[Observed], source: Mapping[str, Any]) -> Imported:
         """Take in a file's worth of observations, all or none; each counts as known from its own time on.
 
         Lines that a decision cites are quoted from the documents of today: a file brings no quotes of its own.
         """
         listed = self._quoting([complete_value(checked_value(value), None) for value in seen])
-        now = self.memory.clock.now()
+        now = self._scope.resources.clock.now()
         for value in listed:
             check_time(value, now)
-        with self.memory.writing(self.agent.id) as tables:
+        with self._scope.writing() as tables:
             earlier = len(tables.items("import", EVERYTHING))
-            batch = make_id(self.agent.id, "import", digest(canonical_plain(plain(dict(source)))), earlier)
-            writer = Writer(tables, self.agent, now)
+            batch = make_id(self._scope.agent.id, "import", digest(canonical_plain(plain(dict(source)))), earlier)
+            writer = self._scope.writer(tables)
             entries = [Arrival(value, occurred_at(value) or now, batch, own_times=isinstance(value, Bars)) for value in listed]
             new, known = writer.many(entries)
             if new:
@@ -74,18 +75,19 @@ class Importing(Citing):
     def _quoting(self, listed: list[Observed]) -> list[Observed]:
         """Decisions with the words of what they cite; those that are here already stay duplicates, whatever stands there now."""
         made = {at: [(item.kind, item.key) for item in unpack_items(value) if item.kind == "decision"]
-                for at, value in enumerate(listed) if _cites(value)}  # fmt: skip
+                for at, value in enumerate(listed) if cited_decisions(value)}  # fmt: skip
         if not made:
             return listed
-        with self.memory.reading(self.agent.id) as tables:
+        citations = Citations(self._scope)
+        with self._scope.reading() as tables:
             known = tables.log_rows_of(name for names in made.values() for name in names)
         fresh = {at for at, names in made.items() if any(name not in known for name in names)}
-        return [self.with_citations(value) if at in fresh else value for at, value in enumerate(listed)]
+        return [citations.add_quotes(value) if at in fresh else value for at, value in enumerate(listed)]
 
     def preview(self, seen: Iterable[Observed]) -> tuple[int, int]:
         """How many of these would be new, and how many are known already; writes nothing."""
         names = [[(item.kind, item.key) for item in unpack_items(value)] for value in seen]
-        with self.memory.reading(self.agent.id) as tables:
+        with self._scope.reading() as tables:
             known = tables.log_rows_of(name for several in names for name in several)
         taken: set[tuple[str, str]] = set(known)
         new = 0
@@ -95,20 +97,20 @@ class Importing(Citing):
             taken |= set(several)
         return new, len(names) - new
 
-    def undo_import(self, batch: str) -> Receipt:
+    def undo(self, batch: str) -> Receipt:
         """Take an import back: what it brought no longer counts, from now on; the log keeps it."""
         receipt = self._undone(batch)
-        refresh_pages(self.memory, self.agent.id)
+        refresh_pages(self._scope.resources, self._scope.agent.id)
         return receipt
 
     def _undone(self, batch: str) -> Receipt:
-        with self.memory.writing(self.agent.id) as tables:
-            now = self._said_at(tables)
+        with self._scope.writing() as tables:
+            now = self._scope.stated_at(tables)
             if not tables.items("import", EVERYTHING, keys=[batch]):
                 raise Unknown("batch", "import", batch, "List them with: memtape imports list")
             if done := tables.logged("undo", batch):
                 return Receipt(done.stream, done.seq, done.hash, (), duplicate=True)
-            writer = Writer(tables, self.agent, self.memory.clock.now())
+            writer = self._scope.writer(tables)
             gone = tables.void_batch(batch, writer.head.seq + 1, now)
             whole = self._reported(tables, gone)
             tables.end_versions(list(whole), now)
@@ -125,7 +127,7 @@ class Importing(Citing):
             fresh = Batch(known_at=now)
             for position in sorted(touched):
                 since, first = EPOCH, writer.head.first_snapshot  # from its beginning: what it stood on may be gone
-                concluded += rederive(tables, self.agent, position, held.get(position), since, since, first, fresh.changed)
+                concluded += rederive(tables, self._scope.agent, position, held.get(position), since, since, first, fresh.changed)
             fresh.changed |= whole
             fresh.shadows = self._unfollow(tables, [key for kind, key, *_ in gone if kind == "decision"])
             moved = min((at for kind, _, _, at in gone if kind in ("equity", "flow")), default=None)
@@ -133,7 +135,7 @@ class Importing(Citing):
                 fresh.changed[""] = moved  # no trade, but the account felt it
             writer.verified_from = first_broker_record(tables)
             receipt = writer.declare(Item("undo", batch, now, {"batch": batch, "items": len(gone)}), now, concluded)
-            learn_from_batch(tables, self.agent, writer.start, writer.verified_from, fresh)
+            learn_from_batch(tables, self._scope.agent, writer.start, writer.verified_from, fresh)
             return receipt
 
     def _unfollow(self, tables: Tables, decisions: Sequence[str]) -> list[Decision]:
@@ -152,6 +154,6 @@ class Importing(Citing):
                 claims = tables.items("claim", EVERYTHING, keys=[key], gone=True)
                 position = (claims[0].symbol, claims[0].leg) if claims else position
             if kind in ("trade", "claim", "closing"):
-                id_ = reported_id(self.agent.id, "trade" if kind == "trade" else "claim", key, position)
+                id_ = reported_id(self._scope.agent.id, "trade" if kind == "trade" else "claim", key, position)
                 found[id_] = min(at, found.get(id_) or at)
         return found

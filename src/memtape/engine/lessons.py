@@ -7,11 +7,10 @@ log itself, where the cause is the note's key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from memtape.core.codec import canonical_plain, digest, make_id, plain, read_time
@@ -29,21 +28,18 @@ from memtape.core.lessons.stats_lessons import lessons_of
 from memtape.core.memory.episodes import Episode
 from memtape.core.skills import Skill
 from memtape.core.values import read
-from memtape.engine.view.ledger import Reading, is_verified
-from memtape.engine.view.lessons import ReflectionView, last_reflection, lessons_at, reflections_known
-from memtape.engine.write.writer import Receipt, Writer
+from memtape.engine.scope import AgentScope
+from memtape.engine.view.lessons import ReflectionView, active_lessons, last_reflection, own_reflections, skill_reflections
+from memtape.engine.view.owner_stream import skill_of
+from memtape.engine.write.writer import Receipt
 from memtape.errors import Conflict, Invalid, MissingExtra, ModelFailed, Unknown
 from memtape.plugs.models import Model
-from memtape.store.cutoff import EVERYTHING, Cutoff
+from memtape.store.cutoff import EVERYTHING
 from memtape.store.leases import Leases
 from memtape.store.memories import MemoryTables
 from memtape.store.tables import Tables
 
-if TYPE_CHECKING:
-    from memtape.engine.memory import Memory
-
 STATS = "stats"
-Models = Callable[[str], Model]  # a model by its name, like anthropic/claude-haiku-4-5
 LEASE, LEASED_FOR = "reflection", timedelta(minutes=10)
 WINDOW = 500  # trades looked at
 SHOWN_TO_MODEL = 60  # trades that a model reads; its candidates count them all
@@ -103,49 +99,58 @@ class ReflectionWindow:
     said_at: datetime
 
 
-class Reflecting(Reading):
+class Lessons:
     """The lessons of one agent."""
 
-    memory: Memory
+    def __init__(self, scope: AgentScope) -> None:
+        self._scope = scope
 
     # ---- what is on record -------------------------------------------------------------------------------------------
 
-    def notes(self, *, as_of: datetime | None = None, head: int | None = None) -> list[ReflectionView]:
-        """The agent's notes, the active one first."""
-        with self.memory.reading(self.agent.id) as tables:
-            return reflections_known(tables, Cutoff(as_of, head))
+    def reflections(self, *, as_of: datetime | None = None, head: int | None = None) -> list[ReflectionView]:
+        """The agent's reflections, the active one first."""
+        with self._scope.view(as_of, head) as view:
+            return own_reflections(view)
 
-    def skill_notes(self, *, as_of: datetime | None = None) -> list[ReflectionView]:
-        """The notes that speak to every agent of its skill, the active one first."""
-        with self.memory.reading(OWNER_STREAM) as tables:
-            return reflections_known(tables, Cutoff(as_of), self.agent.skill, self.agent.mode == "sim")
+    def skill_reflections(self, *, as_of: datetime | None = None) -> list[ReflectionView]:
+        """The reflections shown to every agent of its skill, the active one first."""
+        with self._scope.view(as_of) as view:
+            return skill_reflections(view)
 
-    def note(self, id: str) -> ReflectionView:
-        """One note, the agent's own or its skill's."""
-        for seen in [*self.notes(), *self.skill_notes()]:
-            if seen.note.id == id:
-                return seen
+    def reflection(self, id: str) -> ReflectionView:
+        """One reflection, the agent's own or its skill's."""
+        with self._scope.view() as view:
+            found = [*own_reflections(view), *skill_reflections(view)]
+        for one in found:
+            if one.note.id == id:
+                return one
         raise Unknown("note_id", "note", id, "List them with get_lesson_history")
 
-    def lessons(
+    def active(
         self, *, as_of: datetime | None = None, head: int | None = None
     ) -> tuple[ReflectionView | None, ReflectionView | None]:
-        """The active note of the agent, and that of its skill."""
-        with self.memory.reading(self.agent.id) as tables:
-            return lessons_at(tables, self.agent, Cutoff(as_of, head))
+        """The active reflection of the agent, and that of its skill."""
+        with self._scope.view(as_of, head) as view:
+            return active_lessons(view)
 
     def failures(self) -> list[FailedReflection]:
-        """Reflections that came to nothing, newest first."""
-        with self.memory.reading(self.agent.id) as tables:
+        """The reflections that failed, newest first."""
+        with self._scope.reading() as tables:
             return _failures(tables)
 
     # ---- reflecting ----------------------------------------------------------------------------------------------------
 
-    def reflection_due(self) -> ReflectionTrigger | None:
-        """What makes a reflection due now, if anything does."""
-        skill, _ = self.memory.skill_of(self.agent)
-        with self.memory.reading(self.agent.id) as tables:
-            return self._due(tables, skill)
+    def due(self) -> ReflectionTrigger | None:
+        """What makes a reflection due now; None if nothing does."""
+        with self._scope.reading() as tables:
+            return self._due(tables, self._skill(tables)[0])
+
+    def _current_skill(self) -> Skill:
+        with self._scope.reading() as tables:
+            return self._skill(tables)[0]
+
+    def _skill(self, tables: Tables) -> tuple[Skill, int]:
+        return skill_of(Tables(tables.session, tables.owner, OWNER_STREAM), self._scope.agent)
 
     def _due(self, tables: Tables, skill: Skill) -> ReflectionTrigger | None:
         config, last = skill.context.memory, last_reflection(tables)
@@ -153,42 +158,44 @@ class Reflecting(Reading):
             return None
         found = due_trigger(
             config.reflection, closed=closed_count(tables), counted=last.closed if last else 0,
-            last_at=last.generated_at if last else None, at=self._said_at(tables),
+            last_at=last.generated_at if last else None, at=self._scope.stated_at(tables),
         )  # fmt: skip
         if found is None:
             return None
-        undone, verified = len(tables.items("undo", EVERYTHING)), is_verified(tables, EVERYTHING)
-        if undone or verified:  # what counts is no longer the same: the same number of trades is another cause
+        undone, verified = len(tables.items("undo", EVERYTHING)), tables.head().verified_from is not None
+        # After an undo, or once the broker is heard, other trades count: the same number of trades is another cause.
+        if undone or verified:
             found = replace(found, key=f"{found.key}@{undone}{'v' if verified else ''}")
         return None if tables.items("note", EVERYTHING, keys=[found.key]) else found
 
     def reflect_if_due(self) -> ReflectionResult:
         """Draw lessons if they are due, no other worker is at it, and the last failure is long enough ago."""
-        now, skill = self.memory.clock.now(), self.memory.skill_of(self.agent)[0]
-        with self.memory.reading(self.agent.id) as tables:
-            trigger = self._due(tables, skill)
+        now = self._scope.resources.clock.now()
+        with self._scope.reading() as tables:
+            trigger = self._due(tables, self._skill(tables)[0])
             failed = _failed_since(tables)
         if trigger is None:
             return ReflectionResult(waits="not due")
-        if failed and failed[0].at <= now < failed[0].retry_at:  # a clock that was put back does not make one wait
+        # A clock that was set back must not make the next attempt wait.
+        if failed and failed[0].at <= now < failed[0].retry_at:
             return ReflectionResult(failed=failed[0], waits="tried again later")
         return self._reflect(trigger.key, "cadence", None)
 
     def reflect(self, *, model: str | None = None, asked_by: AskedBy = "owner") -> ReflectionResult:
         """Draw lessons now, whatever the cadence says; from the same trades by the same model, the note that is there."""
         if model is not None and model != STATS:
-            self.memory.models(model)  # refused here, by name, if there is no such model
+            self._scope.resources.models(model)  # refused here, by name, if there is no such model
         return self._reflect(None, asked_by, model)
 
     def _reflect(self, key: str | None, asked_by: AskedBy, model: str | None) -> ReflectionResult:
-        holder, now = uuid4().hex, self.memory.clock.now()
-        with self.memory.repairing(self.agent.id) as tables:
+        holder, now = uuid4().hex, self._scope.resources.clock.now()
+        with self._scope.resources.repairing(self._scope.agent.id) as tables:
             if not Leases(tables).take(LEASE, holder, now, now + LEASED_FOR):
                 return ReflectionResult(waits="another worker is at it")
         try:
             return self._leased(key, asked_by, model)
         finally:
-            with self.memory.repairing(self.agent.id) as tables:
+            with self._scope.resources.repairing(self._scope.agent.id) as tables:
                 Leases(tables).release(LEASE, holder)
 
     def _leased(self, key: str | None, asked_by: AskedBy, model: str | None) -> ReflectionResult:
@@ -207,7 +214,7 @@ class Reflecting(Reading):
 
     def _asked_anew(self, key: str) -> str:
         """The key of a question: the same as before while its note is the active one, else a new one."""
-        with self.memory.reading(self.agent.id) as tables:
+        with self._scope.reading() as tables:
             notes = sorted(tables.items("note", EVERYTHING, symbol=""), key=lambda item: item.seq)
         asked = [item.key for item in notes if item.key == key or item.key.startswith(f"{key}#")]
         if not asked or notes[-1].key == asked[-1]:
@@ -215,15 +222,15 @@ class Reflecting(Reading):
         return f"{key}#{len(asked) + 1}"
 
     def _noted(self, key: str) -> Reflection | None:
-        with self.memory.reading(self.agent.id) as tables:
+        with self._scope.reading() as tables:
             found = tables.items("note", EVERYTHING, keys=[key])
         return read(Reflection, found[0].body) if found else None
 
     def _window(self) -> ReflectionWindow:
-        skill, version = self.memory.skill_of(self.agent)
-        with self.memory.reading(self.agent.id) as tables:
-            at = self._said_at(tables)
-            verified = is_verified(tables, EVERYTHING)
+        with self._scope.reading() as tables:
+            skill, version = self._skill(tables)
+            at = self._scope.stated_at(tables)
+            verified = tables.head().verified_from is not None
             episodes = MemoryTables(tables).latest(at, WINDOW, None, None, trades=True, claims=not verified)
             ids = [e.id for e in episodes]
             trades: dict[str, Trade] = {v.trade.id: v.trade for v in MemoryTables(tables).versions(ids=ids, current_only=True)}
@@ -250,7 +257,7 @@ class Reflecting(Reading):
     def _model(self, name: str) -> Model:
         """The model of a name; that there is none is a failure like any other, told and tried again."""
         try:
-            return self.memory.models(name)
+            return self._scope.resources.models(name)
         except (Invalid, MissingExtra) as problem:
             raise ModelFailed(name, str(problem).rstrip("."), what="not_configured", retry_later=False) from problem
 
@@ -259,89 +266,89 @@ class Reflecting(Reading):
     def _write(self, key: str, asked_by: AskedBy, window: ReflectionWindow, worded: WordedLessons) -> ReflectionResult:
         exits = [e.exit_at for e in window.episodes]
         cited = {one.candidate for one in worded.lessons}
-        with self.memory.writing(self.agent.id) as tables:
+        with self._scope.writing() as tables:
             if found := tables.items("note", EVERYTHING, keys=[key]):
                 return ReflectionResult(note=read(Reflection, found[0].body))
-            at = max(window.said_at, self._said_at(tables))
+            at = max(window.said_at, self._scope.stated_at(tables))
             config = window.skill.context.memory.reflection
             note = Reflection(
-                id=make_id(self.agent.id, "note", key), agent=self.agent.id, skill=self.agent.skill,
+                id=make_id(self._scope.agent.id, "note", key), agent=self._scope.agent.id, skill=self._scope.agent.skill,
                 skill_version=window.version, generated_at=at, window_start=min(exits), window_end=max(exits),
                 trades_considered=len(window.episodes), closed=window.closed, model_used=worded.model, asked_by=asked_by,
                 lessons=with_expiry(worded.lessons, at, config.expireDays), scanned=tested_count(window.found),
                 candidates=tuple(one for one in window.found if one.id in cited or not one.chance)[:100],
                 input_tokens=worded.input_tokens, output_tokens=worded.output_tokens, cost_usd=worded.cost_usd,
             )  # fmt: skip
-            writer = Writer(tables, self.agent, self.memory.clock.now())
+            writer = self._scope.writer(tables)
             writer.declare(Item("note", key, at, plain(note)), at, [Reflected(ReflectionId(note.id))])
             return ReflectionResult(note=note, new=True)
 
     def _fail(self, key: str, model: str, failure: ModelFailed) -> FailedReflection:
-        with self.memory.writing(self.agent.id) as tables:
-            at, now = self._said_at(tables), self.memory.clock.now()
+        with self._scope.writing() as tables:
+            at, now = self._scope.stated_at(tables), self._scope.resources.clock.now()
             earlier = len(_failed_since(tables))
             failed = FailedReflection(key, now, model, str(failure), earlier + 1, next_attempt_at(earlier + 1, now))
             number = len(tables.items("reflection_failed", EVERYTHING)) + 1
             spent = {"input_tokens": failure.input_tokens, "output_tokens": failure.output_tokens, "cost_usd": failure.cost_usd}
             body = plain(asdict(failed)) | plain({name: value for name, value in spent.items() if value is not None})
-            writer = Writer(tables, self.agent, now)
+            writer = self._scope.writer(tables)
             writer.declare(Item("reflection_failed", f"{key}#{number}", at, body), at, [ReflectionFailed()])
         return failed
 
     # ---- the owner's hand --------------------------------------------------------------------------------------------
 
-    def retire_lesson(self, lesson: str, reason: str = "", *, scope: str | None = None) -> Receipt:
+    def retire(self, lesson: str, reason: str = "", *, scope: str | None = None) -> Receipt:
         """Let a lesson be told no more, now and when it comes back with other numbers; it stays on record.
 
         By default it is retired for this agent, or for all agents of the skill where only the skill's note has it.
         """
-        mine = next((n for n in self.notes() if any(one.id == lesson for one in n.note.lessons)), None)
-        skills = next((n for n in self.skill_notes() if any(one.id == lesson for one in n.note.lessons)), None)
+        mine = next((n for n in self.reflections() if any(one.id == lesson for one in n.note.lessons)), None)
+        skills = next((n for n in self.skill_reflections() if any(one.id == lesson for one in n.note.lessons)), None)
         if scope == "skill":
             mine = None
         seen = mine or (skills if scope != "agent" else None)
         if seen is None:
             raise Unknown("lesson_id", "lesson", lesson, "List them with get_lessons")
         one = next(each for each in seen.note.lessons if each.id == lesson)
-        stream, scope_ = (self.agent.id, "") if mine else (OWNER_STREAM, self.agent.skill)
-        with self.memory.writing(stream) as tables:
+        stream, scope_ = (self._scope.agent.id, "") if mine else (OWNER_STREAM, self._scope.agent.skill)
+        with self._scope.resources.writing(stream) as tables:
             key = f"{scope_}:{lesson}" if scope_ else lesson
             if done := tables.logged("lesson_retired", key):
                 return Receipt(done.stream, done.seq, done.hash, (), duplicate=True)
-            at = self._said_at(tables) if mine else self.memory.clock.now()
+            at = self._scope.stated_at(tables) if mine else self._scope.resources.clock.now()
             body = {"lesson": lesson, "note": seen.note.id, "candidate": one.candidate, "text": one.text, "reason": reason}
-            writer = Writer(tables, self.agent, self.memory.clock.now())
+            writer = self._scope.writer(tables)
             return writer.declare(Item("lesson_retired", key, at, body, scope_), at, [LessonRetired(LessonId(lesson))])
 
     def promote(self, note_id: str) -> Reflection:
         """Let what a note tells be told to every agent of the skill, from now on; the skill's note before it is superseded."""
-        seen = next((one for one in self.notes() if one.note.id == note_id), None)
+        seen = next((one for one in self.reflections() if one.note.id == note_id), None)
         if seen is None:
             raise Unknown("note_id", "note of this agent", note_id, "List them with get_lesson_history")
-        now = self.memory.clock.now()
-        days = self.memory.skill_of(self.agent)[0].context.memory.reflection.expireDays
-        lessons = with_expiry(seen.told(seen.note.generated_at), now, days)
+        now = self._scope.resources.clock.now()
+        days = self._current_skill().context.memory.reflection.expireDays
+        lessons = with_expiry(seen.lessons_shown(seen.note.generated_at), now, days)
         if not lessons:
             raise Invalid("note_id", "tells nothing: its lessons are retired or held back", "Promote another note")
-        standing = next(iter(self.skill_notes()), None)
+        standing = next(iter(self.skill_reflections()), None)
         told = (note_id, [one.id for one in lessons])
         if standing is not None and (standing.note.from_note, [one.id for one in standing.note.lessons]) == told:
             return standing.note
-        key = f"{self.agent.skill}:{note_id}:{make_id(told[1], len(self.skill_notes()))}"
-        note = replace(seen.note, id=make_id(self.agent.skill, "note", key), agent=None, lessons=lessons, from_note=note_id,
-                       generated_at=now, asked_by="owner")  # fmt: skip
-        with self.memory.writing(OWNER_STREAM) as tables:
+        key = f"{self._scope.agent.skill}:{note_id}:{make_id(told[1], len(self.skill_reflections()))}"
+        note = replace(seen.note, id=make_id(self._scope.agent.skill, "note", key), agent=None, lessons=lessons,
+                       from_note=note_id, generated_at=now, asked_by="owner")  # fmt: skip
+        with self._scope.resources.writing(OWNER_STREAM) as tables:
             if not tables.items("note", EVERYTHING, keys=[key]):
-                writer = Writer(tables, self.agent, now)
+                writer = self._scope.writer(tables)
                 writer.declare(
-                    Item("note", key, now, plain(note), self.agent.skill), now, [LessonsPromoted(ReflectionId(note.id))]
+                    Item("note", key, now, plain(note), self._scope.agent.skill), now, [LessonsPromoted(ReflectionId(note.id))]
                 )
         return note
 
 
 def closed_count(tables: Tables) -> int:
     """How many closed trades the ledger shows."""
-    return tables.count_closed(claims=not is_verified(tables, EVERYTHING))
+    return tables.count_closed(claims=tables.head().verified_from is None)
 
 
 def due_after(tables: Tables, skill: Skill, at: datetime) -> bool:

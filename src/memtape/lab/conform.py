@@ -66,8 +66,8 @@ def ledger_case(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def ledger_rows(agent: AgentMemory, **known: Any) -> dict[str, Any]:
     """An agent's ledger in the form of the vectors."""
-    trades = sorted(agent.trades(newest=False, **known), key=entry_order)
-    orphans = {symbol: decimal_text(round_money(usd)) for symbol, usd in agent.orphan_funding(**known).items()}
+    trades = sorted(agent.ledger.trades(newest=False, **known), key=entry_order)
+    orphans = {symbol: decimal_text(round_money(usd)) for symbol, usd in agent.ledger.orphan_funding(**known).items()}
     return {"rows": [golden_row(trade) for trade in trades], "orphan_funding_usd": orphans}
 
 

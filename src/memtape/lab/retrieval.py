@@ -32,8 +32,10 @@ from time import perf_counter
 from typing import Any
 
 from memtape.core.statistics import mean
-from memtape.documents.index import Document, DocumentIndex
-from memtape.documents.search import MOST, Fusion, Slot, search_index
+from memtape.documents.fusion import Fusion
+from memtape.documents.index import DocumentIndex
+from memtape.documents.index_writer import Document
+from memtape.documents.search import MAX_HITS, Slot, search_index
 from memtape.documents.sources import DocumentFolder
 from memtape.errors import Invalid
 from memtape.plugs.embedder import Embedder
@@ -60,7 +62,10 @@ def evaluate_retrieval(
 
         def ask(query: str) -> list[str]:
             text, group = str(asked[query]["text"]), _group(asked[query], within)
-            for limit in (2 * K, MOST):  # the first hits do not depend on how many are asked for: more only if documents repeat
+            for limit in (
+                2 * K,
+                MAX_HITS,
+            ):  # the first hits do not depend on how many are asked for: more only if documents repeat
                 found = search_index(
                     index, text, owner=OWNER, agent=group, slot=slot, embedder=embedder, limit=limit, fusion=fusion
                 )

@@ -25,11 +25,20 @@ FEE_BPS, SLIPPAGE_BPS, STARTING_EQUITY = 5, 2, 10_000
 Progress = Callable[[str, int, int], object]  # (agent, ticks done, ticks in all)
 
 
-class Reflects(Observer, Protocol):
-    """An observer that draws lessons from what it saw."""
+class DrawsLessons(Protocol):
+    """What draws lessons from closed trades."""
 
     def reflect_if_due(self) -> object:
         """Draws them, if enough trades have closed."""
+        ...
+
+
+class Reflects(Observer, Protocol):
+    """An observer that draws lessons from what it saw."""
+
+    @property
+    def lessons(self) -> DrawsLessons:
+        """What draws them."""
         ...
 
 
@@ -115,7 +124,7 @@ def _play(memory: DemoMemory, player: Player, bars: Sequence[Bar], on_progress: 
         starting_equity=STARTING_EQUITY,
         on_progress=None if on_progress is None else lambda done, total: on_progress(player.name, done, total),
         name=player.name,
-        after_tick=lambda _, receipt: agent.reflect_if_due() if getattr(receipt, "reflection_due", False) else None,
+        after_tick=lambda _, receipt: agent.lessons.reflect_if_due() if getattr(receipt, "reflection_due", False) else None,
     )
 
 

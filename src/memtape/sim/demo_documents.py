@@ -37,13 +37,13 @@ def fill_documents(memory: Memory, folder: str | Path, result: SimResult | None 
     for path, text in _pages(agent, home, result):
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         (home / path).write_text(text, encoding="utf-8")
-    agent.add_documents(home)
-    written = {note.id for note in agent.notes_written(MOST_NOTES)}
+    agent.documents.add(home)
+    written = {note.id for note in agent.journal.notes(MOST_NOTES)}
     for number, words in enumerate(_notes(agent), 1):
         if f"demo-{number}" not in written:  # its figures may be others by now, and notes are not rewritten
-            agent.append_note("journal", words, run=RUN, id=f"demo-{number}")
-    if not agent.proposals() and (home / MANUAL).read_text(encoding="utf-8").count(LESS[0]) == 1:
-        agent.propose_edit(MANUAL, old=LESS[0], new=LESS[1], reason=_reason(agent), run=RUN)
+            agent.journal.append("journal", words, run=RUN, id=f"demo-{number}")
+    if not agent.proposals.all() and (home / MANUAL).read_text(encoding="utf-8").count(LESS[0]) == 1:
+        agent.proposals.propose(MANUAL, old=LESS[0], new=LESS[1], reason=_reason(agent), run=RUN)
     return home
 
 
@@ -83,7 +83,7 @@ def outlook() -> str:
 
 def _notes(agent: AgentMemory) -> list[str]:
     """Two notes as the agent would write them, from the figures of its own record."""
-    did = {symbol: agent.performance(symbol=symbol) for symbol in PLAYER.symbols}
+    did = {symbol: agent.ledger.performance(symbol=symbol) for symbol in PLAYER.symbols}
     mean = [f"{symbol} {one.mean_r:+.2f}R a trade (n = {one.n_r})" for symbol, one in did.items() if one.mean_r is not None]
     won = [f"{name} {100 * one.win_rate:.0f} % (n = {one.n_priced})" for name, one in did.items() if one.win_rate is not None]
     return [
@@ -93,6 +93,6 @@ def _notes(agent: AgentMemory) -> list[str]:
 
 
 def _reason(agent: AgentMemory) -> str:
-    deepest = agent.performance().max_drawdown_pct
+    deepest = agent.ledger.performance().max_drawdown_pct
     fell = f"Equity fell by {deepest:.1f} % from its peak" if deepest else "Equity has yet to fall"
     return f"{fell}, with 1 % of it at risk on each trade; with half of that it would be about half as deep. (Demo, simulated.)"

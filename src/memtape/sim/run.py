@@ -53,12 +53,21 @@ class ObservesDecisions(Protocol):
         ...
 
 
-@runtime_checkable
-class KeepsTrades(Protocol):
-    """An observer that has a ledger."""
+class TradeLedger(Protocol):
+    """A ledger of trades."""
 
     def trades(self, *, status: str = "closed") -> Sequence[TradeRow]:
         """Its trades of one status."""
+        ...
+
+
+@runtime_checkable
+class HasLedger(Protocol):
+    """An observer that has a ledger."""
+
+    @property
+    def ledger(self) -> TradeLedger:
+        """Its ledger."""
         ...
 
 
@@ -258,9 +267,9 @@ def _distinct(completed: Sequence[Bar]) -> None:
 
 def _closed(agent: Observer, first: datetime, last: datetime) -> tuple[TradeRow, ...]:
     """The trades of this run: an agent may have older ones."""
-    if not isinstance(agent, KeepsTrades):
+    if not isinstance(agent, HasLedger):
         return ()
-    rows = [t for t in agent.trades(status="closed") if first <= t.entry_at and (t.exit_at or last) <= last]
+    rows = [t for t in agent.ledger.trades(status="closed") if first <= t.entry_at and (t.exit_at or last) <= last]
     return tuple(sorted(rows, key=lambda t: (t.exit_at or last, t.entry_at, t.symbol)))
 
 

@@ -44,6 +44,14 @@ class ShadowRow(NamedTuple):
     until: datetime | None  # None: it has not ended
 
 
+# One probe of the index for each length, in one statement: the lengths of a symbol are few, its bars are many.
+_FRAMES_PRESENT = " UNION ALL ".join(
+    f"SELECT {frame} WHERE EXISTS (SELECT 1 FROM bars WHERE {MINE} AND symbol = :symbol AND frame = {frame} AND t1 <= :until "
+    "AND known_at <= :until AND seq <= :upto)"
+    for frame in FRAMES
+)
+
+
 class MemoryTables:
     """The memories of one stream, in one transaction."""
 
@@ -248,16 +256,8 @@ class MemoryTables:
 
     def frames(self, symbol: str, until: int, upto: int = FOREVER) -> list[int]:
         """The lengths (of those in use) of the bars of a symbol that had ended and were known by a moment."""
-        if not self.session.all(
-            f"SELECT 1 FROM bars WHERE {MINE} AND symbol = :symbol LIMIT 1", {**self._mine, "symbol": symbol}
-        ):
-            return []
-        probe = (
-            f"SELECT 1 FROM bars WHERE {MINE} AND symbol = :symbol AND frame = :frame AND t1 <= :until "
-            "AND known_at <= :until AND seq <= :upto LIMIT 1"
-        )
         own = {**self._mine, "symbol": symbol, "until": until, "upto": upto}
-        return [f for f in FRAMES if self.session.all(probe, {**own, "frame": f})]
+        return [int(frame) for (frame,) in self.session.all(_FRAMES_PRESENT, own)]
 
     def market(self, symbol: str, until: datetime | None, head: int | None = None) -> Market | None:
         """The market of a symbol, with the bars that its state at one moment needs; without a moment, with all of them."""

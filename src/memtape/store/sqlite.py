@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import queue
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,7 @@ from memtape.store.database import Params, Row, expand, insertion
 from memtape.store.schema import LATEST, MIGRATIONS
 from memtape.store.sqlite_errors import memtape_error
 
+MAX_READERS = 4  # connections that read at once in one process
 WAIT_SECONDS = 5
 _TYPES = {"money": "TEXT", "text": "TEXT", "int": "INTEGER", "real": "REAL", "options": " STRICT"}
 
@@ -68,6 +70,9 @@ class SqliteDatabase:
         self._wait = wait_seconds
         self._turn = threading.RLock()
         self._vfs = vfs
+        # A view may last as long as an embedder takes to answer. Readers have connections of their own, so that none of them
+        # keeps a writer of this process waiting; in memory, or where nothing can be written, there is only one.
+        self._readers: queue.LifoQueue[apsw.Connection | None] = queue.LifoQueue()
         with self._translated():
             self._connection = self._open()
             try:
@@ -80,6 +85,8 @@ class SqliteDatabase:
                 # A file that cannot be used is closed at once, not when Python collects the object.
                 self._connection.close()
                 raise
+        for _ in range(0 if path == ":memory:" or self.read_only else MAX_READERS):
+            self._readers.put(None)  # opened when first needed
 
     def _open(self) -> apsw.Connection:
         if self.path != ":memory:":
@@ -148,14 +155,30 @@ class SqliteDatabase:
 
     @contextmanager
     def reading(self, owner: OwnerId) -> Iterator[SqliteSession]:
-        """A transaction that sees one unchanging state."""
-        with self._turn, self._translated():
-            self._connection.execute("BEGIN")
+        """Open a transaction that sees one unchanging state."""
+        with self._reader() as connection, self._translated():
+            connection.execute("BEGIN")
             try:
-                yield SqliteSession(self._connection)
+                yield SqliteSession(connection)
             finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _reader(self) -> Iterator[apsw.Connection]:
+        """A connection that nobody else uses meanwhile; waits while all of them are in use."""
+        if self.path == ":memory:" or self.read_only:
+            with self._turn:
+                yield self._connection
+            return
+        connection = self._readers.get()
+        try:
+            if connection is None:
+                with self._translated():
+                    connection = self._open()
+            yield connection
+        finally:
+            self._readers.put(connection)
 
     def schema(self) -> int:
         """The number of the last migration that was applied."""
@@ -213,6 +236,9 @@ class SqliteDatabase:
         """Close the file."""
         with self._turn:
             self._connection.close()
+        while not self._readers.empty():
+            if (connection := self._readers.get_nowait()) is not None:
+                connection.close()
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

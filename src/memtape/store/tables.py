@@ -207,8 +207,8 @@ class Tables(BarTables):
 
     def items(
         self, kind: str, known: Cutoff, *, keys: Sequence[str] | None = None, symbol: str | None = None,
-        since: datetime | None = None, before: datetime | None = None, limit: int | None = None, newest: bool = False,
-        gone: bool = False,
+        symbols: Sequence[str] | None = None, since: datetime | None = None, before: datetime | None = None,
+        limit: int | None = None, newest: bool = False, gone: bool = False,
     ) -> list[StoredItem]:  # fmt: skip
         """Items of one kind, oldest first or newest first; with `gone`, also those that were taken back."""
         where, params = "kind = :kind", {"kind": kind}  # type: str, dict[str, Any]
@@ -216,6 +216,8 @@ class Tables(BarTables):
             where, params = f"{where} AND key IN :keys", params | {"keys": list(keys)}
         if symbol is not None:
             where, params = f"{where} AND symbol = :symbol", params | {"symbol": symbol}
+        if symbols is not None:
+            where, params = f"{where} AND symbol IN :symbols", params | {"symbols": list(symbols)}
         if since is not None:
             where, params = f"{where} AND at >= :since", params | {"since": micros(since)}
         if before is not None:
@@ -233,6 +235,14 @@ class Tables(BarTables):
             {**self._mine, "kind": kind},
         )
         return [(moment(day * DAY_MICROS), count, last, hash) for day, count, last, hash in rows]
+
+    def item_keys(self, kind: str) -> list[str]:
+        """The keys of the items of one kind that were not taken back, newest first, without their bodies."""
+        rows = self.session.all(
+            f"SELECT key FROM items WHERE {MINE} AND kind = :kind AND void_seq IS NULL ORDER BY seq DESC",
+            {**self._mine, "kind": kind},
+        )
+        return [key for (key,) in rows]
 
     def items_about(self, ref: str) -> list[StoredItem]:
         """Items that refer to something."""

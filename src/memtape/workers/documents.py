@@ -20,11 +20,12 @@ from threading import Event, Thread
 from time import monotonic
 
 from memtape.documents.cache import GLOBAL
-from memtape.documents.file_watcher import Watcher
-from memtape.documents.index import Synced
-from memtape.documents.index_health import SYNC, WATCH, clear_problem, report_problem
+from memtape.documents.file_watcher import FileWatcher
+from memtape.documents.index import SyncResult
+from memtape.documents.index_health import clear_problem, report_problem
+from memtape.documents.sources import SYNC_PROBLEM, WATCH_PROBLEM
 from memtape.engine import AgentMemory, Memory
-from memtape.engine.documents.decision_pages import forget_deleted, is_worth_a_sync, sync_documents
+from memtape.engine.documents.sync import forget_deleted, needs_sync
 from memtape.errors import Damaged, MemtapeError, Unknown
 
 EVERY_MINUTES = 5.0
@@ -41,7 +42,7 @@ class ReportedProblem:
     """What a sync of an agent (of what all share: '') came to."""
 
     agent: str
-    synced: Synced | None
+    synced: SyncResult | None
     problem: str = ""
 
 
@@ -50,14 +51,14 @@ class DocumentSync:
 
     def __init__(
         self, memory: Memory, every_minutes: float = EVERY_MINUTES, *, agents: Collection[str] | None = None,
-        told: Callable[[ReportedProblem], object] = lambda each: None, watcher: Callable[[Collection[Path]], Watcher] = Watcher,
-        named_seconds: float = NAMED_SECONDS,
+        told: Callable[[ReportedProblem], object] = lambda each: None,
+        watcher: Callable[[Collection[Path]], FileWatcher] = FileWatcher, named_seconds: float = NAMED_SECONDS,
     ) -> None:  # fmt: skip
         self.memory, self.agents, self.told = memory, agents, told
         self._every = every_minutes * 60 if every_minutes > 0 else float("inf")
         self._named_seconds, self._make = named_seconds, watcher
         self._roots: Mapping[str, tuple[Path, ...]] = {}
-        self._watcher: Watcher | None = None
+        self._watcher: FileWatcher | None = None
         self._unwatched_since: datetime | None = None
         self._named_at = self._synced_at = float("-inf")
 
@@ -81,7 +82,7 @@ class DocumentSync:
             self._turn(stop)
         except Damaged as problem:
             log.warning("%s", problem)
-            self.memory.mend_documents()
+            self.memory.resources.set_damaged_documents_aside()
             self._named_at = self._synced_at = float("-inf")
             stop.wait(MENDED_SECONDS)
 
@@ -114,8 +115,8 @@ class DocumentSync:
         found: dict[str, tuple[Path, ...]] = {}
         for name in (GLOBAL, *chosen):
             handle = self._handle(name)
-            if is_worth_a_sync(handle, shared=name == GLOBAL):
-                found[name] = tuple(place.root for place in handle.workspaces(shared=name == GLOBAL))
+            if needs_sync(self.memory.resources, handle.agent.id, shared=name == GLOBAL):
+                found[name] = tuple(place.root for place in handle.documents.folders(shared=name == GLOBAL))
         return found
 
     def _handle(self, agent: str) -> AgentMemory:
@@ -144,7 +145,7 @@ class DocumentSync:
         except Unknown as gone:  # deleted since its folders were looked up: nothing of it is kept, not even that
             return ReportedProblem(agent, None, str(gone))
         try:
-            done = sync_documents(handle, shared=agent == GLOBAL)
+            done = handle.documents.sync(shared=agent == GLOBAL)
             self._tell_unwatched(agent)
             return ReportedProblem(agent, done)
         except Damaged:  # of all agents: see `_turn_mending`
@@ -156,18 +157,18 @@ class DocumentSync:
 
     def _tell_unwatched(self, agent: str) -> None:
         if self._unwatched_since is None or self._watcher is None or not self._roots.get(agent):
-            clear_problem(self.memory.documents, self.memory.owner, agent, WATCH)
+            clear_problem(self.memory.resources.documents, self.memory.owner, agent, WATCH_PROBLEM)
             return
         how = "a timed sync finds changes" if self._every < float("inf") else "run reindex_documents after changes"
         problem = f"files are not watched ({self._watcher.problem}): {how}"
-        report_problem(self.memory.documents, self.memory.owner, agent, WATCH, problem, self._unwatched_since)
+        report_problem(self.memory.resources.documents, self.memory.owner, agent, WATCH_PROBLEM, problem, self._unwatched_since)
 
     def _tell_failed(self, agent: str, problem: str) -> None:
         try:
             now = self.memory.clock.now()
             said = f"the last sync failed: {problem}"
-            report_problem(self.memory.documents, self.memory.owner, agent, SYNC, said, now, make=True)
-            forget_deleted(self.memory, agent)
+            report_problem(self.memory.resources.documents, self.memory.owner, agent, SYNC_PROBLEM, said, now, make=True)
+            forget_deleted(self.memory.resources, agent)
         except MemtapeError as error:  # the index itself cannot be written, or the agent was deleted: the log above has said so
             log.warning("nor can that be told in their health: %s", error)
 

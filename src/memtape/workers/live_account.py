@@ -90,10 +90,10 @@ def follow_account(agent: AgentMemory, source: LiveSource, *, decide: Decide | N
     """
     if agent.agent.mode == "sim":
         raise Conflict("agent", f"'{agent.agent.id}' is a simulation", "Follow with an agent of mode live or paper")
-    with agent.memory.reading(agent.agent.id) as tables:
+    with agent.reading() as tables:
         since, last = since_when(tables), tables.head().last_tick
     polled = source.poll(since)
-    with agent.memory.reading(agent.agent.id) as tables:
+    with agent.reading() as tables:
         tick = unseen(tables, polled)
         due = _is_news(tables, tick)
     receipt = agent.observe(tick) if due else None

@@ -24,7 +24,7 @@ def reflect_due(memory: Memory) -> dict[str, ReflectionResult]:
     done: dict[str, ReflectionResult] = {}
     for agent in memory.agents():
         try:
-            found = memory.agent(agent.id).reflect_if_due()
+            found = memory.agent(agent.id).lessons.reflect_if_due()
         except MemtapeError as problem:
             log.warning("no lessons for %s: %s", agent.id, problem)
             continue

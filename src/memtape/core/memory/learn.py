@@ -127,8 +127,12 @@ class AffectTimeline:
             return self._refold(moment)
         return steps[place] if place >= 0 else None
 
+    def steps_known_at(self, moment: datetime) -> list[AffectStep]:
+        """All steps by a moment, from what was known at it."""
+        return affect_steps(believed_changes(self._account_events(), moment, self._verified_from), self._starting)
+
     def _refold(self, moment: datetime) -> AffectStep | None:
-        steps = affect_steps(believed_changes(self._account_events(), moment, self._verified_from), self._starting)
+        steps = self.steps_known_at(moment)
         return steps[-1] if steps else None
 
 

@@ -9,152 +9,129 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memtape.core.codec import make_id
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.documents.backtests import SimilarReport, similar_reports
 from memtape.documents.cache import GLOBAL
-from memtape.documents.citations import Citation, CitationVerdict, check_citation, cite, lines_of
-from memtape.documents.index import Health, Pending, Synced
-from memtape.documents.pinned_rules import text_at, text_in
-from memtape.documents.search import Fusion, SearchResult, Slot, search_index
-from memtape.documents.shelves import Shelf, shelved
-from memtape.documents.sources import TRACES, DocumentFolder, is_there
-from memtape.documents.workspace_files import confined
-from memtape.engine.documents.decision_pages import decision_page_text, decision_pages, sync_documents
-from memtape.engine.view.ledger import Reading
-from memtape.engine.write.writer import Writer
+from memtape.documents.citations import Citation, CitationVerdict, cite, lines_of
+from memtape.documents.document_list import DocumentGroup
+from memtape.documents.fusion import Fusion
+from memtape.documents.index import IndexHealth, PendingFiles, SyncResult
+from memtape.documents.search import SearchResult, Slot, search_index
+from memtape.documents.sources import DocumentFolder, is_readable_folder
+from memtape.engine.documents.reader import DocumentReader
+from memtape.engine.documents.sync import decision_pages, folders_in, sync_documents
+from memtape.engine.scope import AgentScope
 from memtape.errors import Invalid, Unknown
 from memtape.plugs.embedder import StaticEmbedder
 from memtape.store.cutoff import EVERYTHING
 
-if TYPE_CHECKING:
-    from memtape.engine.memory import Memory
 
-
-class Documents(Reading):
+class Documents:
     """The documents of one agent."""
 
-    memory: Memory
+    def __init__(self, scope: AgentScope) -> None:
+        self._scope = scope
 
-    def add_documents(self, folder: str | Path, *, shared: bool = False, prefix: str = "", anew: bool = False) -> Synced:
-        """Let a folder belong to the agent, or to all agents, and index it."""
+    def add(self, folder: str | Path, *, shared: bool = False, prefix: str = "", rebuild: bool = False) -> SyncResult:
+        """Add a folder to the agent's documents, or to those of all agents, and index it."""
         try:
             root = Path(folder).expanduser().resolve()
             is_folder = root.is_dir()
-        except (OSError, RuntimeError, ValueError):  # a name too long, a user who is not there, a byte that no name has
+        except (OSError, RuntimeError, ValueError):
+            # A name that is too long, a home of a user who does not exist, a byte that no name may have.
             root, is_folder = Path(folder), False
         if not is_folder:
             raise Invalid("folder", f"{root} is not a folder", "Name the folder of the workspace")
-        stream, now = (OWNER_STREAM if shared else self.agent.id), self.memory.clock.now()
-        with self.memory.writing(stream) as tables:
+        scope, now = self._scope, self._scope.resources.clock.now()
+        with scope.resources.writing(OWNER_STREAM if shared else scope.agent.id) as tables:
             body = {"root": str(root), "prefix": prefix or (f"{root.name}/" if shared else "")}
             stated = tables.items("workspace", EVERYTHING)
             if not any(item.body == body for item in stated):
                 if any(item.body["prefix"] == body["prefix"] for item in stated):
-                    raise Invalid("folder", "another one names its documents alike", "Index one for an agent, or share this one")
-                at = now if shared else self._said_at(tables)
-                Writer(tables, self.agent, now).declare(Item("workspace", make_id("workspace", body), at, body), at)
-        return self.sync_documents(shared=shared, anew=anew)
+                    problem = "another folder gives its documents the same names"
+                    raise Invalid("folder", problem, "Index one folder per agent, or share this one")
+                at = now if shared else scope.stated_at(tables)
+                scope.writer(tables).declare(Item("workspace", make_id("workspace", body), at, body), at)
+        return self.sync(shared=shared, rebuild=rebuild)
 
-    def workspaces(self, *, shared: bool = False) -> list[DocumentFolder]:
-        """The folders of the agent, or those shared by all."""
-        with self.memory.reading(OWNER_STREAM if shared else self.agent.id) as tables:
-            found = sorted(tables.items("workspace", EVERYTHING), key=lambda item: item.seq)
-        return [DocumentFolder(Path(item.body["root"]), item.body["prefix"]) for item in found]
+    def folders(self, *, shared: bool = False) -> list[DocumentFolder]:
+        """The folders of the agent, or those that all agents share."""
+        with self._scope.resources.reading(OWNER_STREAM if shared else self._scope.agent.id) as tables:
+            return folders_in(tables)
 
-    def sync_documents(self, *, shared: bool = False, anew: bool = False) -> Synced:
-        """Bring the index in step with the files; unchanged ones are not read."""
-        return sync_documents(self, shared=shared, anew=anew)
+    def sync(self, *, shared: bool = False, rebuild: bool = False, embed: bool = True) -> SyncResult:
+        """Bring the index in step with the files; unchanged files are not read."""
+        return sync_documents(self._scope.resources, self._scope.agent.id, shared=shared, rebuild=rebuild, embed=embed)
 
-    def search_documents(
+    def search(
         self, question: str, *, slot: Slot | None = None, limit: int = 10, minimum: float = 0.0, types: Sequence[str] = (),
         fusion: Fusion = "weighted",
     ) -> SearchResult:  # fmt: skip
-        """What the documents have on a question, each with its path, lines and reason; by the slot that is set, or another."""
-        chosen, memory = slot or self.memory.slot, self.memory
-        if not memory.has_documents:
+        """What the documents have on a question, each with its path, lines and reason."""
+        resources, agent = self._scope.resources, self._scope.agent.id
+        chosen = slot or resources.slot
+        if not resources.has_documents:
             return SearchResult((), chosen, "nothing is indexed yet")
-        embedder = memory.document_embedder(chosen) if chosen == "hybrid_embeddings" else None
-        if embedder is not None and memory.document_embedder(memory.slot) is None and isinstance(embedder, StaticEmbedder):
-            for scope in (GLOBAL, self.agent.id):  # words alone are set, so no sync makes vectors; those of a table cost little
-                memory.documents.fill(memory.owner, scope, embedder)
+        embedder = resources.document_embedder(chosen) if chosen == "hybrid_embeddings" else None
+        if embedder is not None and resources.document_embedder(resources.slot) is None and isinstance(embedder, StaticEmbedder):
+            # The configured slot searches by words, so no sync makes vectors; those of a static table cost little to make here.
+            for scope in (GLOBAL, agent):
+                resources.documents.fill(resources.owner, scope, embedder)
         return search_index(
-            memory.documents, question, owner=memory.owner, agent=self.agent.id, slot=chosen, embedder=embedder,
-            previous=memory.embedder_by_id, limit=limit, minimum=minimum, types=types, fusion=fusion,
+            resources.documents, question, owner=resources.owner, agent=agent, slot=chosen, embedder=embedder,
+            previous=resources.embedder_by_id, limit=limit, minimum=minimum, types=types, fusion=fusion,
         )  # fmt: skip
 
-    def shelves(self, alone: str = "", path: str | None = None) -> list[Shelf]:
-        """The documents that are indexed, by type; of the type `alone` more are named, with `path` only that one."""
-        if not self.memory.has_documents:
-            return []
-        return list(shelved(self.memory.documents, self.memory.owner, self.agent.id, alone, path))
+    def listing(self, alone: str = "", path: str | None = None) -> Sequence[DocumentGroup]:
+        """The indexed documents by type; of the type `alone` more are listed, with `path` only that one."""
+        with self._scope.reading() as tables:
+            return DocumentReader(self._scope.resources, tables).listing(alone, path)
 
-    def reports_like(self, path: str, limit: int = 10) -> tuple[SimilarReport, ...]:
-        """The reports of simulations most like one of them, by what they tested and what came of it."""
-        return similar_reports(self.memory.documents, path, owner=self.memory.owner, agent=self.agent.id, limit=limit)
+    def similar_reports(self, path: str, limit: int = 10) -> tuple[SimilarReport, ...]:
+        """The simulation reports most similar to one of them, by what they tested and what came of it."""
+        resources = self._scope.resources
+        return similar_reports(resources.documents, path, owner=resources.owner, agent=self._scope.agent.id, limit=limit)
 
-    def _text(self, path: str) -> str | None:
-        """A document as it is now: a page of the log, a file that is indexed, or one that lies where documents lie."""
-        if path.startswith(TRACES):
-            with self.memory.reading(self.agent.id) as tables:
-                return decision_page_text(tables, path)
-        file = self._indexed(path)
-        return self._lying(path) if file is None else text_at(file, path)
-
-    def _indexed(self, path: str) -> Path | None:
-        return self.memory.documents.file(self.memory.owner, self.agent.id, path) if self.memory.has_documents else None
-
-    def _lying(self, path: str) -> str | None:
-        """The text of a document that the index does not know: it is a cache, and may have been deleted."""
-        try:
-            confined(path)
-        except Invalid:
-            return None
-        found = self._paper(path)
-        return None if found is None else found[0]
-
-    def _paper(self, path: str) -> tuple[str, str] | None:
-        """The text of a document of the agent's folders or the shared ones, and its path within its folder."""
-        for source in (*self.workspaces(), *self.workspaces(shared=True)):
-            within = path.removeprefix(source.prefix)
-            if path.startswith(source.prefix) and (text := text_in(source.root, within)) is not None:
-                return text, within
-        return None
-
-    def document(self, path: str, start_line: int = 1, end_line: int | None = None) -> tuple[str, int, int]:
-        """The text of a document, or of some lines of it, and which lines they are."""
-        text = self._text(path)
-        if text is None:
-            raise Unknown("path", "document", path, "Find it with search_documents")
-        lines = lines_of(text)
+    def read(self, path: str, start_line: int = 1, end_line: int | None = None) -> tuple[str, int, int]:
+        """The text of a document, or of some of its lines, and which lines they are."""
+        lines = lines_of(self._text(path))
         last = len(lines) if end_line is None else min(end_line, len(lines))
         if not 1 <= start_line <= max(last, 1):
             raise Invalid("start_line", f"{path} has {len(lines)} lines", "Give a line that is there")
         return "\n".join(lines[start_line - 1 : last]), start_line, last
 
-    def cite_document(self, path: str, start_line: int, end_line: int) -> Citation:
+    def cite(self, path: str, start_line: int, end_line: int) -> Citation:
         """Lines of a document as they are now, to be verified later."""
-        text = self._text(path)
+        return cite(path, self._text(path), start_line, end_line)
+
+    def _text(self, path: str) -> str:
+        with self._scope.reading() as tables:
+            text = DocumentReader(self._scope.resources, tables).text(path)
         if text is None:
             raise Unknown("path", "document", path, "Find it with search_documents")
-        return cite(path, text, start_line, end_line)
+        return text
 
     def verify_citation(self, citation: Citation) -> CitationVerdict:
-        """Whether cited lines still stand: valid, moved, changed or gone."""
-        return check_citation(citation, self._text(citation.path))
+        """Whether cited lines still say what they said: valid, moved, changed or gone."""
+        with self._scope.reading() as tables:
+            return DocumentReader(self._scope.resources, tables).check(citation)
 
-    def documents_pending(self, *, shared: bool = False) -> Pending | None:
-        """How many files differ from the index now, by a look at all of them; nothing where a folder is missing."""
-        places = self.workspaces(shared=shared)
-        if not all(is_there(place.root) for place in places):
+    def pending(self, *, shared: bool = False) -> PendingFiles | None:
+        """How many files differ from the index now, by a look at all of them; None where a folder is missing."""
+        resources, agent = self._scope.resources, self._scope.agent.id
+        folders = self.folders(shared=shared)
+        if not all(is_readable_folder(folder.root) for folder in folders):
             return None
-        scope, there = (GLOBAL, places) if shared else (self.agent.id, [*places, decision_pages(self.memory, self.agent.id)])
-        return self.memory.documents.pending(self.memory.owner, scope, there)
+        if shared:
+            return resources.documents.pending(resources.owner, GLOBAL, folders)
+        return resources.documents.pending(resources.owner, agent, [*folders, decision_pages(resources, agent)])
 
-    def document_health(self, *, shared: bool = False) -> Health:
-        """How the index stands: when it was last in step, how much it holds, what could not be read."""
-        scope = GLOBAL if shared else self.agent.id
-        health = self.memory.documents.health(self.memory.owner, scope, now=self.memory.clock.now())
+    def health(self, *, shared: bool = False) -> IndexHealth:
+        """The health of the index: when it was last in step, how much it holds, what could not be read."""
+        resources = self._scope.resources
+        health = resources.documents.health(
+            resources.owner, GLOBAL if shared else self._scope.agent.id, now=resources.clock.now()
+        )
         return replace(health, roots=tuple(root for root in health.roots if not root.startswith("@")))

@@ -274,22 +274,22 @@ def _verify_head(audit: Audit, tables: Tables, head: dict[str, Any]) -> None:
 def rebuild_store(memory: Memory) -> Audit:
     """Throw every projection away and make it anew from the log; refused, with nothing changed, if the chain is broken."""
     audit = Audit()
-    with memory.reading(OWNER_STREAM) as tables:
+    with memory.resources.reading(OWNER_STREAM) as tables:
         agents = _stated_agents(tables)
         names = streams(tables.session, memory.owner)
         deleted = deleted_streams(tables.log_of(("agent_deleted", "erased"))) - {OWNER_STREAM}
     destroyed: dict[str, DestroyedRows] = {}
     for stream in names:  # all are looked at before one is changed
-        with memory.reading(stream) as tables:
+        with memory.resources.reading(stream) as tables:
             destroyed[stream] = destroyed_in(tables.log_of(("correction", "erased")), stream in deleted)
             for _ in whole_chain(tables.log(), memory.url, destroyed[stream]):
                 pass
-    with memory.repairing(OWNER_STREAM) as tables:
+    with memory.resources.repairing(OWNER_STREAM) as tables:
         for table in PROJECTIONS:
             strays = f"DELETE FROM {table} WHERE owner = :owner AND stream NOT IN :names"
             tables.session.run(strays, {"owner": memory.owner, "names": names})
     for stream in names:
-        with memory.repairing(stream) as tables:
+        with memory.resources.repairing(stream) as tables:
             replay = LogReplay(memory.owner, stream, agents.get(stream), stream in deleted)
             for row in whole_chain(tables.log(), memory.url, destroyed[stream]):
                 audit.log_rows += 1

@@ -23,7 +23,8 @@ from memtape.core.observed import READERS, Claim, Decision, Fill, Observed, Tick
 from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.write.positions import reported_id, reported_version
-from memtape.engine.write.writer import independent_items, is_broker_record
+from memtape.engine.write.verification import is_broker_record
+from memtape.engine.write.writer import independent_items
 from memtape.store.memories import plan_values
 from memtape.store.rows import (
     KEYS,

@@ -70,7 +70,7 @@ def _rows(memory: Memory) -> Rows:
 
 def _trades(memory: Memory) -> Iterator[dict[str, Any]]:
     for agent in memory.agents():
-        for trade in sorted(memory.agent(agent.id).trades(newest=False), key=entry_order):
+        for trade in sorted(memory.agent(agent.id).ledger.trades(newest=False), key=entry_order):
             row = trade_json(trade)
             yield {k: ";".join(v) if isinstance(v, list) else v for k, v in row.items()}
 

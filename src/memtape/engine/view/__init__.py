@@ -1,0 +1,49 @@
+"""Reading: one transaction, one cutoff, and plain functions over both.
+
+`open_view` is the only place that chooses between the two kinds of view: stored rows answer the present and any past moment
+(`as_of`); the log answers what had been recorded by an earlier row (`head`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from memtape.core.skills import Agent
+from memtape.engine.resources import Resources
+from memtape.engine.view.at_head import ViewAtHead
+from memtape.engine.view.stored import StoredView
+from memtape.engine.view.view import View
+from memtape.errors import Invalid
+from memtape.store.cutoff import Cutoff
+from memtape.store.rows import Head
+from memtape.store.tables import Tables
+
+
+@contextmanager
+def open_view(
+    resources: Resources, tables: Tables, agent: Agent, as_of: datetime | None = None, head: int | None = None,
+    owner_head: int | None = None,
+) -> Iterator[View]:  # fmt: skip
+    """The view of an open read transaction; without `as_of` it shows the present of the agent."""
+    latest = tables.head()
+    moment = as_of or present_of(agent, latest, resources.clock.now())
+    if head is not None and head > latest.seq:
+        raise Invalid("head", f"the log ends at row {latest.seq}", "Give a row that is there")
+    if head is not None and head < latest.seq:
+        yield ViewAtHead(tables, agent, Cutoff(moment, head, owner_head))
+        return
+    view = StoredView(tables, agent, Cutoff(moment, head, owner_head), resources.columns, latest)
+    try:
+        yield view
+    finally:
+        view.release()
+
+
+def present_of(agent: Agent, head: Head, now: datetime) -> datetime:
+    """The moment that a question without one is about: in a simulation the last one observed, else the clock's."""
+    last = head.known_at
+    if last is None:
+        return now
+    return last if agent.mode == "sim" else max(now, last)

@@ -1,97 +1,150 @@
-"""An agent's memories as of a head of the log: formed again from what had been recorded by then.
+"""The view of an earlier log row: memories and trades formed again from what had been recorded by then.
 
-The stored memories know what was recorded later, so they cannot say what an earlier reader met. The fold of a rebuild can: it
-is given the rows up to that head, and the plain reference answers from what comes out.
+Stored rows know what was recorded later, so they cannot say what an earlier reader met. The fold of a rebuild can: it is given
+the rows up to that head, and the plain reference answers from what comes out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
-from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cache, cached_property
 
+from memtape.core.events import Discrepancy
+from memtape.core.ledger.trades import Trade
+from memtape.core.ledger.versions import TradeVersion
+from memtape.core.memory.affect import AffectStep
 from memtape.core.memory.belief_cells import beliefs_from_tallies, count_cells, count_stated
-from memtape.core.memory.beliefs import Belief, StatedBelief
-from memtape.core.memory.episodes import Episode
-from memtape.core.memory.episodes import known_episodes as known_at
-from memtape.core.memory.learn import claims_count_at
-from memtape.core.memory.learn_all import learn_all
+from memtape.core.memory.beliefs import Belief
+from memtape.core.memory.episodes import Episode, known_episodes
+from memtape.core.memory.learn_all import LearnedMemories, learn_all
+from memtape.core.memory.plans import PlanState
+from memtape.core.recall.query import PlanMemory, Query
+from memtape.core.recall.reference import Recalled, recall_reference
 from memtape.core.skills import Agent
-from memtape.engine.view.ledger import trade_versions
-from memtape.engine.write.writer import first_broker_record
+from memtape.engine.view.derived_ledger import all_versions, derive_trades, known_positions, open_claims, reported_versions
+from memtape.engine.view.plan_log import plan_states_from_log
+from memtape.engine.view.stored import believed_trades, newest_first
+from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, View, select_trades
+from memtape.engine.write.verification import first_broker_record
 from memtape.store.cutoff import Cutoff
 from memtape.store.tables import Tables
 
-if TYPE_CHECKING:
-    from memtape.engine.memory import Memory
 
+class ViewAtHead(View):
+    """An agent's record as of a moment, as far as it had been recorded by an earlier row of its log."""
 
-@dataclass(frozen=True, slots=True)
-class AnswerBasis:
-    """What an answer rests on: as of when, and whether the agent's own claims count."""
+    def __init__(self, tables: Tables, agent: Agent, cutoff: Cutoff, origin: ViewAtHead | None = None) -> None:
+        super().__init__(tables, agent, cutoff)
+        # An earlier moment of the same head shares the memories that were formed for the later one.
+        self._origin = origin or self
 
-    as_of: datetime
-    claims_count: bool
-    n: int  # episodes known
-    first_exit: datetime | None = None
-    last_exit: datetime | None = None
+    def at(self, moment: datetime) -> ViewAtHead:
+        """The same transaction and head as of an earlier moment."""
+        return ViewAtHead(self.tables, self.agent, replace(self.cutoff, as_of=moment), self._origin)
 
-    @classmethod
-    def of(cls, as_of: datetime, claims_count: bool, episodes: Sequence[Episode]) -> AnswerBasis:
-        """The moment of an answer that rests on these episodes."""
-        exits = [episode.exit_at for episode in episodes]
-        return cls(as_of, claims_count, len(exits), min(exits, default=None), max(exits, default=None))
+    @cached_property
+    def _formed(self) -> LearnedMemories:
+        """All memories, formed from the items of the cutoff in one fold."""
+        items = [item for kind in ("equity", "flow") for item in self.items(kind, gone=True)]
+        items += [item for kind in ("correction", "decision") for item in self.items(kind)]
+        bars = cache(lambda symbol: self.tables.bars(symbol, self.cutoff))
+        return learn_all(self.agent, self._versions, items, bars, self.verified_from)
 
-    @property
-    def standing(self) -> Literal["claimed", "verified"]:
-        """How outcomes are known: by the broker's records, or by the agent's own word."""
-        return "claimed" if self.claims_count else "verified"
+    @cached_property
+    def _versions(self) -> list[TradeVersion]:
+        return all_versions(self.tables, self.agent, self.cutoff)
 
+    # ---- the ledger ------------------------------------------------------------------------------------------------
 
-class MemoriesAtHead:
-    """The memories of one agent as of a moment and a head."""
+    @cached_property
+    def verified_from(self) -> datetime | None:
+        """Since when the broker has been heard, as far as was recorded."""
+        return first_broker_record(self.tables, self.cutoff)
 
-    def __init__(self, memory: Memory, agent: Agent, known: Cutoff) -> None:
-        assert known.as_of is not None
-        self.limits, self.as_of = known, known.as_of
-        with memory.reading(agent.id) as tables:
-            kept = [item for kind in ("equity", "flow") for item in tables.items(kind, known, gone=True)]
-            kept += [item for kind in ("correction", "decision") for item in tables.items(kind, known)]
-            self.verified_from = first_broker_record(tables, known)
-            versions = trade_versions(tables, agent, known)
-            bars = cache(lambda symbol: tables.bars(symbol, known))
-            formed = learn_all(agent, versions, kept, bars, self.verified_from)
-            self.episodes, self.steps, self.past = formed.episodes, formed.steps, formed.past
-            self._stated = stated_beliefs(tables, known)
+    @cached_property
+    def _ledger(self) -> tuple[list[Trade], list[Discrepancy]]:
+        trades = [version.trade for version in reported_versions(self.tables, self.agent, self.cutoff)]
+        trades += open_claims(self.tables, self.agent, self.cutoff)
+        discrepancies: list[Discrepancy] = []
+        for position in known_positions(self.tables, self.cutoff):
+            derived, differing = derive_trades(self.tables, self.agent, self.cutoff, position, None)
+            trades += derived
+            discrepancies += differing
+        return trades, discrepancies
 
-    @property
-    def claims_count(self) -> bool:
-        """Whether the agent's own claims count: while there is no broker to ask."""
-        return claims_count_at(self.as_of, self.verified_from)
+    def trades(self, wanted: TradeFilter = ALL_TRADES) -> list[Trade]:
+        """Trades, open and closed, ordered by entry time and id."""
+        return select_trades(self, self._ledger[0], wanted)
 
-    def known(self) -> list[Episode]:
-        """Every episode as it was believed at the moment."""
-        return known_at(self.episodes, self.as_of)
+    def trade(self, id: str) -> Trade | None:
+        """One trade of the ledger."""
+        return next((trade for trade in self.trades() if trade.id == id), None)
 
-    def moment(self) -> AnswerBasis:
-        """What an answer from here rests on."""
-        return AnswerBasis.of(self.as_of, self.claims_count, self.known())
+    def closed_between(self, first: datetime, last: datetime) -> list[Trade]:
+        """Closed trades that ended within a time, ordered by exit time and id."""
+        closed = self.trades(TradeFilter(status="closed"))
+        ended = [(trade.exit_at, trade) for trade in closed if trade.exit_at is not None and first <= trade.exit_at <= last]
+        return [trade for _, trade in sorted(ended, key=lambda pair: (pair[0], pair[1].id))]
+
+    def closed_trades(self, ids: Collection[str]) -> list[Trade]:
+        """Some closed trades by id, each in the version believed at the moment, claims included, ordered by id."""
+        return believed_trades(self._versions, ids, self.as_of)
+
+    def discrepancies(self, limit: int) -> list[Discrepancy]:
+        """Where the broker showed something that its fills do not explain, newest first."""
+        return newest_first(self._ledger[1], limit)
+
+    def open_position_count(self) -> int | None:
+        """None: nobody looked, and the ledger of the present does not tell."""
+        return None
+
+    # ---- memories --------------------------------------------------------------------------------------------------
+
+    def episodes(self) -> list[Episode]:
+        """Every episode in the version believed at the moment."""
+        return known_episodes(self._formed.episodes, self.as_of)
+
+    def episode(self, id: str) -> Episode | None:
+        """One episode in the version believed at the moment."""
+        return next((episode for episode in self.episodes() if episode.id == id), None)
+
+    def latest_episodes(self, limit: int, *, symbol: str | None = None, strategy: str | None = None) -> list[Episode]:
+        """The episodes that ended last, oldest first."""
+        found = [
+            episode for episode in self.episodes()
+            if (strategy is None or episode.strategy == strategy) and (symbol is None or episode.symbol == symbol)
+        ]  # fmt: skip
+        return sorted(found, key=lambda episode: (episode.exit_at, episode.id))[-limit:]
+
+    def basis(self) -> AnswerBasis:
+        """What an answer from all episodes rests on."""
+        return AnswerBasis.of(self.as_of, self.claims_count, self.episodes())
 
     def beliefs(self) -> list[Belief]:
-        """What is believed at the moment, every status."""
-        found = self.known()
-        counted = count_cells(found, self.claims_count)
-        return beliefs_from_tallies(counted, count_stated(self._stated, found, self.claims_count), self.as_of)
+        """What is believed at the moment, in every status."""
+        found, claims_count = self.episodes(), self.claims_count
+        stated = count_stated(self.stated_beliefs(), found, claims_count)
+        return beliefs_from_tallies(count_cells(found, claims_count), stated, self.as_of)
 
+    def recall(self, query: Query, beliefs: Sequence[Belief], plans: Sequence[PlanMemory]) -> Recalled:
+        """What memory has to say about the situation of a query, by the reference."""
+        return recall_reference(self._formed.episodes, beliefs, plans, query)
 
-def stated_beliefs(tables: Tables, known: Cutoff) -> list[StatedBelief]:
-    """The beliefs that the owner stated and has not taken back."""
-    gone = {item.symbol for item in tables.items("unbelief", known)}
-    return [stated_belief(item.key, item.body, item.known_at) for item in tables.items("belief", known) if item.key not in gone]
+    def affect_step(self) -> AffectStep | None:
+        """The last step of the affect state that was known; None before anything happened."""
+        return self._origin._formed.past.at(self.as_of)
 
+    def affect_history(self, limit: int) -> list[AffectStep]:
+        """The last steps of the affect state, oldest first."""
+        return self._formed.steps[-limit:] if limit else []
 
-def stated_belief(id: str, body: Mapping[str, Any], stated_at: datetime) -> StatedBelief:
-    """A belief as it was stated."""
-    return StatedBelief(id=id, stated_at=stated_at, **body)
+    def affect_step_count(self) -> int:
+        """How many closes, equity marks and cash flows lie behind the affect state."""
+        return len(self._formed.steps)
+
+    def plan_states(self) -> list[PlanState]:
+        """Every plan and its state."""
+        stored = self.stored_plans()
+        return plan_states_from_log(self, stored) if stored else []

@@ -21,12 +21,13 @@ from memtape.core.memory.shadows import is_followed
 from memtape.core.observed import Bar, Bars, Claim, ClosedTrade, Closing, EquityMark, Observed, Tick, occurred_at
 from memtape.core.skills import Agent
 from memtape.core.values import read
-from memtape.engine.view.plan_inputs import fire_plans
 from memtape.engine.write.batch import Batch
 from memtape.engine.write.learn import learn_from_batch
+from memtape.engine.write.plan_firing import fire_plans
 from memtape.engine.write.positions import put_reported, update_positions
+from memtape.engine.write.verification import is_broker_record
 from memtape.errors import Conflict, Invalid, Unknown
-from memtape.store.cutoff import EVERYTHING, Cutoff
+from memtape.store.cutoff import EVERYTHING
 from memtape.store.rows import Head, LogRow, item_row
 from memtape.store.tables import Tables
 
@@ -88,18 +89,6 @@ def check_time(value: Observed, now: datetime) -> None:
 def independent_items(items: Iterable[Item]) -> list[Item]:
     """The items of a tick that count even if the tick itself comes too late or a second time."""
     return [item for item in items if item.kind in ("fill", "funding", "flow", "equity")]
-
-
-def is_broker_record(item: Item) -> bool:
-    """Returns True if an item is the broker's own record: from then on claims of the agent can be verified."""
-    return item.kind in ("fill", "funding", "trade") or (item.kind == "tick" and item.body.positions is not None)
-
-
-def first_broker_record(tables: Tables, known: Cutoff = EVERYTHING) -> datetime | None:
-    """When the first record of the broker that still counts became known, as far as a reader may know."""
-    known_at = [item.known_at for kind in ("fill", "funding", "trade") for item in tables.items(kind, known)]
-    known_at += [item.known_at for item in tables.items("tick", known) if "positions" in item.body]
-    return min(known_at, default=None)
 
 
 def open_claim(tables: Tables, key: str) -> Item:

@@ -12,17 +12,17 @@ def measure_brief(bench: Bench) -> dict[str, Result]:
     """`brief`."""
     n = bench.scale.large
     with desk(bench.store(n)) as (_, agent):
-        symbol = agent.trades(limit=1)[0].symbol
-        made = agent.brief(symbol=symbol)
+        symbol = agent.ledger.trades(limit=1)[0].symbol
+        made = agent.briefs.make(symbol=symbol)
         assert {"recent_trades", "memory"} <= {segment.name for segment in made.brief.segments}, "the brief tells nothing"
 
         def whole() -> None:
             for _ in range(OFTEN):
-                agent.brief(symbol=symbol)
+                agent.briefs.make(symbol=symbol)
 
         def recall() -> None:
             for _ in range(OFTEN):
-                agent.recall(symbol=symbol)
+                agent.memories.recall(symbol=symbol)
 
         (sides,) = in_turn([(recall, whole)] * bench.scale.rounds, cpu)
     return {"brief": judged(f"A brief of an agent with {n} trades stored, against one whole recall.", n, sides, 5.0)}

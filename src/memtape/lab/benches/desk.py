@@ -131,7 +131,7 @@ def heard(listen: Callable[[apsw.Connection], None]) -> Iterator[None]:
 
 def at(memory: Memory, now: datetime) -> None:
     """Set the desk's clock."""
-    memory.clock = FixedClock(now)
+    memory.resources.clock = FixedClock(now)
 
 
 def tick(n: int, symbol: str = NOW, start: datetime = LIVE, leg: str = "") -> Tick:
@@ -193,7 +193,7 @@ def tell(memory: Memory, agent: AgentMemory, trades: int) -> None:
     for past in in_batches((claim(n, PAST) for n in range(trades)), BATCH):
         assert past[-1].exit_at is not None
         at(memory, past[-1].exit_at)
-        agent.import_items(past, {"file": "diary.jsonl", "from": past[0].trade_id})
+        agent.imports.commit(past, {"file": "diary.jsonl", "from": past[0].trade_id})
     at(memory, LIVE)
 
 
@@ -202,13 +202,13 @@ def remember(memory: Memory, agent: AgentMemory, trades: int) -> None:
     from_ticks = max(trades // TICK_SHARE, 2)
     for past in in_batches((reported(n) for n in range(trades - from_ticks)), BATCH):
         at(memory, past[-1].exit_at)
-        agent.import_items(past, {"file": "reported.csv", "from": past[0].trade_id})
+        agent.imports.commit(past, {"file": "reported.csv", "from": past[0].trade_id})
     for chart in in_batches((bar(NOW, CHARTED + n * MINUTE) for n in range(1, trades // 2 + 1)), BATCH):
         at(memory, chart[-1].t1)
         agent.observe(Bars(bars=tuple(chart)))
     for ticks in in_batches(_past_ticks(from_ticks), TICKS_AT_ONCE):
         at(memory, ticks[-1].t)
-        agent.import_items(ticks, {"file": "ticks.jsonl", "from": ticks[0].id})
+        agent.imports.commit(ticks, {"file": "ticks.jsonl", "from": ticks[0].id})
     at(memory, LIVE)
 
 

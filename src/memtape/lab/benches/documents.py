@@ -21,8 +21,9 @@ import apsw
 
 from memtape.documents import lexical
 from memtape.documents.chunks import cut_document
-from memtape.documents.index import Document, DocumentIndex
-from memtape.documents.question import disjunction, parse_question
+from memtape.documents.index import DocumentIndex
+from memtape.documents.index_writer import Document
+from memtape.documents.question import any_word_query, parse_question
 from memtape.documents.search import Slot, search_index
 from memtape.documents.sources import DocumentFolder
 from memtape.lab.benches.desk import LIVE, Bench
@@ -154,7 +155,7 @@ def _bare(index: DocumentIndex, question: str) -> Work:
     """FTS5's ten best rows for the very terms that are looked for."""
     with index.cache.reading() as connection:
         (scope,) = (index.cache.scope(OWNER, AGENT),)
-        match = disjunction(lexical.terms(index.cache, [scope or 0], parse_question(question)))
+        match = any_word_query(lexical.search_terms(index.cache, [scope or 0], parse_question(question)))
     sql = f"SELECT rowid, rank FROM words_{scope} WHERE words_{scope} MATCH ? ORDER BY rank LIMIT {TEN}"
     return lambda: connection.execute(sql, (match,)).fetchall()
 
@@ -174,7 +175,7 @@ def measure_hybrid(bench: Bench) -> dict[str, Result]:
         both = partial(_asked, index, slot="hybrid_embeddings", embedder=embedder)
         (loading,) = in_turn([(partial(_raw_vectors, index), partial(both, "gold"))], wall)
         (sides,) = in_turn([(partial(_asked, index, each), partial(both, each)) for each in asked], cpu)
-        held, raw = index.held_bytes, health.chunks * embedder.dim * 4
+        held, raw = index.vector_bytes, health.chunks * embedder.dim * 4
     memory = judged(
         f"Bytes held to compare a question with {n} passages, against those of the vectors themselves; the times are of reading "
         "them from the file, with the first question and plainly.", n, Sides([raw], [held]), 1.2,

@@ -70,7 +70,7 @@ def measure_import(bench: Bench) -> dict[str, Result]:
 
 def bring(agent: AgentMemory, trades: list[ClosedTrade]) -> None:
     """An import."""
-    brought = agent.import_items(trades, {"file": "reported.csv"})
+    brought = agent.imports.commit(trades, {"file": "reported.csv"})
     assert brought.new == len(trades)
 
 

@@ -52,7 +52,7 @@ def examine(db: str | None) -> dict[str, Any]:
                 with memory.database.writing(memory.owner):
                     check("lock", True, "free")
             notes += _contents(memory, checks)
-            if memory.has_documents:
+            if memory.resources.has_documents:
                 check("documents", *_index(memory))
     except MemtapeError as error:
         check("store", False, str(error))
@@ -71,9 +71,9 @@ def _contents(memory: Any, checks: list[dict[str, Any]]) -> list[str]:
         checks.append({"check": f"agent {agent.id}", "ok": True, "found": f"head {head.seq} {head.hash[:12]}, last {last}"})
         if head.seq == 0:
             notes.append(f"agent {agent.id} has observed nothing yet: send it ticks, fills or trades")
-        elif not handle.trades(limit=1):
+        elif not handle.ledger.trades(limit=1):
             notes.append(f"agent {agent.id} has no trades yet: {head.seq} observations, none opened a position")
-        elif handle.trades(limit=1, status="closed") and not handle.steps():
+        elif handle.ledger.trades(limit=1, status="closed") and not handle.memories.affect_step_count():
             notes.append(f"agent {agent.id} has trades from before there were memories: memtape rebuild forms them")
     return notes
 

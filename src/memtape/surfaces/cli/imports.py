@@ -89,7 +89,7 @@ def run_import(
         _refuse_bad(reading, skip_bad)
         source = {"file": content.name, "format": name, "digest": content.digest, "mapping": reading.mapping,
                   "header": list(reading.header)}  # fmt: skip
-        done = memory.agent_for_writing(agent, make=True).import_items(list(_values(reading.found)), source)
+        done = memory.agent_for_writing(agent, make=True).imports.commit(list(_values(reading.found)), source)
         answer |= {"committed": True, "batch": done.batch if done.new else None}
     return answer
 
@@ -104,7 +104,7 @@ def _existing(memory: Memory, agent: str | None) -> AgentMemory | None:
 
 def _saved(handle: AgentMemory | None, header: Sequence[str]) -> Mapping[str, str] | None:
     """The mapping that the latest standing import of the same columns was committed with."""
-    for item, undone in reversed(handle.imports() if handle else []):
+    for item, undone in reversed(handle.imports.all() if handle else []):
         if not undone and sorted(item.body.get("header", ())) == sorted(header) and item.body.get("mapping"):
             return dict(item.body["mapping"])
     return None
@@ -169,7 +169,7 @@ def _same(kind: str, earlier: Mapping[str, Any] | None) -> tuple[str, ...]:
 def _kept_already(handle: AgentMemory, found: Sequence[Sourced]) -> dict[tuple[str, str], dict[str, Any]]:
     """What is remembered under the names of these rows."""
     kept: dict[tuple[str, str], dict[str, Any]] = {}
-    with handle.memory.reading(handle.agent.id) as tables:
+    with handle.reading() as tables:
         seen = sorted(tables.log_rows_of((each.value.kind, _key(each)) for each in found))
         for kind in sorted({kind for kind, _ in seen}):
             keys = [key for own, key in seen if own == kind]
@@ -206,7 +206,7 @@ def _values(found: Sequence[FoundRows]) -> Iterator[Observed]:
 
 def _counted(handle: AgentMemory | None, found: Sequence[FoundRows]) -> tuple[int, int]:
     if handle:
-        return handle.preview([each.value for each in found])
+        return handle.imports.preview([each.value for each in found])
     distinct = len({(each.value.kind, _key(each)) for each in found})
     return distinct, len(found) - distinct
 
@@ -247,7 +247,7 @@ def _import_journal(
     else:
         journal.notes.append(f"there is no agent '{agent or DEFAULT_AGENT}' yet: a commit makes it, mode paper, skill main")
     values = _ended_since(handle, [each.value for each in journal.trades])
-    new, duplicates = handle.preview(values) if handle else (len(values), 0)
+    new, duplicates = handle.imports.preview(values) if handle else (len(values), 0)
     answer = {
         "format": TRADEMEMORY, "rows": journal.rows, "fills": 0, "trades": len(values), "beliefs": len(journal.beliefs),
         "plans": len(journal.plans), "new": new, "duplicates": duplicates, "problems": _told(problems),
@@ -269,14 +269,14 @@ def _take_journal(
 ) -> str | None:
     """Trades, ends, beliefs, plans, in this order; each is taken once, so what was broken off is completed by a repetition."""
     claims = [value for value in values if isinstance(value, Claim)]
-    done = desk.import_items(claims, source) if claims else None
+    done = desk.imports.commit(claims, source) if claims else None
     for value in values:
         if isinstance(value, Closing):
             desk.close_trade(value, backfill=True)
     for belief in journal.beliefs:
-        desk.state_belief(belief)
+        desk.memories.state_belief(belief)
     for plan in journal.plans:
-        desk.plan(plan)
+        desk.plans.create(plan)
     return done.batch if done and done.new else None
 
 
@@ -289,7 +289,7 @@ def _unexpired(journal: Journal, now: datetime) -> None:
 
 def _said_otherwise(handle: AgentMemory, journal: Journal) -> None:
     """A belief or plan that is known and now says something else would be refused; the one that stands is kept, and told."""
-    with handle.memory.reading(handle.agent.id) as tables:
+    with handle.reading() as tables:
         said = {item.key: item.body for item in tables.items("belief", EVERYTHING, keys=[b["id"] for b in journal.beliefs])}
         made = {item.key: item.body for item in tables.items("plan", EVERYTHING, keys=[p["id"] for p in journal.plans])}
     told = "is known and says something else: the one that stands is kept"
@@ -316,7 +316,7 @@ def _ended_since(handle: AgentMemory | None, claims: Sequence[Claim]) -> list[Cl
     if handle is None:
         return list(claims)
     known: dict[str, Any] = {}
-    with handle.memory.reading(handle.agent.id) as tables:
+    with handle.reading() as tables:
         for start in range(0, len(claims), BATCH):
             some = [claim.trade_id or "" for claim in claims[start : start + BATCH]]
             known |= {item.key: item.body for item in tables.items("claim", EVERYTHING, keys=some)}

@@ -17,7 +17,7 @@ from memtape.core.codec import digest
 from memtape.core.observed import Tick
 from memtape.core.values import Number, Quantity, read
 from memtape.engine import AgentMemory, Memory, Receipt
-from memtape.engine.briefs import AssembledBrief
+from memtape.engine.brief_question import AssembledBrief
 from memtape.errors import Invalid, ModelFailed
 from memtape.sim.bars import read_bars
 from memtape.sim.funding import Steady
@@ -73,7 +73,7 @@ def simulate(
         if player is not None:
             player.record(tick)
         if receipt.reflection_due:
-            handle.reflect_if_due()
+            handle.lessons.reflect_if_due()
 
     result = run_simulation(
         handle, bars, STRATEGIES[strategy]() if player is None else ModelTrader(player.decide, player.brief, name=strategy),
@@ -112,12 +112,12 @@ class _Model:
     """A model at the desk: briefed before each decision, asked by schema, and what it was shown is recorded after the tick."""
 
     def __init__(self, memory: Memory, agent: AgentMemory, name: str) -> None:
-        self._agent, self._model = agent, memory.models(name)
+        self._agent, self._model = agent, memory.resources.models(name)
         self._shown: list[tuple[str, AssembledBrief]] = []
 
     def brief(self, symbol: str, _: datetime) -> str:
         """What it is told, with this tick observed and nothing decided yet."""
-        made = self._agent.brief(symbol=symbol)
+        made = self._agent.briefs.make(symbol=symbol)
         self._shown.append((symbol, made))
         return made.brief.of("user")
 
@@ -135,5 +135,5 @@ class _Model:
         """Record what it was shown, with what it decided."""
         for symbol, made in self._shown:
             decided = next((d.id for d in tick.decisions if d.symbol == symbol), None)
-            self._agent.shown(made, decision=decided, run=tick.id)
+            self._agent.briefs.record_shown(made, decision=decided, run=tick.id)
         self._shown.clear()

@@ -11,7 +11,7 @@ from memtape.core.brief.inputs import FROM_MEMORY, WARN_TOKENS
 from memtape.core.observed import Situation
 from memtape.core.skills import MemoryConfig
 from memtape.core.values import Key, Label, Line, Symbol
-from memtape.engine.briefs import MAX_BRIEF_TOKENS, MIN_BRIEF_TOKENS
+from memtape.engine.brief_question import MAX_BRIEF_TOKENS, MIN_BRIEF_TOKENS
 from memtape.errors import Unknown
 from memtape.surfaces.answers import Answer, AsOf, OfAgent, ReceiptAnswer, optional_time_text, receipt_answer
 from memtape.surfaces.operations.records import reader
@@ -19,7 +19,7 @@ from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
-    from memtape.engine.briefs import AssembledBrief
+    from memtape.engine.brief_question import AssembledBrief
 
 
 class GetBrief(AsOf):
@@ -105,7 +105,7 @@ def get_brief(memory: Memory, ask: GetBrief) -> BriefAnswer:
     The same inputs give the same bytes. With as_of and head it gives again what was shown at a past moment.
     """
     handle = reader(memory, ask)
-    made = handle.brief(
+    made = handle.briefs.make(
         ask.context, symbol=ask.symbol, strategy=ask.strategy, thesis=ask.thesis, as_of=ask.as_of, head=ask.head,
         owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory, papers=ask.papers,
     )  # fmt: skip
@@ -124,7 +124,7 @@ class RecordShown(OfAgent):
 def record_shown(memory: Memory, ask: RecordShown) -> ReceiptAnswer:
     """Record that a brief was put before the agent: its text once, by digest. Only what was shown reinforces a memory."""
     handle = memory.agent_for_writing(ask.agent)
-    return receipt_answer(handle.shown(ask.brief, decision=ask.decision, run=ask.run))
+    return receipt_answer(handle.briefs.record_shown(ask.brief, decision=ask.decision, run=ask.run))
 
 
 class ListShown(OfAgent):
@@ -145,7 +145,7 @@ class ShownList(Answer):
 def list_shown_briefs(memory: Memory, ask: ListShown) -> ShownList:
     """Which briefs an agent was shown, newest first, with what makes each again."""
     handle = reader(memory, ask)
-    found = handle.briefs_shown(ask.limit)
+    found = handle.briefs.shown(ask.limit)
     return ShownList(agent=handle.agent.id, shown=found, n=len(found))
 
 
@@ -167,7 +167,7 @@ class ShownText(Answer):
 def get_shown_brief(memory: Memory, ask: ShownBrief) -> ShownText:
     """The text of a brief that an agent was shown, as it was."""
     handle = reader(memory, ask)
-    text = handle.brief_text(ask.digest)
+    text = handle.briefs.text(ask.digest)
     if text is None:
         raise Unknown("digest", "brief that was shown", ask.digest, "List them with list_shown_briefs")
     return ShownText(agent=handle.agent.id, digest=ask.digest, text=text)
@@ -192,7 +192,7 @@ def preview_brief(memory: Memory, ask: PreviewBrief) -> PreviewAnswer:
     """What the agent sees, or would see under another memory config of its skill: the same bytes, with tokens per segment."""
     handle = reader(memory, ask)
     skill, _ = memory.skill_of(handle.agent)
-    made = handle.brief(
+    made = handle.briefs.make(
         ask.context, symbol=ask.symbol, strategy=ask.strategy, thesis=ask.thesis, as_of=ask.as_of, head=ask.head,
         owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory, papers=ask.papers,
         skill=None if ask.memory is None else skill.with_memory(ask.memory),

@@ -36,10 +36,10 @@ def correct_memory(memory: Memory, ask: CorrectMemory) -> ReceiptAnswer:
     handle, said = reader(memory, ask), plain(ask.changes)
     if "teach" in said:
         owners_word("say how a trade may teach")
-    episode = handle.episode(ask.memory_id)
+    episode = handle.memories.episode(ask.memory_id)
     if episode is not None and not episode.claimed and said.keys() - {"reflection"}:
         owners_word("correct a trade of the broker's own record, except for its reflection")
-    return receipt_answer(handle.correct(ask.memory_id, said, ask.reason))
+    return receipt_answer(handle.memories.correct(ask.memory_id, said, ask.reason))
 
 
 class ForgetMemory(OfAgent):
@@ -59,14 +59,14 @@ def forget_memory(memory: Memory, ask: ForgetMemory) -> ReceiptAnswer:
     With `shred`, a trade that the agent itself reported is destroyed in the log too, as if it had never been told.
     """
     handle = reader(memory, ask)
-    episode = handle.episode(ask.memory_id)
+    episode = handle.memories.episode(ask.memory_id)
     if episode is not None and not episode.claimed:
         owners_word("forget a trade of the broker's own record")
-    if any(seen.standing.plan.id == ask.memory_id and seen.standing.plan.tier < 3 for seen in handle.plans()):
+    if any(seen.state.plan.id == ask.memory_id and seen.state.plan.tier < 3 for seen in handle.plans.all()):
         owners_word("forget the owner's plan")
-    if any(belief.id == ask.memory_id and belief.tier < 3 for belief in handle.beliefs()[0]):
+    if any(belief.id == ask.memory_id and belief.tier < 3 for belief in handle.memories.beliefs()[0]):
         owners_word("forget the owner's belief")
-    return receipt_answer(handle.forget(ask.memory_id, ask.reason, shred=ask.shred))
+    return receipt_answer(handle.memories.forget(ask.memory_id, ask.reason, shred=ask.shred))
 
 
 class DeleteAgent(Ask):

@@ -15,7 +15,7 @@ from memtape.surfaces.operations.records import reader
 from memtape.surfaces.registry import operation, owners_word
 
 if TYPE_CHECKING:
-    from memtape.documents.search import Hit
+    from memtape.documents.search import SearchHit
     from memtape.engine import AgentMemory, Memory
 
 
@@ -63,7 +63,7 @@ class SearchAnswer(Answer):
     note: Annotated[str | None, Field(description="why it is another slot or model than was asked for")]
 
 
-def _hit(hit: Hit) -> HitRow:
+def _hit(hit: SearchHit) -> HitRow:
     return HitRow(
         path=hit.path,
         start_line=hit.start_line,
@@ -83,7 +83,7 @@ def _hit(hit: Hit) -> HitRow:
 def search_documents(memory: Memory, ask: SearchDocuments) -> SearchAnswer:
     """Search the agent's documents and those shared with it; each passage with its path, lines, hash and reason."""
     handle = reader(memory, ask)
-    found = handle.search_documents(
+    found = handle.documents.search(
         ask.query, slot=ask.slot, limit=ask.limit, minimum=ask.min_score, types=ask.types, fusion=ask.fusion
     )
     return SearchAnswer(
@@ -112,7 +112,7 @@ class DocumentAnswer(Answer):
 @operation(writes=False, tools={"coach"}, aliases=("memory_get",))
 def get_document(memory: Memory, ask: GetDocument) -> DocumentAnswer:
     """The text of a document, or of some lines of it."""
-    text, first, last = reader(memory, ask).document(ask.path, ask.start_line, ask.end_line)
+    text, first, last = reader(memory, ask).documents.read(ask.path, ask.start_line, ask.end_line)
     return DocumentAnswer(path=ask.path, start_line=first, end_line=last, text=text)
 
 
@@ -135,7 +135,7 @@ class HealthAnswer(Answer):
 
 
 def _standing(handle: AgentMemory, *, shared: bool = False) -> dict[str, Any]:
-    health, pending = handle.document_health(shared=shared), handle.documents_pending(shared=shared)
+    health, pending = handle.documents.health(shared=shared), handle.documents.pending(shared=shared)
     return {
         "roots": list(health.roots),
         "last_sync": optional_time_text(health.last_sync),
@@ -183,9 +183,9 @@ def reindex_documents(memory: Memory, ask: Reindex) -> Reindexed:
     handle = memory.agent_for_writing(ask.agent)
     if ask.folder is not None:
         owners_word("choose which folders are read")
-        done = handle.add_documents(ask.folder, shared=ask.shared, anew=ask.anew)
+        done = handle.documents.add(ask.folder, shared=ask.shared, rebuild=ask.anew)
     else:
-        done = handle.sync_documents(shared=ask.shared, anew=ask.anew)
+        done = handle.documents.sync(shared=ask.shared, rebuild=ask.anew)
     return Reindexed(
         agent=handle.agent.id, documents=done.documents, chunks=done.chunks, read=done.read, added=done.added,
         changed=done.changed, removed=done.removed, problems=[{"path": p.path, "problem": p.problem} for p in done.problems],
@@ -214,7 +214,7 @@ class CitationAnswer(Answer):
 def verify_citation(memory: Memory, ask: VerifyCitation) -> CitationAnswer:
     """Whether cited lines still say what they said: valid, moved (with the new lines), changed or gone."""
     cited = Citation(ask.path, ask.start_line, ask.end_line, ask.content_hash, ask.quoted)
-    found = reader(memory, ask).verify_citation(cited)
+    found = reader(memory, ask).documents.verify_citation(cited)
     return CitationAnswer(verdict=found.verdict, start_line=found.start_line, end_line=found.end_line)
 
 
@@ -256,7 +256,7 @@ class ShelvesAnswer(Answer):
 def list_documents(memory: Memory, ask: ListDocuments) -> ShelvesAnswer:
     """The documents of an agent and those shared with it, by type: how many, and those written last."""
     handle = reader(memory, ask)
-    shelves = [ShelfRow(**asdict(shelf)) for shelf in handle.shelves(ask.type or "", ask.path)]
+    shelves = [ShelfRow(**asdict(shelf)) for shelf in handle.documents.listing(ask.type or "", ask.path)]
     return ShelvesAnswer(agent=handle.agent.id, shelves=shelves, n=sum(shelf.n for shelf in shelves))
 
 
@@ -287,6 +287,6 @@ def find_similar_reports(memory: Memory, ask: ReportsLike) -> ReportsAnswer:
             "symbols": list(one.report.symbols),
             "figures": plain(dict(one.report.figures)),
         }
-        for one in handle.reports_like(ask.path, ask.limit)
+        for one in handle.documents.similar_reports(ask.path, ask.limit)
     ]
     return ReportsAnswer(agent=handle.agent.id, reports=found, n=len(found))

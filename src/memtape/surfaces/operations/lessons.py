@@ -150,12 +150,14 @@ def _failure(failed: FailedReflection) -> dict[str, Any]:
 def get_lessons(memory: Memory, ask: AsOf) -> LessonsAnswer:
     """The lessons an agent is told now or was told at a moment, with the trades and figures behind each."""
     handle = reader(memory, ask)
-    own, shared = handle.lessons(as_of=ask.as_of, head=ask.head)
+    own, shared = handle.lessons.active(as_of=ask.as_of, head=ask.head)
     at = ask.as_of or handle.now()
     skill, _ = memory.skill_of(handle.agent)
-    due = handle.reflection_due() if ask.as_of is None and ask.head is None else None
+    due = handle.lessons.due() if ask.as_of is None and ask.head is None else None
     failed = [
-        one for one in handle.failures() if own is None or one.at > own.note.generated_at or one.trigger == (due and due.key)
+        one
+        for one in handle.lessons.failures()
+        if own is None or one.at > own.note.generated_at or one.trigger == (due and due.key)
     ]
     return LessonsAnswer(
         agent=handle.agent.id, note=note_row(own, at) if own else None, skill_note=note_row(shared, at) if shared else None,
@@ -190,11 +192,11 @@ def get_lesson_history(memory: Memory, ask: GetHistory) -> LessonHistory:
     """What an agent was told over time: every note, active and superseded, and every reflection that failed."""
     handle = reader(memory, ask)
     at = ask.as_of or handle.now()
-    own = handle.notes(as_of=ask.as_of, head=ask.head)
+    own = handle.lessons.reflections(as_of=ask.as_of, head=ask.head)
     return LessonHistory(
         agent=handle.agent.id, notes=[note_row(seen, at) for seen in own[: ask.limit]],
-        skill_notes=[note_row(seen, at) for seen in handle.skill_notes(as_of=ask.as_of)[: ask.limit]],
-        failures=[_failure(one) for one in handle.failures()[: ask.limit]],
+        skill_notes=[note_row(seen, at) for seen in handle.lessons.skill_reflections(as_of=ask.as_of)[: ask.limit]],
+        failures=[_failure(one) for one in handle.lessons.failures()[: ask.limit]],
     )  # fmt: skip
 
 
@@ -229,12 +231,12 @@ def diff_lessons(memory: Memory, ask: DiffLessons) -> LessonsDiff:
 
 
 def _two_notes(handle: AgentMemory, earlier: str | None, later: str | None) -> tuple[Reflection, Reflection]:
-    own = handle.notes()
+    own = handle.lessons.reflections()
     if (earlier is None or later is None) and len(own) < 2:
         raise Conflict("agent", f"has {len(own)} note{'' if len(own) == 1 else 's'}", "Compare when there are two, or name both")
-    last = handle.note(later).note if later is not None else own[0].note
+    last = handle.lessons.reflection(later).note if later is not None else own[0].note
     if earlier is not None:
-        return handle.note(earlier).note, last
+        return handle.lessons.reflection(earlier).note, last
     place = next((n for n, seen in enumerate(own) if seen.note.id == last.id), 0)
     return own[min(place + 1, len(own) - 1)].note, last
 
@@ -265,8 +267,8 @@ def reflect_now(memory: Memory, ask: Reflect) -> ReflectAnswer:
     A model that is down or answers badly leaves the old note, and the answer says so.
     """
     handle = memory.agent_for_writing(ask.agent)
-    done = handle.reflect_if_due() if ask.only_if_due else handle.reflect(model=ask.model, asked_by=speaker())
-    own = handle.notes()
+    done = handle.lessons.reflect_if_due() if ask.only_if_due else handle.lessons.reflect(model=ask.model, asked_by=speaker())
+    own = handle.lessons.reflections()
     seen = next((each for each in own if done.note is not None and each.note.id == done.note.id), own[0] if own else None)
     return ReflectAnswer(
         agent=handle.agent.id, note=note_row(seen, handle.now()) if seen else None, new=done.new,
@@ -288,7 +290,7 @@ class RetireLesson(OfAgent):
 def retire_lesson(memory: Memory, ask: RetireLesson) -> ReceiptAnswer:
     """Let a lesson be told no more, also when it comes back with other numbers. It stays on record. The owner's word."""
     owners_word("retire a lesson")
-    return receipt_answer(memory.agent_for_writing(ask.agent).retire_lesson(ask.lesson_id, ask.reason, scope=ask.scope))
+    return receipt_answer(memory.agent_for_writing(ask.agent).lessons.retire(ask.lesson_id, ask.reason, scope=ask.scope))
 
 
 class PromoteNote(OfAgent):
@@ -302,8 +304,8 @@ def promote_lessons(memory: Memory, ask: PromoteNote) -> NoteRow:
     """Let what a note tells be told to every agent of the skill. The owner's word; the skill's note before it is superseded."""
     owners_word("promote a note")
     handle = memory.agent_for_writing(ask.agent)
-    note = handle.promote(ask.note_id)
-    return note_row(handle.note(note.id), memory.clock.now())
+    note = handle.lessons.promote(ask.note_id)
+    return note_row(handle.lessons.reflection(note.id), memory.clock.now())
 
 
 class LabelTrade(OfAgent):
@@ -320,4 +322,4 @@ def label_trade(memory: Memory, ask: LabelTrade) -> ReceiptAnswer:
     """Say how a closed trade may teach. The owner's word: lessons, beliefs, habits, evidence and state follow it."""
     owners_word("label a trade")
     handle = memory.agent_for_writing(ask.agent)
-    return receipt_answer(handle.correct(ask.trade_id, {"teach": ask.teach}, ask.reason))
+    return receipt_answer(handle.memories.correct(ask.trade_id, {"teach": ask.teach}, ask.reason))

@@ -17,7 +17,7 @@ from memtape.core.recall.ranking import RankedMemory
 from memtape.core.recall.scoring import Kind
 from memtape.core.recall.warnings import LossWarning
 from memtape.core.values import Fraction, Key, Label, Line, Money, Price, Quantity, Symbol, Time
-from memtape.engine.view.memories import AnswerBasis
+from memtape.engine.view.view import AnswerBasis
 from memtape.surfaces.answers import (
     Answer,
     AsOf,
@@ -145,7 +145,7 @@ def basis_of(agent: str, moment: AnswerBasis) -> dict[str, Any]:
         "as_of": optional_time_text(moment.as_of) or "",
         "n": moment.n,
         "window": [optional_time_text(moment.first_exit), optional_time_text(moment.last_exit)],
-        "outcomes": moment.standing,
+        "outcomes": moment.outcome_source,
     }
 
 
@@ -262,7 +262,7 @@ def recall_memories(memory: Memory, ask: RecallMemories) -> Recollected:
     """
     handle = reader(memory, ask)
     parameters = tuned(ask.parameters, ask.weights, ask.strength, ask.sharpe)
-    found, query, moment = handle.recall(
+    found, query, moment = handle.memories.recall(
         _said(ask.context, ask.context_regime, ask.context_atr_d1), symbol=ask.symbol, strategy=ask.strategy_name,
         side=ask.side,
         memory_types=ask.memory_types, limit=ask.limit, as_of=ask.as_of, head=ask.head, profile=ask.profile,

@@ -54,7 +54,7 @@ def get_beliefs(memory: Memory, ask: GetBeliefs) -> BeliefsAnswer:
     A belief stays a candidate until it has 30 trades and passes the false-discovery gate over all cells that were scanned.
     """
     handle = reader(memory, ask)
-    found, moment = handle.beliefs(as_of=ask.as_of, head=ask.head)
+    found, moment = handle.memories.beliefs(as_of=ask.as_of, head=ask.head)
     chosen = [
         b for b in found
         if (ask.status is None or b.status == ask.status) and (ask.strategy is None or b.strategy in (None, ask.strategy))
@@ -64,7 +64,7 @@ def get_beliefs(memory: Memory, ask: GetBeliefs) -> BeliefsAnswer:
     chosen.sort(key=lambda b: (rank.index(b.status), 1.0 if b.p_value is None else b.p_value, -b.n, b.id))
     return BeliefsAnswer(
         **basis_of(handle.agent.id, moment), beliefs=[belief_row(b) for b in chosen[: ask.limit]], total=len(chosen),
-        suggested_plans=[plain(p) for p in handle.suggested_plans(as_of=ask.as_of)] if ask.head is None else [],
+        suggested_plans=[plain(p) for p in handle.plans.suggested(as_of=ask.as_of)] if ask.head is None else [],
     )  # fmt: skip
 
 
@@ -95,14 +95,14 @@ class BeliefAnswer(Basis):
 def get_belief(memory: Memory, ask: GetBelief) -> BeliefAnswer:
     """One belief, with every trade for it and against it."""
     handle = reader(memory, ask)
-    return _belief_answer(handle, *handle.belief(ask.belief_id, as_of=ask.as_of, head=ask.head), ask.as_of, ask.head)
+    return _belief_answer(handle, *handle.memories.belief(ask.belief_id, as_of=ask.as_of, head=ask.head), ask.as_of, ask.head)
 
 
 def _belief_answer(
     handle: AgentMemory, belief: Belief, for_: list[str], against: list[str], as_of: datetime | None, head: int | None
 ) -> BeliefAnswer:
     """A belief with its evidence, and what other ways of counting make of it."""
-    episodes: dict[str, Episode] = {e.id: e for e in handle.episodes(as_of=as_of, head=head)} if for_ or against else {}
+    episodes: dict[str, Episode] = {e.id: e for e in handle.memories.episodes(as_of=as_of, head=head)} if for_ or against else {}
     tested = [(episodes[id_].pnl_r, id_ in set(for_)) for id_ in sorted([*for_, *against])]
     literal = updated_beta_by_outcome(belief.prior, tested)
     unit = updated_beta(belief.prior, [confirmed for _, confirmed in tested])
@@ -112,7 +112,7 @@ def _belief_answer(
         "beta": rounded_figure(literal.beta),
         "confidence": rounded_figure(literal.mean),
     }
-    _, moment = handle.beliefs(as_of=as_of, head=head)
+    _, moment = handle.memories.beliefs(as_of=as_of, head=head)
     return BeliefAnswer(
         **basis_of(handle.agent.id, moment),
         belief=belief_row(belief),
@@ -154,8 +154,8 @@ def state_belief(memory: Memory, ask: StateBelief) -> BeliefAnswer:
     body = {"sentence": ask.sentence, "when": ask.validity_conditions, "metric": ask.metric, "op": ask.op, "value": ask.value,
             "strategy": ask.strategy, "symbol": ask.symbol, "id": ask.id,
             "tier": 3 if speaker() == "model" else None}  # fmt: skip
-    id_ = handle.state_belief({k: v for k, v in body.items() if v is not None})
-    return _belief_answer(handle, *handle.belief(id_), None, None)
+    id_ = handle.memories.state_belief({k: v for k, v in body.items() if v is not None})
+    return _belief_answer(handle, *handle.memories.belief(id_), None, None)
 
 
 # ---- habits and state ----------------------------------------------------------------------------------------------------
@@ -189,8 +189,8 @@ class BehaviourAnswer(Basis):
 def get_behavioral_analysis(memory: Memory, ask: GetBehaviour) -> BehaviourAnswer:
     """What an agent does again and again: timing, sizing against Kelly, disposition, reaction to losses, stability, drift."""
     handle = reader(memory, ask)
-    found, moment = handle.behaviour(strategy=ask.strategy_name, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
-    parts = [] if found.strategy and found.symbol else handle.behaviours(as_of=ask.as_of, head=ask.head)
+    found, moment = handle.memories.behaviour(strategy=ask.strategy_name, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
+    parts = [] if found.strategy and found.symbol else handle.memories.behaviours(as_of=ask.as_of, head=ask.head)
     chosen = [b for b in parts if ask.strategy_name in (None, b.strategy) and ask.symbol in (None, b.symbol)]
     segments = [{"n": part.n, **behaviour_row(part)} for part in chosen]
     return BehaviourAnswer(**basis_of(handle.agent.id, moment), **behaviour_row(found), segments=segments)
@@ -231,13 +231,13 @@ def get_agent_state(memory: Memory, ask: GetState) -> StateAnswer:
     """An agent's state of mind: confidence, risk appetite, drawdown, streaks; computed, never told."""
     handle = reader(memory, ask)
     at = ask.as_of or handle.now()
-    step, mood = handle.state(as_of=at, head=ask.head), handle.mood(as_of=at, head=ask.head)
-    steps = handle.state_history(as_of=at, head=ask.head, limit=ask.history) if ask.history else []
-    habits, _ = handle.behaviour(as_of=at, head=ask.head)
+    step, mood = handle.memories.affect_step(as_of=at, head=ask.head), handle.memories.affect(as_of=at, head=ask.head)
+    steps = handle.memories.affect_history(as_of=at, head=ask.head, limit=ask.history) if ask.history else []
+    habits, _ = handle.memories.behaviour(as_of=at, head=ask.head)
     return StateAnswer(
         agent=handle.agent.id,
         as_of=optional_time_text(at) or "",
-        n=handle.steps(as_of=at, head=ask.head),
+        n=handle.memories.affect_step_count(as_of=at, head=ask.head),
         confidence_level=rounded_figure(mood.confidence) or 0.0,
         risk_appetite=rounded_figure(mood.risk_appetite) or 0.0,
         risk_appetite_grossman_zhou=rounded_figure(risk_appetite_gz(mood.drawdown)) or 0.0,
@@ -249,7 +249,7 @@ def get_agent_state(memory: Memory, ask: GetState) -> StateAnswer:
         peak_equity=rounded_figure(mood.peak_equity) or 0.0,
         consecutive_wins=mood.consecutive_wins,
         consecutive_losses=mood.consecutive_losses,
-        original=_original_state(handle.state_history(as_of=at, head=ask.head, limit=100)),
+        original=_original_state(handle.memories.affect_history(as_of=at, head=ask.head, limit=100)),
         last_updated=optional_time_text(step.at) if step else None,
         history=[
             {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from memtape.core.document_edits import FRAGMENT_LENGTH, NOTE_LENGTH, TEXT_LENGTH, NoteKind, State, Status
+from memtape.core.document_edits import MAX_FRAGMENT_LENGTH, MAX_NOTE_LENGTH, MAX_TEXT_LENGTH, EditState, NoteKind, ProposalStatus
 from memtape.core.values import Key, Line
 from memtape.engine.documents.journal import NoteId
 from memtape.surfaces.answers import Answer, OfAgent, optional_time_text
@@ -15,7 +15,8 @@ from memtape.surfaces.registry import operation, owners_word
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
-    from memtape.engine.documents.journal import JournalNote, Proposal
+    from memtape.engine.documents.journal import JournalNote
+    from memtape.engine.documents.proposals import Proposal
 
 
 DIFF_LISTED = 20_000  # characters of a diff, where many are listed
@@ -25,7 +26,7 @@ class AppendNote(OfAgent):
     """What is to be remembered."""
 
     kind: Annotated[NoteKind, Field(description="journal: of the day; learning: what should stay; note: anything else")]
-    text: Annotated[str, Field(min_length=1, max_length=NOTE_LENGTH, description="in your own words; markdown is fine")]
+    text: Annotated[str, Field(min_length=1, max_length=MAX_NOTE_LENGTH, description="in your own words; markdown is fine")]
     run: Annotated[Key | None, Field(description="the run that writes it")] = None
     path: Annotated[Line | None, Field(description="a .md below journal/, memory/, notes/, learnings/; default: by kind")] = None
     id: Annotated[NoteId | None, Field(description="your own id: the same again writes nothing; default: by content")] = None
@@ -69,7 +70,7 @@ def _note(agent: str, noted: JournalNote) -> dict[str, Any]:
 def append_note(memory: Memory, ask: AppendNote) -> NoteAnswer:
     """Add a note to the agent's journal, learnings or notes: attributed, found by the next search, never rewritten."""
     handle = memory.agent_for_writing(ask.agent)
-    noted = handle.append_note(ask.kind, ask.text, run=ask.run, id=ask.id, path=ask.path)
+    noted = handle.journal.append(ask.kind, ask.text, run=ask.run, id=ask.id, path=ask.path)
     return NoteAnswer(**_note(handle.agent.id, noted), duplicate=noted.receipt.duplicate,
                       index_problem=noted.index_problem or None)  # fmt: skip
 
@@ -93,7 +94,7 @@ class NotesAnswer(Answer):
 def list_notes(memory: Memory, ask: ListNotes) -> NotesAnswer:
     """What an agent has written into its documents by itself: each note with its run, its place and its words."""
     handle = reader(memory, ask)
-    rows = [{**_note(handle.agent.id, noted), "text": noted.text} for noted in handle.notes_written(ask.limit, ask.run)]
+    rows = [{**_note(handle.agent.id, noted), "text": noted.text} for noted in handle.journal.notes(ask.limit, ask.run)]
     return NotesAnswer(agent=handle.agent.id, notes=rows, n=len(rows))
 
 
@@ -101,9 +102,11 @@ class ProposeEdit(OfAgent):
     """Which document is to say what."""
 
     path: Annotated[Line, Field(min_length=1, description="the document, as search_documents gives it; or a new .md or .txt")]
-    old: Annotated[str | None, Field(max_length=FRAGMENT_LENGTH, description="what stands there, exactly once")] = None
-    new: Annotated[str | None, Field(max_length=FRAGMENT_LENGTH, description="what should stand there instead")] = None
-    text: Annotated[str | None, Field(max_length=TEXT_LENGTH, description="the whole new text, in place of old and new")] = None
+    old: Annotated[str | None, Field(max_length=MAX_FRAGMENT_LENGTH, description="what stands there, exactly once")] = None
+    new: Annotated[str | None, Field(max_length=MAX_FRAGMENT_LENGTH, description="what should stand there instead")] = None
+    text: Annotated[str | None, Field(max_length=MAX_TEXT_LENGTH, description="the whole new text, in place of old and new")] = (
+        None
+    )
     reason: Annotated[Line, Field(min_length=1, description="why, for the owner to judge")]
     run: Annotated[Key | None, Field(description="the run that proposes it")] = None
 
@@ -114,9 +117,9 @@ class ProposalAnswer(Answer):
     agent: Annotated[str, Field(description="whose")]
     id: Annotated[str, Field(description="the proposal")]
     path: Annotated[str, Field(description="the document")]
-    status: Annotated[Status, Field(description="proposed until the owner accepts or rejects it")]
-    state: Annotated[State | None, Field(description="how it stands now: clean; moved, the document changed elsewhere; done, it "
-                                         "says so already; stale, propose it again; null: decided")]  # fmt: skip
+    status: Annotated[ProposalStatus, Field(description="proposed until the owner accepts or rejects it")]
+    state: Annotated[EditState | None, Field(description="how it stands now: clean; moved, the document changed elsewhere; done, "
+                                         "it says so already; stale, propose it again; null: decided")]  # fmt: skip
     applies: Annotated[bool, Field(description="whether it can be accepted as it is")]
     diff: Annotated[str, Field(description="unified, against the document of now; if decided or stale, as proposed")]
     diff_left_out: Annotated[int, Field(description="characters at its end that a list leaves out: see get_proposal")] = 0
@@ -127,7 +130,9 @@ class ProposalAnswer(Answer):
     at: Annotated[str | None, Field(description="UTC")]
     decided_at: Annotated[str | None, Field(description="UTC; null: not decided")]
     note: Annotated[str, Field(description="what the owner said")]
-    applied: Annotated[State | None, Field(description="how it stood when accepted: moved, the document had changed elsewhere")]
+    applied: Annotated[
+        EditState | None, Field(description="how it stood when accepted: moved, the document had changed elsewhere")
+    ]
     seq: Annotated[int, Field(description="the log row of the last that was said of it")]
     hash: Annotated[str, Field(description="its link in the chain")]
     duplicate: Annotated[bool, Field(description="true when it was so already: nothing was written")]
@@ -162,14 +167,14 @@ def _answer(agent: str, one: Proposal) -> ProposalAnswer:
 def propose_edit(memory: Memory, ask: ProposeEdit) -> ProposalAnswer:
     """Propose to change a document, or a new one. Nothing on disk changes until the owner accepts it."""
     handle = memory.agent_for_writing(ask.agent)
-    made = handle.propose_edit(ask.path, old=ask.old, new=ask.new, text=ask.text, reason=ask.reason, run=ask.run)
+    made = handle.proposals.propose(ask.path, old=ask.old, new=ask.new, text=ask.text, reason=ask.reason, run=ask.run)
     return _answer(handle.agent.id, made)
 
 
 class ListProposals(OfAgent):
     """Which proposals."""
 
-    status: Annotated[Status | None, Field(description="only these; default: all")] = None
+    status: Annotated[ProposalStatus | None, Field(description="only these; default: all")] = None
     limit: Annotated[int, Field(ge=1, le=200, description="how many, the newest first")] = 50
 
 
@@ -186,8 +191,8 @@ class ProposalsAnswer(Answer):
 def list_proposals(memory: Memory, ask: ListProposals) -> ProposalsAnswer:
     """The edits that were proposed to an agent's documents: those to be decided, and what became of the others."""
     handle = reader(memory, ask)
-    found = [_in_short(_answer(handle.agent.id, one)) for one in handle.proposals(ask.status, ask.limit)]
-    total = handle.proposals_made(ask.status)
+    found = [_in_short(_answer(handle.agent.id, one)) for one in handle.proposals.all(ask.status, ask.limit)]
+    total = handle.proposals.count(ask.status)
     return ProposalsAnswer(agent=handle.agent.id, proposals=found, n=len(found), total=total)
 
 
@@ -209,7 +214,7 @@ class NameProposal(OfAgent):
 def get_proposal(memory: Memory, ask: NameProposal) -> ProposalAnswer:
     """One proposed edit, with its difference from the document as it is now and whether it still applies."""
     handle = reader(memory, ask)
-    return _answer(handle.agent.id, handle.proposal(ask.proposal_id))
+    return _answer(handle.agent.id, handle.proposals.get(ask.proposal_id))
 
 
 class DecideProposal(NameProposal):
@@ -223,7 +228,7 @@ def accept_proposal(memory: Memory, ask: DecideProposal) -> ProposalAnswer:
     """Accept a proposed edit as the owner: the document is changed now. Refused if it no longer applies; a model cannot."""
     owners_word("accept an edit")
     handle = reader(memory, ask)
-    return _answer(handle.agent.id, handle.accept_proposal(ask.proposal_id, ask.note))
+    return _answer(handle.agent.id, handle.proposals.accept(ask.proposal_id, ask.note))
 
 
 @operation(writes=True)
@@ -231,4 +236,4 @@ def reject_proposal(memory: Memory, ask: DecideProposal) -> ProposalAnswer:
     """Reject a proposed edit as the owner: the document stays as it is. A model cannot."""
     owners_word("reject an edit")
     handle = reader(memory, ask)
-    return _answer(handle.agent.id, handle.reject_proposal(ask.proposal_id, ask.note))
+    return _answer(handle.agent.id, handle.proposals.reject(ask.proposal_id, ask.note))

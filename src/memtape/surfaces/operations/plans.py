@@ -12,8 +12,7 @@ from memtape.core.codec import plain
 from memtape.core.memory.plans import CAREFUL_FIRST, FireMode, Maker, resolve_plans
 from memtape.core.observed import Situation
 from memtape.core.values import Key, Line, Symbol, Time
-from memtape.engine.checks import fired_of
-from memtape.engine.view.memories import PlanView
+from memtape.engine.view.plans import PlanView
 from memtape.errors import Invalid
 from memtape.store.cutoff import Cutoff
 from memtape.surfaces.answers import Answer, Ask, AsOf, OfAgent, OfOwner, optional_time_text, rounded_figure
@@ -57,7 +56,7 @@ class PlanAnswer(Answer):
 
 def plan_row(seen: PlanView) -> dict[str, Any]:
     """A plan as it leaves."""
-    standing, plan = seen.standing, seen.standing.plan
+    standing, plan = seen.state, seen.state.plan
     worth = [value for _, value in seen.values]
     return {
         "id": plan.id,
@@ -116,7 +115,7 @@ def create_trading_plan(memory: Memory, ask: CreatePlan) -> PlanAnswer:
     }  # fmt: skip
     body = {k: v for k, v in body.items() if v is not None}
     body["expires_at"] = ask.expires_at or handle.now() + timedelta(days=ask.expiry_days)
-    standing = handle.plan(body)
+    standing = handle.plans.create(body)
     return PlanAnswer(plan=plan_row(PlanView(standing, "waits", ())))
 
 
@@ -131,16 +130,16 @@ def confirm_plan(memory: Memory, ask: NamePlan) -> PlanAnswer:
     """Confirm a proposed plan as the owner: from now on it is active. A model cannot: it must ask the owner."""
     if speaker() == "model":
         raise Invalid("plan_id", "a model does not confirm plans", f"Ask the owner: memtape confirm-plan --plan-id {ask.plan_id}")
-    return PlanAnswer(plan=plan_row(PlanView(reader(memory, ask).confirm_plan(ask.plan_id), "waits", ())))
+    return PlanAnswer(plan=plan_row(PlanView(reader(memory, ask).plans.confirm(ask.plan_id), "waits", ())))
 
 
 @operation(writes=True)
 def cancel_plan(memory: Memory, ask: NamePlan) -> PlanAnswer:
     """Let a plan end. A model ends only what a model made."""
     handle = reader(memory, ask)
-    if any(seen.standing.plan.id == ask.plan_id and seen.standing.plan.tier < 3 for seen in handle.plans()):
+    if any(seen.state.plan.id == ask.plan_id and seen.state.plan.tier < 3 for seen in handle.plans.all()):
         owners_word("end the owner's plan")
-    return PlanAnswer(plan=plan_row(PlanView(reader(memory, ask).cancel_plan(ask.plan_id), "waits", ())))
+    return PlanAnswer(plan=plan_row(PlanView(reader(memory, ask).plans.cancel(ask.plan_id), "waits", ())))
 
 
 class CheckPlans(AsOf):
@@ -175,14 +174,14 @@ def check_active_plans(memory: Memory, ask: CheckPlans) -> PlansAnswer:
     at = ask.as_of or handle.now()
     given = {k.removeprefix("context_"): v for k, v in (ask.current_context or {}).items()}
     situation = {k: v for k, v in given.items() if k in Situation.__slots__}
-    seen = handle.plans(situation or None, symbol=ask.symbol or given.get("symbol"), as_of=at, head=ask.head, context=given)
+    seen = handle.plans.all(situation or None, symbol=ask.symbol or given.get("symbol"), as_of=at, head=ask.head, context=given)
     firing = [s for s in seen if s.finding in ("fires", "holds")]
-    told = resolve_plans([fired_of(s) for s in firing if s.standing.status == "active"])
-    listed = [s for s in seen if ask.all or s.standing.status in ("active", "proposed")]
+    told = resolve_plans([s.fired() for s in firing if s.state.status == "active"])
+    listed = [s for s in seen if ask.all or s.state.status in ("active", "proposed")]
     return PlansAnswer(
         agent=handle.agent.id, as_of=optional_time_text(at) or "", plans=[plan_row(s) for s in listed], n=len(listed),
         firing=[f.id for f in told.in_order], leads=told.leads.id if told.leads else None, size_factor=told.size_factor,
-        overruled=[f.id for f in told.overruled], proposed=[s.standing.id for s in firing if s.standing.status == "proposed"],
+        overruled=[f.id for f in told.overruled], proposed=[s.state.id for s in firing if s.state.status == "proposed"],
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ from memtape.surfaces.registry import operation, owners_word
 
 if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
-    from memtape.engine.briefs import AssembledBrief
+    from memtape.engine.brief_question import AssembledBrief
 
 DEFAULT_AGENT = "main"
 
@@ -78,7 +78,7 @@ def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
     made: AssembledBrief | None = None
     lost: tuple[Event, ...] = ()
     try:
-        made = handle.brief_again(ask.brief) if ask.brief else None
+        made = handle.briefs.reproduce(ask.brief) if ask.brief else None
     except Conflict as problem:  # what happened is recorded in any case; that the brief was shown, is not, and that is told
         lost = (BriefNotRecorded(str(problem)),)
     seen = complete_value(value_of(ask, value), memory.clock.now())
@@ -87,7 +87,7 @@ def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
         decisions = seen.decisions if isinstance(seen, Tick) else (seen,) if isinstance(seen, Decision) else ()
         decided = next(iter(decisions), None)
         run = decided.run.id if decided is not None and decided.run is not None else ask.id
-        handle.shown(made, decision=decided.id if decided is not None else None, run=run)
+        handle.briefs.record_shown(made, decision=decided.id if decided is not None else None, run=run)
     return receipt_answer(replace(receipt, concluded=(*receipt.concluded, *lost)))
 
 
@@ -181,7 +181,7 @@ def _cursor(text: str | None) -> tuple[datetime, str] | None:
 @operation(writes=False)
 def get_trades(memory: Memory, ask: GetTrades) -> TradesPage:
     """The trades of an agent, newest entry first: every column, open and closed."""
-    found = reader(memory, ask).trades(
+    found = reader(memory, ask).ledger.trades(
         status=ask.status, symbol=ask.symbol, strategy=ask.strategy, side=ask.side, as_of=ask.as_of, head=ask.head,
         limit=ask.limit + 1, after=_cursor(ask.cursor),
     )  # fmt: skip
@@ -207,7 +207,7 @@ class TradeAnswer(Answer):
 @operation(writes=False)
 def get_trade(memory: Memory, ask: GetTrade) -> TradeAnswer:
     """One trade with its reasons, prices and excursions."""
-    found = reader(memory, ask).trade(ask.trade_id, as_of=ask.as_of, head=ask.head)
+    found = reader(memory, ask).ledger.trade(ask.trade_id, as_of=ask.as_of, head=ask.head)
     if found is None:
         raise Unknown("trade_id", "trade", ask.trade_id, "List them with get_trades")
     return TradeAnswer(trade=trade_row(found))
@@ -224,7 +224,7 @@ class OpenPositions(Answer):
 @operation(writes=False)
 def get_open_positions(memory: Memory, ask: AsOf) -> OpenPositions:
     """What an agent holds: its open trades, with what was realised so far and how far they ran."""
-    found = reader(memory, ask).trades(status="open", as_of=ask.as_of, head=ask.head)
+    found = reader(memory, ask).ledger.trades(status="open", as_of=ask.as_of, head=ask.head)
     return OpenPositions(agent=ask.agent or DEFAULT_AGENT, positions=[trade_row(t) for t in found], n=len(found))
 
 
@@ -239,8 +239,8 @@ class GetPerformance(AsOf):
 def get_strategy_performance(memory: Memory, ask: GetPerformance) -> PerformanceAnswer:
     """How an agent has done over its closed trades, whole or by strategy and symbol, with n for every figure."""
     handle = reader(memory, ask)
-    found = handle.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
-    habits, _ = handle.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
+    found = handle.ledger.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
+    habits, _ = handle.memories.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
     return performance_answer(handle.agent.id, handle.agent.skill, found, behaviour_row(habits), ask.strategy, ask.symbol)
 
 
@@ -257,14 +257,14 @@ class LedgerAnswer(Answer):
 def get_ledger(memory: Memory, ask: AsOf) -> LedgerAnswer:
     """The whole ledger of an agent: every trade in order of entry, the totals, and where broker and fills disagree."""
     handle = reader(memory, ask)
-    rows = sorted(handle.trades(as_of=ask.as_of, head=ask.head, newest=False), key=entry_order)
-    orphans = {symbol: money(usd) for symbol, usd in handle.orphan_funding(as_of=ask.as_of, head=ask.head).items()}
+    rows = sorted(handle.ledger.trades(as_of=ask.as_of, head=ask.head, newest=False), key=entry_order)
+    orphans = {symbol: money(usd) for symbol, usd in handle.ledger.orphan_funding(as_of=ask.as_of, head=ask.head).items()}
     totals = {
         "n": len(rows), "n_open": sum(t.status == "open" for t in rows),
         "n_unpriced": sum(t.quality == "unpriced" for t in rows), "currency": handle.agent.settings.currency,
         **{name: money(usd) for name, usd in trade_totals(rows).items()}, "orphan_funding_usd": orphans,
     }  # fmt: skip
-    found = [plain(d) for d in handle.discrepancies(as_of=ask.as_of, head=ask.head)]
+    found = [plain(d) for d in handle.ledger.discrepancies(as_of=ask.as_of, head=ask.head)]
     return LedgerAnswer(agent=handle.agent.id, rows=[trade_row(t) for t in rows], totals=totals, discrepancies=found)
 
 
@@ -287,7 +287,9 @@ class DecisionsAnswer(Answer):
 @operation(writes=False)
 def get_decisions(memory: Memory, ask: GetDecisions) -> DecisionsAnswer:
     """What an agent decided, newest first, no-trade decisions included, with the run that took each."""
-    found = reader(memory, ask).decisions(symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before)
+    found = reader(memory, ask).ledger.decisions(
+        symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before
+    )
     rows = [{**plain(row.decision), "known_at": optional_time_text(row.known_at), "tick": row.tick} for row in found]
     return DecisionsAnswer(agent=ask.agent or DEFAULT_AGENT, decisions=rows, n=len(rows))
 
@@ -314,7 +316,7 @@ class EquityAnswer(Answer):
 def get_equity(memory: Memory, ask: AsOf) -> EquityAnswer:
     """The equity curve of an agent, flow-adjusted: deposits and withdrawals are not profit."""
     handle = reader(memory, ask)
-    curve = handle.equity(as_of=ask.as_of, head=ask.head)
+    curve = handle.ledger.equity(as_of=ask.as_of, head=ask.head)
     points = [EquityPoint(t=optional_time_text(t) or "", nav=money(nav) or "0") for t, nav in curve.points]
     return EquityAnswer(
         agent=handle.agent.id, points=points, n=len(points), source=curve.source, currency=handle.agent.settings.currency,
@@ -333,7 +335,7 @@ class ImportsAnswer(Answer):
 @operation(writes=False)
 def list_imports(memory: Memory, ask: AsOf) -> ImportsAnswer:
     """The files that were imported, oldest first, and whether each was undone."""
-    found = reader(memory, ask).imports(as_of=ask.as_of, head=ask.head)
+    found = reader(memory, ask).imports.all(as_of=ask.as_of, head=ask.head)
     rows = [{"batch": item.key, **item.body, "undone": undone} for item, undone in found]
     return ImportsAnswer(agent=ask.agent or DEFAULT_AGENT, imports=rows, n=len(rows))
 
@@ -348,4 +350,4 @@ class UndoImport(OfAgent):
 def undo_import(memory: Memory, ask: UndoImport) -> ReceiptAnswer:
     """Take an import back: what it brought no longer counts, and what was concluded from it is concluded anew."""
     owners_word("take an import back")
-    return receipt_answer(reader(memory, ask).undo_import(ask.batch))
+    return receipt_answer(reader(memory, ask).imports.undo(ask.batch))

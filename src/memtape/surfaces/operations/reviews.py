@@ -11,7 +11,6 @@ from memtape.core.codec import plain
 from memtape.core.memory.beliefs import trades_for_and_against
 from memtape.core.observed import Situation
 from memtape.core.values import Key, Label, Price, Quantity, Symbol
-from memtape.engine.checks import check_order
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.answers import Answer, AsOf, TradeRow, optional_time_text, rounded_figure, trade_row
 from memtape.surfaces.operations.memories import (
@@ -61,24 +60,26 @@ def get_trade_reflection(memory: Memory, ask: GetReflection) -> ReflectionAnswer
     handle = reader(memory, ask)
     at = ask.as_of or handle.now()
     trade, episode = (
-        handle.trade(ask.trade_id, as_of=ask.as_of, head=ask.head),
-        handle.episode(ask.trade_id, as_of=at, head=ask.head),
+        handle.ledger.trade(ask.trade_id, as_of=ask.as_of, head=ask.head),
+        handle.memories.episode(ask.trade_id, as_of=at, head=ask.head),
     )
     if trade is None and episode is None:
         raise Unknown("trade_id", "trade", ask.trade_id, "List them with get_trades")
     for_, against, like = [], [], []
-    beliefs, moment = handle.beliefs(as_of=at, head=ask.head)
+    beliefs, moment = handle.memories.beliefs(as_of=at, head=ask.head)
     if episode is not None:
         for belief in beliefs:
             confirming, contradicting = trades_for_and_against(belief, [episode], moment.claims_count)
             for_ += [belief_row(belief)] if confirming else []
             against += [belief_row(belief)] if contradicting else []
-        found, _, _ = handle.recall(episode.situation, symbol=episode.symbol, limit=6, as_of=episode.entry_at, head=ask.head)
+        found, _, _ = handle.memories.recall(
+            episode.situation, symbol=episode.symbol, limit=6, as_of=episode.entry_at, head=ask.head
+        )
         like = [ranked_row(item) for item in found.ranked if item.kind == "episodic" and item.id != episode.id][:5]
     entered = trade.entry_at if trade is not None else episode.entry_at if episode is not None else at
     plans = [
-        plan_row(seen) for seen in handle.plans(as_of=at, head=ask.head)
-        if ask.trade_id in seen.standing.plan.sources or seen.standing.fired_at == entered
+        plan_row(seen) for seen in handle.plans.all(as_of=at, head=ask.head)
+        if ask.trade_id in seen.state.plan.sources or seen.state.fired_at == entered
     ]  # fmt: skip
     return ReflectionAnswer(
         **basis_of(handle.agent.id, moment),
@@ -123,17 +124,14 @@ class CheckAnswer(Basis):
 def pre_trade_check(memory: Memory, ask: PreTradeCheck) -> CheckAnswer:
     """What memory has to say about an order before it is sent: clear, caution or against, with reasons. Advice only."""
     handle = reader(memory, ask)
-    own = handle.agent
-    known = any(skill.id == own.skill for skill, _ in memory.skills())  # before the first write there is none
-    avoid = memory.skill(own.skill, own.skill_version)[0].avoid if known else ()
     if ask.stop is not None and ask.entry_price is not None and (ask.entry_price > ask.stop) != (ask.side == "long"):
         raise Invalid("stop", "does not lie on the losing side of entry_price", "Give the stop that the order would have")
     risk = None
     if ask.qty is not None and ask.stop is not None and ask.entry_price is not None:
         risk = float(abs(ask.entry_price - ask.stop) * ask.qty)
-    found = check_order(
-        handle, symbol=ask.symbol, side=ask.side, situation=None if ask.context is None else plain(ask.context),
-        strategy=ask.strategy, risk_usd=risk, as_of=ask.as_of, head=ask.head, avoid=avoid,
+    found = handle.memories.check_order(
+        symbol=ask.symbol, side=ask.side, situation=None if ask.context is None else plain(ask.context),
+        strategy=ask.strategy, risk_usd=risk, as_of=ask.as_of, head=ask.head,
     )  # fmt: skip
     return CheckAnswer(
         **basis_of(handle.agent.id, found.moment), verdict=found.verdict,
@@ -167,7 +165,7 @@ class Explained(Answer):
 def explain_memory(memory: Memory, ask: ExplainMemory) -> Explained:
     """One memory's score, factor by factor: as we compute it and as each place of the original does, side by side."""
     handle = reader(memory, ask)
-    found, known, at = handle.explain(
+    found, known, at = handle.memories.explain(
         ask.memory_id, None if ask.context is None else plain(ask.context), as_of=ask.as_of, head=ask.head
     )
     return Explained(memory_id=ask.memory_id, as_of=optional_time_text(at) or "", n=known, forms=[asdict(form) for form in found])

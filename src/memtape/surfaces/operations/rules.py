@@ -27,14 +27,14 @@ class PinDocument(OfAgent):
 def pin_document(memory: Memory, ask: PinDocument) -> ReceiptAnswer:
     """Let a document, or one section, stand first in every brief from now on: the owner's rules, always in context."""
     owners_word("pin documents")
-    return receipt_answer(memory.agent_for_writing(ask.agent).pin_document(ask.path, ask.section))
+    return receipt_answer(memory.agent_for_writing(ask.agent).rules.pin(ask.path, ask.section))
 
 
 @operation(writes=True)
 def unpin_document(memory: Memory, ask: PinDocument) -> ReceiptAnswer:
     """Take a pin back; also that of a rules file which is pinned by itself."""
     owners_word("unpin documents")
-    return receipt_answer(memory.agent_for_writing(ask.agent).unpin_document(ask.path, ask.section))
+    return receipt_answer(memory.agent_for_writing(ask.agent).rules.unpin(ask.path, ask.section))
 
 
 class PinRow(Answer):
@@ -68,7 +68,7 @@ def list_pinned(memory: Memory, ask: OfAgent) -> PinsAnswer:
             end_line=pin.rule.end_line if pin.rule else None, tokens=estimate_tokens(pin.rule.text) if pin.rule else None,
             problem=pin.problem or None,
         )
-        for pin in handle.pinned()
+        for pin in handle.rules.pinned()
     ]  # fmt: skip
     return PinsAnswer(agent=handle.agent.id, pinned=rows, n=len(rows), budget=SECTION_TOKENS["rules"])
 
@@ -115,6 +115,6 @@ def get_citations(memory: Memory, ask: GetCitations) -> CitationsAnswer:
             end_line=one.citation.end_line, content_hash=one.citation.content_hash, quoted=one.citation.quoted,
             verdict=one.verdict.verdict, now_start_line=one.verdict.start_line, now_end_line=one.verdict.end_line,
         )
-        for one in handle.citations(decision=ask.decision, run=ask.run, limit=ask.limit)
+        for one in handle.citations.of(decision=ask.decision, run=ask.run, limit=ask.limit)
     ]  # fmt: skip
     return CitationsAnswer(agent=handle.agent.id, citations=rows, n=len(rows))

@@ -108,7 +108,7 @@ class Desk:
         head = self.memory.agent(agent).head().hash
         kept, n = self._waiting.get(agent, ("", 0))
         if kept != head:
-            n = self.memory.agent(agent).proposals_made("proposed")
+            n = self.memory.agent(agent).proposals.count("proposed")
             self._waiting[agent] = (head, n)
         return n
 

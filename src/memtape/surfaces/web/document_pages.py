@@ -22,8 +22,8 @@ from starlette.routing import BaseRoute, Route
 
 from memtape.core.recall.explanations import age_phrase
 from memtape.documents.citations import lines_of
-from memtape.documents.index_health import SYNC, WATCH
 from memtape.documents.question import ParsedQuestion, parse_question
+from memtape.documents.sources import SYNC_PROBLEM, WATCH_PROBLEM
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web.brief_lines import whole
@@ -92,7 +92,7 @@ class DocumentPages:
         if asked["type"]:
             given["types"] = [asked["type"]]
         found = self._ask("search_documents", agent["id"], query=asked["q"], limit=limit, **given)
-        marks = marker(parse_question(asked["q"]), self._desk.memory.documents.stem)
+        marks = marker(parse_question(asked["q"]), self._desk.memory.resources.documents.stem)
         hits = [
             {**hit, "snippet": list(marks(hit["snippet"])), "arm": ARMS.get(hit["source"], hit["source"]),
              "to": cited_at(_path(agent), hit["path"], hit["start_line"], hit["end_line"], hit["content_hash"])}
@@ -172,7 +172,7 @@ DONE: Mapping[str, str] = {"reindexed": "The index is in step with the files."}
 
 def _stands(whose: str, standing: Mapping[str, Any]) -> dict[str, Any]:
     """How an index stands, as its panel tells it: what is wrong with all of it apart from the files that are left out."""
-    seconds, whole_index = standing["stale_seconds"], {SYNC, WATCH, *standing["roots"]}
+    seconds, whole_index = standing["stale_seconds"], {SYNC_PROBLEM, WATCH_PROBLEM, *standing["roots"]}
     troubles = [one for one in standing["problems"] if one["path"] in whole_index]
     return {
         **standing,
@@ -185,7 +185,7 @@ def _stands(whose: str, standing: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _trouble(one: Mapping[str, str]) -> str:
-    where = {SYNC: "The last sync", WATCH: "Watching the folders"}.get(one["path"], one["path"])
+    where = {SYNC_PROBLEM: "The last sync", WATCH_PROBLEM: "Watching the folders"}.get(one["path"], one["path"])
     return f"{where}: {one['problem']}."
 
 

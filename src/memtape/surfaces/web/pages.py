@@ -202,7 +202,7 @@ class Pages:
         reader = self._memory.agent(agent["id"])
         decisions, rests = {}, {}
         for end in ("entry", "exit"):
-            found = reader.decision(trade[f"{end}_decision"]) if trade[f"{end}_decision"] else None
+            found = reader.ledger.decision(trade[f"{end}_decision"]) if trade[f"{end}_decision"] else None
             decisions[end] = plain(found.decision) if found else None
             rests[end] = self._ask("get_citations", agent["id"], decision=found.decision.id)["citations"] if found else []
         bars = self._bars(agent, trade)
@@ -227,7 +227,7 @@ class Pages:
         return _json(charts.candles(trade, self._bars(agent, trade)))
 
     def _bars(self, agent: Mapping[str, Any], trade: Mapping[str, Any]) -> list[Bar]:
-        read = partial(self._memory.agent(agent["id"]).bars, trade["symbol"])
+        read = partial(self._memory.agent(agent["id"]).ledger.bars, trade["symbol"])
         entry = read_time(trade["entry_at"])
         return charts.around(read, entry, self._until(agent, trade, entry))
 

@@ -1,0 +1,177 @@
+"""Writes documents into the index of one scope, inside one transaction of the caller."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from memtape.core.codec import digest, micros
+from memtape.documents.cache import DocumentCache
+from memtape.documents.chunks import Chunk, cut_document
+from memtape.documents.citations import content_hash, lines_of
+from memtape.documents.question import pair_text
+from memtape.documents.reports import parse_report
+from memtape.documents.sources import WATCH_PROBLEM, DocumentFolder, FileEntry, SkippedFile
+from memtape.documents.vectors import stored_models
+
+COMPUTED_TIER = 2  # of reports that memtape computed
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text to be indexed."""
+
+    path: str
+    type: str
+    tier: int
+    text: str
+    name: str = ""  # words that name it, searched with every passage of it
+    entry: FileEntry | None = None  # the file it was read from
+
+
+class StagedDocument(NamedTuple):
+    """A document to be indexed, and whether exactly this text is indexed already."""
+
+    document: Document
+    unchanged: bool = False
+
+
+class WriteCounts(NamedTuple):
+    """How many documents a transaction added, changed and removed."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+
+
+def type_and_tier(each: FileEntry | Document) -> str:
+    """Returns type and tier as the path decides them. The tier of an indexed report may be better than that."""
+    return f"{each.type} {each.tier}"
+
+
+def look_text(entry: FileEntry) -> str:
+    """Returns what a file looks like, as one text."""
+    return f"{entry.signature} {type_and_tier(entry)}"
+
+
+class IndexWriter:
+    """Writes to one scope. Create it inside a write transaction and use it only there."""
+
+    def __init__(self, cache: DocumentCache, owner: str, agent: str) -> None:
+        scope = cache.scope(owner, agent, make=True)
+        assert scope is not None
+        self.scope = scope
+        self._cache, self._connection = cache, cache.connection
+
+    def apply(self, staged: Iterable[StagedDocument], gone: set[str]) -> WriteCounts:
+        """Removes documents, then indexes others. Of a document whose text is unchanged only the look of its file is stored."""
+        added = changed = 0
+        dropped_hashes = set[str]()
+        for path in sorted(gone):
+            dropped_hashes |= self._remove(path)
+        for document, unchanged in staged:
+            if unchanged:
+                self._update_look(document)
+                continue
+            before = self._remove(document.path)
+            dropped_hashes |= before
+            self._insert(document)
+            added, changed = (added, changed + 1) if before else (added + 1, changed)
+        self._drop_unused_vectors(dropped_hashes)
+        return WriteCounts(added, changed, len(gone))
+
+    def _drop_unused_vectors(self, hashes: set[str]) -> None:
+        """Deletes the vectors of these texts that no passage of any scope has any more."""
+        unused = "NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.hash = vectors.hash)"
+        sql = f"DELETE FROM vectors WHERE model = ? AND hash = ? AND {unused}"
+        for model in stored_models(self._cache) if hashes else ():
+            self._connection.executemany(sql, [(model, hash) for hash in sorted(hashes)])
+
+    def _remove(self, path: str) -> set[str]:
+        """Removes a document. Returns the hashes of its passages, `{""}` if it had none, and nothing if it was not indexed."""
+        rows = self._connection.execute("SELECT id FROM documents WHERE scope = ? AND path = ?", (self.scope, path)).fetchall()
+        if not rows:
+            return set()
+        number = rows[0][0]
+        chunks = self._connection.execute("DELETE FROM chunks WHERE document = ? RETURNING id, hash", (number,)).fetchall()
+        self._connection.executemany(f"DELETE FROM words_{self.scope} WHERE rowid = ?", [(chunk,) for chunk, _ in chunks])
+        self._connection.execute(f"DELETE FROM whole_{self.scope} WHERE rowid = ?", (number,))
+        self._connection.execute("DELETE FROM documents WHERE id = ?", (number,))
+        return {str(hash) for _, hash in chunks} or {""}
+
+    def _update_look(self, document: Document) -> None:
+        assert document.entry is not None
+        sql = "UPDATE documents SET file = ?, size = ?, mtime_ns = ?, ctime_ns = ?, inode = ? WHERE scope = ? AND path = ?"
+        self._connection.execute(sql, (str(document.entry.file), *document.entry.signature, self.scope, document.path))
+
+    def _insert(self, document: Document) -> None:
+        text, entry = document.text, document.entry
+        report = parse_report(text) if document.type == "report" else None
+        # A page with the form of a computed report is one, wherever it is; its figures are stored for comparison.
+        tier = COMPUTED_TIER if report is not None and document.tier > COMPUTED_TIER else document.tier
+        figures = None if report is None else json.dumps(asdict(report), sort_keys=True)
+        file, signature = (str(entry.file), entry.signature) if entry else ("", (len(text), 0, 0, 0))
+        sql = (
+            "INSERT INTO documents (scope, path, file, type, tier, size, mtime_ns, ctime_ns, inode, given, hash, figures) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+        )
+        origin = (self.scope, document.path, file, document.type, tier, *signature)
+        values = (*origin, type_and_tier(document), digest(text), figures)
+        number = int(self._connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
+        chunks = cut_document(text)
+        self._insert_chunks(number, document, chunks)
+        # The only passage of a document says all that the document says: it needs no row as a whole.
+        if len(chunks) > 1:
+            whole = f"INSERT INTO whole_{self.scope} (rowid, head, body, pairs) VALUES (?, ?, ?, ?)"
+            self._connection.execute(whole, (number, document.name, text, pair_text(text)))
+        if len(chunks) != 1:
+            self._connection.execute("UPDATE documents SET chunks = ? WHERE id = ?", (len(chunks), number))
+
+    def _insert_chunks(self, number: int, document: Document, chunks: Sequence[Chunk]) -> None:
+        lines = lines_of(document.text)
+        hashed_lines, cited_hash = (0, 0), ""
+        for chunk in chunks:
+            # A long line is cut into many passages that all cite the whole line: it is hashed once.
+            if (chunk.start_line, chunk.end_line) != hashed_lines:
+                hashed_lines = chunk.start_line, chunk.end_line
+                cited_hash = content_hash("\n".join(lines[chunk.start_line - 1 : chunk.end_line]))
+            self._insert_chunk(number, document.name, chunk, cited_hash, alone=len(chunks) == 1)
+
+    def _insert_chunk(self, document: int, name: str, chunk: Chunk, cited_hash: str, *, alone: bool) -> None:
+        sql = (
+            "INSERT INTO chunks (scope, document, start_line, end_line, start, end, headings, hash, content_hash, alone, text) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+        )
+        position = (chunk.start_line, chunk.end_line, chunk.start, chunk.end)
+        values = (self.scope, document, *position, "\n".join(chunk.headings), chunk.hash, cited_hash, alone, chunk.text)
+        row = int(self._connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
+        head = " ".join((name, *(heading for heading in chunk.headings if heading not in chunk.text)))
+        words = f"INSERT INTO words_{self.scope} (rowid, head, body, pairs) VALUES (?, ?, ?, ?)"
+        self._connection.execute(words, (row, head, chunk.text, pair_text(f"{head} {chunk.text}")))
+
+    def record_sources(
+        self, folders: Sequence[DocumentFolder], problems: Sequence[SkippedFile], entries: Mapping[str, FileEntry]
+    ) -> None:
+        """Records which folders the documents come from, and which files could not be read and what they look like."""
+        for table in ("sources", "unread"):
+            self._connection.execute(f"DELETE FROM {table} WHERE scope = ?", (self.scope,))
+        self._connection.execute("DELETE FROM problems WHERE scope = ? AND path <> ?", (self.scope, WATCH_PROBLEM))
+        rows = [(self.scope, str(each.root), each.prefix, each.type, each.tier) for each in folders]
+        self._connection.executemany("INSERT INTO sources VALUES (?, ?, ?, ?, ?)", rows)
+        skipped = [(self.scope, each.path, each.problem) for each in problems]
+        self._connection.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", skipped)
+        unread = [
+            (self.scope, each.path, look_text(entries[each.path]), each.problem) for each in problems if each.path in entries
+        ]
+        self._connection.executemany("INSERT OR REPLACE INTO unread VALUES (?, ?, ?, ?)", unread)
+
+    def finish(self, now: datetime | None, counts: WriteCounts) -> None:
+        """Records the time of the sync; `None` leaves it. Increases the revision if anything changed.
+
+        A new revision tells other processes that what they hold of this scope is outdated.
+        """
+        sql = "UPDATE scopes SET revision = revision + ?, synced_at = coalesce(?, synced_at) WHERE id = ?"
+        self._connection.execute(sql, (int(any(counts)), None if now is None else micros(now), self.scope))

@@ -1,0 +1,153 @@
+"""AgentMemory: what one agent remembers. `observe` writes; everything else hangs on it by name.
+
+agent.ledger      trades, decisions, equity, performance        agent.documents   workspace, search, citations of lines
+agent.memories    recall, beliefs, habits, affect, corrections  agent.rules       pinned rules, always in context
+agent.plans       what is intended when                         agent.citations   what decisions rest on
+agent.lessons     what closed trades taught                     agent.journal     notes that the agent adds
+agent.briefs      what the agent is shown                       agent.proposals   edits that it proposes
+agent.imports     files, previewed, committed, undone           agent.view()      one transaction, one cutoff
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from memtape.core.events import TradeClosed
+from memtape.core.items import OWNER_STREAM
+from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, occurred_at
+from memtape.core.skills import Agent
+from memtape.core.values import read
+from memtape.engine.brief_question import AssembledBrief, BriefCache
+from memtape.engine.briefs import Briefs, write_shown
+from memtape.engine.documents.citations import Citations
+from memtape.engine.documents.journal import Journal
+from memtape.engine.documents.proposals import Proposals
+from memtape.engine.documents.rules import PinnedRules
+from memtape.engine.documents.workspace import Documents
+from memtape.engine.imports import Imports
+from memtape.engine.ledger import Ledger
+from memtape.engine.lessons import Lessons, due_after
+from memtape.engine.memories import Memories
+from memtape.engine.plans import Plans
+from memtape.engine.resources import Resources
+from memtape.engine.scope import AgentScope
+from memtape.engine.view import present_of
+from memtape.engine.view.owner_stream import skill_from_item
+from memtape.engine.view.view import View
+from memtape.engine.write.arrivals import checked_value, complete_value, named_claim
+from memtape.engine.write.writer import Arrival, Receipt, check_time
+from memtape.store.cutoff import EVERYTHING
+from memtape.store.rows import Head
+from memtape.store.tables import Tables
+
+
+class AgentMemory:
+    """What one agent remembers."""
+
+    def __init__(self, resources: Resources, agent: Agent, briefs: BriefCache) -> None:
+        self.agent = agent
+        self.resources, self._scope = resources, (scope := AgentScope(resources, agent))
+        self.ledger = Ledger(scope)
+        self.memories = Memories(scope)
+        self.plans = Plans(scope)
+        self.lessons = Lessons(scope)
+        self.briefs = Briefs(scope, briefs)
+        self.documents = Documents(scope)
+        self.rules = PinnedRules(scope)
+        self.citations = Citations(scope)
+        self.journal = Journal(scope)
+        self.proposals = Proposals(scope)
+        self.imports = Imports(scope)
+
+    # ---- reading ---------------------------------------------------------------------------------------------------
+
+    def view(
+        self, as_of: datetime | None = None, head: int | None = None, owner_head: int | None = None
+    ) -> AbstractContextManager[View]:
+        """Open one read transaction with one cutoff; every read is a plain function of it."""
+        return self._scope.view(as_of, head, owner_head)
+
+    def reading(self) -> AbstractContextManager[Tables]:
+        """Open a transaction that reads the agent's stream, for importers and readers that look for known ids."""
+        return self._scope.reading()
+
+    def head(self) -> Head:
+        """The head of the agent's stream."""
+        return self._scope.head()
+
+    def now(self) -> datetime:
+        """The moment that a question without one is about: in a simulation the last one observed, else the clock's."""
+        return present_of(self.agent, self._scope.head(), self._scope.resources.clock.now())
+
+    # ---- writing ---------------------------------------------------------------------------------------------------
+
+    def observe(
+        self, observed: Observed | Mapping[str, Any], *, kind: str = "tick", backfill: bool = False,
+        shown: AssembledBrief | None = None,
+    ) -> Receipt:  # fmt: skip
+        """Record a tick, fill, funding, closed trade, equity mark, cash flow, decision or bars.
+
+        Plain data is read as a value of `kind`. With `backfill` it counts as known from its own time on, not from now. `shown`
+        is the brief that the decision was taken on: that it was shown is recorded in the same transaction.
+        """
+        value: Observed = read(READERS[kind], observed) if isinstance(observed, Mapping) else checked_value(observed)
+        return self.record(value, backfill=backfill, shown=shown)
+
+    def record(
+        self, value: Observed, *, backfill: bool = False, shown: AssembledBrief | None = None, run: str | None = None
+    ) -> Receipt:
+        """Record a value that has been validated; one write transaction, the record of what was shown included."""
+        now = self._scope.resources.clock.now()
+        value = self.citations.add_quotes(complete_value(value, now))
+        check_time(value, now)
+        with self._scope.writing() as tables:
+            if isinstance(value, Claim):
+                value = named_claim(tables, value)
+            known_at = self._known_at(value, now, backfill)
+            own_times = isinstance(value, Bars) and (backfill or self.agent.mode == "sim")
+            receipt = self._scope.writer(tables).one(Arrival(value, known_at, own_times=own_times))
+            if self._reflection_due(tables, receipt):
+                receipt = replace(receipt, reflection_due=True)
+            if shown is not None:
+                decision = _first_decision(value)
+                run = decision.run.id if decision is not None and decision.run is not None else run
+                of = decision.id if decision is not None else None
+                write_shown(self._scope.writer(tables), shown, self._scope.stated_at(tables), decision=of, run=run)
+            return receipt
+
+    def remember_trade(self, claim: Claim | Mapping[str, Any], *, backfill: bool = False) -> Receipt:
+        """Record a trade as the agent reports it, closed or still open."""
+        return self.observe(claim, kind="claim", backfill=backfill)
+
+    def close_trade(self, closing: Closing | Mapping[str, Any], *, backfill: bool = False) -> Receipt:
+        """Record the end of a trade that the agent had reported open."""
+        return self.observe(closing, kind="closing", backfill=backfill)
+
+    def _known_at(self, value: Observed, now: datetime, backfill: bool) -> datetime:
+        # The agent knew of its own trade when it happened, whenever it reports it.
+        is_claim = isinstance(value, Claim | Closing)
+        if self.agent.mode != "sim" and not backfill and not is_claim:
+            return now
+        at = occurred_at(value) or now
+        if not isinstance(value, Tick):
+            return at
+        parts = [fill.t for fill in value.fills] + [paid.t for paid in value.funding] + [flow.t for flow in value.cash_flows]
+        return max([at, *parts])
+
+    def _reflection_due(self, tables: Tables, receipt: Receipt) -> bool:
+        """True if a trade that just closed makes lessons due."""
+        if receipt.duplicate or not any(isinstance(event, TradeClosed) for event in receipt.concluded):
+            return False
+        owner = Tables(tables.session, tables.owner, OWNER_STREAM)
+        stated = owner.items("skill", EVERYTHING, keys=[f"{self.agent.skill}@{self.agent.skill_version}"])
+        return bool(stated) and due_after(tables, skill_from_item(stated[0])[0], self._scope.stated_at(tables))
+
+
+def _first_decision(value: Observed) -> Decision | None:
+    if isinstance(value, Decision):
+        return value
+    return next(iter(value.decisions), None) if isinstance(value, Tick) else None

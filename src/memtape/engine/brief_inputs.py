@@ -1,0 +1,187 @@
+"""Everything that a brief may say, read through one view; the core composes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from memtape.core.brief.inputs import BriefInputs, BriefPlan, OpenPosition
+from memtape.core.brief.risk import risk_state
+from memtape.core.calendar import upcoming_events
+from memtape.core.events import Discrepancy
+from memtape.core.ledger.open_position import open_value
+from memtape.core.memory.episodes import Episode
+from memtape.core.memory.plans import resolve_plans
+from memtape.core.memory.shadows import shadow_id
+from memtape.core.observed import Decision, Situation
+from memtape.core.recall.similar import SimilarDecision, similar_decisions
+from memtape.core.skills import Agent, Skill
+from memtape.core.values import read
+from memtape.documents.vectors import EMBEDDER_ERRORS
+from memtape.engine.brief_question import BriefQuestion
+from memtape.engine.view.lessons import active_lessons
+from memtape.engine.view.memories import RecallQuestion, recall
+from memtape.engine.view.owner_stream import INSTANT, nearby_events
+from memtape.engine.view.plans import plan_views
+from memtape.engine.view.situation import current_situation
+from memtape.engine.view.view import TradeFilter, View
+from memtape.plugs.embedder import Embedder
+
+DAY, EVENT_HORIZON = timedelta(days=1), timedelta(hours=24)
+RECALLED_MEMORIES = 5
+SIMILAR_DECISIONS = 5
+COMPARED_IN_WORDS = 100  # the nearest by situation that are compared in words as well
+MAX_DISCREPANCIES = 20
+MAX_DECISIONS_BACK = 20
+
+
+def gather(
+    view: View, question: BriefQuestion, agent: Agent, skill: Skill, version: int, embedder: Embedder | None
+) -> BriefInputs:
+    """Everything a brief may say, as of the view's cutoff; each section's reader is called once. Documents come later."""
+    config = skill.context.memory
+    symbol = question.symbol or (question.situation.symbol if question.situation else None) or last_symbol(view)
+    situation = current_situation(view, symbol, question.situation)
+    affect = view.affect()
+    recent = view.items("decision", since=view.as_of - DAY, before=view.as_of + INSTANT)
+    risk = risk_state(
+        [read(Decision, item.body) for item in recent], view.closed_between(_midnight(view.as_of), view.as_of), affect,
+        Decimal(repr(affect.equity)), view.as_of, claims_count=view.claims_count,
+    )  # fmt: skip
+    inputs = BriefInputs(
+        agent=agent.id, skill=skill, skill_version=version, currency=agent.settings.currency, as_of=view.as_of,
+        situation=situation, risk=risk, discrepancies=_recent_discrepancies(view),
+    )  # fmt: skip
+    if not config.enabled or question.without_memory:
+        return inputs
+    asked = RecallQuestion(situation=situation, symbol=symbol, strategy=question.strategy, limit=RECALLED_MEMORIES)
+    recalled, query, basis = recall(view, asked)
+    own, shared = active_lessons(view)
+    return replace(
+        inputs,
+        lessons=own.lessons_shown(view.as_of) if own else (), skill_lessons=shared.lessons_shown(view.as_of) if shared else (),
+        recent=tuple(view.trades(TradeFilter(status="closed", limit=config.recentTradesK))) if config.recentTradesK else (),
+        holding=_open_positions(view) if config.includeOpenPositions else (),
+        recalled=recalled, query=query, episodes_known=basis.n, standing=basis.outcome_source,
+        plans=_firing_plans(view, situation, symbol, question.strategy),
+        events=tuple(upcoming_events(nearby_events(view), view.as_of, EVENT_HORIZON)),
+        similar=_similar(view, situation, symbol, question, embedder) if config.similarSituations else (),
+    )  # fmt: skip
+
+
+def _midnight(at: datetime) -> datetime:
+    return at.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _recent_discrepancies(view: View) -> tuple[Discrepancy, ...]:
+    found = view.discrepancies(MAX_DISCREPANCIES)
+    return tuple(d for d in found if view.as_of - DAY <= d.at <= view.as_of and d.why == "snapshot")
+
+
+def _open_positions(view: View) -> tuple[OpenPosition, ...]:
+    """The open trades, each with its value by the last mark or bar known."""
+    prices, found = last_prices(view), []
+    for trade in view.trades(TradeFilter(status="open")):
+        mark = prices.get(trade.symbol)
+        if mark is None:
+            last = view.last_bar(trade.symbol)
+            mark = last.bar.c if last else None
+        found.append(OpenPosition(trade, mark, open_value(trade, mark)))
+    return tuple(found)
+
+
+def _firing_plans(view: View, situation: Situation, symbol: str | None, strategy: str | None) -> tuple[BriefPlan, ...]:
+    """The plans that fire or hold now, in the order in which they weigh."""
+    views = plan_views(view, symbol, situation, {"strategy": strategy} if strategy else None)
+    firing = {one.state.plan.id: one for one in views if one.finding in ("fires", "holds")}
+    in_order = resolve_plans([one.fired() for one in firing.values()]).in_order
+    return tuple(BriefPlan(firing[one.id].state, firing[one.id].finding) for one in in_order)
+
+
+# ---- similar decisions ---------------------------------------------------------------------------------------------------
+
+
+def _similar(
+    view: View, situation: Situation, symbol: str | None, question: BriefQuestion, embedder: Embedder | None
+) -> tuple[SimilarDecision, ...]:
+    """The nearest earlier decisions; with an embedder, the nearest of them by words too."""
+    episodes, claims_count = view.episodes(), view.claims_count
+    near = similar_decisions(episodes, situation, view.as_of, limit=COMPARED_IN_WORDS, claims_count=claims_count)
+    chosen = {one.id for one in near}
+    candidates = [e for e in episodes if e.id in chosen]
+    reasons = _reasons(view, candidates)
+    words = question.thesis or last_reason(view, symbol)
+    texts: dict[str, float] | None = None
+    if embedder is not None and words:
+        try:
+            texts = cosines(embedder, words, {id_: reason for id_, reason in reasons.items() if reason})
+        except EMBEDDER_ERRORS:
+            # Without an embedder, fall back to similarity by situation only; the section says what it compared.
+            texts = None
+    if texts is None or embedder is None:
+        return similar_decisions(
+            candidates, situation, view.as_of, reasons=reasons, limit=SIMILAR_DECISIONS, claims_count=claims_count
+        )
+    return similar_decisions(
+        candidates, situation, view.as_of, reasons=reasons, texts=texts, model=embedder.id, limit=SIMILAR_DECISIONS,
+        claims_count=claims_count,
+    )  # fmt: skip
+
+
+def _reasons(view: View, episodes: Sequence[Episode]) -> dict[str, str]:
+    """The reason given for each decision."""
+    ids = {e.id for e in episodes if e.kind == "trade"}
+    found: dict[str, str] = {trade.id: trade.entry_reason or "" for trade in view.closed_trades(ids)}
+    first = min((e.entry_at for e in episodes if e.kind == "shadow"), default=None)
+    if first is not None:
+        for item in view.items("decision", since=first):
+            found[shadow_id(view.agent.id, item.key)] = item.body.get("reason") or ""
+    return {id_: reason for id_, reason in found.items() if reason}
+
+
+def cosines(embedder: Embedder, words: str, reasons: Mapping[str, str]) -> dict[str, float]:
+    """The cosine of each decision's reason to the present words."""
+    if not reasons:
+        return {}
+    ids = sorted(reasons)
+    vectors = embedder.embed([words, *(reasons[id_] for id_ in ids)])
+    return {id_: float(vectors[n + 1] @ vectors[0]) for n, id_ in enumerate(ids)}
+
+
+# ---- what the agent last had to do with ----------------------------------------------------------------------------------
+
+
+def last_reason(view: View, symbol: str | None) -> str:
+    """The reason of the last decision, on a symbol or on any."""
+    last = view.items("decision", symbol=symbol, newest=True, limit=1)
+    return (last[0].body.get("reason") or "") if last else ""
+
+
+def last_symbol(view: View) -> str | None:
+    """The symbol of the last decision, else one that is held or marked, else that of the last fill or trade."""
+    decided = [item for item in view.items("decision", newest=True, limit=MAX_DECISIONS_BACK) if item.symbol]
+    if decided:
+        # Of several decisions of one moment the first by id, whether they came in one tick or one by one.
+        return min((item for item in decided if item.at == decided[0].at), key=lambda item: item.key).symbol
+    for tick in view.latest_ticks()[:1]:
+        for symbol in [*sorted(tick.body.get("positions") or {}), *sorted(tick.body.get("marks", {}))]:
+            return str(symbol)
+    for kind in ("fill", "trade", "claim"):
+        for item in view.items(kind, newest=True, limit=1):
+            return item.symbol
+    return None
+
+
+def last_prices(view: View) -> dict[str, Decimal]:
+    """The last mark of each symbol among the latest ticks."""
+    found: dict[str, Decimal] = {}
+    for tick in view.latest_ticks():
+        for symbol, mark in tick.body.get("marks", {}).items():
+            found.setdefault(symbol, Decimal(mark))
+        for symbol, legs in (tick.body.get("positions") or {}).items():
+            for held in legs:
+                if held.get("mark") is not None:
+                    found.setdefault(symbol, Decimal(held["mark"]))
+    return found

@@ -1,0 +1,78 @@
+"""The question that a brief answers, the brief with what is needed to make it again, and the briefs made last."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from threading import Lock
+from typing import Annotated, ClassVar
+
+from pydantic import ConfigDict, Field
+
+from memtape.core.brief.compose import BRIEF_TOKENS
+from memtape.core.brief.inputs import Brief, BriefDocuments
+from memtape.core.codec import canonical_plain, plain
+from memtape.core.observed import DocumentRef, Situation
+from memtape.core.values import STRICT, Key, Label, Line, Symbol, Time
+
+MIN_BRIEF_TOKENS, MAX_BRIEF_TOKENS = 200, 32_000  # the budgets that may be asked for
+CACHED_BRIEFS = 64  # briefs that a process keeps, so that recording one as shown need not make it again
+NO_DOCUMENTS = BriefDocuments()
+LogRowNumber = Annotated[int, Field(ge=0, le=2**53)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BriefQuestion:
+    """What a brief was asked for. With `as_of` and the heads it makes the same bytes again. Its fields are payload keys."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    as_of: Time
+    head: LogRowNumber
+    owner_head: LogRowNumber
+    situation: Situation | None = None
+    symbol: Symbol | None = None
+    strategy: Label | None = None
+    thesis: Line | None = None
+    budget: Annotated[int, Field(ge=MIN_BRIEF_TOKENS, le=MAX_BRIEF_TOKENS)] = BRIEF_TOKENS
+    without_memory: bool = False
+    papers: Key | None = None  # the key under which the documents that it used are recorded when it is shown
+    passages: Annotated[tuple[DocumentRef, ...], Field(max_length=16)] = ()  # the lines among them, to be found again
+
+
+@dataclass(frozen=True, slots=True)
+class AssembledBrief:
+    """A brief, and the question it answers."""
+
+    agent: str
+    brief: Brief
+    question: BriefQuestion
+    config: str  # hash of the skill, its version, the prompt's and the tokenizer's: what else the bytes depend on
+    memories: tuple[str, ...]  # ids of the memories that it puts before the agent
+    firing: tuple[str, ...]  # ids of the active plans that it says fire now
+    documents: BriefDocuments = NO_DOCUMENTS
+
+    @property
+    def receipt(self) -> str:
+        """What must be given to record that it was shown, in one line."""
+        return canonical_plain({"digest": self.brief.digest, **plain(self.question)})
+
+
+class BriefCache:
+    """The briefs that this process made last, by agent and receipt."""
+
+    def __init__(self) -> None:
+        self._by_receipt: OrderedDict[tuple[str, str], AssembledBrief] = OrderedDict()
+        self._lock = Lock()
+
+    def put(self, assembled: AssembledBrief) -> None:
+        """Keep a brief; the oldest leaves where there are too many."""
+        with self._lock:
+            self._by_receipt[assembled.agent, assembled.receipt] = assembled
+            self._by_receipt.move_to_end((assembled.agent, assembled.receipt))
+            while len(self._by_receipt) > CACHED_BRIEFS:
+                self._by_receipt.popitem(last=False)
+
+    def find(self, agent: str, receipt: str) -> AssembledBrief | None:
+        """The brief of a receipt, if it is still kept."""
+        with self._lock:
+            return self._by_receipt.get((agent, receipt))

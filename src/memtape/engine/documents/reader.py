@@ -1,0 +1,87 @@
+"""An agent's documents as one transaction sees them: which folders there are, and what stands in a document now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from memtape.core.items import OWNER_STREAM
+from memtape.documents.citations import Citation, CitationVerdict, check_citation
+from memtape.documents.document_list import DocumentGroup, list_by_type
+from memtape.documents.sources import DECISION_PAGES, DocumentFolder
+from memtape.documents.text_files import read_document, read_document_file
+from memtape.documents.write_policy import split_path
+from memtape.engine.documents.sync import decision_page_text, folders_in
+from memtape.engine.resources import Resources
+from memtape.errors import Invalid
+from memtape.store.cutoff import EVERYTHING
+from memtape.store.tables import Tables
+
+Place = tuple[str, str | None]  # a document and, where only a section is pinned, its heading
+
+
+class DocumentReader:
+    """The documents of one agent and those shared with it, in one read transaction."""
+
+    def __init__(self, resources: Resources, tables: Tables) -> None:
+        self.resources, self.tables, self.agent = resources, tables, tables.stream
+
+    @cached_property
+    def own_folders(self) -> list[DocumentFolder]:
+        """The folders of the agent."""
+        return folders_in(self.tables)
+
+    @cached_property
+    def shared_folders(self) -> list[DocumentFolder]:
+        """The folders that all agents share."""
+        return folders_in(Tables(self.tables.session, self.tables.owner, OWNER_STREAM))
+
+    @cached_property
+    def stated_pins(self) -> dict[Place, bool]:
+        """What was pinned and unpinned, in the order in which each was last stated."""
+        stated: dict[Place, bool] = {}
+        for item in sorted(self.tables.items("pin", EVERYTHING), key=lambda item: item.seq):
+            place = (str(item.body["path"]), item.body["section"])
+            stated.pop(place, None)
+            stated[place] = bool(item.body["pinned"])
+        return stated
+
+    def text(self, path: str) -> str | None:
+        """A document as it is now: a page of the log, an indexed file, or a file in one of the folders; None if there is none."""
+        if path.startswith(DECISION_PAGES):
+            return decision_page_text(self.tables, path)
+        file = self._indexed_file(path)
+        return self._unindexed(path) if file is None else read_document_file(file, path)
+
+    def _indexed_file(self, path: str) -> Path | None:
+        resources = self.resources
+        return resources.documents.file_path(resources.owner, self.agent, path) if resources.has_documents else None
+
+    def _unindexed(self, path: str) -> str | None:
+        """The text of a document that the index does not know: the index is a cache, and may have been deleted."""
+        try:
+            split_path(path)
+        except Invalid:
+            return None
+        found = self.file_text(path)
+        return None if found is None else found[0]
+
+    def file_text(self, path: str) -> tuple[str, str] | None:
+        """The text of a file in the agent's folders or the shared ones, and its path within its folder."""
+        for folder in (*self.own_folders, *self.shared_folders):
+            within = path.removeprefix(folder.prefix)
+            if path.startswith(folder.prefix) and (text := read_document(folder.root, within)) is not None:
+                return text, within
+        return None
+
+    def listing(self, alone: str = "", path: str | None = None) -> Sequence[DocumentGroup]:
+        """The indexed documents by type; of the type `alone` more are listed, with `path` only that one."""
+        resources = self.resources
+        if not resources.has_documents:
+            return []
+        return list(list_by_type(resources.documents, resources.owner, self.agent, alone, path))
+
+    def check(self, citation: Citation) -> CitationVerdict:
+        """Whether cited lines still say what they said: valid, moved, changed or gone."""
+        return check_citation(citation, self.text(citation.path))

@@ -1,0 +1,80 @@
+"""An agent's ledger: trades, decisions, equity, performance. Each call opens one view."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+
+from memtape.core.events import Discrepancy
+from memtape.core.ledger.performance import Curve, Performance
+from memtape.core.ledger.trades import Trade
+from memtape.core.observed import Bar
+from memtape.engine.scope import AgentScope
+from memtape.engine.view import ledger as reads
+from memtape.engine.view.ledger import RecordedDecision
+from memtape.engine.view.view import TradeFilter
+
+
+class Ledger:
+    """The ledger of one agent, as of any moment (`as_of`) and any row of its log (`head`)."""
+
+    def __init__(self, scope: AgentScope) -> None:
+        self._scope = scope
+
+    def trades(
+        self, *, status: str | None = None, symbol: str | None = None, strategy: str | None = None, side: str | None = None,
+        as_of: datetime | None = None, head: int | None = None, newest: bool = True, limit: int | None = None,
+        after: tuple[datetime, str] | None = None,
+    ) -> list[Trade]:  # fmt: skip
+        """Trades, open and closed, the newest entry first. `after` continues a page behind its last (entry time, id)."""
+        wanted = TradeFilter(
+            status=status, symbol=symbol, strategy=strategy, side=side, newest=newest, limit=limit, after=after
+        )  # fmt: skip
+        with self._scope.view(as_of, head) as view:
+            return view.trades(wanted)
+
+    def trade(self, id: str, *, as_of: datetime | None = None, head: int | None = None) -> Trade | None:
+        """One trade."""
+        with self._scope.view(as_of, head) as view:
+            return view.trade(id)
+
+    def discrepancies(self, limit: int = 1000, *, as_of: datetime | None = None, head: int | None = None) -> list[Discrepancy]:
+        """Where the broker showed something that its fills do not explain, newest first."""
+        with self._scope.view(as_of, head) as view:
+            return view.discrepancies(limit)
+
+    def decisions(
+        self, *, symbol: str | None = None, limit: int | None = None, as_of: datetime | None = None,
+        head: int | None = None, before: datetime | None = None,
+    ) -> list[RecordedDecision]:  # fmt: skip
+        """Decisions, newest first."""
+        with self._scope.view(as_of, head) as view:
+            return reads.recorded_decisions(view, symbol=symbol, limit=limit, before=before)
+
+    def decision(self, id: str) -> RecordedDecision | None:
+        """One decision."""
+        with self._scope.view() as view:
+            return reads.recorded_decision(view, id)
+
+    def bars(self, symbol: str, since: datetime, until: datetime) -> list[Bar]:
+        """The bars of a symbol that opened within a time, of every length, in order of their opening."""
+        with self._scope.view() as view:
+            return reads.bars_between(view, symbol, since, until)
+
+    def orphan_funding(self, *, as_of: datetime | None = None, head: int | None = None) -> dict[str, Decimal]:
+        """Funding that fell when no trade was open, by symbol."""
+        with self._scope.view(as_of, head) as view:
+            return reads.orphan_funding(view)
+
+    def equity(self, *, as_of: datetime | None = None, head: int | None = None) -> Curve:
+        """The equity curve: the broker's marks less deposits, or starting equity plus net PnL where there are none."""
+        with self._scope.view(as_of, head) as view:
+            return reads.equity(view)
+
+    def performance(
+        self, *, symbol: str | None = None, strategy: str | None = None, as_of: datetime | None = None,
+        head: int | None = None,
+    ) -> Performance:  # fmt: skip
+        """The figures of closed trades."""
+        with self._scope.view(as_of, head) as view:
+            return reads.trading_performance(view, symbol=symbol, strategy=strategy)

@@ -1,0 +1,193 @@
+"""An agent's memories: recall, beliefs, habits, the affect state; and what the owner corrects, forgets or states of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from memtape.core.codec import make_id, plain
+from memtape.core.events import MemoryForgotten
+from memtape.core.items import Item
+from memtape.core.memory.affect import Affect, AffectStep
+from memtape.core.memory.behaviour import Behaviour
+from memtape.core.memory.beliefs import Belief
+from memtape.core.memory.episodes import Correction, Episode
+from memtape.core.observed import Side, Situation
+from memtape.core.original.forms import ScoreForm
+from memtape.core.recall.query import Query, RecallParameters
+from memtape.core.recall.reference import Recalled
+from memtape.core.values import read
+from memtape.engine.checks import OrderCheck, check_order
+from memtape.engine.plans import Plans
+from memtape.engine.scope import AgentScope
+from memtape.engine.view import memories as reads
+from memtape.engine.view.memories import DEFAULT_TYPES, RecallQuestion
+from memtape.engine.view.view import AnswerBasis, stated_belief
+from memtape.engine.write.corrections import correct_episode, shred_claim
+from memtape.engine.write.writer import Receipt
+from memtape.errors import Conflict, Unknown
+from memtape.store.cutoff import EVERYTHING
+from memtape.store.memories import MemoryTables
+
+
+class Memories:
+    """The memories of one agent, as of any moment (`as_of`) and any row of its log (`head`)."""
+
+    def __init__(self, scope: AgentScope) -> None:
+        self._scope = scope
+
+    # ---- recall ----------------------------------------------------------------------------------------------------
+
+    def recall(
+        self, situation: Situation | Mapping[str, Any] | None = None, *, symbol: str | None = None, strategy: str | None = None,
+        memory_types: Sequence[str] = DEFAULT_TYPES, limit: int = 10, as_of: datetime | None = None,
+        head: int | None = None, profile: str = "owm", explain: bool = False, kelly_beside: bool = False,
+        parameters: RecallParameters | None = None, side: Side | None = None,
+    ) -> tuple[Recalled, Query, AnswerBasis]:  # fmt: skip
+        """What memory has to say about a situation (default: the present one): ranked memories, warnings, evidence."""
+        question = RecallQuestion(
+            situation=_situation(situation), symbol=symbol, strategy=strategy, side=side, memory_types=tuple(memory_types),
+            limit=limit, profile=profile, explain=explain, kelly_beside=kelly_beside, parameters=parameters,
+        )  # fmt: skip
+        with self._scope.view(as_of, head) as view:
+            return reads.recall(view, question)
+
+    def explain(
+        self, id: str, situation: Mapping[str, Any] | None = None, *, as_of: datetime | None = None, head: int | None = None
+    ) -> tuple[list[ScoreForm], int, datetime]:
+        """The factors of one episode's score in every form, how many episodes were known, and when."""
+        with self._scope.view(as_of, head) as view:
+            return reads.explained_scores(view, id, _situation(situation))
+
+    def check_order(
+        self, *, symbol: str, side: Side, situation: Mapping[str, Any] | None = None, strategy: str | None = None,
+        risk_usd: float | None = None, as_of: datetime | None = None, head: int | None = None,
+        limit: int = 5,
+    ) -> OrderCheck:  # fmt: skip
+        """The verdict on an order before it is sent, and everything it rests on."""
+        with self._scope.view(as_of, head) as view:
+            return check_order(
+                view, symbol=symbol, side=side, situation=_situation(situation), strategy=strategy, risk_usd=risk_usd,
+                limit=limit,
+            )  # fmt: skip
+
+    # ---- episodes, beliefs, habits -----------------------------------------------------------------------------------
+
+    def episodes(self, *, as_of: datetime | None = None, head: int | None = None) -> list[Episode]:
+        """Every episode in the version believed at the moment."""
+        with self._scope.view(as_of, head) as view:
+            return view.episodes()
+
+    def episode(self, id: str, *, as_of: datetime | None = None, head: int | None = None) -> Episode | None:
+        """One episode in the version believed at the moment."""
+        with self._scope.view(as_of, head) as view:
+            return view.episode(id)
+
+    def beliefs(self, *, as_of: datetime | None = None, head: int | None = None) -> tuple[list[Belief], AnswerBasis]:
+        """What is believed at the moment, in every status."""
+        with self._scope.view(as_of, head) as view:
+            return view.beliefs(), view.basis()
+
+    def belief(self, id: str, *, as_of: datetime | None = None, head: int | None = None) -> tuple[Belief, list[str], list[str]]:
+        """One belief, with the trades for it and against it."""
+        with self._scope.view(as_of, head) as view:
+            return reads.belief_with_evidence(view, id)
+
+    def behaviour(
+        self, *, strategy: str | None = None, symbol: str | None = None, as_of: datetime | None = None, head: int | None = None
+    ) -> tuple[Behaviour, AnswerBasis]:
+        """What the agent does repeatedly, in one strategy and symbol or in all."""
+        with self._scope.view(as_of, head) as view:
+            return reads.habits(view, strategy=strategy, symbol=symbol)
+
+    def behaviours(self, *, as_of: datetime | None = None, head: int | None = None, limit: int = 50) -> list[Behaviour]:
+        """The habits of each strategy and symbol among the latest trades, the most traded first."""
+        with self._scope.view(as_of, head) as view:
+            return reads.habits_by_group(view, limit)
+
+    # ---- the affect state ------------------------------------------------------------------------------------------
+
+    def affect(self, *, as_of: datetime | None = None, head: int | None = None) -> Affect:
+        """The affect state; calm before anything happened."""
+        with self._scope.view(as_of, head) as view:
+            return view.affect()
+
+    def affect_step(self, *, as_of: datetime | None = None, head: int | None = None) -> AffectStep | None:
+        """The last step of the affect state; None before anything happened."""
+        with self._scope.view(as_of, head) as view:
+            return view.affect_step()
+
+    def affect_history(self, *, as_of: datetime | None = None, head: int | None = None, limit: int = 200) -> list[AffectStep]:
+        """The last steps of the affect state, oldest first."""
+        with self._scope.view(as_of, head) as view:
+            return view.affect_history(limit)
+
+    def affect_step_count(self, *, as_of: datetime | None = None, head: int | None = None) -> int:
+        """How many closes, equity marks and cash flows lie behind the affect state."""
+        with self._scope.view(as_of, head) as view:
+            return view.affect_step_count()
+
+    # ---- corrections and statements ----------------------------------------------------------------------------------
+
+    def correct(self, id: str, changes: Mapping[str, Any], reason: str) -> Receipt:
+        """Correct an episode from now on; what it said before stays on record."""
+        corrected = read(Correction, dict(changes)).stated()
+        with self._scope.writing() as tables:
+            return correct_episode(self._scope.writer(tables), id, corrected, self._scope.stated_at(tables), reason)
+
+    def forget(self, id: str, reason: str = "", *, shred: bool = False) -> Receipt:
+        """Forget a memory: an episode, a plan or a stated belief. From now on nothing rests on it; the ledger keeps the trade.
+
+        With `shred`, a trade that the agent itself reported is destroyed in the log too.
+        """
+        with self._scope.reading() as tables:
+            is_plan = any(plan.id == id for plan in MemoryTables(tables).plans())
+            is_belief = bool(tables.items("belief", EVERYTHING, keys=[id]))
+        if is_plan or is_belief:
+            if is_plan:
+                Plans(self._scope).forget(id)
+            else:
+                self.retire_belief(id, reason)
+            head = self._scope.head()
+            return Receipt(self._scope.agent.id, head.seq, head.hash, (MemoryForgotten(),))
+        with self._scope.writing() as tables:
+            writer, at = self._scope.writer(tables), self._scope.stated_at(tables)
+            if not shred:
+                return correct_episode(writer, id, {}, at, reason, forget=True)
+            receipt = shred_claim(writer, id, at, reason)
+        self._scope.resources.database.scrub(whole=False)
+        return receipt
+
+    def state_belief(self, belief: Mapping[str, Any]) -> str:
+        """State a belief: in such a situation, trades end so. Returns its id; stating it twice changes nothing."""
+        body = plain(dict(belief))
+        id_ = str(body.pop("id", None) or make_id("stated", self._scope.agent.id, body))
+        with self._scope.writing() as tables:
+            now = self._scope.stated_at(tables)
+            # Reading it raises Invalid where it says nothing that can be tested.
+            stated_belief(id_, body, now)
+            earlier = tables.items("belief", EVERYTHING, keys=[id_])
+            if tables.items("unbelief", EVERYTHING, symbol=id_):
+                raise Conflict("id", f"the belief '{id_}' was retired", "State it under another id")
+            if earlier:
+                if earlier[0].body != body:
+                    raise Conflict("id", f"the belief '{id_}' was stated with another content", "Choose another id")
+                return id_
+            self._scope.writer(tables).declare(Item("belief", id_, now, body), now)
+        return id_
+
+    def retire_belief(self, id: str, reason: str = "") -> None:
+        """Retire a stated belief."""
+        with self._scope.writing() as tables:
+            if not tables.items("belief", EVERYTHING, keys=[id]):
+                fix = "List them with get_beliefs; induced beliefs retire by themselves"
+                raise Unknown("belief_id", "stated belief", id, fix)
+            if not tables.items("unbelief", EVERYTHING, symbol=id):
+                now = self._scope.stated_at(tables)
+                item = Item("unbelief", id, now, {"belief": id, "reason": reason}, id)
+                self._scope.writer(tables).declare(item, now)
+
+
+def _situation(stated: Situation | Mapping[str, Any] | None) -> Situation | None:
+    return read(Situation, stated) if stated is not None else None

@@ -1,0 +1,126 @@
+"""What everything in one owner's memory shares: the database, the clock, caches, models and the index of documents.
+
+A capability of an agent (ledger, briefs, plans, ...) is handed the resources and opens its own transactions here. One transaction
+concerns one stream: an agent's own, or the owner's (`@owner`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, cached_property
+from pathlib import Path
+
+from memtape.core.brief.budget import ESTIMATE
+from memtape.core.ids import OwnerId
+from memtape.core.items import OWNER_STREAM
+from memtape.core.values import Slug, read
+from memtape.documents.answering_model import EmbedderById
+from memtape.documents.cache import move_damaged_cache
+from memtape.documents.index import DocumentIndex
+from memtape.documents.search import Slot
+from memtape.engine.column_cache import ColumnCache
+from memtape.errors import Conflict, Damaged
+from memtape.plugs.clock import Clock, SystemClock
+from memtape.plugs.embedder import Embedder
+from memtape.plugs.models import Model, model_of
+from memtape.store.database import Database
+from memtape.store.tables import Tables
+
+Models = Callable[[str], Model]  # a model by its name, like anthropic/claude-haiku-4-5
+TokenCounter = tuple[Callable[[str], int] | None, str]  # what counts tokens, and its name; None: an estimate
+ESTIMATED: TokenCounter = (None, ESTIMATE)
+
+
+class Resources:
+    """What all agents of one owner share in one process."""
+
+    def __init__(
+        self, database: Database, owner: str = "local", clock: Clock | None = None, *, models: Models = model_of,
+        embedder: Callable[[], Embedder | None] = lambda: None, tokens: TokenCounter = ESTIMATED, documents: str = ":memory:",
+        workspaces: str | None = None, slot: Slot = "sqlite_fts",
+        document_embedder: Callable[[Slot], Embedder | None] = lambda slot: None, embedder_by_id: EmbedderById = lambda id: None,
+        columns_mb: float | None = None,
+    ) -> None:  # fmt: skip
+        self.database = database
+        self.owner = OwnerId(read(Slug, owner, at="owner"))
+        self.clock: Clock = clock or SystemClock()
+        self.columns = ColumnCache() if columns_mb is None else ColumnCache(columns_mb)
+        self.models, self.tokens = models, tokens
+        self._embedder, self._documents_file, self._workspaces = embedder, documents, workspaces
+        self.slot, self.document_embedder, self.embedder_by_id = slot, cache(document_embedder), embedder_by_id
+
+    # ---- transactions ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self, stream: str) -> Iterator[Tables]:
+        """Open a transaction that reads one unchanging state of the store, positioned at one stream."""
+        with self.database.reading(self.owner) as session:
+            yield Tables(session, self.owner, stream)
+
+    @contextmanager
+    def writing(self, stream: str) -> Iterator[Tables]:
+        """Open a transaction that writes one stream; a deleted agent and an erased owner are refused."""
+        with self.database.writing(self.owner) as session:
+            session.lock(self.owner, stream)
+            refuse_deleted(Tables(session, self.owner, OWNER_STREAM), stream)
+            yield Tables(session, self.owner, stream)
+
+    @contextmanager
+    def repairing(self, stream: str) -> Iterator[Tables]:
+        """Open a transaction that changes projections or leases of one stream and adds nothing to its log."""
+        with self.database.writing(self.owner) as session:
+            session.lock(self.owner, stream)
+            yield Tables(session, self.owner, stream)
+
+    # ---- models and documents --------------------------------------------------------------------------------------
+
+    @cached_property
+    def embedder(self) -> Embedder | None:
+        """The embedder that compares texts, if one is configured."""
+        return self._embedder()
+
+    @cached_property
+    def documents(self) -> DocumentIndex:
+        """The index of documents: a cache in a file of its own."""
+        return DocumentIndex(self._documents_file)
+
+    def set_damaged_documents_aside(self) -> bool:
+        """Set the index of documents aside if its file is damaged; the next sync rebuilds it. Returns True if it was damaged."""
+        # Another process may have set the damaged file aside already and made a good one: reopen before concluding.
+        for _ in range(2):
+            try:
+                self.documents.check()
+                return False
+            except Damaged:
+                if "documents" in self.__dict__:
+                    self.documents.close()
+                    del self.documents
+        move_damaged_cache(self._documents_file)
+        return True
+
+    @property
+    def has_documents(self) -> bool:
+        """True if there is an index of documents; asking does not create one."""
+        return "documents" in self.__dict__ or Path(self._documents_file).exists()
+
+    @property
+    def workspace_home(self) -> Path | None:
+        """The folder in which agents without a workspace get one; None for a store that keeps nothing."""
+        if self._workspaces is None:
+            return None
+        return Path(self._workspaces) / ("" if self.owner == "local" else f"@{self.owner}")
+
+    def close(self) -> None:
+        """Close the store and the index of documents."""
+        self.database.close()
+        if "documents" in self.__dict__:
+            self.documents.close()
+
+
+def refuse_deleted(owner: Tables, stream: str) -> None:
+    """Raise Conflict if the owner was erased or the agent was deleted: neither accepts another write."""
+    for kind in owner.stated(("erased", "agent_deleted"), (owner.owner, stream)):
+        if kind == "erased":
+            raise Conflict("owner", "everything of this owner was erased", "Use another owner, or another store")
+        raise Conflict("agent", f"the agent '{stream}' was deleted", "Use another agent")

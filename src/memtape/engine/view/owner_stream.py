@@ -1,0 +1,88 @@
+"""What the owner's stream states: skills in their versions, agents, the calendar; as far as a cutoff allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+
+from memtape.core.calendar import EVENT_HORIZON, CalendarEvent
+from memtape.core.items import StoredItem
+from memtape.core.skills import Agent, Skill
+from memtape.core.values import read
+from memtape.engine.view.view import View
+from memtape.errors import Unknown
+from memtape.store.cutoff import EVERYTHING, Cutoff
+from memtape.store.tables import Tables
+
+INSTANT = timedelta(microseconds=1)
+
+
+def skill_from_item(item: StoredItem) -> tuple[Skill, int]:
+    """A skill and its version, as they were stated."""
+    body = dict(item.body)
+    version = body.pop("version")
+    return read(Skill, body), int(version)
+
+
+def skill_versions(owner: Tables, id: str, cutoff: Cutoff = EVERYTHING) -> list[Skill]:
+    """The versions of a skill, in order."""
+    found = [skill_from_item(item) for item in owner.items("skill", cutoff, symbol=id)]
+    return [skill for skill, _ in sorted(found, key=lambda pair: pair[1])]
+
+
+def find_agent(owner: Tables, id: str, cutoff: Cutoff = EVERYTHING) -> Agent | None:
+    """An agent with the skill version that it runs; None if it does not exist or was deleted."""
+    found = owner.items("agent", cutoff, keys=[id])
+    if not found or owner.items("agent_deleted", cutoff, keys=[id]):
+        return None
+    agent = read(Agent, found[0].body)
+    changes = owner.items("agent_version", cutoff, symbol=id, newest=True, limit=1)
+    return replace(agent, skill_version=changes[0].body["skill_version"]) if changes else agent
+
+
+def agent_named(owner: Tables, id: str, cutoff: Cutoff = EVERYTHING) -> Agent:
+    """An agent by its id; raises Unknown if there is none."""
+    found = find_agent(owner, id, cutoff)
+    if found is None:
+        raise Unknown("agent", "agent", id, "List them with list_agents, or make it with create_agent")
+    return found
+
+
+def skill_of(owner: Tables, agent: Agent, cutoff: Cutoff = EVERYTHING) -> tuple[Skill, int]:
+    """The skill that an agent runs, in the version it runs; before its first write, an empty one."""
+    versions = skill_versions(owner, agent.skill, cutoff)
+    if not versions:
+        return Skill(id=agent.skill), 1
+    version = min(agent.skill_version, len(versions))
+    return versions[version - 1], version
+
+
+def agent_and_skill(view: View) -> tuple[Agent, Skill, int]:
+    """The agent of a view and its skill, as the owner had stated them."""
+    # In a simulation the owner's statements are made by another clock than the agent's: only `owner_head` limits them.
+    as_of = None if view.agent.mode == "sim" else view.as_of
+    cutoff = Cutoff(as_of, view.cutoff.owner_head)
+    agent = find_agent(view.owner_tables, view.agent.id, cutoff) or replace(view.agent, skill_version=1)
+    return (agent, *skill_of(view.owner_tables, agent, cutoff))
+
+
+def latest_events(items: Iterable[StoredItem]) -> list[CalendarEvent]:
+    """Calendar events, each as it was stated last."""
+    latest: dict[str, CalendarEvent] = {}
+    for item in sorted(items, key=lambda item: item.seq):
+        event = read(CalendarEvent, item.body)
+        latest[event.id] = event
+    return list(latest.values())
+
+
+def calendar_events(view: View) -> list[CalendarEvent]:
+    """The owner's calendar, each event as it was stated last."""
+    return latest_events(view.owner_items("event"))
+
+
+def nearby_events(view: View) -> list[CalendarEvent]:
+    """The events that the moment may look at. An event that was moved away is looked up where it went."""
+    first, last = view.as_of - EVENT_HORIZON, view.as_of + EVENT_HORIZON + INSTANT
+    named = {item.symbol for item in view.owner_items("event", since=first, before=last)}
+    return latest_events(view.owner_items("event", symbols=tuple(sorted(named)))) if named else []

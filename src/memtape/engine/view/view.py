@@ -1,0 +1,280 @@
+"""A view: one read transaction and one cutoff. Everything in an answer is read through one view, so its parts agree.
+
+`StoredView` and `ViewAtHead` implement the same primitives; every other read is a plain function of a `View` (`ledger`,
+`memories`, `situation`, `plans`, `lessons`) and does not know which of the two it was given.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from memtape.core.events import Discrepancy
+from memtape.core.items import OWNER_STREAM, StoredItem
+from memtape.core.ledger.rounds import KnownBar
+from memtape.core.ledger.trades import Trade
+from memtape.core.memory.affect import Affect, AffectStep
+from memtape.core.memory.beliefs import Belief, StatedBelief
+from memtape.core.memory.episodes import Episode
+from memtape.core.memory.market import Market
+from memtape.core.memory.plans import PlanState
+from memtape.core.recall.query import PlanMemory, Query
+from memtape.core.recall.reference import Recalled
+from memtape.core.skills import Agent
+from memtape.store.cutoff import Cutoff
+from memtape.store.memories import MemoryTables
+from memtape.store.rows import Head
+from memtape.store.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerBasis:
+    """What an answer rests on: the moment, whether the agent's own claims count, and how many episodes were known."""
+
+    as_of: datetime
+    claims_count: bool
+    n: int
+    first_exit: datetime | None = None
+    last_exit: datetime | None = None
+
+    @classmethod
+    def of(cls, as_of: datetime, claims_count: bool, episodes: Sequence[Episode]) -> AnswerBasis:
+        """The basis of an answer that rests on these episodes."""
+        exits = [episode.exit_at for episode in episodes]
+        return cls(as_of, claims_count, len(exits), min(exits, default=None), max(exits, default=None))
+
+    @property
+    def outcome_source(self) -> Literal["claimed", "verified"]:
+        """Where outcomes come from: the broker's records, or the agent's own claims."""
+        return "claimed" if self.claims_count else "verified"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TradeFilter:
+    """Which trades are wanted, in which order, and how many; `after` continues a page behind its last (entry time, id)."""
+
+    status: str | None = None
+    symbol: str | None = None
+    strategy: str | None = None
+    side: str | None = None
+    newest: bool = True
+    limit: int | None = None
+    after: tuple[datetime, str] | None = None
+
+    def admits(self, trade: Trade) -> bool:
+        """True if a trade is one of those wanted."""
+        return (
+            (self.status is None or trade.status == self.status)
+            and (self.symbol is None or trade.symbol == self.symbol)
+            and (self.strategy is None or trade.strategy == self.strategy)
+            and (self.side is None or trade.side == self.side)
+            and (self.after is None or self._is_behind(trade, self.after))
+        )
+
+    def _is_behind(self, trade: Trade, after: tuple[datetime, str]) -> bool:
+        if trade.entry_at == after[0]:
+            return trade.id > after[1]
+        return trade.entry_at < after[0] if self.newest else trade.entry_at > after[0]
+
+
+ALL_TRADES = TradeFilter()
+MAX_TICKS_BACK = 20
+
+
+class View(ABC):
+    """One agent's record as of a moment, and as far as it was recorded by a row of the log."""
+
+    def __init__(self, tables: Tables, agent: Agent, cutoff: Cutoff, head: Head | None = None) -> None:
+        assert cutoff.as_of is not None, "a view has a moment"
+        self.tables, self.agent, self.cutoff, self.as_of = tables, agent, cutoff, cutoff.as_of
+        self.owner_tables = Tables(tables.session, tables.owner, OWNER_STREAM)
+        self.memory_tables = MemoryTables(tables)
+        self._items: dict[tuple[Any, ...], list[StoredItem]] = {}
+        self._heads: dict[str, Head] = {} if head is None else {tables.stream: head}
+        self._markets: dict[str, Market | None] = {}
+        self._plans: list[PlanState] | None = None
+
+    # ---- what both kinds of view share: items and heads are limited by the cutoff itself ----------------------------
+
+    @property
+    def head(self) -> Head:
+        """The head of the agent's stream, as this transaction sees it."""
+        return self._head(self.tables)
+
+    @property
+    def owner_head(self) -> Head:
+        """The head of the owner's stream, as this transaction sees it."""
+        return self._head(self.owner_tables)
+
+    def limit_owner(self, owner_head: int) -> None:
+        """Limit the owner's stream to the rows stated by `owner_head`."""
+        self.cutoff = replace(self.cutoff, owner_head=owner_head)
+
+    def _head(self, tables: Tables) -> Head:
+        if tables.stream not in self._heads:
+            self._heads[tables.stream] = tables.head()
+        return self._heads[tables.stream]
+
+    def items(
+        self, kind: str, *, keys: Sequence[str] | None = None, symbol: str | None = None, since: datetime | None = None,
+        before: datetime | None = None, limit: int | None = None, newest: bool = False, gone: bool = False,
+    ) -> list[StoredItem]:  # fmt: skip
+        """Items of the agent's stream that were known and recorded by the cutoff."""
+        # Several sections of one answer ask for the same items: the transaction shows one state, so one query will do.
+        asked = (kind, None if keys is None else tuple(keys), symbol, since, before, limit, newest, gone)
+        if asked not in self._items:
+            self._items[asked] = self.tables.items(
+                kind, self.cutoff, keys=keys, symbol=symbol, since=since, before=before, limit=limit, newest=newest, gone=gone
+            )
+        return self._items[asked]
+
+    def owner_items(
+        self, kind: str, *, symbols: Sequence[str] | None = None, since: datetime | None = None, before: datetime | None = None
+    ) -> list[StoredItem]:
+        """Items of the owner's stream that were known by the moment and stated by `owner_head`."""
+        asked = (kind, symbols, since, before, self.cutoff.owner_head)
+        if asked not in self._items:
+            cutoff = self.cutoff.owners()
+            self._items[asked] = self.owner_tables.items(kind, cutoff, symbols=symbols, since=since, before=before)
+        return self._items[asked]
+
+    def latest_ticks(self) -> list[StoredItem]:
+        """The last ticks by the moment, newest first; enough to find the last marks and the last snapshot."""
+        ticks = self.items("tick", newest=True, limit=MAX_TICKS_BACK)
+        return [tick for tick in ticks if tick.at <= self.as_of]
+
+    def market(self, symbol: str) -> Market | None:
+        """The market of a symbol, with the bars that are looked at at the moment."""
+        if symbol not in self._markets:
+            self._markets[symbol] = self.memory_tables.market(symbol, self.as_of, self.cutoff.head)
+        return self._markets[symbol]
+
+    def stored_plans(self) -> list[PlanState]:
+        """Every plan in the state of the present."""
+        if self._plans is None:
+            self._plans = self.memory_tables.plans()
+        return self._plans
+
+    def last_bar(self, symbol: str) -> KnownBar | None:
+        """The last bar of a symbol that was completed by the moment."""
+        return self.tables.last_bar(symbol, self.as_of, self.cutoff)
+
+    @property
+    def is_verified(self) -> bool:
+        """True if the broker had been heard by the moment: the agent's own claims are then no part of its ledger."""
+        return self.verified_from is not None and self.verified_from <= self.as_of
+
+    @property
+    def claims_count(self) -> bool:
+        """True while the agent's own claims are all there is."""
+        return not self.is_verified
+
+    def stated_beliefs(self) -> list[StatedBelief]:
+        """The beliefs that the owner stated and has not retired."""
+        retired = {item.symbol for item in self.items("unbelief")}
+        return [stated_belief(item.key, item.body, item.known_at) for item in self.items("belief") if item.key not in retired]
+
+    def affect(self) -> Affect:
+        """The affect state at the moment; calm before anything happened."""
+        step = self.affect_step()
+        starting = float(self.agent.settings.starting_equity)
+        return step.state() if step is not None else Affect(peak_equity=starting, equity=starting)
+
+    # ---- the primitives: stored rows and the log answer them in their own way ---------------------------------------
+
+    @abstractmethod
+    def at(self, moment: datetime) -> View:
+        """The same transaction as of an earlier moment."""
+
+    @property
+    @abstractmethod
+    def verified_from(self) -> datetime | None:
+        """Since when the broker has been heard, as far as was known."""
+
+    @abstractmethod
+    def trades(self, wanted: TradeFilter = ALL_TRADES) -> list[Trade]:
+        """Trades, open and closed, ordered by entry time and id."""
+
+    @abstractmethod
+    def trade(self, id: str) -> Trade | None:
+        """One trade of the ledger."""
+
+    @abstractmethod
+    def closed_between(self, first: datetime, last: datetime) -> list[Trade]:
+        """Closed trades that ended within a time, ordered by exit time and id."""
+
+    @abstractmethod
+    def closed_trades(self, ids: Collection[str]) -> list[Trade]:
+        """Some closed trades by id, each in the version believed at the moment, claims included, ordered by id."""
+
+    @abstractmethod
+    def discrepancies(self, limit: int) -> list[Discrepancy]:
+        """Where the broker showed something that its fills do not explain, newest first."""
+
+    @abstractmethod
+    def open_position_count(self) -> int | None:
+        """How many positions were held; None where nobody looked."""
+
+    @abstractmethod
+    def episodes(self) -> list[Episode]:
+        """Every episode in the version believed at the moment."""
+
+    @abstractmethod
+    def episode(self, id: str) -> Episode | None:
+        """One episode in the version believed at the moment."""
+
+    @abstractmethod
+    def latest_episodes(self, limit: int, *, symbol: str | None = None, strategy: str | None = None) -> list[Episode]:
+        """The episodes that ended last, oldest first."""
+
+    @abstractmethod
+    def basis(self) -> AnswerBasis:
+        """What an answer from all episodes rests on."""
+
+    @abstractmethod
+    def beliefs(self) -> list[Belief]:
+        """What is believed at the moment, in every status."""
+
+    @abstractmethod
+    def recall(self, query: Query, beliefs: Sequence[Belief], plans: Sequence[PlanMemory]) -> Recalled:
+        """What memory has to say about the situation of a query."""
+
+    @abstractmethod
+    def affect_step(self) -> AffectStep | None:
+        """The last step of the affect state that was known; None before anything happened."""
+
+    @abstractmethod
+    def affect_history(self, limit: int) -> list[AffectStep]:
+        """The last steps of the affect state, oldest first."""
+
+    @abstractmethod
+    def affect_step_count(self) -> int:
+        """How many closes, equity marks and cash flows lie behind the affect state."""
+
+    @abstractmethod
+    def plan_states(self) -> list[PlanState]:
+        """Every plan and its state."""
+
+
+def stated_belief(id: str, body: Mapping[str, Any], stated_at: datetime) -> StatedBelief:
+    """A belief as its owner stated it."""
+    return StatedBelief(id=id, stated_at=stated_at, **body)
+
+
+def select_trades(view: View, trades: Sequence[Trade], wanted: TradeFilter) -> list[Trade]:
+    """The trades of a view that are wanted, in order, each with the owner's label on how it may teach."""
+    verified = view.is_verified
+    chosen = [trade for trade in trades if wanted.admits(trade) and not (verified and trade.quality == "claimed")]
+    chosen.sort(key=lambda trade: trade.id)
+    chosen.sort(key=lambda trade: trade.entry_at, reverse=wanted.newest)
+    return with_labels(view, chosen if wanted.limit is None else chosen[: wanted.limit])
+
+
+def with_labels(view: View, trades: list[Trade]) -> list[Trade]:
+    """Trades with the owner's label on how each may teach, where that is not as usual."""
+    corrections = sorted(view.items("correction"), key=lambda item: item.seq)
+    labels = {item.symbol: item.body["changes"]["teach"] for item in corrections if "teach" in item.body["changes"]}
+    return [trade._replace(teach=labels[trade.id]) if trade.id in labels else trade for trade in trades] if labels else trades
