@@ -202,7 +202,8 @@ class Tables(BarTables):
 
     def items(
         self, kind: str, known: Cutoff, *, keys: Sequence[str] | None = None, symbol: str | None = None,
-        symbols: Sequence[str] | None = None, since: datetime | None = None, before: datetime | None = None, limit: int | None = None, newest: bool = False,
+        symbols: Sequence[str] | None = None, since: datetime | None = None, before: datetime | None = None,
+        limit: int | None = None, newest: bool = False,
         gone: bool = False,
     ) -> list[StoredItem]:  # fmt: skip
         """Items of one kind, oldest first or newest first; with those that were taken back (`gone`) on request."""
@@ -461,6 +462,18 @@ def streams(session: Session, owner: str) -> list[str]:
     """The streams of an owner that have anything."""
     rows = session.all("SELECT stream FROM streams WHERE owner = :owner ORDER BY stream", {"owner": owner})
     return [name for (name,) in rows]
+
+
+def streams_in(session: Session, table: str, owner: str) -> list[str]:
+    """The streams of an owner that have rows in a table, whether or not they have a head."""
+    rows = session.all(f"SELECT DISTINCT stream FROM {table} WHERE owner = :owner ORDER BY stream", {"owner": owner})
+    return [stream for (stream,) in rows]
+
+
+def drop_other_streams(session: Session, table: str, owner: str, streams: Sequence[str]) -> None:
+    """Delete the rows of an owner's streams other than these from a table."""
+    which = {"owner": owner, "streams": list(streams)}
+    session.run(f"DELETE FROM {table} WHERE owner = :owner AND stream NOT IN :streams", which)
 
 
 def owners(session: Session) -> list[str]:
