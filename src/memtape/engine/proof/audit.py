@@ -27,7 +27,7 @@ from memtape.store.rows import (
     LogRow,
 )
 from memtape.store.schema import PROJECTIONS, TABLES
-from memtape.store.tables import drop_other_streams, owners, streams, streams_in, Tables
+from memtape.store.tables import Tables, drop_other_streams, owners, streams, streams_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ class View(ABC):
         self._markets: dict[str, Market | None] = {}
         self._plans: list[PlanState] | None = None
 
-    def release(self) -> None:
+    def release(self) -> None:  # noqa: B027: a view of the log holds nothing
         """Let go of what the view holds beside its transaction."""
 
     # ---- what both kinds of view share: items and heads are limited by the cutoff itself ----------------------------
