@@ -28,7 +28,7 @@ lint: setup  ## ruff, and mypy on src
 	$(BIN)/mypy
 
 bench: setup  ## the performance budgets
-	$(BIN)/memtape bench
+	$(BIN)/python -m bench
 
 soak: setup  ## the long tests
 	MEMTAPE_SOAK=1 $(BIN)/python -m pytest tests/soak -n 0 -r fEs
@@ -43,7 +43,7 @@ lock: setup  ## requirements.lock from pyproject.toml; with UPGRADE=1 every pack
 
 clean:  ## removes .venv, caches and the demo's data
 	rm -rf .venv .demo .bench .screens .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
-	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 chromium: setup
 	@sh tools/chromium.sh

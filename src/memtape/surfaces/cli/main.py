@@ -424,9 +424,9 @@ def bench(
 ) -> None:
     """The performance budgets, as ratios against a baseline timed in the same run; exit 1 when a bar is missed."""
     with reporting(as_json):
-        from memtape.lab.bench import run_benches
+        from memtape.lab.checkout import import_from_checkout
 
-        found = run_benches(name, quick=quick, say=say)
+        found = import_from_checkout("bench.budgets", "benchmarks").run_benches(name, quick=quick, say=say)
         answer(found, as_json)
         if not all(row["ok"] for row in found.values()):
             raise typer.Exit(1)
