@@ -13,7 +13,7 @@ help:  ## this list
 setup: $(READY)  ## .venv with memtape and all it needs, as requirements.lock says
 
 # With PYTHON given the script always looks whether .venv is made of that interpreter.
-$(READY): requirements.lock pyproject.toml tools/setup.sh src/memtape/plugs/minilm_build.py $(if $(PYTHON),FORCE)
+$(READY): requirements.lock pyproject.toml tools/setup.sh tools/build_minilm.py $(if $(PYTHON),FORCE)
 	@PYTHON='$(PYTHON)' sh tools/setup.sh
 	@touch $@
 

