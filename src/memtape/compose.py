@@ -16,7 +16,7 @@ from memtape.engine import Memory
 from memtape.engine.resources import ESTIMATED, TokenCounter
 from memtape.errors import Invalid
 from memtape.plugs.clock import Clock
-from memtape.plugs.embedder import Embedder, Sources, embedder_of
+from memtape.plugs.embedder import Embedder, EmbedderSources, embedder_of
 from memtape.plugs.embedder import embedder_with_id as by_id
 from memtape.plugs.models import Model, model_of
 from memtape.settings import SETTINGS
@@ -144,12 +144,12 @@ def model_folders() -> tuple[Path, ...]:
     return Path(setting("MEMTAPE_MODELS")).expanduser().absolute(), Path(sys.prefix, "share", "memtape", "models")
 
 
-def _sources() -> Sources:
+def _sources() -> EmbedderSources:
     dim = setting("MEMTAPE_EMBEDDER_DIM")
     if dim and not (dim.isdecimal() and int(dim)):
         raise Invalid("MEMTAPE_EMBEDDER_DIM", f"'{dim}' is not a length", "Set a whole number above 0, or leave it empty")
     url, named, key = (setting(f"MEMTAPE_EMBEDDER_{name}") for name in ("URL", "MODEL", "KEY"))
-    return Sources(model_folders(), url, named, key, int(dim) if dim else None)
+    return EmbedderSources(model_folders(), url, named, key, int(dim) if dim else None)
 
 
 def model(name: str) -> Model:

@@ -1,7 +1,7 @@
 """Every exception memtape raises. The docstring of each is its message.
 
-A surface turns these into an exit code, an HTTP status or an MCP error, in one place each; nothing else catches them
-except to mend what they report.
+Each surface translates them in one place: to an exit code, an HTTP status or an MCP error. Other code catches one only to
+handle what it reports.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ class Conflict(MemtapeError):
 
 
 class Locked(MemtapeError):
-    """The store {url} is locked by another writer since more than {seconds} s. Try again, or stop the other writer."""
+    """The store {url} has been locked by another writer for more than {seconds} s. Try again, or stop the other writer."""
 
 
 class ReadOnly(MemtapeError):
-    """The store {url} cannot be written (read-only file, folder or disk). Nothing was written; check its permissions."""
+    """The store {url} is read-only (file, folder or disk). Nothing was written. Check its permissions."""
 
 
 class DiskFull(MemtapeError):
-    """The disk of the store {url} is full. Nothing was written and nothing is lost; free space and try again."""
+    """The disk of the store {url} is full. Nothing was written and nothing is lost. Free some space and try again."""
 
 
 class StoreFailure(MemtapeError):
-    """The store {url} failed: {problem}. Nothing was written by this call."""
+    """The store {url} failed: {problem}. This call wrote nothing."""
 
 
 class NoStore(MemtapeError):
@@ -68,19 +68,19 @@ class NoStore(MemtapeError):
 
 
 class Damaged(MemtapeError):
-    """The index of documents {url} is damaged: {problem}. Run: memtape docs reindex (it sets the file aside and makes another)"""
+    """The document index {url} is damaged: {problem}. Run: memtape docs reindex (it keeps the file and builds a new one)"""
 
 
 class NewerSchema(MemtapeError):
-    """The store {url} has schema {found}, this memtape knows only {known}. Upgrade memtape."""
+    """The store {url} has schema {found}; this memtape supports up to {known}. Upgrade memtape."""
 
 
 class OlderSchema(MemtapeError):
-    """The store {url} has schema {found}, this memtape needs {known}. Run: memtape migrate --db {url}"""
+    """The store {url} has schema {found}; this memtape needs {known}. Run: memtape migrate --db {url}"""
 
 
 class Tampered(MemtapeError):
-    """The store {url} does not agree with its log: {problem}. Run: memtape verify"""
+    """The store {url} does not match its log: {problem}. Run: memtape verify"""
 
 
 class MissingExtra(MemtapeError):
@@ -88,11 +88,11 @@ class MissingExtra(MemtapeError):
 
 
 class Unreachable(MemtapeError):
-    """{source} cannot be read: {problem}. Nothing was observed and nothing is lost; it is read again from the same point."""
+    """{source} cannot be read: {problem}. Nothing was recorded and nothing is lost. The next read starts at the same point."""
 
 
 class ModelFailed(MemtapeError):
-    """{model}: {problem}. {fix}"""
+    """{model}: {problem}. {fix}."""
 
     def __init__(
         self,
@@ -106,8 +106,9 @@ class ModelFailed(MemtapeError):
         output_tokens: int | None = None,
         cost_usd: Decimal | None = None,
     ) -> None:
-        fix = "It may go better later" if retry_later else "It will not go better until this is mended"
+        fix = "Retrying may help" if retry_later else "Retrying does not help until this is fixed"
         super().__init__(model=model, problem=problem, fix=fix, what=what, status=status)
         self.model, self.provider, self.problem = model, model.partition("/")[0], problem
         self.what, self.status, self.retry_later = what, status, retry_later
-        self.input_tokens, self.output_tokens, self.cost_usd = input_tokens, output_tokens, cost_usd  # spent all the same
+        # A failed answer costs money too.
+        self.input_tokens, self.output_tokens, self.cost_usd = input_tokens, output_tokens, cost_usd

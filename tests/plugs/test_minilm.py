@@ -16,8 +16,8 @@ from memtape.documents.index_writer import Document
 from memtape.documents.search import search_index
 from memtape.errors import Invalid, MissingExtra
 from memtape.plugs import minilm
-from memtape.plugs.embedder import Embedder, Sources, embedder_of, embedder_with_id
-from memtape.plugs.minilm import MANIFEST, MODEL, NAME, TOKENIZER, WINDOW, MiniLM, parts
+from memtape.plugs.embedder import Embedder, EmbedderSources, embedder_of, embedder_with_id
+from memtape.plugs.minilm import MANIFEST, MODEL, NAME, TOKENIZER, WINDOW_TOKENS, MiniLM, split_tokens
 from tests.conftest import NOON
 from tests.plugs.meanings import ALIKE
 from tools import build_minilm
@@ -87,13 +87,13 @@ def test_two_threads_get_the_vectors_that_one_gets():
 @needs_model
 def test_what_stands_at_the_end_of_a_long_note_counts_too():
     filler = "The session was quiet and nothing of interest happened on the desk. " * 40
-    assert len(MINILM.tokens(filler)) > WINDOW
+    assert len(MINILM.tokens(filler)) > WINDOW_TOKENS
     assert likeness(filler + "Liquidated: margin call on gold.", "margin call") > likeness(filler, "margin call") + 0.02
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(1, 12))
 def test_the_parts_of_a_long_text_are_all_of_it_and_about_equally_long(tokens, window):
-    found = parts(tokens, window)
+    found = split_tokens(tokens, window)
     assert [token for part in found for token in part] == tokens
     assert max(map(len, found)) <= window and max(map(len, found)) - min(map(len, found)) <= 1
 
@@ -129,7 +129,7 @@ def test_no_texts_give_no_rows():
 
 @needs_model
 def test_the_weights_give_the_same_model_on_every_machine():
-    assert MINILM.id == PINNED and minilm.intact(MINILM.folder)
+    assert MINILM.id == PINNED and minilm.is_intact(MINILM.folder)
 
 
 @needs_model
@@ -138,17 +138,17 @@ def test_a_model_whose_files_were_altered_is_refused(tmp_path):
     altered = bytearray((tmp_path / NAME / MODEL).read_bytes())
     altered[len(altered) // 2] ^= 1
     (tmp_path / NAME / MODEL).write_bytes(bytes(altered))
-    with pytest.raises(Invalid, match=r"is not as it was built.*memtape embedder build minilm"):
+    with pytest.raises(Invalid, match=r"was altered after it was built.*memtape embedder build minilm"):
         MiniLM([tmp_path]).embed(["gold"])
 
 
 @needs_model
 def test_vectors_of_an_id_are_compared_by_the_model_that_made_them_wherever_it_is(tmp_path):
     assert MiniLM([tmp_path, *model_folders()]).id == MINILM.id
-    found = embedder_with_id(MINILM.id, Sources(models=(tmp_path, *model_folders())))
+    found = embedder_with_id(MINILM.id, EmbedderSources(models=(tmp_path, *model_folders())))
     assert found is not None and found.id == MINILM.id
-    assert embedder_with_id(MINILM.id, Sources(models=(tmp_path,))) is None
-    assert embedder_with_id(f"{NAME}.000000000000", Sources(models=model_folders())) is None
+    assert embedder_with_id(MINILM.id, EmbedderSources(models=(tmp_path,))) is None
+    assert embedder_with_id(f"{NAME}.000000000000", EmbedderSources(models=model_folders())) is None
 
 
 # --- where it is missing ------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_vectors_of_an_id_are_compared_by_the_model_that_made_them_wherever_it_i
 
 def test_a_model_that_is_not_built_says_how_to_build_it_and_the_words_answer(tmp_path):
     absent: Embedder = MiniLM([tmp_path])
-    assert (absent.id, absent.dim) == (NAME, 384) and embedder_with_id(absent.id, Sources(models=(tmp_path,))) is None
+    assert (absent.id, absent.dim) == (NAME, 384) and embedder_with_id(absent.id, EmbedderSources(models=(tmp_path,))) is None
     index = DocumentIndex(":memory:")
     index.put("ann", "gold", [Document("a.md", "note", 3, "Gold: moved the stop.")], now=NOON)
     assert "memtape embedder build minilm" in index.fill("ann", "gold", absent).problem

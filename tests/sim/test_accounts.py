@@ -22,7 +22,7 @@ from memtape.sim.funding import Steady
 from memtape.sim.margin import Margin
 from memtape.sim.paper import Order, PaperBroker
 from memtape.sim.session import SimSession
-from memtape.sim.strategies import Proposal
+from memtape.sim.strategies import OrderProposal
 from memtape.sim.venue import PLAIN, Venue
 
 D = Decimal
@@ -47,7 +47,7 @@ class Gambler:
     seed: int
     leverage: int
 
-    def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> list[Proposal]:
+    def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> list[OrderProposal]:
         """Up to two orders."""
         chance, n, last = Random(f"{self.seed}/{symbol}/{len(history[symbol])}"), len(history[symbol]), history[symbol][-1].c
         held = account.position(symbol).qty
@@ -56,7 +56,7 @@ class Gambler:
             return [_said(symbol, Order(symbol=symbol, side=side, qty=abs(held), reduce_only=True))] if held else []
         return [self._order(chance, symbol, last, account.equity) for _ in range(chance.choice([0, 1, 1, 2]))]
 
-    def _order(self, chance: Random, symbol: str, last: Decimal, equity: Decimal) -> Proposal:
+    def _order(self, chance: Random, symbol: str, last: Decimal, equity: Decimal) -> OrderProposal:
         side = chance.choice(["buy", "sell"])
         worth = max(equity, D(1)) * self.leverage * D(str(round(chance.uniform(0.05, 0.7), 3)))
         kind = chance.choice(["market", "market", "limit", "stop"])
@@ -69,10 +69,10 @@ class Gambler:
         )
 
 
-def _said(symbol: str, order: Order) -> Proposal:
+def _said(symbol: str, order: Order) -> OrderProposal:
     action = "close" if order.reduce_only else order.side
     side = {"buy": "long", "sell": "short"}[order.side] if not order.reduce_only else None
-    return Proposal(
+    return OrderProposal(
         Decision(symbol=symbol, action=action, reason=f"{order.side} {order.kind}", side=side, stop=order.stop), (order,)
     )
 

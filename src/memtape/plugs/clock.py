@@ -1,4 +1,4 @@
-"""The only place where memtape asks what time it is."""
+"""The only place where memtape reads the time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the present, aware and in UTC."""
+    """A source of the present time, aware and in UTC."""
 
     def now(self) -> datetime:
         """The present moment."""
@@ -25,7 +25,7 @@ class SystemClock:
 
 @dataclass(slots=True)
 class FixedClock:
-    """A clock that stands where it was put: for tests and replays."""
+    """A clock that does not move, for tests and replays."""
 
     at: datetime
 

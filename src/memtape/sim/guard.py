@@ -44,7 +44,7 @@ from memtape.sim.account import AccountView
 from memtape.sim.limits import ALWAYS, READERS, SYMBOL, Case, Rule, plainly
 from memtape.sim.limits import key as named
 from memtape.sim.orders import Order
-from memtape.sim.strategies import Proposal
+from memtape.sim.strategies import OrderProposal
 
 
 class Guard:
@@ -82,7 +82,7 @@ class Guard:
         return next((why for rule in self._rules if (why := rule(case))), None)
 
 
-def judge_order(proposal: Proposal, account: AccountView, guard: Guard) -> Proposal:
+def judge_order(proposal: OrderProposal, account: AccountView, guard: Guard) -> OrderProposal:
     """A proposal with its verdict: with all its orders, or with none. What was judged before, or orders nothing, stays."""
     if not proposal.orders or proposal.decision.verdict is not None:
         return proposal
@@ -90,6 +90,6 @@ def judge_order(proposal: Proposal, account: AccountView, guard: Guard) -> Propo
     for order in proposal.orders:
         verdict = guard.judge(order, account)
         if not verdict.accepted:
-            return Proposal(replace(proposal.decision, verdict=verdict))
+            return OrderProposal(replace(proposal.decision, verdict=verdict))
         account = account.after(order)
-    return Proposal(replace(proposal.decision, verdict=verdict), proposal.orders)
+    return OrderProposal(replace(proposal.decision, verdict=verdict), proposal.orders)

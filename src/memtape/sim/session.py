@@ -19,7 +19,7 @@ from memtape.core.values import MONEY, REASON_LENGTH
 from memtape.sim.account import AccountView
 from memtape.sim.guard import Guard, judge_order
 from memtape.sim.paper import PaperBroker
-from memtape.sim.strategies import Proposal, SeesAccount, Strategy
+from memtape.sim.strategies import OrderProposal, SeesAccount, Strategy
 
 OWN_EXITS = ("stop", "target", "liquidation")
 
@@ -73,7 +73,7 @@ class SimSession:
                 proposals = list(self._strategy(self._history[symbol], position, self._broker.equity))
         return [self._carry_out(t, proposal) for proposal in proposals]
 
-    def _carry_out(self, t: datetime, proposal: Proposal) -> Decision:
+    def _carry_out(self, t: datetime, proposal: OrderProposal) -> Decision:
         """Hears the guard, then the broker; a proposal that either refuses orders nothing."""
         if self._guard is not None:
             proposal = judge_order(proposal, self._account(t), self._guard)

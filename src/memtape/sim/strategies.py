@@ -28,21 +28,21 @@ HALF = Decimal("0.5")
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class OrderProposal:
     """A decision, and the orders that carry it out."""
 
     decision: Decision
     orders: tuple[Order, ...] = ()
 
 
-Strategy = Callable[[Sequence[Bar], Position, Decimal], Sequence[Proposal]]
+Strategy = Callable[[Sequence[Bar], Position, Decimal], Sequence[OrderProposal]]
 
 
 @runtime_checkable
 class SeesAccount(Protocol):
     """A strategy that is asked about one symbol after another, and sees all of them and the whole account."""
 
-    def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> Sequence[Proposal]:
+    def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> Sequence[OrderProposal]:
         """What to do about a symbol whose bar has just closed."""
         ...
 
@@ -63,7 +63,7 @@ class Breakout:
     calm: Decimal = Decimal("1.5")
     calm_bars: int = 60
 
-    def __call__(self, history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
+    def __call__(self, history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
         """What to do after the last bar."""
         if len(history) <= max(self.lookback + 1, self.calm_bars) or position.working:
             return []
@@ -116,7 +116,7 @@ class MeanReversion:
     worth: Decimal = Decimal("0.9")
     patience: int = 15
 
-    def __call__(self, history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
+    def __call__(self, history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
         """What to do after the last bar."""
         if len(history) <= max(self.lookback, self.atr_bars) or position.working:
             return []
@@ -142,7 +142,7 @@ class MeanReversion:
         plan = f"Stop {self.stop_atr} ATR away at {_tell(stop)}, target the mean, {_tell(reward, 3)}R."
         return _entering(self.name, bar, side, stop, target, equity, f"{seen}; fading it. {plan}")
 
-    def _give_up(self, history: Sequence[Bar], position: Position) -> list[Proposal]:
+    def _give_up(self, history: Sequence[Bar], position: Position) -> list[OrderProposal]:
         since = position.since
         if since is None or len(history) < self.patience or history[-self.patience].t0 < since:
             return []
@@ -184,7 +184,9 @@ def _held(position: Position) -> Side | None:
     return None if not position.qty else "long" if position.qty > 0 else "short"
 
 
-def _entering(name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, equity: Decimal, reason: str) -> list[Proposal]:
+def _entering(
+    name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, equity: Decimal, reason: str
+) -> list[OrderProposal]:
     """A market entry with its bracket; refused when the next open has gone half the way to the stop, either way."""
     qty = position_size(equity, bar.c, stop)
     if qty <= 0:
@@ -195,20 +197,20 @@ def _entering(name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, e
     decision = Decision(
         symbol=bar.symbol, action=action, reason=reason, side=side, qty=qty, stop=stop, target=target, strategy=name
     )
-    return [Proposal(decision, (order,))]
+    return [OrderProposal(decision, (order,))]
 
 
-def _passing(name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, reason: str) -> Proposal:
-    return Proposal(
+def _passing(name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, reason: str) -> OrderProposal:
+    return OrderProposal(
         Decision(symbol=bar.symbol, action="no_trade", reason=reason, side=side, stop=stop, target=target, strategy=name)
     )
 
 
-def _closing(name: str, bar: Bar, position: Position, reason: str) -> Proposal:
+def _closing(name: str, bar: Bar, position: Position, reason: str) -> OrderProposal:
     side, qty = _held(position), abs(position.qty)
     order = Order(symbol=bar.symbol, side="sell" if side == "long" else "buy", qty=qty, reduce_only=True)
     decision = Decision(symbol=bar.symbol, action="close", reason=reason, side=side, qty=qty, strategy=name)
-    return Proposal(decision, (order,))
+    return OrderProposal(decision, (order,))
 
 
 def _neat(px: Decimal, digits: int = 6) -> Decimal:

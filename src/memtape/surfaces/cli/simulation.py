@@ -23,8 +23,7 @@ from memtape.sim.bars import read_bars
 from memtape.sim.funding import Steady
 from memtape.sim.guard import Guard
 from memtape.sim.margin import Margin
-from memtape.sim.model_trader import SCHEMA as PROPOSE_ORDER
-from memtape.sim.model_trader import ModelQuestion, ModelTrader
+from memtape.sim.model_trader import ModelQuestion, ModelTrader, ProposeOrder, UnusableAnswer
 from memtape.sim.report import render
 from memtape.sim.run import run_simulation
 from memtape.sim.strategies import STRATEGIES
@@ -125,11 +124,11 @@ class _Model:
         """Its answer; that it failed is an answer too, which is refused and recorded. What cannot be mended ends the run."""
         system = self._shown[-1][1].brief.of("system")
         try:
-            return self._model.answer(system, asked.prompt, PROPOSE_ORDER, max_tokens=ANSWER_TOKENS).data
+            return self._model.answer(system, asked.prompt, ProposeOrder, max_tokens=ANSWER_TOKENS).data
         except ModelFailed as failed:
             if not failed.retry_later:
                 raise
-            return {"failed": failed.problem}
+            return UnusableAnswer(failed.problem)
 
     def record(self, tick: Tick) -> None:
         """Record what it was shown, with what it decided."""
