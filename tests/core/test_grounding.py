@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from memtape.core.codec import make_id
 from memtape.core.ledger.trades import TRADE_FIELDS, Trade
 from memtape.core.lessons import grounding
-from memtape.core.lessons.answer import LessonAnswer, ReflectionAnswer
+from memtape.core.lessons.answer import LessonAnswer, ReflectionReply
 from memtape.core.lessons.grounding import ground_lessons, numbers_in, rejection_summary
 from memtape.core.lessons.prompt import boundary, candidate_line, reflection_prompt, trade_line
 from memtape.core.lessons.reflection import MAX_LESSON_CHARS, Candidate, Lesson, lesson_lines
@@ -370,7 +370,7 @@ def test_the_question_holds_the_rules_of_the_reflection():
         '"id":"c1"',
     ):
         assert part in asked.user
-    assert asked.form is ReflectionAnswer
+    assert asked.form is ReflectionReply
 
 
 def test_the_rules_are_the_same_whatever_is_on_record():
@@ -414,8 +414,8 @@ def test_a_record_that_holds_its_own_mark_gets_another():
 
 def test_what_fits_the_schema_is_what_a_lesson_is_read_from():
     fine = said("Shorts in London: -0.38R a trade.")
-    assert ReflectionAnswer.model_validate({"lessons": [fine]}) and why(fine["text"]) is None
-    schema = ReflectionAnswer.model_json_schema()["properties"]["lessons"]["items"]
+    assert ReflectionReply.model_validate({"lessons": [fine]}) and why(fine["text"]) is None
+    schema = ReflectionReply.model_json_schema()["properties"]["lessons"]["items"]
     assert set(grounding._CompleteLesson.model_fields) == set(schema["required"]) == set(LessonAnswer.model_fields)
     for wrong in (
         {"n": "41"},
@@ -428,7 +428,7 @@ def test_what_fits_the_schema_is_what_a_lesson_is_read_from():
         {"text": None},
     ):
         with pytest.raises(ValidationError):
-            ReflectionAnswer.model_validate({"lessons": [fine | wrong]})
+            ReflectionReply.model_validate({"lessons": [fine | wrong]})
         assert "schema" in (why(**({"text": fine["text"]} | wrong)) or "")
     with pytest.raises(ValidationError, match=r"lessons\.0\.n"):
-        ReflectionAnswer.model_validate({"lessons": [{name: value for name, value in fine.items() if name != "n"}]})
+        ReflectionReply.model_validate({"lessons": [{name: value for name, value in fine.items() if name != "n"}]})

@@ -2,7 +2,7 @@
 
 The schema names no ids: a schema that never changes is compiled once by the provider. `grounding` checks what a schema cannot.
 
->>> sorted(ReflectionAnswer.model_json_schema()["properties"]["lessons"]["items"]["properties"])
+>>> sorted(ReflectionReply.model_json_schema()["properties"]["lessons"]["items"]["properties"])
 ['candidate', 'mean', 'n', 'slot', 'text', 'trades']
 """
 
@@ -29,7 +29,7 @@ class LessonAnswer(BaseModel):
     mean: Annotated[float, Field(description="as the candidate has it")]
 
 
-class ReflectionAnswer(BaseModel):
+class ReflectionReply(BaseModel):
     """All lessons of one answer."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
