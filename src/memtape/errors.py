@@ -1,12 +1,13 @@
-"""Every exception memtape raises. The docstring of each is its message.
+"""Every exception that memtape raises. The docstring of each is its message.
 
-Each surface translates them in one place: to an exit code, an HTTP status or an MCP error. Other code catches one only to
-handle what it reports.
+Each surface turns them into an exit code, an HTTP status or an MCP error, in one place. Other code catches them only where
+it can handle what they report.
 """
 
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import NamedTuple
 
 
 class MemtapeError(Exception):
@@ -17,15 +18,28 @@ class MemtapeError(Exception):
         super().__init__((type(self).__doc__ or "").format(**facts))
 
 
+class FieldProblem(NamedTuple):
+    """One wrong field of some input: which one, what is wrong, and what to do."""
+
+    field: str
+    problem: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.problem}" + (f". {self.fix}" if self.fix else "")
+
+
 class Invalid(MemtapeError):
     """{field}: {problem}. {fix}"""
 
-    def __init__(self, field: str, problem: str, fix: str = "") -> None:
-        super().__init__(field=field, problem=problem, fix=fix)
+    # If several fields are wrong, `more` has the others, and the message has one line for each.
+    def __init__(self, field: str, problem: str, fix: str = "", *more: FieldProblem) -> None:
         self.field, self.problem, self.fix = field, problem, fix
+        self.errors = (FieldProblem(field, problem, fix), *more)
+        super().__init__(field=field, problem=problem, fix=fix)
 
     def __str__(self) -> str:
-        return super().__str__().strip()
+        return "\n".join(str(each) for each in self.errors)
 
 
 class Unknown(MemtapeError):
@@ -52,7 +66,7 @@ class Locked(MemtapeError):
 
 
 class ReadOnly(MemtapeError):
-    """The store {url} is read-only (file, folder or disk). Nothing was written. Check its permissions."""
+    """The store {url} cannot be written: its file, folder or disk is read-only. Nothing was written. Check the permissions."""
 
 
 class DiskFull(MemtapeError):
@@ -68,19 +82,19 @@ class NoStore(MemtapeError):
 
 
 class Damaged(MemtapeError):
-    """The document index {url} is damaged: {problem}. Run: memtape docs reindex (it keeps the file and builds a new one)"""
+    """The document index {url} is damaged: {problem}. Run: memtape docs reindex (it keeps the old file and builds a new one)"""
 
 
 class NewerSchema(MemtapeError):
-    """The store {url} has schema {found}; this memtape supports up to {known}. Upgrade memtape."""
+    """The store {url} has schema {found}, but this version of memtape knows only {known}. Upgrade memtape."""
 
 
 class OlderSchema(MemtapeError):
-    """The store {url} has schema {found}; this memtape needs {known}. Run: memtape migrate --db {url}"""
+    """The store {url} has schema {found}, but this version of memtape needs {known}. Run: memtape migrate --db {url}"""
 
 
 class Tampered(MemtapeError):
-    """The store {url} does not match its log: {problem}. Run: memtape verify"""
+    """The store {url} does not agree with its log: {problem}. Run: memtape verify"""
 
 
 class MissingExtra(MemtapeError):
@@ -88,11 +102,11 @@ class MissingExtra(MemtapeError):
 
 
 class Unreachable(MemtapeError):
-    """{source} cannot be read: {problem}. Nothing was recorded and nothing is lost. The next read starts at the same point."""
+    """{source} cannot be read: {problem}. Nothing was observed and nothing is lost. The next read starts at the same point."""
 
 
 class ModelFailed(MemtapeError):
-    """{model}: {problem}. {fix}."""
+    """{model}: {problem}. {fix}"""
 
     def __init__(
         self,
@@ -110,5 +124,5 @@ class ModelFailed(MemtapeError):
         super().__init__(model=model, problem=problem, fix=fix, what=what, status=status)
         self.model, self.provider, self.problem = model, model.partition("/")[0], problem
         self.what, self.status, self.retry_later = what, status, retry_later
-        # A failed answer costs money too.
+        # A failed call is paid for as well.
         self.input_tokens, self.output_tokens, self.cost_usd = input_tokens, output_tokens, cost_usd

@@ -112,7 +112,7 @@ def test_the_guard_has_the_last_word() -> None:
 def test_a_model_without_a_valid_answer_does_not_trade_and_the_note_says_why() -> None:
     decision, orders = answered(UnusableAnswer("the answer is empty"))
     assert (decision.action, orders) == ("no_trade", ()) and decision.verdict is not None
-    assert (decision.verdict.code, decision.verdict.note) == ("R0_BAD_ANSWER", "propose_order: the answer is empty.")
+    assert (decision.verdict.code, decision.verdict.note) == ("R0_BAD_ANSWER", "propose_order: the answer is empty")
 
 
 def test_line_breaks_in_a_reason_are_no_reason_to_refuse() -> None:

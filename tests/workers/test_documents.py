@@ -21,7 +21,7 @@ from memtape.engine import Memory
 from memtape.engine.documents import sync as syncing
 from memtape.errors import Invalid
 from memtape.plugs.clock import FixedClock
-from memtape.workers.documents import DocumentSync, ReportedProblem, syncing_documents
+from memtape.workers.documents import DocumentSync, SyncOutcome, syncing_documents
 from tests.desk import NOON
 from tests.documents.desk import Letters, write
 
@@ -32,7 +32,7 @@ class Desk:
     """A store with agents whose workspaces are kept in step, and what was told of it."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.told = folder, list[ReportedProblem]()
+        self.folder, self.told = folder, list[SyncOutcome]()
         self.clock = FixedClock(NOON)
         self.memory: Memory = memtape.open(str(folder / "desk.db"), clock=self.clock)
         self.memory.create_skill("plain")
@@ -50,7 +50,7 @@ class Desk:
     def problems(self, agent: str) -> dict[str, str]:
         return {each.path: each.problem for each in self.memory.agent(agent).documents.health().problems}
 
-    def synced(self, agent: str) -> list[ReportedProblem]:
+    def synced(self, agent: str) -> list[SyncOutcome]:
         return [told for told in self.told if told.agent == agent]
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""The only place where memtape reads the time."""
+"""The only place where memtape reads the time, and the signal that ends waiting."""
 
 from __future__ import annotations
 
@@ -12,6 +12,18 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """The present moment."""
+        ...
+
+
+class StopSignal(Protocol):
+    """Says when to stop; a `threading.Event` is one."""
+
+    def is_set(self) -> bool:
+        """Returns True if it is time to stop."""
+        ...
+
+    def wait(self, timeout: float, /) -> bool:
+        """Waits so many seconds, or less if it is time to stop. Returns True if it is."""
         ...
 
 

@@ -253,7 +253,7 @@ def status_failure(model: str, status: int, message: str) -> ModelFailed:
 
     >>> failed = status_failure("openai/gpt-5-mini", 429, "slow down")
     >>> failed.what, failed.retry_later, str(failed)
-    ('rate_limited', True, "openai/gpt-5-mini: rate limited (429): 'slow down'. Retrying may help.")
+    ('rate_limited', True, "openai/gpt-5-mini: rate limited (429): 'slow down'. Retrying may help")
     """
     temporary = status in _TEMPORARY or status >= 500
     what = _TEMPORARY.get(status) or _PERMANENT.get(status) or ("server_error" if status >= 500 else "bad_request")

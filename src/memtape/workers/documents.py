@@ -28,17 +28,17 @@ from memtape.engine import AgentMemory, Memory
 from memtape.engine.documents.sync import forget_deleted, needs_sync
 from memtape.errors import Damaged, MemtapeError, Unknown
 
-EVERY_MINUTES = 5.0
-NAMED_SECONDS = 60.0  # between two looks at which folders are named for whom
-RESTS = 4  # times as long as a sync took, before the next: a large tree that changes all the time takes a fifth of one core
-LONGEST_REST = 30.0
-ENDS_SECONDS = 10.0
-MENDED_SECONDS = 1.0  # before what is synced into a new index
+SYNC_MINUTES = 5.0
+FOLDER_CHECK_SECONDS = 60.0  # between two looks at which folders are named for whom
+REST_FACTOR = 4  # times as long as a sync took, before the next: a large tree that changes all the time takes a fifth of one core
+MAX_REST_SECONDS = 30.0
+STOP_TIMEOUT_SECONDS = 10.0
+NEW_INDEX_PAUSE_SECONDS = 1.0  # before what is synced into a new index
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedProblem:
+class SyncOutcome:
     """What a sync of an agent (of what all share: '') came to."""
 
     agent: str
@@ -50,9 +50,9 @@ class DocumentSync:
     """Keeps the indexes of some agents, or of all, in step."""
 
     def __init__(
-        self, memory: Memory, every_minutes: float = EVERY_MINUTES, *, agents: Collection[str] | None = None,
-        told: Callable[[ReportedProblem], object] = lambda each: None,
-        watcher: Callable[[Collection[Path]], FileWatcher] = FileWatcher, named_seconds: float = NAMED_SECONDS,
+        self, memory: Memory, every_minutes: float = SYNC_MINUTES, *, agents: Collection[str] | None = None,
+        told: Callable[[SyncOutcome], object] = lambda each: None,
+        watcher: Callable[[Collection[Path]], FileWatcher] = FileWatcher, named_seconds: float = FOLDER_CHECK_SECONDS,
     ) -> None:  # fmt: skip
         self.memory, self.agents, self.told = memory, agents, told
         self._every = every_minutes * 60 if every_minutes > 0 else float("inf")
@@ -71,7 +71,7 @@ class DocumentSync:
                 except Exception:  # the outermost edge: a bug of ours must neither hide nor end the work
                     if not stop.is_set():
                         log.exception("keeping documents in step failed")
-                    stop.wait(LONGEST_REST)
+                    stop.wait(MAX_REST_SECONDS)
         finally:
             if self._watcher is not None:
                 self._watcher.close()
@@ -84,7 +84,7 @@ class DocumentSync:
             log.warning("%s", problem)
             self.memory.resources.set_damaged_documents_aside()
             self._named_at = self._synced_at = float("-inf")
-            stop.wait(MENDED_SECONDS)
+            stop.wait(NEW_INDEX_PAUSE_SECONDS)
 
     def _turn(self, stop: Event) -> None:
         """Sync what is due, then wait for changes and sync what they touched."""
@@ -95,7 +95,7 @@ class DocumentSync:
         assert self._watcher is not None
         touched = self._watcher.wait(stop)
         rest = self._sync({agent for agent, roots in self._roots.items() if touched.intersection(roots)}, stop)
-        stop.wait(min(RESTS * rest, LONGEST_REST))
+        stop.wait(min(REST_FACTOR * rest, MAX_REST_SECONDS))
 
     def _named(self) -> set[str]:
         """Look which folders are named for whom, and watch them; those for whom it is another now."""
@@ -139,21 +139,21 @@ class DocumentSync:
             self.told(self._sync_one(agent))
         return monotonic() - started
 
-    def _sync_one(self, agent: str) -> ReportedProblem:
+    def _sync_one(self, agent: str) -> SyncOutcome:
         try:
             handle = self._handle(agent)
         except Unknown as gone:  # deleted since its folders were looked up: nothing of it is kept, not even that
-            return ReportedProblem(agent, None, str(gone))
+            return SyncOutcome(agent, None, str(gone))
         try:
             done = handle.documents.sync(shared=agent == GLOBAL)
             self._tell_unwatched(agent)
-            return ReportedProblem(agent, done)
+            return SyncOutcome(agent, done)
         except Damaged:  # of all agents: see `_turn_mending`
             raise
         except (MemtapeError, OSError) as problem:
             log.warning("documents of %s are not in step: %s", agent or "all agents", problem)
             self._tell_failed(agent, str(problem))
-            return ReportedProblem(agent, None, str(problem))
+            return SyncOutcome(agent, None, str(problem))
 
     def _tell_unwatched(self, agent: str) -> None:
         if self._unwatched_since is None or self._watcher is None or not self._roots.get(agent):
@@ -175,8 +175,8 @@ class DocumentSync:
 
 @contextmanager
 def syncing_documents(
-    memory: Memory, every_minutes: float = EVERY_MINUTES, *, agents: Collection[str] | None = None,
-    told: Callable[[ReportedProblem], object] = lambda each: None, ends_seconds: float = ENDS_SECONDS,
+    memory: Memory, every_minutes: float = SYNC_MINUTES, *, agents: Collection[str] | None = None,
+    told: Callable[[SyncOutcome], object] = lambda each: None, ends_seconds: float = STOP_TIMEOUT_SECONDS,
 ) -> Iterator[None]:  # fmt: skip
     """Documents are in step for as long as the block lasts, by a thread of its own, which is given some time to end."""
     end, ended = Event(), Event()

@@ -15,7 +15,7 @@ from memtape.engine import Memory
 from memtape.engine.lessons import ReflectionResult
 from memtape.errors import MemtapeError
 
-EVERY_SECONDS = 60.0
+SCHEDULE_SECONDS = 60.0
 log = logging.getLogger(__name__)
 
 
@@ -36,7 +36,7 @@ def reflect_due(memory: Memory) -> dict[str, ReflectionResult]:
 
 
 @contextmanager
-def running_schedule(memory: Memory, every_seconds: float = EVERY_SECONDS) -> Iterator[None]:
+def running_schedule(memory: Memory, every_seconds: float = SCHEDULE_SECONDS) -> Iterator[None]:
     """The schedule, in a thread of its own for as long as the block lasts."""
     ended = Event()
 
