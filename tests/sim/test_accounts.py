@@ -18,24 +18,24 @@ import memtape
 from memtape.core.observed import Bar, Decision
 from memtape.core.values import MONEY
 from memtape.sim.account import AccountView
-from memtape.sim.funding import Steady
+from memtape.sim.funding import SteadyFunding
 from memtape.sim.margin import Margin
 from memtape.sim.paper import Order, PaperBroker
 from memtape.sim.session import SimSession
 from memtape.sim.strategies import OrderProposal
-from memtape.sim.venue import PLAIN, Venue
+from memtape.sim.venue import PLAIN_VENUE, Venue
 
 D = Decimal
 DAYS, ORDERLY = 12, 3  # of the days, the last few are for leaving
 VENUES = {
-    "plain": PLAIN,
+    "plain": PLAIN_VENUE,
     "margin": Venue(margin=Margin.at_leverage(D(20))),
     "steps": Venue(margin=Margin.at_leverage(D(10)), liquidation_steps=4, liquidation_fee_bps=D(80)),
-    "funding": Venue(funding={"AAPL": Steady(rate=D("0.00037")), "MSFT": Steady(rate=D("-0.0011"), every=timedelta(hours=1))}),
+    "funding": Venue(funding={"AAPL": SteadyFunding(rate=D("0.00037")), "MSFT": SteadyFunding(rate=D("-0.0011"), every=timedelta(hours=1))}),
     "thin": Venue(participation=D("0.05")),
     "all": Venue(
         margin=Margin.at_leverage(D(30)), liquidation_steps=3, participation=D("0.9"),
-        funding={"AAPL": Steady(rate=D("0.0013")), "MSFT": Steady(rate=D("0.0007"))},
+        funding={"AAPL": SteadyFunding(rate=D("0.0013")), "MSFT": SteadyFunding(rate=D("0.0007"))},
     ),
 }  # fmt: skip
 

@@ -18,7 +18,7 @@ from memtape.sim.account import AccountView
 from memtape.sim.guard import Guard, judge_order
 from memtape.sim.margin import Margin
 from memtape.sim.orders import Order, Position
-from memtape.sim.report import render
+from memtape.sim.report import render_report
 from memtape.sim.run import run_simulation
 from memtape.sim.strategies import OrderProposal
 from memtape.sim.venue import Venue
@@ -204,7 +204,7 @@ def test_what_the_guard_refuses_is_decided_and_recorded_and_not_ordered(words: A
     assert len(notebook.fills) == 2
     told = result.as_dict()
     assert (told["rejections"], told["not_checked"], told["liquidations"]) == ({"R6_ORDERS_PER_DAY": 4}, ["calm"], 0)
-    assert "| Refused, by rule | R6_ORDERS_PER_DAY 4 |" in render(result)
+    assert "| Refused, by rule | R6_ORDERS_PER_DAY 4 |" in render_report(result)
 
 
 def test_a_new_utc_day_counts_orders_and_losses_anew(words: Any) -> None:

@@ -225,7 +225,7 @@ def test_every_symbol_is_asked_about_with_the_orders_of_the_ones_before_already_
     assert seen == [("AAPL", 0), ("MSFT", 1)]
 
 
-def test_told_first_a_brief_knows_of_what_has_just_happened_and_the_ledger_is_the_same(words: Any) -> None:
+def test_observed_first_a_brief_knows_of_what_has_just_happened_and_the_ledger_is_the_same(words: Any) -> None:
     ledgers = []
     for first in (False, True):
         with memtape.open(":memory:") as memory:
@@ -239,7 +239,7 @@ def test_told_first_a_brief_knows_of_what_has_just_happened_and_the_ledger_is_th
                 return f"{held[-1]} open"
 
             bars = [words.day(n, prices) for n, prices in enumerate(BARS)]
-            result = run_simulation(agent, bars, ModelTrader(Scripted(AAPL), count), guard=Guard({}), told_first=first)
+            result = run_simulation(agent, bars, ModelTrader(Scripted(AAPL), count), guard=Guard({}), observe_first=first)
             assert held == ([0, 1, 1] if first else [0, 0, 1]), "bought at the second tick; the last reports the target"
             assert (result.decisions, result.trades) == (1, 1)
             (trade,) = agent.ledger.trades(status="closed")

@@ -63,7 +63,7 @@ class LiveSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JsonEndpoint:
-    """A venue's address for questions in JSON. Temporary failures (busy, down, slow, garbled) are retried, with growing pauses."""
+    """A venue's address for questions in JSON. Temporary failures (busy, down, slow) are retried, with growing pauses."""
 
     url: str
     timeout: float = 10.0
