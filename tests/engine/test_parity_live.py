@@ -343,7 +343,6 @@ class Twins:
         if alike:
             assert recalled(self.live) == recalled(self.simulated)
             assert briefed(self.live) == briefed(self.simulated)
-        assert verify_store(self.live.memory).problems == []
 
 
 def play(draw: Draw, untimely: bool) -> None:
@@ -356,6 +355,7 @@ def play(draw: Draw, untimely: bool) -> None:
         desk = Desk(str(Path(folder) / "live.db"), server, interval, ("BTC", "ETH"), FixedClock(START))
         followed(draw, desk, ticks, untimely)
         Twins(agent, desk.agent).agree(timely=not untimely)
+        assert verify_store(desk.memory).problems == []
         desk.memory.close()
         sim.close()
 

@@ -136,6 +136,10 @@ class Notebook:
     def decisions(self) -> list[Decision]:
         return [decision for tick in self.ticks for decision in tick.decisions]
 
+    @property
+    def ledger(self) -> Notebook:
+        return self
+
     def trades(self, *, status: str = "closed") -> list[Row]:
         """Closed trades, for strategies that enter and leave in one go."""
         by_order = {order: d for d in self.decisions for order in d.order_ids}
