@@ -1,6 +1,6 @@
-"""The table from the golden vectors' operations to the functions that answer them.
+"""The functions that answer the operations of golden vectors.
 
-An adapter only turns a vector's inputs into arguments and an answer into the vector's names. It computes nothing.
+An adapter only converts a vector's inputs to arguments, and an answer to the vector's names. It computes nothing.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _KNOWN = frozenset(field.name for field in fields(Situation))
 
 
 def _vector(context: Inputs) -> Situation:
-    """A context of the vectors, whose names may carry the prefix of the original's columns."""
+    """Returns a context of the vectors. Its names may have the prefix of the original's columns."""
     named = {name.removeprefix("context_"): value for name, value in context.items()}
     return Situation(**{name: value for name, value in named.items() if name in _KNOWN})
 
 
-def _stamp(text: str) -> datetime | None:
-    """A time of the vectors: without a zone it is UTC, unreadable it is None."""
+def _vector_time(text: str) -> datetime | None:
+    """Returns a time of the vectors. Without a zone it is UTC; None if it cannot be read."""
     try:
         moment = datetime.fromisoformat(text)
     except (TypeError, ValueError):
@@ -37,8 +37,8 @@ def _stamp(text: str) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _stamp_to_the_letter(text: str) -> datetime | None:
-    """As the original read it: a time without a zone could not be subtracted and counted as unreadable."""
+def _original_time(text: str) -> datetime | None:
+    """Returns a time as the original read it: without a zone it could not be subtracted and counted as unreadable."""
     try:
         moment = datetime.fromisoformat(text)
     except (TypeError, ValueError):
@@ -47,7 +47,7 @@ def _stamp_to_the_letter(text: str) -> datetime | None:
 
 
 def _now(i: Inputs) -> datetime:
-    moment = _stamp(i["now"])
+    moment = _vector_time(i["now"])
     if moment is None:
         raise Invalid("now", "is not a time", "Write ISO 8601 with its zone, like 2026-06-04T08:00:00Z")
     return moment
@@ -57,7 +57,7 @@ def _candidate(memory: Inputs) -> scoring.ScoringInput:
     return scoring.ScoringInput(
         id=memory["id"],
         kind=memory.get("_type", "episodic"),
-        formed=_stamp(memory.get("timestamp", "")),
+        formed=_vector_time(memory.get("timestamp", "")),
         situation=_vector(memory.get("ctx", memory)),
         pnl_r=memory.get("pnl_r"),
         confidence=memory.get("confidence"),
@@ -72,7 +72,7 @@ def _candidates(i: Inputs) -> list[scoring.ScoringInput]:
     return [_candidate(memory) for memory in i["memories"]]
 
 
-def _mood(i: Inputs) -> scoring.AffectInputs:
+def _affect_inputs(i: Inputs) -> scoring.AffectInputs:
     state = i.get("affective_state", {})
     return scoring.AffectInputs(state.get("drawdown_state", 0.0), state.get("consecutive_losses", 0))
 
@@ -108,13 +108,13 @@ def _similar(measure: Callable[[Situation, Situation], float]) -> Callable[[Inpu
 
 def _recall_7_4(i: Inputs) -> dict[str, Any]:
     candidates = _candidates(i)
-    ranked = scoring.rank_7_4(candidates, _vector(i["query"]), _mood(i), _now(i))
+    ranked = scoring.rank_7_4(candidates, _vector(i["query"]), _affect_inputs(i), _now(i))
     return _ranking(ranked, i.get("limit", 10)) | {"sigma_r": scoring.sigma_rms([c.pnl_r for c in candidates])}
 
 
 def _recall_3_3(i: Inputs) -> dict[str, Any]:
     sigma = i.get("sigma_r", scoring.SIGMA_UNKNOWN)
-    return _ranking(scoring.rank_3_3(_candidates(i), _vector(i["query"]), _mood(i), _now(i), sigma), i.get("limit", 10))
+    return _ranking(scoring.rank_3_3(_candidates(i), _vector(i["query"]), _affect_inputs(i), _now(i), sigma), i.get("limit", 10))
 
 
 def _recall_balanced(i: Inputs) -> dict[str, Any]:
@@ -301,11 +301,9 @@ FORMULAS: Mapping[str, Callable[[Inputs], Any]] = {
     "context_similarity_2_6": _similar(situation.similarity_2_6),
     "context_similarity_7_4": _similar(situation.similarity_7_4),
     "context_similarity_symmetric": _similar(situation.similarity),
-    "recency": lambda i: {"rec": scoring.recency(_stamp(i["timestamp"]), _now(i), **_fade_of(i))},
-    "recency_seed_literal_naive": lambda i: {
-        "rec": scoring.recency(_stamp_to_the_letter(i["timestamp"]), _now(i), **_fade_of(i))
-    },
-    "recency_whole_days": lambda i: {"rec": scoring.recency_by_whole_days(_stamp(i["timestamp"]), _now(i), **_fade_of(i))},
+    "recency": lambda i: {"rec": scoring.recency(_vector_time(i["timestamp"]), _now(i), **_fade_of(i))},
+    "recency_seed_literal_naive": lambda i: {"rec": scoring.recency(_original_time(i["timestamp"]), _now(i), **_fade_of(i))},
+    "recency_whole_days": lambda i: {"rec": scoring.recency_by_whole_days(_vector_time(i["timestamp"]), _now(i), **_fade_of(i))},
     "confidence_factor": lambda i: {"conf": scoring.confidence_factor(i["confidence"])},
     "affective_modulation": _affect(scoring.affect_7_4),
     "affective_modulation_3_2": _affect(scoring.affect_3_2),

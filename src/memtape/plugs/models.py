@@ -114,7 +114,7 @@ def _price(input: str, output: str, max_input_tokens: int | None = None) -> Pric
 
 
 # List prices without discounts: Anthropic's of November 2026, OpenAI's of June 2026. The cost of other models is None.
-PRICES: Mapping[str, Price] = {
+LIST_PRICES: Mapping[str, Price] = {
     "claude-haiku-4-5": _price("1", "5"), "claude-haiku-5-5": _price("0.10", "0.50", 100_000),
     "claude-sonnet-4-5": _price("3", "15"), "claude-sonnet-5-5": _price("2", "10"),
     "claude-opus-5": _price("5", "25"), "claude-opus-5-5": _price("4", "20"),
@@ -127,7 +127,7 @@ _SNAPSHOT_DATE = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")  # a dated snapshot 
 
 def answer_cost(name: str, input_tokens: int | None, output_tokens: int | None) -> Decimal | None:
     """Returns the cost of an answer by list price; None if the model or the tokens are unknown."""
-    price = PRICES.get(_SNAPSHOT_DATE.sub("", name))
+    price = LIST_PRICES.get(_SNAPSHOT_DATE.sub("", name))
     if price is None or input_tokens is None or output_tokens is None or (price.max_input_tokens or input_tokens) < input_tokens:
         return None
     return (price.input * input_tokens + price.output * output_tokens) / 1_000_000
