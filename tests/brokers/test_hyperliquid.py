@@ -480,7 +480,7 @@ def test_a_follower_goes_on_until_told_to_stop_and_waits_longer_while_things_fai
     agent, account, clock = live
     account.problems = [Unreachable(source="venue", problem="down") for _ in range(7)]
     nights, told = Nights(clock, 9), []
-    follow_until(agent, account, nights, tell=told.append)
+    follow_until(agent, account, nights, on_step=told.append)
     assert nights.waited == [20.0, 40.0, 80.0, 160.0, 300.0, 300.0, 300.0, 10.0, 10.0]
     assert [isinstance(one, FollowStep) for one in told] == [False] * 7 + [True] * 2
 

@@ -84,7 +84,7 @@ class Book:
     def power(self, order: Order) -> Decimal | None:
         """Returns the value that may still be opened on an order's side of its symbol, with margin reserved for waiting entries.
 
-        None: there is no limit, or no price yet to tell it by.
+        None: there is no limit, or no price yet.
         """
         initial = self._initial(order.symbol)
         if not initial or (order.symbol not in self.marks and order.px is None):

@@ -21,15 +21,15 @@ Never refused: an order that only reduces a position, because nothing may keep a
 
 >>> from datetime import datetime
 >>> from decimal import Decimal
->>> guard = Guard({"risk per trade": "1 % of equity", "mood": "stay calm"})
+>>> guard = Guard({"risk per trade": "1 % of equity", "attitude": "stay calm"})
 >>> sorted(guard.advice)
-['mood']
+['attitude']
 >>> account = AccountView(t=datetime(2024, 1, 8), equity=Decimal(1000), day_equity=Decimal(1000), marks={"BTC": Decimal(100)})
 >>> order = Order(symbol="BTC", side="buy", qty=Decimal(3), stop=Decimal(95))
 >>> guard.judge(order, account)
 GuardVerdict(accepted=False, code='R2_RISK_PER_TRADE', note='The stop would cost 15, the limit is 10.')
 >>> guard.judge(replace(order, qty=Decimal(2)), account)
-GuardVerdict(accepted=True, code=None, note='Not checked, advice only: mood.')
+GuardVerdict(accepted=True, code=None, note='Not checked, advice only: attitude.')
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def follow_account(agent: AgentMemory, source: LiveSource, *, decide: DecideOnTi
 
 def follow_until(
     agent: AgentMemory, source: LiveSource, stop: StopSignal, *, every: timedelta = POLL_INTERVAL,
-    decide: DecideOnTick | None = None, tell: Callable[[FollowStep | MemtapeError], object] = lambda step: None,
+    decide: DecideOnTick | None = None, on_step: Callable[[FollowStep | MemtapeError], object] = lambda step: None,
 ) -> None:  # fmt: skip
     """Poll until the stop signal. A temporary failure is reported, and the pause after it grows."""
     if every < MIN_POLL_INTERVAL:
@@ -107,11 +107,11 @@ def follow_until(
     pause = every
     while True:
         try:
-            tell(follow_account(agent, source, decide=decide))
+            on_step(follow_account(agent, source, decide=decide))
             pause = every
         # The venue is down, the store is busy, or an answer or a clock is wrong.
         except (Unreachable, Locked, Invalid) as problem:
-            tell(problem)
+            on_step(problem)
             pause = min(2 * pause, max(MAX_PAUSE, every))
         if stop.wait(pause.total_seconds()):
             return

@@ -48,7 +48,7 @@ def follow(
         say(f"Following {address} for {agent}, every {every:g} s. End with ctrl-C.")
         try:
             with running_schedule(memory):
-                follow_until(handle, venue, Event(), every=timedelta(seconds=every), tell=tell)
+                follow_until(handle, venue, Event(), every=timedelta(seconds=every), on_step=tell)
         except KeyboardInterrupt:
             say("Ended.")
 

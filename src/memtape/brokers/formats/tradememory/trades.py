@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
-from typing import Any
+from typing import TypedDict
 
 from memtape.brokers.figures import TradeDraft, complete_figures
 from memtape.brokers.formats.tradememory.cells import FORMAT, MAX_LABEL_CHARS, JournalCells
@@ -34,6 +34,31 @@ _TARGET_FIELDS = ("take_profit", "target", "tp", "target_price")
 _SHORT_WORDS = ("short", "sell")
 
 
+class JournalTrade(TypedDict):
+    """The fields of a claim, before its sizes and times are complete."""
+
+    trade_id: str
+    symbol: str
+    side: object  # checked when the claim is read
+    entry_price: Decimal
+    exit_price: Decimal | None
+    entry_at: datetime | None
+    exit_at: datetime | None
+    pnl: Decimal | None
+    pnl_r: float | None
+    qty: Decimal | None
+    strategy: str | None
+    stop: Decimal | None
+    target: Decimal | None
+    note: str | None
+    situation: Situation
+    confidence: Decimal | None
+    reflection: str | None
+    mae: Decimal | None
+    tags: tuple[str, ...]
+    source: str
+
+
 def read_trades(
     cells: JournalCells, records: Sequence[tuple[int, JournalRow]], episodes: Sequence[tuple[int, JournalRow]]
 ) -> list[FoundRow]:
@@ -42,7 +67,7 @@ def read_trades(
     recorded = {row["id"] for _, row in records}
     rows = [("trade_records", line, row, row, episode_rows.get(row["id"], {})) for line, row in records]
     rows += [("episodic_memory", line, row, {}, row) for line, row in episodes if row["id"] not in recorded]
-    drafts: list[tuple[str, int, JournalRow, dict[str, Any]]] = []
+    drafts: list[tuple[str, int, JournalRow, JournalTrade]] = []
     for table, line, row, trade, episode in rows:
         try:
             drafts.append((table, line, row, trade_from_journal(cells, trade, episode)))
@@ -56,13 +81,13 @@ def read_trades(
             if number in wrong:
                 raise Invalid("pnl", wrong[number], "Correct side, prices or pnl in the file")
             start = fields["entry_at"] or fields["exit_at"]
-            found.append(FoundRow(line, read(READERS["claim"], fields | {"entry_at": start})))
+            found.append(FoundRow(line, read(READERS["claim"], {**fields, "entry_at": start})))
         except Invalid as error:
             cells.refuse(table, line, row, error)
     return found
 
 
-def _add_notes(cells: JournalCells, both: int, trades: Sequence[dict[str, Any]]) -> None:
+def _add_notes(cells: JournalCells, both: int, trades: Sequence[JournalTrade]) -> None:
     if both:
         cells.notes.append(f"{both} trades are in trade_records and in episodic_memory: each is imported once")
     if single := sum(trade["entry_at"] is None for trade in trades):
@@ -71,7 +96,7 @@ def _add_notes(cells: JournalCells, both: int, trades: Sequence[dict[str, Any]])
         cells.notes.append("the context of a trade is read as that of its entry")
 
 
-def trade_from_journal(cells: JournalCells, trade: JournalRow, episode: JournalRow) -> dict[str, Any]:
+def trade_from_journal(cells: JournalCells, trade: JournalRow, episode: JournalRow) -> JournalTrade:
     """Returns a claim's fields from a record, an episode or both. The record has precedence."""
     context = {**cells.object(episode, "context_json"), **cells.object(trade, "market_context")}
     either = {**{k: v for k, v in episode.items() if v is not None}, **{k: v for k, v in trade.items() if v is not None}}
@@ -151,7 +176,7 @@ def _tags(cells: JournalCells, row: JournalRow) -> tuple[str, ...]:
 # ---- sizes -----------------------------------------------------------------------------------------------------------
 
 
-def _convert_sizes(trades: Sequence[dict[str, Any]], notes: list[str]) -> dict[int, str]:
+def _convert_sizes(trades: Sequence[JournalTrade], notes: list[str]) -> dict[int, str]:
     """Convert sizes to units and drop moved stops. Returns the trades that contradict themselves, by number, with the reason."""
     closed = {n: _draft(n, t) for n, t in enumerate(trades) if t["exit_price"] is not None and t["pnl"] is not None}
     sizes = {n: draft.qty for n, draft in closed.items()}
@@ -176,17 +201,18 @@ def _convert_sizes(trades: Sequence[dict[str, Any]], notes: list[str]) -> dict[i
     return {problem.line or 0: problem.problem for problem in problems}
 
 
-def _draft(number: int, trade: dict[str, Any]) -> TradeDraft:
+def _draft(number: int, trade: JournalTrade) -> TradeDraft:
+    assert trade["exit_at"] is not None and trade["exit_price"] is not None
     return TradeDraft(row=number, line=number, symbol=trade["symbol"], side=_side(trade), entry_at=trade["exit_at"],
                  exit_at=trade["exit_at"], entry=trade["entry_price"], exit=trade["exit_price"], qty=trade["qty"], pnl=None,
                  net=trade["pnl"], fees=ZERO, funding=ZERO, stop=None)  # fmt: skip
 
 
-def _side(trade: dict[str, Any]) -> int:
+def _side(trade: JournalTrade) -> int:
     return -1 if str(trade["side"]).lower() in _SHORT_WORDS else 1
 
 
-def _drop_moved_stops(trades: Sequence[dict[str, Any]], notes: list[str]) -> None:
+def _drop_moved_stops(trades: Sequence[JournalTrade], notes: list[str]) -> None:
     """Drop stops beyond the entry: they were moved there later and do not show the initial risk. 0 means no stop."""
     moved = 0
     for trade in trades:
