@@ -37,7 +37,10 @@ NOTES_PER_NAME = 10  # one note in so many has a name of its own
 HITS = 10
 # The code that decides the bytes of a library. A cached library made by other code is deleted.
 LIBRARY_SOURCES = (
-    *(PACKAGE / "documents" / f"{name}.py" for name in ("cache", "chunks", "citations", "index", "index_writer", "vectors", "question")),
+    *(
+        PACKAGE / "documents" / f"{name}.py"
+        for name in ("cache", "chunks", "citations", "index", "index_writer", "vectors", "question")
+    ),
     PACKAGE / "plugs" / "embedder.py",
     Path(__file__),
 )
