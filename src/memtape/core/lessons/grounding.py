@@ -25,15 +25,15 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from memtape.core.brief.budget import estimate_tokens
 from memtape.core.brief.sanitize import HIDDEN, clean_line, one_line, redact_secrets
 from memtape.core.codec import make_id
+from memtape.core.lessons.answer import LONGEST_LESSON, LessonAnswer
 from memtape.core.lessons.avoid_rules import contradicted_rule
-from memtape.core.lessons.reflection import MAX_LESSON_CHARS, Candidate, Lesson, Slot
+from memtape.core.lessons.reflection import MAX_LESSON_CHARS, Candidate, Lesson
 
-LONGEST_LESSON = 300  # characters
 MOST_TOKENS = 300  # of all lessons, as estimated
 MOST_LESSONS = 32
 BY_MODEL = 3  # the tier of what a model wrote
@@ -49,15 +49,11 @@ class RejectedLesson:
     why: str
 
 
-class _Said(BaseModel):
-    """One lesson as the schema asks for it."""
+class _CompleteLesson(LessonAnswer):
+    """A lesson with everything that its check needs."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-    slot: Slot
     text: Annotated[str, Field(min_length=1)]
-    candidate: str
     trades: Annotated[list[str], Field(min_length=1, max_length=1_000)]
-    n: int
     mean: Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -97,7 +93,7 @@ def _lesson(
     one: object, found: Mapping[str, Candidate], window: frozenset[str], told: Sequence[Lesson]
 ) -> Lesson | RejectedLesson:
     try:
-        said = _Said.model_validate(one)
+        said = _CompleteLesson.model_validate(one)
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         return RejectedLesson(
@@ -114,7 +110,7 @@ def _lesson(
     )  # fmt: skip
 
 
-def _problem(said: _Said, candidate: Candidate | None, window: frozenset[str], told: Sequence[Lesson]) -> str | None:
+def _problem(said: _CompleteLesson, candidate: Candidate | None, window: frozenset[str], told: Sequence[Lesson]) -> str | None:
     """The first rule that a lesson breaks."""
     if candidate is None:
         return "it names a candidate that was not computed"
@@ -125,7 +121,7 @@ def _problem(said: _Said, candidate: Candidate | None, window: frozenset[str], t
     )  # fmt: skip
 
 
-def _uncited(said: _Said, candidate: Candidate, window: frozenset[str]) -> str | None:
+def _uncited(said: _CompleteLesson, candidate: Candidate, window: frozenset[str]) -> str | None:
     if any(trade not in window for trade in said.trades):
         return "it cites a trade that is not of the window"
     if any(trade not in candidate.trades for trade in said.trades):
