@@ -13,7 +13,7 @@ help:  ## this list
 setup: $(READY)  ## .venv with memtape and all it needs, as requirements.lock says
 
 # With PYTHON given the script always looks whether .venv is made of that interpreter.
-$(READY): requirements.lock pyproject.toml tools/setup.sh src/memtape/plugs/minilm_build.py $(if $(PYTHON),FORCE)
+$(READY): requirements.lock pyproject.toml tools/setup.sh tools/build_minilm.py $(if $(PYTHON),FORCE)
 	@PYTHON='$(PYTHON)' sh tools/setup.sh
 	@touch $@
 
@@ -28,7 +28,7 @@ lint: setup  ## ruff, and mypy on src
 	$(BIN)/mypy
 
 bench: setup  ## the performance budgets
-	$(BIN)/memtape bench
+	$(BIN)/python -m bench
 
 soak: setup  ## the long tests
 	MEMTAPE_SOAK=1 $(BIN)/python -m pytest tests/soak -n 0 -r fEs
@@ -43,7 +43,7 @@ lock: setup  ## requirements.lock from pyproject.toml; with UPGRADE=1 every pack
 
 clean:  ## removes .venv, caches and the demo's data
 	rm -rf .venv .demo .bench .screens .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
-	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 chromium: setup
 	@sh tools/chromium.sh

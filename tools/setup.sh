@@ -85,9 +85,9 @@ else
 fi
 "$bin/uv" pip install --quiet --offline --python "$bin/python" --no-deps --no-build-isolation --editable .
 
-# The model that the tests of `minilm` need, into .venv; what is there is not made again. Everything else works without it.
+# The tests of `minilm` need the model. A complete model in .venv is not built again; everything else works without it.
 log=$(mktemp)
-"$bin/memtape" embedder build minilm --to .venv/share/memtape/models >/dev/null 2>"$log" ||
+"$bin/python" -m tools.build_minilm --to .venv/share/memtape/models >/dev/null 2>"$log" ||
     say "warning: the model minilm is not built, and its tests are skipped: $(tail -n 1 "$log")"
 rm -f "$log"
 say "ready: $bin/memtape, with $("$bin/python" --version)"

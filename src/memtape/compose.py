@@ -1,4 +1,4 @@
-"""From settings to a Memory: the only place that picks a back end."""
+"""From settings to a Memory. Only this module reads settings and picks a back end, a model and an embedder."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ from memtape.engine import Memory
 from memtape.engine.resources import ESTIMATED, TokenCounter
 from memtape.errors import Invalid
 from memtape.plugs.clock import Clock
-from memtape.plugs.embedder import Embedder, Sources, embedder_of
-from memtape.plugs.embedder import embedder_with_id as by_id
+from memtape.plugs.embedder import Embedder, EmbedderSources, embedder_of, embedder_with_id
 from memtape.plugs.models import Model, model_of
 from memtape.settings import SETTINGS
 from memtape.store.database import Database
 
 
 def setting(name: str, environment: Mapping[str, str] | None = None) -> str:
-    """A setting as the environment has it, or its default."""
+    """Returns a setting from the environment, or its default."""
     environment = os.environ if environment is None else environment
     default = next(s.default for s in SETTINGS if s.name == name)
     return environment.get(name) or default
 
 
 def store_address(url: str | None = None) -> str:
-    """The store's address: what was given, else MEMTAPE_DB, else the file in the home folder.
+    """Returns the store's address: the given one, else MEMTAPE_DB, else the file in the home folder.
 
     >>> store_address("sqlite:////tmp/a.db"), store_address("postgresql://host/db")
     ('/tmp/a.db', 'postgresql://host/db')
@@ -42,14 +41,14 @@ def store_address(url: str | None = None) -> str:
     if given.startswith("sqlite:///"):
         given = given.removeprefix("sqlite:///")
     elif "://" in given:
-        raise Invalid("db", f"'{given}' is not an address of a store", "Use a path, sqlite:///file.db or postgresql://...")
+        raise Invalid("db", f"'{given}' is not the address of a store", "Use a path, sqlite:///file.db or postgresql://...")
     if not given:
         raise Invalid("db", "the path is empty", "Name a file, like sqlite:///memory.db")
     return str(Path(given).expanduser().absolute())
 
 
 def without_password(url: str) -> str:
-    """An address that may be shown.
+    """Returns an address without its password.
 
     >>> without_password("postgresql://ann:secret@host/db")
     'postgresql://ann:***@host/db'
@@ -58,7 +57,7 @@ def without_password(url: str) -> str:
 
 
 def open_database(url: str | None = None, *, migrating: bool = False) -> Database:
-    """The database behind an address."""
+    """Open the database at an address."""
     wait = setting("MEMTAPE_WAIT_SECONDS")
     try:
         seconds = float(wait)
@@ -75,7 +74,7 @@ def open_database(url: str | None = None, *, migrating: bool = False) -> Databas
 
 
 def open_memory(url: str | None = None, owner: str | None = None, clock: Clock | None = None) -> Memory:
-    """The memory of an owner."""
+    """Open the memory of an owner."""
     return Memory(
         open_database(url), owner or setting("MEMTAPE_OWNER"), clock, models=model,
         embedder=partial(document_embedder, "sqlite_fts"), tokens=token_counter(), documents=documents(url),
@@ -84,7 +83,7 @@ def open_memory(url: str | None = None, owner: str | None = None, clock: Clock |
 
 
 def documents(url: str | None = None) -> str:
-    """Where the index of documents is kept: beside an embedded store, else in the home folder, by the address of the store.
+    """Returns the path of the document index: beside an SQLite store, else in the home folder, by the address of the store.
 
     >>> documents("/tmp/desk.db"), documents(":memory:")
     ('/tmp/desk.docs.db', ':memory:')
@@ -98,7 +97,7 @@ def documents(url: str | None = None) -> str:
 
 
 def workspaces(url: str | None = None) -> str | None:
-    """Where agents that were given no workspace get one: beside an embedded store, else in the home folder.
+    """Returns the folder for workspaces of agents without their own: beside an SQLite store, else in the home folder.
 
     >>> workspaces("/tmp/desk.db"), workspaces(":memory:")
     ('/tmp/desk.workspace', None)
@@ -112,7 +111,7 @@ def workspaces(url: str | None = None) -> str | None:
 
 
 def slot() -> Slot:
-    """How documents are searched where nobody says otherwise."""
+    """Returns the default slot for document search."""
     named = setting("MEMTAPE_SLOT")
     if named not in SLOTS:
         raise Invalid("MEMTAPE_SLOT", f"there is no slot '{named}'", f"Set one of {', '.join(SLOTS)}")
@@ -120,14 +119,14 @@ def slot() -> Slot:
 
 
 def embedder(name: str | None = None) -> Embedder | None:
-    """What compares texts by meaning: the one that is named, else as it is set; none where it is off."""
+    """Returns the named embedder, else the one in the settings; None if it is off."""
     return embedder_of(name or setting("MEMTAPE_EMBEDDER"), _sources())
 
 
 def document_embedder(slot: Slot) -> Embedder | None:
-    """What documents are embedded with for a slot: for words alone only what is set and local, for meaning `static` too.
+    """Returns the embedder of documents for a slot. The slot for meaning uses `static` if none is set.
 
-    Documents are sent to a server only where the slot that compares them by meaning was chosen.
+    The slot for words uses only a local embedder: documents are sent to a server only if the slot for meaning was chosen.
     """
     if slot == "hybrid_embeddings":
         return embedder() or embedder("static")
@@ -135,25 +134,25 @@ def document_embedder(slot: Slot) -> Embedder | None:
 
 
 def previous_embedder(id: str) -> Embedder | None:
-    """What made the vectors of an id, if it can be had on this machine and by these settings."""
-    return by_id(id, _sources())
+    """Returns the embedder with an id; None if this machine and these settings do not have it."""
+    return embedder_with_id(id, _sources())
 
 
 def model_folders() -> tuple[Path, ...]:
-    """Where built models are looked for: the folder that is set, then the one of this installation (`make setup` uses it)."""
+    """Returns the folders of built models: the one in the settings, then the one of this installation (used by `make setup`)."""
     return Path(setting("MEMTAPE_MODELS")).expanduser().absolute(), Path(sys.prefix, "share", "memtape", "models")
 
 
-def _sources() -> Sources:
+def _sources() -> EmbedderSources:
     dim = setting("MEMTAPE_EMBEDDER_DIM")
     if dim and not (dim.isdecimal() and int(dim)):
-        raise Invalid("MEMTAPE_EMBEDDER_DIM", f"'{dim}' is not a length", "Set a whole number above 0, or leave it empty")
+        raise Invalid("MEMTAPE_EMBEDDER_DIM", f"'{dim}' is not a vector length", "Set a whole number above 0, or leave it empty")
     url, named, key = (setting(f"MEMTAPE_EMBEDDER_{name}") for name in ("URL", "MODEL", "KEY"))
-    return Sources(model_folders(), url, named, key, int(dim) if dim else None)
+    return EmbedderSources(model_folders(), url, named, key, int(dim) if dim else None)
 
 
 def model(name: str) -> Model:
-    """A model by its name, at the address and with the key that are set for its provider."""
+    """Returns a model by name, with the address and the key that are set for its provider."""
     provider = name.partition("/")[0].upper()
     known = {s.name for s in SETTINGS}
     url, key = f"MEMTAPE_{provider}_URL", f"{provider}_API_KEY"
@@ -163,7 +162,7 @@ def model(name: str) -> Model:
 
 
 def token_counter() -> TokenCounter:
-    """What counts a brief's tokens: the tokenizer that is set, else an estimate."""
+    """Returns what counts a brief's tokens: the tokenizer in the settings, else an estimate."""
     file = setting("MEMTAPE_TOKENIZER")
     if not file:
         return ESTIMATED

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import memtape
-from memtape.brokers import ImportOptions, ImportProblem, ImportResult, read_content
-from memtape.brokers.files import file_content
+from memtape.brokers.files import unpack_file
+from memtape.brokers.formats import read_file
+from memtape.brokers.importer import ImportOptions, ImportProblem, ImportResult
 from memtape.core.codec import decimal_text, time_text
 from memtape.core.observed import ClosedTrade, Fill
 from memtape.engine import Memory
@@ -22,32 +23,32 @@ TRADES = "symbol,side,entry_time,exit_time,entry_price,exit_price,qty\n"
 FILLS = "id,time,symbol,side,qty,price,fee\n"
 
 
-def read(text: str | bytes, name: str = "trades.csv", **wishes: Any) -> ImportResult:
-    """A file's content, read."""
+def read(text: str | bytes, name: str = "trades.csv", **options: Any) -> ImportResult:
+    """Read a file's content."""
     data = text.encode() if isinstance(text, str) else text
-    return read_content(file_content(name, data), ImportOptions(**wishes))[1]
+    return read_file(unpack_file(name, data), ImportOptions(**options))[1]
 
 
-def read_trade(header: str, row: str, **wishes: Any) -> ClosedTrade:
+def read_trade(header: str, row: str, **options: Any) -> ClosedTrade:
     """The one closed trade of a file of one row."""
-    reading = read(f"{header}\n{row}\n", **wishes)
+    reading = read(f"{header}\n{row}\n", **options)
     assert [p for p in reading.problems if p.blocks] == []
     (found,) = reading.found
     assert isinstance(found.value, ClosedTrade)
     return found.value
 
 
-def read_fill(header: str, row: str, **wishes: Any) -> Fill:
+def read_fill(header: str, row: str, **options: Any) -> Fill:
     """The one fill of a file of one row."""
-    reading = read(f"{header}\n{row}\n", **wishes)
+    reading = read(f"{header}\n{row}\n", **options)
     assert [p for p in reading.problems if p.blocks] == []
     (found,) = reading.found
     assert isinstance(found.value, Fill)
     return found.value
 
 
-def told(reading: ImportResult) -> list[str]:
-    """What was read, in the language of the desk."""
+def values_read(reading: ImportResult) -> list[str]:
+    """The values of a file, in the language of the desk."""
     lines: list[str] = []
     for each in reading.found:
         v = each.value
@@ -59,7 +60,7 @@ def told(reading: ImportResult) -> list[str]:
     return lines
 
 
-def said(problem: ImportProblem) -> str:
+def problem_line(problem: ImportProblem) -> str:
     """A problem as one line."""
     return f"{problem.line}: {problem.field}: {problem.problem}. {problem.fix}"
 
@@ -72,8 +73,8 @@ def given_memory(now: datetime = NOON, **settings: Any) -> Memory:
     return memory
 
 
-def saved(folder: Path, text: str | bytes, name: str = "trades.csv") -> Path:
-    """A file on disk, compressed if its name says so."""
+def write_file(folder: Path, text: str | bytes, name: str = "trades.csv") -> Path:
+    """Write a file, compressed if its name ends in .gz."""
     data = text.encode() if isinstance(text, str) else text
     path = folder / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from memtape.brokers.hyperliquid import INTERVALS, millis_of
-from memtape.brokers.live import Since
+from memtape.brokers.live import ReadRange
 from memtape.core.codec import decimal_text
 from memtape.core.observed import Bar, Fill, Funding, HeldPosition, Tick
 from memtape.errors import MemtapeError
@@ -239,20 +239,20 @@ class Account:
 
     def __init__(self, clock: FixedClock) -> None:
         self.clock, self.took = clock, 0
-        self.asked: list[Since | None] = []
+        self.asked: list[ReadRange | None] = []
         self.problems: list[MemtapeError] = []
         self.fills: tuple[Fill, ...] = ()
         self.positions: dict[str, tuple[HeldPosition, ...]] = {}
         self.equity = Decimal(5000)
 
-    def poll(self, since: Since | None, /) -> Tick:
+    def poll(self, since: ReadRange | None, /) -> Tick:
         self.asked.append(since)
         if self.problems:
             raise self.problems.pop(0)
         t = self.clock.at
         return Tick(id=f"s{t:%d%H%M%S}", t=t, positions=self.positions, fills=self.fills, equity=self.equity)
 
-    def taken(self) -> None:
+    def confirm(self) -> None:
         self.took += 1
 
 

@@ -6,13 +6,13 @@ from decimal import Decimal
 
 import pytest
 
-from memtape.brokers.cells import BadCell, Times, decide_dates, decide_decimal, numbers, zone_of
-from memtape.brokers.sides import Words
-from memtape.brokers.texts import Texts
+from memtape.brokers.cells import BadCell, TimeReader, date_order, decimal_style, read_numbers, read_zone
+from memtape.brokers.sides import SideWords
+from memtape.brokers.texts import TextCleaner
 from memtape.core.codec import time_text
 from memtape.errors import Invalid
 
-from .desk import read, said, told
+from .desk import problem_line, read, values_read
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from .desk import read, said, told
     ],
 )  # fmt: skip
 def test_a_number_is_read_however_it_is_dressed(cell: str, value: str) -> None:
-    assert numbers([cell], "point") == [Decimal(value)]
+    assert read_numbers([cell], "point") == [Decimal(value)]
 
 
 @pytest.mark.parametrize(
@@ -33,44 +33,44 @@ def test_a_number_is_read_however_it_is_dressed(cell: str, value: str) -> None:
     [("1.204,50", "1204.5"), ("88,1", "88.1"), ("1 204,50 €", "1204.5"), ("-0,5", "-0.5"), ("1.234.567", "1234567")],
 )
 def test_a_decimal_comma_is_read(cell: str, value: str) -> None:
-    assert numbers([cell], "comma") == [Decimal(value)]
+    assert read_numbers([cell], "comma") == [Decimal(value)]
 
 
 @pytest.mark.parametrize("cell", ["", "-", "--", "nan", "NaN", "None", "null", "N/A"])
 def test_nothing_is_written_in_many_ways(cell: str) -> None:
-    assert numbers([cell], "point") == [None]
+    assert read_numbers([cell], "point") == [None]
 
 
 @pytest.mark.parametrize(
     "cell", ["abc", "1,2,3", "12,5", "inf", "1e99", "9" * 40, "0x10", ".", "1.2.3", "5%", "1" * 5000, "1 2 3a"]
 )
 def test_what_is_no_amount_is_told(cell: str) -> None:
-    (value,) = numbers([cell], "point")
+    (value,) = read_numbers([cell], "point")
     assert isinstance(value, BadCell)
     assert len(value.problem) < 100
 
 
 def test_a_percentage_is_a_fraction_where_one_is_wanted() -> None:
-    assert numbers(["80%"], "point", percent=True) == [Decimal("0.8")]
+    assert read_numbers(["80%"], "point", percent=True) == [Decimal("0.8")]
 
 
 def test_the_file_decides_what_a_comma_means() -> None:
-    assert decide_decimal([["1,204", "1,204.50"]], ",")[0] == "point"
-    assert decide_decimal([["1,204", "88,1"]], ";")[0] == "comma"
-    assert decide_decimal([["1,234,567"]], ";")[0] == "point"
-    assert decide_decimal([["1.234.567"]], ";")[0] == "comma"
-    assert decide_decimal([["0,125"]], "\t")[0] == "comma"
+    assert decimal_style([["1,204", "1,204.50"]], ",")[0] == "point"
+    assert decimal_style([["1,204", "88,1"]], ";")[0] == "comma"
+    assert decimal_style([["1,234,567"]], ";")[0] == "point"
+    assert decimal_style([["1.234.567"]], ";")[0] == "comma"
+    assert decimal_style([["0,125"]], "\t")[0] == "comma"
 
 
 def test_a_comma_that_nothing_explains_is_asked_about_and_can_be_told() -> None:
     text = (
         "symbol;side;entry_time;exit_time;entry_price;exit_price;qty\nX;long;2026-06-04T08:00Z;2026-06-04T09:00Z;1,234;1,235;2\n"
     )
-    assert said(read(text).problems[0]) == (
-        "2: entry_price: '1,234' may be thousands or decimals. Say --map decimal=comma or --map decimal=point"
+    assert problem_line(read(text).problems[0]) == (
+        "2: entry_price: '1,234' is ambiguous: thousands or decimals. Give --map decimal=comma or --map decimal=point"
     )
-    assert told(read(text, mapping={"decimal": "comma"})) == ["long 2 X 1.234 -> 1.235"]
-    assert told(read(text, mapping={"decimal": "point"})) == ["long 2 X 1234 -> 1235"]
+    assert values_read(read(text, mapping={"decimal": "comma"})) == ["long 2 X 1.234 -> 1.235"]
+    assert values_read(read(text, mapping={"decimal": "point"})) == ["long 2 X 1234 -> 1235"]
 
 
 NOON = "2024-01-31T12:00:00Z"
@@ -85,7 +85,7 @@ NOON = "2024-01-31T12:00:00Z"
     ],
 )  # fmt: skip
 def test_a_time_with_its_zone_is_one_moment_however_written(cell: str) -> None:
-    times = Times(dates=None, zone=None)
+    times = TimeReader(dates=None, zone=None)
     assert time_text(times.read(cell)) == NOON  # type: ignore[arg-type]
     assert times.naive == 0
 
@@ -96,16 +96,16 @@ def test_a_time_with_its_zone_is_one_moment_however_written(cell: str) -> None:
      "2024-01-31, 12:00:00", "31.01.2024 12:00", "1/31/2024 12:00:00 PM", "31 Jan 2024 12:00"],
 )  # fmt: skip
 def test_a_time_without_zone_is_read_in_the_zone_that_is_given(cell: str) -> None:
-    berlin = Times(None, zone_of("Europe/Berlin")[0])
+    berlin = TimeReader(None, read_zone("Europe/Berlin")[0])
     assert time_text(berlin.read(cell)) == "2024-01-31T11:00:00Z"  # type: ignore[arg-type]
-    unsaid = Times(None, None)
+    unsaid = TimeReader(None, None)
     assert time_text(unsaid.read(cell)) == NOON  # type: ignore[arg-type]
     assert unsaid.naive == 1
 
 
 def test_a_server_clock_seven_hours_ahead_of_new_york_follows_its_summer_time() -> None:
-    zone, ahead = zone_of("America/New_York+7")
-    server = Times(None, zone, ahead)
+    zone, ahead = read_zone("America/New_York+7")
+    server = TimeReader(None, zone, ahead)
     assert time_text(server.read("2024.01.31 12:00")) == "2024-01-31T10:00:00Z"  # type: ignore[arg-type]
     assert time_text(server.read("2024.06.28 12:00")) == "2024-06-28T09:00:00Z"  # type: ignore[arg-type]
 
@@ -113,20 +113,20 @@ def test_a_server_clock_seven_hours_ahead_of_new_york_follows_its_summer_time() 
 @pytest.mark.parametrize("name", ["Mars/Olympus", "America", "", "../x", "+99", "Europe/Berlin\x00", "e" * 500])
 def test_a_zone_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(Invalid, match="zone"):
-        zone_of(name)
+        read_zone(name)
 
 
 def test_other_dates_of_the_file_tell_day_from_month() -> None:
-    assert decide_dates([["03/04/2024", "13/04/2024"]]) == "dmy"
-    assert decide_dates([["03/04/2024", "04/13/2024"]]) == "mdy"
-    assert decide_dates([["03/04/2024"]]) is None
-    assert decide_dates([["13/04/2024", "04/13/2024"]]) is None
+    assert date_order([["03/04/2024", "13/04/2024"]]) == "dmy"
+    assert date_order([["03/04/2024", "04/13/2024"]]) == "mdy"
+    assert date_order([["03/04/2024"]]) is None
+    assert date_order([["13/04/2024", "04/13/2024"]]) is None
 
 
 def test_a_date_that_may_be_two_days_is_asked_about_and_can_be_told() -> None:
     text = "symbol,side,entry_time,exit_time,entry_price,exit_price,qty\nX,long,03/04/2024,03/05/2024,1,2,2\n"
-    assert said(read(text).problems[-1]) == (
-        "2: entry_at (entry_time): '03/04/2024' may be day/month or month/day. Say --map dates=dmy or --map dates=mdy"
+    assert problem_line(read(text).problems[-1]) == (
+        "2: entry_at (entry_time): '03/04/2024' is ambiguous: day/month or month/day. Give --map dates=dmy or --map dates=mdy"
     )
     by_day = read(text, mapping={"dates": "dmy"}).found[0].value
     assert time_text(by_day.entry_at) == "2024-04-03T00:00:00Z"  # type: ignore[union-attr]
@@ -136,13 +136,13 @@ def test_a_date_that_may_be_two_days_is_asked_about_and_can_be_told() -> None:
     "cell", ["yesterday", "12:00", "2024", "2024-13-01", "13/13/2024", "1e9", "2024-01-31T25:00", "5", "-1706702400"]
 )
 def test_what_is_no_time_is_told(cell: str) -> None:
-    assert isinstance(Times(None, None).read(cell), BadCell)
+    assert isinstance(TimeReader(None, None).read(cell), BadCell)
 
 
 def test_the_hour_of_a_clock_change_is_counted() -> None:
-    times = Times(None, zone_of("Europe/Berlin")[0])
+    times = TimeReader(None, read_zone("Europe/Berlin")[0])
     assert time_text(times.read("2024-10-27 02:30:00")) == "2024-10-27T00:30:00Z"  # type: ignore[arg-type]
-    assert times.twice == 1
+    assert times.ambiguous == 1
 
 
 @pytest.mark.parametrize(
@@ -155,15 +155,15 @@ def test_the_hour_of_a_clock_change_is_counted() -> None:
     ],
 )  # fmt: skip
 def test_a_word_for_a_side_is_read_as_what_was_done_or_what_was_held(cell: str, bought: int | None, held: int | None) -> None:
-    assert Words([cell], held=False).side(cell) == bought
-    assert Words([cell], held=True).side(cell) == held
+    assert SideWords([cell], held=False).side(cell) == bought
+    assert SideWords([cell], held=True).side(cell) == held
 
 
 def test_numbers_for_sides_are_read_by_the_set_of_them() -> None:
-    assert [Words(["1", "-1"], held=False).side(n) for n in ("1", "-1")] == [1, -1]
-    assert [Words(["1", "2"], held=False).side(n) for n in ("1", "2")] == [1, -1]
-    assert [Words(["0", "1", "2"], held=False, name="type").side(n) for n in ("0", "1", "2")] == [1, -1, 0]
-    assert Words(["7"], held=False).side("7") is None
+    assert [SideWords(["1", "-1"], held=False).side(n) for n in ("1", "-1")] == [1, -1]
+    assert [SideWords(["1", "2"], held=False).side(n) for n in ("1", "2")] == [1, -1]
+    assert [SideWords(["0", "1", "2"], held=False, name="type").side(n) for n in ("0", "1", "2")] == [1, -1, 0]
+    assert SideWords(["7"], held=False).side("7") is None
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_numbers_for_sides_are_read_by_the_set_of_them() -> None:
      "NhqPtmdSJYdKjVHjA7PZj4Mge3R5YNiP1e3UZjInClVN65XAbvqqM6A7H5fATj0j"],
 )  # fmt: skip
 def test_a_secret_in_a_reason_is_not_kept(secret: str) -> None:
-    texts = Texts()
+    texts = TextCleaner()
     kept = texts.line(f"entry by {secret} on breakout", 280)
     assert kept is not None
     assert secret not in kept
@@ -182,7 +182,7 @@ def test_a_secret_in_a_reason_is_not_kept(secret: str) -> None:
 
 
 def test_an_ordinary_reason_is_kept_word_for_word() -> None:
-    texts = Texts()
+    texts = TextCleaner()
     for reason in (
         "MANUAL SELL - GAIN CAPITAL FOR ACTU",
         "12H_ML_CUT",

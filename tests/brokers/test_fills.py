@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from .desk import FILLS, read, read_fill, said, told
+from .desk import FILLS, problem_line, read, read_fill, values_read
 
 T = "2026-06-04T08:00:00Z"
 
@@ -17,7 +17,7 @@ def test_bought_and_sold_columns_make_a_fill_of_either_kind() -> None:
         "2025-06-30,ABEO,6.0,5.77,34.62,0.0,MANUAL BUY - initial,,\n2025-08-01,ABEO,,,11.54,1.2,MANUAL SELL - trim,2.0,6.37\n"
     )
     reading = read(text)
-    assert told(reading) == ["buy 6 ABEO @ 5.77 2025-06-30T00:00:00Z", "sell 2 ABEO @ 6.37 2025-08-01T00:00:00Z"]
+    assert values_read(reading) == ["buy 6 ABEO @ 5.77 2025-06-30T00:00:00Z", "sell 2 ABEO @ 6.37 2025-08-01T00:00:00Z"]
     decision = reading.found[1].decision
     assert decision is not None
     assert (decision.reason, decision.action) == ("MANUAL SELL - trim", "sell")
@@ -26,7 +26,7 @@ def test_bought_and_sold_columns_make_a_fill_of_either_kind() -> None:
 
 def test_a_negative_quantity_is_a_sale_where_no_column_says_side() -> None:
     reading = read(f"time,symbol,qty,price\n{T},MSFT,20,431\n{T},MSFT,-20,432\n")
-    assert [line.split(" @")[0] for line in told(reading)] == ["buy 20 MSFT", "sell 20 MSFT"]
+    assert [line.split(" @")[0] for line in values_read(reading)] == ["buy 20 MSFT", "sell 20 MSFT"]
 
 
 def test_without_side_and_without_sign_every_row_asks() -> None:
@@ -40,12 +40,12 @@ def test_orders_that_came_to_nothing_are_no_fills() -> None:
         f"time,symbol,side,qty,price,status\n{T},A,buy,1,2,filled\n{T},A,buy,1,2,cancelled\n{T},A,no_trade,0,,\n{T},A,buy,0,2,\n"
     )
     assert len(reading.found) == 1
-    assert reading.notes == ["3 rows are no executions and were skipped: no_trade 1, cancelled 1, quantity 0 1"]
+    assert reading.notes == ["3 rows are not executions and were skipped: no_trade 1, cancelled 1, quantity 0 1"]
 
 
 def test_a_partly_filled_cancelled_order_counts_what_was_filled() -> None:
     reading = read(f"time,symbol,side,filled_qty,price,status\n{T},A,buy,3,2,canceled\n{T},A,buy,0,2,canceled\n")
-    assert told(reading) == [f"buy 3 A @ 2 {T}"]
+    assert values_read(reading) == [f"buy 3 A @ 2 {T}"]
 
 
 def test_fills_of_one_moment_keep_the_order_of_the_file_also_when_the_newest_stand_on_top() -> None:
@@ -80,8 +80,8 @@ def test_a_fee_in_the_coin_that_was_bought_is_counted_at_its_price() -> None:
 
 def test_a_fee_in_a_third_coin_is_refused_not_taken_for_dollars() -> None:
     reading = read(f"time,symbol,side,qty,price,fee,fee_currency\n{T},BTCUSDT,buy,0.5,60000,0.0003,BNB\n")
-    assert said(reading.problems[0]) == (
-        "2: fees (fee): the fee is in BNB, the account in USD. Convert it in the file, or leave fees out: --map fees="
+    assert problem_line(reading.problems[0]) == (
+        "2: fees (fee): the fee is in BNB, the account is in USD. Convert it in the file, or leave fees out: --map fees="
     )
 
 

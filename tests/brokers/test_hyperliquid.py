@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtape.brokers import hyperliquid as hl
-from memtape.brokers.live import Endpoint, Hyperliquid, Since
+from memtape.brokers.live import Hyperliquid, JsonEndpoint, ReadRange
 from memtape.core.observed import Bar, Decision, Fill, HeldPosition, Tick
 from memtape.engine import AgentMemory, Memory
 from memtape.errors import Conflict, Invalid, Unreachable
 from memtape.plugs.clock import FixedClock
-from memtape.workers.live_account import Step, follow_account, follow_until
+from memtape.workers.live_account import FollowStep, follow_account, follow_until
 from tests import desk
 from tests.brokers.hyperliquid_server import ADDRESS, STRANGER, Account, Nights, Server, Venue, fill_json
 
@@ -59,7 +59,7 @@ def bought_before(qty: str, px: str, fee: str = "0.0") -> dict[str, Any]:
 def ledger(*rows: dict[str, Any]) -> AgentMemory:
     """An agent that was told of these fills."""
     agent = desk.given_agent(desk.given_memory())
-    for fill in hl.fills_of(list(rows), ADDRESS):
+    for fill in hl.fills_from_answer(list(rows), ADDRESS):
         agent.observe(fill)
     return agent
 
@@ -68,99 +68,99 @@ def ledger(*rows: dict[str, Any]) -> AgentMemory:
 
 
 def test_the_closing_fill_of_the_format_notes_leaves_39_979215_net_and_one_eth():
-    (trade,) = ledger(CLOSING, bought_before("2.5", "3410.0")).trades()
+    (trade,) = ledger(CLOSING, bought_before("2.5", "3410.0")).ledger.trades()
     assert (trade.status, trade.qty_open, trade.qty_exited) == ("open", D("1.0"), D("1.5"))
     assert (trade.realized_pnl_usd, trade.fees_usd, trade.net_pnl_usd) == (D("42.3"), D("2.320785"), D("39.979215"))
 
 
 def test_the_flip_of_the_format_notes_splits_its_fee_by_size():
     flip = row("1.0", "A", "3.0", dir="Long > Short", closedPnl="10.0", fee="4.617")
-    short, long = ledger(bought_before("1.0", "3410.0"), flip).trades()
+    short, long = ledger(bought_before("1.0", "3410.0"), flip).ledger.trades()
     assert (long.close_cause, long.realized_pnl_usd, long.fees_usd) == ("flip", D("10.0"), D("1.539"))
     assert (short.side, short.qty_open, short.fees_usd) == ("short", D("2.0"), D("3.078"))
 
 
 def test_the_state_of_the_format_notes_is_one_eth_at_five_times_marked_at_3438_2():
-    account = hl.account_of(STATE)
+    account = hl.account_from_answer(STATE)
     assert account.positions == {"ETH": (HeldPosition(qty=D("1.0"), entry_px=D("3410.0"), leverage=D(5), mark=D("3438.2")),)}
     assert (account.equity, account.marks, account.t) == (D("5120.5"), {"ETH": D("3438.2")}, NOON + timedelta(minutes=31))
 
 
 def test_a_fill_is_named_by_coin_trade_order_time_and_size_and_counts_once():
-    (fill,) = hl.fills_of([CLOSING, CLOSING | {"sz": "1.50"}], ADDRESS)
+    (fill,) = hl.fills_from_answer([CLOSING, CLOSING | {"sz": "1.50"}], ADDRESS)
     assert fill.id == f"ETH-418820013377001-91500213411-{HALF_PAST}-1.5"
     assert (fill.order_id, fill.t) == ("91500213411", NOON + timedelta(minutes=30))
     system = [row("3.0", "A", sz, 0, tid=0) for sz in ("1.0", "2.0")]
-    assert len(hl.fills_of(system, ADDRESS)) == 2  # the venue's own fills have no trade id
+    assert len(hl.fills_from_answer(system, ADDRESS)) == 2  # the venue's own fills have no trade id
 
 
 def test_the_builders_part_is_in_the_fee_and_not_paid_twice_and_a_rebate_is_negative():
-    with_builder, rebate = hl.fills_of([CLOSING | {"builderFee": "0.5"}, row("0.0", "B", "1", fee="-0.12", time=1)], ADDRESS)[
-        ::-1
-    ]
+    with_builder, rebate = hl.fills_from_answer(
+        [CLOSING | {"builderFee": "0.5"}, row("0.0", "B", "1", fee="-0.12", time=1)], ADDRESS
+    )[::-1]
     assert (with_builder.fee, rebate.fee) == (D("2.320785"), D("-0.12"))
 
 
 def test_a_spot_buy_that_pays_in_the_coin_brings_less_of_it_at_the_price_paid():
     spot = row("0.0", "B", "10", coin="@107", px="25.0", fee="0.007", feeToken="HYPE", dir="Buy")
-    (fill,) = hl.fills_of([spot], ADDRESS)
+    (fill,) = hl.fills_from_answer([spot], ADDRESS)
     assert (fill.symbol, fill.qty, fill.fee) == ("SPOT@107", D("9.993"), D("0.175"))
     assert fill.qty * fill.px + fill.fee == D(250)  # what left the account
-    assert hl.fills_of([spot | {"coin": "PURR/USDC"}], ADDRESS)[0].symbol == "PURR/USDC"
+    assert hl.fills_from_answer([spot | {"coin": "PURR/USDC"}], ADDRESS)[0].symbol == "PURR/USDC"
 
 
 def test_a_fee_in_a_token_without_a_price_is_refused_until_one_is_given():
     odd = row("0.0", "B", "1", fee="0.3", feeToken="USDH")
-    with pytest.raises(Invalid, match=r"feeToken: .* is in USDH, whose price is not known\. Give its price in USDC"):
-        hl.fills_of([odd], ADDRESS)
-    assert hl.fills_of([odd], ADDRESS, rates={"USDH": D("0.99")})[0].fee == D("0.297")
+    with pytest.raises(Invalid, match=r"feeToken: .* is in USDH, whose price is unknown\. Give its price in USDC"):
+        hl.fills_from_answer([odd], ADDRESS)
+    assert hl.fills_from_answer([odd], ADDRESS, rates={"USDH": D("0.99")})[0].fee == D("0.297")
 
 
 def test_only_the_one_who_was_liquidated_was_liquidated():
     def liquidated(user: str) -> bool:
         told = CLOSING | {"liquidation": {"liquidatedUser": user, "markPx": "3430.0", "method": "market"}}
-        return hl.fills_of([told], ADDRESS)[0].liq
+        return hl.fills_from_answer([told], ADDRESS)[0].liq
 
     assert liquidated(ADDRESS.upper().replace("0X", "0x"))
     assert not liquidated(STRANGER)
 
 
 def test_a_word_for_the_direction_that_nobody_has_heard_of_is_no_reason_to_lose_the_fill():
-    (fill,) = hl.fills_of([CLOSING | {"dir": "Sideways Conversion"}], ADDRESS)
+    (fill,) = hl.fills_from_answer([CLOSING | {"dir": "Sideways Conversion"}], ADDRESS)
     assert (fill.side, fill.trigger) == ("sell", None)
-    assert hl.fills_of([CLOSING | {"dir": "Auto-Deleveraging"}], ADDRESS)[0].trigger == "auto_deleveraging"
+    assert hl.fills_from_answer([CLOSING | {"dir": "Auto-Deleveraging"}], ADDRESS)[0].trigger == "auto_deleveraging"
 
 
 def test_an_answer_that_is_not_what_it_should_be_is_refused_by_its_field():
     with pytest.raises(Invalid, match=r"userFills\.1\.px"):
-        hl.fills_of([CLOSING, CLOSING | {"px": "a lot"}], ADDRESS)
+        hl.fills_from_answer([CLOSING, CLOSING | {"px": "a lot"}], ADDRESS)
     with pytest.raises(Invalid, match=r"clearinghouseState\.marginSummary"):
-        hl.account_of({"time": 1, "assetPositions": []})
+        hl.account_from_answer({"time": 1, "assetPositions": []})
 
 
 def test_fills_of_one_block_follow_what_each_found_held_whatever_order_they_come_in():
     swept = [row("0.0", "B", "1.0", 3), row("1.0", "B", "0.5", 1), row("1.5", "B", "2.0", 2)]
     for told in permutations(swept):
-        assert [str(f.qty) for f in hl.fills_of(list(told), ADDRESS)] == ["1.0", "0.5", "2.0"]
-        assert [f.seq for f in hl.fills_of(list(told), ADDRESS)] == [0, 1, 2]
+        assert [str(f.qty) for f in hl.fills_from_answer(list(told), ADDRESS)] == ["1.0", "0.5", "2.0"]
+        assert [f.seq for f in hl.fills_from_answer(list(told), ADDRESS)] == [0, 1, 2]
 
 
 def test_a_dead_end_is_taken_last():
     # From flat: in and out with 1, then in with 2. Taking the 2 first would strand the others.
     block = [row("0.0", "B", "2.0", 1), row("0.0", "B", "1.0", 2), row("1.0", "A", "1.0", 3)]
-    assert [str(f.qty) for f in hl.fills_of(block, ADDRESS)] == ["1.0", "1.0", "2.0"]
+    assert [str(f.qty) for f in hl.fills_from_answer(block, ADDRESS)] == ["1.0", "1.0", "2.0"]
 
 
 def test_out_and_in_again_in_one_block_is_told_by_what_was_held_around_it():
     out, back = row("1.0", "A", "1.0", 9), row("0.0", "B", "1.0", 8)
     held = bought_before("1.0", "3400.0")
-    assert [f.side for f in hl.fills_of([held, back, out], ADDRESS)] == ["buy", "sell", "buy"]
+    assert [f.side for f in hl.fills_from_answer([held, back, out], ADDRESS)] == ["buy", "sell", "buy"]
     was_flat = [row("0.0", "B", "1.0", 9), row("1.0", "A", "1.0", 8)]
     earlier = [held, row("1.0", "A", "1.0", 6, time=HALF_PAST - 60_000)]
-    assert [f.side for f in hl.fills_of([*earlier, *was_flat], ADDRESS)][2:] == ["buy", "sell"]
+    assert [f.side for f in hl.fills_from_answer([*earlier, *was_flat], ADDRESS)][2:] == ["buy", "sell"]
     rows = [hl.fill_rows([one])[0] for one in (out, back)]
-    assert [r.side for r in hl.oldest_first(rows, {"ETH": D(1)})] == ["A", "B"]
-    assert [r.side for r in hl.oldest_first(rows)] == ["B", "A"]  # nothing around it is known: the older order goes first
+    assert [r.side for r in hl.order_fills(rows, {"ETH": D(1)})] == ["A", "B"]
+    assert [r.side for r in hl.order_fills(rows)] == ["B", "A"]  # nothing around it is known: the older order goes first
 
 
 @given(st.lists(st.integers(-6, 6).filter(bool), min_size=1, max_size=9), st.randoms(use_true_random=False))
@@ -170,7 +170,7 @@ def test_any_walk_from_flat_is_put_together_so_that_each_fill_begins_where_the_l
         rows.append(row(str(held), "B" if step > 0 else "A", str(abs(step)), n + 1))
         held += step
     chance.shuffle(rows)
-    ordered = hl.oldest_first(hl.fill_rows(rows), {"ETH": D(held)})
+    ordered = hl.order_fills(hl.fill_rows(rows), {"ETH": D(held)})
     assert len(ordered) == len(steps)
     assert all(one.after == other.startPosition for one, other in pairwise(ordered))
     assert held == 0 or (ordered[0].startPosition, ordered[-1].after) == (0, held)
@@ -184,10 +184,10 @@ def test_stops_and_targets_are_told_by_their_orders():
     told = [order(1, "Stop Market"), order(2, "Take Profit Market"), order(3, "Limit"), order(4, "Limit", tif="Ioc"),
             order(5, "Stop Limit", reduceOnly=False), order(6, "Take Profit Limit"), order(7, "Market"),
             order(8, "Stop Market", reduceOnly=False, isPositionTpsl=True)]  # fmt: skip
-    assert hl.triggers_of(told) == {
+    assert hl.triggers_from_answer(told) == {
         1: "stop", 2: "target", 3: "limit", 4: "market", 5: "stop_entry", 6: "target", 7: "market", 8: "stop",
     }  # fmt: skip
-    (fill,) = hl.fills_of([CLOSING], ADDRESS, triggers={91500213411: "stop"})
+    (fill,) = hl.fills_from_answer([CLOSING], ADDRESS, triggers={91500213411: "stop"})
     assert fill.trigger == "stop"
 
 
@@ -200,7 +200,7 @@ def test_a_candle_ends_where_the_next_begins_and_counts_only_once_it_is_over():
     )
     assert hl.bars_from_candles([candle, candle]) == [expected]
     assert hl.bars_from_candles([candle], until=opened + timedelta(seconds=59)) == []
-    with pytest.raises(Invalid, match=r"interval: '1M' is not a length of candles"):
+    with pytest.raises(Invalid, match=r"interval: '1M' is not a candle interval"):
         hl.bars_from_candles([candle | {"i": "1M"}])
 
 
@@ -220,7 +220,7 @@ def source(server: Server, **more: Any) -> Hyperliquid:
     return Hyperliquid(ADDRESS, server.url, **about)
 
 
-BEGAN = Since(NOON - timedelta(days=1), NOON)
+BEGAN = ReadRange(NOON - timedelta(days=1), NOON)
 
 
 def test_a_poll_gives_one_tick_as_of_the_venues_own_clock(server):
@@ -260,8 +260,8 @@ def test_later_polls_read_back_over_the_overlap_and_everything_again_after_a_day
     starts = []
     for hours in (0, 1, 26):
         server.venue.state = STATE | {"time": STATE["time"] + hours * 3_600_000}
-        reader.poll(Since(BEGAN.began, NOON + timedelta(hours=hours)))
-        reader.taken()
+        reader.poll(ReadRange(BEGAN.began, NOON + timedelta(hours=hours)))
+        reader.confirm()
         starts.append(next(q["startTime"] for q in reversed(server.venue.asked) if q["type"] == "userFillsByTime"))
     began, noon = hl.millis_of(BEGAN.began) + 1, hl.millis_of(NOON) + 1
     assert starts == [began, noon, began]
@@ -280,7 +280,7 @@ def test_orders_that_the_venue_no_longer_lists_are_asked_for_one_by_one(server):
     server.venue.forgotten_orders = True
     reader = source(server)
     assert reader.poll(BEGAN).fills[0].trigger == "stop"
-    reader.taken()
+    reader.confirm()
     server.venue.asked.clear()
     assert reader.poll(BEGAN).fills[0].trigger == "stop"
     assert {question["type"] for question in server.venue.asked} == {"clearinghouseState", "userFillsByTime", "userFunding"}
@@ -295,7 +295,7 @@ def test_candles_are_asked_for_when_one_has_ended_and_again_if_the_tick_was_not_
     reader = source(server, intervals=("5m",))
     assert [bar.t0.minute for bar in reader.poll(BEGAN).bars] == [0, 5, 10, 15, 20, 25]
     assert len(reader.poll(BEGAN).bars) == 6  # the tick was lost: they come once more
-    reader.taken()
+    reader.confirm()
     assert reader.poll(BEGAN).bars == ()
     server.venue.state = STATE | {"time": STATE["time"] + 240_000}  # 12:35
     assert [bar.t0.minute for bar in reader.poll(BEGAN).bars] == [30]
@@ -327,7 +327,7 @@ def test_nobody_at_the_address_is_an_error_in_words():
     with Server() as gone:
         url = gone.url
     with pytest.raises(Unreachable, match="refused"):
-        Endpoint(f"{url}/info", attempts=1)({"type": "clearinghouseState"})
+        JsonEndpoint(f"{url}/info", attempts=1)({"type": "clearinghouseState"})
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "api.hyperliquid.xyz", "ftp://host/x"])
@@ -402,7 +402,7 @@ def test_where_to_read_from_is_in_the_store_so_a_restart_needs_nothing_else(live
     again = Memory.of(agent.resources).agent("desk")
     wait(clock, minutes=1)
     follow_account(again, account)
-    assert account.asked == [None, Since(NOON, NOON), Since(NOON, NOON + timedelta(hours=2))]
+    assert account.asked == [None, ReadRange(NOON, NOON), ReadRange(NOON, NOON + timedelta(hours=2))]
 
 
 def test_a_position_without_its_fill_is_searched_for_from_where_it_was_first_seen(live):
@@ -415,14 +415,14 @@ def test_a_position_without_its_fill_is_searched_for_from_where_it_was_first_see
     for _ in range(3):
         wait(clock, hours=1)
         follow_account(agent, account)
-    assert account.asked[-1] == Since(NOON, NOON + timedelta(hours=1))
+    assert account.asked[-1] == ReadRange(NOON, NOON + timedelta(hours=1))
     account.fills = (eth("late", NOON + timedelta(minutes=30), "buy", "1"),)
     wait(clock, minutes=1)
     assert follow_account(agent, account).receipt.revised is False  # the trade is still open: nothing closed was told otherwise
     assert (agent.ledger.discrepancies(), agent.ledger.trades()[0].quality) == ([], "fills")
     wait(clock, minutes=1)
     follow_account(agent, account)
-    assert account.asked[-1].seen == NOON + timedelta(hours=4, minutes=1)
+    assert account.asked[-1].last_read == NOON + timedelta(hours=4, minutes=1)
 
 
 def test_a_failing_source_or_a_lost_clock_leaves_no_trace(live):
@@ -480,14 +480,14 @@ def test_a_follower_goes_on_until_told_to_stop_and_waits_longer_while_things_fai
     agent, account, clock = live
     account.problems = [Unreachable(source="venue", problem="down") for _ in range(7)]
     nights, told = Nights(clock, 9), []
-    follow_until(agent, account, nights, tell=told.append)
+    follow_until(agent, account, nights, on_step=told.append)
     assert nights.waited == [20.0, 40.0, 80.0, 160.0, 300.0, 300.0, 300.0, 10.0, 10.0]
-    assert [isinstance(one, Step) for one in told] == [False] * 7 + [True] * 2
+    assert [isinstance(one, FollowStep) for one in told] == [False] * 7 + [True] * 2
 
 
 def test_nobody_is_polled_more_than_once_a_second(live):
     agent, account, clock = live
-    with pytest.raises(Invalid, match=r"every: 0\.5 s is too often"):
+    with pytest.raises(Invalid, match=r"every: 0\.5 s is too short"):
         follow_until(agent, account, Nights(clock, 1), every=timedelta(seconds=0.5))
     assert account.asked == []
 

@@ -11,7 +11,7 @@ import pytest
 from memtape.errors import Invalid
 from memtape.surfaces.cli.imports import run_import
 
-from .desk import FILLS, TRADES, given_memory, ledger, saved
+from .desk import FILLS, TRADES, given_memory, ledger, write_file
 
 BTC = "BTC,long,2026-06-04T08:00:00Z,2026-06-04T09:00:00Z,100,110,2\n"
 ETH = "ETH,short,2026-06-05T08:00:00Z,2026-06-05T09:00:00Z,50,55,3\n"
@@ -20,7 +20,7 @@ SOL = "SOL,long,2026-06-06T08:00:00Z,2026-06-06T09:00:00Z,20,21,5\n"
 
 def test_a_preview_tells_everything_and_writes_nothing(tmp_path: Path) -> None:
     memory = given_memory()
-    answer = run_import(memory, saved(tmp_path, TRADES + BTC + ETH), agent="desk")
+    answer = run_import(memory, write_file(tmp_path, TRADES + BTC + ETH), agent="desk")
     assert set(answer) == {
         "format", "rows", "fills", "trades", "new", "duplicates", "problems", "totals", "committed", "mapping", "batch",
     }  # fmt: skip
@@ -37,7 +37,7 @@ def test_a_preview_tells_everything_and_writes_nothing(tmp_path: Path) -> None:
 
 def test_a_commit_remembers_every_trade_and_the_second_time_none(tmp_path: Path) -> None:
     memory = given_memory()
-    path = saved(tmp_path, TRADES + BTC + ETH)
+    path = write_file(tmp_path, TRADES + BTC + ETH)
     first = run_import(memory, path, agent="desk", commit=True)
     assert (first["committed"], first["new"]) == (True, 2)
     assert [(row["symbol"], str(row["net_pnl_usd"])) for row in ledger(memory)] == [("BTC", "20"), ("ETH", "-15")]
@@ -49,18 +49,18 @@ def test_a_commit_remembers_every_trade_and_the_second_time_none(tmp_path: Path)
 
 def test_a_later_export_that_overlaps_adds_only_what_is_new(tmp_path: Path) -> None:
     memory = given_memory()
-    run_import(memory, saved(tmp_path, TRADES + BTC + ETH), agent="desk", commit=True)
+    run_import(memory, write_file(tmp_path, TRADES + BTC + ETH), agent="desk", commit=True)
     later = (TRADES + SOL + ETH).replace(",", ";").replace("50;55", "50,0;55,00")
-    answer = run_import(memory, saved(tmp_path, later), agent="desk", commit=True)
+    answer = run_import(memory, write_file(tmp_path, later), agent="desk", commit=True)
     assert (answer["new"], answer["duplicates"]) == (1, 1)
     assert [row["symbol"] for row in ledger(memory)] == ["BTC", "ETH", "SOL"]
 
 
 def test_equal_rows_are_trades_of_their_own_and_still_come_in_once(tmp_path: Path) -> None:
     memory = given_memory()
-    path = saved(tmp_path, TRADES + BTC + BTC)
+    path = write_file(tmp_path, TRADES + BTC + BTC)
     assert run_import(memory, path, agent="desk", commit=True)["new"] == 2
-    assert run_import(memory, saved(tmp_path, TRADES + BTC * 3), agent="desk", commit=True)["new"] == 1
+    assert run_import(memory, write_file(tmp_path, TRADES + BTC * 3), agent="desk", commit=True)["new"] == 1
     assert len(ledger(memory)) == 3
 
 
@@ -69,7 +69,7 @@ def test_undone_and_imported_again_the_ledger_is_the_same(tmp_path: Path) -> Non
     text = (
         "Date,Ticker,Shares Bought,Buy Price,Reason,Shares Sold,Sell Price\n2025-06-30,A,6,5,first,,\n2025-07-01,A,,,trim,2,6\n"
     )
-    path = saved(tmp_path, text + "2025-07-02,A,,,out,4,7\n2025-07-03,B,1,1,in,,\n")
+    path = write_file(tmp_path, text + "2025-07-02,A,,,out,4,7\n2025-07-03,B,1,1,in,,\n")
     done = run_import(memory, path, agent="desk", commit=True)
     before = ledger(memory)
     assert [(row["symbol"], row["status"], row["entry_reason"], row["exit_reason"]) for row in before] == [
@@ -91,7 +91,7 @@ def test_fills_imported_in_any_order_of_rows_give_one_ledger(tmp_path: Path) -> 
     books = []
     for order in (rows, rows[::-1], [rows[1], rows[0], rows[2]]):
         memory = given_memory()
-        answer = run_import(memory, saved(tmp_path, FILLS + "".join(order)), agent="desk", commit=True)
+        answer = run_import(memory, write_file(tmp_path, FILLS + "".join(order)), agent="desk", commit=True)
         assert answer["totals"]["net_pnl"] == "-2"
         books.append(ledger(memory))
     assert books[0] == books[1] == books[2]
@@ -99,12 +99,12 @@ def test_fills_imported_in_any_order_of_rows_give_one_ledger(tmp_path: Path) -> 
 
 def test_a_bad_row_stops_the_commit_and_nothing_is_written(tmp_path: Path) -> None:
     memory = given_memory()
-    path = saved(tmp_path, TRADES + BTC + ETH.replace("short", "sideways") + SOL)
+    path = write_file(tmp_path, TRADES + BTC + ETH.replace("short", "sideways") + SOL)
     with pytest.raises(Invalid) as error:
         run_import(memory, path, agent="desk", commit=True)
     assert str(error.value) == (
         "file: 1 of 3 rows cannot be read, the first in line 3: side 'sideways' is neither long nor short. Nothing was written. "
-        "Write long or short, buy or sell; or map another column to side; or import the other rows with --skip-bad"
+        "Write long or short, buy or sell, or map another column to side; or import the other rows with --skip-bad"
     )
     assert ledger(memory) == []
     answer = run_import(memory, path, agent="desk", commit=True, skip_bad=True)
@@ -115,42 +115,44 @@ def test_a_bad_row_stops_the_commit_and_nothing_is_written(tmp_path: Path) -> No
 def test_an_open_position_and_a_missing_zone_are_told_and_stop_nothing(tmp_path: Path) -> None:
     memory = given_memory()
     text = TRADES + "BTC,long,2026-06-04 08:00,2026-06-04 09:00,100,110,2\nETH,long,2026-06-04 08:00,,100,,2\n"
-    answer = run_import(memory, saved(tmp_path, text), agent="desk", commit=True)
+    answer = run_import(memory, write_file(tmp_path, text), agent="desk", commit=True)
     assert (answer["committed"], answer["new"]) == (True, 1)
     assert [(p["line"], p["problem"]) for p in answer["problems"]] == [
         (None, "times have no zone; read as UTC"), (3, "still open, skipped"),
     ]  # fmt: skip
-    assert run_import(memory, saved(tmp_path, text), agent="desk", zone="UTC")["problems"][0]["line"] == 3
+    assert run_import(memory, write_file(tmp_path, text), agent="desk", zone="UTC")["problems"][0]["line"] == 3
 
 
 def test_a_file_without_a_single_readable_row_is_not_committed(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="has no rows to import"):
-        run_import(given_memory(), saved(tmp_path, TRADES), agent="desk", commit=True)
+        run_import(given_memory(), write_file(tmp_path, TRADES), agent="desk", commit=True)
 
 
 def test_a_trade_from_the_future_is_a_bad_row(tmp_path: Path) -> None:
     memory = given_memory(now=datetime(2026, 6, 5, 8, 30, tzinfo=UTC))
-    answer = run_import(memory, saved(tmp_path, TRADES + BTC + ETH), agent="desk")
+    answer = run_import(memory, write_file(tmp_path, TRADES + BTC + ETH), agent="desk")
     assert (answer["trades"], answer["problems"][0]["line"]) == (1, 3)
-    assert answer["problems"][0]["problem"] == "2026-06-05T09:00:00Z lies ahead of the clock"
+    assert answer["problems"][0]["problem"] == "2026-06-05T09:00:00Z is in the future"
 
 
 def test_an_id_that_is_known_with_another_content_is_told_not_dropped(tmp_path: Path) -> None:
     memory = given_memory()
-    run_import(memory, saved(tmp_path, FILLS + "77,2026-06-04T08:00:00Z,BTCUSDT,buy,1,10,0\n"), agent="desk", commit=True)
-    other = saved(tmp_path, FILLS + "77,2026-06-04T08:00:00Z,ETHUSDT,buy,1,10,0\n78,2026-06-04T08:00:00Z,ETHUSDT,buy,1,10,0\n")
+    run_import(memory, write_file(tmp_path, FILLS + "77,2026-06-04T08:00:00Z,BTCUSDT,buy,1,10,0\n"), agent="desk", commit=True)
+    other = write_file(
+        tmp_path, FILLS + "77,2026-06-04T08:00:00Z,ETHUSDT,buy,1,10,0\n78,2026-06-04T08:00:00Z,ETHUSDT,buy,1,10,0\n"
+    )
     answer = run_import(memory, other, agent="desk")
     assert (answer["new"], answer["duplicates"]) == (1, 0)
     assert answer["problems"] == [{
         "line": 2, "field": "id", "problem": "id 77 is known with symbol BTCUSDT, here it is ETHUSDT",
-        "fix": "If ids repeat across symbols or accounts: --map id=symbol+id; if it is a correction, undo the earlier import",
+        "fix": "If ids repeat across symbols or accounts, use --map id=symbol+id; if it is a correction, undo the earlier import",
     }]  # fmt: skip
     assert run_import(memory, other, agent="desk", mapping={"id": "symbol+id"}, commit=True)["new"] == 2
 
 
 def test_a_preview_for_the_default_agent_does_not_make_it_and_a_commit_does(tmp_path: Path) -> None:
     memory = given_memory()
-    path = saved(tmp_path, TRADES + BTC + BTC)
+    path = write_file(tmp_path, TRADES + BTC + BTC)
     assert run_import(memory, path)["new"] == 2
     assert [agent.id for agent in memory.agents()] == ["desk"]
     run_import(memory, path, commit=True)
@@ -158,7 +160,7 @@ def test_a_preview_for_the_default_agent_does_not_make_it_and_a_commit_does(tmp_
 
 
 def test_an_agent_that_does_not_exist_is_named_in_the_preview_and_made_by_the_commit(tmp_path: Path) -> None:
-    memory, path = given_memory(), saved(tmp_path, TRADES + BTC)
+    memory, path = given_memory(), write_file(tmp_path, TRADES + BTC)
     preview = run_import(memory, path, agent="newcomer")
     assert "there is no agent 'newcomer' yet" in preview["mapping"]["notes"][-1]
     assert [agent.id for agent in memory.agents()] == ["desk"]
@@ -170,7 +172,7 @@ def test_an_agent_that_does_not_exist_is_named_in_the_preview_and_made_by_the_co
 
 def test_the_log_keeps_where_an_import_came_from(tmp_path: Path) -> None:
     memory = given_memory()
-    path = saved(tmp_path, TRADES + BTC, "statement.csv.gz")
+    path = write_file(tmp_path, TRADES + BTC, "statement.csv.gz")
     answer = run_import(memory, path, agent="desk", commit=True)
     ((item, undone),) = memory.agent("desk").imports.all()
     assert (item.key, undone) == (answer["batch"], False)
@@ -183,20 +185,22 @@ def test_the_log_keeps_where_an_import_came_from(tmp_path: Path) -> None:
 
 def test_progress_is_told_from_the_first_row_to_the_last(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    run_import(given_memory(), saved(tmp_path, TRADES + BTC + ETH), agent="desk", on_progress=lambda n, of: seen.append((n, of)))
+    run_import(
+        given_memory(), write_file(tmp_path, TRADES + BTC + ETH), agent="desk", on_progress=lambda n, of: seen.append((n, of))
+    )
     assert (seen[0], seen[-1]) == ((0, 2), (2, 2))
 
 
 def test_of_very_many_problems_a_thousand_are_told(tmp_path: Path) -> None:
-    answer = run_import(given_memory(), saved(tmp_path, TRADES + BTC.replace("100", "x") * 1500), agent="desk")
+    answer = run_import(given_memory(), write_file(tmp_path, TRADES + BTC.replace("100", "x") * 1500), agent="desk")
     assert len(answer["problems"]) == 1001
     assert answer["problems"][-1]["problem"] == "500 more rows have problems"
 
 
 def test_the_account_currency_decides_whether_a_fee_needs_converting(tmp_path: Path) -> None:
     text = "id,time,symbol,side,qty,price,fee,fee_currency\n1,2026-06-04T08:00:00Z,DAX,buy,1,10,2,EUR\n"
-    assert run_import(given_memory(currency="EUR"), saved(tmp_path, text), agent="desk")["problems"] == []
-    assert "account in USD" in run_import(given_memory(), saved(tmp_path, text), agent="desk")["problems"][0]["problem"]
+    assert run_import(given_memory(currency="EUR"), write_file(tmp_path, text), agent="desk")["problems"] == []
+    assert "account is in USD" in run_import(given_memory(), write_file(tmp_path, text), agent="desk")["problems"][0]["problem"]
 
 
 def test_lots_and_stops_of_a_metatrader_export_give_the_right_r(tmp_path: Path) -> None:
@@ -205,7 +209,7 @@ def test_lots_and_stops_of_a_metatrader_export_give_the_right_r(tmp_path: Path) 
         "Time,Position,Symbol,Type,Volume,Price,S / L,T / P,Time,Price,Commission,Swap,Profit\n"
         "2026.06.04 10:00:00,7001,GBPUSD,sell,0.30,1.27450,1.27800,1.27000,2026.06.04 12:30:00,1.27110,-2.10,0.45,102.00\n"
     )
-    run_import(memory, saved(tmp_path, text), agent="desk", zone="UTC", commit=True)
+    run_import(memory, write_file(tmp_path, text), agent="desk", zone="UTC", commit=True)
     (trade,) = ledger(memory)
     assert (str(trade["net_pnl_usd"]), trade["initial_risk_usd"]) == ("100.35", 105)
     assert round(trade["pnl_r"], 4) == round(trade["net_pnl_usd"] / 105, 4)

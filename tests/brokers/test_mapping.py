@@ -10,7 +10,7 @@ import pytest
 from memtape.errors import Invalid
 from memtape.surfaces.cli.imports import option_pairs, run_import
 
-from .desk import FILLS, TRADES, given_memory, read, saved, told
+from .desk import FILLS, TRADES, given_memory, read, values_read, write_file
 
 METATRADER = "Time,Deal,Symbol,Type,Direction,Volume,Price,Order,Commission,Fee,Swap,Profit,Balance,Comment"
 BINANCE = "symbol,pair,id,orderId,side,positionSide,price,qty,quoteQty,realizedPnl,commission,commissionAsset,buyer,maker,time"
@@ -43,7 +43,7 @@ def test_fills_of_each_broker_are_recognised_by_their_columns(header: str, row: 
     reading = read(f"{header}\n{row}\n")
     assert reading.kind == "fills"
     if seen:
-        assert told(reading) == [seen]
+        assert values_read(reading) == [seen]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_fills_of_each_broker_are_recognised_by_their_columns(header: str, row: 
 def test_closed_trades_of_each_source_are_recognised_by_their_columns(header: str, row: str, seen: str) -> None:
     reading = read(f"{header}\n{row}\n", mapping={} if seen else {"side": "Richtung"})
     assert (reading.kind, [p for p in reading.problems if p.blocks]) == ("trades", [])
-    assert told(reading) == [seen or "short 2 DAX 18500.5 -> 18400.5"]
+    assert values_read(reading) == [seen or "short 2 DAX 18500.5 -> 18400.5"]
 
 
 def test_metatraders_commission_and_fee_are_two_costs_of_one_row() -> None:
@@ -88,7 +88,7 @@ TOLD = {"symbol": "what", "entry_at": "when in", "exit_at": "When_Out", "entry_p
 
 def test_columns_that_nobody_knows_can_be_told() -> None:
     text = "symbol," + ODD.replace("\n", "\nx,", 1)
-    assert told(read(text, mapping=TOLD)) == ["long 2 BTC 100 -> 110"]
+    assert values_read(read(text, mapping=TOLD)) == ["long 2 BTC 100 -> 110"]
 
 
 def test_a_constant_stands_for_a_column_and_an_empty_name_leaves_a_field_out() -> None:
@@ -96,7 +96,7 @@ def test_a_constant_stands_for_a_column_and_an_empty_name_leaves_a_field_out() -
     reading = read(text, mapping={"symbol": "=GOLD", "fees": "", "strategy": "=night shift"})
     trade: Any = reading.found[0].value
     assert (trade.symbol, trade.fees, trade.strategy) == ("GOLD", 0, "night shift")
-    assert told(read(text, symbol="GOLD")) == told(reading)
+    assert values_read(read(text, symbol="GOLD")) == values_read(reading)
 
 
 @pytest.mark.parametrize(
@@ -119,10 +119,10 @@ def test_a_file_that_lacks_a_column_says_which_and_how_to_name_it() -> None:
     with pytest.raises(Invalid) as error:
         read("symbol,side,price\nBTC,buy,1\n")
     assert str(error.value) == (
-        "map: no column was found for time, qty (read as fills). Say which column it is, like --map time=COLUMN; "
+        "map: no column was found for time, qty (read as fills). Give the column, like --map time=COLUMN; "
         "the columns are: symbol, side, price"
     )
-    with pytest.raises(Invalid, match="Name it with --symbol"):
+    with pytest.raises(Invalid, match="Give it with --symbol"):
         read("time,side,qty,price\n2026-06-04T08:00Z,buy,1,1\n")
 
 
@@ -135,19 +135,19 @@ def test_pairs_are_split_at_the_first_equals_sign() -> None:
 def test_the_next_file_with_the_same_columns_is_read_as_the_last_was_committed(tmp_path: Path) -> None:
     memory = given_memory()
     header = "symbol,what,when in,when out,in,out,how much,which way\n"
-    first = saved(tmp_path, header + "x,BTC,2026-06-04 08:00,2026-06-04 09:00,100,110,2,long\n")
+    first = write_file(tmp_path, header + "x,BTC,2026-06-04 08:00,2026-06-04 09:00,100,110,2,long\n")
     run_import(memory, first, agent="desk", mapping=TOLD, zone="Europe/Berlin", commit=True)
-    second = saved(tmp_path, header + "x,ETH,2026-06-05 08:00,2026-06-05 09:00,100,90,2,short\n")
+    second = write_file(tmp_path, header + "x,ETH,2026-06-05 08:00,2026-06-05 09:00,100,90,2,short\n")
     answer = run_import(memory, second, agent="desk")
     assert (answer["mapping"]["by"], answer["trades"], answer["problems"]) == ("saved", 1, [])
     assert answer["totals"]["first"] == "2026-06-05T06:00:00Z"
     with pytest.raises(Invalid):
-        run_import(memory, saved(tmp_path, header.replace("what", "who") + "x,ETH,1,2,3,4,5,long\n"), agent="desk")
+        run_import(memory, write_file(tmp_path, header.replace("what", "who") + "x,ETH,1,2,3,4,5,long\n"), agent="desk")
 
 
 def test_an_undone_import_teaches_no_mapping(tmp_path: Path) -> None:
     memory = given_memory()
-    path = saved(tmp_path, FILLS.replace("price", "price,limit") + "1,2026-06-04T08:00:00Z,BTC,buy,1,2,3,0\n")
+    path = write_file(tmp_path, FILLS.replace("price", "price,limit") + "1,2026-06-04T08:00:00Z,BTC,buy,1,2,3,0\n")
     wrong = run_import(memory, path, agent="desk", mapping={"price": "limit"}, commit=True)
     memory.agent("desk").imports.undo(wrong["batch"])
     answer = run_import(memory, path, agent="desk")
@@ -157,7 +157,7 @@ def test_an_undone_import_teaches_no_mapping(tmp_path: Path) -> None:
 def test_a_column_with_a_plus_in_its_name_is_found_again(tmp_path: Path) -> None:
     memory = given_memory()
     header = "id,time,symbol,side,qty,price,a+b,c\n"
-    path = saved(tmp_path, header + "1,2026-06-04T08:00:00Z,BTC,buy,1,2,3,4\n")
+    path = write_file(tmp_path, header + "1,2026-06-04T08:00:00Z,BTC,buy,1,2,3,4\n")
     run_import(memory, path, agent="desk", mapping={"fees": "a+b+c"}, commit=True)
     assert run_import(memory, path, agent="desk")["totals"]["fees"] == "7"
 

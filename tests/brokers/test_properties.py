@@ -16,8 +16,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memtape.brokers import ImportOptions, read_content
-from memtape.brokers.files import file_content
+from memtape.brokers.files import unpack_file
+from memtape.brokers.formats import read_file
+from memtape.brokers.importer import ImportOptions
 from memtape.core.codec import decimal_text, time_text
 from memtape.core.observed import ClosedTrade
 from memtape.errors import MemtapeError
@@ -97,7 +98,7 @@ def seen(trade: ClosedTrade) -> dict[str, Any]:
 @given(st.lists(trades(), min_size=1, max_size=8), st.data())
 def test_a_list_of_trades_reads_the_same_in_every_dialect(listed: list[dict[str, Any]], data: st.DataObject) -> None:
     file, said = data.draw(dressed(listed))
-    _, reading = read_content(file_content("file", file), ImportOptions(mapping=said, zone="UTC"))
+    _, reading = read_file(unpack_file("file", file), ImportOptions(mapping=said, zone="UTC"))
     assert reading.problems == []
     expected = [{**trade, "exit_reason": trade["exit_reason"] or None} for trade in listed]
     kept = [seen(found.value) for found in reading.found if isinstance(found.value, ClosedTrade)]
@@ -135,12 +136,12 @@ def twice_is_once(folder: Path, listed: list[dict[str, Any]], data: st.DataObjec
     assert ledger(memory) == before
 
 
-def answered(data: bytes, **wishes: Any) -> None:
+def answered(data: bytes, **options: Any) -> None:
     try:
-        _, reading = read_content(file_content("file", data), ImportOptions(**wishes))
+        _, reading = read_file(unpack_file("file", data), ImportOptions(**options))
     except MemtapeError:
         return
-    json.dumps([problem.told() for problem in reading.problems]).encode()
+    json.dumps([problem.as_dict() for problem in reading.problems]).encode()
     assert len(reading.found) + len(reading.problems) <= reading.rows + 1
 
 

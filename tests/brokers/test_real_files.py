@@ -16,8 +16,8 @@ from .desk import REAL, given_memory, ledger
 pytestmark = pytest.mark.skipif(not REAL.is_dir(), reason=f"{REAL} is not here")
 
 
-def looked_at(name: str, **wishes: Any) -> dict[str, Any]:
-    return run_import(given_memory(), REAL / name, agent="desk", **wishes)
+def looked_at(name: str, **options: Any) -> dict[str, Any]:
+    return run_import(given_memory(), REAL / name, agent="desk", **options)
 
 
 def test_sixteen_thousand_backtest_trades_on_gold_have_a_profit_and_no_quantity() -> None:
@@ -34,12 +34,12 @@ def test_sixteen_thousand_backtest_trades_on_gold_have_a_profit_and_no_quantity(
 
 def test_one_variant_of_the_backtest_can_be_imported_alone() -> None:
     memory = given_memory()
-    wishes: dict[str, Any] = {"where": {"variant": "hybrid"}, "agent": "desk"}
+    options: dict[str, Any] = {"where": {"variant": "hybrid"}, "agent": "desk"}
     path = REAL / "backtest_xauusd_23variants_2023-08_2025-06.csv.gz"
-    assert run_import(memory, path, commit=True, **wishes)["new"] == 490
+    assert run_import(memory, path, commit=True, **options)["new"] == 490
     rows = ledger(memory)
     assert (len(rows), {row["strategy"] for row in rows}, {row["qty_entered"] for row in rows}) == (490, {"hybrid"}, {None})
-    assert run_import(memory, path, commit=True, **wishes)["new"] == 0
+    assert run_import(memory, path, commit=True, **options)["new"] == 0
 
 
 def test_six_models_on_hyperliquid_end_with_the_net_that_their_file_states() -> None:
@@ -89,7 +89,7 @@ def test_six_models_on_the_nasdaq_hold_what_their_own_log_says_they_hold() -> No
         memory, REAL / "aitrader_us_nasdaq100_hourly_actions.csv.gz", agent="desk", zone="America/New_York", commit=True
     )
     assert (answer["rows"], answer["fills"], answer["new"], answer["problems"]) == (1326, 533, 533, [])
-    assert "793 rows are no executions and were skipped: no_trade 781, init 6, quantity 0 6" in answer["mapping"]["notes"]
+    assert "793 rows are not executions and were skipped: no_trade 781, init 6, quantity 0 6" in answer["mapping"]["notes"]
     held = {(row["leg"], row["symbol"]): row["qty_open"] for row in ledger(memory) if row["status"] == "open"}
     assert {symbol: int(qty) for (model, symbol), qty in held.items() if model == "gpt-5"} == {
         "AMD": 11, "CRWD": 1, "MRVL": 17, "MSFT": 6, "NVDA": 13,

@@ -18,12 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from memtape.brokers import ImportOptions, load
-from memtape.brokers.tradememory import Journal, read_journal
-from memtape.brokers.tradememory.beliefs import belief_of
-from memtape.brokers.tradememory.cells import Cells
-from memtape.brokers.tradememory.plans import plan_of
-from memtape.brokers.tradememory.trades import read_trades
+from memtape.brokers.files import load_file
+from memtape.brokers.formats.tradememory import JournalImporter
+from memtape.brokers.formats.tradememory.beliefs import belief_from_row
+from memtape.brokers.formats.tradememory.cells import JournalCells
+from memtape.brokers.formats.tradememory.plans import plan_from_row
+from memtape.brokers.formats.tradememory.trades import read_trades
+from memtape.brokers.importer import ImportedStatements, ImportOptions, ImportResult
 from memtape.core.observed import Claim
 from memtape.engine.proof.audit import verify_store
 from memtape.errors import Invalid
@@ -37,16 +38,17 @@ RECORDS = "CREATE TABLE trade_records (id TEXT, timestamp TEXT, symbol TEXT, dir
 PRICED = '{"price": 100}'
 
 
-def read(path: Path = JOURNAL, **wishes: Any) -> Journal:
-    return read_journal(path, load(path), ImportOptions(**wishes))
+def read(path: Path = JOURNAL, **options: Any) -> ImportResult:
+    return JournalImporter().read(load_file(path), ImportOptions(**options))
 
 
-def trade(id: str, journal: Journal | None = None) -> Claim:
-    (found,) = [each.value for each in (journal or read()).trades if each.value.trade_id == id]
+def trade(id: str, journal: ImportResult | None = None) -> Claim:
+    values = [each.value for each in (journal or read()).found]
+    (found,) = [value for value in values if isinstance(value, Claim) and value.trade_id == id]
     return found
 
 
-def problems(journal: Journal) -> dict[str, str]:
+def problems(journal: ImportResult) -> dict[str, str]:
     """What could not be read, by the id that the problem names."""
     return {
         each.problem.split("'")[1]: f"{each.field}: {each.problem.partition(': ')[2]}"
@@ -78,7 +80,7 @@ def at(day: int, hour: int = 0, minute: int = 0, month: int = 3) -> datetime:
 
 
 def test_every_trade_comes_once_whether_it_was_recorded_remembered_or_both() -> None:
-    ids = [each.value.trade_id for each in read().trades]
+    ids = [each.value.trade_id for each in read().found]
     assert ids == [
         "T-2026-0001", "T-2026-0002", "T-2026-0003", "R-1", "R-2", "R-3", "ord-1", "ord-2", "alpaca-34aeea2451207f0a",
         "BT-VB_XAUUSD_BUY_RR3-0001", "BT-VB_XAUUSD_BUY_RR3-0002", "replay_1",
@@ -145,7 +147,7 @@ def test_lots_are_counted_in_units_where_the_profit_tells_what_a_lot_holds() -> 
 def test_a_lot_of_a_symbol_that_never_closed_is_no_size(tmp_path: Path) -> None:
     journal = read(changed(tmp_path, "UPDATE trade_records SET symbol = 'XAGUSD' WHERE id = 'T-2026-0003'"))
     assert trade("T-2026-0003", journal).qty is None
-    assert "qty of 1 trades is left out: no closed trade of their symbol says what a lot holds" in journal.notes
+    assert "qty of 1 trades is left out: no closed trade of their symbol shows the size of a lot" in journal.notes
 
 
 def test_the_stop_of_an_order_gives_r_where_the_file_states_none(tmp_path: Path) -> None:
@@ -164,13 +166,13 @@ def test_a_stop_beyond_the_entry_was_moved_there_and_is_no_risk(tmp_path: Path) 
     moved = json.dumps({"entry_price": 66000, "protective_stop_price": 66100})
     journal = read(changed(tmp_path, f"UPDATE trade_records SET market_context = '{moved}' WHERE id = 'ord-2'"))
     assert trade("ord-2", journal).stop is None
-    assert "stops of 1 trades lie beyond the entry: moved there later, left out" in journal.notes
+    assert "stops of 1 trades are beyond the entry, so they were moved later: left out" in journal.notes
 
 
 def test_a_trade_opened_in_the_record_and_closed_in_the_episode_has_both_ends() -> None:
     record = {"id": "x", "timestamp": "2026-03-02T08:00:00Z", "symbol": "BTC", "direction": "buy", "market_context": PRICED}
     episode = {"id": "x", "timestamp": "2026-03-02T12:00:00Z", "direction": "long", "exit_price": 110.0, "pnl": 10.0}
-    (found,) = read_trades(Cells(), [(1, record)], [(1, episode)])
+    (found,) = read_trades(JournalCells(), [(1, record)], [(1, episode)])
     assert (found.value.side, found.value.entry_at, found.value.exit_at) == ("long", at(2, 8), at(2, 12))
 
 
@@ -180,10 +182,10 @@ def test_a_trade_opened_in_the_record_and_closed_in_the_episode_has_both_ends() 
 def test_a_row_that_cannot_be_a_trade_is_told_and_the_others_are_read() -> None:
     journal = read()
     told = problems(journal)
-    assert told["T-2026-0004"] == "trade_records.market_context: holds no entry price"
+    assert told["T-2026-0004"] == "trade_records.market_context: has no entry price"
     assert told["T-2026-0005"] == "trade_records.market_context: '{oops' is not valid JSON"
     assert told["replay_2"] == "episodic_memory.context_json: names no symbol"
-    assert (len(journal.trades), journal.rows) == (12, 43)
+    assert (len(journal.found), journal.rows) == (12, 43)
     assert not any(problem.blocks for problem in journal.problems)
     assert all(problem.fix for problem in journal.problems)
 
@@ -211,14 +213,14 @@ def test_a_symbol_said_by_the_owner_serves_the_rows_without_one() -> None:
 def test_a_trade_that_contradicts_itself_is_a_problem_of_its_own_row(tmp_path: Path, said: str, problem: str) -> None:
     journal = read(changed(tmp_path, f"UPDATE trade_records SET {said} WHERE id = 'T-2026-0001'"))
     assert problems(journal)["T-2026-0001"].startswith(problem)
-    assert len(journal.trades) == 11
+    assert len(journal.found) == 11
 
 
 def test_a_row_whose_text_is_broken_is_told_and_the_others_are_read(tmp_path: Path) -> None:
     journal = read(changed(tmp_path, "UPDATE trade_records SET reasoning = CAST(x'ff80' AS TEXT) WHERE id = 'T-2026-0001'"))
     (broken,) = [p for p in journal.problems if p.field == "trade_records"]
     assert (broken.line, broken.problem.startswith("cannot be read")) == (1, True)
-    assert len(journal.trades) == 11
+    assert len(journal.found) == 11
 
 
 def test_a_trade_without_an_id_is_told(tmp_path: Path) -> None:
@@ -246,7 +248,7 @@ def test_secrets_and_control_characters_do_not_come_in_with_a_reason(tmp_path: P
 def test_a_file_that_is_no_database_is_refused_by_its_name(tmp_path: Path, raw: bytes) -> None:
     path = tmp_path / "notes.db"
     path.write_bytes(raw)
-    with pytest.raises(Invalid, match=r"notes\.db: is not an SQLite database\. Give the file that tradememory-protocol writes"):
+    with pytest.raises(Invalid, match=r"notes\.db: is not an SQLite database\. Give a file of tradememory-protocol"):
         run_import(given_memory(), path, agent="desk", format="tradememory")
 
 
@@ -269,15 +271,15 @@ def test_a_view_that_poses_as_a_table_of_trades_is_not_run(tmp_path: Path) -> No
 
 
 def test_columns_are_known_so_they_are_not_mapped() -> None:
-    with pytest.raises(Invalid, match="map: does not go with tradememory"):
+    with pytest.raises(Invalid, match="map: does not apply to tradememory"):
         read(mapping={"side": "direction"})
 
 
 def test_an_older_file_with_fewer_columns_and_tables_is_read(tmp_path: Path) -> None:
     row = f"INSERT INTO trade_records VALUES ('T-1', '2026-03-02T08:00:00', 'BTC', 'long', '{PRICED}', 110, 10)"
     journal = read(written(tmp_path / "old.db", RECORDS, row))
-    assert [(each.value.trade_id, each.value.pnl) for each in journal.trades] == [("T-1", 10)]
-    assert (journal.beliefs, journal.plans, journal.problems) == ([], [], [])
+    assert [(each.value.trade_id, each.value.pnl) for each in journal.found] == [("T-1", 10)]
+    assert (journal.statements, journal.problems) == (ImportedStatements(), [])
 
 
 def test_a_journal_that_its_agent_is_writing_is_read_as_last_committed_and_left_as_it_is(tmp_path: Path) -> None:
@@ -305,10 +307,10 @@ def test_whatever_a_row_holds_it_is_read_or_told(data: st.DataObject) -> None:
              "validity_conditions", "proposition", "alpha", "beta", "regime")  # fmt: skip
     good = {"id": "T", "timestamp": "2026-03-02", "symbol": "BTC", "direction": "long", "market_context": PRICED}
     row = {**good, **data.draw(st.dictionaries(st.sampled_from(names), _cell, max_size=6))}
-    cells = Cells()
+    cells = JournalCells()
     found = read_trades(cells, [(1, {"id": None, **row})], [])
     assert len(found) + len(cells.problems) == 1
-    for read_row in (belief_of, plan_of):
+    for read_row in (belief_from_row, plan_from_row):
         try:
             read_row(cells, row)
         except Invalid as error:
@@ -319,7 +321,7 @@ def test_whatever_a_row_holds_it_is_read_or_told(data: st.DataObject) -> None:
 
 
 def test_a_belief_keeps_its_conditions_and_its_own_counts() -> None:
-    (found,) = [b for b in read().beliefs if b["id"] == "S-1"]
+    (found,) = [b for b in read().statements.beliefs if b["id"] == "S-1"]
     assert found == {
         "id": "S-1", "sentence": "Pullbacks pay in a calm downtrend", "strategy": "Pullback", "symbol": "EURUSD", "tier": 4,
         "when": {"session": "london", "regime": "trending_down", "volatility_regime": "low"}, "alpha": 9.0, "beta": 5.0,
@@ -329,32 +331,34 @@ def test_a_belief_keeps_its_conditions_and_its_own_counts() -> None:
 
 def test_a_pattern_that_names_a_session_is_a_belief_worth_as_many_trades_as_it_saw(tmp_path: Path) -> None:
     alone = read(changed(tmp_path, "DELETE FROM semantic_memory"))
-    assert [(b["id"], b["when"], b["alpha"], b["beta"]) for b in alone.beliefs] == [("P-1", {"session": "london"}, 19.0, 8.0)]
+    assert [(b["id"], b["when"], b["alpha"], b["beta"]) for b in alone.statements.beliefs] == [
+        ("P-1", {"session": "london"}, 19.0, 8.0)
+    ]
 
 
 def test_a_pattern_and_the_belief_that_was_migrated_from_it_are_one() -> None:
-    assert [b["id"] for b in read().beliefs].count("P-1") == 1
+    assert [b["id"] for b in read().statements.beliefs].count("P-1") == 1
 
 
 def test_a_belief_that_says_not_when_is_told_and_never_invented() -> None:
     told = problems(read())
-    assert told["S-2"] == told["AUTO-RANK-001"] == "semantic_memory.validity_conditions: names no situation in which it holds"
+    assert told["S-2"] == told["AUTO-RANK-001"] == "semantic_memory.validity_conditions: names no situation"
 
 
 def test_a_condition_that_nobody_can_look_up_is_not_left_out_either() -> None:
-    assert problems(read())["S-3"] == "semantic_memory.validity_conditions: 'moon' is nothing that is known of a trade's entry"
+    assert problems(read())["S-3"] == "semantic_memory.validity_conditions: 'moon' is not known at a trade's entry"
 
 
 def test_conditions_written_as_a_predicate_hold_together_with_the_columns() -> None:
     row = {"id": "b", "proposition": "p", "alpha": 1, "beta": 1, "regime": "ranging",
            "validity_conditions": '{"any": [{"session": "asia"}, {"session": "london"}]}'}  # fmt: skip
-    assert belief_of(Cells(), row)["when"] == {
+    assert belief_from_row(JournalCells(), row)["when"] == {
         "all": [{"all": [{"any": [{"session": "asia"}, {"session": "london"}]}]}, {"regime": "ranging"}]
     }
 
 
 def test_a_plan_with_a_trigger_that_can_be_asked_comes_as_the_agents_own() -> None:
-    skip, halve, _ = read().plans
+    skip, halve, _ = read().statements.plans
     assert (skip["action"], skip["trigger"], skip["maker"], skip["priority"]) == (
         "skip_trade", {"regime": "ranging", "strategy": "VolBreakout"}, "agent", 0.8)  # fmt: skip
     assert (halve["action"], halve["size_factor"], halve["trigger"]) == (
@@ -363,14 +367,16 @@ def test_a_plan_with_a_trigger_that_can_be_asked_comes_as_the_agents_own() -> No
 
 def test_a_list_of_conditions_is_said_in_our_words() -> None:
     said = json.dumps({"conditions": [{"field": "drawdown_pct", "op": "gte", "value": 0.1}]})
-    plan = plan_of(Cells(), {"id": "p", "trigger_condition": said, "planned_action": '{"type": "alert"}', "reasoning": "careful"})
+    plan = plan_from_row(
+        JournalCells(), {"id": "p", "trigger_condition": said, "planned_action": '{"type": "alert"}', "reasoning": "careful"}
+    )
     assert plan["trigger"] == {"all": [{"field": "drawdown_pct", "op": "ge", "value": 0.1}]}
 
 
 def test_a_plan_in_words_is_told_with_what_cannot_be_asked() -> None:
     told = problems(read())
     assert told["plan-000000050000"] == "prospective_memory.trigger_condition.nfp.field: there is no field 'nfp'"
-    assert told["plan-000000070000"] == "prospective_memory.planned_action: 'market_condition' is no action that memtape knows"
+    assert told["plan-000000070000"] == "prospective_memory.planned_action: 'market_condition' is not an action of memtape"
 
 
 # ---- preview, commit, undo -------------------------------------------------------------------------------------------
@@ -463,7 +469,7 @@ def test_a_belief_whose_counts_have_moved_on_is_told_and_the_one_that_stands_is_
         memory, changed(tmp_path, "UPDATE semantic_memory SET alpha = 10 WHERE id = 'S-1'"), agent="desk", commit=True
     )
     assert [p["problem"] for p in answer["problems"] if p["field"] == "belief"] == [
-        "S-1 is known and says something else: the one that stands is kept"
+        "S-1 is known with other content: the stored one stays"
     ]
     assert {b.id: b.prior.alpha for b in memory.agent("desk").memories.beliefs()[0]}["S-1"] == 9.0
 
@@ -485,7 +491,7 @@ def test_a_trade_ahead_of_the_clock_is_told_and_left_out(tmp_path: Path) -> None
     path = changed(tmp_path, "UPDATE trade_records SET exit_timestamp = '2031-01-01T00:00:00' WHERE id = 'T-2026-0001'")
     answer = run_import(given_memory(), path, agent="desk", commit=True)
     assert answer["new"] == 11
-    assert "2031-01-01T00:00:00Z lies ahead of the clock" in [p["problem"] for p in answer["problems"]]
+    assert "2031-01-01T00:00:00Z is in the future" in [p["problem"] for p in answer["problems"]]
 
 
 def test_a_journal_without_anything_readable_is_refused_on_commit(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from .desk import TRADES, read, read_trade, said, told
+from .desk import TRADES, problem_line, read, read_trade, values_read
 
 HEAD = "symbol,side,entry_time,exit_time,entry_price,exit_price"
 SPAN = "2026-06-04T08:00:00Z,2026-06-04T09:00:00Z"
@@ -48,7 +48,7 @@ def test_fees_are_gross_less_net_where_no_column_has_them() -> None:
 def test_a_gross_that_does_not_fit_net_and_fees_gives_way_and_is_told() -> None:
     reading = read(f"{HEAD},qty,gross_pnl,net_pnl,fees\nBTC,long,{SPAN},100,110,2,20,18,1\n")
     assert reading.found[0].value.pnl == 19  # type: ignore[union-attr]
-    assert "the file's own gross differs from that in 1 rows, by -1 in all; net is kept" in reading.notes
+    assert "the file's own gross differs from that in 1 rows, by -1 in total; net is used" in reading.notes
 
 
 def test_prices_tell_whether_pnl_is_before_or_after_fees() -> None:
@@ -65,7 +65,7 @@ def test_fees_written_with_a_minus_are_costs() -> None:
         f"{HEAD},qty,commission\nBTC,long,{SPAN},100,110,2,-3\nBTC,long,{SPAN},100,120,2,-3\nETH,long,{SPAN},1,2,2,0.5\n"
     )
     assert [str(f.value.fees) for f in reading.found] == ["3", "3", "-0.5"]  # type: ignore[union-attr]
-    assert "fees are written with a minus: read as costs" in reading.notes
+    assert "fees have a minus sign: read as costs" in reading.notes
 
 
 def test_lots_become_units_so_that_risk_is_in_dollars() -> None:
@@ -77,7 +77,7 @@ def test_lots_become_units_so_that_risk_is_in_dollars() -> None:
 
 def test_option_contracts_count_a_hundred_shares() -> None:
     text = f"{HEAD},qty,pnl\nSPY250101C1,long,{SPAN},4.65,4.00,1,-65\nSPY250101C1,long,{SPAN},1.25,1.30,2,10\n"
-    assert told(read(text)) == ["long 100 SPY250101C1 4.65 -> 4", "long 200 SPY250101C1 1.25 -> 1.3"]
+    assert values_read(read(text)) == ["long 100 SPY250101C1 4.65 -> 4", "long 200 SPY250101C1 1.25 -> 1.3"]
 
 
 def test_a_multiplier_column_is_believed() -> None:
@@ -91,20 +91,20 @@ def test_quantity_that_fits_no_multiple_is_left_out_rather_than_wrong() -> None:
     ]
     reading = read(f"{HEAD},qty,pnl\n" + "\n".join(rows))
     assert [f.value.qty for f in reading.found] == [None, None, None]  # type: ignore[union-attr]
-    assert reading.notes == ["qty is left out for BTCUSD: pnl is no fixed multiple of price move x qty"]
+    assert reading.notes == ["qty is left out for BTCUSD: pnl is not a fixed multiple of price move x qty"]
 
 
 def test_costs_inside_the_profit_do_not_make_lots_of_units() -> None:
     reading = read(
         f"{HEAD},qty,pnl\nBTC,long,{SPAN},100,101,2,1.2\nBTC,long,{SPAN},100,100.1,2,-0.6\nBTC,short,{SPAN},100,98,1,1.8\n"
     )
-    assert told(reading) == ["long 2 BTC 100 -> 101", "long 2 BTC 100 -> 100.1", "short 1 BTC 100 -> 98"]
+    assert values_read(reading) == ["long 2 BTC 100 -> 101", "long 2 BTC 100 -> 100.1", "short 1 BTC 100 -> 98"]
 
 
 def test_a_profit_that_contradicts_side_and_prices_is_refused_with_its_line() -> None:
     reading = read(f"{HEAD},qty,pnl\nBTC,long,{SPAN},100,110,2,20\nBTC,long,{SPAN},100,110,2,-20\n")
-    assert told(reading) == ["long 2 BTC 100 -> 110"]
-    assert said(reading.problems[0]).startswith(
+    assert values_read(reading) == ["long 2 BTC 100 -> 110"]
+    assert problem_line(reading.problems[0]).startswith(
         "3: pnl: -20 contradicts a long whose price rose from 100 to 110. Correct side or pnl"
     )
 
@@ -121,7 +121,7 @@ def test_a_small_loss_on_a_small_favourable_move_is_costs() -> None:
 def test_sides_of_closing_orders_can_be_turned() -> None:
     text = f"{HEAD},qty,pnl\nBTC,Sell,{SPAN},100,110,2,20\nBTC,Buy,{SPAN},100,90,2,20\n"
     assert len(read(text).problems) == 2
-    assert told(read(text, mapping={"sides": "exit"})) == ["long 2 BTC 100 -> 110", "short 2 BTC 100 -> 90"]
+    assert values_read(read(text, mapping={"sides": "exit"})) == ["long 2 BTC 100 -> 110", "short 2 BTC 100 -> 90"]
 
 
 def test_net_losses_on_favourable_moves_are_believed_when_costs_are_inside() -> None:
@@ -134,18 +134,18 @@ def test_without_a_side_column_profit_and_prices_tell_the_side() -> None:
     reading = read(
         "symbol,entry_time,exit_time,entry_price,exit_price,pnl\n" + f"A,{SPAN},10,11,5\nA,{SPAN},10,9,-5\nA,{SPAN},10,10,0\n"
     )
-    assert told(reading) == ["long A 10 -> 11", "long A 10 -> 9", "long A 10 -> 10"]
+    assert values_read(reading) == ["long A 10 -> 11", "long A 10 -> 9", "long A 10 -> 10"]
     assert reading.notes == ["there is no side column: side follows from prices and pnl (2 long, 0 short)"]
     mixed = read(
         "symbol,entry_time,exit_time,entry_price,exit_price,pnl\n" + f"A,{SPAN},10,11,5\nA,{SPAN},10,9,5\nA,{SPAN},10,10,0\n"
     )
-    assert told(mixed) == ["long A 10 -> 11", "short A 10 -> 9"]
+    assert values_read(mixed) == ["long A 10 -> 11", "short A 10 -> 9"]
     assert mixed.problems[0].line == 4
 
 
 def test_a_negative_quantity_is_a_short_where_no_column_says_side() -> None:
     text = "symbol,entry_time,exit_time,entry_price,exit_price,qty\n" + f"A,{SPAN},10,11,5\nA,{SPAN},10,9,-5\n"
-    assert told(read(text)) == ["long 5 A 10 -> 11", "short 5 A 10 -> 9"]
+    assert values_read(read(text)) == ["long 5 A 10 -> 11", "short 5 A 10 -> 9"]
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_a_negative_quantity_is_a_short_where_no_column_says_side() -> None:
 )
 def test_an_open_trade_is_told_and_never_invented(header: str, row: str) -> None:
     reading = read(f"{header}\n{row}\nETH,long,{SPAN},1,2,3{',' * (header.count(',') - 6)}\n")
-    assert told(reading) == ["long 3 ETH 1 -> 2"]
-    assert [said(p) for p in reading.problems] == ["2: exit_at: still open, skipped. Import again once it is closed"]
+    assert values_read(reading) == ["long 3 ETH 1 -> 2"]
+    assert [problem_line(p) for p in reading.problems] == ["2: exit_at: still open, skipped. Import again once it is closed"]
     assert not reading.problems[0].blocks
 
 
@@ -171,13 +171,13 @@ def test_a_worthless_expiry_closes_at_zero() -> None:
 def test_a_stop_beyond_the_entry_was_moved_there_and_is_no_risk() -> None:
     reading = read(f"{HEAD},qty,sl\nBTC,long,{SPAN},100,110,2,104\nBTC,short,{SPAN},100,90,2,104\nBTC,long,{SPAN},100,90,2,0\n")
     assert [f.value.stop for f in reading.found] == [None, 104, None]  # type: ignore[union-attr]
-    assert reading.notes == ["stops of 1 rows lie beyond the entry: moved there later, left out"]
+    assert reading.notes == ["stops of 1 rows are beyond the entry, so they were moved later: left out"]
 
 
 def test_deposits_among_the_trades_are_no_trades() -> None:
     reading = read(TRADES + f"BTC,long,{SPAN},1,2,3\n,balance,2026-06-04T08:00Z,,,,\n")
-    assert (told(reading), reading.problems) == (["long 3 BTC 1 -> 2"], [])
-    assert reading.notes == ["1 rows are no executions and were skipped: balance 1"]
+    assert (values_read(reading), reading.problems) == (["long 3 BTC 1 -> 2"], [])
+    assert reading.notes == ["1 rows are not executions and were skipped: balance 1"]
 
 
 @pytest.mark.parametrize(
@@ -191,14 +191,14 @@ def test_deposits_among_the_trades_are_no_trades() -> None:
         (f"BTC,long,{SPAN},1,2,", "2: qty: neither qty nor pnl is given"),
         ("BTC,long,soon,2026-06-04T09:00Z,1,2,3", "2: entry_at (entry_time): 'soon' is not a time"),
         ("BTC,long,2026-06-04T10:00Z,2026-06-04T09:00Z,1,2,3", "2: row: exit_at is before entry_at"),
-        ("BTC,long,1492-01-01T00:00Z,2026-06-04T09:00Z,1,2,3", "lies outside 1971..2199"),
+        ("BTC,long,1492-01-01T00:00Z,2026-06-04T09:00Z,1,2,3", "is outside 1971 to 2199"),
     ],
 )
 def test_a_bad_row_names_its_line_its_field_and_its_fix_and_stops_no_other(row: str, words: str) -> None:
     reading = read(TRADES + row + f"\nETH,long,{SPAN},1,2,3\nETH,short,{SPAN},1,2,3\nETH,long,{SPAN},2,2,3\n")
     assert len(reading.found) == 3
     (problem,) = reading.problems
-    assert words in said(problem)
+    assert words in problem_line(problem)
     assert problem.fix
 
 
@@ -215,5 +215,5 @@ def test_texts_are_kept_to_one_line_and_their_length() -> None:
     assert (len(reason), reason[-1]) == (280, "…")
     assert reading.notes == [
         "control characters were removed from 1 different text",
-        "cut to the length that is kept: 1 different text",
+        "cut to the maximum length: 1 different text",
     ]

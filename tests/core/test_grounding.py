@@ -10,15 +10,16 @@ from typing import Any, get_type_hints
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from memtape.core.codec import make_id
 from memtape.core.ledger.trades import TRADE_FIELDS, Trade
 from memtape.core.lessons import grounding
+from memtape.core.lessons.answer import LessonAnswer, ReflectionReply
 from memtape.core.lessons.grounding import ground_lessons, numbers_in, rejection_summary
-from memtape.core.lessons.prompt import SCHEMA, boundary, candidate_line, reflection_prompt, trade_line
+from memtape.core.lessons.prompt import boundary, candidate_line, reflection_prompt, trade_line
 from memtape.core.lessons.reflection import MAX_LESSON_CHARS, Candidate, Lesson, lesson_lines
 from memtape.core.skills import Skill
-from memtape.plugs.models import misfit
 
 WINDOW = tuple(f"t{n}" for n in range(1, 13))
 NOON = datetime(2026, 6, 4, 12, tzinfo=UTC)
@@ -252,7 +253,7 @@ def test_one_wrong_lesson_does_not_cost_the_right_one_its_place():
     assert judged(said(wrong, BTC), 7, said(right)) == (
         [right],
         ["+9R is none of the numbers of its candidate",
-         "it does not fit the schema: lesson: Input should be a valid dictionary or instance of _ModelLesson"],
+         "it does not fit the schema: lesson: Input should be a valid dictionary or instance of _CompleteLesson"],
     )  # fmt: skip
 
 
@@ -369,7 +370,7 @@ def test_the_question_holds_the_rules_of_the_reflection():
         '"id":"c1"',
     ):
         assert part in asked.user
-    assert asked.schema == SCHEMA
+    assert asked.form is ReflectionReply
 
 
 def test_the_rules_are_the_same_whatever_is_on_record():
@@ -413,8 +414,9 @@ def test_a_record_that_holds_its_own_mark_gets_another():
 
 def test_what_fits_the_schema_is_what_a_lesson_is_read_from():
     fine = said("Shorts in London: -0.38R a trade.")
-    assert misfit({"lessons": [fine]}, SCHEMA) is None and why(fine["text"]) is None
-    assert set(grounding._ModelLesson.model_fields) == set(SCHEMA["properties"]["lessons"]["items"]["required"])
+    assert ReflectionReply.model_validate({"lessons": [fine]}) and why(fine["text"]) is None
+    schema = ReflectionReply.model_json_schema()["properties"]["lessons"]["items"]
+    assert set(grounding._CompleteLesson.model_fields) == set(schema["required"]) == set(LessonAnswer.model_fields)
     for wrong in (
         {"n": "41"},
         {"n": 4.5},
@@ -425,8 +427,8 @@ def test_what_fits_the_schema_is_what_a_lesson_is_read_from():
         {"sure": 1},
         {"text": None},
     ):
-        assert misfit({"lessons": [fine | wrong]}, SCHEMA) and "schema" in (why(**({"text": fine["text"]} | wrong)) or "")
-    assert (
-        misfit({"lessons": [{name: value for name, value in fine.items() if name != "n"}]}, SCHEMA)
-        == "answer.lessons[0].n is missing"
-    )
+        with pytest.raises(ValidationError):
+            ReflectionReply.model_validate({"lessons": [fine | wrong]})
+        assert "schema" in (why(**({"text": fine["text"]} | wrong)) or "")
+    with pytest.raises(ValidationError, match=r"lessons\.0\.n"):
+        ReflectionReply.model_validate({"lessons": [{name: value for name, value in fine.items() if name != "n"}]})

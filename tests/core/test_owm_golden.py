@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memtape.lab.conform import near
+from memtape.lab.conform import is_near
 from memtape.lab.formulas import FORMULAS
 
 VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parent.parent / "golden/owm_golden.json").read_text())
@@ -17,7 +17,7 @@ VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parent.parent / "gold
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
 def test_the_product_gives_the_golden_answer(vector):
     got = FORMULAS[vector["op"]](vector["inputs"])
-    assert near(vector["expected"], got, vector["tol"]), f"expected {vector['expected']}, got {got}"
+    assert is_near(vector["expected"], got, vector["tol"]), f"expected {vector['expected']}, got {got}"
 
 
 def test_every_operation_that_answers_is_pinned_by_a_vector():
@@ -29,4 +29,4 @@ def test_every_operation_that_answers_is_pinned_by_a_vector():
     [(1.0, 1.1), (1, True), (True, 1), (None, 0), (0.0, None), ("a", "b"), ([1], [1, 2]), ({"a": 1}, {}), ({"a": 1}, {"a": "1"})],
 )
 def test_an_answer_that_differs_is_noticed(want, have):
-    assert not near(want, have, 1e-9)
+    assert not is_near(want, have, 1e-9)

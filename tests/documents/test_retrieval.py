@@ -9,7 +9,7 @@ import math
 import pytest
 
 from memtape.errors import Invalid
-from memtape.lab.retrieval import covered, evaluate_retrieval, evaluate_span_retrieval, ndcg, recalled, reciprocal
+from memtape.lab.retrieval import evaluate_retrieval, evaluate_span_retrieval, ndcg, recall_at, reciprocal_rank, span_overlap
 from tests.documents.desk import Letters, write
 
 CORPUS = [
@@ -98,13 +98,13 @@ def test_gain_is_linear_and_counts_less_further_down():
     assert ndcg(["a", "b"], judged) == 1.0
     assert ndcg(["b", "a"], judged) == pytest.approx((1 + 2 / math.log2(3)) / (2 + 1 / math.log2(3)))
     assert ndcg(["x"] * 10 + ["a"], judged) == 0.0
-    assert (recalled(["x", "a"], judged), reciprocal(["x", "a"], judged), reciprocal(["x"], judged)) == (0.5, 0.5, 0.0)
+    assert (recall_at(["x", "a"], judged), reciprocal_rank(["x", "a"], judged), reciprocal_rank(["x"], judged)) == (0.5, 0.5, 0.0)
 
 
 def test_spans_count_characters_once_however_often_they_are_returned():
-    assert covered([("a", 0, 100), ("a", 0, 100)], [("a", 50, 150)]) == (0.5, 0.5)
-    assert covered([], [("a", 0, 10)]) == (0.0, 0.0)
-    assert covered([("b", 0, 10)], [("a", 0, 10)]) == (0.0, 0.0)
+    assert span_overlap([("a", 0, 100), ("a", 0, 100)], [("a", 50, 150)]) == (0.5, 0.5)
+    assert span_overlap([], [("a", 0, 10)]) == (0.0, 0.0)
+    assert span_overlap([("b", 0, 10)], [("a", 0, 10)]) == (0.0, 0.0)
 
 
 def test_the_passage_that_answers_a_question_is_covered(tmp_path):

@@ -386,7 +386,7 @@ def test_a_brief_is_of_one_state_even_if_another_writes_while_it_is_gathered(mem
     agent = given(memory, mode="paper")
     memory.clock.at = hour(9)
     trading(agent, 8, shown=False)
-    other, recall = memory.agent("desk"), brief_inputs.recall
+    other, recall = memory.agent("desk"), brief_inputs.recall_situation
 
     def meanwhile(*asked: Any) -> Any:
         found = recall(*asked)
@@ -395,7 +395,7 @@ def test_a_brief_is_of_one_state_even_if_another_writes_while_it_is_gathered(mem
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(brief_inputs, "recall", meanwhile)
+        patched.setattr(brief_inputs, "recall_situation", meanwhile)
         made = agent.briefs.make(symbol="BTC")
     assert again(memory.agent("desk"), made).brief.text == made.brief.text
     assert "→ 80" not in made.brief.text and "→ 80" in memory.agent("desk").briefs.make(symbol="BTC").brief.text

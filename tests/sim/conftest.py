@@ -13,7 +13,7 @@ import pytest
 
 from memtape.core.codec import decimal_text
 from memtape.core.observed import Bar, Decision, Fill, Tick
-from memtape.sim.order_ids import Naming
+from memtape.sim.order_ids import OrderNaming
 from memtape.sim.paper import Order, PaperBroker
 from memtape.sim.venue import Venue
 
@@ -48,7 +48,7 @@ class Desk:
         fee: object = 0,
         slippage: object = 0,
         bar_hours: int = 24,
-        naming: Naming | None = None,
+        naming: OrderNaming | None = None,
         **terms: Any,
     ) -> None:
         costs = {"fee_bps": Decimal(str(fee)), "slippage_bps": Decimal(str(slippage))}
@@ -135,6 +135,10 @@ class Notebook:
     @property
     def decisions(self) -> list[Decision]:
         return [decision for tick in self.ticks for decision in tick.decisions]
+
+    @property
+    def ledger(self) -> Notebook:
+        return self
 
     def trades(self, *, status: str = "closed") -> list[Row]:
         """Closed trades, for strategies that enter and leave in one go."""

@@ -18,24 +18,24 @@ import memtape
 from memtape.core.observed import Bar, Decision
 from memtape.core.values import MONEY
 from memtape.sim.account import AccountView
-from memtape.sim.funding import Steady
+from memtape.sim.funding import SteadyFunding
 from memtape.sim.margin import Margin
 from memtape.sim.paper import Order, PaperBroker
 from memtape.sim.session import SimSession
-from memtape.sim.strategies import Proposal
-from memtape.sim.venue import PLAIN, Venue
+from memtape.sim.strategies import OrderProposal
+from memtape.sim.venue import PLAIN_VENUE, Venue
 
 D = Decimal
 DAYS, ORDERLY = 12, 3  # of the days, the last few are for leaving
 VENUES = {
-    "plain": PLAIN,
+    "plain": PLAIN_VENUE,
     "margin": Venue(margin=Margin.at_leverage(D(20))),
     "steps": Venue(margin=Margin.at_leverage(D(10)), liquidation_steps=4, liquidation_fee_bps=D(80)),
-    "funding": Venue(funding={"AAPL": Steady(rate=D("0.00037")), "MSFT": Steady(rate=D("-0.0011"), every=timedelta(hours=1))}),
+    "funding": Venue(funding={"AAPL": SteadyFunding(rate=D("0.00037")), "MSFT": SteadyFunding(rate=D("-0.0011"), every=timedelta(hours=1))}),
     "thin": Venue(participation=D("0.05")),
     "all": Venue(
         margin=Margin.at_leverage(D(30)), liquidation_steps=3, participation=D("0.9"),
-        funding={"AAPL": Steady(rate=D("0.0013")), "MSFT": Steady(rate=D("0.0007"))},
+        funding={"AAPL": SteadyFunding(rate=D("0.0013")), "MSFT": SteadyFunding(rate=D("0.0007"))},
     ),
 }  # fmt: skip
 
@@ -47,7 +47,7 @@ class Gambler:
     seed: int
     leverage: int
 
-    def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> list[Proposal]:
+    def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> list[OrderProposal]:
         """Up to two orders."""
         chance, n, last = Random(f"{self.seed}/{symbol}/{len(history[symbol])}"), len(history[symbol]), history[symbol][-1].c
         held = account.position(symbol).qty
@@ -56,7 +56,7 @@ class Gambler:
             return [_said(symbol, Order(symbol=symbol, side=side, qty=abs(held), reduce_only=True))] if held else []
         return [self._order(chance, symbol, last, account.equity) for _ in range(chance.choice([0, 1, 1, 2]))]
 
-    def _order(self, chance: Random, symbol: str, last: Decimal, equity: Decimal) -> Proposal:
+    def _order(self, chance: Random, symbol: str, last: Decimal, equity: Decimal) -> OrderProposal:
         side = chance.choice(["buy", "sell"])
         worth = max(equity, D(1)) * self.leverage * D(str(round(chance.uniform(0.05, 0.7), 3)))
         kind = chance.choice(["market", "market", "limit", "stop"])
@@ -69,10 +69,10 @@ class Gambler:
         )
 
 
-def _said(symbol: str, order: Order) -> Proposal:
+def _said(symbol: str, order: Order) -> OrderProposal:
     action = "close" if order.reduce_only else order.side
     side = {"buy": "long", "sell": "short"}[order.side] if not order.reduce_only else None
-    return Proposal(
+    return OrderProposal(
         Decision(symbol=symbol, action=action, reason=f"{order.side} {order.kind}", side=side, stop=order.stop), (order,)
     )
 

@@ -149,8 +149,8 @@ GOOD = "2024-01-08,1,3,0.5,2,10\n"
         ("2024-01-09,1,3,-0.5,2,10", "line 3, low: -0.5 is not a price above 0"),
         ("2024-01-09,0,3,0.5,2,10", "line 3, open: 0 is not a price above 0"),
         ("2024-01-09,1,0.4,0.5,2,10", "line 3, high: 0.4 is below the low 0.5. Exchange the two"),
-        ("2024-01-09,9,3,0.5,2,10", "line 3, open: lies outside low 0.5 and high 3"),
-        ("2024-01-09,1,3,0.5,4,10", "line 3, close: lies outside"),
+        ("2024-01-09,9,3,0.5,2,10", "line 3, open: is outside low 0.5 and high 3"),
+        ("2024-01-09,1,3,0.5,4,10", "line 3, close: is outside"),
         ("2024-01-09,1,,0.5,2,10", "line 3, high: is empty. Fill it in, or delete the row"),
         ('2024-01-09,1,3,0.5,"1,234.5",10', "line 3, close: '1,234.5' is not a number"),
         ("2024-01-09,1,3,0.5,2,-1", "line 3, volume: -1 is negative"),
@@ -158,7 +158,7 @@ GOOD = "2024-01-08,1,3,0.5,2,10\n"
         ("2024-01-09,1,3", "line 3, row: has 3 of 6 columns"),
         ("01/09/2024,1,3,0.5,2,10", "line 3, time: '01/09/2024' is not a time. Write ISO 8601"),
         ("45000.5,1,3,0.5,2,10", "line 3, time: '45000.5' is not a time"),
-        ("1869-05-10,1,3,0.5,2,10", "line 3, time: '1869-05-10' lies outside 1970..2200"),
+        ("1869-05-10,1,3,0.5,2,10", "line 3, time: '1869-05-10' is outside 1970 to 2200"),
         ("2024-01-08,1,3,0.5,2,10", "line 3, time: XAUUSD at 2024-01-08T00:00:00Z was already given in line 2"),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_bad_row_is_refused_with_its_place_and_its_fix(tmp_path: Path, row: st
         ("2024-01-08,1,3,0.5,2,10\n", "The first line must name the columns"),
         ("time,open,high,low\n", "there is no column close"),
         (HEADER, "has no bars"),
-        (HEADER + GOOD, "one bar alone does not show how long it lasts"),
+        (HEADER + GOOD, "a single bar does not show its length"),
         ("symbol,time,open,high,low,close\n<b>,2024-01-08,1,3,0.5,2\n", "line 2, symbol: '<b>' is not a symbol"),
     ],
 )

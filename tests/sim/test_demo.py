@@ -56,7 +56,7 @@ def test_three_agents_trade_five_years_a_few_hundred_times(filled: Any) -> None:
 def test_everything_says_that_it_is_simulated(filled: Any) -> None:
     shelf, results, _ = filled
     assert shelf.modes == {"sim"}
-    assert all("Simulated trades on real prices" in text for text in (*shelf.skills.values(), demo.LABEL))
+    assert all("Simulated trades on real prices" in text for text in (*shelf.skills.values(), demo.DEMO_LABEL))
     assert all(result.as_dict()["simulated"] for result in results)
 
 
@@ -71,7 +71,7 @@ def test_a_second_filling_brings_the_very_same_ticks(filled: Any, words: Any) ->
 def test_a_split_is_no_crash() -> None:
     pytest.importorskip("bokeh_sampledata")
     closes: dict[str, list[Any]] = {}
-    for bar in demo.prices():
+    for bar in demo.demo_bars():
         closes.setdefault(bar.symbol, []).append(bar.c)
     assert sorted(closes) == ["AAPL", "GOOG", "IBM", "MSFT"]
     for series in closes.values():
@@ -81,7 +81,7 @@ def test_a_split_is_no_crash() -> None:
 def test_without_the_package_the_demo_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'memtape\[demo\]'"):
-        demo.prices()
+        demo.demo_bars()
 
 
 def test_the_packages_older_layout_with_a_file_a_symbol_is_read_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -93,6 +93,6 @@ def test_the_packages_older_layout_with_a_file_a_symbol_is_read_too(monkeypatch:
     package = ModuleSpec("bokeh_sampledata", None, is_package=True)
     package.submodule_search_locations = [str(tmp_path)]
     monkeypatch.setattr(demo, "find_spec", lambda name: package)
-    bars = demo.prices()
+    bars = demo.demo_bars()
     assert [bar.symbol for bar in bars] == ["AAPL", "GOOG", "IBM", "MSFT"] * 2
     assert {bar.c for bar in bars} == {bars[0].c} and float(bars[0].c) == 1.5

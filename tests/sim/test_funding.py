@@ -12,11 +12,11 @@ import pytest
 
 from memtape.errors import Invalid
 from memtape.sim.bars import read_bars
-from memtape.sim.funding import Recorded, Steady, read_funding
+from memtape.sim.funding import RecordedFunding, SteadyFunding, read_funding
 from memtape.sim.margin import Margin
 
 D = Decimal
-HOURLY = Steady(rate=D("0.001"), every=timedelta(hours=1))
+HOURLY = SteadyFunding(rate=D("0.001"), every=timedelta(hours=1))
 MONDAY = datetime(2024, 1, 8, tzinfo=UTC)
 
 
@@ -39,7 +39,7 @@ def test_a_long_pays_a_positive_rate_and_a_short_receives_it(words: Any) -> None
 
 
 def test_a_negative_rate_is_received_by_the_long(words: Any) -> None:
-    rates = {"AAPL": Steady(rate=D("-0.001"), every=timedelta(hours=1))}
+    rates = {"AAPL": SteadyFunding(rate=D("-0.001"), every=timedelta(hours=1))}
     assert paid(holding(words, funding=rates)) == ["08 01:00 1"]
 
 
@@ -50,7 +50,7 @@ def test_funding_at_the_close_is_on_the_close_price(words: Any) -> None:
 
 
 def test_inside_a_bar_who_pays_pays_on_the_high_and_who_receives_on_the_low(words: Any) -> None:
-    eight = {"bar_hours": 24, "funding": {"AAPL": Steady(rate=D("0.001"))}}
+    eight = {"bar_hours": 24, "funding": {"AAPL": SteadyFunding(rate=D("0.001"))}}
     long, short = holding(words, **eight), holding(words, "sell 10", **eight)
     for desk in (long, short):
         desk.day("100 120 80 110")
@@ -59,7 +59,7 @@ def test_inside_a_bar_who_pays_pays_on_the_high_and_who_receives_on_the_low(word
 
 
 def test_only_what_was_held_at_the_hour_counts(words: Any) -> None:
-    desk = words.Desk(funding={"AAPL": Steady(rate=D("0.001"), every=timedelta(hours=3))})
+    desk = words.Desk(funding={"AAPL": SteadyFunding(rate=D("0.001"), every=timedelta(hours=3))})
     desk.day("100 100 100 100")
     assert paid(desk) == []
     desk.order("buy 10 limit 90 stop 80")
@@ -69,7 +69,7 @@ def test_only_what_was_held_at_the_hour_counts(words: Any) -> None:
 
 
 def test_the_fill_of_the_very_hour_does_not_count_yet_as_in_the_ledger(words: Any) -> None:
-    desk = words.Desk(funding={"AAPL": Steady(rate=D("0.001"), every=timedelta(hours=12))})
+    desk = words.Desk(funding={"AAPL": SteadyFunding(rate=D("0.001"), every=timedelta(hours=12))})
     desk.order("buy 10 limit 90")
     desk.day("100 100 70 90")
     assert [payment.t.hour for payment in desk.broker.funding] == [0], "bought at noon, not held before it"
@@ -93,18 +93,18 @@ def test_payments_have_ids_that_count_up_and_are_those_of_the_last_bars_only(wor
 
 
 def test_a_fraction_of_a_cent_is_rounded_against_the_trader(words: Any) -> None:
-    rates = {"AAPL": Steady(rate=D("0.0000000000333"), every=timedelta(hours=1))}
+    rates = {"AAPL": SteadyFunding(rate=D("0.0000000000333"), every=timedelta(hours=1))}
     assert paid(holding(words, funding=rates)) == ["08 01:00 -0.00000004"]
     assert paid(holding(words, "sell 10", funding=rates)) == ["08 01:00 0.00000003"]
 
 
 def test_a_position_too_small_to_be_worth_a_payment_is_not_bothered(words: Any) -> None:
-    rates = {"AAPL": Steady(rate=D("0.00000000001"), every=timedelta(hours=1))}
+    rates = {"AAPL": SteadyFunding(rate=D("0.00000000001"), every=timedelta(hours=1))}
     assert paid(holding(words, "sell 0.001", funding=rates)) == []
 
 
 def test_funding_can_bring_an_account_to_its_end_at_the_next_open(words: Any) -> None:
-    steep = {"AAPL": Steady(rate=D("0.06"), every=timedelta(hours=1))}
+    steep = {"AAPL": SteadyFunding(rate=D("0.06"), every=timedelta(hours=1))}
     desk = words.Desk(cash=100, bar_hours=1, margin=Margin.at_leverage(D(10)), funding=steep, liquidation_fee_bps=D(0))
     desk.order("buy 10")
     desk.day("100 100 100 100")
@@ -114,7 +114,7 @@ def test_funding_can_bring_an_account_to_its_end_at_the_next_open(words: Any) ->
 
 def at_tenfold(words: Any, bar_hours: int, rates: dict[datetime, Decimal]) -> Any:
     """1000 worth at 100, with 100 of one's own; 50 must stay."""
-    terms = {"margin": Margin.at_leverage(D(10)), "funding": {"AAPL": Recorded(rates)}, "liquidation_fee_bps": D(0)}
+    terms = {"margin": Margin.at_leverage(D(10)), "funding": {"AAPL": RecordedFunding(rates)}, "liquidation_fee_bps": D(0)}
     desk = words.Desk(cash=100, bar_hours=bar_hours, **terms)
     desk.order("buy 10")
     desk.day("100 100 100 100")
@@ -133,7 +133,7 @@ def test_funding_of_the_morning_brings_the_afternoon_s_liquidation_nearer(words:
 
 
 def test_recorded_rates_are_paid_at_their_times_and_no_others(words: Any) -> None:
-    rates = Recorded({MONDAY + timedelta(hours=2): D("0.002"), MONDAY + timedelta(hours=1): D("0.001")})
+    rates = RecordedFunding({MONDAY + timedelta(hours=2): D("0.002"), MONDAY + timedelta(hours=1): D("0.001")})
     desk = holding(words, funding={"AAPL": rates})
     seen = paid(desk)
     for _ in range(3):

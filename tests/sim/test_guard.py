@@ -18,9 +18,9 @@ from memtape.sim.account import AccountView
 from memtape.sim.guard import Guard, judge_order
 from memtape.sim.margin import Margin
 from memtape.sim.orders import Order, Position
-from memtape.sim.report import render
+from memtape.sim.report import render_report
 from memtape.sim.run import run_simulation
-from memtape.sim.strategies import Proposal
+from memtape.sim.strategies import OrderProposal
 from memtape.sim.venue import Venue
 
 D = Decimal
@@ -171,7 +171,7 @@ def test_whatever_an_owner_writes_there_is_a_verdict_that_can_be_kept(limits: di
 
 
 def test_of_several_orders_the_second_is_judged_with_the_first_and_all_or_none_are_placed() -> None:
-    proposal = Proposal(Decision(symbol="BTC", action="buy"), (ENTRY, ENTRY))
+    proposal = OrderProposal(Decision(symbol="BTC", action="buy"), (ENTRY, ENTRY))
     assert len(judge_order(proposal, FLAT, Guard({"position": "4000"})).orders) == 2
     refused = judge_order(proposal, FLAT, Guard({"position": "3999"}))
     assert (refused.orders, refused.decision.verdict and refused.decision.verdict.code) == ((), "R3_POSITION_CAP")
@@ -180,12 +180,12 @@ def test_of_several_orders_the_second_is_judged_with_the_first_and_all_or_none_a
 # ---- in a run -----------------------------------------------------------------------------------------------------
 
 
-def eager(history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
+def eager(history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
     """Buys five after every bar, four below the close as its stop."""
     last = history[-1]
     stop = last.c - 4
     decision = Decision(symbol=last.symbol, action="buy", side="long", reason="again", stop=stop, qty=D(5))
-    return [Proposal(decision, (Order(symbol=last.symbol, side="buy", qty=D(5), stop=stop),))]
+    return [OrderProposal(decision, (Order(symbol=last.symbol, side="buy", qty=D(5), stop=stop),))]
 
 
 def hours(words: Any, n: int) -> list[Bar]:
@@ -204,7 +204,7 @@ def test_what_the_guard_refuses_is_decided_and_recorded_and_not_ordered(words: A
     assert len(notebook.fills) == 2
     told = result.as_dict()
     assert (told["rejections"], told["not_checked"], told["liquidations"]) == ({"R6_ORDERS_PER_DAY": 4}, ["calm"], 0)
-    assert "| Refused, by rule | R6_ORDERS_PER_DAY 4 |" in render(result)
+    assert "| Refused, by rule | R6_ORDERS_PER_DAY 4 |" in render_report(result)
 
 
 def test_a_new_utc_day_counts_orders_and_losses_anew(words: Any) -> None:
@@ -241,9 +241,9 @@ def test_the_last_hour_before_midnight_belongs_to_the_day_that_ends(words: Any) 
 
 
 def test_of_a_proposal_the_broker_takes_all_orders_or_none(words: Any) -> None:
-    def both(history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
+    def both(history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
         orders = tuple(Order(symbol="AAPL", side="buy", qty=D(qty)) for qty in (1, 50))
-        return [Proposal(Decision(symbol="AAPL", action="buy"), orders)] if len(history) == 1 else []
+        return [OrderProposal(Decision(symbol="AAPL", action="buy"), orders)] if len(history) == 1 else []
 
     notebook = words.Notebook()
     run_simulation(notebook, hours(words, 3), both, starting_equity=1000, venue=Venue(margin=Margin.at_leverage(D(2))))

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from memtape.sim.margin import Margin
-from memtape.sim.venue import Hours
+from memtape.sim.venue import TradingHours
 
 D = Decimal
-STOCKS = Hours(opens=time(14, 30), closes=time(21))
-NIGHT = Hours(opens=time(22), closes=time(5), days=(6, 0, 1, 2, 3))  # from Sunday evening on
+STOCKS = TradingHours(opens=time(14, 30), closes=time(21))
+NIGHT = TradingHours(opens=time(22), closes=time(5), days=(6, 0, 1, 2, 3))  # from Sunday evening on
 MONDAY = datetime(2024, 1, 8, tzinfo=UTC)
 FRIDAY = 4 * 24
 

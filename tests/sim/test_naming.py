@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from memtape.core.observed import Fill
-from memtape.sim.funding import Steady
+from memtape.sim.funding import SteadyFunding
 from memtape.sim.margin import Margin
 
 
@@ -54,7 +54,7 @@ def test_funding_and_liquidations_are_named_too(words: Any) -> None:
         (Thorough(), ("AAPL@12:00", "liquidation901")),
         (Venue(), ("AAPL-2024-01-08T12:00:00Z-funding", "liquidation-000001")),
     ):
-        rates = {"AAPL": Steady(rate=Decimal("0.0001"), every=timedelta(hours=12))}
+        rates = {"AAPL": SteadyFunding(rate=Decimal("0.0001"), every=timedelta(hours=12))}
         desk = words.Desk(cash=100, naming=naming, margin=Margin.at_leverage(Decimal(10)), funding=rates)
         desk.order("buy 9")
         desk.day("100 100 100 100")

@@ -19,7 +19,7 @@ from memtape.core.values import read
 from memtape.sim.account import AccountView
 from memtape.sim.guard import Guard
 from memtape.sim.margin import Margin
-from memtape.sim.model_trader import SCHEMA, ModelQuestion, ModelTrader, ProposeOrder, asking, propose_order
+from memtape.sim.model_trader import ModelQuestion, ModelTrader, ProposeOrder, UnusableAnswer, propose_order
 from memtape.sim.orders import Order, Position
 from memtape.sim.run import run_simulation
 from memtape.sim.venue import Venue
@@ -109,15 +109,22 @@ def test_the_guard_has_the_last_word() -> None:
     assert decision.verdict is not None and decision.verdict.accepted and len(orders) == 1
 
 
+def test_a_model_without_a_valid_answer_does_not_trade_and_the_note_says_why() -> None:
+    decision, orders = answered(UnusableAnswer("the answer is empty"))
+    assert (decision.action, orders) == ("no_trade", ()) and decision.verdict is not None
+    assert (decision.verdict.code, decision.verdict.note) == ("R0_BAD_ANSWER", "propose_order: the answer is empty")
+
+
 def test_line_breaks_in_a_reason_are_no_reason_to_refuse() -> None:
     assert answered(BUY | {"reason": " Higher\n low\t"})[0].reason == "Higher low"
 
 
 def test_the_schema_names_every_field_and_needs_no_more_than_symbol_action_and_reason() -> None:
-    assert SCHEMA["required"] == ["symbol", "action", "reason"]
-    assert {"qty", "risk_pct", "kind", "px", "stop", "target", "confidence", "memories"} < set(SCHEMA["properties"])
-    assert SCHEMA["additionalProperties"] is False
-    json.dumps(SCHEMA)
+    schema = ProposeOrder.model_json_schema()
+    assert schema["required"] == ["symbol", "action", "reason"]
+    assert {"qty", "risk_pct", "kind", "px", "stop", "target", "confidence", "memories"} < set(schema["properties"])
+    assert schema["additionalProperties"] is False
+    json.dumps(schema)
 
 
 jsons = st.recursive(
@@ -150,11 +157,10 @@ class Scripted:
     """A model that says its lines, and remembers what it was asked."""
 
     def __init__(self, *lines: object) -> None:
-        self.lines, self.prompts, self.schemas = list(lines), [], []
+        self.lines, self.prompts = list(lines), []
 
-    def __call__(self, prompt: str, schema: Any) -> object:
-        self.prompts.append(prompt)
-        self.schemas.append(schema)
+    def __call__(self, question: ModelQuestion) -> object:
+        self.prompts.append(question.prompt)
         return self.lines.pop(0) if self.lines else None
 
 
@@ -169,11 +175,10 @@ BARS = ["99 101 98 100", "102 103 101 102", "103 104 102 103", "103 112 102 111"
 def test_an_answer_is_filled_in_the_next_bar_and_the_next_prompt_tells_of_it(words: Any) -> None:
     model, notebook = Scripted(AAPL), words.Notebook()
     bars = [words.day(n, prices) for n, prices in enumerate(BARS)]
-    run_simulation(notebook, bars, ModelTrader(asking(model), brief), fee_bps=0, slippage_bps=0, guard=Guard({}))
+    run_simulation(notebook, bars, ModelTrader(model, brief), fee_bps=0, slippage_bps=0, guard=Guard({}))
     assert [words.said(fill) for fill in notebook.fills] == ["buy 2 @ 102 (market)", "sell 2 @ 110 (target)"]
     (decision,) = notebook.decisions
     assert decision.order_ids == (notebook.fills[0].order_id,) and decision.run is not None and decision.run.digest
-    assert model.schemas[0] is SCHEMA
     first, second, third = model.prompts
     assert first.startswith("# What you know of AAPL by 09 00:00\n\n## AAPL at 2024-01-09T00:00:00Z\n\nopened ")
     assert "2024-01-08 00:00 | 99 " in first and "2024-01-09" not in first.split("opened")[1].replace("2024-01-09T", "")
@@ -185,7 +190,7 @@ def test_an_answer_is_filled_in_the_next_bar_and_the_next_prompt_tells_of_it(wor
 def test_a_refusal_is_shown_to_the_model_at_the_next_tick(words: Any) -> None:
     model, notebook = Scripted(AAPL | {"qty": 5000}, None, "gibberish", None), words.Notebook()
     bars = [words.day(n, prices) for n, prices in enumerate(BARS)]
-    result = run_simulation(notebook, bars, ModelTrader(asking(model), brief), guard=Guard({"position": "the equity"}))
+    result = run_simulation(notebook, bars, ModelTrader(model, brief), guard=Guard({"position": "the equity"}))
     assert "Last proposal: refused, R3_POSITION_CAP: The position would be worth 500000" in model.prompts[1]
     assert "Last proposal: refused, R0_BAD_ANSWER" in model.prompts[3]
     assert result.as_dict()["rejections"] == {"R0_BAD_ANSWER": 1, "R3_POSITION_CAP": 1}
@@ -195,7 +200,7 @@ def test_a_refusal_is_shown_to_the_model_at_the_next_tick(words: Any) -> None:
 def test_the_model_sees_its_buying_power_where_there_is_margin(words: Any) -> None:
     model = Scripted()
     run_simulation(
-        words.Notebook(), [words.day(0, BARS[0])], ModelTrader(asking(model), brief), venue=Venue(margin=Margin.at_leverage(D(3)))
+        words.Notebook(), [words.day(0, BARS[0])], ModelTrader(model, brief), venue=Venue(margin=Margin.at_leverage(D(3)))
     )
     assert "Buying power: 30000.00 long, 30000.00 short." in model.prompts[0]
 
@@ -220,7 +225,7 @@ def test_every_symbol_is_asked_about_with_the_orders_of_the_ones_before_already_
     assert seen == [("AAPL", 0), ("MSFT", 1)]
 
 
-def test_told_first_a_brief_knows_of_what_has_just_happened_and_the_ledger_is_the_same(words: Any) -> None:
+def test_observed_first_a_brief_knows_of_what_has_just_happened_and_the_ledger_is_the_same(words: Any) -> None:
     ledgers = []
     for first in (False, True):
         with memtape.open(":memory:") as memory:
@@ -234,7 +239,7 @@ def test_told_first_a_brief_knows_of_what_has_just_happened_and_the_ledger_is_th
                 return f"{held[-1]} open"
 
             bars = [words.day(n, prices) for n, prices in enumerate(BARS)]
-            result = run_simulation(agent, bars, ModelTrader(asking(Scripted(AAPL)), count), guard=Guard({}), told_first=first)
+            result = run_simulation(agent, bars, ModelTrader(Scripted(AAPL), count), guard=Guard({}), observe_first=first)
             assert held == ([0, 1, 1] if first else [0, 0, 1]), "bought at the second tick; the last reports the target"
             assert (result.decisions, result.trades) == (1, 1)
             (trade,) = agent.ledger.trades(status="closed")
@@ -250,7 +255,7 @@ def test_told_first_a_brief_knows_of_what_has_just_happened_and_the_ledger_is_th
 
 def test_after_a_refusal_an_accepted_proposal_is_the_last_one_guard_or_not(words: Any) -> None:
     model = Scripted("gibberish", AAPL | {"stop": 90, "target": 130}, None)
-    run_simulation(words.Notebook(), [words.day(n, prices) for n, prices in enumerate(BARS)], ModelTrader(asking(model), brief))
+    run_simulation(words.Notebook(), [words.day(n, prices) for n, prices in enumerate(BARS)], ModelTrader(model, brief))
     assert "refused, R0_BAD_ANSWER" in model.prompts[1] and "Last proposal: accepted" in model.prompts[2]
 
 
@@ -269,7 +274,7 @@ def test_the_same_answers_give_the_same_bytes_in_the_memory(words: Any) -> None:
             heard: list[tuple[Any, Any]] = []
             bars = [words.day(n, prices) for n, prices in enumerate(BARS)]
             venue, hear = Venue(margin=Margin.at_leverage(D(5))), heard.append
-            model = ModelTrader(asking(Scripted(*lines)), brief)
+            model = ModelTrader(Scripted(*lines), brief)
             run_simulation(
                 agent,
                 bars,

@@ -19,12 +19,12 @@ from memtape.core.observed import Bar, Decision, Tick
 from memtape.core.values import MONEY, read
 from memtape.errors import Invalid
 from memtape.sim.account import AccountView
-from memtape.sim.funding import Steady
+from memtape.sim.funding import SteadyFunding
 from memtape.sim.margin import Margin
 from memtape.sim.paper import Order, Position
-from memtape.sim.report import CAVEAT, render
+from memtape.sim.report import CAVEAT, render_report
 from memtape.sim.run import run_simulation
-from memtape.sim.strategies import STRATEGIES, Breakout, MeanReversion, Proposal
+from memtape.sim.strategies import STRATEGIES, Breakout, MeanReversion, OrderProposal
 from memtape.sim.venue import Venue
 
 D = Decimal
@@ -40,13 +40,13 @@ def wander(words: Any, seed: int, symbol: str, n: int = 160) -> list[Bar]:
     return bars
 
 
-def buy_once(history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
+def buy_once(history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
     """Buys after the first bar, with a stop at 95 and a target at 110."""
     if len(history) != 1:
         return []
     stop, target, symbol = D(95), D(110), history[-1].symbol
     decision = Decision(symbol=symbol, action="buy", side="long", reason="first light", stop=stop, target=target)
-    return [Proposal(decision, (Order(symbol=symbol, side="buy", qty=D(2), stop=stop, target=target),))]
+    return [OrderProposal(decision, (Order(symbol=symbol, side="buy", qty=D(2), stop=stop, target=target),))]
 
 
 def test_a_decision_fills_during_the_next_bar_and_is_reported_with_the_next_tick(words: Any) -> None:
@@ -204,7 +204,7 @@ def test_senseless_settings_are_refused_by_name(words: Any, about: dict[str, Any
 
 
 def test_no_bars_or_one_bar_twice_are_refused(words: Any) -> None:
-    with pytest.raises(Invalid, match="there are none"):
+    with pytest.raises(Invalid, match="the list is empty"):
         run_simulation(words.Notebook(), [], Breakout())
     bar = words.day(0, "100 101 99 100")
     with pytest.raises(Invalid, match="AAPL has two bars"):
@@ -213,30 +213,30 @@ def test_no_bars_or_one_bar_twice_are_refused(words: Any) -> None:
 
 def test_the_report_says_what_it_is_and_shows_the_last_twenty_trades(words: Any) -> None:
     result = run_simulation(words.Notebook("tape-reader"), wander(words, 11, "AAPL", 900), MeanReversion())
-    text = render(result)
+    text = render_report(result)
     assert text.startswith(f"# Simulation: tape-reader\n\n{CAVEAT}\n")
     assert "They say nothing about future returns." in text
     assert f"## Trades (last 20 of {result.trades})" in text
     assert f"| Win rate | {100 * (result.figures.win_rate or 0):.1f} % | {result.trades} trades |" in text
     assert "| Data | 900 bars, 2024-01-08 00:00 to 2026-06-26 00:00 UTC |" in text
     assert text.count("\n| 20") == 20
-    assert text == render(result)
+    assert text == render_report(result)
 
 
 def test_a_reason_cannot_break_the_table(words: Any) -> None:
-    def sly(history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
+    def sly(history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
         return [
-            Proposal(Decision(symbol="AAPL", action="buy", reason="a | b\n<script>", stop=D(95)), p.orders)
+            OrderProposal(Decision(symbol="AAPL", action="buy", reason="a | b\n<script>", stop=D(95)), p.orders)
             for p in buy_once(history, position, equity)
         ]
 
     bars = [words.day(0, "99 101 98 100"), words.day(1, "102 103 101 102"), words.day(2, "103 112 102 111")]
-    row = render(run_simulation(words.Notebook(), bars, sly)).splitlines()[-1]
+    row = render_report(run_simulation(words.Notebook(), bars, sly)).splitlines()[-1]
     assert row.endswith(r"| target | a \| b &lt;script> |")
 
 
 def test_a_run_without_trades_says_so(words: Any) -> None:
-    text = render(run_simulation(words.Notebook(), [words.day(0, "100 101 99 100")], Breakout()))
+    text = render_report(run_simulation(words.Notebook(), [words.day(0, "100 101 99 100")], Breakout()))
     assert "No trade was closed." in text
     assert "| Win rate | – | 0 trades |" in text
 
@@ -258,11 +258,11 @@ def test_after_each_tick_its_receipt_is_handed_on_before_the_next_begins(words: 
 
 
 def test_a_run_on_margin_tells_its_funding_its_liquidations_and_what_is_owed(words: Any) -> None:
-    def all_in(history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
+    def all_in(history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
         order = Order(symbol="AAPL", side="buy", qty=D(9))
-        return [Proposal(Decision(symbol="AAPL", action="buy", reason="all in"), (order,))] if len(history) == 1 else []
+        return [OrderProposal(Decision(symbol="AAPL", action="buy", reason="all in"), (order,))] if len(history) == 1 else []
 
-    venue = Venue(margin=Margin.at_leverage(D(10)), funding={"AAPL": Steady(rate=D("0.001"), every=timedelta(hours=24))})
+    venue = Venue(margin=Margin.at_leverage(D(10)), funding={"AAPL": SteadyFunding(rate=D("0.001"), every=timedelta(hours=24))})
     notebook = words.Notebook()
     bars = [words.day(n, "100 100 100 100") for n in range(2)] + [words.day(2, "85 85 85 85"), words.day(3, "85 85 85 85")]
     result = run_simulation(notebook, bars, all_in, fee_bps=0, slippage_bps=0, starting_equity=100, venue=venue)
@@ -271,7 +271,7 @@ def test_a_run_on_margin_tells_its_funding_its_liquidations_and_what_is_owed(wor
     assert told["ending_equity"] == "-35.9"
     assert [fill.liq for fill in notebook.fills] == [False, True]
     assert [payment.usd for tick in notebook.ticks for payment in tick.funding] == [D("-0.9")]
-    text = render(result)
+    text = render_report(result)
     assert (
         "| Liquidations | 1 | 2 fills |" in text
         and "| Shortfall | 35.90 |" in text
@@ -282,10 +282,10 @@ def test_a_run_on_margin_tells_its_funding_its_liquidations_and_what_is_owed(wor
 def test_a_symbol_is_not_decided_on_in_the_tick_that_reports_its_liquidation(words: Any) -> None:
     asked: list[int] = []
 
-    def all_in(history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
+    def all_in(history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
         asked.append(len(history))
         order = Order(symbol="AAPL", side="buy", qty=D(9))
-        return [Proposal(Decision(symbol="AAPL", action="buy"), (order,))] if len(history) == 1 else []
+        return [OrderProposal(Decision(symbol="AAPL", action="buy"), (order,))] if len(history) == 1 else []
 
     bars = [words.day(n, "100 100 100 100") for n in range(2)] + [words.day(2, "85 85 85 85"), words.day(3, "85 85 85 85")]
     run_simulation(words.Notebook(), bars, all_in, starting_equity=100, venue=Venue(margin=Margin.at_leverage(D(10))))
@@ -298,10 +298,10 @@ def test_a_strategy_may_look_at_the_whole_account(words: Any) -> None:
     class Careful:
         name = "careful"
 
-        def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> list[Proposal]:
+        def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> list[OrderProposal]:
             seen.append((symbol, sorted(history), len(account.positions), account.orders_today))
             order = Order(symbol=symbol, side="buy", qty=D(1))
-            return [Proposal(Decision(symbol=symbol, action="buy"), (order,))]
+            return [OrderProposal(Decision(symbol=symbol, action="buy"), (order,))]
 
     bars = [words.day(n, "100 101 99 100", symbol) for n in range(2) for symbol in ("AAPL", "MSFT")]
     result = run_simulation(words.Notebook(), bars, Careful())

@@ -14,7 +14,7 @@ from memtape.core.values import REASON_LENGTH, ZERO, read
 from memtape.sim.bars import read_bars
 from memtape.sim.paper import Position
 from memtape.sim.run import run_simulation
-from memtape.sim.strategies import LEVERAGE, RISK, STRATEGIES, Breakout, MeanReversion, average_range, position_size
+from memtape.sim.strategies import MAX_LEVERAGE, RISK_SHARE, STRATEGIES, Breakout, MeanReversion, average_range, position_size
 
 D = Decimal
 EQUITY = D(10_000)
@@ -91,8 +91,8 @@ def test_patience_ends(words: Any) -> None:
 
 def test_the_stop_costs_one_percent_and_the_position_never_exceeds_the_equity() -> None:
     assert position_size(EQUITY, D(100), D(96)) == D(25)
-    assert position_size(EQUITY, D(3), D("2.9")) * D("0.1") <= EQUITY * RISK
-    assert position_size(EQUITY, D(100), D("99.99")) * 100 == EQUITY * LEVERAGE
+    assert position_size(EQUITY, D(3), D("2.9")) * D("0.1") <= EQUITY * RISK_SHARE
+    assert position_size(EQUITY, D(100), D("99.99")) * 100 == EQUITY * MAX_LEVERAGE
     assert position_size(D(-5), D(100), D(96)) == 0
 
 

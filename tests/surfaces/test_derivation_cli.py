@@ -79,7 +79,7 @@ def test_flags_and_negative_numbers_are_read(db):
         (["list-orders", "--limit", "0"], 2, "limit: should be greater than or equal to 1"),
         (["make-trouble", "--kind", "unknown"], 2, "agent: there is no agent 'nobody'. Create it first"),
         (["make-trouble", "--kind", "conflict"], 3, "note: differs from before. Use another id"),
-        (["make-trouble", "--kind", "locked"], 3, "The store desk.db is locked"),
+        (["make-trouble", "--kind", "locked"], 3, "The store desk.db has been locked by another writer"),
     ],
 )
 def test_an_error_is_one_line_on_stderr_and_an_exit_code(db, words, code, said):

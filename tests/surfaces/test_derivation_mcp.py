@@ -175,7 +175,7 @@ def test_the_store_is_opened_once_and_tried_again_when_it_was_locked(memory):
     async def what(client: Client) -> None:
         assert opened == [], "listing tools needs no store"
         refused = await client.call_tool("list_orders", {})
-        assert refused.is_error and "is locked by another writer" in text_of(refused)
+        assert refused.is_error and "has been locked by another writer" in text_of(refused)
 
         async def ask() -> None:
             assert not (await client.call_tool("list_orders", {})).is_error

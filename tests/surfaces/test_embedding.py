@@ -69,7 +69,7 @@ def test_a_build_that_fails_says_why_in_one_line_and_leaves_nothing(tmp_path, mo
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     ran = CliRunner().invoke(app, ["embedder", "build", "minilm"])
-    assert ran.exit_code == 2 and "could not be fetched" in ran.stderr.strip().splitlines()[-1]
+    assert ran.exit_code == 2 and "cannot be downloaded" in ran.stderr.strip().splitlines()[-1]
     assert list((tmp_path / "models").iterdir()) == []
 
 

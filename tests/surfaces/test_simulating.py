@@ -36,7 +36,7 @@ def play(bars: Path, *parts: Any, **more: Any) -> tuple[memtape.Memory, dict[str
     with llm_server() as server:
         server.plays(*parts)
         memory = memtape.open(":memory:")
-        memory.models = lambda name: model_of(name, base_url=server.url("openai"), api_key="k", retries=0)
+        memory.resources.models = lambda name: model_of(name, base_url=server.url("openai"), api_key="k", retries=0)
         found = simulate(memory, bars, "openai/gpt-test", agent="desk", symbol="BTC", fee_bps="5", slippage_bps="2",
                          starting_equity="10000", report=None, **more)  # fmt: skip
         return memory, found, list(server.asked)

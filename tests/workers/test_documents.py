@@ -21,7 +21,7 @@ from memtape.engine import Memory
 from memtape.engine.documents import sync as syncing
 from memtape.errors import Invalid
 from memtape.plugs.clock import FixedClock
-from memtape.workers.documents import DocumentSync, ReportedProblem, syncing_documents
+from memtape.workers.documents import DocumentSync, SyncOutcome, syncing_documents
 from tests.desk import NOON
 from tests.documents.desk import Letters, write
 
@@ -32,7 +32,7 @@ class Desk:
     """A store with agents whose workspaces are kept in step, and what was told of it."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.told = folder, list[ReportedProblem]()
+        self.folder, self.told = folder, list[SyncOutcome]()
         self.clock = FixedClock(NOON)
         self.memory: Memory = memtape.open(str(folder / "desk.db"), clock=self.clock)
         self.memory.create_skill("plain")
@@ -50,7 +50,7 @@ class Desk:
     def problems(self, agent: str) -> dict[str, str]:
         return {each.path: each.problem for each in self.memory.agent(agent).documents.health().problems}
 
-    def synced(self, agent: str) -> list[ReportedProblem]:
+    def synced(self, agent: str) -> list[SyncOutcome]:
         return [told for told in self.told if told.agent == agent]
 
     @contextmanager
@@ -58,7 +58,7 @@ class Desk:
         self, minutes: float = 60, watcher: Callable[..., FileWatcher] = QUICK, named_seconds: float = 60
     ) -> Iterator[DocumentSync]:
         stop = threading.Event()
-        keeper = DocumentSync(self.memory, minutes, told=self.told.append, watcher=watcher, named_seconds=named_seconds)
+        keeper = DocumentSync(self.memory, minutes, on_sync=self.told.append, watcher=watcher, named_seconds=named_seconds)
         thread = threading.Thread(target=keeper.run, args=(stop,))
         thread.start()
         try:
@@ -224,7 +224,7 @@ def test_one_agents_trouble_is_told_in_its_health_and_keeps_no_other_from_its_sy
             held = len(desk.synced("bad"))
             assert soon(lambda: len(desk.synced("bad")) > held + 1)
     health = desk.memory.agent("bad").documents.health()
-    assert desk.problems("bad") == {"@sync": "the last sync failed: folder: the share is down.; since 2026-11-15T12:00:00Z"}
+    assert desk.problems("bad") == {"@sync": "the last sync failed: folder: the share is down; since 2026-11-15T12:00:00Z"}
     assert (health.last_sync, health.stale_seconds, health.documents) == (NOON, 3600.0, 1)
     assert desk.problems("gold") == {}
     with desk.keeping():
@@ -362,7 +362,7 @@ def test_nothing_is_left_of_it_when_it_ends(desk):
     desk.agent("gold", soul="x")
     desk.finds("gold", "x")
     threads, held = set(threading.enumerate()), len(list(Path("/proc/self/fd").iterdir()))
-    with syncing_documents(desk.memory, told=desk.told.append):
+    with syncing_documents(desk.memory, on_sync=desk.told.append):
         assert soon(lambda: desk.told)
         assert [each.name for each in set(threading.enumerate()) - threads] == ["memtape-documents"]
     assert set(threading.enumerate()) == threads

@@ -1,10 +1,9 @@
-"""Do the money columns of closed trades agree with their prices? What a file leaves open is decided here, for all rows.
+"""Checks the money columns of closed trades against their prices, and decides for all rows what a file leaves open.
 
-- A fee that most rows write with a minus is a cost (MetaTrader, IBKR); memtape writes costs with a plus.
-- "pnl" may be before or after costs: where quantity and fees are there, the prices tell which.
-- Quantity may be in lots or contracts: where profit is always 100 or 100,000 times price move x quantity, a unit holds
-  as much. Where no such number exists, quantity is left out, because size and R from it would be wrong by orders of magnitude.
-- A profit against an adverse move, or a loss against a favourable one, beyond what costs explain, is refused.
+- "pnl" may be before or after costs: where the file has quantity and fees, the prices show which.
+- Quantity may be in lots or contracts: where profit is always 100 or 100,000 times price move x quantity, that is the size of a
+  lot. Where there is no such number, quantity is left out, because size and R from it would be wrong by orders of magnitude.
+- A profit on an adverse move, or a loss on a favourable one, is refused if costs do not explain it.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from decimal import Decimal, localcontext
 from statistics import median
 
 from memtape.brokers.importer import ImportProblem
-from memtape.brokers.mapping import Chosen
+from memtape.brokers.mapping import ColumnMapping
 from memtape.core.codec import decimal_text
 from memtape.core.values import MONEY, ZERO
 
-COSTS = Decimal("0.01")  # of the traded value: the most that costs may take from, or funding add to, a stated profit
-AGREE = Decimal("0.02")  # how near to each other the ratios of one symbol must lie
-ROUND = Decimal("0.005")
-ENOUGH = 5  # rows that make a pattern
-_EVEN = tuple(Decimal(d) for d in ("1", "1.25", "2", "2.5", "4", "4.2", "5", "6.25", "10"))
+MAX_COST_SHARE = Decimal("0.01")  # of the traded value: costs and funding change a stated profit by at most this
+RATIO_TOLERANCE = Decimal("0.02")  # between the ratios of one symbol
+ROUND_TOLERANCE = Decimal("0.005")
+MIN_PATTERN_ROWS = 5  # fewer rows show no pattern
+_ROUND_UNITS = tuple(Decimal(d) for d in ("1", "1.25", "2", "2.5", "4", "4.2", "5", "6.25", "10"))
 
 
 @dataclass(slots=True)
-class Draft:
-    """A closed trade on its way in."""
+class TradeDraft:
+    """A closed trade while its figures are checked."""
 
     row: int
     line: int
@@ -49,40 +48,40 @@ class Draft:
 
     @property
     def move(self) -> Decimal:
-        """What one unit won, before costs."""
+        """The profit of one unit before costs."""
         return (self.exit - self.entry) * (self.side or 1)
 
     @property
     def stated(self) -> Decimal | None:
-        """The profit as the file has it."""
+        """The profit as written in the file."""
         return self.pnl if self.net is None else self.net
 
 
 def complete_figures(
-    drafts: list[Draft], chosen: Chosen, pnl_is_gross: bool, notes: list[str], problems: list[ImportProblem]
-) -> list[Draft]:
-    """The trades whose figures hold together, with gross profit and quantity in units."""
+    drafts: list[TradeDraft], mapping: ColumnMapping, pnl_is_gross: bool, notes: list[str], problems: list[ImportProblem]
+) -> list[TradeDraft]:
+    """Returns the trades with consistent figures, with gross profit and quantity in units."""
     with localcontext(MONEY):
-        drafts = _sided(drafts, notes, problems)
-        has_fees = any(name in chosen for name in ("fees", "entry_fee", "exit_fee"))
-        if "pnl" in chosen.columns and "net_pnl" not in chosen and has_fees and not pnl_is_gross and _fees_are_inside(drafts):
-            chosen.columns["net_pnl"] = chosen.columns.pop("pnl")
+        drafts = _infer_sides(drafts, notes, problems)
+        has_fees = any(name in mapping for name in ("fees", "entry_fee", "exit_fee"))
+        if "pnl" in mapping.columns and "net_pnl" not in mapping and has_fees and not pnl_is_gross and _fees_are_included(drafts):
+            mapping.columns["net_pnl"] = mapping.columns.pop("pnl")
             for draft in drafts:
                 draft.net, draft.pnl = draft.pnl, None
             notes.append("pnl equals price move x qty less fees: read as net_pnl")
-        _gross(drafts, has_fees, "funding" in chosen, notes)
-        if "multiplier" not in chosen:
-            _units(drafts, notes)
-        wrong = _contradicting(drafts, costs_inside="net_pnl" in chosen and not has_fees and "pnl" not in chosen)
-    problems += [_contradiction(draft) for draft in wrong]
+        _fill_gross(drafts, has_fees, "funding" in mapping, notes)
+        if "multiplier" not in mapping:
+            _convert_quantities(drafts, notes)
+        wrong = _contradictions(drafts, costs_inside="net_pnl" in mapping and not has_fees and "pnl" not in mapping)
+    problems += [_contradiction_problem(draft) for draft in wrong]
     refused = {draft.row for draft in wrong}
-    kept = [draft for draft in drafts if draft.row not in refused]
-    _stops(kept, notes)
-    return kept
+    consistent = [draft for draft in drafts if draft.row not in refused]
+    _drop_moved_stops(consistent, notes)
+    return consistent
 
 
-def _sided(drafts: list[Draft], notes: list[str], problems: list[ImportProblem]) -> list[Draft]:
-    """Where the file names no side, profit and price move do."""
+def _infer_sides(drafts: list[TradeDraft], notes: list[str], problems: list[ImportProblem]) -> list[TradeDraft]:
+    """Infer missing sides from profit and price move."""
     unknown = [draft for draft in drafts if draft.side is None]
     if not unknown:
         return drafts
@@ -94,15 +93,15 @@ def _sided(drafts: list[Draft], notes: list[str], problems: list[ImportProblem])
     for draft in unknown:
         draft.side = draft.side or only
     notes.append(f"there is no side column: side follows from prices and pnl ({counts[1]} long, {counts[-1]} short)")
-    fix = "Say which column it is, --map side=COLUMN, or --map side==long if all are"
+    fix = "Give the column with --map side=COLUMN, or --map side==long if all are long"
     problems += [
-        ImportProblem(d.line, "side", "the row does not say whether it was long or short", fix) for d in drafts if not d.side
+        ImportProblem(d.line, "side", "the row does not show whether it was long or short", fix) for d in drafts if not d.side
     ]
     return [draft for draft in drafts if draft.side]
 
 
-def _fees_are_inside(drafts: list[Draft]) -> bool:
-    """Whether pnl fits the prices better after fees than before."""
+def _fees_are_included(drafts: list[TradeDraft]) -> bool:
+    """Returns True if pnl fits the prices better after fees than before fees."""
     before: list[Decimal] = []
     after: list[Decimal] = []
     for draft in drafts:
@@ -113,8 +112,8 @@ def _fees_are_inside(drafts: list[Draft]) -> bool:
     return bool(before) and 3 * median(after) < median(before)
 
 
-def _gross(drafts: list[Draft], has_fees: bool, has_funding: bool, notes: list[str]) -> None:
-    """Gross profit of each. Net and fees beat a gross that does not fit them: net is what the account got."""
+def _fill_gross(drafts: list[TradeDraft], has_fees: bool, has_funding: bool, notes: list[str]) -> None:
+    """Compute each gross profit. Net and fees override a gross that does not match them: net is what the account received."""
     differing, by = 0, ZERO
     for draft in drafts:
         draft.gross = draft.stated
@@ -132,59 +131,61 @@ def _gross(drafts: list[Draft], has_fees: bool, has_funding: bool, notes: list[s
         elif any(draft.pnl is not None for draft in drafts):
             notes.append(f"fees = pnl - net_pnl{' + funding' if has_funding else ''}")
         else:
-            notes.append("net_pnl is taken whole: the file lists no fees")
+            notes.append("net_pnl is used as it is: the file has no fees")
     if differing:
-        notes.append(f"the file's own gross differs from that in {differing} rows, by {decimal_text(by)} in all; net is kept")
+        notes.append(f"the file's own gross differs from that in {differing} rows, by {decimal_text(by)} in total; net is used")
 
 
-def _units(drafts: list[Draft], notes: list[str]) -> None:
-    """Quantity in units of the base: from lots or contracts, by what a point was worth."""
-    by_symbol: dict[str, list[Draft]] = {}
+def _convert_quantities(drafts: list[TradeDraft], notes: list[str]) -> None:
+    """Convert quantities from lots or contracts to units, by the value of a price move."""
+    by_symbol: dict[str, list[TradeDraft]] = {}
     for draft in drafts:
         if draft.qty is not None and draft.gross is not None:
             by_symbol.setdefault(draft.symbol, []).append(draft)
-    pooled = _unit([draft for several in by_symbol.values() for draft in several])
-    told: dict[Decimal | None, list[str]] = {}
+    pooled = _unit_size([draft for several in by_symbol.values() for draft in several])
+    by_unit: dict[Decimal | None, list[str]] = {}
     for symbol, several in by_symbol.items():
-        unit = _unit(several) or pooled
+        unit = _unit_size(several) or pooled
         if unit == 1:
             continue
-        told.setdefault(unit, []).append(symbol)
+        by_unit.setdefault(unit, []).append(symbol)
         for draft in several:
             draft.qty = None if unit is None or draft.qty is None else draft.qty * unit
-    for unit, symbols in told.items():
+    for unit, symbols in by_unit.items():
         names = ", ".join(symbols[:3]) + (f" and {len(symbols) - 3} more" if len(symbols) > 3 else "")
         if unit is None:
-            notes.append(f"qty is left out for {names}: pnl is no fixed multiple of price move x qty")
+            notes.append(f"qty is left out for {names}: pnl is not a fixed multiple of price move x qty")
         else:
             notes.append(f"pnl is {unit:,f} x price move x qty for {names}: qty is counted in units of {unit:,f}")
 
 
-def _unit(drafts: list[Draft]) -> Decimal | None:
-    """How many units one of the file's holds: 1, another even number, or None if the rows do not say."""
+def _unit_size(drafts: list[TradeDraft]) -> Decimal | None:
+    """Returns the units in one lot of the file: 1, another round number, or None if the rows do not show it."""
     ratios = [draft.gross / (draft.move * draft.qty) for draft in drafts if draft.qty and draft.gross and draft.move]
     if not ratios:
         return None
     middle = median(ratios)
     if middle > 0:
-        near = sum(abs(ratio - middle) <= AGREE * middle for ratio in ratios)
+        near = sum(abs(ratio - middle) <= RATIO_TOLERANCE * middle for ratio in ratios)
         even = middle.scaleb(-middle.adjusted())
-        nearest = min(_EVEN, key=lambda each: abs(each - even))
+        nearest = min(_ROUND_UNITS, key=lambda each: abs(each - even))
         unit = nearest.scaleb(middle.adjusted())
-        tens = nearest in (1, 10) and abs(unit - middle) <= ROUND * unit
-        if 5 * near >= 4 * len(ratios) and (tens or (len(ratios) >= ENOUGH and abs(unit - middle) <= AGREE * unit)):
+        tens = nearest in (1, 10) and abs(unit - middle) <= ROUND_TOLERANCE * unit
+        if 5 * near >= 4 * len(ratios) and (
+            tens or (len(ratios) >= MIN_PATTERN_ROWS and abs(unit - middle) <= RATIO_TOLERANCE * unit)
+        ):
             return unit
     plausible = sum(
-        abs(ratio) > Decimal("0.1") and abs(ratio - 1) * abs(draft.move) <= max(COSTS * draft.entry, abs(draft.move) / 2)
+        abs(ratio) > Decimal("0.1") and abs(ratio - 1) * abs(draft.move) <= max(MAX_COST_SHARE * draft.entry, abs(draft.move) / 2)
         for ratio, draft in zip(ratios, (d for d in drafts if d.qty and d.gross and d.move), strict=True)
     )
     return Decimal(1) if 2 * plausible >= len(ratios) else None
 
 
-def _contradicting(drafts: list[Draft], *, costs_inside: bool) -> list[Draft]:
-    """Profits and losses that go against side and prices by more than costs."""
-    found: list[Draft] = []
-    points: dict[str, Decimal] = {}  # what a point was usually worth, where the file gives no quantity
+def _contradictions(drafts: list[TradeDraft], *, costs_inside: bool) -> list[TradeDraft]:
+    """Returns trades whose profit contradicts side and prices by more than costs."""
+    found: list[TradeDraft] = []
+    points: dict[str, Decimal] = {}  # the usual value of a point, where the file has no quantity
     for draft in drafts:
         if draft.gross is None or draft.gross * draft.move >= 0 or (costs_inside and draft.gross < 0):
             continue
@@ -194,29 +195,29 @@ def _contradicting(drafts: list[Draft], *, costs_inside: bool) -> list[Draft]:
                 own = [abs(d.gross / d.move) for d in drafts if d.symbol == draft.symbol and d.gross is not None and d.move]
                 points[draft.symbol] = median(own)
             units = points[draft.symbol]
-        if abs(draft.gross - draft.move * units) > COSTS * draft.entry * units:
+        if abs(draft.gross - draft.move * units) > MAX_COST_SHARE * draft.entry * units:
             found.append(draft)
     return found
 
 
-def _contradiction(draft: Draft) -> ImportProblem:
+def _contradiction_problem(draft: TradeDraft) -> ImportProblem:
     side = "long" if draft.side == 1 else "short"
     way = "rose" if draft.exit > draft.entry else "fell"
     gross = decimal_text(draft.gross or ZERO)
     problem = f"{gross} contradicts a {side} whose price {way} from {draft.entry} to {draft.exit}"
     fix = (
-        "Correct side or pnl; say --map sides=exit if the side is that of the closing order, "
-        "--map net_pnl=COLUMN if costs are inside"
+        "Correct side or pnl; give --map sides=exit if the side is that of the closing order, "
+        "--map net_pnl=COLUMN if costs are included"
     )
     return ImportProblem(draft.line, "pnl", problem, fix)
 
 
-def _stops(drafts: list[Draft], notes: list[str]) -> None:
-    """A stop beyond the entry was moved there later, so it is not what was risked."""
+def _drop_moved_stops(drafts: list[TradeDraft], notes: list[str]) -> None:
+    """Drop stops beyond the entry: they were moved there later and do not show the initial risk."""
     moved = 0
     for draft in drafts:
         if draft.stop is not None and (draft.stop == 0 or (draft.entry - draft.stop) * (draft.side or 1) <= 0):
             moved += draft.stop != 0
             draft.stop = None
     if moved:
-        notes.append(f"stops of {moved} rows lie beyond the entry: moved there later, left out")
+        notes.append(f"stops of {moved} rows are beyond the entry, so they were moved later: left out")

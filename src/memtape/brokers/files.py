@@ -1,6 +1,6 @@
-"""Files as people have them -> a table of texts: compressed or not, in any usual encoding, comma, semicolon, tab or JSON.
+"""Files -> a table of texts: compressed or not, in any usual encoding, CSV with any usual separator, or JSON.
 
-Nothing is interpreted here. Sizes are capped, because a file may come from anyone.
+Cells are not interpreted here. Sizes are limited, because a file may come from anyone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -24,12 +24,12 @@ MAX_BYTES = 256 * 2**20
 MAX_ROWS = 1_000_000
 MAX_COLUMNS = 500
 MAX_CELLS = 100_000_000
-PREAMBLE = 20  # lines that may stand before the header: titles, account, period
-NESTING = 3
-WRAPPING = 5  # an object with more members of its own than this is a trade, not the wrapping of a list of them
+MAX_PREAMBLE_LINES = 20  # before the header: title, account, period
+MAX_NESTING = 3
+MAX_WRAPPER_MEMBERS = 5  # an object with more plain members is a trade, not a wrapper of a list of trades
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
-_NOT_TABLES = (
+_OTHER_FILE_TYPES = (
     (b"PK\x03\x04", "is a workbook or an archive", "Save the sheet as CSV"),
     (b"SQLite format 3\x00", "is a database", "Export its trades as CSV"),
     (b"%PDF", "is a PDF", "Ask the broker for CSV"),
@@ -38,20 +38,21 @@ _NOT_TABLES = (
 
 
 @dataclass(frozen=True)
-class FileRows:
-    """A file's bytes, unpacked."""
+class ImportFile:
+    """A file's bytes, decompressed."""
 
     name: str
     data: bytes
-    digest: str  # SHA-256 of the file as it lies on disk
+    digest: str  # SHA-256 of the file as it is on disk
+    path: Path | None = None
 
     @cached_property
     def text(self) -> str:
-        """Its text, line ends made equal; `Invalid` if it has none."""
-        for mark, problem, fix in _NOT_TABLES:
+        """The text with uniform line ends. Raises Invalid if the file is not a text."""
+        for mark, problem, fix in _OTHER_FILE_TYPES:
             if self.data.startswith(mark):
                 raise Invalid(self.name, problem, fix)
-        text = _decoded(self.data).replace("\r\n", "\n").replace("\r", "\n")
+        text = _decode(self.data).replace("\r\n", "\n").replace("\r", "\n")
         if "\x00" in text:
             raise Invalid(self.name, "is not a text file", "Give CSV, JSON or JSONL")
         if not text.strip():
@@ -61,42 +62,43 @@ class FileRows:
 
 @dataclass(slots=True)
 class CellTable:
-    """Rows of texts, each as wide as the header."""
+    """Rows of texts, each with as many cells as the header."""
 
     header: tuple[str, ...]
     rows: list[list[str]] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)  # where each row stands, from 1
+    lines: list[int] = field(default_factory=list)  # line number of each row, from 1
     bad: list[tuple[int, str, str]] = field(default_factory=list)  # line, problem, fix
     separator: str = ""
     _columns: dict[int, list[str]] = field(default_factory=dict)
 
     def column(self, at: int) -> list[str]:
-        """One column's cells, row by row, without outer blanks."""
+        """Returns a column's cells without surrounding blanks."""
         if at not in self._columns:
             self._columns[at] = [row[at].strip() for row in self.rows]
         return self._columns[at]
 
     def keep(self, wanted: Sequence[int]) -> None:
-        """Forget all rows but these."""
+        """Drop all other rows."""
         self.rows, self.lines = [self.rows[n] for n in wanted], [self.lines[n] for n in wanted]
         self._columns.clear()
 
 
-def load(path: str | Path) -> FileRows:
-    """A file from disk."""
+def load_file(path: str | Path) -> ImportFile:
+    """Read a file from disk."""
     file = Path(path)
     name = clean_name(file.name) or "file"
     try:
         with file.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
+    except (OSError, ValueError) as error:
+        # A path with a NUL character raises ValueError.
         problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise Invalid(name, f"cannot be read ({problem})", "Give the path of a readable file") from None
-    return file_content(name, raw)
+    return replace(unpack_file(name, raw), path=file)
 
 
-def file_content(name: str, raw: bytes) -> FileRows:
-    """A file's bytes as they lie on disk, unpacked."""
+def unpack_file(name: str, raw: bytes) -> ImportFile:
+    """Returns a file from its bytes on disk, which may be compressed."""
     data = raw
     if raw[:2] == b"\x1f\x8b":
         try:
@@ -106,11 +108,11 @@ def file_content(name: str, raw: bytes) -> FileRows:
             raise Invalid(name, f"is a damaged .gz file ({error})", "Download it again") from None
     if len(data) > MAX_BYTES:
         raise Invalid(name, f"is larger than {MAX_BYTES // 2**20} MB", "Split it by year and import the parts")
-    return FileRows(name, data, sha256(raw).hexdigest())
+    return ImportFile(name, data, sha256(raw).hexdigest())
 
 
-def _decoded(data: bytes) -> str:
-    """Text in whichever encoding it is: UTF-8, UTF-16 (with or without its mark), else Windows' Western one."""
+def _decode(data: bytes) -> str:
+    """Decodes UTF-8, UTF-16 (with or without a byte order mark), else Windows-1252."""
     try:
         if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
             return data.decode("utf-16")
@@ -128,12 +130,12 @@ def _decoded(data: bytes) -> str:
 
 
 def clean_name(text: str) -> str:
-    """A file's or a column's name, fit to be kept and shown."""
+    """Returns a file's or a column's name that is safe to store and show."""
     return _CONTROLS.sub(" ", text).strip()[:100]
 
 
-def _names(cells: Iterable[str]) -> tuple[str, ...]:
-    """Column names, each once: a second `Time` becomes `Time 2`, an unnamed one `column 7`."""
+def _unique_names(cells: Iterable[str]) -> tuple[str, ...]:
+    """Returns unique column names: a second `Time` becomes `Time 2`, a column without a name becomes `column 7`."""
     names: list[str] = []
     for at, cell in enumerate(cells, start=1):
         name = plain = clean_name(cell) or f"column {at}"
@@ -147,12 +149,13 @@ def _names(cells: Iterable[str]) -> tuple[str, ...]:
 # ---- CSV -----------------------------------------------------------------------------------------------------------
 
 
-def csv_table(content: FileRows, known: Callable[[Sequence[str]], int]) -> CellTable:
-    """A CSV file. `known` counts the column names it knows in a line: the first line with most of them is the header."""
+def csv_table(content: ImportFile, known: Callable[[Sequence[str]], int]) -> CellTable:
+    """Reads a CSV file. `known` counts the known column names in a line; the first line with the most is the header."""
     text = content.text
     first, _, rest = text.partition("\n")
     separator, ahead = "", 0
-    if re.fullmatch(r"sep=[,;\t|]", first.strip('\ufeff "')):  # Excel's own hint
+    # Excel may name the separator in the first line.
+    if re.fullmatch(r"sep=[,;\t|]", first.strip('\ufeff "')):
         separator, text, ahead = first.strip('\ufeff "')[4], rest, 1
     best: tuple[int, int, str] = (0, 0, ",")
     for each in separator or ",;\t|":
@@ -169,7 +172,7 @@ def csv_table(content: FileRows, known: Callable[[Sequence[str]], int]) -> CellT
 
 
 def _first_lines(text: str, separator: str) -> list[list[str]]:
-    lines = text[:65536].split("\n")[:PREAMBLE]
+    lines = text[:65536].split("\n")[:MAX_PREAMBLE_LINES]
     found: list[list[str]] = []
     for line in lines:
         try:
@@ -186,7 +189,7 @@ def _csv_rows(name: str, text: str, before: int, separator: str, ahead: int) -> 
     width = len(names)
     if width > MAX_COLUMNS:
         raise Invalid(name, f"has {width} columns", f"Keep at most {MAX_COLUMNS}")
-    table = CellTable(_names(names), separator=separator)
+    table = CellTable(_unique_names(names), separator=separator)
     above, last = before + ahead, source.line_num
     for cells in source:
         line, several = above + last + 1, source.line_num > last + 1
@@ -194,7 +197,7 @@ def _csv_rows(name: str, text: str, before: int, separator: str, ahead: int) -> 
         if not "".join(cells).strip():
             continue
         if len(cells) != width or several:
-            if problem := _misfit(cells, width, separator):
+            if problem := _row_problem(cells, width, separator):
                 table.bad.append((line, *problem))
                 continue
             cells = cells[:width]
@@ -205,7 +208,7 @@ def _csv_rows(name: str, text: str, before: int, separator: str, ahead: int) -> 
     return table
 
 
-def _misfit(cells: list[str], width: int, separator: str) -> tuple[str, str] | None:
+def _row_problem(cells: list[str], width: int, separator: str) -> tuple[str, str] | None:
     if any("\n" in cell and cell.count(separator) >= width - 1 > 0 for cell in cells):
         return "a quotation mark is not closed, so several lines run together", 'Close it, or write " inside a cell as ""'
     if len(cells) < width:
@@ -216,22 +219,27 @@ def _misfit(cells: list[str], width: int, separator: str) -> tuple[str, str] | N
     return None
 
 
+def starts_like_json(file: ImportFile) -> bool:
+    """Returns True if the text starts with an array or an object."""
+    return file.text.lstrip()[:1] in ("[", "{")
+
+
 # ---- JSON ----------------------------------------------------------------------------------------------------------
 
 _decoder = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=lambda word: "")
 
 
-def json_table(content: FileRows) -> CellTable:
-    """A JSON array of objects, one object a line, or an answer that has such an array inside."""
+def json_table(content: ImportFile) -> CellTable:
+    """Reads a JSON array of objects, one object per line, or an object that contains such an array."""
     text = content.text.strip()
     names: dict[str, int] = {}
     table = CellTable(())
     found: list[tuple[int, dict[str, str]]] = []
-    for line, value in _objects(content.name, text, table):
+    for line, value in _json_objects(content.name, text, table):
         if not isinstance(value, dict):
             table.bad.append((line, "is not an object", 'Write one object, like {"symbol": "BTC", ...}'))
             continue
-        flat = dict(_flat(value))
+        flat = dict(_flat_members(value))
         if len(found) >= MAX_ROWS:
             raise Invalid(content.name, f"has more than {MAX_ROWS:,} rows", "Split it by year and import the parts")
         found.append((line, flat))
@@ -241,23 +249,24 @@ def json_table(content: FileRows) -> CellTable:
             raise Invalid(content.name, f"has more than {MAX_COLUMNS} keys", "Give the trades alone")
     if not found:
         raise Invalid(content.name, "has no objects", 'Give objects, like {"symbol": "BTC", "side": "buy", ...}')
-    table.header = _names(names)
+    table.header = _unique_names(names)
     table.lines = [line for line, _ in found]
     table.rows = [[flat.get(name, "") for name in names] for _, flat in found]
-    if "\\u" in text:  # the only way a half of a character pair gets into JSON text
+    # Half a surrogate pair can be in JSON text only as an escape.
+    if "\\u" in text:
         table.rows = [[_SURROGATES.sub("", cell) for cell in row] for row in table.rows]
     return table
 
 
-def _objects(name: str, text: str, table: CellTable) -> Iterator[tuple[int, Any]]:
-    """The objects of a JSON text and where they stand: their line, or in an array their number."""
+def _json_objects(name: str, text: str, table: CellTable) -> Iterator[tuple[int, Any]]:
+    """Yields the objects of a JSON text with their line, or in an array their number."""
     try:
         whole = _decoder.decode(text)
     except (ValueError, RecursionError) as error:
         if text.startswith("["):
             raise Invalid(name, f"is not valid JSON ({error})", "Export it again") from None
     else:
-        yield from enumerate(_inside(whole), start=1)
+        yield from enumerate(_longest_list(whole), start=1)
         return
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
@@ -267,27 +276,27 @@ def _objects(name: str, text: str, table: CellTable) -> Iterator[tuple[int, Any]
                 table.bad.append((number, f"is not valid JSON ({error})", "Correct the line, or delete it"))
 
 
-def _inside(value: Any, depth: int = 0) -> list[Any]:
-    """The longest list of objects in an answer; an object without one stands for itself."""
+def _longest_list(value: Any, depth: int = 0) -> list[Any]:
+    """Returns the longest list of objects in a value; an object without one counts as the only object."""
     if isinstance(value, list):
         return value
-    if isinstance(value, dict) and depth <= NESTING:
-        lists = [_inside(each, depth + 1) for key, each in value.items() if isinstance(each, dict | list) and key != "info"]
+    if isinstance(value, dict) and depth <= MAX_NESTING:
+        lists = [_longest_list(each, depth + 1) for key, each in value.items() if isinstance(each, dict | list) and key != "info"]
         objects = [each for each in lists if each and isinstance(each[0], dict)]
         scalars = sum(not isinstance(each, dict | list) for each in value.values())
-        if objects and (depth > 0 or scalars <= WRAPPING):
+        if objects and (depth > 0 or scalars <= MAX_WRAPPER_MEMBERS):
             return max(objects, key=len)
         return [value] if depth == 0 else []
     return [value] if depth == 0 else []
 
 
-def _flat(value: dict[str, Any], before: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """An object's members as texts; members of members as `fee.cost`. ccxt's `info` repeats the rest and is left out."""
+def _flat_members(value: dict[str, Any], before: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yields an object's members as texts, nested ones as `fee.cost`. Leaves out ccxt's `info`, which repeats the rest."""
     for key, member in value.items():
         name = f"{before}{key}"
-        if isinstance(member, dict) and depth < NESTING:
+        if isinstance(member, dict) and depth < MAX_NESTING:
             if key != "info":
-                yield from _flat(member, f"{name}.", depth + 1)
+                yield from _flat_members(member, f"{name}.", depth + 1)
         elif member is None:
             yield name, ""
         elif isinstance(member, bool):

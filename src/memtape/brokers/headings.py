@@ -1,7 +1,7 @@
-"""What columns are called elsewhere: MetaTrader, ccxt, Binance, Bybit, Hyperliquid, Alpaca, IBKR, freqtrade, Nautilus, own logs.
+"""The names of columns in files of MetaTrader, ccxt, Binance, Bybit, Hyperliquid, Alpaca, IBKR, freqtrade, Nautilus, own logs.
 
-Names are compared in lower case, letters and digits only, without bracketed units and a trailing currency. Where a file
-has several of the names of one field, the first listed is taken. Only whole names count: `r` also occurs in "profit".
+Names are compared in lower case, letters and digits only, without units in brackets and without a currency at the end. If a
+file has several names of one field, the first in this list is used. Only whole names count: "profit" contains an `r` too.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-Names = Mapping[str, tuple[str, ...]]
+FieldNames = Mapping[str, tuple[str, ...]]
 
-_SHARED: Names = {
+_SHARED_FIELDS: FieldNames = {
     "symbol": ("symbol", "ticker", "pair", "market", "instrument", "instrumentid", "coin", "item", "contract", "product",
                "security", "asset", "underlying", "localsymbol"),
     "side": ("side", "buysell", "orderside", "tradeside", "direction", "dir", "action", "bs", "type", "transactiontype",
@@ -35,7 +35,7 @@ _SHARED: Names = {
     "status": ("status", "state", "orderstatus", "tradestatus"),
 }  # fmt: skip
 
-TRADES: Names = {
+TRADE_FIELD_NAMES: FieldNames = {
     "id": ("tradeid", "id", "positionid", "ticket", "dealid", "tradenumber", "tradeno", "trade", "uuid", "position"),
     "entry_at": ("entryat", "entrytime", "entrydatetime", "entrytimestamp", "entrydate", "opentime", "opentimestamp", "openedat",
                  "openat", "opendatetime", "opendate", "timeopen", "dateopened", "tsopened", "openedtime", "entryhumantime",
@@ -48,7 +48,7 @@ TRADES: Names = {
                     "price"),
     "exit_price": ("exitprice", "exitpx", "avgexitprice", "averageexitprice", "exitavgprice", "closeprice", "closerate",
                    "priceclose", "avgpxclose", "avgcloseprice", "closeavgprice", "exit", "sellprice", "avgsellprice", "price2"),
-    **_SHARED,
+    **_SHARED_FIELDS,
     "is_short": ("isshort",),
     "is_open": ("isopen",),
     "pnl": ("realizedgrosspnl", "realisedgrosspnl", "grosspnl", "pnlgross", "grossprofit", "grosspl", "grossrealizedpnl",
@@ -77,7 +77,7 @@ TRADES: Names = {
     "atr_m5": ("atrm5", "contextatrm5"),
 }  # fmt: skip
 
-FILLS: Names = {
+FILL_FIELD_NAMES: FieldNames = {
     "id": ("execid", "executionid", "ibexecid", "fillid", "tid", "dealid", "deal", "ticket", "transactionid", "id", "tradeid",
            "matchid", "eventid", "uuid"),
     "time": ("timemsc", "timestamp", "transactiontime", "executiontime", "exectime", "executedat", "filledat", "filltime",
@@ -85,7 +85,7 @@ FILLS: Names = {
              "createdtime", "ts"),
     "price": ("price", "px", "fillprice", "filledprice", "execprice", "executionprice", "executedprice", "tradeprice", "tprice",
               "lastpx", "avgprice", "averageprice", "avgfillprice", "filledavgprice", "average", "impliedprice", "dealprice"),
-    **_SHARED,
+    **_SHARED_FIELDS,
     "is_buyer": ("isbuyer", "buyer"),
     "buy_qty": ("sharesbought", "qtybought", "quantitybought", "buyqty", "buyquantity", "boughtqty", "buyshares", "buysize"),
     "buy_price": ("buyprice", "boughtprice", "pricebought"),
@@ -102,16 +102,20 @@ FILLS: Names = {
     "confidence": ("confidence", "conviction"),
 }  # fmt: skip
 
-KINDS: Mapping[str, Names] = {"trades": TRADES, "fills": FILLS}
-SETTINGS: Mapping[str, tuple[str, ...]] = {
+FIELDS_BY_KIND: Mapping[str, FieldNames] = {"trades": TRADE_FIELD_NAMES, "fills": FILL_FIELD_NAMES}
+# What a mapping may state about a file besides its columns. `zone` is another setting, with any zone as its value.
+MAPPING_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "kind": ("trades", "fills"),
     "decimal": ("point", "comma"),
     "dates": ("dmy", "mdy"),
     "costs": ("positive", "negative"),
     "sides": ("entry", "exit"),
-}  # what a file may need to be told beside its columns; `zone` too, which takes any zone
-ADDED = frozenset({"commission", "fee", "taxes", "tax"})  # separate costs of one row, as MetaTrader and MT4 list them
-GROSS = frozenset({n for n in TRADES["pnl"] if "gross" in n})  # any other name of `pnl` leaves open what is inside it
+}
+# Separate costs of one row, as MetaTrader lists them.
+ADDED_COST_NAMES = frozenset({"commission", "fee", "taxes", "tax"})
+GROSS_PNL_NAMES = frozenset(
+    {n for n in TRADE_FIELD_NAMES["pnl"] if "gross" in n}
+)  # other names of `pnl` do not say whether costs are included
 
 _BRACKETS = re.compile(r"\([^)]*\)|\[[^\]]*\]")
 _UNIT = re.compile(r"(usdt|usdc|usd|eur|gbp|dollars|utc|gmt)$")
@@ -119,7 +123,7 @@ _OTHER = re.compile(r"[\W_]+")
 
 
 def plain_name(name: str) -> str:
-    """A column's name as it is compared.
+    """Returns a column's name in the form for comparison.
 
     >>> plain_name("Date(UTC)"), plain_name("S / L"), plain_name("entry_commission_dollars"), plain_name("Realized P&L")
     ('date', 'sl', 'entrycommission', 'realizedpl')
@@ -128,18 +132,18 @@ def plain_name(name: str) -> str:
     return _UNIT.sub("", bare) or bare
 
 
-_ALL = frozenset(plain_name(name) for names in KINDS.values() for several in names.values() for name in several)
+_ALL_NAMES = frozenset(plain_name(name) for names in FIELDS_BY_KIND.values() for several in names.values() for name in several)
 
 
-def known_names(cells: Sequence[str]) -> int:
-    """How many of these cells name a column that is known here."""
-    return len({plain_name(cell) for cell in cells if len(cell) <= 100} & _ALL)
+def count_known_names(cells: Sequence[str]) -> int:
+    """Returns how many of these cells are known column names."""
+    return len({plain_name(cell) for cell in cells if len(cell) <= 100} & _ALL_NAMES)
 
 
-def says_utc(name: str) -> bool:
-    """Whether a column's name gives the zone of its times.
+def states_utc(name: str) -> bool:
+    """Returns True if a column's name states that its times are UTC.
 
-    >>> says_utc("Date(UTC)"), says_utc("open_time")
+    >>> states_utc("Date(UTC)"), states_utc("open_time")
     (True, False)
     """
     return re.search(r"(?<![a-z])(utc|gmt)(?![a-z])", name.lower()) is not None

@@ -1,11 +1,11 @@
-"""Accounts that are read live: a source is asked again and again, and each time gives one tick, whole or not at all.
+"""Live accounts: each poll of a source gives one complete tick, or an error.
 
-A tick is as of the venue's own clock: the state is read first, and of what is read after it only what the state can contain is
-taken; the rest comes with the next tick. Venues show fills late, twice and in any order, so each poll reads back over an
-overlap, and all since the beginning when a source is new and once a day. Whoever observes knows what it has seen already.
+A tick has the time of the venue's own clock. The state is read first; later answers count only up to the time of that state, and
+the rest comes with the next tick. Venues show fills late, twice and in any order. So each poll reads back over an overlap, and
+reads everything since the beginning when a source is new and once a day. The observer recognises what it already has.
 
->>> said = {"clearinghouseState": {"time": 1780576260000, "marginSummary": {"accountValue": "5120.5"}, "assetPositions": []}}
->>> source = Hyperliquid("0x" + "a" * 40, ask=lambda question: said[question["type"]])
+>>> answers = {"clearinghouseState": {"time": 1780576260000, "marginSummary": {"accountValue": "5120.5"}, "assetPositions": []}}
+>>> source = Hyperliquid("0x" + "a" * 40, ask=lambda question: answers[question["type"]])
 >>> tick = source.poll(None)
 >>> tick.id, str(tick.equity), tick.positions
 ('hyperliquid-1780576260000', '5120.5', {})
@@ -33,38 +33,38 @@ from memtape.core.observed import Bar, Fill, Tick
 from memtape.errors import Invalid, Unreachable
 
 MAINNET = "https://api.hyperliquid.xyz"
-MOST_BYTES = 64 * 2**20
-PAGE = 500  # no page of the venue is shorter and yet followed by another
-LOOKED_BACK = 720  # candles read when a coin is first followed: as many as are ever looked at for its situation
-ASKED_AGAIN = timedelta(minutes=1)  # a candle that is not there yet: a minute without trades has none at all
-Ask = Callable[[Mapping[str, Any]], Any]
+MAX_ANSWER_BYTES = 64 * 2**20
+MIN_PAGE_ROWS = 500  # a shorter page is the last one
+FIRST_CANDLES = 720  # read when a coin is first followed: as many as a situation uses
+CANDLE_RETRY = timedelta(minutes=1)  # after a candle was missing: a minute without trades has none
+AskVenue = Callable[[Mapping[str, Any]], Any]
 
 
-class Since(NamedTuple):
-    """What is known of an account already: from when on it was looked at, and until when it was seen."""
+class ReadRange(NamedTuple):
+    """The part of an account's history that was read before."""
 
     began: datetime
-    seen: datetime
+    last_read: datetime
 
 
 class LiveSource(Protocol):
     """An account at a venue."""
 
-    def poll(self, since: Since | None, /) -> Tick:
-        """Its state now, with what happened since; on the first look (None) the state alone. Repeats itself on purpose."""
+    def poll(self, since: ReadRange | None, /) -> Tick:
+        """Returns the present state and what happened since; at first (None) the state alone. It may repeat itself."""
         ...
 
-    def taken(self) -> None:
-        """The last tick is safe: what it brought need not be brought again."""
+    def confirm(self) -> None:
+        """The caller has stored the last tick: its content need not be read again."""
         ...
 
 
-# ---- asking ------------------------------------------------------------------------------------------------------------
+# ---- questions ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
-    """A venue's door for questions in JSON. What passes (busy, down, slow, garbled) is tried again, later each time."""
+class JsonEndpoint:
+    """A venue's address for questions in JSON. Temporary failures (busy, down, slow) are retried, with growing pauses."""
 
     url: str
     timeout: float = 10.0
@@ -77,7 +77,7 @@ class Endpoint:
             raise Invalid("url", f"'{self.url[:80]}' is not an address of a venue", f"Give one like {MAINNET}")
 
     def __call__(self, question: Mapping[str, Any]) -> Any:
-        """The answer to a question."""
+        """Returns the answer to a question. Raises Unreachable after the last attempt."""
         problem = ""
         for attempt in range(self.attempts):
             if attempt:
@@ -88,142 +88,141 @@ class Endpoint:
         raise Unreachable(source=self.url, problem=f"{question.get('type')}: {problem} ({self.attempts} times)")
 
     def _once(self, question: Mapping[str, Any]) -> tuple[Any, str]:
-        """The answer, or what stands in its way for now."""
+        """Returns the answer, or the reason of a temporary failure."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         request = Request(self.url, data=json.dumps(question).encode(), headers=headers, method="POST")
         try:
             with urlopen(request, timeout=self.timeout) as response:
-                body = response.read(MOST_BYTES + 1)
+                body = response.read(MAX_ANSWER_BYTES + 1)
         except HTTPError as error:
             with error:
                 if error.code == 429 or error.code >= 500:
                     return None, f"status {error.code}"
-                said = error.read(200).decode("utf-8", "replace")
-            problem = f"{question.get('type')}: status {error.code}, {said!r}"
+                text = error.read(200).decode("utf-8", "replace")
+            problem = f"{question.get('type')}: status {error.code}, {text!r}"
             raise Unreachable(source=self.url, problem=problem) from None
         except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
             return None, str(getattr(error, "reason", "") or error) or type(error).__name__
-        if len(body) > MOST_BYTES:
-            return None, f"more than {MOST_BYTES} bytes"
+        if len(body) > MAX_ANSWER_BYTES:
+            return None, f"more than {MAX_ANSWER_BYTES} bytes"
         try:
             return json.loads(body, parse_float=Decimal), ""
         except ValueError:
-            return None, f"no JSON but {body[:40]!r}"
+            return None, f"not JSON: {body[:40]!r}"
 
 
 # ---- Hyperliquid -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class KnownIds:
-    """What a source keeps from one tick to the next, to ask less: all of it could be asked for again."""
+class SourceState:
+    """What a source remembers between ticks to ask less. All of it can be read again."""
 
     read_all: datetime | None = None  # when all fills since the beginning were last read
-    rows: dict[str, hl.FillRow] = field(default_factory=dict)  # of the overlap, and the last one of each coin before it
+    rows: dict[str, hl.FillRow] = field(default_factory=dict)  # of the overlap, and the last row of each coin before it
     triggers: dict[int, str | None] = field(default_factory=dict)  # by order id
-    charted: dict[tuple[str, str], tuple[datetime, datetime]] = field(default_factory=dict)  # last candle's end, when asked
+    candles: dict[tuple[str, str], tuple[datetime, datetime]] = field(default_factory=dict)  # last candle's end, last question
 
-    def copy(self) -> KnownIds:
-        """Another, to change."""
-        return KnownIds(self.read_all, dict(self.rows), dict(self.triggers), dict(self.charted))
+    def copy(self) -> SourceState:
+        """Returns a copy."""
+        return SourceState(self.read_all, dict(self.rows), dict(self.triggers), dict(self.candles))
 
 
 class Hyperliquid:
-    """One account's perpetuals on Hyperliquid, read by its public address: no key, no signature, nothing to lose.
+    """One account's perpetuals on Hyperliquid, read by its public address, without key or signature.
 
-    Spot fills and those of other builders' exchanges are left out (`left_out` counts those of the last poll): the state that is
-    read does not show what they hold, so it would contradict every one of them. Name the `coins` you trade to have their
-    candles before the first trade; a coin that is held is followed anyway. `rates` are dollars per token for fees that are
-    not in USDC.
+    Spot fills and fills of other builders' exchanges are left out (`left_out` counts those of the last poll): the state does not
+    show their positions, so it would contradict every one of them. Name the `coins` you trade to get their candles before the
+    first trade; a coin with a position is always followed. `rates` are dollars per token, for fees that are not in USDC.
     """
 
     def __init__(
         self, address: str, base_url: str = MAINNET, *, coins: Iterable[str] = (), intervals: Iterable[str] = ("5m", "1h"),
         overlap: timedelta = timedelta(hours=1), reread: timedelta = timedelta(days=1), dex: str = "",
         rates: Mapping[str, Decimal] | None = None, timeout: float = 10.0, attempts: int = 4,
-        sleep: Callable[[float], object] = time.sleep, ask: Ask | None = None,
+        sleep: Callable[[float], object] = time.sleep, ask: AskVenue | None = None,
     ) -> None:  # fmt: skip
         if not re.fullmatch("0x[0-9a-fA-F]{40}", address):
             raise Invalid("address", f"'{address[:50]}' is not an account", "Give 0x and 40 hexadecimal digits")
         self.address, self.dex = address, dex
         self.coins = tuple(sorted(set(coins)))
-        self.intervals = {name: hl.interval_of(name) for name in intervals}
+        self.intervals = {name: hl.candle_length(name) for name in intervals}
         self.overlap, self.reread, self.rates = overlap, reread, dict(rates or {})
         self.left_out: dict[str, int] = {}
-        self._ask = ask or Endpoint(f"{base_url.rstrip('/')}/info", timeout, attempts, sleep)
-        self._kept, self._next = KnownIds(), KnownIds()
+        self._ask = ask or JsonEndpoint(f"{base_url.rstrip('/')}/info", timeout, attempts, sleep)
+        self._confirmed, self._pending = SourceState(), SourceState()
 
-    def poll(self, since: Since | None, /) -> Tick:
-        """The account now, and what happened since: all of it, or an error and nothing."""
+    def poll(self, since: ReadRange | None, /) -> Tick:
+        """Returns the present state and everything that happened since. Raises Unreachable and returns nothing in part."""
         where = {"dex": self.dex} if self.dex else {}
-        account = hl.account_of(self._ask({"type": "clearinghouseState", "user": self.address, **where}))
-        memory = self._kept.copy()
+        account = hl.account_from_answer(self._ask({"type": "clearinghouseState", "user": self.address, **where}))
+        memory = self._confirmed.copy()
         fills: list[Fill] = []
         paid: list[Any] = []
         if since is not None:
-            fresh = max(since.began, since.seen - self.overlap)
+            fresh = max(since.began, since.last_read - self.overlap)
             fills = self._fills(account, since.began, fresh, memory)
             paid = self._paged("userFunding", fresh, account.t)
         bars = self._bars(account, memory)
         closes = {bar.symbol: bar.c for bar in bars}
-        self._next = memory
+        self._pending = memory
         return Tick(
             id=TickId(f"hyperliquid-{hl.millis_of(account.t)}"), t=account.t, equity=account.equity, positions=account.positions,
             marks=dict(sorted({**closes, **account.marks}.items())), fills=tuple(fills), bars=tuple(bars),
-            funding=tuple(one for one in hl.funding_of(paid) if self._follows(one.symbol)),
+            funding=tuple(one for one in hl.funding_from_answer(paid) if self._follows(one.symbol)),
         )  # fmt: skip
 
-    def taken(self) -> None:
-        """Remember what led to the last tick, now that it is safe."""
-        self._kept = self._next
+    def confirm(self) -> None:
+        """Keep what the last poll remembered, because its tick is stored."""
+        self._confirmed = self._pending
 
     def _follows(self, coin: str) -> bool:
         return not hl.is_spot(coin) and hl.dex_of(coin) == self.dex
 
     # ---- fills and funding -------------------------------------------------------------------------------------------
 
-    def _fills(self, account: hl.VenueAccount, began: datetime, fresh: datetime, memory: KnownIds) -> list[Fill]:
-        """The fills since a moment, in order; all since the beginning when that was not done for long."""
+    def _fills(self, account: hl.VenueAccount, began: datetime, fresh: datetime, memory: SourceState) -> list[Fill]:
+        """Returns the fills since a moment, in order; all since the beginning if that was not read for a day."""
         start, now = fresh, account.t
         if memory.read_all is None or now - memory.read_all >= self.reread:
             start, memory.read_all = began, now
         found = hl.fill_rows(self._paged("userFillsByTime", start, now), "userFillsByTime")
-        strangers = [row.coin for row in found if not self._follows(row.coin)]
-        self.left_out = {coin: strangers.count(coin) for coin in sorted(set(strangers))}
+        foreign = [row.coin for row in found if not self._follows(row.coin)]
+        self.left_out = {coin: foreign.count(coin) for coin in sorted(set(foreign))}
         own = {row.key: row for row in found if self._follows(row.coin)}
-        ordered = hl.oldest_first({**memory.rows, **own}.values(), account.held)
-        self._explain([row for row in ordered if row.key in own], memory.triggers, fresh)
-        fills = hl.fill_reason(ordered, self.address, memory.triggers, self.rates)
-        last = {row.coin: row.key for row in ordered if hl.time_of_millis(row.time) <= fresh}
-        memory.rows = {row.key: row for row in ordered if hl.time_of_millis(row.time) > fresh or last[row.coin] == row.key}
+        ordered = hl.order_fills({**memory.rows, **own}.values(), account.held)
+        self._find_triggers([row for row in ordered if row.key in own], memory.triggers, fresh)
+        fills = hl.fills_from_rows(ordered, self.address, memory.triggers, self.rates)
+        last = {row.coin: row.key for row in ordered if hl.time_from_millis(row.time) <= fresh}
+        memory.rows = {row.key: row for row in ordered if hl.time_from_millis(row.time) > fresh or last[row.coin] == row.key}
         needed = {row.oid for row in memory.rows.values()}
         memory.triggers = {oid: trigger for oid, trigger in memory.triggers.items() if oid in needed}
         return [fill for fill in fills if fill.id in own]
 
-    def _explain(self, rows: Iterable[hl.FillRow], triggers: dict[int, str | None], fresh: datetime) -> None:
-        """Find out what set orders off. One answer tells of the last 2,000; the rest are asked for singly, but only new ones."""
+    def _find_triggers(self, rows: Iterable[hl.FillRow], triggers: dict[int, str | None], fresh: datetime) -> None:
+        """Find the triggers of orders. One answer covers the last 2,000 orders; other recent orders are asked for one by one."""
         unknown = {row.oid: row for row in rows if row.oid not in triggers}
         if not unknown:
             return
-        triggers |= hl.triggers_of(self._ask({"type": "historicalOrders", "user": self.address}))
+        triggers |= hl.triggers_from_answer(self._ask({"type": "historicalOrders", "user": self.address}))
         for oid, row in sorted(unknown.items()):
             if oid not in triggers:
-                recent = oid and hl.time_of_millis(row.time) > fresh
+                recent = oid and hl.time_from_millis(row.time) > fresh
                 question = {"type": "orderStatus", "user": self.address, "oid": oid}
-                triggers[oid] = hl.triggers_of(self._ask(question)).get(oid) if recent else None
+                triggers[oid] = hl.triggers_from_answer(self._ask(question)).get(oid) if recent else None
 
     def _paged(self, kind: str, start: datetime, until: datetime) -> list[Any]:
-        """Every row of a kind after a moment: pages come oldest first, and the next begins where the last one ended."""
+        """Returns every row of a kind after a moment. Pages come oldest first; the next begins where the last one ended."""
         first, end = hl.millis_of(start) + 1, hl.millis_of(until)
         found: dict[str, Any] = {}
         while first <= end:
             page = self._ask({"type": kind, "user": self.address, "startTime": first, "endTime": end})
             rows: list[Any] = page if isinstance(page, list) else [page]
             if not all(isinstance(row, Mapping) and isinstance(row.get("time"), int) for row in rows):
-                raise Unreachable(source=self.address, problem=f"{kind}: no list of rows with their times")
+                raise Unreachable(source=self.address, problem=f"{kind}: the answer is not a list of rows with times")
             inside = [row for row in rows if first <= row["time"] <= end]
             found |= {json.dumps(row, sort_keys=True, default=str): row for row in inside}
-            if len(rows) < PAGE or not inside:
+            if len(rows) < MIN_PAGE_ROWS or not inside:
                 break
             last = max(row["time"] for row in inside)
             first = last if last > first else last + 1
@@ -231,19 +230,19 @@ class Hyperliquid:
 
     # ---- candles -----------------------------------------------------------------------------------------------------
 
-    def _bars(self, account: hl.VenueAccount, memory: KnownIds) -> list[Bar]:
-        """The candles that have ended since the last ones read."""
+    def _bars(self, account: hl.VenueAccount, memory: SourceState) -> list[Bar]:
+        """Returns the candles that have ended since the last poll."""
         found: list[Bar] = []
         now = account.t
         for coin in sorted({*self.coins, *account.held, *(row.coin for row in memory.rows.values())}):
             for name, length in self.intervals.items():
-                ended, asked = memory.charted.get((coin, name), (None, EPOCH))
-                if ended is not None and now < max(ended + length, asked + min(length, ASKED_AGAIN)):
+                ended, last_question = memory.candles.get((coin, name), (None, EPOCH))
+                if ended is not None and now < max(ended + length, last_question + min(length, CANDLE_RETRY)):
                     continue
-                begin = ended or max(now - LOOKED_BACK * length, EPOCH)
+                begin = ended or max(now - FIRST_CANDLES * length, EPOCH)
                 about = {"coin": coin, "interval": name, "startTime": hl.millis_of(begin), "endTime": hl.millis_of(now)}
                 bars = hl.bars_from_candles(self._ask({"type": "candleSnapshot", "req": about}), until=now)
                 bars = [bar for bar in bars if bar.t0 >= begin]
-                memory.charted[coin, name] = max([bar.t1 for bar in bars], default=begin), now
+                memory.candles[coin, name] = max([bar.t1 for bar in bars], default=begin), now
                 found += bars
         return sorted(found, key=lambda bar: (bar.t1, bar.symbol, bar.frame))

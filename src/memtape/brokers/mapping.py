@@ -1,7 +1,7 @@
-"""Which column is what: what the caller says, else what an earlier import of the same columns kept, else a guess by name.
+"""The meaning of columns: as stated by the caller, else as saved by an earlier import of the same columns, else guessed by name.
 
-A guess looks at the cells too, because names mislead: MetaTrader's `Direction` holds in and out, Alpaca's `type` holds
-fill. A mapping is plain text both ways, field -> column; several columns are joined by +, and =text stands for a constant.
+A guess tests the cells too, because names mislead: MetaTrader's `Direction` contains "in" and "out", Alpaca's `type` contains
+"fill". A mapping is plain text, field -> column; several columns are joined by +, and =text is a constant.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from memtape.brokers.cells import EMPTY, is_time_of_day
+from memtape.brokers.cells import EMPTY_WORDS, is_time_of_day
 from memtape.brokers.files import CellTable, clean_name
-from memtape.brokers.headings import ADDED, KINDS, SETTINGS, Names, plain_name
+from memtape.brokers.headings import ADDED_COST_NAMES, FIELDS_BY_KIND, MAPPING_SETTINGS, FieldNames, plain_name
 from memtape.brokers.importer import ImportOptions
-from memtape.brokers.sides import Words
+from memtape.brokers.sides import SideWords
 from memtape.core.values import Symbol, read
 from memtape.errors import Invalid
 
-SAMPLE = 200
-NUMBERS = frozenset({
+SAMPLE_ROWS = 200
+NUMBER_FIELDS = frozenset({
     "entry_price", "exit_price", "price", "qty", "fees", "multiplier", "rate", "pnl", "net_pnl", "entry_fee", "exit_fee",
     "funding", "leverage", "stop", "target", "buy_qty", "buy_price", "sell_qty", "sell_price", "confidence",
     "atr_d1", "atr_h1", "atr_m5",
 })  # fmt: skip
-TIMES = frozenset({"entry_at", "exit_at", "time"})
-NEEDED = TIMES | {"entry_price", "exit_price", "price", "qty", "side", "symbol"}
-VAGUE = frozenset({"entry", "exit", "opened", "closed", "type", "ordertype", "position", "transaction", "action", "order"})
+TIME_FIELDS = frozenset({"entry_at", "exit_at", "time"})
+REQUIRED_FIELDS = TIME_FIELDS | {"entry_price", "exit_price", "price", "qty", "side", "symbol"}
+VAGUE_NAMES = frozenset({"entry", "exit", "opened", "closed", "type", "ordertype", "position", "transaction", "action", "order"})
 _LOOKS_NUMERIC = re.compile(
     r"[\s(+\-−$€£¥₿₹]*(?:[A-Za-z]{2,6} )?[\d.,'\s\u00a0\u202f/]*\d[\d.,'\s]*(?:[eE][+-]?\d+)?\s*[%)xA-Z€$£-]{0,7}"
 )
@@ -35,8 +35,8 @@ _DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{2,4}$")
 
 
 @dataclass(slots=True)
-class Chosen:
-    """What the columns of one file are."""
+class ColumnMapping:
+    """The fields of one file and their columns."""
 
     kind: str
     columns: dict[str, tuple[int, ...]]
@@ -49,12 +49,12 @@ class Chosen:
         return name in self.columns or name in self.constants
 
     def spelled(self, header: Sequence[str]) -> dict[str, str]:
-        """As text, the way it can be said again."""
+        """Returns the mapping as text, in the form of the option `--map`."""
         columns = {name: "+".join(header[at] for at in several) for name, several in self.columns.items()}
         return {"kind": self.kind, **columns, **{n: f"={text}" for n, text in self.constants.items()}, **self.settings}
 
     def cells(self, table: CellTable, name: str, glue: str = " ") -> list[str]:
-        """The texts of one field, row by row; nothing if the file does not have it."""
+        """Returns the texts of one field; empty texts if the file does not have it."""
         if name in self.constants:
             return [self.constants[name]] * len(table.rows)
         several = self.columns.get(name, ())
@@ -65,66 +65,68 @@ class Chosen:
         return [glue.join(filter(None, parts)) for parts in zip(*(table.column(at) for at in several), strict=True)]
 
 
-def choose(table: CellTable, wishes: ImportOptions) -> Chosen:
-    """The mapping of a file; `Invalid` names what is missing and how to say it."""
-    said = dict(wishes.mapping)
-    if wishes.symbol:
-        said["symbol"] = f"={read(Symbol, wishes.symbol, at='symbol')}"
-    if wishes.zone:
-        said["zone"] = wishes.zone
-    saved = wishes.saved(table.header)
-    by = "given" if wishes.mapping else "guessed"
+def choose_mapping(table: CellTable, options: ImportOptions) -> ColumnMapping:
+    """Returns the mapping of a file. Raises Invalid with the missing field and the option that gives it."""
+    stated = dict(options.mapping)
+    if options.symbol:
+        stated["symbol"] = f"={read(Symbol, options.symbol, at='symbol')}"
+    if options.zone:
+        stated["zone"] = options.zone
+    saved = options.saved(table.header)
+    by = "given" if options.mapping else "guessed"
     if saved:
-        by, said = "saved", {**saved, **said}
-    given = _given(table.header, said)
-    wanted = [given.settings["kind"]] if "kind" in given.settings else list(KINDS)
+        by, stated = "saved", {**saved, **stated}
+    given = _stated_mapping(table.header, stated)
+    wanted = [given.settings["kind"]] if "kind" in given.settings else list(FIELDS_BY_KIND)
     missing: dict[str, list[str]] = {}
     for kind in wanted:
-        chosen = _complete(table, kind, given, guess=not saved)
-        chosen.by = by
-        missing[kind] = _missing(chosen)
+        mapping = _complete_mapping(table, kind, given, guess=not saved)
+        mapping.by = by
+        missing[kind] = _missing_fields(mapping)
         if not missing[kind]:
-            del chosen.settings["kind"]
-            return chosen
+            del mapping.settings["kind"]
+            return mapping
     nearest = min(wanted, key=lambda kind: len(missing[kind]))
     names = ", ".join(table.header)
     shown = names if len(names) <= 300 else names[:297] + "..."
     lacking = missing[nearest]
-    hint = f"Say which column it is, like --map {lacking[0].split(' ')[0]}=COLUMN; the columns are: {shown}"
+    hint = f"Give the column, like --map {lacking[0].split(' ')[0]}=COLUMN; the columns are: {shown}"
     if lacking[0] == "symbol":
-        hint = f"Name it with --symbol, or say --map symbol=COLUMN; the columns are: {shown}"
+        hint = f"Give it with --symbol or --map symbol=COLUMN; the columns are: {shown}"
     raise Invalid("map", f"no column was found for {', '.join(lacking)} (read as {nearest})", hint)
 
 
-def _missing(chosen: Chosen) -> list[str]:
-    """The fields without which there is no trade, or no fill."""
-    lacking = [name for name in ("symbol",) if name not in chosen]
-    if chosen.kind == "trades":
-        lacking += [name for name in ("entry_at", "exit_at", "entry_price", "exit_price") if name not in chosen]
-        if not any(name in chosen for name in ("qty", "pnl", "net_pnl")):
+def _missing_fields(mapping: ColumnMapping) -> list[str]:
+    """Returns the required fields that a trade or a fill lacks."""
+    lacking = [name for name in ("symbol",) if name not in mapping]
+    if mapping.kind == "trades":
+        lacking += [name for name in ("entry_at", "exit_at", "entry_price", "exit_price") if name not in mapping]
+        if not any(name in mapping for name in ("qty", "pnl", "net_pnl")):
             lacking.append("qty or pnl")
-        if not any(name in chosen for name in ("side", "is_short", "qty", "pnl", "net_pnl")):
+        if not any(name in mapping for name in ("side", "is_short", "qty", "pnl", "net_pnl")):
             lacking.append("side")
         return lacking
-    if "time" not in chosen:
+    if "time" not in mapping:
         lacking.append("time")
-    if {"buy_qty", "buy_price", "sell_qty", "sell_price"} <= chosen.columns.keys():
+    if {"buy_qty", "buy_price", "sell_qty", "sell_price"} <= mapping.columns.keys():
         return lacking
-    return lacking + [name for name in ("price", "qty") if name not in chosen]
+    return lacking + [name for name in ("price", "qty") if name not in mapping]
 
 
-# ---- what was said -------------------------------------------------------------------------------------------------
+# ---- stated by the caller -------------------------------------------------------------------------------------------------
 
 
-def _given(header: Sequence[str], said: Mapping[str, str]) -> Chosen:
-    given = Chosen("", {}, {}, {}, "given")
-    fields = {name for names in KINDS.values() for name in names}
-    for name, text in said.items():
+def _stated_mapping(header: Sequence[str], stated: Mapping[str, str]) -> ColumnMapping:
+    given = ColumnMapping("", {}, {}, {}, "given")
+    fields = {name for names in FIELDS_BY_KIND.values() for name in names}
+    for name, text in stated.items():
         if name == "zone":
             given.settings[name] = text
-        elif name in SETTINGS:
-            if text not in SETTINGS[name]:
-                raise Invalid(f"map {name}", f"'{clean_name(text)}' is not known", f"Use one of {', '.join(SETTINGS[name])}")
+        elif name in MAPPING_SETTINGS:
+            if text not in MAPPING_SETTINGS[name]:
+                raise Invalid(
+                    f"map {name}", f"'{clean_name(text)}' is not known", f"Use one of {', '.join(MAPPING_SETTINGS[name])}"
+                )
             given.settings[name] = text
         elif name not in fields:
             close = get_close_matches(name, sorted(fields), n=1)
@@ -133,16 +135,16 @@ def _given(header: Sequence[str], said: Mapping[str, str]) -> Chosen:
         elif text.startswith("=") and text not in header:
             given.constants[name] = clean_name(text[1:])
         else:
-            given.columns[name] = _places(header, name, text)
+            given.columns[name] = _column_places(header, name, text)
     return given
 
 
-def _places(header: Sequence[str], field_: str, text: str) -> tuple[int, ...]:
+def _column_places(header: Sequence[str], field_: str, text: str) -> tuple[int, ...]:
     if not text:
         return ()  # leave the field out
     plain = [plain_name(name) for name in header]
     found: list[int] = []
-    for part in _parts(header, text):
+    for part in _split_names(header, text):
         if part in header:
             found.append(header.index(part))
         elif plain_name(part) in plain:
@@ -155,8 +157,8 @@ def _places(header: Sequence[str], field_: str, text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _parts(header: Sequence[str], text: str) -> list[str]:
-    """The names joined by +, also where a name has a + of its own: the longest that is a column counts."""
+def _split_names(header: Sequence[str], text: str) -> list[str]:
+    """Splits names joined by +. Where a name contains a + itself, the longest name that is a column counts."""
     words = text.split("+")
     parts: list[str] = []
     while words:
@@ -169,48 +171,51 @@ def _parts(header: Sequence[str], text: str) -> list[str]:
 # ---- the guess -----------------------------------------------------------------------------------------------------
 
 
-def _complete(table: CellTable, kind: str, given: Chosen, *, guess: bool) -> Chosen:
-    """What was said, and for the rest what the names and cells suggest."""
-    names: Names = KINDS[kind]
+def _complete_mapping(table: CellTable, kind: str, given: ColumnMapping, *, guess: bool) -> ColumnMapping:
+    """Returns the stated mapping, completed by what names and cells suggest."""
+    names: FieldNames = FIELDS_BY_KIND[kind]
     foreign = [name for name in (*given.columns, *given.constants) if name not in names]
     if foreign and given.settings.get("kind") == kind:
         raise Invalid("map", f"'{foreign[0]}' is not a field of {kind}", f"Fields are: {', '.join(sorted(names))}")
     columns = {name: places for name, places in given.columns.items() if name in names}
-    chosen = Chosen(kind, columns, dict(given.constants), {**given.settings, "kind": kind}, "guessed")
+    mapping = ColumnMapping(kind, columns, dict(given.constants), {**given.settings, "kind": kind}, "guessed")
     if guess and not foreign:
-        _guess(table, names, chosen)
-    chosen.columns = {name: places for name, places in chosen.columns.items() if places}
-    return chosen
+        _guess_columns(table, names, mapping)
+    mapping.columns = {name: places for name, places in mapping.columns.items() if places}
+    return mapping
 
 
-def _guess(table: CellTable, names: Names, chosen: Chosen) -> None:
+def _guess_columns(table: CellTable, names: FieldNames, mapping: ColumnMapping) -> None:
     plain = [plain_name(name) for name in table.header]
     places = {own: at for at, own in reversed(list(enumerate(plain)))}
-    taken = {at for places in chosen.columns.values() for at in places}
+    taken = {at for places in mapping.columns.values() for at in places}
 
     def suits(name: str, at: int) -> bool:
-        cells = [cell for cell in table.column(at)[:SAMPLE] if cell.lower() not in EMPTY]
+        cells = [cell for cell in table.column(at)[:SAMPLE_ROWS] if cell.lower() not in EMPTY_WORDS]
         if name == "side":
-            words = Words(table.column(at), held=chosen.kind == "trades", name=plain[at])
+            words = SideWords(table.column(at), held=mapping.kind == "trades", name=plain[at])
             return words.has_side and words.share_known >= 0.5
-        return not cells or _SUITS.get(name, _anything)(cells, plain[at])
+        return not cells or _CELL_TESTS.get(name, _anything)(cells, plain[at])
 
     for name, spellings in names.items():
-        if name in chosen:
-            continue  # said already, perhaps that it is to be left out
+        if name in mapping:
+            continue  # stated already, perhaps as left out
         named = [places[own] for spelling in spellings if (own := plain_name(spelling)) in places]
-        named.sort(key=lambda at: not any(table.column(at)))  # an empty column only if there is no other
+        # An empty column is used only if there is no other.
+        named.sort(key=lambda at: not any(table.column(at)))
         named = [at for at in named if at not in taken]
         at = next((at for at in named if suits(name, at)), None)
-        if at is None and name in NEEDED:  # cells that nobody can read are told row by row, not taken for another column's
-            at = next((at for at in named if plain[at] not in VAGUE), None)
+        # Unreadable cells of a required field are reported row by row.
+        if at is None and name in REQUIRED_FIELDS:
+            at = next((at for at in named if plain[at] not in VAGUE_NAMES), None)
         if at is not None:
-            chosen.columns[name] = (at,)
+            mapping.columns[name] = (at,)
             taken.add(at)
-    if "fees" in chosen:  # the whole beside its parts
-        chosen.columns = {name: places for name, places in chosen.columns.items() if name not in ("entry_fee", "exit_fee")}
-    _join_days(table, names, chosen)
-    _add_costs(plain, chosen, taken)
+    # The total is used instead of its parts.
+    if "fees" in mapping:
+        mapping.columns = {name: places for name, places in mapping.columns.items() if name not in ("entry_fee", "exit_fee")}
+    _join_date_columns(table, names, mapping)
+    _add_cost_columns(plain, mapping, taken)
 
 
 def _anything(cells: Sequence[str], name: str) -> bool:
@@ -229,8 +234,8 @@ def _is_time(cell: str) -> bool:
     return sum(c.isdigit() for c in cell) >= 4 or is_time_of_day(cell)
 
 
-def _names_rows(cells: Sequence[str], name: str) -> bool:
-    """`position` and `trade` are ids only where hardly one occurs twice."""
+def _identifies_rows(cells: Sequence[str], name: str) -> bool:
+    """Returns True if cells can be ids: `position` and `trade` are ids only if most values occur once."""
     return name not in ("position", "trade") or 2 * len(set(cells)) > len(cells)
 
 
@@ -238,13 +243,13 @@ def _is_flag(cell: str) -> bool:
     return cell.lower() in ("true", "false", "0", "1", "yes", "no")
 
 
-_SUITS: dict[str, Callable[[Sequence[str], str], bool]] = {
-    **dict.fromkeys(NUMBERS, _mostly(_is_number)),
-    **dict.fromkeys(TIMES, _mostly(_is_time)),
+_CELL_TESTS: dict[str, Callable[[Sequence[str], str], bool]] = {
+    **dict.fromkeys(NUMBER_FIELDS, _mostly(_is_number)),
+    **dict.fromkeys(TIME_FIELDS, _mostly(_is_time)),
     **dict.fromkeys(("is_short", "is_open", "is_buyer", "liq"), _mostly(_is_flag)),
     "leg": _mostly(lambda cell: cell.lower() in ("long", "short", "both", "net")),
     "symbol": _mostly(lambda cell: any(c.isalpha() for c in cell) or cell.isdigit()),
-    "id": _names_rows,
+    "id": _identifies_rows,
     "status": _mostly(lambda cell: any(c.isalpha() for c in cell)),
     "regime": _mostly(lambda cell: not _is_number(cell)),
     "volatility": _mostly(lambda cell: not _is_number(cell)),
@@ -253,26 +258,26 @@ _SUITS: dict[str, Callable[[Sequence[str], str], bool]] = {
 }
 
 
-def _join_days(table: CellTable, names: Names, chosen: Chosen) -> None:
-    """Where the day has a column of its own, the time needs both."""
+def _join_date_columns(table: CellTable, names: FieldNames, mapping: ColumnMapping) -> None:
+    """Join the date column to a time column that has no date."""
     plain = [plain_name(name) for name in table.header]
-    for name in TIMES & chosen.columns.keys():
-        if len(chosen.columns[name]) != 1:
+    for name in TIME_FIELDS & mapping.columns.keys():
+        if len(mapping.columns[name]) != 1:
             continue
-        at = chosen.columns[name][0]
-        cells = list(filter(None, table.column(at)[:SAMPLE]))
+        at = mapping.columns[name][0]
+        cells = list(filter(None, table.column(at)[:SAMPLE_ROWS]))
         if not cells or not all(map(is_time_of_day, cells)):
             continue
         days = [n for n, own in enumerate(plain) if n != at and own in (*names[name], "date", "day", "tradedate")]
-        days = [n for n in days if any(cell and not is_time_of_day(cell) for cell in table.column(n)[:SAMPLE])]
+        days = [n for n in days if any(cell and not is_time_of_day(cell) for cell in table.column(n)[:SAMPLE_ROWS])]
         if days:
             own = [n for n in days if plain[n][:4] == plain[at][:4]]
-            chosen.columns[name] = ((own or days)[0], at)
+            mapping.columns[name] = ((own or days)[0], at)
 
 
-def _add_costs(plain: Sequence[str], chosen: Chosen, taken: set[int]) -> None:
-    """Commission, fee and taxes side by side are three costs, not three names of one."""
-    places = chosen.columns.get("fees", ())
-    if len(places) == 1 and plain[places[0]] in ADDED:
-        more = tuple(n for n, own in enumerate(plain) if own in ADDED and n not in taken)
-        chosen.columns["fees"] = places + more
+def _add_cost_columns(plain: Sequence[str], mapping: ColumnMapping, taken: set[int]) -> None:
+    """Add commission, fee and taxes where a file has them side by side: they are different costs."""
+    places = mapping.columns.get("fees", ())
+    if len(places) == 1 and plain[places[0]] in ADDED_COST_NAMES:
+        more = tuple(n for n, own in enumerate(plain) if own in ADDED_COST_NAMES and n not in taken)
+        mapping.columns["fees"] = places + more

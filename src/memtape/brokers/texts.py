@@ -1,6 +1,6 @@
-"""Texts from files: kept to one line, to their length, and without secrets that a person pasted where a reason belongs.
+"""Texts from files: reduced to one line and a maximum length, without secrets that a person pasted into a note.
 
-What was done to them is counted, so that a preview can say so.
+The changes are counted, so that a preview can report them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SECRETS = re.compile(
     | (?i:\bbearer\s+[A-Za-z0-9._~+/-]{16,}=*)
     | (?i:\b(?:api[_ -]?(?:key|secret)|secret(?:[_ -]?key)?|passw(?:or)?d|passphrase|private[_ -]?key|access[_ -]?token|token)
         ["']?\s*[:=]\s*["']?[^\s"',;]{6,})
-    | \b(?:0x)?[0-9a-fA-F]{64}\b                                         # a private key, or a hash that is no reason either
+    | \b(?:0x)?[0-9a-fA-F]{64}\b                                         # a private key or a hash
     | (?<![A-Za-z0-9+/])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{40,}={0,2}
     """,
     re.VERBOSE,
@@ -29,8 +29,8 @@ _SECRETS = re.compile(
 
 
 @dataclass(slots=True)
-class Texts:
-    """The texts of one file."""
+class TextCleaner:
+    """Cleans the texts of one file and counts the changes."""
 
     controls: int = 0
     cut: int = 0
@@ -38,9 +38,9 @@ class Texts:
     _known: dict[tuple[str, int], str | None] = field(default_factory=dict)
 
     def line(self, cell: str, limit: int) -> str | None:
-        """A text of at most `limit` characters, or None if nothing is left.
+        """Returns a text of at most `limit` characters, or None if nothing is left.
 
-        >>> texts = Texts()
+        >>> texts = TextCleaner()
         >>> texts.line("broke out\\x07 above\\n2400, api_key=AbCd1234EfGh", 280)
         'broke out above 2400, [redacted]'
         """
@@ -52,7 +52,8 @@ class Texts:
         return self._known[known]
 
     def _clean(self, cell: str, limit: int) -> str | None:
-        text = cell[: limit * 20]  # what lies further out is cut anyway
+        # The rest of a long text would be cut in any case.
+        text = cell[: limit * 20]
         if _CONTROLS.search(text):
             self.controls += 1
             text = " ".join(_CONTROLS.sub(lambda run: " " if any(c.isspace() for c in run[0]) else "", text).split())
@@ -65,7 +66,7 @@ class Texts:
         return text or None
 
     def notes(self) -> list[str]:
-        """What was done, if anything."""
-        told = ((self.controls, "control characters were removed from"), (self.cut, "cut to the length that is kept:"),
-                (self.redacted, "what looks like a secret was redacted in"))  # fmt: skip
-        return [f"{what} {n} different text{'' if n == 1 else 's'}" for n, what in told if n]
+        """Returns a note for each kind of change."""
+        changes = ((self.controls, "control characters were removed from"), (self.cut, "cut to the maximum length:"),
+                   (self.redacted, "likely secrets were redacted in"))  # fmt: skip
+        return [f"{what} {n} different text{'' if n == 1 else 's'}" for n, what in changes if n]

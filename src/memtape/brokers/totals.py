@@ -1,7 +1,7 @@
-"""The sums of a file, to be held against the broker's own statement before anything is committed.
+"""The sums of a file, for comparison with the broker's own statement before a commit.
 
-Closed trades bring their figures with them. Fills are matched by average cost within the file alone: what was held
-before its first row is not in it.
+Closed trades contain their figures. Fills are matched by average cost within the file alone, so positions that were open before
+its first row are not included.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal, localcontext
 
-from memtape.brokers.importer import FoundRows
+from memtape.brokers.importer import FoundRow
 from memtape.core.observed import ClosedTrade, Fill
 from memtape.core.values import MONEY, ZERO
 
 
 @dataclass(slots=True)
-class Sums:
+class AccountSums:
     """Sums in the account currency."""
 
     n: int = 0
@@ -29,11 +29,11 @@ class Sums:
 
     @property
     def net(self) -> Decimal:
-        """What was earned after all costs."""
+        """The profit after all costs."""
         return self.gross - self.fees + self.funding
 
     def add(self, gross: Decimal, fees: Decimal, funding: Decimal, first: datetime, last: datetime) -> None:
-        """One more trade or fill."""
+        """Add a trade or a fill."""
         self.n += 1
         self.gross += gross
         self.fees += fees
@@ -43,22 +43,22 @@ class Sums:
 
 
 @dataclass(slots=True)
-class Totals(Sums):
-    """Sums of a file, whole and by symbol; for fills also what is left open at its end."""
+class FileTotals(AccountSums):
+    """Sums of a file, in total and by symbol; for fills also the positions open at its end."""
 
-    by_symbol: dict[str, Sums] = field(default_factory=dict)
+    by_symbol: dict[str, AccountSums] = field(default_factory=dict)
     open: dict[str, Decimal] = field(default_factory=dict)
 
 
-def totals(found: Sequence[FoundRows]) -> Totals:
-    """The sums of what was read."""
-    whole = Totals()
+def file_totals(found: Sequence[FoundRow]) -> FileTotals:
+    """Returns the sums of all rows."""
+    whole = FileTotals()
     with localcontext(MONEY):
-        for value, gross in _realised(found):
+        for value, gross in _realised_profits(found):
             fees, funding = (value.fee, ZERO) if isinstance(value, Fill) else (value.fees, value.funding)
             first, last = (value.t, value.t) if isinstance(value, Fill) else (value.entry_at, value.exit_at)
             whole.add(gross, fees, funding, first, last)
-            whole.by_symbol.setdefault(value.symbol, Sums()).add(gross, fees, funding, first, last)
+            whole.by_symbol.setdefault(value.symbol, AccountSums()).add(gross, fees, funding, first, last)
         for each in found:
             if isinstance(each.value, Fill):
                 position = f"{each.value.symbol} ({each.value.leg})" if each.value.leg else each.value.symbol
@@ -69,13 +69,13 @@ def totals(found: Sequence[FoundRows]) -> Totals:
     return whole
 
 
-def _realised(found: Sequence[FoundRows]) -> Iterable[tuple[Fill | ClosedTrade, Decimal]]:
-    """Each value with the gross profit it realised."""
+def _realised_profits(found: Sequence[FoundRow]) -> Iterable[tuple[Fill | ClosedTrade, Decimal]]:
+    """Yields each value with the gross profit that it realised."""
     held: dict[tuple[str, str], tuple[Decimal, Decimal]] = {}  # signed quantity, average cost
     fills = [each.value for each in found if isinstance(each.value, Fill)]
     for each in found:
         if isinstance(each.value, ClosedTrade):
-            yield each.value, _stated(each.value)
+            yield each.value, _stated_profit(each.value)
     for fill in sorted(fills, key=lambda fill: (fill.t, fill.seq)):
         qty, cost = held.get((fill.symbol, fill.leg), (ZERO, ZERO))
         traded = fill.qty if fill.side == "buy" else -fill.qty
@@ -90,7 +90,7 @@ def _realised(found: Sequence[FoundRows]) -> Iterable[tuple[Fill | ClosedTrade, 
         yield fill, gross
 
 
-def _stated(trade: ClosedTrade) -> Decimal:
+def _stated_profit(trade: ClosedTrade) -> Decimal:
     if trade.pnl is not None:
         return trade.pnl
     side = 1 if trade.side == "long" else -1

@@ -28,29 +28,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from time import monotonic
-from typing import Protocol
 
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
 from memtape.documents.sources import VENV_MARKER, affects_index, is_readable_folder, walked_folders
+from memtape.plugs.clock import StopSignal
 
 POLL_MS = 1_000  # between two checks for changes and for the stop signal
 QUIET_MS = 500  # a burst of changes is over when none arrives for so long; a file written again and again is one burst
 GATHER_MS = 5_000  # a burst that does not end is collected for at most twice as long
 ROOT_CHECK_MS = 5_000  # between two checks of the roots themselves
 FolderIdentity = tuple[int, int] | None  # device and inode; None if the folder is missing
-
-
-class StopSignal(Protocol):
-    """Says when to stop; a `threading.Event` is one."""
-
-    def is_set(self) -> bool:
-        """Returns True if it is time to stop."""
-        ...
-
-    def wait(self, timeout: float, /) -> bool:
-        """Waits so many seconds, or less if it is time to stop. Returns True if it is."""
-        ...
 
 
 class FileWatcher:

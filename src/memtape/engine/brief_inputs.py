@@ -22,7 +22,7 @@ from memtape.core.values import read
 from memtape.documents.vectors import EMBEDDER_ERRORS
 from memtape.engine.brief_question import BriefQuestion
 from memtape.engine.view.lessons import active_lessons
-from memtape.engine.view.memories import RecallQuestion, recall
+from memtape.engine.view.memories import RecallQuestion, recall_situation
 from memtape.engine.view.owner_stream import INSTANT, nearby_events
 from memtape.engine.view.plans import plan_views
 from memtape.engine.view.situation import current_situation
@@ -57,7 +57,7 @@ def gather(
     if not config.enabled or question.without_memory:
         return inputs
     asked = RecallQuestion(situation=situation, symbol=symbol, strategy=question.strategy, limit=RECALLED_MEMORIES)
-    recalled, query, basis = recall(view, asked)
+    recalled, query, basis = recall_situation(view, asked)
     own, shared = active_lessons(view)
     return replace(
         inputs,

@@ -67,23 +67,21 @@ class Briefs:
 
         A past brief is made of the documents that it was shown with; `papers` says which, where two were shown alike.
         """
-        if head is None and owner_head is not None:
-            raise Invalid("owner_head", "is given without head", "Give both: they are in the record of what was shown")
         asked: dict[str, Any] = {
             "situation": read(Situation, situation) if situation is not None else None, "symbol": symbol, "strategy": strategy,
             "thesis": thesis, "budget": budget, "without_memory": without_memory,
         }  # fmt: skip
         with self._scope.view(as_of, head, owner_head) as view:
-            shown = _shown_at(view, as_of, head) if head is not None else []
-            if head is not None and owner_head is None:
-                view.limit_owner(_owner_head_then(view, shown[0] if shown else None, head))
+            shown = _shown_at(view, as_of) if view.is_reproduction else []
+            if view.is_reproduction and owner_head is None:
+                view.limit_owner(_owner_head_then(view, shown[0] if shown else None))
             same = _shown_alike(shown, asked, papers)
             question = BriefQuestion(
-                as_of=view.as_of, head=view.head.seq if head is None else head,
+                as_of=view.as_of, head=view.recorded_head or 0,
                 owner_head=view.owner_head.seq if view.cutoff.owner_head is None else view.cutoff.owner_head,
                 papers=None if same is None else same.get("papers"), **asked,
             )  # fmt: skip
-            source: DocumentSource = "record" if same is not None else "now" if as_of is None and head is None else "then"
+            source: DocumentSource = "record" if same is not None else "now" if view.is_present else "then"
             assembled = self._assemble(view, question, skill, source)
         if skill is None:
             self._cache.put(assembled)
@@ -218,10 +216,10 @@ def _fire_shown_plans(tables: Tables, assembled: AssembledBrief, at: datetime) -
     return events
 
 
-def _shown_at(view: View, as_of: datetime | None, head: int) -> list[dict[str, Any]]:
-    """The records of the briefs that were shown at a row of the log."""
+def _shown_at(view: View, as_of: datetime | None) -> list[dict[str, Any]]:
+    """The records of the briefs that were shown at the view's row of the log."""
     # They were recorded after that row, so the view's own cutoff does not show them.
-    bodies = [dict(item.body) for item in view.tables.items("shown", EVERYTHING) if item.body["head"] == head]
+    bodies = [dict(item.body) for item in view.tables.items("shown", EVERYTHING) if item.body["head"] == view.recorded_head]
     return [body for body in bodies if as_of is None or read_time(body["as_of"]) == as_of]
 
 
@@ -232,10 +230,11 @@ def _shown_alike(shown: Sequence[Mapping[str, Any]], asked: Mapping[str, Any], p
     return next((row for row in reversed(same) if papers in (None, row.get("papers"))), None)
 
 
-def _owner_head_then(view: View, shown: Mapping[str, Any] | None, head: int) -> int:
-    """The owner's head at a row of the agent's log: by a brief shown then, else by what was recorded before the next row."""
+def _owner_head_then(view: View, shown: Mapping[str, Any] | None) -> int:
+    """The owner's head at the view's row: by a brief shown then, else by what was recorded before the agent's next row."""
     if shown is not None:
         return int(shown["owner_head"])
+    head = view.recorded_head or 0
     following = next(iter(view.tables.log(after=head, upto=head + 1)), None)
     if following is None:
         return view.owner_head.seq

@@ -12,7 +12,7 @@ from memtape.core.memory.predicate import holds, read_predicate
 from memtape.core.observed import Side, Situation
 from memtape.core.recall.checks import CheckReason, CheckVerdict, order_verdict
 from memtape.core.recall.reference import Recalled
-from memtape.engine.view.memories import RecallQuestion, recall
+from memtape.engine.view.memories import RecallQuestion, recall_situation
 from memtape.engine.view.owner_stream import nearby_events, skill_of
 from memtape.engine.view.plans import PlanView, plan_views
 from memtape.engine.view.situation import current_situation
@@ -45,7 +45,7 @@ def check_order(
     """The verdict on an order and everything it rests on."""
     now, avoid = current_situation(view, symbol, situation), skill_of(view.owner_tables, view.agent)[0].avoid
     question = RecallQuestion(situation=now, symbol=symbol, strategy=strategy, side=side, limit=limit)
-    recalled, _, basis = recall(view, question)
+    recalled, _, basis = recall_situation(view, question)
     context = {"side": side, "signal": True, **({"strategy": strategy} if strategy else {})}
     firing = [plan for plan in plan_views(view, symbol, now, context) if plan.finding in ("fires", "holds")]
     active = resolve_plans([plan.fired() for plan in firing if plan.state.status == "active"])

@@ -51,7 +51,7 @@ class Memories:
             limit=limit, profile=profile, explain=explain, kelly_beside=kelly_beside, parameters=parameters,
         )  # fmt: skip
         with self._scope.view(as_of, head) as view:
-            return reads.recall(view, question)
+            return reads.recall_situation(view, question)
 
     def explain(
         self, id: str, situation: Mapping[str, Any] | None = None, *, as_of: datetime | None = None, head: int | None = None

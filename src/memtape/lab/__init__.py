@@ -1,1 +1,1 @@
-"""Evidence: conformance to golden vectors, and benchmarks."""
+"""Evidence: conformance to golden vectors, and the evaluation of retrieval."""

@@ -1,6 +1,6 @@
-"""The table from the golden vectors' operations to the functions that answer them.
+"""The functions that answer the operations of golden vectors.
 
-An adapter only turns a vector's inputs into arguments and an answer into the vector's names. It computes nothing.
+An adapter only converts a vector's inputs to arguments, and an answer to the vector's names. It computes nothing.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from memtape.core.original import likeness, memories, scores, sizes, validation
 from memtape.core.recall import scoring, sizing
 from memtape.errors import Invalid
 
-Inputs = Mapping[str, Any]
+Inputs = Mapping[str, Any]  # of one vector, as in its file
+VectorAnswer = dict[str, Any]  # in the names of the vectors
 _KNOWN = frozenset(field.name for field in fields(Situation))
 
 
 def _vector(context: Inputs) -> Situation:
-    """A context of the vectors, whose names may carry the prefix of the original's columns."""
+    """Returns a context of the vectors. Its names may have the prefix of the original's columns."""
     named = {name.removeprefix("context_"): value for name, value in context.items()}
     return Situation(**{name: value for name, value in named.items() if name in _KNOWN})
 
 
-def _stamp(text: str) -> datetime | None:
-    """A time of the vectors: without a zone it is UTC, unreadable it is None."""
+def _vector_time(text: str) -> datetime | None:
+    """Returns a time of the vectors. Without a zone it is UTC; None if it cannot be read."""
     try:
         moment = datetime.fromisoformat(text)
     except (TypeError, ValueError):
@@ -37,8 +38,8 @@ def _stamp(text: str) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _stamp_to_the_letter(text: str) -> datetime | None:
-    """As the original read it: a time without a zone could not be subtracted and counted as unreadable."""
+def _original_time(text: str) -> datetime | None:
+    """Returns a time as the original read it: without a zone it could not be subtracted and counted as unreadable."""
     try:
         moment = datetime.fromisoformat(text)
     except (TypeError, ValueError):
@@ -47,7 +48,7 @@ def _stamp_to_the_letter(text: str) -> datetime | None:
 
 
 def _now(i: Inputs) -> datetime:
-    moment = _stamp(i["now"])
+    moment = _vector_time(i["now"])
     if moment is None:
         raise Invalid("now", "is not a time", "Write ISO 8601 with its zone, like 2026-06-04T08:00:00Z")
     return moment
@@ -57,7 +58,7 @@ def _candidate(memory: Inputs) -> scoring.ScoringInput:
     return scoring.ScoringInput(
         id=memory["id"],
         kind=memory.get("_type", "episodic"),
-        formed=_stamp(memory.get("timestamp", "")),
+        formed=_vector_time(memory.get("timestamp", "")),
         situation=_vector(memory.get("ctx", memory)),
         pnl_r=memory.get("pnl_r"),
         confidence=memory.get("confidence"),
@@ -72,7 +73,7 @@ def _candidates(i: Inputs) -> list[scoring.ScoringInput]:
     return [_candidate(memory) for memory in i["memories"]]
 
 
-def _mood(i: Inputs) -> scoring.AffectInputs:
+def _affect_inputs(i: Inputs) -> scoring.AffectInputs:
     state = i.get("affective_state", {})
     return scoring.AffectInputs(state.get("drawdown_state", 0.0), state.get("consecutive_losses", 0))
 
@@ -81,7 +82,7 @@ def _candles(i: Inputs) -> list[Candle]:
     return [Candle(*map(float, bar[:4])) for bar in i["bars"]]
 
 
-def _ranking(ranked: list[scoring.Scored], limit: int) -> dict[str, Any]:
+def _ranking(ranked: list[scoring.Scored], limit: int) -> VectorAnswer:
     return {
         "order": [scored.candidate.id for scored in ranked[:limit]],
         "scores": {scored.candidate.id: scored.score for scored in ranked},
@@ -106,18 +107,18 @@ def _similar(measure: Callable[[Situation, Situation], float]) -> Callable[[Inpu
     return answer
 
 
-def _recall_7_4(i: Inputs) -> dict[str, Any]:
+def _recall_7_4(i: Inputs) -> VectorAnswer:
     candidates = _candidates(i)
-    ranked = scores.rank_7_4(candidates, _vector(i["query"]), _mood(i), _now(i))
+    ranked = scores.rank_7_4(candidates, _vector(i["query"]), _affect_inputs(i), _now(i))
     return _ranking(ranked, i.get("limit", 10)) | {"sigma_r": scores.sigma_rms([c.pnl_r for c in candidates])}
 
 
-def _recall_3_3(i: Inputs) -> dict[str, Any]:
+def _recall_3_3(i: Inputs) -> VectorAnswer:
     sigma = i.get("sigma_r", scoring.SIGMA_UNKNOWN)
-    return _ranking(scores.rank_3_3(_candidates(i), _vector(i["query"]), _mood(i), _now(i), sigma), i.get("limit", 10))
+    return _ranking(scores.rank_3_3(_candidates(i), _vector(i["query"]), _affect_inputs(i), _now(i), sigma), i.get("limit", 10))
 
 
-def _recall_balanced(i: Inputs) -> dict[str, Any]:
+def _recall_balanced(i: Inputs) -> VectorAnswer:
     candidates = _candidates(i)
     sigma = i.get("sigma_r", scores.sigma_rms([c.pnl_r for c in candidates]))
     limit, share = i.get("limit", 10), i.get("share", 0.4)
@@ -125,20 +126,20 @@ def _recall_balanced(i: Inputs) -> dict[str, Any]:
     return _ranking(ranked, limit) | {"order": [scored.candidate.id for scored in best]}
 
 
-def _hint(hint: sizing.SizingHint) -> dict[str, Any]:
+def _hint(hint: sizing.SizingHint) -> VectorAnswer:
     return {
         "p_hat": hint.p_hat, "n_eff": hint.n_eff, "a": hint.loss, "b": hint.win,
         "p_lcb": hint.p_bound, "f_raw": hint.f_raw, "f": hint.f,
     }  # fmt: skip
 
 
-def _lower_bound(pairs: list[tuple[float, float | None]], i: Inputs) -> dict[str, Any]:
+def _lower_bound(pairs: list[tuple[float, float | None]], i: Inputs) -> VectorAnswer:
     names = {"kappa": "kappa", "gamma": "gamma", "fraction": "fraction", "cap": "cap", "n_min": "at_least"}
     options = {ours: i[theirs] for theirs, ours in names.items() if theirs in i}
     return _hint(sizing.lower_bound_size(pairs, i.get("risk_appetite", 1.0), **options))
 
 
-def _estimator(i: Inputs) -> dict[str, Any]:
+def _estimator(i: Inputs) -> VectorAnswer:
     query, now, power = _vector(i["query"]), _now(i), i.get("power", 4.0)
     candidates = _candidates(i)
     weights = {
@@ -148,50 +149,50 @@ def _estimator(i: Inputs) -> dict[str, Any]:
     return _lower_bound([(weights[c.id], c.pnl_r) for c in candidates], i) | {"weights": weights}
 
 
-def _kelly_from_memory(i: Inputs) -> dict[str, Any]:
+def _kelly_from_memory(i: Inputs) -> VectorAnswer:
     sized = sizes.kelly_from_memory([(w, r) for w, r in i["scored"]], i.get("risk_appetite", 1.0))
     return {"kelly": sized.f, "p": sized.p, "a": sized.loss, "b": sized.win, "raw": sized.raw}
 
 
-def _counts(belief: beliefs.Beta) -> dict[str, Any]:
+def _counts(belief: beliefs.Beta) -> VectorAnswer:
     return {
         "alpha": belief.alpha, "beta": belief.beta, "confidence": belief.mean, "uncertainty": belief.variance,
     }  # fmt: skip
 
 
-def _induce(i: Inputs) -> dict[str, Any]:
+def _induce(i: Inputs) -> VectorAnswer:
     belief = beliefs.beta_from_episodes(i["wins"], i["losses"])
     return _counts(belief) | {"sample_size": belief.count}
 
 
-def _bayesian_update(i: Inputs) -> dict[str, Any]:
+def _bayesian_update(i: Inputs) -> VectorAnswer:
     trades = [(trade.get("pnl_r"), trade["confirmed"]) for trade in i["trades"]]
     return _counts(memories.updated_beta_by_outcome(beliefs.Beta(i["alpha"], i["beta"]), trades)) | {
         "sample_size_added": len(trades)
     }
 
 
-def _bayesian_update_unit(i: Inputs) -> dict[str, Any]:
+def _bayesian_update_unit(i: Inputs) -> VectorAnswer:
     belief = beliefs.updated_beta(beliefs.Beta(i["alpha"], i["beta"]), [trade["confirmed"] for trade in i["trades"]])
     return _counts(belief) | {"p_edge_over_half": belief.probability_above(0.5), "lcb05": belief.bound(0.05)}
 
 
-def _edge_probability(i: Inputs) -> dict[str, Any]:
+def _edge_probability(i: Inputs) -> VectorAnswer:
     belief = beliefs.Beta(i["alpha"], i["beta"])
     return {"p": belief.probability_above(i.get("p0", 0.5)), "lcb05": belief.bound(0.05)}
 
 
-def _mean_posterior(i: Inputs) -> dict[str, Any]:
+def _mean_posterior(i: Inputs) -> VectorAnswer:
     edge = beliefs.mean_edge(i["pnl_rs"], i.get("kappa", 10.0), i.get("s0", 1.0), i.get("m0", 0.0))
     return {"mean": edge.mean, "scale": edge.scale, "p_positive": edge.probability_positive}
 
 
-def _induction_gate(i: Inputs) -> dict[str, Any]:
+def _induction_gate(i: Inputs) -> VectorAnswer:
     p_values = {cell: statistics.binomial_tail(wins, n, i["base_rate"]) for cell, (wins, n) in i["cells"].items()}
     return {"p_values": p_values, "accepted": beliefs.accepted_cells(p_values, i.get("fdr", 0.1))}
 
 
-def _confidence_ewma(i: Inputs) -> dict[str, Any]:
+def _confidence_ewma(i: Inputs) -> VectorAnswer:
     signal = memories.outcome_signal_original(i["pnl_r"], i.get("expected_pnl_r"))
     return {
         "signal": signal,
@@ -199,7 +200,7 @@ def _confidence_ewma(i: Inputs) -> dict[str, Any]:
     }
 
 
-def _affective_path(i: Inputs) -> dict[str, Any]:
+def _affective_path(i: Inputs) -> VectorAnswer:
     limit = i.get("max_acceptable_drawdown", affect.DRAWDOWN_LIMIT)
     start = affect.Affect(confidence=i["confidence0"], peak_equity=i["peak0"], equity=i["peak0"], limit=limit)
     happened = [
@@ -214,7 +215,7 @@ def _affective_path(i: Inputs) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _procedural(i: Inputs) -> dict[str, Any]:
+def _procedural(i: Inputs) -> VectorAnswer:
     trades = [(trade.get("pnl_r"), trade.get("hold")) for trade in i["trades"]]
     outcomes = [r for r, _ in trades]
     return {
@@ -224,22 +225,22 @@ def _procedural(i: Inputs) -> dict[str, Any]:
     }
 
 
-def _realised_shares(i: Inputs) -> dict[str, Any]:
+def _realised_shares(i: Inputs) -> VectorAnswer:
     shares = habits.realised_shares(i["rg"], i["pg"], i["rl"], i["pl"])
     return {"pgr": shares.gains, "plr": shares.losses, "de": shares.effect, "se": shares.error}
 
 
-def _cusum(i: Inputs) -> dict[str, Any]:
+def _cusum(i: Inputs) -> VectorAnswer:
     drift = habits.cusum(i["z"], i["k"], i["h"])
     return {"alarm": drift.alarm, "direction": drift.direction, "s_plus": drift.up, "s_minus": drift.down}
 
 
-def _page_hinkley(i: Inputs) -> dict[str, Any]:
+def _page_hinkley(i: Inputs) -> VectorAnswer:
     drift = habits.page_hinkley(i["x"], i["delta"], i["lam"])
     return {"alarm": drift.alarm, "direction": drift.direction, "ph_up": drift.up, "ph_down": drift.down}
 
 
-def _classify(i: Inputs) -> dict[str, Any]:
+def _classify(i: Inputs) -> VectorAnswer:
     """The vectors name the two figures by their usual periods."""
     market = situation.market_labels(_candles(i), i.get("atr_n", 14), i.get("er_n", 20))
     return {
@@ -248,13 +249,13 @@ def _classify(i: Inputs) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _predicate(i: Inputs) -> dict[str, Any]:
+def _predicate(i: Inputs) -> VectorAnswer:
     """The vectors name fields of their own, so any field is allowed here."""
     read = predicate.read_predicate(i["predicate"], fields=None)
     return {"value": predicate.holds(read, i.get("context", {}), i.get("previous"))}
 
 
-def _shadow(i: Inputs) -> dict[str, Any]:
+def _shadow(i: Inputs) -> VectorAnswer:
     outcome = plans.plan_shadow(i["side"], i["entry"], i["stop"], i.get("target"), _candles(i))
     return {
         "pnl_r": outcome,
@@ -262,16 +263,16 @@ def _shadow(i: Inputs) -> dict[str, Any]:
     }
 
 
-def _sharpe(answer: tuple[float | None, float], name: str) -> dict[str, Any]:
+def _sharpe(answer: tuple[float | None, float], name: str) -> VectorAnswer:
     return {name: answer[0], "weight": answer[1]}
 
 
-def _deflated_sharpe(i: Inputs) -> dict[str, Any]:
+def _deflated_sharpe(i: Inputs) -> VectorAnswer:
     arguments = (i["sr"], i["n"], i["skew"], i["kurtosis"], i["var_sr"], i["trials"])
     return dict(zip(("sr0", "dsr"), validation.deflated_sharpe(*arguments), strict=True))
 
 
-def _purged_split(i: Inputs) -> dict[str, Any]:
+def _purged_split(i: Inputs) -> VectorAnswer:
     start, end, embargo = i["test_start"], i["test_end"], i.get("embargo", 0)
     return {
         "walk_forward_train": validation.purged_before(i["trades"], start, embargo),
@@ -287,7 +288,7 @@ def _affect(formula: Callable[[float | None, float, int, float], float]) -> Call
     return lambda i: {"aff": formula(i["pnl_r"], i["drawdown_state"], i["consecutive_losses"], i.get("alpha", 0.3))}
 
 
-def _score_extended(i: Inputs) -> dict[str, Any]:
+def _score_extended(i: Inputs) -> VectorAnswer:
     c = i["components"]
     return {"score": scoring.Components(c["Q"], c["Sim"], c["Rec"], c["Conf"], c.get("Aff", 1.0), i.get("sharpe_w", 1.0)).score}
 
@@ -301,11 +302,9 @@ FORMULAS: Mapping[str, Callable[[Inputs], Any]] = {
     "context_similarity_2_6": _similar(likeness.similarity_2_6),
     "context_similarity_7_4": _similar(likeness.similarity_7_4),
     "context_similarity_symmetric": _similar(situation.similarity),
-    "recency": lambda i: {"rec": scoring.recency(_stamp(i["timestamp"]), _now(i), **_fade_of(i))},
-    "recency_seed_literal_naive": lambda i: {
-        "rec": scoring.recency(_stamp_to_the_letter(i["timestamp"]), _now(i), **_fade_of(i))
-    },
-    "recency_whole_days": lambda i: {"rec": scores.recency_by_whole_days(_stamp(i["timestamp"]), _now(i), **_fade_of(i))},
+    "recency": lambda i: {"rec": scoring.recency(_vector_time(i["timestamp"]), _now(i), **_fade_of(i))},
+    "recency_seed_literal_naive": lambda i: {"rec": scoring.recency(_original_time(i["timestamp"]), _now(i), **_fade_of(i))},
+    "recency_whole_days": lambda i: {"rec": scores.recency_by_whole_days(_vector_time(i["timestamp"]), _now(i), **_fade_of(i))},
     "confidence_factor": lambda i: {"conf": scoring.confidence_factor(i["confidence"])},
     "affective_modulation": _affect(scores.affect_7_4),
     "affective_modulation_3_2": _affect(scores.affect_3_2),

@@ -1,22 +1,21 @@
-"""`memtape docs eval` and `eval-spans`: how well document memory finds what somebody judged to be the answer.
+"""`memtape docs eval` and `eval-spans`: the quality of document search, measured against judged answers.
 
-`evaluate_retrieval` takes a set in BEIR form (a corpus, queries, judgments), puts every text of the corpus into an index and
-asks every judged query through the search that agents use, chunks and all; a document stands where the first of its passages
-stands. Figures are means over the queries:
+`evaluate_retrieval` reads a set in BEIR form (a corpus, queries, judgments), indexes the corpus and asks every judged query
+through the search that agents use. The rank of a document is that of its first passage. Figures are means over the queries:
 
-- nDCG@10 with linear gain: Σ gain / log₂(place + 1), as a share of the best order there is;
+- nDCG@10 with linear gain: Σ gain / log₂(rank + 1), as a share of the best possible order;
 - recall@10: the share of the relevant documents that are among the first ten;
-- MRR@10: one over the place of the first relevant one.
+- MRR@10: one over the rank of the first relevant document.
 
-`within` names a field of corpus and queries (a conversation, a tenant): a query is asked only among texts that have its value,
-each such group being a scope of its own, as agents are.
+`within` names a field of corpus and queries (a conversation, a tenant): a query searches only the texts with its value. Each such
+group is a scope of its own, like an agent.
 
-`evaluate_span_retrieval` takes a folder of documents and questions with the exact passages that answer them: of the characters
-in those passages, how many do the first five hits cover (recall), and how much of what was returned is answer (precision).
+`evaluate_span_retrieval` reads a folder of documents and questions with the exact passages that answer them. Recall is the share
+of the characters in those passages that the first five hits cover; precision is the share of the returned characters that answer.
 
 >>> ndcg(["b", "a"], {"a": 1.0})
 0.6309297535714575
->>> reciprocal(["b", "a"], {"a": 1.0}), recalled(["b", "a"], {"a": 1.0, "c": 1.0})
+>>> reciprocal_rank(["b", "a"], {"a": 1.0}), recall_at(["b", "a"], {"a": 1.0, "c": 1.0})
 (0.5, 0.5)
 """
 
@@ -40,9 +39,9 @@ from memtape.documents.sources import DocumentFolder
 from memtape.errors import Invalid
 from memtape.plugs.embedder import Embedder
 
-K, SPANS = 10, 5
+RANK_CUTOFF, SPAN_HITS = 10, 5
 OWNER = "lab"
-MOMENT = datetime(2000, 1, 1, tzinfo=UTC)  # an index notes when it was made; no figure depends on it
+INDEX_TIME = datetime(2000, 1, 1, tzinfo=UTC)  # an index stores its time; no figure depends on it
 Judgments = Mapping[str, float]
 
 
@@ -50,31 +49,31 @@ def evaluate_retrieval(
     corpus: Path, queries: Path, qrels: Path, *, slot: Slot = "sqlite_fts", embedder: Embedder | None = None,
     within: str | None = None, fusion: Fusion = "weighted",
 ) -> dict[str, float | int]:  # fmt: skip
-    """The figures of a set in BEIR form."""
+    """Returns the figures of a set in BEIR form."""
     judged = _judgments(qrels)
-    asked = {str(each["_id"]): each for each in _records(queries)}
-    unknown = sorted(judged.keys() - asked.keys())
+    queries_by_id = {str(each["_id"]): each for each in _records(queries)}
+    unknown = sorted(judged.keys() - queries_by_id.keys())
     if unknown:
-        raise Invalid("qrels", f"the query {unknown[0]} is judged but not asked", "Name the queries that belong to it")
+        raise Invalid(
+            "qrels", f"the query {unknown[0]} is judged but not in the queries", "Name the queries that belong to these judgments"
+        )
     index = DocumentIndex(":memory:")
     try:
-        _put(index, corpus, within, embedder if slot == "hybrid_embeddings" else None)
+        _index_corpus(index, corpus, within, embedder if slot == "hybrid_embeddings" else None)
 
         def ask(query: str) -> list[str]:
-            text, group = str(asked[query]["text"]), _group(asked[query], within)
-            for limit in (
-                2 * K,
-                MAX_HITS,
-            ):  # the first hits do not depend on how many are asked for: more only if documents repeat
+            text, group = str(queries_by_id[query]["text"]), _group(queries_by_id[query], within)
+            # The first hits do not depend on the limit. More hits are needed only if documents repeat.
+            for limit in (2 * RANK_CUTOFF, MAX_HITS):
                 found = search_index(
                     index, text, owner=OWNER, agent=group, slot=slot, embedder=embedder, limit=limit, fusion=fusion
                 )
                 if found.slot != slot:
-                    raise Invalid("embedder", found.note, "Choose another, or the slot sqlite_fts")
+                    raise Invalid("embedder", found.note, "Choose another embedder, or the slot sqlite_fts")
                 paths = list(dict.fromkeys(hit.path for hit in found.hits))
-                if len(paths) >= K or len(found.hits) < limit:
+                if len(paths) >= RANK_CUTOFF or len(found.hits) < limit:
                     break
-            return paths[:K]
+            return paths[:RANK_CUTOFF]
 
         return _figures(judged, ask)
     finally:
@@ -82,34 +81,34 @@ def evaluate_retrieval(
 
 
 def _figures(judged: Mapping[str, Judgments], ask: Callable[[str], list[str]]) -> dict[str, float | int]:
-    told: list[tuple[float, float, float]] = []
-    took: list[float] = []
+    figures: list[tuple[float, float, float]] = []
+    times_ms: list[float] = []
     for query, relevant in judged.items():
         start = perf_counter()
         found = ask(query)
-        took.append(1000 * (perf_counter() - start))
-        told.append((ndcg(found, relevant), recalled(found, relevant), reciprocal(found, relevant)))
-    gains, shares, places = zip(*told, strict=True)
-    took.sort()
-    half, most = (round(took[min(len(took) * share // 100, len(took) - 1)], 3) for share in (50, 95))
+        times_ms.append(1000 * (perf_counter() - start))
+        figures.append((ndcg(found, relevant), recall_at(found, relevant), reciprocal_rank(found, relevant)))
+    gains, shares, places = zip(*figures, strict=True)
+    times_ms.sort()
+    half, most = (round(times_ms[min(len(times_ms) * share // 100, len(times_ms) - 1)], 3) for share in (50, 95))
     return {
         "ndcg@10": round(mean(gains), 6), "recall@10": round(mean(shares), 6), "mrr@10": round(mean(places), 6),
-        "queries": len(told), "p50_ms": half, "p95_ms": most,
+        "queries": len(figures), "p50_ms": half, "p95_ms": most,
     }  # fmt: skip
 
 
-def _put(index: DocumentIndex, corpus: Path, within: str | None, embedder: Embedder | None) -> None:
-    """Each group of the corpus into an index of its own."""
+def _index_corpus(index: DocumentIndex, corpus: Path, within: str | None, embedder: Embedder | None) -> None:
+    """Index each group of the corpus in a scope of its own."""
     groups: dict[str, list[Document]] = {}
     for each in _records(corpus):
         title, text = str(each.get("title") or ""), str(each.get("text") or "")
-        headed = f"# {' '.join(title.split())}\n\n{text}" if title.strip() else text  # a page as somebody would write it
-        document = Document(str(each["_id"]), "note", 3, _plain(headed))
+        headed = f"# {' '.join(title.split())}\n\n{text}" if title.strip() else text
+        document = Document(str(each["_id"]), "note", 3, _encodable(headed))
         groups.setdefault(_group(each, within), []).append(document)
     for group, documents in groups.items():
-        index.put(OWNER, group, documents, now=MOMENT)
+        index.put(OWNER, group, documents, now=INDEX_TIME)
         if embedder is not None and (filled := index.fill(OWNER, group, embedder)).problem:
-            raise Invalid("embedder", filled.problem, "Choose another, or the slot sqlite_fts")
+            raise Invalid("embedder", filled.problem, "Choose another embedder, or the slot sqlite_fts")
 
 
 def _group(record: Mapping[str, Any], within: str | None) -> str:
@@ -120,8 +119,8 @@ def _group(record: Mapping[str, Any], within: str | None) -> str:
     return f"{record[within]}"
 
 
-def ndcg(found: Sequence[str], relevant: Judgments, k: int = K) -> float:
-    """The gain of a list, as a share of the best list's; each gain counts less the further down it stands."""
+def ndcg(found: Sequence[str], relevant: Judgments, k: int = RANK_CUTOFF) -> float:
+    """Returns the gain of a list as a share of the best list's gain. A gain counts less at a lower rank."""
     best = sorted(relevant.values(), reverse=True)
     return _gain([relevant.get(each, 0.0) for each in found[:k]]) / _gain(best[:k])
 
@@ -130,13 +129,13 @@ def _gain(gains: Sequence[float]) -> float:
     return math.fsum(gain / math.log2(at + 2) for at, gain in enumerate(gains))
 
 
-def recalled(found: Sequence[str], relevant: Judgments, k: int = K) -> float:
-    """The share of what is relevant that was found."""
+def recall_at(found: Sequence[str], relevant: Judgments, k: int = RANK_CUTOFF) -> float:
+    """Returns the share of the relevant documents that were found."""
     return len(relevant.keys() & set(found[:k])) / len(relevant)
 
 
-def reciprocal(found: Sequence[str], relevant: Judgments, k: int = K) -> float:
-    """One over the place of the first that is relevant."""
+def reciprocal_rank(found: Sequence[str], relevant: Judgments, k: int = RANK_CUTOFF) -> float:
+    """Returns one over the rank of the first relevant document; 0 if there is none."""
     return next((1 / (at + 1) for at, each in enumerate(found[:k]) if each in relevant), 0.0)
 
 
@@ -146,32 +145,36 @@ def reciprocal(found: Sequence[str], relevant: Judgments, k: int = K) -> float:
 def evaluate_span_retrieval(
     folder: Path, questions: Path, *, slot: Slot = "sqlite_fts", embedder: Embedder | None = None, fusion: Fusion = "weighted"
 ) -> dict[str, float | int]:
-    """How much of the answers the first five hits cover, and how much of the hits is answer."""
+    """Returns how much of the answers the first five hits cover, and how much of the hits is answer."""
     index = DocumentIndex(":memory:")
     try:
         used = embedder if slot == "hybrid_embeddings" else None
-        index.sync(OWNER, "all", [DocumentFolder(folder)], now=MOMENT, embedder=used)
-        told = []
+        index.sync(OWNER, "all", [DocumentFolder(folder)], now=INDEX_TIME, embedder=used)
+        overlaps = []
         for each in _records(questions):
             question = str(each["text"])
-            found = search_index(index, question, owner=OWNER, agent="all", slot=slot, embedder=used, limit=SPANS, fusion=fusion)
+            found = search_index(
+                index, question, owner=OWNER, agent="all", slot=slot, embedder=used, limit=SPAN_HITS, fusion=fusion
+            )
             returned = [(hit.path, hit.start, hit.end) for hit in found.hits]
-            told.append(covered(returned, [(each["path"], ref["start_char"], ref["end_char"]) for ref in each["references"]]))
+            overlaps.append(
+                span_overlap(returned, [(each["path"], ref["start_char"], ref["end_char"]) for ref in each["references"]])
+            )
     finally:
         index.close()
-    if not told:
-        raise Invalid("questions", "there are none", "Name a file with one question a line")
-    recall, precision = zip(*told, strict=True)
-    return {"span_recall@5": round(mean(recall), 6), "span_precision@5": round(mean(precision), 6), "questions": len(told)}
+    if not overlaps:
+        raise Invalid("questions", "the file is empty", "Name a file with one question per line")
+    recall, precision = zip(*overlaps, strict=True)
+    return {"span_recall@5": round(mean(recall), 6), "span_precision@5": round(mean(precision), 6), "questions": len(overlaps)}
 
 
 Span = tuple[str, int, int]
 
 
-def covered(returned: Sequence[Span], wanted: Sequence[Span]) -> tuple[float, float]:
-    """The share of the wanted characters that were returned, and of the returned that were wanted.
+def span_overlap(returned: Sequence[Span], wanted: Sequence[Span]) -> tuple[float, float]:
+    """Returns the share of the wanted characters that were returned, and of the returned characters that were wanted.
 
-    >>> covered([("a.md", 0, 10), ("a.md", 5, 20)], [("a.md", 15, 25)])
+    >>> span_overlap([("a.md", 0, 10), ("a.md", 5, 20)], [("a.md", 15, 25)])
     (0.5, 0.25)
     """
     have, want = _characters(returned), _characters(wanted)
@@ -198,7 +201,7 @@ def _lines(file: Path) -> Iterator[str]:
 
 
 def _records(file: Path) -> Iterator[dict[str, Any]]:
-    """One JSON object a line."""
+    """Yields the JSON object of each line."""
     for number, line in enumerate(_lines(file), 1):
         try:
             record = json.loads(line)
@@ -206,12 +209,12 @@ def _records(file: Path) -> Iterator[dict[str, Any]]:
                 raise ValueError("no _id or no text")
         except ValueError as error:
             problem = f"line {number} of {file} is not a record: {error}"
-            raise Invalid("file", problem, "One JSON object a line, with _id and text") from None
+            raise Invalid("file", problem, "Write one JSON object per line, with _id and text") from None
         yield record
 
 
 def _judgments(file: Path) -> dict[str, dict[str, float]]:
-    """What is relevant for each query, and how much; BEIR's three columns or TREC's four, with or without a heading."""
+    """Returns the relevant documents of each query with scores: BEIR's three columns or TREC's four, a header or none."""
     judged: dict[str, dict[str, float]] = {}
     for number, line in enumerate(_lines(file), 1):
         cells = line.rstrip("\r\n").split("\t") if "\t" in line else line.split()
@@ -219,16 +222,16 @@ def _judgments(file: Path) -> dict[str, dict[str, float]]:
             query, document, score = cells[0], cells[-2], float(cells[-1])
         except (IndexError, ValueError):
             if number == 1:
-                continue  # the heading
+                continue  # the header
             problem = f"line {number} of {file} is not a judgment"
-            raise Invalid("qrels", problem, "query-id, corpus-id and score, by tabs") from None
+            raise Invalid("qrels", problem, "Give query-id, corpus-id and score, separated by tabs") from None
         if score > 0:
             judged.setdefault(query, {})[document] = score
     if not judged:
-        raise Invalid("qrels", f"{file} judges nothing to be relevant", "query-id, corpus-id and score, by tabs")
+        raise Invalid("qrels", f"{file} has no relevant document", "Give query-id, corpus-id and score, separated by tabs")
     return judged
 
 
-def _plain(text: str) -> str:
-    """Half a surrogate pair, which JSON can hold and no file can, becomes a question mark."""
+def _encodable(text: str) -> str:
+    """Replaces half a surrogate pair, which JSON can contain and a file cannot, by a question mark."""
     return text.encode("utf-8", "replace").decode()

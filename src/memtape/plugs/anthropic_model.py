@@ -1,7 +1,7 @@
-"""Claude by Anthropic's Messages API, its answer held to a JSON schema by the API itself (`output_config.format`).
+"""Claude by Anthropic's Messages API. The API itself enforces the JSON schema of the answer (`output_config.format`).
 
-A forced tool would do on older models too, but newer ones think before they answer, and then no tool can be forced. The format
-comes back as plain text either way, so that a server that ignores it is read in the same strict manner.
+A forced tool call would work on older models too. Newer models think before they answer, and then no tool can be forced. The
+answer is plain text in either case, so the answer of a server that ignores the schema is checked in the same way.
 """
 
 from __future__ import annotations
@@ -11,9 +11,18 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from memtape.plugs.models import ModelAnswer, Reply, Schema, by_status, said_in, timed_out, unreachable, wire
+from memtape.plugs.models import (
+    AnswerForm,
+    ModelAnswer,
+    ModelReply,
+    connection_failure,
+    error_message,
+    parse_reply,
+    status_failure,
+    timeout_failure,
+)
 
-ADDRESS = "https://api.anthropic.com"  # said to the SDK, which would else look for one in the environment
+ADDRESS = "https://api.anthropic.com"  # given to the SDK, which would otherwise look in the environment
 
 
 class _Block(BaseModel):
@@ -35,7 +44,7 @@ class _AnthropicMessage(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnthropicModel:
-    """A model at Anthropic's address, or at one that speaks like it."""
+    """A model at Anthropic, or at a server with the same API."""
 
     name: str
     api_key: str = field(repr=False)
@@ -45,21 +54,21 @@ class AnthropicModel:
 
     @property
     def id(self) -> str:
-        """Its name with its provider."""
+        """The provider and the name."""
         return f"anthropic/{self.name}"
 
-    def answer(self, system: str, user: str, schema: Schema, *, max_tokens: int) -> ModelAnswer:
-        """One question, one answer; the SDK tries again where that may help."""
-        message = wire(self.id, _AnthropicMessage, self._ask(system, user, schema, max_tokens))
-        return Reply(
+    def answer(self, system: str, user: str, form: AnswerForm, *, max_tokens: int) -> ModelAnswer:
+        """Ask one question. The SDK retries where that may help."""
+        message = parse_reply(self.id, _AnthropicMessage, self._ask(system, user, form, max_tokens))
+        return ModelReply(
             model=self.id, answered_by=message.model or self.name,
             text="".join(block.text or "" for block in message.content if block.type == "text"),
             input_tokens=message.usage.input_tokens, output_tokens=message.usage.output_tokens,
             refused=message.stop_reason == "refusal",
-            cut=message.stop_reason in ("max_tokens", "model_context_window_exceeded"),
-        ).read(schema)  # fmt: skip
+            cut_off=message.stop_reason in ("max_tokens", "model_context_window_exceeded"),
+        ).read(form)  # fmt: skip
 
-    def _ask(self, system: str, user: str, schema: Schema, max_tokens: int) -> bytes:
+    def _ask(self, system: str, user: str, form: AnswerForm, max_tokens: int) -> bytes:
         import anthropic
 
         client = anthropic.Anthropic(
@@ -69,11 +78,11 @@ class AnthropicModel:
             with client:
                 return client.messages.with_raw_response.create(
                     model=self.name, max_tokens=max_tokens, system=system, messages=[{"role": "user", "content": user}],
-                    output_config={"format": {"type": "json_schema", "schema": dict(schema)}},
+                    output_config={"format": {"type": "json_schema", "schema": form.model_json_schema()}},
                 ).http_response.content  # fmt: skip
         except anthropic.APIStatusError as error:
-            raise by_status(self.id, error.status_code, said_in(error.body)) from None
+            raise status_failure(self.id, error.status_code, error_message(error.body)) from None
         except anthropic.APITimeoutError:
-            raise timed_out(self.id, self.timeout) from None
+            raise timeout_failure(self.id, self.timeout) from None
         except anthropic.APIConnectionError:
-            raise unreachable(self.id, self.base_url) from None
+            raise connection_failure(self.id, self.base_url) from None

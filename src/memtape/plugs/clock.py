@@ -1,4 +1,4 @@
-"""The only place where memtape asks what time it is."""
+"""The only place where memtape reads the time, and the signal that ends waiting."""
 
 from __future__ import annotations
 
@@ -8,10 +8,22 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the present, aware and in UTC."""
+    """A source of the present time, aware and in UTC."""
 
     def now(self) -> datetime:
         """The present moment."""
+        ...
+
+
+class StopSignal(Protocol):
+    """Says when to stop; a `threading.Event` is one."""
+
+    def is_set(self) -> bool:
+        """Returns True if it is time to stop."""
+        ...
+
+    def wait(self, timeout: float, /) -> bool:
+        """Waits so many seconds, or less if it is time to stop. Returns True if it is."""
         ...
 
 
@@ -25,7 +37,7 @@ class SystemClock:
 
 @dataclass(slots=True)
 class FixedClock:
-    """A clock that stands where it was put: for tests and replays."""
+    """A clock that does not move, for tests and replays."""
 
     at: datetime
 

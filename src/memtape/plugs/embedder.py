@@ -1,17 +1,17 @@
-"""The embedding slot: texts as vectors, so that notes can be found by what they mean and not only by their words.
+"""The embedding slot: texts as vectors, so that notes are found by meaning and not only by words.
 
 Three embedders: `static`, a table that is part of the package; `minilm`, a transformer on this machine; `remote`, a server.
 
 `StaticEmbedder` needs no network, no model server and no large library: a table with one row for each of 30,522 tokens,
 distilled from all-MiniLM-L6-v2 by `tools/make_static_embeddings.py`. A text is the weighted sum of the rows of its tokens,
-brought to length 1. It knows words, not sentences: "no stop" and "stop" are close, and order does not count.
+scaled to length 1. It knows words, not sentences: "no stop" and "stop" are close, and word order does not count.
 
-The same text gives the same bytes on any machine: rows and weights are whole numbers, and their sum stays below 2^53, so it
-is exact in whatever order a machine adds; the length is the square root of an exactly rounded sum (`math.fsum`); the quotient
-is taken in float64 and rounded once, to float32. A text without a known word is the zero vector, alike to nothing.
+The same text gives the same bytes on any machine. Rows and weights are integers and their sum stays below 2^53, so it is exact
+in any order of addition. The length is the square root of an exactly rounded sum (`math.fsum`). The quotient is computed in
+float64 and rounded once, to float32. A text without a known word is the zero vector, which is similar to nothing.
 
-Vectors of two models cannot be compared. Whoever stores one stores `id` with it, which names the model, its version and its
-size; the files are checked against their digests when they are read, so that an id never stands for two tables.
+Vectors of two models cannot be compared. So `id` is stored with every vector: it names the model, its version and its size.
+The files are checked against their digests when they are read, so an id never stands for two tables.
 
 >>> embedder = StaticEmbedder()
 >>> noise, funding = embedder.embed(["stopped out by noise", "funding flipped negative"]) @ embedder.embed(["stop too tight"])[0]
@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from memtape.errors import Invalid
 
-if TYPE_CHECKING:  # numpy and tokenizers are loaded with the first text: a command that embeds nothing does not wait for them
+# numpy and tokenizers are loaded with the first text: a command that embeds nothing does not wait for them.
+if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
@@ -51,16 +52,16 @@ class Embedder(Protocol):
 
     @property
     def id(self) -> str:
-        """The model with its version; vectors with different ids are never compared."""
+        """The model with its version. Vectors with different ids are never compared."""
         ...
 
     @property
     def dim(self) -> int:
-        """How long a vector is."""
+        """The length of a vector."""
         ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A row of length 1 for each text, in order; zeros for a text that says nothing."""
+        """Returns a row of norm 1 for each text, in order; zeros for a text without a word."""
         ...
 
 
@@ -71,32 +72,32 @@ class StaticEmbedder:
     dim = 256
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A row of length 1 for each text, in order; zeros for a text that says nothing."""
+        """Returns a row of norm 1 for each text, in order; zeros for a text without a word."""
         import numpy as np
 
         table = _table()
-        found = np.zeros((len(texts), self.dim), np.float32)
-        for row, text in zip(found, texts, strict=True):
+        vectors = np.zeros((len(texts), self.dim), np.float32)
+        for row, text in zip(vectors, texts, strict=True):
             row[:] = table.vector(text)
-        return found
+        return vectors
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
-    """Where embedders are found that are not part of the package."""
+class EmbedderSources:
+    """The places of embedders that are not part of the package."""
 
-    models: tuple[Path, ...] = ()  # folders with models that were built
+    models: tuple[Path, ...] = ()  # folders with built models
     url: str = ""
     model: str = ""
     key: str = field(default="", repr=False)
     dim: int | None = None
 
 
-NOWHERE = Sources()
+NO_SOURCES = EmbedderSources()
 
 
-def embedder_of(name: str | None, sources: Sources = NOWHERE) -> Embedder | None:
-    """The embedder of that name; none where the slot is off. One that cannot work says so when it is given a text.
+def embedder_of(name: str | None, sources: EmbedderSources = NO_SOURCES) -> Embedder | None:
+    """Returns the embedder of a name; None for `off`. An embedder that cannot work raises when it is given a text.
 
     >>> embedder_of("off"), embedder_of("static").dim
     (None, 256)
@@ -113,11 +114,11 @@ def embedder_of(name: str | None, sources: Sources = NOWHERE) -> Embedder | None
         from memtape.plugs.remote_embedder import RemoteEmbedder
 
         return RemoteEmbedder(sources.url, sources.model, key=sources.key, dim=sources.dim)
-    raise Invalid("embedder", f"there is none called {name}", f"Choose one of {', '.join(NAMES)}")
+    raise Invalid("embedder", f"there is no embedder '{name}'", f"Choose one of {', '.join(NAMES)}")
 
 
-def embedder_with_id(id: str, sources: Sources = NOWHERE) -> Embedder | None:
-    """The embedder that made the vectors of an id, if it can be had here: an index answers by it until a new one is ready.
+def embedder_with_id(id: str, sources: EmbedderSources = NO_SOURCES) -> Embedder | None:
+    """Returns the embedder with this id, or None if it is not available here. An index uses it until the new one is ready.
 
     >>> embedder_with_id("minilm-l6-v2-static-256.1").dim, embedder_with_id("minilm-l6-v2-static-256.0")
     (256, None)
@@ -133,16 +134,16 @@ def embedder_with_id(id: str, sources: Sources = NOWHERE) -> Embedder | None:
     return next((found for folder in sources.models if (found := MiniLM([folder])).folder and found.id == id), None)
 
 
-def _remote_by_id(id: str, sources: Sources) -> Embedder | None:
-    """The server's model, where the settings still name it, with vectors as long as the id says."""
+def _remote_by_id(id: str, sources: EmbedderSources) -> Embedder | None:
+    """Returns the remote embedder if the settings still name it, with vectors of the length in the id."""
     from memtape.plugs.remote_embedder import RemoteEmbedder
 
     name, _, length = id.rpartition(":")
     if not (sources.url and sources.model and length.isdecimal()):
         return None
-    asked = sources.dim if sources.dim == int(length) else None
-    found = RemoteEmbedder(sources.url, sources.model, key=sources.key, dim=asked, known_dim=int(length))
-    return found if found.name == name else None
+    dim = sources.dim if sources.dim == int(length) else None
+    remote = RemoteEmbedder(sources.url, sources.model, key=sources.key, dim=dim, known_dim=int(length))
+    return remote if remote.name == name else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +155,12 @@ class EmbeddingTable:
     weights: NDArray[np.uint16]
 
     def vector(self, text: str) -> NDArray[np.float64]:
-        """One text, in float64. Its tokens are counted first: a long text repeats itself, and needs no more room for it."""
+        """Returns the vector of one text, in float64. Repeated tokens are counted first, so a long text needs little memory."""
         import numpy as np
 
-        sendable = text.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair has no bytes
-        tokens, times = np.unique(self.tokenizer.encode(sendable, add_special_tokens=False).ids, return_counts=True)
+        # Half a surrogate pair cannot be encoded.
+        encodable = text.encode("utf-8", "replace").decode("utf-8")
+        tokens, times = np.unique(self.tokenizer.encode(encodable, add_special_tokens=False).ids, return_counts=True)
         if not len(tokens):
             return np.zeros(self.rows.shape[1])
         total = (times * self.weights[tokens].astype(np.float64)) @ self.rows[tokens].astype(np.float64)
@@ -176,7 +178,7 @@ def _table() -> EmbeddingTable:
 
 
 def _file(name: str, folder: Path = FOLDER) -> bytes:
-    """A file of the table; one that is not as it was shipped is refused, for stored vectors would no longer match."""
+    """Reads a file of the table. Refuses an altered file, because stored vectors would no longer match."""
     content = (folder / name).read_bytes()
     if hashlib.sha256(content).hexdigest() != DIGESTS[name]:
         raise Invalid("embedder", f"{folder / name} is not the file that was shipped", "Install memtape again")

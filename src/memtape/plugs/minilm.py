@@ -1,17 +1,16 @@
 """The embedder `minilm`: all-MiniLM-L6-v2, a transformer that reads sentences, on this machine and without a server.
 
-Unlike the static table it knows the order of words and what they mean in company. It is not part of the package: `memtape
-embedder build minilm` makes it once from the published weights (see `minilm_build`), and it needs the extra `minilm`. Where
-either is missing, embedding fails with the command that mends it, and whoever asked goes on by words.
+Unlike the static table it knows the order of words and their meaning in context. It is not part of the package: `memtape
+embedder build minilm` builds it once from the published weights (`tools/build_minilm.py`), and it needs the extra `minilm`. Where
+either is missing, embedding fails with the command to run, and the caller falls back to words.
 
-Texts are embedded one at a time, by one thread: a text has the same vector whatever it is embedded with, and the short ones
-are not filled up to the length of the longest. The model reads 254 tokens at once; a longer text is read in equal parts, and
-its vector is their mean.
+Texts are embedded one at a time, by one thread. So a text has the same vector in any batch, and short texts are not padded to
+the length of the longest. The model reads 254 tokens at once; a longer text is read in equal parts and its vector is their mean.
 
-An id stands for one model: it has the hash of its files, which are checked when they are read. Another processor or another
+An id stands for one model: it contains the hash of its files, which are checked when they are read. Another processor or another
 version of ONNX Runtime may differ in the last digits.
 
->>> parts(list(range(300))) == [list(range(150)), list(range(150, 300))]
+>>> split_tokens(list(range(300))) == [list(range(150)), list(range(150, 300))]
 True
 >>> MiniLM([]).embed(["stop too tight"])
 Traceback (most recent call last):
@@ -33,20 +32,21 @@ from typing import TYPE_CHECKING, Any
 from memtape.core.brief.sanitize import one_line
 from memtape.errors import Invalid, MissingExtra
 
-if TYPE_CHECKING:  # loaded with the first text
+# These are loaded with the first text.
+if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
-NAME = "minilm-l6-v2-int8-384.1"  # and the folder it is in; another way of making it needs another number
+NAME = "minilm-l6-v2-int8-384.1"  # also its folder; the last number changes with the way it is built
 EXTRA = "minilm"
 MODEL, TOKENIZER, MANIFEST = "model.onnx", "tokenizer.json", "manifest.json"
-WINDOW = 254  # tokens that are read at once, besides the two marks around them
+WINDOW_TOKENS = 254  # read at once, without the two special tokens around them
 CLS, SEP = 101, 102
 
 
 class MiniLM:
-    """The model in the first of some folders that has it. Reads its files with the first text."""
+    """The model in the first folder that has it. Its files are read with the first text."""
 
     dim = 384
 
@@ -56,38 +56,39 @@ class MiniLM:
 
     @property
     def folder(self) -> Path | None:
-        """Where it is, if it was built."""
-        return found[0] if (found := self._look()) else None
+        """The model's folder; None if it was not built."""
+        return found[0] if (found := self._find()) else None
 
     @property
     def id(self) -> str:
-        """The model with its version and the hash of its files; without the hash while it is not built."""
-        return found[1] if (found := self._look()) else NAME
+        """The model with its version and the hash of its files; without the hash if it was not built."""
+        return found[1] if (found := self._find()) else NAME
 
-    def _look(self) -> tuple[Path, str] | None:
-        """Its place and its id: looked for until it is there, since it may be built meanwhile."""
-        if self._found is None and (place := next((each / NAME for each in self._folders if manifest(each / NAME)), None)):
-            self._found = place, f"{NAME}.{identity(place)}"
+    def _find(self) -> tuple[Path, str] | None:
+        """Returns the folder and the id. Searches until the model is there, because it may be built at any time."""
+        if self._found is None and (place := next((each / NAME for each in self._folders if read_manifest(each / NAME)), None)):
+            self._found = place, f"{NAME}.{model_hash(place)}"
         return self._found
 
     def tokens(self, text: str) -> list[int]:
-        """A text as the model reads it, without the marks around it."""
-        sendable = text.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair has no bytes
-        return list(self._loaded().tokenizer.encode(sendable, add_special_tokens=False).ids)
+        """Returns the tokens of a text, without special tokens."""
+        # Half a surrogate pair cannot be encoded.
+        encodable = text.encode("utf-8", "replace").decode("utf-8")
+        return list(self._loaded().tokenizer.encode(encodable, add_special_tokens=False).ids)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A row of length 1 for each text, in order; zeros for a text that says nothing."""
+        """Returns a row of norm 1 for each text, in order; zeros for a text without a word."""
         import numpy as np
 
         loaded = self._loaded()
-        found = np.zeros((len(texts), self.dim), np.float32)
-        for row, text in zip(found, texts, strict=True):
+        vectors = np.zeros((len(texts), self.dim), np.float32)
+        for row, text in zip(vectors, texts, strict=True):
             if tokens := self.tokens(text):
                 row[:] = loaded.vector(tokens)
-        return found
+        return vectors
 
-    def _loaded(self) -> Loaded:
-        found = self._look()
+    def _loaded(self) -> LoadedModel:
+        found = self._find()
         if found is None:
             raise Invalid("embedder", "minilm is not built on this machine", "Run: memtape embedder build minilm")
         if find_spec("onnxruntime") is None:
@@ -96,18 +97,18 @@ class MiniLM:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedModel:
     """The model in memory."""
 
     session: Any
     tokenizer: Tokenizer
 
     def vector(self, tokens: list[int]) -> NDArray[np.float64]:
-        """One text: the mean of its parts, each counting by its length."""
+        """Returns the vector of one text: the mean of its parts, weighted by length."""
         import numpy as np
 
         total = np.zeros(MiniLM.dim)
-        for part in parts(tokens):
+        for part in split_tokens(tokens):
             total += len(part) * _unit(self._run(part))
         return _unit(total)
 
@@ -119,10 +120,10 @@ class Loaded:
         return np.asarray(vector, np.float64)
 
 
-def parts(tokens: list[int], window: int = WINDOW) -> list[list[int]]:
-    """A long text in as few parts as may be, about equally long.
+def split_tokens(tokens: list[int], window: int = WINDOW_TOKENS) -> list[list[int]]:
+    """Splits a text into as few parts as possible, of about equal length.
 
-    >>> parts([7, 8, 9], window=2)
+    >>> split_tokens([7, 8, 9], window=2)
     [[7, 8], [9]]
     """
     count = -(-len(tokens) // window)
@@ -137,33 +138,36 @@ def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @cache
-def _load(folder: Path, id: str) -> Loaded:
-    """The files, if they are those that the id stands for."""
+def _load(folder: Path, id: str) -> LoadedModel:
+    """Loads the files. Raises Invalid if they are not those of the id."""
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as ort
     from tokenizers import Tokenizer
 
-    if not intact(folder) or not id.endswith(identity(folder)):
-        raise Invalid("embedder", f"the model in {folder} is not as it was built", "Run: memtape embedder build minilm")
+    if not is_intact(folder) or not id.endswith(model_hash(folder)):
+        raise Invalid("embedder", f"the model in {folder} was altered after it was built", "Run: memtape embedder build minilm")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.enable_mem_pattern = False  # it would keep a plan for every length of text
+    # The memory pattern would keep a plan for every length of text.
+    options.enable_mem_pattern = False
     options.log_severity_level = 3
-    try:  # without the fusion that is several times slower than what it fuses
+    try:
+        # This fusion is several times slower than the nodes it fuses.
         session = onnxruntime.InferenceSession(
             (folder / MODEL).read_bytes(), options, ["CPUExecutionProvider"], disabled_optimizers=["SkipLayerNormFusion"]
         )
-    except (ort.Fail, ort.InvalidGraph, ort.NotImplemented) as error:  # one that is too old to know the model's steps
+    except (ort.Fail, ort.InvalidGraph, ort.NotImplemented) as error:
+        # An old version does not know all nodes of the model.
         problem = f"onnxruntime {onnxruntime.__version__} cannot run it ({one_line(str(error), 120)})"
         raise Invalid("embedder", problem, f"Run: pip install 'memtape[{EXTRA}]'") from None
-    return Loaded(session, Tokenizer.from_file(str(folder / TOKENIZER)))
+    return LoadedModel(session, Tokenizer.from_file(str(folder / TOKENIZER)))
 
 
 # --- files --------------------------------------------------------------------------------------------------------------
 
 
-def manifest(folder: Path) -> dict[str, str]:
-    """The hash of each file of a built model, as noted when it was built; nothing where there is none."""
+def read_manifest(folder: Path) -> dict[str, str]:
+    """Returns the hash of each file, as recorded by the build; nothing if there is no model."""
     try:
         files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
         return {name: str(files[name]) for name in (MODEL, TOKENIZER)}
@@ -171,20 +175,20 @@ def manifest(folder: Path) -> dict[str, str]:
         return {}
 
 
-def identity(folder: Path) -> str:
-    """The model in a folder, in 12 hex digits."""
-    return hashed("\n".join(f"{name} {hash}" for name, hash in sorted(manifest(folder).items())).encode())[:12]
+def model_hash(folder: Path) -> str:
+    """Returns 12 hex digits that identify the model in a folder."""
+    return sha256_hex("\n".join(f"{name} {hash}" for name, hash in sorted(read_manifest(folder).items())).encode())[:12]
 
 
-def intact(folder: Path) -> bool:
-    """Whether a model was built here and its files are still what they were."""
-    noted = manifest(folder)
+def is_intact(folder: Path) -> bool:
+    """Returns True if a model was built in this folder and its files are unchanged."""
+    hashes = read_manifest(folder)
     try:
-        return bool(noted) and all(hashed((folder / name).read_bytes()) == hash for name, hash in noted.items())
+        return bool(hashes) and all(sha256_hex((folder / name).read_bytes()) == hash for name, hash in hashes.items())
     except OSError:
         return False
 
 
-def hashed(content: bytes) -> str:
-    """SHA-256, in hex."""
+def sha256_hex(content: bytes) -> str:
+    """Returns the SHA-256 in hex."""
     return hashlib.sha256(content).hexdigest()

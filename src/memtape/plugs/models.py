@@ -1,13 +1,13 @@
-"""Language models that a host may plug in: asked once, answered by schema, or failed with a clear record.
+"""Language models that a host may plug in. One question gives one answer in a given form, or one `ModelFailed`.
 
-A model is named `provider/name`. `anthropic/...` speaks Anthropic's Messages, `openai/...` the chat completions that OpenAI,
-OpenRouter, Ollama, vLLM and others serve: set the address. Neither SDK is imported before a question is asked. Whatever goes
-wrong between the question and data that fits the schema is one `ModelFailed`; an answer is never repaired.
+A model is named `provider/name`. `anthropic/...` uses Anthropic's Messages API. `openai/...` uses the chat completions API of
+OpenAI, OpenRouter, Ollama, vLLM and others; a setting gives the address. Neither SDK is imported before the first question.
+Everything that goes wrong between the question and a valid answer is a `ModelFailed`. An answer is never repaired.
 
 >>> model_of("stats")
 Traceback (most recent call last):
 memtape.errors.Invalid: model: 'stats' names no provider. Write anthropic/NAME or openai/NAME, like anthropic/claude-haiku-4-5
->>> cost("claude-haiku-4-5-20251001", 1_200, 300)
+>>> answer_cost("claude-haiku-4-5-20251001", 1_200, 300)
 Decimal('0.0027')
 """
 
@@ -25,33 +25,34 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from memtape.core.brief.sanitize import one_line, redact_secrets
+from memtape.core.values import read
 from memtape.errors import Invalid, MissingExtra, ModelFailed
 
 TIMEOUT_SECONDS = 60.0
 RETRIES = 2
-Schema = Mapping[str, Any]
+AnswerForm = type[BaseModel]  # its JSON schema goes to the provider; it checks the answer
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """What a model said, as data that fits the schema, and what it cost. None: the provider or our price list does not say."""
+    """A valid answer and its cost. None: the provider or the price list does not say."""
 
-    data: dict[str, Any]
+    data: dict[str, Any]  # JSON that was checked against the form
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: Decimal | None
-    model: str  # as the provider names what answered
+    model: str  # the provider's name of the model that answered
 
 
 class Model(Protocol):
-    """Something that answers a question by a schema."""
+    """A language model that answers in a given form."""
 
     @property
     def id(self) -> str:
-        """Its name with its provider: anthropic/claude-haiku-4-5."""
+        """The provider and the name: anthropic/claude-haiku-4-5."""
 
-    def answer(self, system: str, user: str, schema: Schema, *, max_tokens: int) -> ModelAnswer:
-        """The answer, or `ModelFailed`."""
+    def answer(self, system: str, user: str, form: AnswerForm, *, max_tokens: int) -> ModelAnswer:
+        """Ask one question. Raises ModelFailed without a valid answer."""
 
 
 def model_of(
@@ -62,40 +63,42 @@ def model_of(
     timeout: float = TIMEOUT_SECONDS,
     retries: int = RETRIES,
 ) -> Model:
-    """The model of a name. `timeout` is for each attempt; `retries` are those of the SDK, which waits between them.
+    """Returns the model of a name. `timeout` holds for each attempt; the SDK makes the `retries` and waits between them.
 
-    A model of one's own machine needs no key: `openai/...` with an address asks without one.
+    `openai/...` with an address of its own needs no key: servers on the own machine often have none.
     """
     provider, _, short = name.partition("/")
-    if provider not in KEYS or not short:
+    if provider not in KEY_SETTINGS or not short:
         fix = "Write anthropic/NAME or openai/NAME, like anthropic/claude-haiku-4-5"
         raise Invalid("model", f"'{name}' names no provider", fix)
     if find_spec(provider) is None:
         raise MissingExtra(what=f"The model {name}", extra="llm")
     key = _key(provider, api_key, needed=provider == "anthropic" or base_url is None)
-    there = {"base_url": base_url} if base_url else {}
+    address = {"base_url": base_url} if base_url else {}
     if provider == "anthropic":
         from memtape.plugs.anthropic_model import AnthropicModel
 
-        return AnthropicModel(name=short, api_key=key, timeout=timeout, retries=retries, **there)
+        return AnthropicModel(name=short, api_key=key, timeout=timeout, retries=retries, **address)
     from memtape.plugs.openai_model import OpenAIModel
 
-    return OpenAIModel(name=short, api_key=key, timeout=timeout, retries=retries, **there)
+    return OpenAIModel(name=short, api_key=key, timeout=timeout, retries=retries, **address)
 
 
-KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
+KEY_SETTINGS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 
 
 def _key(provider: str, given: str | None, needed: bool) -> str:
     key = (given or "").strip()
     if not key and needed:
-        raise Invalid("api_key", f"there is none for {provider}", f"Set {KEYS[provider]}")
+        raise Invalid("api_key", f"is missing for {provider}", f"Set {KEY_SETTINGS[provider]}")
     if not all("!" <= letter <= "~" for letter in key):
-        raise Invalid("api_key", f"that of {provider} has a space or a letter that no key has", f"Check {KEYS[provider]}")
+        raise Invalid(
+            "api_key", f"of {provider} contains a space or a character that no key has", f"Check {KEY_SETTINGS[provider]}"
+        )
     return key or "none"
 
 
-# ---- what it costs -----------------------------------------------------------------------------------------------------
+# ---- prices -----------------------------------------------------------------------------------------------------
 
 
 class Price(NamedTuple):
@@ -103,15 +106,15 @@ class Price(NamedTuple):
 
     input: Decimal
     output: Decimal
-    up_to: int | None = None  # input tokens; a longer question has another price
+    max_input_tokens: int | None = None  # a longer question has another price
 
 
-def _price(input: str, output: str, up_to: int | None = None) -> Price:
-    return Price(Decimal(input), Decimal(output), up_to)
+def _price(input: str, output: str, max_input_tokens: int | None = None) -> Price:
+    return Price(Decimal(input), Decimal(output), max_input_tokens)
 
 
-# List prices, without discounts: Anthropic's of November 2026, OpenAI's of June 2026. A model that is not here costs None.
-PRICES: Mapping[str, Price] = {
+# List prices without discounts: Anthropic's of November 2026, OpenAI's of June 2026. The cost of other models is None.
+LIST_PRICES: Mapping[str, Price] = {
     "claude-haiku-4-5": _price("1", "5"), "claude-haiku-5-5": _price("0.10", "0.50", 100_000),
     "claude-sonnet-4-5": _price("3", "15"), "claude-sonnet-5-5": _price("2", "10"),
     "claude-opus-5": _price("5", "25"), "claude-opus-5-5": _price("4", "20"),
@@ -119,56 +122,60 @@ PRICES: Mapping[str, Price] = {
     "gpt-5-mini": _price("0.25", "2"), "gpt-5-nano": _price("0.05", "0.40"),
     "gpt-5.4-mini": _price("0.75", "4.50"), "gpt-5.4-nano": _price("0.20", "1.25"),
 }  # fmt: skip
-_DATED = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")  # a snapshot costs what its model costs
+_SNAPSHOT_DATE = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")  # a dated snapshot has the price of its model
 
 
-def cost(name: str, input_tokens: int | None, output_tokens: int | None) -> Decimal | None:
-    """What an answer costs by the list; None where the model or the tokens are not known."""
-    price = PRICES.get(_DATED.sub("", name))
-    if price is None or input_tokens is None or output_tokens is None or (price.up_to or input_tokens) < input_tokens:
+def answer_cost(name: str, input_tokens: int | None, output_tokens: int | None) -> Decimal | None:
+    """Returns the cost of an answer by list price; None if the model or the tokens are unknown."""
+    price = LIST_PRICES.get(_SNAPSHOT_DATE.sub("", name))
+    if price is None or input_tokens is None or output_tokens is None or (price.max_input_tokens or input_tokens) < input_tokens:
         return None
     return (price.input * input_tokens + price.output * output_tokens) / 1_000_000
 
 
-# ---- from a reply to data ----------------------------------------------------------------------------------------------
+# ---- reading a reply ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """What a provider sent back, in the words that both have in common."""
+class ModelReply:
+    """The reply of a provider, in terms that all providers share."""
 
-    model: str  # as we name it
+    model: str  # with its provider
     text: str
     answered_by: str
     input_tokens: int | None
     output_tokens: int | None
     refused: bool = False
-    cut: bool = False  # stopped at the limit of tokens
+    cut_off: bool = False  # stopped at the limit of tokens
 
-    def read(self, schema: Schema) -> ModelAnswer:
-        """The data, if all is well with it."""
+    def read(self, form: AnswerForm) -> ModelAnswer:
+        """Returns the answer. Raises ModelFailed if it is not valid JSON of this form."""
         if self.refused:
-            raise self.failed("refused", f"refused to answer{_said(self.text)}", retry_later=False)
-        if self.cut:
-            raise self.failed("cut_off", "the answer was cut off at the limit of tokens")
+            raise self.failed("refused", f"refused to answer{_quoted(self.text)}", retry_later=False)
+        if self.cut_off:
+            raise self.failed("cut_off", "the answer was cut off at the token limit")
         if not self.text.strip():
             raise self.failed("empty", "the answer is empty")
         try:
             data = strict_json(self.text)
         except (ValueError, RecursionError) as problem:
             raise self.failed("not_json", f"the answer is not JSON ({one_line(str(problem), 120)})") from None
-        if (wrong := misfit(data, schema)) is not None:
-            raise self.failed("off_schema", f"the answer does not fit the schema: {wrong}")
+        try:
+            read(form, data, at="answer")
+        except Invalid as wrong:
+            # The text quotes the answer.
+            line = one_line(redact_secrets(str(wrong)), 300).rstrip(".")
+            raise self.failed("off_schema", f"the answer does not fit the schema: {line}") from None
         assert isinstance(data, dict)
         return ModelAnswer(data, self.input_tokens, self.output_tokens, self.cost, self.answered_by)
 
     @property
     def cost(self) -> Decimal | None:
-        """What it cost, whatever it is worth."""
-        return cost(self.model.partition("/")[2], self.input_tokens, self.output_tokens)
+        """The cost of this reply, valid or not."""
+        return answer_cost(self.model.partition("/")[2], self.input_tokens, self.output_tokens)
 
     def failed(self, what: str, problem: str, retry_later: bool = True) -> ModelFailed:
-        """This reply, as a failure with what it cost."""
+        """Returns a failure with the tokens and the cost of this reply."""
         return ModelFailed(
             self.model, problem, what=what, status=200, retry_later=retry_later,
             input_tokens=self.input_tokens, output_tokens=self.output_tokens, cost_usd=self.cost,
@@ -179,7 +186,7 @@ _FENCED = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*\Z", re.DOTALL
 
 
 def strict_json(text: str) -> Any:
-    """JSON and nothing beside it; servers that ignore the schema may put a fence around the whole. No name twice, no NaN.
+    """Parses a text that is one JSON value, perhaps in a code fence. Refuses duplicate names and numbers that are not finite.
 
     >>> strict_json('```json\\n{"n": 3}\\n```'), strict_json(' [1.5] ')
     ({'n': 3}, [1.5])
@@ -189,16 +196,17 @@ def strict_json(text: str) -> Any:
     """
     fenced = _FENCED.match(text)
     data = json.loads(
-        fenced[1] if fenced else text, object_pairs_hook=_each_once, parse_float=_finite, parse_constant=_finite
+        fenced[1] if fenced else text, object_pairs_hook=_unique_names, parse_float=_finite, parse_constant=_finite
     )  # fmt: skip
-    json.dumps(data, ensure_ascii=False).encode()  # half a surrogate pair, spelled as an escape, cannot be stored
+    # Half a surrogate pair, written as an escape, cannot be stored: encoding raises ValueError.
+    json.dumps(data, ensure_ascii=False).encode()
     return data
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
-        raise ValueError("a name stands twice in one object")
+        raise ValueError("a name occurs twice in one object")
     return data
 
 
@@ -209,96 +217,62 @@ def _finite(text: str) -> float:
     return number
 
 
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "boolean": bool, "null": type(None),
-}  # fmt: skip
-
-
-def misfit(value: object, schema: Schema, at: str = "answer") -> str | None:
-    """The first place where data breaks a schema; None: it fits.
-
-    Knows the words that both providers enforce: type, enum, properties, required, additionalProperties, items.
-
-    >>> misfit({"n": "3"}, {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
-    'answer.n is not of type integer'
-    """
-    kind = schema.get("type")
-    if kind is not None and (not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean")):
-        return f"{at} is not of type {kind}"
-    if "enum" in schema and value not in schema["enum"]:
-        return f"{at} is none of {', '.join(map(str, schema['enum']))}"
-    if isinstance(value, dict):
-        return _misfit_object(value, schema, at)
-    if isinstance(value, list) and "items" in schema:
-        return next((wrong for n, one in enumerate(value) if (wrong := misfit(one, schema["items"], f"{at}[{n}]"))), None)
-    return None
-
-
-def _misfit_object(value: dict[str, Any], schema: Schema, at: str) -> str | None:
-    known = schema.get("properties", {})
-    missing = [name for name in schema.get("required", ()) if name not in value]
-    if missing:
-        return f"{at}.{missing[0]} is missing"
-    beyond = [name for name in value if name not in known]
-    if beyond and schema.get("additionalProperties") is False:
-        return f"{at} has '{one_line(beyond[0], 40)}', which nobody asked for"
-    return next((wrong for name in known if name in value if (wrong := misfit(value[name], known[name], f"{at}.{name}"))), None)
-
-
-# ---- when there is no reply --------------------------------------------------------------------------------------------
+# ---- failures --------------------------------------------------------------------------------------------
 
 W = TypeVar("W", bound=BaseModel)
 
 
-def wire(model: str, form: type[W], body: bytes) -> W:
-    """A reply in its provider's form; anything else (a proxy's page, half a body) is a failure."""
+def parse_reply(model: str, form: type[W], body: bytes) -> W:
+    """Parses a body in the provider's form. Raises ModelFailed for anything else, like a proxy's page or half a body."""
     try:
         return form.model_validate_json(body)
-    except ValidationError as problem:
-        first = problem.errors(include_url=False, include_input=False)[0]
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        said = f"the reply is not in the provider's form ({where or 'body'}: {first['msg'][:80]})"
-        raise ModelFailed(model, said, what="unreadable", status=200) from None
+        problem = f"the reply is not in the provider's form ({where or 'body'}: {first['msg'][:80]})"
+        raise ModelFailed(model, problem, what="unreadable", status=200) from None
 
 
-# Which statuses pass: the provider is busy or broken. With the others the question, the key or the name is at fault.
-_PASSING = {408: "timed_out", 409: "busy", 425: "busy", 429: "rate_limited", 503: "overloaded", 529: "overloaded"}
-_LASTING = {400: "bad_request", 401: "not_allowed", 402: "not_paid", 403: "not_allowed", 404: "not_found", 413: "too_long"}
+# With these and all of 500 and above the provider is busy or broken. With others the question, the key or the name is wrong.
+_TEMPORARY = {408: "timed_out", 409: "busy", 425: "busy", 429: "rate_limited", 503: "overloaded", 529: "overloaded"}
+_PERMANENT = {400: "bad_request", 401: "not_allowed", 402: "not_paid", 403: "not_allowed", 404: "not_found", 413: "too_long"}
 
 
-def said_in(body: object) -> str:
-    """The provider's own words in the body of an error; one SDK hands over the whole of it, the other its inner part.
+def error_message(body: object) -> str:
+    """Returns the provider's message in the body of an error. One SDK passes the whole body, the other its inner part.
 
-    >>> said_in({"type": "error", "error": {"message": "slow down"}}), said_in({"message": "slow down"}), said_in(None)
-    ('slow down', 'slow down', '')
+    >>> error_message({"type": "error", "error": {"message": "slow down"}}), error_message({"message": "slow down"})
+    ('slow down', 'slow down')
     """
     inner = body.get("error", body) if isinstance(body, dict) else body
     return str((inner.get("message") or "") if isinstance(inner, dict) else (inner or ""))
 
 
-def by_status(model: str, status: int, said: str) -> ModelFailed:
-    """A refusal by the provider's server.
+def status_failure(model: str, status: int, message: str) -> ModelFailed:
+    """Returns the failure for an HTTP status of the provider.
 
-    >>> failed = by_status("openai/gpt-5-mini", 429, "slow down")
+    >>> failed = status_failure("openai/gpt-5-mini", 429, "slow down")
     >>> failed.what, failed.retry_later, str(failed)
-    ('rate_limited', True, "openai/gpt-5-mini: rate limited (429): 'slow down'. It may go better later")
+    ('rate_limited', True, "openai/gpt-5-mini: rate limited (429): 'slow down'. Retrying may help")
     """
-    passing = status in _PASSING or status >= 500
-    what = _PASSING.get(status) or _LASTING.get(status) or ("server_error" if status >= 500 else "bad_request")
-    return ModelFailed(model, f"{what.replace('_', ' ')} ({status}){_said(said)}", what=what, status=status, retry_later=passing)
+    temporary = status in _TEMPORARY or status >= 500
+    what = _TEMPORARY.get(status) or _PERMANENT.get(status) or ("server_error" if status >= 500 else "bad_request")
+    return ModelFailed(
+        model, f"{what.replace('_', ' ')} ({status}){_quoted(message)}", what=what, status=status, retry_later=temporary
+    )
 
 
-def timed_out(model: str, seconds: float) -> ModelFailed:
-    """No reply in time, at any attempt."""
+def timeout_failure(model: str, seconds: float) -> ModelFailed:
+    """Returns the failure when no attempt got a reply in time."""
     return ModelFailed(model, f"no reply within {seconds:g} s", what="timed_out")
 
 
-def unreachable(model: str, address: str) -> ModelFailed:
-    """No connection, or one that broke, at any attempt."""
+def connection_failure(model: str, address: str) -> ModelFailed:
+    """Returns the failure when no attempt could connect, or every connection broke."""
     return ModelFailed(model, f"no connection to {address}", what="unreachable")
 
 
-def _said(text: str) -> str:
-    """The provider's own words: stored and shown, so short, in one line and without keys."""
+def _quoted(text: str) -> str:
+    """Quotes a provider's text. It is stored and shown, so it is short, in one line and without keys."""
     line = one_line(redact_secrets(text), 160)
     return f": '{line}'" if line else ""

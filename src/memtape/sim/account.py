@@ -1,4 +1,4 @@
-"""The whole account at a tick, as the guard, an agent and a strategy that asks for it see it: values, nothing to act on.
+"""The whole account at a tick, as the guard, an agent and an account strategy see it: read-only values.
 
 >>> account = AccountView(t=datetime(2024, 1, 8), equity=Decimal(970), day_equity=Decimal(1000), marks={"BTC": Decimal(100)})
 >>> account.day_loss, account.price(Order(symbol="BTC", side="buy", qty=Decimal(1)))
@@ -16,50 +16,54 @@ from memtape.core.observed import GuardVerdict
 from memtape.core.values import ZERO
 from memtape.sim.orders import Order, Position
 
-FLAT = Position()
+FLAT_POSITION = Position()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountView:
-    """What is held and waits, what it is worth, and what was said to the last proposal."""
+    """Positions, waiting entries, their value, and the verdict on the last proposal."""
 
     t: datetime
     equity: Decimal
-    day_equity: Decimal  # when the UTC day began
+    day_equity: Decimal  # at the start of the UTC day
     orders_today: int = 0  # entries accepted since then
     positions: Mapping[str, Position] = field(default_factory=dict)
-    waiting: Mapping[str, tuple[Decimal, Decimal]] = field(default_factory=dict)  # entries: quantities to buy, to sell
+    waiting: Mapping[str, tuple[Decimal, Decimal]] = field(
+        default_factory=dict
+    )  # quantities to buy and to sell by waiting entries
     marks: Mapping[str, Decimal] = field(default_factory=dict)
-    power: Mapping[str, tuple[Decimal, Decimal]] = field(default_factory=dict)  # worth that may be bought, sold; absent: any
+    power: Mapping[str, tuple[Decimal, Decimal]] = field(
+        default_factory=dict
+    )  # value that may be bought and sold; absent: unlimited
     verdict: GuardVerdict | None = None
 
     @property
     def day_loss(self) -> Decimal:
-        """What the UTC day has cost so far; a gain is 0."""
+        """The loss of the UTC day so far; 0 after a gain."""
         return max(ZERO, self.day_equity - self.equity)
 
     def position(self, symbol: str) -> Position:
-        """What is held in a symbol."""
-        return self.positions.get(symbol, FLAT)
+        """Returns the position in a symbol."""
+        return self.positions.get(symbol, FLAT_POSITION)
 
     def price(self, order: Order) -> Decimal | None:
-        """At what price an order is judged: its own, or the last."""
+        """Returns the price at which an order is judged: its own, or the last."""
         return self.marks.get(order.symbol) if order.px is None else order.px
 
     def opens(self, order: Order) -> Decimal:
-        """How much of an order adds to a position or makes a new one; what it takes off first does not count."""
+        """Returns the part of an order that adds to a position or opens one, without the part that reduces."""
         if order.reduce_only:
             return ZERO
         held = self.position(order.symbol).qty * (1 if order.side == "buy" else -1)
         return max(ZERO, order.qty - max(ZERO, -held))
 
     def exposure(self, symbol: str) -> Decimal:
-        """What a symbol would be worth if all its waiting entries of its worse side filled."""
+        """Returns the value of a symbol if all waiting entries of its larger side filled."""
         held, (buys, sells) = self.position(symbol).qty, self.waiting.get(symbol, (ZERO, ZERO))
         return max(abs(held + buys), abs(held - sells)) * self.marks.get(symbol, ZERO)
 
     def after(self, order: Order) -> AccountView:
-        """The account while the order waits."""
+        """Returns the account with this order waiting."""
         if order.reduce_only:
             return self
         buys, sells = self.waiting.get(order.symbol, (ZERO, ZERO))

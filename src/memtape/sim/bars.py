@@ -1,14 +1,13 @@
-"""A user's price file -> bars, in time order, or one error that names the file, the line and the column.
+"""A price file -> bars in order of time, or one error with the file, the line and the column.
 
-The file is CSV (.csv or .csv.gz; comma, semicolon or tab), with a header: time, open, high, low, close, and where
-known volume and symbol; upper or lower case, and the usual other names (date, timestamp, o, h, l, c, ticker, ...).
+The file is CSV (.csv or .csv.gz; comma, semicolon or tab) with a header: time, open, high, low, close, and optionally volume and
+symbol, in upper or lower case or under the usual other names (date, timestamp, o, h, l, c, ticker, ...).
 
-The time is the bar's OPEN. A time without a zone means UTC in a file: there it is far more often missing than in a
-message, and guessing a venue's zone would be worse. A date alone is its midnight; a number is an epoch in seconds,
-milliseconds or finer.
+The time is the bar's OPEN. A time without a zone is UTC: in files the zone is often missing, and a guess would be worse. A date
+alone is its midnight; a number is an epoch in seconds, milliseconds or finer.
 
-How long a bar lasts is not in the file: it is the most common distance between the bars of its symbol, cut short where
-the next bar opens earlier (months differ in length). Rows may stand in any order; nothing is repaired or left out.
+The file does not contain the length of a bar. It is the most common distance between the bars of a symbol, cut short where the
+next bar opens earlier (months differ in length). Rows may be in any order; nothing is repaired or left out.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from memtape.core.observed import Bar
 from memtape.core.values import MONEY
 from memtape.errors import Invalid
 
-# What columns are called elsewhere, letters and digits only; where a file has several, the first listed is taken.
-HEADINGS: Mapping[str, tuple[str, ...]] = {
+# Names of columns, letters and digits only. If a file has several of them, the first in this list is used.
+COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "time": ("time", "timestamp", "datetime", "opentime", "gmttime", "date", "unix", "unixtime", "t", "ts"),
     "open": ("open", "o", "openprice"),
     "high": ("high", "h", "max", "highprice"),
@@ -41,19 +40,19 @@ HEADINGS: Mapping[str, tuple[str, ...]] = {
     "symbol": ("symbol", "ticker", "instrument", "pair", "sym"),
     "adj_close": ("adjclose", "adjustedclose", "closeadj"),
 }
-NEEDED = ("time", "open", "high", "low", "close")
-ADJUSTED_TO = Decimal("0.000001")
+REQUIRED_COLUMNS = ("time", "open", "high", "low", "close")
+ADJUSTED_STEP = Decimal("0.000001")
 _SYMBOL = re.compile(r"[A-Za-z0-9^$][A-Za-z0-9 ._:/@#=^$+&*()-]{0,63}")
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d")
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?")
 
 
 def read_bars(path: str | Path, *, symbol: str | None = None, frame: timedelta | None = None, adjust: bool = False) -> list[Bar]:
-    """All bars of a file, ordered by open time, then symbol.
+    """Returns all bars of a file, ordered by open time, then symbol.
 
-    `symbol` names the instrument when the file has no symbol column; else the file's own name does (xauusd_h1.csv is
-    XAUUSD). `frame` is the length of a bar when the file is too short to show it. `adjust` scales open, high, low and
-    close by adj_close / close, so that splits and dividends are no price moves.
+    `symbol` names the instrument of a file without a symbol column; by default the file's name does (xauusd_h1.csv is XAUUSD).
+    `frame` is the length of a bar, for a file that is too short to show it. `adjust` scales open, high, low and close by
+    adj_close / close, so that splits and dividends are not price moves.
     """
     file = Path(path)
     if symbol is not None and not _SYMBOL.fullmatch(symbol):
@@ -64,20 +63,20 @@ def read_bars(path: str | Path, *, symbol: str | None = None, frame: timedelta |
         by_symbol.setdefault(row.symbol, []).append(row)
     if not by_symbol:
         raise Invalid(file.name, "has no bars", "Give a header line and at least two rows")
-    frames = {name: _frame(file, rows) for name, rows in by_symbol.items()}
+    frames = {name: _bar_length(file, rows) for name, rows in by_symbol.items()}
     shared = min((f for f in frames.values() if f is not None), default=None)
     bars: list[Bar] = []
     for name, rows in by_symbol.items():
         length = frame or frames[name] or shared
         if length is None:
-            problem = "one bar alone does not show how long it lasts"
+            problem = "a single bar does not show its length"
             raise Invalid(f"{file.name}, time", problem, "Give more rows or a frame")
-        bars += _framed(rows, length)
+        bars += _bars_of_length(rows, length)
     return sorted(bars, key=lambda bar: (bar.t0, bar.symbol))
 
 
 def file_symbol(file: Path) -> str:
-    """The instrument a file name speaks of.
+    """Returns the instrument in a file name.
 
     >>> file_symbol(Path("xauusd_h1_2017_2024.csv.gz")), file_symbol(Path("data/BTC-USD.csv"))
     ('XAUUSD', 'BTC-USD')
@@ -102,8 +101,8 @@ class _BarRow:
     v: Decimal | None
 
 
-def _frame(file: Path, rows: list[_BarRow]) -> timedelta | None:
-    """Sorts the rows of one symbol and finds the commonest distance; among equally common ones the shortest."""
+def _bar_length(file: Path, rows: list[_BarRow]) -> timedelta | None:
+    """Sorts the rows of one symbol and returns the most common distance; the shortest of equally common ones."""
     rows.sort(key=lambda row: row.t0)
     distances: Counter[timedelta] = Counter()
     for one, next_ in pairwise(rows):
@@ -117,7 +116,7 @@ def _frame(file: Path, rows: list[_BarRow]) -> timedelta | None:
     return min(distances, key=lambda distance: (-distances[distance], distance)) if distances else None
 
 
-def _framed(rows: list[_BarRow], length: timedelta) -> Iterator[Bar]:
+def _bars_of_length(rows: list[_BarRow], length: timedelta) -> Iterator[Bar]:
     nexts: list[datetime | None] = [row.t0 for row in rows[1:]]
     for row, next_t0 in zip(rows, [*nexts, None], strict=True):
         t1 = row.t0 + length if next_t0 is None else min(row.t0 + length, next_t0)
@@ -126,9 +125,10 @@ def _framed(rows: list[_BarRow], length: timedelta) -> Iterator[Bar]:
 
 def _rows(file: Path, default: str, adjust: bool) -> Iterator[_BarRow]:
     try:
-        with _opened(file) as text:
-            yield from _parsed(file, text, default, adjust)
-    except (OSError, EOFError) as error:  # a truncated .gz is an EOFError, one that is none a BadGzipFile (OSError)
+        with _open_text(file) as text:
+            yield from _parse(file, text, default, adjust)
+    # A truncated .gz file raises EOFError; a file that is not gzip raises BadGzipFile, an OSError.
+    except (OSError, EOFError) as error:
         problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         fix = "Give the path of a readable .csv or .csv.gz file"
         raise Invalid(str(file), f"cannot be read ({problem})", fix) from None
@@ -138,13 +138,13 @@ def _rows(file: Path, default: str, adjust: bool) -> Iterator[_BarRow]:
         raise Invalid(file.name, f"is not a table ({error})", "Save it as CSV") from None
 
 
-def _opened(file: Path) -> TextIO:
+def _open_text(file: Path) -> TextIO:
     if file.suffix.lower() == ".gz":
         return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
     return file.open(encoding="utf-8-sig", newline="")
 
 
-def _parsed(file: Path, text: TextIO, default: str, adjust: bool) -> Iterator[_BarRow]:
+def _parse(file: Path, text: TextIO, default: str, adjust: bool) -> Iterator[_BarRow]:
     heading = text.readline()
     delimiter = max(",;\t", key=heading.count)
     names = next(csv.reader([heading], delimiter=delimiter), [])
@@ -157,19 +157,19 @@ def _parsed(file: Path, text: TextIO, default: str, adjust: bool) -> Iterator[_B
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) < width:
-            raise _wrong(file, line, "row", f"has {len(cells)} of {width} columns", "Complete the row or delete it")
-        yield _Reading(file, line, cells, at, day).row(default, adjust)
+            raise _line_error(file, line, "row", f"has {len(cells)} of {width} columns", "Complete the row or delete it")
+        yield _LineReader(file, line, cells, at, day).row(default, adjust)
 
 
 def _columns(file: Path, names: Sequence[str], adjust: bool) -> dict[str, int]:
     plain = [re.sub(r"[^a-z0-9]", "", name.lower()) for name in names]
     at: dict[str, int] = {}
-    for column, spellings in HEADINGS.items():
+    for column, spellings in COLUMN_NAMES.items():
         for spelling in spellings:
             if spelling in plain:
                 at[column] = plain.index(spelling)
                 break
-    needed = (*NEEDED, "adj_close") if adjust else NEEDED
+    needed = (*REQUIRED_COLUMNS, "adj_close") if adjust else REQUIRED_COLUMNS
     if missing := [column for column in needed if column not in at]:
         found = ", ".join(name.strip() for name in names) or "nothing"
         fix = f"The first line must name the columns time, open, high, low, close, volume (found: {found[:120]})"
@@ -178,18 +178,18 @@ def _columns(file: Path, names: Sequence[str], adjust: bool) -> dict[str, int]:
 
 
 def _day_column(names: Sequence[str]) -> int | None:
-    """Where the date stands when date and time of day have a column each, as MetaTrader exports them."""
+    """Returns the date column of a file with separate columns for date and time of day, as MetaTrader exports them."""
     plain = [re.sub(r"[^a-z0-9]", "", name.lower()) for name in names]
     return plain.index("date") if "date" in plain and "time" in plain else None
 
 
-def _wrong(file: Path, line: int, column: str, problem: str, fix: str) -> Invalid:
+def _line_error(file: Path, line: int, column: str, problem: str, fix: str) -> Invalid:
     return Invalid(f"{file.name} line {line}, {column}", problem, fix)
 
 
 @dataclass(slots=True)
-class _Reading:
-    """One line being read."""
+class _LineReader:
+    """Reads one line."""
 
     file: Path
     line: int
@@ -204,11 +204,11 @@ class _Reading:
         if not l <= min(o, c) <= max(o, c) <= h:
             column = "open" if not l <= o <= h else "close"
             fix = "Check the order of the columns, or correct the row"
-            raise self.wrong(column, f"lies outside low {l} and high {h}", fix)
+            raise self.wrong(column, f"is outside low {l} and high {h}", fix)
         if adjust:
             with localcontext(MONEY):
                 factor = self.price("adj_close") / c
-                o, h, l, c = [(p * factor).quantize(ADJUSTED_TO) for p in (o, h, l, c)]  # noqa: E741
+                o, h, l, c = [(p * factor).quantize(ADJUSTED_STEP) for p in (o, h, l, c)]  # noqa: E741
             if l <= 0:
                 raise self.wrong("adj_close", "is too small beside the close", "Read the file without adjusting")
         return _BarRow(self.line, self.symbol(default), self.time(), o, h, l, c, self.volume())
@@ -217,7 +217,7 @@ class _Reading:
         return self.cells[self.at[column]].strip()
 
     def wrong(self, column: str, problem: str, fix: str) -> Invalid:
-        return _wrong(self.file, self.line, column, problem, fix)
+        return _line_error(self.file, self.line, column, problem, fix)
 
     def symbol(self, default: str) -> str:
         if "symbol" not in self.at:
@@ -238,7 +238,7 @@ class _Reading:
             raise self.wrong("time", f"{text[:40]!r} is not a time", fix) from None
         if not 1970 <= moment.year <= 2200:
             fix = "Check the year, or the unit of the epoch"
-            raise self.wrong("time", f"{text[:40]!r} lies outside 1970..2200", fix)
+            raise self.wrong("time", f"{text[:40]!r} is outside 1970 to 2200", fix)
         return moment
 
     def number(self, column: str) -> Decimal:

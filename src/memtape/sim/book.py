@@ -1,4 +1,4 @@
-"""The account's book: cash, positions, marks and waiting orders, exact to the last digit, and what is tied up as margin.
+"""The account's book: cash, positions, marks and waiting orders, exact to the last digit, and the margin in use.
 
 >>> book = Book(Decimal(1000))
 >>> _ = book.take("AAPL", Decimal(5), Decimal(100), Decimal(1), datetime(2024, 1, 8))
@@ -14,39 +14,38 @@ from datetime import datetime
 from decimal import Decimal, localcontext
 
 from memtape.core.values import MONEY, ZERO
+from memtape.sim.account import FLAT_POSITION
 from memtape.sim.margin import buying_power
-from memtape.sim.orders import Order, Position, Working, after
-from memtape.sim.venue import PLAIN, Venue
-
-NOTHING = Position()
+from memtape.sim.orders import Order, Position, WorkingOrder, position_after
+from memtape.sim.venue import PLAIN_VENUE, Venue
 
 
 class Book:
-    """Cash, what is held and what it was last worth, what waits, and what was refused."""
+    """Cash, positions, their last marks, waiting orders and refused orders."""
 
-    def __init__(self, cash: Decimal, venue: Venue = PLAIN) -> None:
+    def __init__(self, cash: Decimal, venue: Venue = PLAIN_VENUE) -> None:
         self.cash = cash
         self.venue = venue
         self.marks: dict[str, Decimal] = {}
         self.positions: dict[str, Position] = {}
-        self.working: dict[str, list[Working]] = {}
-        self.refused: dict[str, str] = {}  # order id -> why
+        self.working: dict[str, list[WorkingOrder]] = {}
+        self.refused: dict[str, str] = {}  # order id -> reason
         self.codes: dict[str, str] = {}  # order id -> the code of its refusal
 
     def held(self, symbol: str) -> Position:
-        """What is held in a symbol."""
-        return self.positions.get(symbol, NOTHING)
+        """Returns the position in a symbol."""
+        return self.positions.get(symbol, FLAT_POSITION)
 
     def equity(self, prices: Mapping[str, Decimal] | None = None) -> Decimal:
-        """Cash and what the positions are worth, at these prices and else at the last marks."""
+        """Returns cash and the value of positions, at these prices or else at the last marks."""
         at = self.marks if prices is None else {**self.marks, **prices}
         with localcontext(MONEY):
             return self.cash + sum((p.qty * at[symbol] for symbol, p in self.positions.items()), ZERO)
 
     def take(self, symbol: str, signed: Decimal, px: Decimal, fee: Decimal, t: datetime) -> tuple[Position, Position]:
-        """Books a fill; what was held before it and after it."""
+        """Books a fill. Returns the position before and after it."""
         before = self.held(symbol)
-        now = after(before, signed, px, t)
+        now = position_after(before, signed, px, t)
         self.cash -= signed * px + fee
         if now.qty:
             self.positions[symbol] = now
@@ -55,24 +54,24 @@ class Book:
         return before, now
 
     def waits(self, symbol: str) -> tuple[Decimal, Decimal]:
-        """What entries of a symbol would still buy and sell."""
+        """Returns the quantities that waiting entries of a symbol would buy and sell."""
         entries = [w for w in self.working.get(symbol, ()) if not w.order.reduce_only]
         buys, sells = (sum((w.left for w in entries if w.order.side == side), ZERO) for side in ("buy", "sell"))
         return buys, sells
 
-    def withdraw(self, w: Working) -> None:
-        """An order waits no longer."""
+    def withdraw(self, w: WorkingOrder) -> None:
+        """Remove a waiting order."""
         waiting = self.working.get(w.order.symbol, [])
         if w in waiting:
             waiting.remove(w)
 
-    def refuse(self, w: Working, code: str, why: str) -> None:
-        """An order is not carried out, or not the rest of it."""
+    def refuse(self, w: WorkingOrder, code: str, why: str) -> None:
+        """Refuse an order, or the rest of it."""
         self.withdraw(w)
         self.codes[w.id], self.refused[w.id] = code, why
 
     def affords(self, symbol: str, signed: Decimal, px: Decimal, fee: Decimal, prices: Mapping[str, Decimal]) -> bool:
-        """Whether the initial margin is covered after a fill; what only makes a position smaller always may."""
+        """Returns True if equity covers the initial margin after a fill. A fill that only reduces a position always may."""
         before = self.held(symbol).qty
         now = before + signed
         if not self.venue.on_margin or (abs(now) <= abs(before) and now * before >= 0):
@@ -83,9 +82,9 @@ class Book:
         return self.cash - signed * px - fee + sum((qty * at[name] for name, qty in held.items()), ZERO) >= needed
 
     def power(self, order: Order) -> Decimal | None:
-        """What may still be opened on an order's side of its symbol, by worth, with the margin of waiting entries kept.
+        """Returns the value that may still be opened on an order's side of its symbol, with margin reserved for waiting entries.
 
-        None: there is no limit, or no price yet to tell it by.
+        None: there is no limit, or no price yet.
         """
         initial = self._initial(order.symbol)
         if not initial or (order.symbol not in self.marks and order.px is None):
@@ -97,7 +96,7 @@ class Book:
             return buying_power(self.equity(), elsewhere, initial, long if order.side == "buy" else short)
 
     def _exposed(self, symbol: str) -> tuple[Decimal, Decimal]:
-        """What a symbol would be worth, long and short, if all its waiting entries of that side filled."""
+        """Returns the value of a symbol, long and short, if all waiting entries of that side filled."""
         mark = self.marks.get(symbol, ZERO)
         sides = {"buy": self.held(symbol).qty * mark, "sell": -self.held(symbol).qty * mark}
         for w in self.working.get(symbol, ()):

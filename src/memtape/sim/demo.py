@@ -1,7 +1,7 @@
-"""A memory to look at: three agents that traded five years of real daily prices on paper.
+"""The demo: three agents that traded five years of real daily prices on paper.
 
-The prices are those of AAPL, GOOG, IBM and MSFT to March 2013 in the package bokeh_sampledata (Quandl WIKI, public
-domain), adjusted for splits and dividends. The trades are simulated, and everything made here says so.
+The prices are those of AAPL, GOOG, IBM and MSFT to March 2013 in the package bokeh_sampledata (Quandl WIKI, public domain),
+adjusted for splits and dividends. The trades are simulated, and every text of the demo says so.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from memtape.sim.bars import read_bars
 from memtape.sim.run import Observer, SimResult, run_simulation
 from memtape.sim.strategies import STRATEGIES, Strategy
 
-LABEL = "Simulated trades on real prices (AAPL, GOOG, IBM, MSFT, daily, 2008-2013); no claim about future returns."
+DEMO_LABEL = "Simulated trades on real prices (AAPL, GOOG, IBM, MSFT, daily, 2008-2013); no claim about future returns."
 START, END = datetime(2008, 3, 1, tzinfo=UTC), datetime(2013, 3, 2, tzinfo=UTC)
 FEE_BPS, SLIPPAGE_BPS, STARTING_EQUITY = 5, 2, 10_000
 Progress = Callable[[str, int, int], object]  # (agent, ticks done, ticks in all)
 
 
-class DrawsLessons(Protocol):
-    """What draws lessons from closed trades."""
+class LessonDrawer(Protocol):
+    """Draws lessons from closed trades."""
 
     def reflect_if_due(self) -> object:
-        """Draws them, if enough trades have closed."""
+        """Draws lessons if enough trades have closed."""
         ...
 
 
-class Reflects(Observer, Protocol):
-    """An observer that draws lessons from what it saw."""
+class ReflectingObserver(Observer, Protocol):
+    """An observer that draws lessons."""
 
     @property
-    def lessons(self) -> DrawsLessons:
-        """What draws them."""
+    def lessons(self) -> LessonDrawer:
+        """Its lessons."""
         ...
 
 
 class DemoMemory(Protocol):
-    """What the demo asks of a memory."""
+    """The part of a memory that the demo uses."""
 
     def create_skill(self, name: str, /, *, strategy: str, avoid: list[str], limits: dict[str, str]) -> object:
-        """Makes a skill."""
+        """Creates a skill."""
         ...
 
     def create_agent(self, name: str, /, *, skill: str, mode: Literal["sim"], settings: dict[str, Any]) -> object:
-        """Makes an agent, or finds the equal one."""
+        """Creates an agent, or finds an equal one."""
         ...
 
-    def agent(self, name: str, /) -> Reflects:
-        """Its handle."""
+    def agent(self, name: str, /) -> ReflectingObserver:
+        """Returns an agent."""
         ...
 
 
@@ -67,7 +67,7 @@ class DemoSkill:
 
 
 @dataclass(frozen=True, slots=True)
-class Player:
+class DemoAgent:
     """One agent of the demo."""
 
     name: str
@@ -76,8 +76,8 @@ class Player:
     symbols: tuple[str, ...]
 
 
-LIMITS = {"risk per trade": "1 % of equity", "position": "at most the equity, no leverage"}
-SKILLS: Mapping[str, DemoSkill] = {
+DEMO_LIMITS = {"risk per trade": "1 % of equity", "position": "at most the equity, no leverage"}
+DEMO_SKILLS: Mapping[str, DemoSkill] = {
     "breakout": DemoSkill(
         "Buy a daily close above the highest high of the last 20 bars, sell short one below the lowest low. Stop 2 ATR "
         "away, target at twice the risk, 1 % of equity at risk. A breakout the other way closes the position. "
@@ -96,48 +96,48 @@ SKILLS: Mapping[str, DemoSkill] = {
         ),
     ),
 }
-TECH = ("AAPL", "GOOG", "MSFT")
-PLAYERS = (
-    Player("tech-breakout", "breakout", STRATEGIES["breakout"](), TECH),
-    Player("tech-reversion", "mean-reversion", STRATEGIES["mean_reversion"](), TECH),
-    Player("ibm-breakout", "breakout", STRATEGIES["breakout"](), ("IBM",)),
+TECH_SYMBOLS = ("AAPL", "GOOG", "MSFT")
+DEMO_AGENTS = (
+    DemoAgent("tech-breakout", "breakout", STRATEGIES["breakout"](), TECH_SYMBOLS),
+    DemoAgent("tech-reversion", "mean-reversion", STRATEGIES["mean_reversion"](), TECH_SYMBOLS),
+    DemoAgent("ibm-breakout", "breakout", STRATEGIES["breakout"](), ("IBM",)),
 )
 
 
 def fill_demo(memory: DemoMemory, on_progress: Progress | None = None) -> list[SimResult]:
-    """Creates the demo's skills and agents and lets them trade. A second call adds nothing: its ticks are known."""
-    bars = prices()
-    for name, skill in SKILLS.items():
-        memory.create_skill(name, strategy=skill.strategy, avoid=list(skill.avoid), limits=dict(LIMITS))
-    return [_play(memory, player, bars, on_progress) for player in PLAYERS]
+    """Creates the demo's skills and agents and runs them. A second call adds nothing, because its ticks are known."""
+    bars = demo_bars()
+    for name, skill in DEMO_SKILLS.items():
+        memory.create_skill(name, strategy=skill.strategy, avoid=list(skill.avoid), limits=dict(DEMO_LIMITS))
+    return [_run_agent(memory, demo_agent, bars, on_progress) for demo_agent in DEMO_AGENTS]
 
 
-def _play(memory: DemoMemory, player: Player, bars: Sequence[Bar], on_progress: Progress | None) -> SimResult:
-    memory.create_agent(player.name, skill=player.skill, mode="sim", settings={"starting_equity": STARTING_EQUITY})
-    agent = memory.agent(player.name)
+def _run_agent(memory: DemoMemory, demo_agent: DemoAgent, bars: Sequence[Bar], on_progress: Progress | None) -> SimResult:
+    memory.create_agent(demo_agent.name, skill=demo_agent.skill, mode="sim", settings={"starting_equity": STARTING_EQUITY})
+    agent = memory.agent(demo_agent.name)
     return run_simulation(
         agent,
-        [bar for bar in bars if bar.symbol in player.symbols],
-        player.strategy,
+        [bar for bar in bars if bar.symbol in demo_agent.symbols],
+        demo_agent.strategy,
         fee_bps=FEE_BPS,
         slippage_bps=SLIPPAGE_BPS,
         starting_equity=STARTING_EQUITY,
-        on_progress=None if on_progress is None else lambda done, total: on_progress(player.name, done, total),
-        name=player.name,
+        on_progress=None if on_progress is None else lambda done, total: on_progress(demo_agent.name, done, total),
+        name=demo_agent.name,
         after_tick=lambda _, receipt: agent.lessons.reflect_if_due() if getattr(receipt, "reflection_due", False) else None,
     )
 
 
-def prices() -> list[Bar]:
-    """The demo's bars, adjusted, in time order."""
-    symbols = {symbol for player in PLAYERS for symbol in player.symbols}
-    bars = [bar for file in _files(sorted(symbols)) for bar in read_bars(file, adjust=True)]
+def demo_bars() -> list[Bar]:
+    """Returns the demo's bars, adjusted, in order of time."""
+    symbols = {symbol for demo_agent in DEMO_AGENTS for symbol in demo_agent.symbols}
+    bars = [bar for file in _price_files(sorted(symbols)) for bar in read_bars(file, adjust=True)]
     wanted = [bar for bar in bars if bar.symbol in symbols and START <= bar.t0 < END]
     return sorted(wanted, key=lambda bar: (bar.t0, bar.symbol))
 
 
-def _files(symbols: Sequence[str]) -> list[Path]:
-    """Where the package keeps its prices: one file since 2026, one a symbol before. It is found, not imported."""
+def _price_files(symbols: Sequence[str]) -> list[Path]:
+    """Returns the price files of the package: one file since 2026, one per symbol before. The package is not imported."""
     package = find_spec("bokeh_sampledata")
     for folder in (package.submodule_search_locations or ()) if package else ():
         data = Path(folder) / "_data"

@@ -1,8 +1,7 @@
-"""What a simulated run came to: every figure with the number of observations behind it.
+"""The figures of a simulated run, each with its number of observations.
 
-Figures of trades come from the ledger (what the agent remembers), figures of the account from its equity at each tick.
-Nothing is annualised with a clock it does not have: the Sharpe ratio is of returns between the last equities of UTC
-days with bars, scaled by how many such days the run really had in a year.
+Figures of trades come from the ledger, figures of the account from its equity at each tick. The Sharpe ratio uses returns between
+the last equities of UTC days with bars, and is annualised by the number of such days that the run had in a year.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ EquityPath = Sequence[tuple[datetime, Decimal]]
 
 
 class TradeRow(Protocol):
-    """What is read of a trade of the ledger."""
+    """The fields of a trade that a report uses."""
 
     @property
     def symbol(self) -> str: ...
@@ -50,8 +49,8 @@ class TradeRow(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Sharpe:
-    """Mean over deviation of daily returns, a year's worth, and the clock it was taken with."""
+class SharpeRatio:
+    """Mean over deviation of daily returns, annualised, and the days it is based on."""
 
     value: float | None
     n: int
@@ -59,7 +58,7 @@ class Sharpe:
 
 
 def max_drawdown_pct(start: Decimal, path: EquityPath) -> float:
-    """The deepest fall from a high of the equity, in percent of that high.
+    """Returns the deepest fall of equity from a high, in percent of that high.
 
     >>> day = datetime(2024, 1, 1)
     >>> max_drawdown_pct(Decimal(100), [(day, Decimal(120)), (day, Decimal(90)), (day, Decimal(130))])
@@ -70,17 +69,18 @@ def max_drawdown_pct(start: Decimal, path: EquityPath) -> float:
     return float(Curve(((path[0][0], start), *path), "marks").max_drawdown[1])
 
 
-def sharpe(start: Decimal, path: EquityPath) -> Sharpe:
-    """The daily Sharpe ratio without a riskless rate, annualised by the days the run had."""
+def sharpe_ratio(start: Decimal, path: EquityPath) -> SharpeRatio:
+    """Returns the daily Sharpe ratio without a risk-free rate, annualised by the days of the run."""
     daily: dict[date, float] = {}
     for moment, equity in path:
-        daily[(moment - timedelta(microseconds=1)).date()] = float(equity)  # midnight closes the day before it
+        # Midnight belongs to the day before it.
+        daily[(moment - timedelta(microseconds=1)).date()] = float(equity)
     closes = [float(start), *daily.values()]
     if len(daily) < 3 or min(closes) <= 0:
-        return Sharpe(None, 0, "fewer than three UTC days with bars, or no equity left")
+        return SharpeRatio(None, 0, "fewer than three UTC days with bars, or no equity left")
     returns = [after / before - 1 for before, after in pairwise(closes)]
     days = list(daily)
     per_year = len(returns) / (((days[-1] - days[0]).days + 1) / YEAR_DAYS)
     clock = f"{len(returns)} UTC days with bars, {per_year:.0f} of them a year"
     deviation = stdev(returns)
-    return Sharpe(fmean(returns) / deviation * sqrt(per_year) if deviation else None, len(returns), clock)
+    return SharpeRatio(fmean(returns) / deviation * sqrt(per_year) if deviation else None, len(returns), clock)

@@ -1,7 +1,7 @@
-"""Funding: what holders of a position pay each other at fixed hours, by a steady rate or by the rates of a record.
+"""Funding: payments between holders of positions at fixed hours, at a steady rate or at recorded rates.
 
->>> seen = Recorded({datetime(2024, 1, 8, 8, tzinfo=UTC): Decimal("0.0003")})
->>> [str(rate) for _, rate in seen.due(datetime(2024, 1, 8, tzinfo=UTC), datetime(2024, 1, 9, tzinfo=UTC))]
+>>> rates = RecordedFunding({datetime(2024, 1, 8, 8, tzinfo=UTC): Decimal("0.0003")})
+>>> [str(rate) for _, rate in rates.due(datetime(2024, 1, 8, tzinfo=UTC), datetime(2024, 1, 9, tzinfo=UTC))]
 ['0.0003']
 """
 
@@ -24,18 +24,18 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FundingRates(Protocol):
-    """When a symbol's holders pay each other, and how much: a long pays a positive rate, a short receives it."""
+    """The times and rates of a symbol's funding. A long pays a positive rate, a short receives it."""
 
     def due(self, after: datetime, until: datetime, /) -> Iterable[tuple[datetime, Decimal]]:
-        """The payments after one moment, up to and with another, in order."""
+        """Returns the payments after one moment, up to and including another, in order."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steady:
+class SteadyFunding:
     """One rate, at fixed hours: every 8 hours means 00:00, 08:00 and 16:00 UTC.
 
-    >>> rates = Steady(rate=Decimal("0.0001"))
+    >>> rates = SteadyFunding(rate=Decimal("0.0001"))
     >>> [t.hour for t, _ in rates.due(datetime(2024, 1, 8, 0, tzinfo=UTC), datetime(2024, 1, 8, 16, tzinfo=UTC))]
     [8, 16]
     """
@@ -48,25 +48,25 @@ class Steady:
             raise Invalid("every", f"{self.every} is not above 0", "Give the time from one payment to the next")
 
     def due(self, after: datetime, until: datetime, /) -> list[tuple[datetime, Decimal]]:
-        """The payments after one moment, up to and with another."""
+        """Returns the payments after one moment, up to and including another."""
         first, last = (after - EPOCH) // self.every + 1, (until - EPOCH) // self.every
         return [(EPOCH + n * self.every, self.rate) for n in range(first, last + 1)]
 
 
-class Recorded:
-    """The rates that were really paid, by their time."""
+class RecordedFunding:
+    """The rates that were paid, by time."""
 
     def __init__(self, rates: Mapping[datetime, Decimal]) -> None:
         self._rates = sorted(rates.items())
         self._times = [t for t, _ in self._rates]
 
     def due(self, after: datetime, until: datetime, /) -> list[tuple[datetime, Decimal]]:
-        """The payments after one moment, up to and with another."""
+        """Returns the payments after one moment, up to and including another."""
         return self._rates[bisect_right(self._times, after) : bisect_right(self._times, until)]
 
 
-def read_funding(path: str | Path) -> Recorded:
-    """The rates of a CSV file (or .csv.gz) with the columns time and funding_rate (or rate)."""
+def read_funding(path: str | Path) -> RecordedFunding:
+    """Reads a CSV file (or .csv.gz) with the columns time and funding_rate (or rate)."""
     file = Path(path)
     try:
         with gzip.open(file, "rt", encoding="utf-8-sig") if file.suffix == ".gz" else file.open(encoding="utf-8-sig") as text:
@@ -77,4 +77,4 @@ def read_funding(path: str | Path) -> Recorded:
     for line, row in enumerate(rows, start=2):
         rate = read(Number, row.get("funding_rate", row.get("rate")), at=f"{file.name} line {line}, funding_rate")
         rates[read(Time, row.get("time"), at=f"{file.name} line {line}, time")] = rate
-    return Recorded(rates)
+    return RecordedFunding(rates)

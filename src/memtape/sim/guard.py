@@ -1,7 +1,7 @@
-"""The guard of an account: a skill's limits, as far as a machine can read them, and its verdict on a proposed order.
+"""The guard of an account: checks proposed orders against those limits of a skill that a machine can read.
 
-A limit is a pair of words, as an owner writes it into a skill. These are read; any other, and any whose value cannot be
-read with certainty, stays advice to the agent: the guard lists it in `advice`, and says so in the verdicts it gives.
+A limit is a name and a value, as an owner writes them into a skill. The limits below are checked. Any other limit, and any with a
+value that cannot be read with certainty, is advice to the agent: the guard lists it in `advice` and names it in its verdicts.
 
 | limit | values | refuses with |
 |---|---|---|
@@ -16,20 +16,20 @@ read with certainty, stays advice to the agent: the guard lists it in `advice`, 
 | `stop distance` (the least) | `0.5 %` (of the price), `2.5` | R11_STOP_DISTANCE |
 | `open positions` | `3` | R12_OPEN_POSITIONS |
 
-Always refused: a stop or target on the wrong side of the price (R8_STOP_SIDE) and what the margin does not carry
-(R9_BUYING_POWER). Never refused: an order that only takes a position off; nothing may keep a loss open.
+Always refused: a stop or target on the wrong side of the price (R8_STOP_SIDE) and an order beyond the margin (R9_BUYING_POWER).
+Never refused: an order that only reduces a position, because nothing may keep a loss open.
 
 >>> from datetime import datetime
 >>> from decimal import Decimal
->>> guard = Guard({"risk per trade": "1 % of equity", "mood": "stay calm"})
+>>> guard = Guard({"risk per trade": "1 % of equity", "attitude": "stay calm"})
 >>> sorted(guard.advice)
-['mood']
+['attitude']
 >>> account = AccountView(t=datetime(2024, 1, 8), equity=Decimal(1000), day_equity=Decimal(1000), marks={"BTC": Decimal(100)})
 >>> order = Order(symbol="BTC", side="buy", qty=Decimal(3), stop=Decimal(95))
 >>> guard.judge(order, account)
 GuardVerdict(accepted=False, code='R2_RISK_PER_TRADE', note='The stop would cost 15, the limit is 10.')
 >>> guard.judge(replace(order, qty=Decimal(2)), account)
-GuardVerdict(accepted=True, code=None, note='Not checked, advice only: mood.')
+GuardVerdict(accepted=True, code=None, note='Not checked, advice only: attitude.')
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from decimal import localcontext
 from memtape.core.observed import GuardVerdict
 from memtape.core.values import MONEY, REASON_LENGTH
 from memtape.sim.account import AccountView
-from memtape.sim.limits import ALWAYS, READERS, SYMBOL, Case, Rule, plainly
-from memtape.sim.limits import key as named
+from memtape.sim.limits import ALWAYS_RULES, LIMIT_READERS, SYMBOL, LimitRule, OrderCase, plain_limit
+from memtape.sim.limits import limit_key as named
 from memtape.sim.orders import Order
-from memtape.sim.strategies import Proposal
+from memtape.sim.strategies import OrderProposal
 
 
 class Guard:
-    """Reads limits once, then judges orders; it keeps nothing between two of them."""
+    """Reads limits once, then judges orders. It has no state."""
 
     def __init__(self, limits: Mapping[str, str]) -> None:
         self.advice: dict[str, str] = {}  # limits that are not checked
-        found: list[tuple[int, Rule]] = list(ALWAYS)
+        found: list[tuple[int, LimitRule]] = list(ALWAYS_RULES)
         for key, text in limits.items():
-            read = READERS.get(named(key))
-            rules = read[1](plainly(text)) if read else None
+            read = LIMIT_READERS.get(named(key))
+            rules = read[1](plain_limit(text)) if read else None
             if read is None or rules is None:
                 self.advice[key] = text
             else:
@@ -63,33 +63,33 @@ class Guard:
         self._rules = [rule for _, rule in sorted(found, key=lambda pair: pair[0])]
 
     def judge(self, order: Order, account: AccountView) -> GuardVerdict:
-        """Whether the account takes the order, or the first rule against it: what is allowed at all comes before how much."""
+        """Returns the verdict: accepted, or the first rule against it. Rules on what is allowed come before rules on size."""
         with localcontext(MONEY):
-            why = self._against(order, account)
+            why = self._refusal(order, account)
         if why is not None:
             return GuardVerdict(accepted=False, code=why[0], note=why[1][:REASON_LENGTH])
         note = f"Not checked, advice only: {', '.join(self.advice)}." if self.advice else None
         return GuardVerdict(accepted=True, note=note and "".join(c for c in note if c.isprintable())[:REASON_LENGTH])
 
-    def _against(self, order: Order, account: AccountView) -> tuple[str, str] | None:
+    def _refusal(self, order: Order, account: AccountView) -> tuple[str, str] | None:
         opens = account.opens(order)
         if not opens:
             return None
         px = account.price(order)
         if px is None:
             return SYMBOL, f"No price of {order.symbol} is known."
-        case = Case(order, account, opens, px)
+        case = OrderCase(order, account, opens, px)
         return next((why for rule in self._rules if (why := rule(case))), None)
 
 
-def judge_order(proposal: Proposal, account: AccountView, guard: Guard) -> Proposal:
-    """A proposal with its verdict: with all its orders, or with none. What was judged before, or orders nothing, stays."""
+def judge_order(proposal: OrderProposal, account: AccountView, guard: Guard) -> OrderProposal:
+    """Returns a proposal with its verdict and all its orders or none. A judged proposal, or one without orders, stays."""
     if not proposal.orders or proposal.decision.verdict is not None:
         return proposal
     verdict = GuardVerdict(accepted=True)
     for order in proposal.orders:
         verdict = guard.judge(order, account)
         if not verdict.accepted:
-            return Proposal(replace(proposal.decision, verdict=verdict))
+            return OrderProposal(replace(proposal.decision, verdict=verdict))
         account = account.after(order)
-    return Proposal(replace(proposal.decision, verdict=verdict), proposal.orders)
+    return OrderProposal(replace(proposal.decision, verdict=verdict), proposal.orders)

@@ -1,9 +1,9 @@
-"""A skill's limits, read: words as an owner writes them -> rules that an order is held against.
+"""A skill's limits in the owner's words -> rules that check an order.
 
-A rule looks at one case, an order on an account, and says nothing or why not: a code and a sentence. What cannot be read
-with certainty gives no rule. Which limits there are, and their values, is told in `guard.py`.
+A rule checks one case, an order on an account, and returns None or a refusal: a code and a sentence. A value that cannot be read
+with certainty gives no rule. `guard.py` lists the limits and their values.
 
->>> READERS[key("Max-Orders_per day")][1]("ten") is None, len(READERS["orders per day"][1]("10") or [])
+>>> LIMIT_READERS[limit_key("Max-Orders_per day")][1]("ten") is None, len(LIMIT_READERS["orders per day"][1]("10") or [])
 (True, 1)
 """
 
@@ -32,20 +32,20 @@ _HOURS = re.compile(r"(\d{1,2}):(\d\d) ?[-–] ?(\d{1,2}):(\d\d)")
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
-    """A sum of money, or a share of something."""
+class LimitAmount:
+    """An amount of money, or a share of something."""
 
     value: Decimal
     share: bool
 
     def of(self, whole: Decimal) -> Decimal:
-        """The sum it comes to."""
+        """Returns the amount, given the whole."""
         return self.value * max(whole, ZERO) if self.share else self.value
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """An order before the guard: what of it opens a position, at which price."""
+class OrderCase:
+    """An order before the guard: the quantity that opens a position, and the price."""
 
     order: Order
     account: AccountView
@@ -54,37 +54,37 @@ class Case:
 
     @property
     def risk(self) -> Decimal | None:
-        """What the stop would cost; None without a stop."""
+        """The loss at the stop; None without a stop."""
         return None if self.order.stop is None else abs(self.px - self.order.stop) * self.opens
 
 
-Rule = Callable[[Case], tuple[str, str] | None]  # code and reason, or None: nothing against it
+LimitRule = Callable[[OrderCase], tuple[str, str] | None]  # code and reason of a refusal, or None
 
 
-def plainly(text: str) -> str:
-    """A limit's value without what does not matter.
+def plain_limit(text: str) -> str:
+    """Returns a limit's value without filler words.
 
-    >>> plainly("At most  1 %  of equity.")
+    >>> plain_limit("At most  1 %  of equity.")
     '1 % of equity'
     """
     return _FILLERS.sub("", " ".join(text.lower().split()).rstrip("."))
 
 
-def key(name: str) -> str:
-    """The name of a limit, however it is spelt.
+def limit_key(name: str) -> str:
+    """Returns the name of a limit in one spelling.
 
-    >>> key("Max_Daily-Loss"), key("min stop distance")
+    >>> limit_key("Max_Daily-Loss"), limit_key("min stop distance")
     ('daily loss', 'stop distance')
     """
     words = re.sub(r"[\s_-]+", " ", name.strip().lower())
     return re.sub(r"^(?:max|maximum|min|minimum) ", "", words)
 
 
-def limit_amount(text: str, of: tuple[str, ...] = ("equity", "account")) -> Amount | None:
-    """A limit's amount, or None where it cannot be read with certainty.
+def limit_amount(text: str, of: tuple[str, ...] = ("equity", "account")) -> LimitAmount | None:
+    """Returns a limit's amount, or None if it cannot be read with certainty.
 
     >>> limit_amount("1 % of equity"), limit_amount("$5,000"), limit_amount("0.5 btc")
-    (Amount(value=Decimal('0.01'), share=True), Amount(value=Decimal('5000'), share=False), None)
+    (LimitAmount(value=Decimal('0.01'), share=True), LimitAmount(value=Decimal('5000'), share=False), None)
     """
     found = _AMOUNT.fullmatch(text)
     if found is None:
@@ -93,104 +93,113 @@ def limit_amount(text: str, of: tuple[str, ...] = ("equity", "account")) -> Amou
     if found["of"] is not None and (not share or found["of"] not in of):
         return None
     value = Decimal(found["number"].replace(",", ""))
-    return Amount(value / HUNDRED if share else value, share)
+    return LimitAmount(value / HUNDRED if share else value, share)
 
 
-def _risk(text: str) -> list[Rule] | None:
+def _risk(text: str) -> list[LimitRule] | None:
     if (limit := limit_amount(text)) is None:
         return None
 
-    def rule(case: Case) -> tuple[str, str] | None:
+    def rule(case: OrderCase) -> tuple[str, str] | None:
         if case.risk is None:
             return NO_STOP, "Without a stop the risk of the trade cannot be told."
         most = limit.of(case.account.equity)
-        return (RISK, f"The stop would cost {_tell(case.risk)}, the limit is {_tell(most)}.") if case.risk > most else None
+        return (
+            (RISK, f"The stop would cost {_amount_text(case.risk)}, the limit is {_amount_text(most)}.")
+            if case.risk > most
+            else None
+        )
 
     return [rule]
 
 
-def _stop(text: str) -> list[Rule] | None:
+def _stop(text: str) -> list[LimitRule] | None:
     if text not in ("required", "always", "yes", "mandatory"):
         return None
     return [lambda case: None if case.order.stop is not None else (NO_STOP, "Every entry needs a stop.")]
 
 
-def _position(text: str) -> list[Rule] | None:
-    """Several limits with commas; `the equity` is all of it, `no leverage` is 1."""
-    rules: list[Rule] = []
+def _position(text: str) -> list[LimitRule] | None:
+    """Reads limits separated by commas. `the equity` means all of it, `no leverage` means 1."""
+    rules: list[LimitRule] = []
     for part in text.split(", "):
         if part == "no leverage":
             rules += _leverage("1") or []
-        elif (limit := Amount(ONE, True) if part in ("the equity", "equity") else limit_amount(part)) is not None:
-            rules.append(_capped(limit))
+        elif (limit := LimitAmount(ONE, True) if part in ("the equity", "equity") else limit_amount(part)) is not None:
+            rules.append(_cap_rule(limit))
         else:
             return None
     return rules
 
 
-def _capped(limit: Amount) -> Rule:
-    def rule(case: Case) -> tuple[str, str] | None:
+def _cap_rule(limit: LimitAmount) -> LimitRule:
+    def rule(case: OrderCase) -> tuple[str, str] | None:
         worth, most = _worth_after(case), limit.of(case.account.equity)
         if worth <= most:
             return None
-        return POSITION, f"The position would be worth {_tell(worth)}, the limit is {_tell(most)}."
+        return POSITION, f"The position would be worth {_amount_text(worth)}, the limit is {_amount_text(most)}."
 
     return rule
 
 
-def _leverage(text: str) -> list[Rule] | None:
+def _leverage(text: str) -> list[LimitRule] | None:
     found = re.fullmatch(rf"{_NUMBER} ?x?", text)
     if found is None:
         return None
     limit = Decimal(found["number"].replace(",", ""))
 
-    def rule(case: Case) -> tuple[str, str] | None:
+    def rule(case: OrderCase) -> tuple[str, str] | None:
         account, symbol = case.account, case.order.symbol
         others = sum((account.exposure(s) for s in {*account.positions, *account.waiting} if s != symbol), ZERO)
         worth = others + _worth_after(case)
         if worth <= limit * max(account.equity, ZERO):
             return None
-        return LEVERAGE, f"All positions would be worth {_tell(worth)}, the limit is {limit} times {_tell(account.equity)}."
+        return (
+            LEVERAGE,
+            f"All positions would be worth {_amount_text(worth)}, the limit is {limit} times {_amount_text(account.equity)}.",
+        )
 
     return [rule]
 
 
-def _daily_loss(text: str) -> list[Rule] | None:
+def _daily_loss(text: str) -> list[LimitRule] | None:
     if (limit := limit_amount(text)) is None:
         return None
 
-    def rule(case: Case) -> tuple[str, str] | None:
+    def rule(case: OrderCase) -> tuple[str, str] | None:
         lost, most = case.account.day_loss, limit.of(case.account.day_equity)
-        return (DAILY_LOSS, f"The day has cost {_tell(lost)}, the limit is {_tell(most)}.") if lost >= most else None
+        return (
+            (DAILY_LOSS, f"The day has cost {_amount_text(lost)}, the limit is {_amount_text(most)}.") if lost >= most else None
+        )
 
     return [rule]
 
 
-def _orders(text: str) -> list[Rule] | None:
+def _orders(text: str) -> list[LimitRule] | None:
     if not text.isdecimal():
         return None
     most = int(text)
 
-    def rule(case: Case) -> tuple[str, str] | None:
+    def rule(case: OrderCase) -> tuple[str, str] | None:
         n = case.account.orders_today
         return (ORDERS, f"{n} entries were ordered today, the limit is {most}.") if n >= most else None
 
     return [rule]
 
 
-def _symbols(text: str) -> list[Rule] | None:
+def _symbols(text: str) -> list[LimitRule] | None:
     allowed = {part.strip() for part in text.split(",")} - {""}
     if not allowed or any(len(part.split()) > 1 for part in allowed):
         return None  # a sentence, not a list
 
-    def rule(case: Case) -> tuple[str, str] | None:
+    def rule(case: OrderCase) -> tuple[str, str] | None:
         symbol = case.order.symbol
         return None if symbol.lower() in allowed else (SYMBOL, f"{symbol} is not among the symbols that are allowed.")
 
     return [rule]
 
 
-def _hours(text: str) -> list[Rule] | None:
+def _hours(text: str) -> list[LimitRule] | None:
     spans: list[tuple[time, time]] = []
     for part in text.removesuffix("utc").strip().split(","):
         found = _HOURS.fullmatch(part.strip())
@@ -198,7 +207,7 @@ def _hours(text: str) -> list[Rule] | None:
             return None
         spans.append((time(int(found[1]), int(found[2])), time(int(found[3]), int(found[4]))))
 
-    def rule(case: Case) -> tuple[str, str] | None:
+    def rule(case: OrderCase) -> tuple[str, str] | None:
         now = case.account.t.time()
         inside = any(a <= now < b if a < b else now >= a or now < b for a, b in spans)
         return None if inside else (SESSION, f"{now:%H:%M} UTC is outside the hours {text}.")
@@ -206,25 +215,29 @@ def _hours(text: str) -> list[Rule] | None:
     return [rule]
 
 
-def _stop_distance(text: str) -> list[Rule] | None:
+def _stop_distance(text: str) -> list[LimitRule] | None:
     if (limit := limit_amount(text, of=("price",))) is None:
         return None
 
-    def rule(case: Case) -> tuple[str, str] | None:
+    def rule(case: OrderCase) -> tuple[str, str] | None:
         if case.order.stop is None:
             return None
         away, least = abs(case.px - case.order.stop), limit.of(case.px)
-        return (STOP_DISTANCE, f"The stop is {_tell(away)} away, the least is {_tell(least)}.") if away < least else None
+        return (
+            (STOP_DISTANCE, f"The stop is {_amount_text(away)} away, the least is {_amount_text(least)}.")
+            if away < least
+            else None
+        )
 
     return [rule]
 
 
-def _open_positions(text: str) -> list[Rule] | None:
+def _open_positions(text: str) -> list[LimitRule] | None:
     if not text.isdecimal():
         return None
     most = int(text)
 
-    def rule(case: Case) -> tuple[str, str] | None:
+    def rule(case: OrderCase) -> tuple[str, str] | None:
         account = case.account
         others = {s for s in {*account.positions, *account.waiting} if s != case.order.symbol and account.exposure(s)}
         return (OPEN_POSITIONS, f"{len(others)} others are open, the limit is {most}.") if len(others) >= most else None
@@ -232,38 +245,38 @@ def _open_positions(text: str) -> list[Rule] | None:
     return [rule]
 
 
-def _sides(case: Case) -> tuple[str, str] | None:
+def _stop_side_rule(case: OrderCase) -> tuple[str, str] | None:
     why = order_refusal(replace(case.order, band=None), case.px)
     return None if why is None else (STOP_SIDE, f"{why[1][:1].upper()}{why[1][1:]}.")
 
 
-def _power(case: Case) -> tuple[str, str] | None:
+def _buying_power_rule(case: OrderCase) -> tuple[str, str] | None:
     if case.order.symbol not in case.account.power:
         return None
     most = case.account.power[case.order.symbol][case.order.side == "sell"]
     worth = case.order.qty * case.px
-    return (BUYING_POWER, f"Worth {_tell(worth)}; the margin carries {_tell(most)} more.") if worth > most else None
+    return (BUYING_POWER, f"Worth {_amount_text(worth)}; the margin carries {_amount_text(most)} more.") if worth > most else None
 
 
-def _worth_after(case: Case) -> Decimal:
-    """What the order's symbol would be worth with it, at the order's price."""
+def _worth_after(case: OrderCase) -> Decimal:
+    """Returns the value of the symbol after the order, at the order's price."""
     order, held = case.order, case.account.position(case.order.symbol).qty
     buys, sells = case.account.waiting.get(order.symbol, (ZERO, ZERO))
     return abs(held + buys + order.qty if order.side == "buy" else held - sells - order.qty) * case.px
 
 
-def _tell(number: Decimal) -> str:
-    """An amount of money as one would say it.
+def _amount_text(number: Decimal) -> str:
+    """Returns an amount of money for a sentence.
 
-    >>> _tell(Decimal("15.000")), _tell(Decimal("0.123456789"))
+    >>> _amount_text(Decimal("15.000")), _amount_text(Decimal("0.123456789"))
     ('15', '0.1235')
     """
     text = f"{number:.2f}" if abs(number) >= 1 else f"{number:.4g}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-# The place of each limit's rules in the judgement, and how its value is read.
-READERS: Mapping[str, tuple[int, Callable[[str], list[Rule] | None]]] = {
+# For each limit the order in which it is checked, and the reader of its value.
+LIMIT_READERS: Mapping[str, tuple[int, Callable[[str], list[LimitRule] | None]]] = {
     "symbols": (0, _symbols),
     "hours": (1, _hours),
     "trading hours": (1, _hours),
@@ -277,4 +290,4 @@ READERS: Mapping[str, tuple[int, Callable[[str], list[Rule] | None]]] = {
     "open positions": (9, _open_positions),
     "leverage": (10, _leverage),
 }
-ALWAYS: tuple[tuple[int, Rule], ...] = ((4, _sides), (11, _power))
+ALWAYS_RULES: tuple[tuple[int, LimitRule], ...] = ((4, _stop_side_rule), (11, _buying_power_rule))

@@ -1,8 +1,8 @@
-"""What the bars of one time do to an account, moment by moment: the open, the way to the worst, the rest, the close.
+"""The effect of the bars of one time on an account, in this order: the open, the path to the worst price, the rest, the close.
 
-Each bar is a `Play`. All plays of one time share the account, so they go through each moment together: a gap liquidates
-before any order fills at the open, stops and liquidations come in the order of their prices, and targets and entries only
-after the worst is over. The rules are those that `paper.py` states.
+Each bar is a `BarPlay`. All plays of one time share the account, so they go through each moment together: a gap liquidates before
+any order fills at the open, stops and liquidations come in the order of their prices, and targets and entries come after the
+worst price. `paper.py` states the rules.
 """
 
 from __future__ import annotations
@@ -16,79 +16,79 @@ from typing import Literal
 from memtape.core.observed import Bar, Fill
 from memtape.core.values import ONE, ZERO
 from memtape.sim.book import Book
-from memtape.sim.margin import Stake, breach
-from memtape.sim.orders import BUYING_POWER, LIQUIDATED, Order, Working, order_refusal, reached, within_limit
+from memtape.sim.margin import MarginPath, breach_point
+from memtape.sim.orders import BUYING_POWER, LIQUIDATED, Order, WorkingOrder, is_reached, order_refusal, within_limit
 from memtape.sim.venue import BASIS_POINTS
 
 PRICE_STEP = Decimal("1e-10")
 MONEY_STEP = LOT = Decimal("1e-8")
-# Inside a bar: first what protects, then what takes profit, then what enters.
-PESSIMISM = {(True, "stop"): 0, (True, "limit"): 1, (False, "stop"): 2, (False, "limit"): 3}
+# Inside a bar: first protecting stops, then targets, then entries.
+EXECUTION_ORDER = {(True, "stop"): 0, (True, "limit"): 1, (False, "stop"): 2, (False, "limit"): 3}
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Play:
-    """One bar while it happens: its moments, what waits for it, and what came of it."""
+class BarPlay:
+    """One bar while it happens: its moments, its waiting orders and its fills."""
 
     bar: Bar
-    trades: bool  # whether the symbol is open in it
+    trades: bool  # True if the symbol is open during the bar
     opening: datetime
     middle: datetime
     late: datetime
-    old: list[Working]  # placed before it opened
+    old: list[WorkingOrder]  # placed before it opened
     start: Decimal  # where the way to its worst price begins: the open, or the price of an entry inside the bar
-    room: Decimal | None  # how much its volume still lets us trade; None: no limit
-    held: Decimal  # before it
-    ready: list[Working] = field(default_factory=list)
-    slice: Decimal | None = None  # what one step of a liquidation takes off
-    fills: list[Fill] = field(default_factory=list)  # not yet named
+    room: Decimal | None  # quantity that its volume still allows; None: no limit
+    held: Decimal  # before the bar
+    ready: list[WorkingOrder] = field(default_factory=list)
+    slice: Decimal | None = None  # quantity of one step of a liquidation
+    fills: list[Fill] = field(default_factory=list)  # still without ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Costs:
+class TradingCosts:
     """Shares of the price."""
 
     fee: Decimal
     slippage: Decimal
 
 
-class Matching:
-    """The account on its way through the bars of one time. `name_exit` names a stop or target: (entry, trigger) -> id."""
+class OrderMatching:
+    """Plays the bars of one time on an account. `name_exit` makes the id of a stop or target: (entry, trigger) -> id."""
 
-    def __init__(self, book: Book, costs: Costs, plays: Sequence[Play], name_exit: Callable[[str, str], str]) -> None:
+    def __init__(self, book: Book, costs: TradingCosts, plays: Sequence[BarPlay], name_exit: Callable[[str, str], str]) -> None:
         self._book, self._costs, self._name_exit = book, costs, name_exit
         self._plays = [play for play in plays if play.trades]
 
     def open(self) -> None:
-        """The open: liquidations that the price gapped into, then what it sets off."""
-        self._call(ZERO, lambda play: play.opening)
+        """Play the open: liquidations by a gap, then orders that the open triggers."""
+        self._margin_call(ZERO, lambda play: play.opening)
         for play in self._plays:
             working = self._book.working[play.bar.symbol]
             for w in play.old:
-                if w in working and reached(w.order, play.bar.o, play.bar.o):
+                if w in working and is_reached(w.order, play.bar.o, play.bar.o):
                     self._fill(play, w, play.bar.o, play.opening)
-            # What still waits, now with the stops and targets of what the open filled.
+            # Waiting orders, now with the stops and targets of entries that the open filled.
             play.ready = [w for w in working if (w.group is not None or w in play.old) and w.order.kind != "market"]
 
     def inside(self) -> None:
-        """The worst first: stops and liquidations; then targets, then entries with what they run into."""
+        """Play the inside of the bars: stops and liquidations first, then targets, then entries with their stops."""
         stops = [(play, w) for play in self._plays for w in play.ready if _protects(w.order)]
         if self._book.venue.on_margin:
-            stops.sort(key=lambda stop: self._way_to(*stop))
+            stops.sort(key=lambda stop: self._share_at(*stop))
         for play, w in stops:
             self._stop(play, w, lambda play: play.middle)
-        self._call(ONE, lambda play: play.middle)
+        self._margin_call(ONE, lambda play: play.middle)
         for play in self._plays:
             self._trade(play)
-        self._call(ONE, lambda play: play.late)
+        self._margin_call(ONE, lambda play: play.late)
 
-    def _trade(self, play: Play) -> None:
-        """Targets and entries inside the bar; an entry may meet its stop, not its target."""
+    def _trade(self, play: BarPlay) -> None:
+        """Fill targets and entries inside the bar. An entry may be stopped out in it, but not reach its target."""
         bar, working = play.bar, self._book.working[play.bar.symbol]
         rest = [w for w in play.ready if w.order.kind != "market" and not _protects(w.order)]
-        for w in sorted(rest, key=lambda w: PESSIMISM[w.order.reduce_only, w.order.kind]):
+        for w in sorted(rest, key=lambda w: EXECUTION_ORDER[w.order.reduce_only, w.order.kind]):
             px = w.order.px
-            if w not in working or px is None or not reached(w.order, bar.l, bar.h):
+            if w not in working or px is None or not is_reached(w.order, bar.l, bar.h):
                 continue
             filled = self._fill(play, w, px, play.middle)
             if filled and not w.order.reduce_only:
@@ -96,19 +96,19 @@ class Matching:
             for child in [c for c in working if c.group == w.id and _protects(c.order)]:
                 self._stop(play, child, lambda play: play.late)
 
-    def _stop(self, play: Play, w: Working, moment: Callable[[Play], datetime]) -> None:
-        """One protecting stop, unless the account is liquidated before its price."""
-        if w.order.px is None or not reached(w.order, play.bar.l, play.bar.h):
+    def _stop(self, play: BarPlay, w: WorkingOrder, moment: Callable[[BarPlay], datetime]) -> None:
+        """Fill one protecting stop, unless the account is liquidated before its price."""
+        if w.order.px is None or not is_reached(w.order, play.bar.l, play.bar.h):
             return
         if self._book.venue.on_margin:
-            self._call(self._way_to(play, w), moment)
+            self._margin_call(self._share_at(play, w), moment)
         if w in self._book.working[play.bar.symbol]:
             self._fill(play, w, w.order.px, moment(play))
 
     # ---- orders -------------------------------------------------------------------------------------------------------
 
-    def _fill(self, play: Play, w: Working, px: Decimal, t: datetime) -> bool:
-        """Carries an order out at a price as far as can be, or drops it where it has become impossible."""
+    def _fill(self, play: BarPlay, w: WorkingOrder, px: Decimal, t: datetime) -> bool:
+        """Fills an order at a price as far as possible, or drops it if it has become impossible. Returns True if it filled."""
         order, sign = w.order, ONE if w.order.side == "buy" else -ONE
         held = self._book.held(order.symbol).qty
         if order.reduce_only and held * sign >= 0:
@@ -133,11 +133,11 @@ class Matching:
         self._settle(play, w, qty, px, fee, t)
         return True
 
-    def _wait(self, w: Working) -> None:
-        """An order whose price was reached in a bar without room for it."""
+    def _wait(self, w: WorkingOrder) -> None:
+        """Keep an order waiting whose price was reached in a bar without volume left."""
         if w.group is not None and w.order.kind == "stop":
             _one_cancels_the_other(self._book.working[w.order.symbol], w, ZERO)
-        w.order = _set_off(w.order)
+        w.order = _triggered(w.order)
 
     def _slipped(self, order: Order, px: Decimal, sign: Decimal) -> Decimal:
         if order.kind == "limit" or not self._costs.slippage:
@@ -145,8 +145,8 @@ class Matching:
         slipped = (px * (ONE + sign * self._costs.slippage)).quantize(PRICE_STEP)
         return slipped if order.limit is None or within_limit(order, slipped) else order.limit
 
-    def _settle(self, play: Play, w: Working, qty: Decimal, px: Decimal, fee: Decimal, t: datetime) -> None:
-        """Books a fill, and what it means for the other orders of its symbol."""
+    def _settle(self, play: BarPlay, w: WorkingOrder, qty: Decimal, px: Decimal, fee: Decimal, t: datetime) -> None:
+        """Books a fill and adjusts the other orders of its symbol."""
         order, working = w.order, self._book.working[w.order.symbol]
         signed = qty if order.side == "buy" else -qty
         before, now = self._book.take(order.symbol, signed, px, fee, t)
@@ -158,13 +158,14 @@ class Matching:
             _one_cancels_the_other(working, w, qty)
         working[:] = [o for o in working if not (turned and o.order.reduce_only) and not (whole and o is w)]
         if not whole:
-            w.order = _set_off(order)
-        if now.qty * signed > 0:  # an order that only took part of a position off has nothing to protect
+            w.order = _triggered(order)
+        # An order that only reduced a position has nothing to protect.
+        if now.qty * signed > 0:
             self._attach(w, min(qty, abs(now.qty)))
         self._write(play, order.side, qty, px, fee, t, order_id=w.id, trigger=w.trigger)
 
-    def _attach(self, w: Working, qty: Decimal) -> None:
-        """The stop and target of an entry, or more of them when it is filled in parts."""
+    def _attach(self, w: WorkingOrder, qty: Decimal) -> None:
+        """Adds the stop and target of an entry; enlarges them if the entry fills in parts."""
         working = self._book.working[w.order.symbol]
         present = {o.trigger: o for o in working if o.group == w.id}
         side: Literal["buy", "sell"] = "sell" if w.order.side == "buy" else "buy"
@@ -174,10 +175,10 @@ class Matching:
             if trigger in present:
                 present[trigger].left += qty
             elif order.px is not None:
-                working.append(Working(self._name_exit(w.id, trigger), order, None, trigger, qty, group=w.id))
+                working.append(WorkingOrder(self._name_exit(w.id, trigger), order, None, trigger, qty, group=w.id))
 
     def _write(
-        self, play: Play, side: Literal["buy", "sell"], qty: Decimal, px: Decimal, fee: Decimal, t: datetime, *,
+        self, play: BarPlay, side: Literal["buy", "sell"], qty: Decimal, px: Decimal, fee: Decimal, t: datetime, *,
         order_id: str, trigger: str, liq: bool = False,
     ) -> None:  # fmt: skip
         fill = Fill(
@@ -187,10 +188,10 @@ class Matching:
 
     # ---- liquidation --------------------------------------------------------------------------------------------------
 
-    def _stakes(self) -> dict[str, Stake]:
-        """Every position on its way through its bar; one without a bar, or closed, stands where it stood."""
+    def _margin_paths(self) -> dict[str, MarginPath]:
+        """Returns the path of every position through its bar. Without a bar, or while closed, the price does not move."""
         plays = {play.bar.symbol: play for play in self._plays}
-        stakes = {}
+        paths = {}
         for symbol, position in self._book.positions.items():
             margin, play = self._book.venue.margin_of(symbol), plays.get(symbol)
             if play is None:
@@ -198,47 +199,47 @@ class Matching:
             else:
                 start, worst = play.start, play.bar.l if position.qty > 0 else play.bar.h
             keep = ZERO if margin is None else margin.maintenance
-            stakes[symbol] = Stake(qty=position.qty, start=start, worst=worst, maintenance=keep)
-        return stakes
+            paths[symbol] = MarginPath(qty=position.qty, start=start, worst=worst, maintenance=keep)
+        return paths
 
-    def _prices(self, way: Decimal) -> dict[str, Decimal]:
-        return {symbol: stake.at(way) for symbol, stake in self._stakes().items()}
+    def _prices(self, share: Decimal) -> dict[str, Decimal]:
+        return {symbol: path.at(share) for symbol, path in self._margin_paths().items()}
 
-    def _way_to(self, play: Play, w: Working) -> Decimal:
-        stake = self._stakes().get(play.bar.symbol)
-        return ZERO if stake is None or w.order.px is None else stake.way_to(w.order.px)
+    def _share_at(self, play: BarPlay, w: WorkingOrder) -> Decimal:
+        path = self._margin_paths().get(play.bar.symbol)
+        return ZERO if path is None or w.order.px is None else path.share_at(w.order.px)
 
-    def _call(self, until: Decimal, moment: Callable[[Play], datetime]) -> None:
-        """The margin call: liquidates what must be on the way up to `until`, the position that ties up most first."""
+    def _margin_call(self, until: Decimal, moment: Callable[[BarPlay], datetime]) -> None:
+        """Liquidates what must be liquidated on the path up to `until`, the position with the largest margin first."""
         if not self._book.venue.on_margin:
             return
-        way = ZERO
+        share = ZERO
         while True:
-            stakes = self._stakes()
-            found = breach(self._book.cash, stakes.values())
-            ours = [play for play in self._plays if play.bar.symbol in stakes]
+            paths = self._margin_paths()
+            found = breach_point(self._book.cash, paths.values())
+            ours = [play for play in self._plays if play.bar.symbol in paths]
             if found is None or found > until or not ours:
                 return
-            way = max(way, found)
+            share = max(share, found)
             self._withdraw_entries()
-            largest = max(ours, key=lambda play: _tied_up(stakes[play.bar.symbol], way))
-            self._liquidate(largest, stakes[largest.bar.symbol].at(way), self._book.equity(self._prices(way)), moment(largest))
+            largest = max(ours, key=lambda play: _margin_used(paths[play.bar.symbol], share))
+            self._liquidate(largest, paths[largest.bar.symbol].at(share), self._book.equity(self._prices(share)), moment(largest))
 
     def _withdraw_entries(self) -> None:
         for working in self._book.working.values():
             for w in [w for w in working if not w.order.reduce_only]:
                 self._book.refuse(w, LIQUIDATED, "the account was liquidated")
 
-    def _liquidate(self, play: Play, px: Decimal, equity: Decimal, t: datetime) -> None:
-        """Takes a position off, whole or by a step; slippage and fees take no more than there is."""
+    def _liquidate(self, play: BarPlay, px: Decimal, equity: Decimal, t: datetime) -> None:
+        """Closes a position, at once or by a step. Slippage and fees take at most the remaining equity."""
         symbol, held = play.bar.symbol, self._book.held(play.bar.symbol).qty
         if play.slice is None:
             play.slice = (abs(held) / self._book.venue.liquidation_steps).quantize(LOT, rounding=ROUND_UP)
         qty = min(abs(held), play.slice)
-        sign, kindly = (-ONE, ROUND_CEILING) if held > 0 else (ONE, ROUND_FLOOR)
+        sign, rounding = (-ONE, ROUND_CEILING) if held > 0 else (ONE, ROUND_FLOOR)
         left = max(ZERO, equity)
         slip = min(px * self._costs.slippage, left / qty)
-        px, left = (px + sign * slip).quantize(PRICE_STEP, rounding=kindly), left - slip * qty
+        px, left = (px + sign * slip).quantize(PRICE_STEP, rounding=rounding), left - slip * qty
         fee = (px * qty * (self._costs.fee + self._book.venue.liquidation_fee_bps / BASIS_POINTS)).quantize(MONEY_STEP)
         fee = min(fee, left.quantize(MONEY_STEP, rounding=ROUND_DOWN))
         _, now = self._book.take(symbol, sign * qty, px, fee, t)
@@ -255,12 +256,12 @@ def _protects(order: Order) -> bool:
     return order.reduce_only and order.kind == "stop"
 
 
-def _tied_up(stake: Stake, way: Decimal) -> Decimal:
-    return abs(stake.qty) * stake.at(way) * stake.maintenance
+def _margin_used(path: MarginPath, share: Decimal) -> Decimal:
+    return abs(path.qty) * path.at(share) * path.maintenance
 
 
-def _set_off(order: Order) -> Order:
-    """What is left of an order whose price was reached: a stop is a market order now, or a limit order if it has a limit."""
+def _triggered(order: Order) -> Order:
+    """Returns an order after its price was reached: a stop becomes a market order, or a limit order if it has a limit."""
     if order.kind != "stop":
         return order
     if order.limit is not None:
@@ -268,8 +269,8 @@ def _set_off(order: Order) -> Order:
     return replace(order, kind="market", px=None)
 
 
-def _one_cancels_the_other(working: list[Working], w: Working, qty: Decimal) -> None:
-    """An exit was filled: the rest of its entry is withdrawn; a stop ends its target, a target in parts shrinks its stop."""
+def _one_cancels_the_other(working: list[WorkingOrder], w: WorkingOrder, qty: Decimal) -> None:
+    """After an exit filled: withdraw the rest of its entry. A stop removes its target; a partial target reduces its stop."""
     for other in list(working):
         if other.id == w.group:
             working.remove(other)

@@ -1,9 +1,8 @@
-"""An agent that is a model: it is shown what an agent sees at a tick and answers by one schema, `propose_order`.
+"""A trader that asks a language model: it shows the model what an agent knows at a tick and reads the answer as `ProposeOrder`.
 
-For each symbol and tick it gets the brief, the last bars as a small table, what is held, and what was said to its last
-proposal. What it answers is checked and becomes a decision with its orders. An answer that cannot be read is a decision
-too: not to trade, refused with R0_BAD_ANSWER, recorded like any other. The model itself is the caller's: a function from
-a prompt and a JSON schema to a mapping.
+For each symbol and tick the model gets the brief, the last bars as a small table, the position, and the verdict on its last
+proposal. A valid answer becomes a decision with its orders. An invalid answer becomes a decision too: not to trade, refused with
+R0_BAD_ANSWER, and recorded like any other. The caller supplies the model, as a function from a question to an answer.
 
 >>> from datetime import UTC
 >>> monday, cash = datetime(2024, 1, 8, tzinfo=UTC), Decimal(1000)
@@ -24,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import ROUND_DOWN, Decimal, localcontext
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -36,12 +35,12 @@ from memtape.sim.account import AccountView
 from memtape.sim.guard import Guard, judge_order
 from memtape.sim.limits import STOP_SIDE
 from memtape.sim.orders import Order, check_order_terms, order_refusal
-from memtape.sim.strategies import LOT, Proposal
+from memtape.sim.strategies import LOT, OrderProposal
 
 BAD_ANSWER = "R0_BAD_ANSWER"
-LAST_BARS = 12
+SHOWN_BARS = 12
 HUNDRED = Decimal(100)
-OUT_OF_PROPORTION = Decimal(10_000)  # times the equity: a slip of the pen, and more digits than a ledger keeps
+MAX_LEVERAGE = Decimal(10_000)  # a larger position is a mistake, and has more digits than the ledger stores
 
 
 def _one_line(text: object) -> object:
@@ -83,60 +82,68 @@ class ProposeOrder(BaseModel):
         return self
 
 
-SCHEMA: Mapping[str, Any] = ProposeOrder.model_json_schema()
+@dataclass(frozen=True, slots=True)
+class UnusableAnswer:
+    """A model that gave no valid answer, and why."""
+
+    problem: str
 
 
 def propose_order(
-    answer: ProposeOrder | object, account: AccountView, *, symbol: str, guard: Guard | None = None, strategy: str | None = None,
+    answer: object, account: AccountView, *, symbol: str, guard: Guard | None = None, strategy: str | None = None,
     run: Run | None = None,
-) -> Proposal:  # fmt: skip
-    """An answer about `symbol` as a decision and its orders, through the guard; never an error, whatever was answered."""
+) -> OrderProposal:  # fmt: skip
+    """Returns an answer about `symbol` as a decision with its orders, after the guard. No answer raises an error."""
     about = Decision(symbol=symbol, action="no_trade", strategy=strategy, run=run)
     try:
+        if isinstance(answer, UnusableAnswer):
+            raise Invalid("propose_order", answer.problem)
         given = answer if isinstance(answer, ProposeOrder) else read(ProposeOrder, answer, at="propose_order")
         if given.symbol != symbol:
-            raise Invalid("symbol", f"{given.symbol} was not asked about", f"Answer about {symbol}")
+            raise Invalid("symbol", f"the question is about {symbol}, not about {given.symbol}", f"Answer about {symbol}")
         with localcontext(MONEY):
             proposal = _proposal(given, account, about)
     except Invalid as bad:
-        return Proposal(replace(about, reason="The answer could not be used.", verdict=_against(BAD_ANSWER, str(bad))))
+        return OrderProposal(replace(about, reason="The answer could not be used.", verdict=_refusal(BAD_ANSWER, str(bad))))
     return proposal if guard is None else judge_order(proposal, account, guard)
 
 
-def _proposal(given: ProposeOrder, account: AccountView, about: Decision) -> Proposal:
+def _proposal(given: ProposeOrder, account: AccountView, about: Decision) -> OrderProposal:
     held = account.position(given.symbol).qty
     decision = replace(
         about, action=given.action, reason=given.reason, side=given.side, stop=given.stop, target=given.target,
         confidence=given.confidence, slots={"memories": ", ".join(given.memories)} if given.memories else {},
     )  # fmt: skip
     if given.action == "no_trade":
-        return Proposal(decision)
+        return OrderProposal(decision)
     if given.action == "close":
         if not held:
             raise Invalid("action", f"there is no position in {given.symbol} to close", "Answer no_trade")
-        return _leaving(decision, given.symbol, held, min(abs(held), given.qty or abs(held)))
+        return _reduction(decision, given.symbol, held, min(abs(held), given.qty or abs(held)))
     qty = _size(given, account)
     if held and (held > 0) == (given.action == "sell") and qty <= abs(held):
-        return _leaving(decision, given.symbol, held, qty)
+        return _reduction(decision, given.symbol, held, qty)
     order = Order(
         symbol=given.symbol, side=given.action, qty=qty, kind=given.kind, px=given.px, stop=given.stop, target=given.target,
         bars=given.bars,
     )  # fmt: skip
     decision = replace(decision, side="long" if given.action == "buy" else "short", qty=qty)
     px = account.price(order)
-    if px is None or px * qty > OUT_OF_PROPORTION * max(account.equity, ONE):
-        raise Invalid("qty", f"{qty} is out of all proportion, or there is no price", "Give a size that the account can carry")
+    if px is None or px * qty > MAX_LEVERAGE * max(account.equity, ONE):
+        raise Invalid(
+            "qty", f"{qty} is far too large for the account, or there is no price", "Give a size that the account can carry"
+        )
     if why := order_refusal(order, px):
-        return Proposal(replace(decision, verdict=_against(STOP_SIDE, why[1])))
+        return OrderProposal(replace(decision, verdict=_refusal(STOP_SIDE, why[1])))
     check_order_terms(order)
-    return Proposal(decision, (order,))
+    return OrderProposal(decision, (order,))
 
 
-def _leaving(decision: Decision, symbol: str, held: Decimal, qty: Decimal) -> Proposal:
-    """Takes a position off, whole or in part: what protected it stays with the rest, so no new stop or target."""
+def _reduction(decision: Decision, symbol: str, held: Decimal, qty: Decimal) -> OrderProposal:
+    """Reduces or closes a position. The remaining part keeps its stop and target, so the order has none."""
     order = Order(symbol=symbol, side="sell" if held > 0 else "buy", qty=qty, reduce_only=True)
     side: Side = "long" if held > 0 else "short"
-    return Proposal(replace(decision, side=side, qty=qty, stop=None, target=None), (order,))
+    return OrderProposal(replace(decision, side=side, qty=qty, stop=None, target=None), (order,))
 
 
 def _size(given: ProposeOrder, account: AccountView) -> Decimal:
@@ -144,42 +151,43 @@ def _size(given: ProposeOrder, account: AccountView) -> Decimal:
         return given.qty
     px = account.marks.get(given.symbol) if given.px is None else given.px
     if px is None or given.stop is None or given.risk_pct is None or px == given.stop or account.equity <= 0:
-        raise Invalid("risk_pct", "gives no size: there is no distance to the stop, or no equity", "Give qty, or another stop")
+        raise Invalid("risk_pct", "gives no size: the distance to the stop or the equity is zero", "Give qty, or another stop")
     qty = (account.equity * given.risk_pct / HUNDRED / abs(px - given.stop)).quantize(LOT, rounding=ROUND_DOWN)
     if qty <= 0:
-        raise Invalid("risk_pct", "is too small for any size", "Give a larger risk, or a nearer stop")
+        raise Invalid("risk_pct", "is too small for the smallest size", "Give a larger risk, or a closer stop")
     return qty
 
 
-def _against(code: str, why: str) -> GuardVerdict:
-    plain = "".join(c if c.isprintable() else " " for c in why)  # a model's own words, in part
+def _refusal(code: str, why: str) -> GuardVerdict:
+    # The text may quote the model.
+    plain = "".join(c if c.isprintable() else " " for c in why)
     return GuardVerdict(accepted=False, code=code, note=plain[:REASON_LENGTH])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelQuestion:
-    """What an agent is shown of one symbol at one tick."""
+    """What the model is shown about one symbol at one tick."""
 
     symbol: str
     t: datetime
     brief: str
-    bars: tuple[Bar, ...]  # the last ones, oldest first
+    bars: tuple[Bar, ...]  # the last bars, oldest first
     account: AccountView
 
     @property
     def prompt(self) -> str:
-        """All of it as one text; the same sight gives the same bytes."""
-        parts = [self.brief.strip(), f"## {self.symbol} at {time_text(self.t)}", table(self.bars), _standing(self)]
+        """The question as one text. The same question gives the same bytes."""
+        parts = [self.brief.strip(), f"## {self.symbol} at {time_text(self.t)}", bar_table(self.bars), _account_lines(self)]
         ask = f"Answer with one JSON object by the schema propose_order, about {self.symbol} only."
         return "\n\n".join([part for part in parts if part] + [ask]) + "\n"
 
 
-def table(bars: Sequence[Bar]) -> str:
-    """Bars as a small table.
+def bar_table(bars: Sequence[Bar]) -> str:
+    """Returns bars as a small table.
 
     >>> from datetime import UTC, timedelta
     >>> t0, (o, h, l, c) = datetime(2024, 1, 8, 9, tzinfo=UTC), map(Decimal, ("100", "101.5", "99", "101"))
-    >>> print(table([Bar(symbol="BTC", t0=t0, t1=t0 + timedelta(hours=1), o=o, h=h, l=l, c=c)]))
+    >>> print(bar_table([Bar(symbol="BTC", t0=t0, t1=t0 + timedelta(hours=1), o=o, h=h, l=l, c=c)]))
     opened           | open | high  | low | close | volume
     2024-01-08 09:00 | 100  | 101.5 | 99  | 101   | -
     """
@@ -191,49 +199,44 @@ def table(bars: Sequence[Bar]) -> str:
     return "\n".join(" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
-def _standing(asked: ModelQuestion) -> str:
-    account, position = asked.account, asked.account.position(asked.symbol)
+def _account_lines(question: ModelQuestion) -> str:
+    account, position = question.account, question.account.position(question.symbol)
     held = "nothing"
     if position.qty and position.entry_px is not None:
         way = "long" if position.qty > 0 else "short"
         held = f"{way} {decimal_text(abs(position.qty))} @ {position.entry_px:.8g}"
     lines = [f"Held: {held}; entries waiting: {position.working}.", f"Equity: {account.equity:.2f}."]
-    if asked.symbol in account.power:
-        buy, sell = account.power[asked.symbol]
+    if question.symbol in account.power:
+        buy, sell = account.power[question.symbol]
         lines.append(f"Buying power: {buy:.2f} long, {sell:.2f} short.")
     if account.verdict is not None:
         verdict = account.verdict
-        said = "accepted" if verdict.accepted else f"refused, {verdict.code}: {verdict.note}"
-        lines.append(f"Last proposal: {said}")
+        outcome = "accepted" if verdict.accepted else f"refused, {verdict.code}: {verdict.note}"
+        lines.append(f"Last proposal: {outcome}")
     return "\n".join(lines)
 
 
-Decide = Callable[[ModelQuestion], object]  # a ProposeOrder, data to be read as one, or None: nothing to say
-Model = Callable[[str, Mapping[str, Any]], object]  # (prompt, JSON schema) -> data
-
-
-def asking(model: Model) -> Decide:
-    """Lets a model decide: it is given the prompt and the schema of the answer."""
-    return lambda asked: model(asked.prompt, SCHEMA)
+# Returns a ProposeOrder, data that is read as one, an UnusableAnswer, or None for no decision.
+Decide = Callable[[ModelQuestion], object]
 
 
 class ModelTrader:
-    """A strategy for `replay.run` whose every decision comes from `decide`; `brief` gives the text for a symbol and a time."""
+    """A strategy for `run_simulation` that gets every decision from `decide`. `brief` gives the text for a symbol and a time."""
 
     def __init__(
-        self, decide: Decide, brief: Callable[[str, datetime], str], *, name: str = "proposing", bars: int = LAST_BARS,
+        self, decide: Decide, brief: Callable[[str, datetime], str], *, name: str = "proposing", bars: int = SHOWN_BARS,
         guard: Guard | None = None,
     ) -> None:  # fmt: skip
         self.name, self._decide, self._brief, self._bars, self._guard = name, decide, brief, bars, guard
 
-    def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> list[Proposal]:
-        """Shows the agent what it may see, and reads its answer."""
-        asked = ModelQuestion(
+    def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> list[OrderProposal]:
+        """Asks the model about one symbol and reads its answer."""
+        question = ModelQuestion(
             symbol=symbol, t=account.t, brief=self._brief(symbol, account.t), bars=tuple(history[symbol][-self._bars :]),
             account=account,
         )  # fmt: skip
-        answer = self._decide(asked)
+        answer = self._decide(question)
         if answer is None:
             return []
-        run = Run(id=make_id(self.name, symbol, time_text(account.t)), digest=digest(asked.prompt))
+        run = Run(id=make_id(self.name, symbol, time_text(account.t)), digest=digest(question.prompt))
         return [propose_order(answer, account, symbol=symbol, guard=self._guard, strategy=self.name, run=run)]

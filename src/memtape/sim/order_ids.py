@@ -1,6 +1,6 @@
-"""What a broker calls its orders and executions. A simulation may name them as a venue does, so that both ledgers agree.
+"""Ids of orders and executions. A simulation may use the ids of a venue, so that both ledgers agree.
 
->>> plain = Numbered("p")
+>>> plain = NumberedNaming("p")
 >>> plain.order_id(7), plain.exit_id("p-order-000007", 8, "stop"), plain.exit_id("", 9, "liquidation")
 ('p-order-000007', 'p-order-000007-stop', 'p-liquidation-000009')
 """
@@ -15,39 +15,39 @@ from memtape.core.codec import time_text
 from memtape.core.observed import Fill
 
 
-class Naming(Protocol):
-    """Gives names. Orders and fills are counted from 1, each for itself; a name must not come back."""
+class OrderNaming(Protocol):
+    """Makes ids. Orders and fills are counted separately, from 1. An id must not repeat."""
 
     def order_id(self, n: int, /) -> str:
-        """The name of the n-th order that was placed."""
+        """Returns the id of the n-th order."""
         ...
 
     def fill_id(self, n: int, fill: Fill, /) -> str:
-        """The name of the n-th execution; `fill` is complete but for its id, which is only its number."""
+        """Returns the id of the n-th execution. `fill` is complete except for its id, which is its number."""
         ...
 
 
 @runtime_checkable
-class NamesExits(Protocol):
-    """A naming that also has its own names for the orders that nobody places: stops, targets, liquidations."""
+class ExitNaming(Protocol):
+    """A naming with its own ids for the broker's exits: stops, targets, liquidations."""
 
     def exit_id(self, entry: str, n: int, trigger: str, /) -> str:
-        """The name of the n-th of them; `trigger` is stop or target of the entry of that id, or liquidation of none."""
+        """Returns the id of the n-th exit. `trigger` is stop or target, with the id of its entry, or liquidation without one."""
         ...
 
 
 @runtime_checkable
-class NamesFunding(Protocol):
-    """A naming that also has its own names for payments of funding."""
+class FundingNaming(Protocol):
+    """A naming with its own ids for funding payments."""
 
     def funding_id(self, n: int, symbol: str, t: datetime, /) -> str:
-        """The name of the n-th payment."""
+        """Returns the id of the n-th payment."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
-    """The paper broker's own names: a prefix and a number."""
+class NumberedNaming:
+    """The paper broker's own ids: a prefix and a number."""
 
     prefix: str = "p"
 
@@ -68,13 +68,13 @@ class Numbered:
         return f"{self.prefix}-funding-{n:06d}"
 
 
-def exit_name(naming: Naming, entry: str, n: int, trigger: str) -> str:
-    """The name of an order that nobody placed, by the naming's own rule where it has one."""
-    if isinstance(naming, NamesExits):
+def exit_name(naming: OrderNaming, entry: str, n: int, trigger: str) -> str:
+    """Returns the id of a broker's exit, by the naming's own rule if it has one."""
+    if isinstance(naming, ExitNaming):
         return naming.exit_id(entry, n, trigger)
     return f"{entry}-{trigger}" if entry else f"{trigger}-{n:06d}"
 
 
-def funding_name(naming: Naming, n: int, symbol: str, t: datetime) -> str:
-    """The name of a payment of funding, by the naming's own rule where it has one."""
-    return naming.funding_id(n, symbol, t) if isinstance(naming, NamesFunding) else f"{symbol}-{time_text(t)}-funding"
+def funding_name(naming: OrderNaming, n: int, symbol: str, t: datetime) -> str:
+    """Returns the id of a funding payment, by the naming's own rule if it has one."""
+    return naming.funding_id(n, symbol, t) if isinstance(naming, FundingNaming) else f"{symbol}-{time_text(t)}-funding"

@@ -1,7 +1,7 @@
-"""Orders and positions of the paper broker: what may be asked, when a price sets it off, what it leaves behind.
+"""Orders and positions of the paper broker: valid terms, trigger prices, and positions after a fill.
 
 >>> order = Order(symbol="AAPL", side="buy", qty=Decimal(2), kind="limit", px=Decimal(98), stop=Decimal(95))
->>> reached(order, low=Decimal(97), high=Decimal(101)), reached(order, low=Decimal(99), high=Decimal(101))
+>>> is_reached(order, low=Decimal(97), high=Decimal(101)), is_reached(order, low=Decimal(99), high=Decimal(101))
 (True, False)
 >>> order_refusal(order, Decimal(94))
 ('B2_BEYOND_EXIT', 'the price 94 is already beyond the stop 95 or the target None')
@@ -17,15 +17,15 @@ from typing import Literal
 from memtape.core.values import ZERO, Quantity, read
 from memtape.errors import Invalid
 
-# Why the broker does not carry an order out. The guard has codes of its own; buying power is known to both.
+# Codes of orders that the broker refuses. The guard has its own codes; both use the code for buying power.
 BAND, BEYOND_EXIT, LIQUIDATED, BUYING_POWER = "B1_BAND", "B2_BEYOND_EXIT", "B3_LIQUIDATED", "R9_BUYING_POWER"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What the broker is asked to do. A stop order that is not `reduce_only` is a stop entry.
+    """An order. A stop order that is not `reduce_only` is a stop entry.
 
-    `stop` and `target` are attached to an entry: they come to life with its fill, and one cancels the other.
+    `stop` and `target` belong to an entry: they become active with its fill, and one cancels the other.
     """
 
     symbol: str
@@ -33,47 +33,47 @@ class Order:
     qty: Decimal
     kind: Literal["market", "limit", "stop"] = "market"
     px: Decimal | None = None  # of a limit or stop order
-    limit: Decimal | None = None  # of a stop order: once set off it is a limit order at this price
+    limit: Decimal | None = None  # of a stop order: once triggered it is a limit order at this price
     stop: Decimal | None = None
     target: Decimal | None = None
-    reduce_only: bool = False  # closes what is held, never opens or turns
-    band: tuple[Decimal, Decimal] | None = None  # an entry whose price would lie outside is refused
-    bars: int | None = None  # how many bars it stays valid; None: until filled
+    reduce_only: bool = False  # reduces a position, never opens or reverses one
+    band: tuple[Decimal, Decimal] | None = None  # an entry at a price outside is refused
+    bars: int | None = None  # valid for so many bars; None: until filled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """What is held in one symbol; `working` counts its entry orders not yet filled."""
+    """The position in one symbol. `working` counts its unfilled entry orders."""
 
     qty: Decimal = ZERO  # signed: short is negative
-    entry_px: Decimal | None = None  # average cost of what is held
+    entry_px: Decimal | None = None  # average cost
     since: datetime | None = None
     working: int = 0
 
 
 @dataclass(slots=True, eq=False)
-class Working:
-    """An order that waits; `left` is what of it is not yet filled."""
+class WorkingOrder:
+    """A waiting order. `left` is its unfilled quantity."""
 
     id: str
     order: Order
     placed_at: datetime | None
     trigger: str
     left: Decimal
-    group: str | None = None  # the entry it protects: of one group only one order fills
+    group: str | None = None  # the id of its entry: only one order of a group fills
     bars_left: int | None = None
 
 
-def reached(order: Order, low: Decimal, high: Decimal) -> bool:
-    """Whether prices between low and high set the order off; at the open both are the open."""
+def is_reached(order: Order, low: Decimal, high: Decimal) -> bool:
+    """Returns True if a price between low and high triggers the order. At the open, both are the open."""
     if order.px is None:
         return True
     waits_above = (order.side == "buy") == (order.kind == "stop")
     return high >= order.px if waits_above else low <= order.px
 
 
-def after(held: Position, signed: Decimal, px: Decimal, t: datetime) -> Position:
-    """The position after a fill, at average cost."""
+def position_after(held: Position, signed: Decimal, px: Decimal, t: datetime) -> Position:
+    """Returns the position after a fill, at average cost."""
     qty = held.qty + signed
     if held.entry_px is None or held.qty * qty < 0:
         return Position(qty=qty, entry_px=px, since=t)
@@ -83,7 +83,7 @@ def after(held: Position, signed: Decimal, px: Decimal, t: datetime) -> Position
 
 
 def order_refusal(order: Order, px: Decimal) -> tuple[str, str] | None:
-    """Code and reason why an entry is not carried out at a price, if so."""
+    """Returns code and reason of a refusal at a price, or None."""
     if order.band is not None and not order.band[0] <= px <= order.band[1]:
         return BAND, f"the price {px} lies outside the band {order.band[0]} to {order.band[1]}"
     low, high = (order.stop, order.target) if order.side == "buy" else (order.target, order.stop)
@@ -93,7 +93,7 @@ def order_refusal(order: Order, px: Decimal) -> tuple[str, str] | None:
 
 
 def check_order_terms(order: Order) -> None:
-    """Refuse what makes no sense as an order, by the name of its field."""
+    """Raises Invalid for an order whose terms contradict each other."""
     prices = (("px", order.px), ("limit", order.limit), ("stop", order.stop), ("target", order.target))
     for name, value in (("qty", order.qty), *prices):
         if value is not None:
@@ -114,7 +114,7 @@ def check_order_terms(order: Order) -> None:
 
 
 def within_limit(order: Order, px: Decimal) -> bool:
-    """Whether a price is no worse than the limit of a stop order, if it has one."""
+    """Returns True if a price is not worse than the limit of a stop order, or if it has no limit."""
     if order.limit is None:
         return True
     return px <= order.limit if order.side == "buy" else px >= order.limit

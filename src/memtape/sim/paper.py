@@ -1,26 +1,27 @@
-"""A paper broker: orders and bars in, fills, funding and a snapshot out. No clock and no chance, so a replay is exact.
+"""A paper broker: orders and bars in; fills, funding and a snapshot out. It uses no clock and no chance, so a replay is exact.
 
-A bar says four prices and not their order, so every doubt is settled against the trader:
+A bar has four prices without their order, so every doubt is decided against the trader:
 
 - An order placed at one bar's close can fill from the next bar on, first at that bar's open.
-- Whatever the open already triggers fills at the open: market orders, stops that the price gapped through, limits and
-  targets that it gapped beyond (to the trader's good). Inside the bar a stop is reached before a target.
+- An order that the open triggers fills at the open: market orders, stops that the price gapped through, limits and targets that
+  it gapped beyond (to the trader's advantage). Inside the bar a stop is reached before a target.
 - An entry that fills inside a bar can be stopped out in that bar; its target counts from the next bar on.
 - Market and stop orders pay slippage, limits do not. Every fill pays the fee. Both are in basis points.
-- An entry that the open carried beyond its own stop or target, or out of the band it allows, is refused, as brokers do.
+- An entry is refused if the open is beyond its own stop or target, or outside its band, as brokers do.
 
-What the venue's terms add, where it has them (`venue.py`):
+The terms of a venue (`venue.py`) add:
 
-- An entry that the account's margin does not carry is refused, when it is placed and again when it would fill.
-- An account whose equity is down to its maintenance margin is liquidated: at the open where the price gapped there, else
-  at the very price, before any stop that lies further. Slippage and fees then take at most the equity that is left, so
-  only a gap leaves a shortfall. Waiting entries are withdrawn.
-- Funding is paid by its hour on what was held then; inside a bar on its high by who pays, on its low by who receives.
-- Of a bar's volume only a share can be ours; the rest of an order waits for the next bar, that of a stop as a market order.
+- An entry beyond the account's margin is refused, when it is placed and again when it would fill.
+- An account whose equity falls to its maintenance margin is liquidated: at the open if the price gapped there, else at that
+  price, before any stop further away. Slippage and fees then take at most the remaining equity, so only a gap leaves a shortfall.
+  Waiting entries are withdrawn.
+- Funding is paid at its hour on the position of that moment. Inside a bar, a payer pays on the high, a receiver gets paid on the
+  low.
+- An order gets only a share of a bar's volume. The rest waits for the next bar; the rest of a stop is then a market order.
 - Outside a symbol's hours nothing fills.
 
-A fill at the open is stamped a moment after it, for the snapshot at the last close must not contain it; one inside the
-bar is stamped at its middle, the stop that follows an entry of the same bar at three quarters.
+A fill at the open has a time just after it, because the snapshot at the last close must not contain it. A fill inside the bar has
+the time of its middle; a stop after an entry in the same bar has the time of three quarters.
 
 >>> from datetime import UTC
 >>> broker = PaperBroker(cash=Decimal(1000))
@@ -47,10 +48,10 @@ from memtape.core.observed import Bar, Fill, Funding, HeldPosition
 from memtape.core.values import MONEY, ONE, ZERO
 from memtape.errors import Invalid
 from memtape.sim.book import Book
-from memtape.sim.matching import LOT, MONEY_STEP, PRICE_STEP, Costs, Matching, Play
-from memtape.sim.order_ids import Naming, Numbered, exit_name, funding_name
-from memtape.sim.orders import BUYING_POWER, Order, Position, Working, check_order_terms
-from memtape.sim.venue import BASIS_POINTS, PLAIN, Venue
+from memtape.sim.matching import LOT, MONEY_STEP, PRICE_STEP, BarPlay, OrderMatching, TradingCosts
+from memtape.sim.order_ids import NumberedNaming, OrderNaming, exit_name, funding_name
+from memtape.sim.orders import BUYING_POWER, Order, Position, WorkingOrder, check_order_terms
+from memtape.sim.venue import BASIS_POINTS, PLAIN_VENUE, Venue
 
 __all__ = ["Order", "PaperBroker", "Position"]
 
@@ -62,25 +63,25 @@ class PaperBroker:
 
     def __init__(
         self, cash: Decimal, *, fee_bps: Decimal = ZERO, slippage_bps: Decimal = ZERO, prefix: str = "p",
-        naming: Naming | None = None, venue: Venue = PLAIN,
+        naming: OrderNaming | None = None, venue: Venue = PLAIN_VENUE,
     ) -> None:  # fmt: skip
         for name, value in (("fee_bps", fee_bps), ("slippage_bps", slippage_bps)):
             if not ZERO <= value < BASIS_POINTS:
-                raise Invalid(name, f"{value} lies outside 0..10000", "Give basis points: 5 means 0.05 %")
+                raise Invalid(name, f"{value} is outside 0 to 10000", "Give basis points: 5 means 0.05 %")
         if not cash > 0:
             raise Invalid("starting_equity", f"{cash} is not above 0", "Give the money the account starts with")
         self.venue = venue
-        self.at: datetime | None = None  # up to when the market has been seen
-        self.funding: tuple[Funding, ...] = ()  # paid and received in the last advance
+        self.at: datetime | None = None  # the close of the last bar
+        self.funding: tuple[Funding, ...] = ()  # payments in the last advance
         self._book = Book(cash, venue)
-        self._costs = Costs(fee=fee_bps / BASIS_POINTS, slippage=slippage_bps / BASIS_POINTS)
-        self._naming = naming or Numbered(prefix)
+        self._costs = TradingCosts(fee=fee_bps / BASIS_POINTS, slippage=slippage_bps / BASIS_POINTS)
+        self._naming = naming or NumberedNaming(prefix)
         self._orders = self._exits = self._fills = self._payments = 0
-        self._seen: dict[str, datetime] = {}  # symbol -> up to when its funding is settled
+        self._funded_until: dict[str, datetime] = {}  # by symbol
 
     @property
     def cash(self) -> Decimal:
-        """What is in the account beside positions; negative where they are bought on margin."""
+        """Money in the account besides positions; negative if positions were bought on margin."""
         return self._book.cash
 
     @property
@@ -90,72 +91,72 @@ class PaperBroker:
 
     @property
     def refused(self) -> dict[str, str]:
-        """Orders that were not carried out, by id, with the reason; `codes` has it in short."""
+        """Refused orders by id, with the reason."""
         return self._book.refused
 
     @property
     def codes(self) -> dict[str, str]:
-        """Orders that were not carried out, by id, with the code of the reason."""
+        """Refused orders by id, with the code of the reason."""
         return self._book.codes
 
     @property
     def equity(self) -> Decimal:
-        """Cash and what the positions are worth at the last close."""
+        """Cash and the value of positions at the last close."""
         return self._book.equity()
 
     @property
     def shortfall(self) -> Decimal:
-        """What the account owes beyond all it has: a gap went through its liquidation."""
+        """The debt of the account, after a gap beyond its liquidation."""
         return max(ZERO, -self.equity)
 
     def position(self, symbol: str) -> Position:
-        """What is held, and how many entries wait."""
+        """Returns the position and the number of waiting entries."""
         working = sum(not w.order.reduce_only for w in self._book.working.get(symbol, ()))
         return replace(self._book.held(symbol), working=working)
 
     def positions(self) -> dict[str, Position]:
-        """What is held or waited for, by symbol."""
-        found = {symbol: self.position(symbol) for symbol in sorted({*self._book.positions, *self._book.working})}
-        return {symbol: position for symbol, position in found.items() if position.qty or position.working}
+        """Returns positions and waiting entries by symbol."""
+        every = {symbol: self.position(symbol) for symbol in sorted({*self._book.positions, *self._book.working})}
+        return {symbol: position for symbol, position in every.items() if position.qty or position.working}
 
     def waiting(self) -> dict[str, tuple[Decimal, Decimal]]:
-        """Entries that wait, by symbol: quantities to buy and to sell."""
+        """Returns waiting entries by symbol: quantities to buy and to sell."""
         return {symbol: pair for symbol in self._book.working if any(pair := self._book.waits(symbol))}
 
     def snapshot(self) -> dict[str, tuple[HeldPosition, ...]]:
-        """The open positions as a broker reports them; flat is {}."""
+        """Returns the open positions as a broker reports them; {} when flat."""
         held = sorted(self._book.positions.items())
         return {symbol: (self._held(symbol, position),) for symbol, position in held}
 
     def _held(self, symbol: str, position: Position) -> HeldPosition:
         margin = self.venue.margin_of(symbol)
         leverage = None if margin is None else margin.leverage
-        entry = _stepped(position.entry_px, PRICE_STEP)
+        entry = _rounded_price(position.entry_px, PRICE_STEP)
         return HeldPosition(qty=position.qty, entry_px=entry, leverage=leverage, mark=self.marks[symbol])
 
     def buying_power(self, order: Order) -> Decimal | None:
-        """What may still be opened on the order's side of its symbol, by worth; None: as much as one likes."""
+        """Returns the value that may still be opened on the order's side of its symbol; None: no limit."""
         return self._book.power(order)
 
     def powers(self) -> dict[str, tuple[Decimal, Decimal]]:
-        """What may still be bought and sold to open, by symbol and worth, where margin limits it."""
-        found: dict[str, tuple[Decimal, Decimal]] = {}
+        """Returns the values that may still be bought and sold to open, by symbol, where margin limits them."""
+        powers: dict[str, tuple[Decimal, Decimal]] = {}
         for symbol in self.marks if self.venue.on_margin else ():
             buy, sell = (self.buying_power(Order(symbol=symbol, side=side, qty=ONE)) for side in ("buy", "sell"))
             if buy is not None and sell is not None:
-                found[symbol] = (buy, sell)
-        return found
+                powers[symbol] = (buy, sell)
+        return powers
 
     def place(self, order: Order) -> str:
-        """Takes an order, valid from the next bar on; gives its id, which its fills will carry.
+        """Place an order, valid from the next bar on. Returns its id, which its fills will have.
 
-        One beyond the buying power is refused at once: its id is in `refused` and `codes`.
+        An order beyond the buying power is refused at once: its id is in `refused` and `codes`.
         """
         check_order_terms(order)
         self._orders += 1
         trigger = "stop_entry" if order.kind == "stop" and not order.reduce_only else order.kind
         id_ = self._naming.order_id(self._orders)
-        w = Working(id_, order, self.at, trigger, order.qty, bars_left=order.bars)
+        w = WorkingOrder(id_, order, self.at, trigger, order.qty, bars_left=order.bars)
         if why := self._beyond_power(order):
             self._book.refuse(w, BUYING_POWER, why)
         else:
@@ -171,7 +172,7 @@ class PaperBroker:
             return f"worth {worth:.2f}, and the margin carries {power:.2f} more" if worth > power else None
 
     def cancel(self, order_id: str) -> bool:
-        """Withdraws a working order; False when there is none of that id any more."""
+        """Withdraws a working order. Returns False if there is none with this id."""
         for working in self._book.working.values():
             for w in working:
                 if w.id == order_id:
@@ -180,65 +181,65 @@ class PaperBroker:
         return False
 
     def advance(self, bars: Iterable[Bar]) -> tuple[Fill, ...]:
-        """Lets completed bars happen, at most one a symbol, and gives the fills in the order of their time."""
-        seen = sorted(bars, key=lambda bar: bar.symbol)
-        for bar in seen:
+        """Play completed bars, at most one per symbol. Returns the fills in order of time."""
+        ordered = sorted(bars, key=lambda bar: bar.symbol)
+        for bar in ordered:
             if self.at is not None and bar.t1 <= self.at:
                 problem = f"{bar.symbol} closes at {time_text(bar.t1)}, not after {time_text(self.at)}"
                 raise Invalid("bars", problem, "Give bars in time order")
         self.funding = ()
         with localcontext(MONEY):
-            plays = [self._play(bar) for bar in seen]
-            self._happen(plays)
+            plays = [self._play(bar) for bar in ordered]
+            self._play_bars(plays)
             fills = [self._named(fill) for play in plays for fill in play.fills]
-        self.at = max((bar.t1 for bar in seen), default=self.at)
+        self.at = max((bar.t1 for bar in ordered), default=self.at)
         return tuple(sorted(fills, key=lambda fill: (fill.t, fill.seq)))
 
-    def _play(self, bar: Bar) -> Play:
+    def _play(self, bar: Bar) -> BarPlay:
         hours = self.venue.trading(bar.symbol, bar.t0, bar.t1)
         first, last = hours or (bar.t0, bar.t1)
         begins = first if self.at is None else max(first, self.at)
         span = (last if last > begins else bar.t1) - begins
         share = self.venue.participation
         working = self._book.working.setdefault(bar.symbol, [])
-        return Play(
+        return BarPlay(
             bar=bar, trades=hours is not None, start=bar.o, held=self._book.held(bar.symbol).qty,
             opening=begins + min(LATENCY, span / 4), middle=begins + span / 2, late=begins + span * 3 / 4,
             old=[w for w in working if w.placed_at is None or w.placed_at <= bar.t0],
             room=None if share is None or bar.v is None else (bar.v * share).quantize(LOT, rounding=ROUND_DOWN),
         )  # fmt: skip
 
-    def _happen(self, plays: Sequence[Play]) -> None:
-        """All bars of one time together: they share one account."""
-        matching = Matching(self._book, self._costs, plays, self._name_exit)
-        self._fund(plays, [play.bar.t0 for play in plays])
+    def _play_bars(self, plays: Sequence[BarPlay]) -> None:
+        """Play all bars of one time together, because they share one account."""
+        matching = OrderMatching(self._book, self._costs, plays, self._name_exit)
+        self._pay_funding(plays, [play.bar.t0 for play in plays])
         matching.open()
-        self._fund(plays, [play.middle for play in plays])
+        self._pay_funding(plays, [play.middle for play in plays])
         matching.inside()
-        self._fund(plays, [play.bar.t1 for play in plays])
+        self._pay_funding(plays, [play.bar.t1 for play in plays])
         for play in plays:
-            self._lapse(play)
+            self._expire_orders(play)
             self.marks[play.bar.symbol] = play.bar.c
 
-    def _lapse(self, play: Play) -> None:
-        """Orders that are valid for so many bars; one in which the symbol is closed does not count."""
+    def _expire_orders(self, play: BarPlay) -> None:
+        """Withdraw orders whose number of bars is over. A bar in which the symbol is closed does not count."""
         for w in play.old if play.trades else ():
             if w.bars_left is not None:
                 w.bars_left -= 1
                 if w.bars_left <= 0:
                     self._book.withdraw(w)
 
-    def _fund(self, plays: Sequence[Play], until: Sequence[datetime]) -> None:
-        """Funding up to a moment of each bar, on what was held at its hour."""
+    def _pay_funding(self, plays: Sequence[BarPlay], until: Sequence[datetime]) -> None:
+        """Pay funding up to a moment of each bar, on the position at its hour."""
         for play, end in zip(plays, until, strict=True):
             symbol, rates = play.bar.symbol, self.venue.funding.get(play.bar.symbol)
-            settled = self._seen.get(symbol, play.bar.t0)
+            settled = self._funded_until.get(symbol, play.bar.t0)
             for t, rate in () if rates is None else rates.due(settled, end):
                 self._pay(play, t, rate)
-            self._seen[symbol] = max(settled, end)
+            self._funded_until[symbol] = max(settled, end)
 
-    def _pay(self, play: Play, t: datetime, rate: Decimal) -> None:
-        # The ledger has funding before the fills of its moment, so what is filled then does not count yet.
+    def _pay(self, play: BarPlay, t: datetime, rate: Decimal) -> None:
+        # The ledger books funding before the fills of the same moment, so these fills do not count yet.
         signed = (fill.qty if fill.side == "buy" else -fill.qty for fill in play.fills if fill.t < t)
         qty, bar = play.held + sum(signed, ZERO), play.bar
         if t <= bar.t0:
@@ -264,8 +265,8 @@ class PaperBroker:
         return exit_name(self._naming, entry, self._exits, trigger)
 
 
-def _stepped(px: Decimal | None, step: Decimal) -> Decimal | None:
-    """Rounded to what a snapshot can hold, and left alone where it already fits."""
+def _rounded_price(px: Decimal | None, step: Decimal) -> Decimal | None:
+    """Rounds to what a snapshot can hold; leaves a price alone that fits."""
     if px is None:
         return None
     with localcontext(MONEY):

@@ -1,4 +1,4 @@
-"""A simulated run as a page to read: what was set, what came of it, the last trades, and what it does not show."""
+"""The report of a simulated run: settings, figures, the last trades, and a caveat."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from memtape.sim.run import SimResult
 CAVEAT = (
     "These are simulated trades: past prices, a paper broker, assumed fees and slippage. They say nothing about future returns."
 )
-LAST = 20
+SHOWN_TRADES = 20
 CENT = Decimal("0.01")
 
 
-def render(result: SimResult) -> str:
-    """The report, in Markdown; the same result gives the same bytes."""
+def render_report(result: SimResult) -> str:
+    """Returns the report in Markdown. The same result gives the same bytes."""
     f = result.figures
     figures = [
         ("Net PnL of closed trades", _money(f.net_pnl), f"{f.n} trades"),
@@ -60,7 +60,7 @@ def render(result: SimResult) -> str:
 def _table(closed: tuple[TradeRow, ...]) -> list[str]:
     if not closed:
         return ["## Trades", "", "No trade was closed."]
-    shown = closed[-LAST:]
+    shown = closed[-SHOWN_TRADES:]
     return [
         f"## Trades (last {len(shown)} of {len(closed)})", "",
         "| entry | exit | symbol | side | entry price | exit price | net PnL | R | exit by | reason |",
@@ -84,7 +84,7 @@ def _parameters(result: SimResult) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text that cannot leave its cell."""
+    """Returns a text that stays in its cell."""
     return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").split())
 
 

@@ -1,11 +1,11 @@
-"""Bars, a strategy and a paper broker, played through an agent exactly as live: one tick for each bar time.
+"""Runs bars, a strategy and a paper broker through an agent exactly as live: one tick for each bar time.
 
     bars that close at t -> broker: fills since the last tick -> strategy: decisions, orders -> Tick -> agent.observe
 
-A decision taken at one tick places orders; they fill during the next bar, and the fills arrive with the next tick. They
-carry the order ids that the decision named, which is how the ledger knows why it holds what it holds.
+A decision at one tick places orders. They fill during the next bar, and the fills arrive with the next tick. They have the order
+ids that the decision names, so the ledger knows the reason of each position.
 
-Stops, targets and liquidations are the broker's own exits and have ids that no decision names (`sitting.py`).
+Stops, targets and liquidations are the broker's own exits and have ids that no decision names (`session.py`).
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from memtape.core.ledger.trades import round_money
 from memtape.core.observed import Bar, Decision, Tick
 from memtape.core.values import MONEY, ZERO, Money, read
 from memtape.errors import Invalid
-from memtape.sim.figures import EquityPath, Sharpe, TradeRow, max_drawdown_pct, sharpe
+from memtape.sim.figures import EquityPath, SharpeRatio, TradeRow, max_drawdown_pct, sharpe_ratio
 from memtape.sim.guard import Guard
-from memtape.sim.order_ids import Naming
+from memtape.sim.order_ids import OrderNaming
 from memtape.sim.paper import PaperBroker
 from memtape.sim.session import SimSession
-from memtape.sim.strategies import SeesAccount, Strategy
-from memtape.sim.venue import PLAIN, Venue
+from memtape.sim.strategies import AccountStrategy, Strategy
+from memtape.sim.venue import PLAIN_VENUE, Venue
 
-Amount = Decimal | int | float | str
+AmountInput = Decimal | int | float | str
 Progress = Callable[[int, int], object]  # (ticks done, ticks in all)
-AfterTick = Callable[[Tick, Any], object]  # (the tick, what the agent's observe gave for it)
+AfterTick = Callable[[Tick, Any], object]  # (the tick, the receipt of agent.observe)
 
 
 class Observer(Protocol):
-    """Whatever takes ticks: an agent of the engine, or a test's notebook."""
+    """An agent of the engine, or a stand-in that records ticks."""
 
     def observe(self, tick: Tick, /) -> object:
-        """Takes one tick."""
+        """Observe one tick."""
         ...
 
 
-class ObservesDecisions(Protocol):
-    """An observer that takes decisions beside ticks."""
+class DecisionObserver(Protocol):
+    """An observer that records decisions too."""
 
-    def observe(self, seen: Decision, /) -> object:
-        """Takes one decision."""
+    def observe(self, decision: Decision, /) -> object:
+        """Observe one decision."""
         ...
 
 
@@ -57,7 +57,7 @@ class TradeLedger(Protocol):
     """A ledger of trades."""
 
     def trades(self, *, status: str = "closed") -> Sequence[TradeRow]:
-        """Its trades of one status."""
+        """Returns the trades of one status."""
         ...
 
 
@@ -73,16 +73,16 @@ class HasLedger(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTerms:
-    """What came of a venue's terms and of a guard."""
+    """The effects of a venue's terms and of a guard."""
 
     funding: Decimal  # received less paid
-    liquidations: int  # fills by which the venue took positions off
-    shortfall: Decimal  # owed beyond all the account had
-    rejections: dict[str, int]  # proposals and orders that were refused, by code
+    liquidations: int  # fills by which the venue closed positions
+    shortfall: Decimal  # the debt of the account
+    rejections: dict[str, int]  # refused proposals and orders, by code
     advice: tuple[str, ...] = ()  # limits that the guard cannot check
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
+        """Returns JSON data."""
         return {
             "funding": decimal_text(round_money(self.funding)), "liquidations": self.liquidations,
             "shortfall": decimal_text(round_money(self.shortfall)), "rejections": self.rejections,
@@ -92,7 +92,7 @@ class RunTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimResult:
-    """What a run came to. The figures say how many observations stand behind them in `n`."""
+    """The result of a run. `n` has the number of observations behind each figure."""
 
     agent: str
     strategy: str
@@ -109,27 +109,27 @@ class SimResult:
     fills: int
     decisions: int
     no_trades: int
-    refused: int  # entries the broker refused because the price had run away
+    refused: int  # entries that the broker refused
     figures: Outcomes
     max_drawdown_pct: float
-    sharpe: Sharpe
+    sharpe: SharpeRatio
     closed: tuple[TradeRow, ...] = field(repr=False)
     equity: EquityPath = field(repr=False)
     terms: RunTerms | None = None  # of a run under a venue's terms or a guard
 
     @property
     def trades(self) -> int:
-        """How many trades were closed."""
+        """The number of closed trades."""
         return len(self.closed)
 
     @property
     def net_pnl(self) -> Decimal:
-        """What the closed trades brought after fees."""
+        """The profit of closed trades after fees."""
         return self.figures.net_pnl
 
     @property
     def n(self) -> dict[str, int]:
-        """How many observations each figure rests on."""
+        """The number of observations behind each figure."""
         f = self.figures
         return {
             "net_pnl": f.n, "win_rate": f.n, "profit_factor": f.n, "mean_r": f.n_r, "max_drawdown_pct": self.ticks,
@@ -137,7 +137,7 @@ class SimResult:
         }  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON data: money as strings, times ending in Z."""
+        """Returns JSON data: money as strings, times ending in Z."""
         f = self.figures
         return {
             "simulated": True, "agent": self.agent, "strategy": self.strategy, "parameters": self.parameters,
@@ -156,66 +156,66 @@ class SimResult:
 def run_simulation(
     agent: Observer,
     bars: Iterable[Bar],
-    strategy: Strategy | SeesAccount,
+    strategy: Strategy | AccountStrategy,
     *,
-    fee_bps: Amount = 5,
-    slippage_bps: Amount = 2,
-    starting_equity: Amount = 10_000,
+    fee_bps: AmountInput = 5,
+    slippage_bps: AmountInput = 2,
+    starting_equity: AmountInput = 10_000,
     on_progress: Progress | None = None,
     name: str | None = None,
     prefix: str = "p",
-    naming: Naming | None = None,
+    naming: OrderNaming | None = None,
     after_tick: AfterTick | None = None,
-    venue: Venue = PLAIN,
+    venue: Venue = PLAIN_VENUE,
     guard: Guard | None = None,
-    told_first: bool = False,
+    observe_first: bool = False,
 ) -> SimResult:
-    """Trades a strategy over bars, with everything observed by `agent`; the same bars give the same ticks.
+    """Trades a strategy over bars; `agent` observes everything. The same bars give the same ticks.
 
-    `name` is the agent's, for the tick ids; default its `id`. `prefix` begins the ids of fills and orders: a second run
-    of one agent over other bars needs another, or its fills look like those already seen; `naming` gives them a venue's
-    own names. `venue` has the terms of the account (margin, funding, hours, ...), `guard` the limits: what it refuses is
-    decided and recorded, and not ordered. `after_tick` is called with each tick and its receipt before the next begins.
+    `name` is the agent's name in tick ids; by default its `id`. `prefix` begins the ids of fills and orders: a second run of one
+    agent over other bars needs another prefix, or its fills look like known ones. `naming` uses a venue's own ids. `venue` has
+    the terms of the account (margin, funding, hours, ...), `guard` the limits: a refused decision is recorded and not ordered.
+    `after_tick` is called with each tick and its receipt before the next tick.
 
-    `told_first` lets the agent observe each tick before it decides, and its decisions after that, as values of their own:
-    a brief then knows what has just happened.
+    With `observe_first` the agent observes each tick before it decides, and its decisions after that as separate values. A brief
+    then knows what has just happened.
     """
     who = name or str(getattr(agent, "id", "sim"))
     ordered = sorted(bars, key=lambda bar: (bar.t1, bar.symbol))
     if not ordered:
-        raise Invalid("bars", "there are none", "Give at least one bar")
+        raise Invalid("bars", "the list is empty", "Give at least one bar")
     cash, fee, slippage = (
         _amount(value, at)
         for value, at in ((starting_equity, "starting_equity"), (fee_bps, "fee_bps"), (slippage_bps, "slippage_bps"))
     )
     broker = PaperBroker(cash, fee_bps=fee, slippage_bps=slippage, prefix=prefix, naming=naming, venue=venue)
-    sitting = SimSession(who, strategy, broker, guard)
-    total, tally = len({bar.t1 for bar in ordered}), _Tally()
+    session = SimSession(who, strategy, broker, guard)
+    total, tally = len({bar.t1 for bar in ordered}), _RunCounts()
     for t, together in groupby(ordered, key=lambda bar: bar.t1):
         completed = tuple(together)
-        _distinct(completed)
-        tick, receipt = _told(agent, sitting, t, completed, told_first)
+        _refuse_repeated(completed)
+        tick, receipt = _observe_tick(agent, session, t, completed, observe_first)
         tally.add(tick)
         if after_tick is not None:
             after_tick(tick, receipt)
         if on_progress is not None:
             on_progress(len(tally.path), total)
     first, last = min(bar.t0 for bar in ordered), ordered[-1].t1
-    closed, path = _closed(agent, first, last), tally.path
+    closed, path = _closed_trades(agent, first, last), tally.path
     return SimResult(
         agent=who, strategy=_name(strategy), parameters=_parameters(strategy),
         symbols=tuple(sorted({bar.symbol for bar in ordered})), first=first, last=last, bars=len(ordered),
         fee_bps=fee, slippage_bps=slippage, starting_equity=cash, ending_equity=path[-1][1],
         ticks=len(path), fills=tally.fills, decisions=tally.decisions, no_trades=tally.no_trades, refused=len(broker.refused),
-        figures=outcome_sums(closed), max_drawdown_pct=max_drawdown_pct(cash, path), sharpe=sharpe(cash, path),
+        figures=outcome_sums(closed), max_drawdown_pct=max_drawdown_pct(cash, path), sharpe=sharpe_ratio(cash, path),
         closed=closed, equity=tuple(path),
-        terms=_terms(tally, sitting, broker, guard),
+        terms=_terms(tally, session, broker, guard),
     )  # fmt: skip
 
 
 @dataclass(slots=True)
-class _Tally:
-    """What the ticks of a run add up to."""
+class _RunCounts:
+    """Counts and sums over the ticks of a run."""
 
     path: list[tuple[datetime, Decimal]] = field(default_factory=list)
     fills: int = 0
@@ -225,7 +225,7 @@ class _Tally:
     funding: Decimal = ZERO
 
     def add(self, tick: Tick) -> None:
-        """Counts one more."""
+        """Add one tick."""
         assert tick.equity is not None
         self.path.append((tick.t, tick.equity))
         self.fills += len(tick.fills)
@@ -236,58 +236,60 @@ class _Tally:
             self.funding += sum((payment.usd for payment in tick.funding), ZERO)
 
 
-def _terms(tally: _Tally, sitting: SimSession, broker: PaperBroker, guard: Guard | None) -> RunTerms | None:
-    if broker.venue == PLAIN and guard is None and not sitting.rejections:
+def _terms(tally: _RunCounts, session: SimSession, broker: PaperBroker, guard: Guard | None) -> RunTerms | None:
+    if broker.venue == PLAIN_VENUE and guard is None and not session.rejections:
         return None
-    rejections = sitting.rejections + Counter(broker.codes.values())
+    rejections = session.rejections + Counter(broker.codes.values())
     return RunTerms(
         funding=tally.funding, liquidations=tally.liquidations, shortfall=broker.shortfall,
         rejections=dict(sorted(rejections.items())), advice=() if guard is None else tuple(guard.advice),
     )  # fmt: skip
 
 
-def _told(agent: Observer, sitting: SimSession, t: datetime, completed: Sequence[Bar], first: bool) -> tuple[Tick, object]:
-    """One tick with its decisions, observed as one value or one after the other, and the receipt of the tick."""
+def _observe_tick(
+    agent: Observer, session: SimSession, t: datetime, completed: Sequence[Bar], first: bool
+) -> tuple[Tick, object]:
+    """Observes one tick and its decisions, together or one after the other. Returns the tick and its receipt."""
     if not first:
-        tick = sitting.tick(t, completed)
+        tick = session.tick(t, completed)
         return tick, agent.observe(tick)
-    seen = sitting.see(t, completed)
-    receipt = agent.observe(seen)
-    tick = replace(seen, decision=sitting.decide(seen) or None)
+    market = session.advance(t, completed)
+    receipt = agent.observe(market)
+    tick = replace(market, decision=session.decide(market) or None)
     for decision in tick.decisions:
-        cast(ObservesDecisions, agent).observe(decision)
+        cast(DecisionObserver, agent).observe(decision)
     return tick, receipt
 
 
-def _distinct(completed: Sequence[Bar]) -> None:
+def _refuse_repeated(completed: Sequence[Bar]) -> None:
     for one, next_ in pairwise(completed):
         if one.symbol == next_.symbol:
             raise Invalid("bars", f"{one.symbol} has two bars that close at {time_text(one.t1)}", "Give each bar once")
 
 
-def _closed(agent: Observer, first: datetime, last: datetime) -> tuple[TradeRow, ...]:
-    """The trades of this run: an agent may have older ones."""
+def _closed_trades(agent: Observer, first: datetime, last: datetime) -> tuple[TradeRow, ...]:
+    """Returns the closed trades of this run; an agent may have older ones."""
     if not isinstance(agent, HasLedger):
         return ()
     rows = [t for t in agent.ledger.trades(status="closed") if first <= t.entry_at and (t.exit_at or last) <= last]
     return tuple(sorted(rows, key=lambda t: (t.exit_at or last, t.entry_at, t.symbol)))
 
 
-def _amount(value: Amount, at: str) -> Decimal:
+def _amount(value: AmountInput, at: str) -> Decimal:
     amount: Decimal = read(Money, value, at)
     return amount
 
 
-def _name(strategy: Strategy | SeesAccount) -> str:
+def _name(strategy: Strategy | AccountStrategy) -> str:
     return str(getattr(strategy, "name", None) or getattr(strategy, "__name__", type(strategy).__name__))
 
 
-def _parameters(strategy: Strategy | SeesAccount) -> dict[str, str]:
+def _parameters(strategy: Strategy | AccountStrategy) -> dict[str, str]:
     if not is_dataclass(strategy):
         return {}
     return {f.name: str(plain(getattr(strategy, f.name))) for f in fields(strategy)}
 
 
 def _digits(figure: float | None) -> float | None:
-    """Six significant digits: what leaves is the same on every machine."""
+    """Rounds to six significant digits, so that the output is the same on every machine."""
     return None if figure is None else float(f"{figure:.6g}")

@@ -1,7 +1,7 @@
-"""One agent through one run: what it saw, what it proposed, what the guard and the broker said to it.
+"""One agent in one run: its market, its proposals, and the verdicts of guard and broker.
 
-In the tick that reports an exit of the broker's own (stop, target, liquidation) the strategy is not asked about that
-symbol: a decision beside it would be read as its reason (rule L15), and the exit has none but its trigger.
+In the tick with a broker's own exit (stop, target, liquidation) the strategy is not asked about that symbol: a decision in the
+same tick would be read as the reason of the exit (rule L15), and its only reason is its trigger.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from memtape.core.values import MONEY, REASON_LENGTH
 from memtape.sim.account import AccountView
 from memtape.sim.guard import Guard, judge_order
 from memtape.sim.paper import PaperBroker
-from memtape.sim.strategies import Proposal, SeesAccount, Strategy
+from memtape.sim.strategies import AccountStrategy, OrderProposal, Strategy
 
 OWN_EXITS = ("stop", "target", "liquidation")
 
 
 class SimSession:
-    """An agent at its desk: it sees each tick, proposes, and hears what became of it."""
+    """The state of one agent during a run."""
 
-    def __init__(self, who: str, strategy: Strategy | SeesAccount, broker: PaperBroker, guard: Guard | None) -> None:
+    def __init__(self, who: str, strategy: Strategy | AccountStrategy, broker: PaperBroker, guard: Guard | None) -> None:
         self._who, self._strategy, self._broker, self._guard = who, strategy, broker, guard
         self._history: dict[str, list[Bar]] = {}
-        self._day: tuple[date, Decimal] | None = None  # the UTC day, and the equity it began with
+        self._day: tuple[date, Decimal] | None = None  # the UTC day and the equity at its start
         self._equity = broker.equity  # at the last tick
         self._orders_today = 0
         self._verdict: GuardVerdict | None = None
         self.rejections: Counter[str] = Counter()  # of proposals, by code
 
     def tick(self, t: datetime, completed: Sequence[Bar]) -> Tick:
-        """Lets bars happen, decides, and tells all of it."""
-        seen = self.see(t, completed)
-        return replace(seen, decision=self.decide(seen) or None)
+        """Play bars and decide. Returns the tick with its decisions."""
+        market = self.advance(t, completed)
+        return replace(market, decision=self.decide(market) or None)
 
-    def see(self, t: datetime, completed: Sequence[Bar]) -> Tick:
-        """Lets bars happen, and tells what came of it."""
+    def advance(self, t: datetime, completed: Sequence[Bar]) -> Tick:
+        """Play bars. Returns the tick without decisions."""
         fills = self._broker.advance(completed)
         self._begin_day(t)
         for bar in completed:
@@ -55,10 +55,10 @@ class SimSession:
             equity=round_money(self._equity),
         )  # fmt: skip
 
-    def decide(self, seen: Tick) -> tuple[Decision, ...]:
-        """Asks about each symbol whose bar has closed, and orders what is decided."""
-        exited = {fill.symbol for fill in seen.fills if fill.trigger in OWN_EXITS}
-        return tuple(d for bar in seen.bars if bar.symbol not in exited for d in self._ask(seen.t, bar.symbol))
+    def decide(self, tick: Tick) -> tuple[Decision, ...]:
+        """Asks the strategy about each symbol whose bar has closed, and places the orders."""
+        exited = {fill.symbol for fill in tick.fills if fill.trigger in OWN_EXITS}
+        return tuple(d for bar in tick.bars if bar.symbol not in exited for d in self._ask(tick.t, bar.symbol))
 
     def _begin_day(self, t: datetime) -> None:
         if self._day is None or self._day[0] != t.date():
@@ -66,16 +66,17 @@ class SimSession:
             self._day, self._orders_today = (t.date(), self._broker.equity if at_midnight else self._equity), 0
 
     def _ask(self, t: datetime, symbol: str) -> list[Decision]:
-        with localcontext(MONEY):  # the strategy's arithmetic is ours, whatever the caller's is
-            if isinstance(self._strategy, SeesAccount):
+        # The strategy computes in our context, whatever the caller's context is.
+        with localcontext(MONEY):
+            if isinstance(self._strategy, AccountStrategy):
                 proposals = list(self._strategy.propose(symbol, self._history, self._account(t)))
             else:
                 position = self._broker.position(symbol)
                 proposals = list(self._strategy(self._history[symbol], position, self._broker.equity))
-        return [self._carry_out(t, proposal) for proposal in proposals]
+        return [self._execute(t, proposal) for proposal in proposals]
 
-    def _carry_out(self, t: datetime, proposal: Proposal) -> Decision:
-        """Hears the guard, then the broker; a proposal that either refuses orders nothing."""
+    def _execute(self, t: datetime, proposal: OrderProposal) -> Decision:
+        """Asks the guard, then places the orders. If guard or broker refuses, nothing is ordered."""
         if self._guard is not None:
             proposal = judge_order(proposal, self._account(t), self._guard)
         decision, orders = proposal.decision, proposal.orders

@@ -1,11 +1,10 @@
-"""Two plain strategies, to have something that trades: they show what the memory does, not how to earn money.
+"""Two simple strategies for demos and tests. They show what the memory does, not how to earn money.
 
-A strategy is a callable: (the closed bars of one symbol, what is held of it, the account's equity) -> proposals. It
-sees nothing else, so it cannot see the future. A proposal is a decision in the words that the memory keeps, and the
-orders that carry it out; deliberately not trading is a decision without orders, with the direction, stop and target
-that it passed up, so that its outcome can be followed later.
+A strategy is a callable: (the closed bars of one symbol, its position, the account's equity) -> proposals. It gets nothing else,
+so it cannot know the future. A proposal is a decision, as the memory stores it, and its orders. Deliberately not trading is a
+decision without orders, with the direction, stop and target that it passed up, so that its outcome can be followed.
 
-One that needs more than its own symbol has a method `propose` instead, and is handed all closed bars and the account.
+A strategy that needs more than its own symbol has a method `propose` instead, which gets all closed bars and the account.
 """
 
 from __future__ import annotations
@@ -22,28 +21,28 @@ from memtape.sim.account import AccountView
 from memtape.sim.orders import Order, Position
 
 LOT = Decimal("1e-8")
-RISK = Decimal("0.01")  # of equity, lost when the stop is hit
-LEVERAGE = ONE  # a single position is never worth more than this many times the equity
+RISK_SHARE = Decimal("0.01")  # of equity, lost at the stop
+MAX_LEVERAGE = ONE  # the largest value of a position as a multiple of equity
 HALF = Decimal("0.5")
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
-    """A decision, and the orders that carry it out."""
+class OrderProposal:
+    """A decision and its orders."""
 
     decision: Decision
     orders: tuple[Order, ...] = ()
 
 
-Strategy = Callable[[Sequence[Bar], Position, Decimal], Sequence[Proposal]]
+Strategy = Callable[[Sequence[Bar], Position, Decimal], Sequence[OrderProposal]]
 
 
 @runtime_checkable
-class SeesAccount(Protocol):
-    """A strategy that is asked about one symbol after another, and sees all of them and the whole account."""
+class AccountStrategy(Protocol):
+    """A strategy that is asked about one symbol after another and gets all bars and the whole account."""
 
-    def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> Sequence[Proposal]:
-        """What to do about a symbol whose bar has just closed."""
+    def propose(self, symbol: str, history: Mapping[str, Sequence[Bar]], account: AccountView, /) -> Sequence[OrderProposal]:
+        """Returns proposals for a symbol whose bar has just closed."""
         ...
 
 
@@ -63,32 +62,33 @@ class Breakout:
     calm: Decimal = Decimal("1.5")
     calm_bars: int = 60
 
-    def __call__(self, history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
-        """What to do after the last bar."""
+    def __call__(self, history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
+        """Returns proposals after the last bar."""
         if len(history) <= max(self.lookback + 1, self.calm_bars) or position.working:
             return []
         side = self._side(history[-self.lookback - 1 :])
-        if side is None or _held(position) == side:
+        if side is None or _held_side(position) == side:
             return []
         bar, edge = history[-1], self._edge(history[-self.lookback - 1 : -1], side)
-        seen = f"Closed at {_tell(bar.c)}, {'above' if side == 'long' else 'below'} the {self.lookback}-bar " + (
-            f"high {_tell(edge)}" if side == "long" else f"low {_tell(edge)}"
+        observation = f"Closed at {_number_text(bar.c)}, {'above' if side == 'long' else 'below'} the {self.lookback}-bar " + (
+            f"high {_number_text(edge)}" if side == "long" else f"low {_number_text(edge)}"
         )
         if position.qty:
-            return [_closing(self.name, bar, position, f"{seen}: the move has turned against the {_held(position)}.")]
+            return [_exit(self.name, bar, position, f"{observation}: the move has turned against the {_held_side(position)}.")]
         atr, usual = average_range(history, self.atr_bars), average_range(history, self.calm_bars)
         risk, sign = self.stop_atr * atr, ONE if side == "long" else -ONE
-        stop, target = _neat(bar.c - sign * risk), _neat(bar.c + sign * risk * self.reward)
+        stop, target = _round_price(bar.c - sign * risk), _round_price(bar.c + sign * risk * self.reward)
         if risk <= 0 or min(stop, target) <= 0:
             return []
-        told = f"{seen}. ATR({self.atr_bars}) {_tell(atr, 4)}"
+        text = f"{observation}. ATR({self.atr_bars}) {_number_text(atr, 4)}"
         if atr > self.calm * usual:
             if self._side(history[-self.lookback - 2 : -1]) == side:
-                return []  # said when the breakout was new; the same again would be one thought counted twice
-            why = f"against a usual {_tell(usual, 4)}: a stop at {_tell(stop)} would be too wide."
-            return [_passing(self.name, bar, side, stop, target, f"Passed. {told} {why}")]
-        told = f"{told}; stop {self.stop_atr} ATR away at {_tell(stop)}, target {self.reward}R at {_tell(target)}."
-        return _entering(self.name, bar, side, stop, target, equity, told)
+                # It passed when the breakout was new. A repetition would count one decision twice.
+                return []
+            why = f"against a usual {_number_text(usual, 4)}: a stop at {_number_text(stop)} would be too wide."
+            return [_no_trade(self.name, bar, side, stop, target, f"Passed. {text} {why}")]
+        text = f"{text}; stop {self.stop_atr} ATR away at {_number_text(stop)}, target {self.reward}R at {_number_text(target)}."
+        return _entry(self.name, bar, side, stop, target, equity, text)
 
     def _side(self, window: Sequence[Bar]) -> Side | None:
         if window[-1].c > self._edge(window[:-1], "long"):
@@ -116,8 +116,8 @@ class MeanReversion:
     worth: Decimal = Decimal("0.9")
     patience: int = 15
 
-    def __call__(self, history: Sequence[Bar], position: Position, equity: Decimal) -> list[Proposal]:
-        """What to do after the last bar."""
+    def __call__(self, history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
+        """Returns proposals after the last bar."""
         if len(history) <= max(self.lookback, self.atr_bars) or position.working:
             return []
         bar = history[-1]
@@ -128,30 +128,30 @@ class MeanReversion:
             return []
         side: Side = "short" if z > 0 else "long"
         risk, sign = self.stop_atr * average_range(history, self.atr_bars), ONE if side == "long" else -ONE
-        stop, target = _neat(bar.c - sign * risk), _neat(mean)
+        stop, target = _round_price(bar.c - sign * risk), _round_price(mean)
         reward = abs(target - bar.c) / risk if risk > 0 else ZERO
         if risk <= 0 or min(stop, target) <= 0 or (target - bar.c) * sign <= 0:
             return []
-        stretch = f"{_tell(abs(z), 3)} deviations {'above' if z > 0 else 'below'}"
-        seen = f"Closed at {_tell(bar.c)}, {stretch} the {self.lookback}-bar mean {_tell(mean)}"
+        stretch = f"{_number_text(abs(z), 3)} deviations {'above' if z > 0 else 'below'}"
+        observation = f"Closed at {_number_text(bar.c)}, {stretch} the {self.lookback}-bar mean {_number_text(mean)}"
         if reward < self.worth:
             if abs(self._distance(history[-self.lookback - 1 : -1])[1]) >= self.entry_z:
-                return []  # said when the stretch was new
-            why = f"a stop at {_tell(stop)} would be too wide, the mean offers only {_tell(reward, 3)}R."
-            return [_passing(self.name, bar, side, stop, target, f"Passed. {seen}: {why}")]
-        plan = f"Stop {self.stop_atr} ATR away at {_tell(stop)}, target the mean, {_tell(reward, 3)}R."
-        return _entering(self.name, bar, side, stop, target, equity, f"{seen}; fading it. {plan}")
+                return []  # it passed when the stretch was new
+            why = f"a stop at {_number_text(stop)} would be too wide, the mean offers only {_number_text(reward, 3)}R."
+            return [_no_trade(self.name, bar, side, stop, target, f"Passed. {observation}: {why}")]
+        plan = f"Stop {self.stop_atr} ATR away at {_number_text(stop)}, target the mean, {_number_text(reward, 3)}R."
+        return _entry(self.name, bar, side, stop, target, equity, f"{observation}; fading it. {plan}")
 
-    def _give_up(self, history: Sequence[Bar], position: Position) -> list[Proposal]:
+    def _give_up(self, history: Sequence[Bar], position: Position) -> list[OrderProposal]:
         since = position.since
         if since is None or len(history) < self.patience or history[-self.patience].t0 < since:
             return []
-        entry = _tell(position.entry_px or ZERO)
-        told = f"Still {_tell(history[-1].c)} after {self.patience} bars, entered at {entry}: the mean did not pull."
-        return [_closing(self.name, history[-1], position, told)]
+        entry = _number_text(position.entry_px or ZERO)
+        text = f"Still {_number_text(history[-1].c)} after {self.patience} bars, entered at {entry}: the mean did not pull."
+        return [_exit(self.name, history[-1], position, text)]
 
     def _distance(self, history: Sequence[Bar]) -> tuple[Decimal, Decimal]:
-        """The mean of the last closes, and how many standard deviations the last one is away from it."""
+        """Returns the mean of the last closes and the distance of the last one in standard deviations."""
         closes = [bar.c for bar in history[-self.lookback :]]
         mean = sum(closes, ZERO) / len(closes)
         variance = sum(((c - mean) ** 2 for c in closes), ZERO) / (len(closes) - 1)
@@ -162,30 +162,30 @@ STRATEGIES: Mapping[str, Callable[[], Strategy]] = {Breakout.name: Breakout, Mea
 
 
 def average_range(history: Sequence[Bar], bars: int) -> Decimal:
-    """The mean true range of the last bars: ATR without Wilder's smoothing, so that it depends on nothing older."""
+    """Returns the mean true range of the last bars: ATR without Wilder's smoothing, so that older bars have no effect."""
     window = history[-bars - 1 :]
     ranges = [max(bar.h, before.c) - min(bar.l, before.c) for before, bar in pairwise(window)]
     return sum(ranges, ZERO) / len(ranges)
 
 
 def position_size(equity: Decimal, px: Decimal, stop: Decimal) -> Decimal:
-    """How much to trade so that the stop costs RISK of the equity, at most LEVERAGE times the equity.
+    """Returns the quantity whose stop costs RISK_SHARE of the equity, worth at most MAX_LEVERAGE times the equity.
 
     >>> position_size(Decimal(10000), Decimal(100), Decimal(95)), position_size(Decimal(10000), Decimal(100), Decimal("99.9"))
     (Decimal('20.00000000'), Decimal('100.00000000'))
     """
     if equity <= 0:
         return ZERO
-    wanted = equity * RISK / abs(px - stop)
-    return min(wanted, equity * LEVERAGE / px).quantize(LOT, rounding=ROUND_DOWN)
+    wanted = equity * RISK_SHARE / abs(px - stop)
+    return min(wanted, equity * MAX_LEVERAGE / px).quantize(LOT, rounding=ROUND_DOWN)
 
 
-def _held(position: Position) -> Side | None:
+def _held_side(position: Position) -> Side | None:
     return None if not position.qty else "long" if position.qty > 0 else "short"
 
 
-def _entering(name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, equity: Decimal, reason: str) -> list[Proposal]:
-    """A market entry with its bracket; refused when the next open has gone half the way to the stop, either way."""
+def _entry(name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, equity: Decimal, reason: str) -> list[OrderProposal]:
+    """Returns a market entry with stop and target. Its band refuses an open that has moved half the stop distance, either way."""
     qty = position_size(equity, bar.c, stop)
     if qty <= 0:
         return []
@@ -195,32 +195,32 @@ def _entering(name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, e
     decision = Decision(
         symbol=bar.symbol, action=action, reason=reason, side=side, qty=qty, stop=stop, target=target, strategy=name
     )
-    return [Proposal(decision, (order,))]
+    return [OrderProposal(decision, (order,))]
 
 
-def _passing(name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, reason: str) -> Proposal:
-    return Proposal(
+def _no_trade(name: str, bar: Bar, side: Side, stop: Decimal, target: Decimal, reason: str) -> OrderProposal:
+    return OrderProposal(
         Decision(symbol=bar.symbol, action="no_trade", reason=reason, side=side, stop=stop, target=target, strategy=name)
     )
 
 
-def _closing(name: str, bar: Bar, position: Position, reason: str) -> Proposal:
-    side, qty = _held(position), abs(position.qty)
+def _exit(name: str, bar: Bar, position: Position, reason: str) -> OrderProposal:
+    side, qty = _held_side(position), abs(position.qty)
     order = Order(symbol=bar.symbol, side="sell" if side == "long" else "buy", qty=qty, reduce_only=True)
     decision = Decision(symbol=bar.symbol, action="close", reason=reason, side=side, qty=qty, strategy=name)
-    return Proposal(decision, (order,))
+    return OrderProposal(decision, (order,))
 
 
-def _neat(px: Decimal, digits: int = 6) -> Decimal:
-    """A price to six significant digits: finer than any stop means."""
+def _round_price(px: Decimal, digits: int = 6) -> Decimal:
+    """Rounds a price to six significant digits: a stop needs no more."""
     return px.quantize(ONE.scaleb(max(min(px.adjusted() + 1 - digits, 0), -18))) if px else px
 
 
-def _tell(number: Decimal, digits: int = 6) -> str:
-    """A number as one would say it.
+def _number_text(number: Decimal, digits: int = 6) -> str:
+    """Returns a number for a sentence.
 
-    >>> _tell(Decimal("1290.4000")), _tell(Decimal("0.000012345678")), _tell(Decimal("2.10987"), 3)
+    >>> _number_text(Decimal("1290.4000")), _number_text(Decimal("0.000012345678")), _number_text(Decimal("2.10987"), 3)
     ('1290.4', '0.0000123457', '2.11')
     """
-    text = format(_neat(number, digits), "f")
+    text = format(_round_price(number, digits), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text

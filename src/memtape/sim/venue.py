@@ -1,8 +1,8 @@
-"""The terms of a venue: margin, liquidation, funding, trading hours, and how much of a bar's volume one order may take.
+"""The terms of a venue: margin, liquidation, funding, trading hours, and the share of a bar's volume for one order.
 
-The plain venue has none of them: no margin, no funding, open round the clock, every order filled whole.
+The plain venue has none of them: no margin, no funding, always open, every order fills completely.
 
->>> stocks = Hours(opens=time(14, 30), closes=time(21))
+>>> stocks = TradingHours(opens=time(14, 30), closes=time(21))
 >>> monday = datetime(2024, 1, 8, tzinfo=UTC)
 >>> [t.hour for t in stocks.within(monday, monday + timedelta(days=1))], stocks.within(monday, monday + timedelta(hours=9))
 ([14, 21], None)
@@ -28,15 +28,15 @@ BASIS_POINTS = Decimal(10_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hours:
-    """When a symbol trades, in UTC, on the days that it opens (0 is Monday). Hours may pass midnight."""
+class TradingHours:
+    """The trading hours of a symbol in UTC, by the days on which it opens (0 is Monday). Hours may pass midnight."""
 
     opens: time
     closes: time
     days: tuple[int, ...] = WEEKDAYS
 
     def within(self, t0: datetime, t1: datetime) -> tuple[datetime, datetime] | None:
-        """From when to when it trades between two moments; None when it is closed throughout."""
+        """Returns start and end of trading between two moments; None if it is closed throughout."""
         stretches = []
         for n in range(-1, (t1.date() - t0.date()).days + 1):
             opens, closes = self._on(t0.date() + n * DAY)
@@ -51,41 +51,41 @@ class Hours:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Venue:
-    """What one account is traded under. `margin` is for every symbol that `margins` does not name."""
+    """The terms of one account. `margin` applies to every symbol that is not in `margins`."""
 
     margin: Margin | None = None
     margins: Mapping[str, Margin] = field(default_factory=dict)
-    liquidation_fee_bps: Decimal = Decimal(50)  # beside the usual fee, as far as the equity goes
-    liquidation_steps: int = 1  # 1: a position is closed whole; n: an nth of it at a time, until the margin suffices
+    liquidation_fee_bps: Decimal = Decimal(50)  # in addition to the usual fee, limited by the equity
+    liquidation_steps: int = 1  # 1: a position is closed at once; n: an nth at a time until the margin suffices
     funding: Mapping[str, FundingRates] = field(default_factory=dict)
-    participation: Decimal | None = None  # the share of a bar's volume that can be ours; None: all we ask
-    hours: Mapping[str, Sequence[Hours]] = field(default_factory=dict)
+    participation: Decimal | None = None  # share of a bar's volume for our orders; None: no limit
+    hours: Mapping[str, Sequence[TradingHours]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.participation is not None and not ZERO < self.participation <= ONE:
             fix = "Give a share of the volume, like 0.1, or leave it out"
-            raise Invalid("participation", f"{self.participation} lies outside 0..1", fix)
+            raise Invalid("participation", f"{self.participation} is outside 0 to 1", fix)
         if self.liquidation_steps < 1:
             raise Invalid("liquidation_steps", f"{self.liquidation_steps} is below 1", "1 closes a position at once")
         if not ZERO <= self.liquidation_fee_bps < BASIS_POINTS:
             fix = "Give basis points: 50 means 0.5 %"
-            raise Invalid("liquidation_fee_bps", f"{self.liquidation_fee_bps} lies outside 0..10000", fix)
+            raise Invalid("liquidation_fee_bps", f"{self.liquidation_fee_bps} is outside 0 to 10000", fix)
 
     @property
     def on_margin(self) -> bool:
-        """Whether anything can be refused or liquidated for want of margin."""
+        """True if orders can be refused or positions liquidated because of margin."""
         return self.margin is not None or bool(self.margins)
 
     def margin_of(self, symbol: str) -> Margin | None:
-        """What a symbol ties up; None: nothing."""
+        """Returns the margin of a symbol; None: none is needed."""
         return self.margins.get(symbol, self.margin)
 
     def trading(self, symbol: str, t0: datetime, t1: datetime) -> tuple[datetime, datetime] | None:
-        """From when to when a symbol trades between two moments; None when it is closed throughout."""
+        """Returns start and end of a symbol's trading between two moments; None if it is closed throughout."""
         if symbol not in self.hours:
             return t0, t1
         stretches = [stretch for hours in self.hours[symbol] if (stretch := hours.within(t0, t1)) is not None]
         return (min(begins for begins, _ in stretches), max(ends for _, ends in stretches)) if stretches else None
 
 
-PLAIN = Venue()
+PLAIN_VENUE = Venue()

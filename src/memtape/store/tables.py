@@ -473,6 +473,18 @@ def streams(session: Session, owner: OwnerId) -> list[str]:
     return [name for (name,) in rows]
 
 
+def streams_in(session: Session, table: str, owner: OwnerId) -> list[str]:
+    """The streams of an owner that have rows in a table, whether or not they have a head."""
+    rows = session.all(f"SELECT DISTINCT stream FROM {table} WHERE owner = :owner ORDER BY stream", {"owner": owner})
+    return [stream for (stream,) in rows]
+
+
+def drop_other_streams(session: Session, table: str, owner: OwnerId, streams: Sequence[str]) -> None:
+    """Delete the rows of an owner's streams other than these from a table."""
+    which = {"owner": owner, "streams": list(streams)}
+    session.run(f"DELETE FROM {table} WHERE owner = :owner AND stream NOT IN :streams", which)
+
+
 def owners(session: Session) -> list[OwnerId]:
     """Every owner that this transaction may see."""
     everywhere = " UNION ".join(f"SELECT owner FROM {table}" for table in TABLES)

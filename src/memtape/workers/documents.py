@@ -1,11 +1,11 @@
-"""Documents kept in step while memtape serves: at once when a file changes, and every few minutes whatever happens.
+"""Keeps document indexes in sync while memtape serves: at once when a file changes, and every few minutes in any case.
 
-One thread does both. It watches the folders of every agent and those that all share, and syncs whose folder was touched. The
-timed sync takes what no system tells of: network folders, decisions that were recorded, a folder that was named for an agent
-meanwhile. One agent's trouble is told in the log and in the health of its index, and keeps no other from its sync. That files
-are not watched is told there as well, and taken back by whoever watches them again.
+One thread does both. It watches the folders of every agent and the shared folders, and syncs the agents whose folders changed.
+The timed sync finds changes that the system does not report: in network folders, new decisions, a folder that was just assigned
+to an agent. A problem of one agent goes to the log and to the health of its index, and does not stop the others. If files are
+not watched, the health says so too, until they are watched again.
 
-Any number of processes may do this on one store: a sync that finds nothing new writes next to nothing.
+Any number of processes may do this on one store: a sync without changes writes almost nothing.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from memtape.engine import AgentMemory, Memory
 from memtape.engine.documents.sync import forget_deleted, needs_sync
 from memtape.errors import Damaged, MemtapeError, Unknown
 
-EVERY_MINUTES = 5.0
-NAMED_SECONDS = 60.0  # between two looks at which folders are named for whom
-RESTS = 4  # times as long as a sync took, before the next: a large tree that changes all the time takes a fifth of one core
-LONGEST_REST = 30.0
-ENDS_SECONDS = 10.0
-MENDED_SECONDS = 1.0  # before what is synced into a new index
+SYNC_MINUTES = 5.0
+FOLDER_CHECK_SECONDS = 60.0  # between two checks of the folders of agents
+REST_FACTOR = 4  # a rest is this many times the length of a sync: a large tree that always changes uses a fifth of one core
+MAX_REST_SECONDS = 30.0
+STOP_TIMEOUT_SECONDS = 10.0
+NEW_INDEX_PAUSE_SECONDS = 1.0  # before the first sync into a new index
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedProblem:
-    """What a sync of an agent (of what all share: '') came to."""
+class SyncOutcome:
+    """The outcome of the sync of one agent, or of the shared folders ('')."""
 
     agent: str
     synced: SyncResult | None
@@ -47,14 +47,14 @@ class ReportedProblem:
 
 
 class DocumentSync:
-    """Keeps the indexes of some agents, or of all, in step."""
+    """Keeps the indexes of some agents, or of all, in sync."""
 
     def __init__(
-        self, memory: Memory, every_minutes: float = EVERY_MINUTES, *, agents: Collection[str] | None = None,
-        told: Callable[[ReportedProblem], object] = lambda each: None,
-        watcher: Callable[[Collection[Path]], FileWatcher] = FileWatcher, named_seconds: float = NAMED_SECONDS,
+        self, memory: Memory, every_minutes: float = SYNC_MINUTES, *, agents: Collection[str] | None = None,
+        on_sync: Callable[[SyncOutcome], object] = lambda outcome: None,
+        watcher: Callable[[Collection[Path]], FileWatcher] = FileWatcher, named_seconds: float = FOLDER_CHECK_SECONDS,
     ) -> None:  # fmt: skip
-        self.memory, self.agents, self.told = memory, agents, told
+        self.memory, self.agents, self.on_sync = memory, agents, on_sync
         self._every = every_minutes * 60 if every_minutes > 0 else float("inf")
         self._named_seconds, self._make = named_seconds, watcher
         self._roots: Mapping[str, tuple[Path, ...]] = {}
@@ -63,54 +63,55 @@ class DocumentSync:
         self._named_at = self._synced_at = float("-inf")
 
     def run(self, stop: Event) -> None:
-        """Work until told to stop."""
+        """Work until the stop signal."""
         try:
             while not stop.is_set():
                 try:
-                    self._turn_mending(stop)
-                except Exception:  # the outermost edge: a bug of ours must neither hide nor end the work
+                    self._turn_with_recovery(stop)
+                # The outermost edge: a bug must be logged and must not end the work.
+                except Exception:
                     if not stop.is_set():
-                        log.exception("keeping documents in step failed")
-                    stop.wait(LONGEST_REST)
+                        log.exception("syncing documents failed")
+                    stop.wait(MAX_REST_SECONDS)
         finally:
             if self._watcher is not None:
                 self._watcher.close()
 
-    def _turn_mending(self, stop: Event) -> None:
-        """A turn; if the index turns out to be damaged, another is made, and all are synced into it with the next turn."""
+    def _turn_with_recovery(self, stop: Event) -> None:
+        """Run one turn. A damaged index is set aside, and the next turn syncs all agents into a new one."""
         try:
             self._turn(stop)
         except Damaged as problem:
             log.warning("%s", problem)
             self.memory.resources.set_damaged_documents_aside()
             self._named_at = self._synced_at = float("-inf")
-            stop.wait(MENDED_SECONDS)
+            stop.wait(NEW_INDEX_PAUSE_SECONDS)
 
     def _turn(self, stop: Event) -> None:
         """Sync what is due, then wait for changes and sync what they touched."""
-        due = self._named() if monotonic() - self._named_at >= self._named_seconds else set()
+        due = self._update_folders() if monotonic() - self._named_at >= self._named_seconds else set()
         if monotonic() - self._synced_at >= self._every or self._synced_at < 0:
             self._synced_at, due = monotonic(), set(self._roots)
         self._sync(due, stop)
         assert self._watcher is not None
         touched = self._watcher.wait(stop)
         rest = self._sync({agent for agent, roots in self._roots.items() if touched.intersection(roots)}, stop)
-        stop.wait(min(RESTS * rest, LONGEST_REST))
+        stop.wait(min(REST_FACTOR * rest, MAX_REST_SECONDS))
 
-    def _named(self) -> set[str]:
-        """Look which folders are named for whom, and watch them; those for whom it is another now."""
-        before, self._roots, self._named_at = self._roots, self._look(), monotonic()
+    def _update_folders(self) -> set[str]:
+        """Look up the folders of all agents and watch them. Returns the agents whose folders changed."""
+        before, self._roots, self._named_at = self._roots, self._folders(), monotonic()
         roots = {root for several in self._roots.values() for root in several}
         if self._watcher is None or self._watcher.problem or set(self._watcher.roots) != roots:
             watcher = self._make(roots)
             if self._watcher is not None:
                 self._watcher.close()
             self._watcher = watcher
-            self._note(watcher.problem)
+            self._note_watching(watcher.problem)
         return {agent for agent, several in self._roots.items() if before.get(agent) != several}
 
-    def _look(self) -> dict[str, tuple[Path, ...]]:
-        """The agents that have documents, and their folders."""
+    def _folders(self) -> dict[str, tuple[Path, ...]]:
+        """Returns the folders of the agents that have documents."""
         chosen = [agent.id for agent in self.memory.agents() if self.agents is None or agent.id in self.agents]
         found: dict[str, tuple[Path, ...]] = {}
         for name in (GLOBAL, *chosen):
@@ -122,8 +123,8 @@ class DocumentSync:
     def _handle(self, agent: str) -> AgentMemory:
         return self.memory.default_agent() if agent == GLOBAL else self.memory.agent(agent)
 
-    def _note(self, problem: str) -> None:
-        """Remember since when changes are not told of."""
+    def _note_watching(self, problem: str) -> None:
+        """Remember since when files are not watched."""
         if problem and self._unwatched_since is None:
             self._unwatched_since = self.memory.clock.now()
             log.warning("files are not watched: %s", problem)
@@ -131,31 +132,33 @@ class DocumentSync:
             self._unwatched_since = None
 
     def _sync(self, agents: Collection[str], stop: Event) -> float:
-        """Sync some agents, one after the other; how many seconds it took."""
+        """Sync some agents one after the other. Returns the seconds it took."""
         started = monotonic()
         for agent in sorted(agents):
             if stop.is_set():
                 break
-            self.told(self._sync_one(agent))
+            self.on_sync(self._sync_one(agent))
         return monotonic() - started
 
-    def _sync_one(self, agent: str) -> ReportedProblem:
+    def _sync_one(self, agent: str) -> SyncOutcome:
         try:
             handle = self._handle(agent)
-        except Unknown as gone:  # deleted since its folders were looked up: nothing of it is kept, not even that
-            return ReportedProblem(agent, None, str(gone))
+        # The agent was deleted after its folders were looked up. Nothing of it is stored, not even this.
+        except Unknown as gone:
+            return SyncOutcome(agent, None, str(gone))
         try:
             done = handle.documents.sync(shared=agent == GLOBAL)
-            self._tell_unwatched(agent)
-            return ReportedProblem(agent, done)
-        except Damaged:  # of all agents: see `_turn_mending`
+            self._report_unwatched(agent)
+            return SyncOutcome(agent, done)
+        # The index of all agents is damaged: see `_turn_with_recovery`.
+        except Damaged:
             raise
         except (MemtapeError, OSError) as problem:
-            log.warning("documents of %s are not in step: %s", agent or "all agents", problem)
-            self._tell_failed(agent, str(problem))
-            return ReportedProblem(agent, None, str(problem))
+            log.warning("documents of %s are not in sync: %s", agent or "all agents", problem)
+            self._report_failure(agent, str(problem))
+            return SyncOutcome(agent, None, str(problem))
 
-    def _tell_unwatched(self, agent: str) -> None:
+    def _report_unwatched(self, agent: str) -> None:
         if self._unwatched_since is None or self._watcher is None or not self._roots.get(agent):
             clear_problem(self.memory.resources.documents, self.memory.owner, agent, WATCH_PROBLEM)
             return
@@ -163,36 +166,38 @@ class DocumentSync:
         problem = f"files are not watched ({self._watcher.problem}): {how}"
         report_problem(self.memory.resources.documents, self.memory.owner, agent, WATCH_PROBLEM, problem, self._unwatched_since)
 
-    def _tell_failed(self, agent: str, problem: str) -> None:
+    def _report_failure(self, agent: str, problem: str) -> None:
         try:
             now = self.memory.clock.now()
-            said = f"the last sync failed: {problem}"
-            report_problem(self.memory.resources.documents, self.memory.owner, agent, SYNC_PROBLEM, said, now, make=True)
+            failure = f"the last sync failed: {problem}"
+            report_problem(self.memory.resources.documents, self.memory.owner, agent, SYNC_PROBLEM, failure, now, make=True)
             forget_deleted(self.memory.resources, agent)
-        except MemtapeError as error:  # the index itself cannot be written, or the agent was deleted: the log above has said so
-            log.warning("nor can that be told in their health: %s", error)
+        # The index cannot be written, or the agent was deleted. The log already has the problem.
+        except MemtapeError as error:
+            log.warning("and the health of the index cannot be updated: %s", error)
 
 
 @contextmanager
 def syncing_documents(
-    memory: Memory, every_minutes: float = EVERY_MINUTES, *, agents: Collection[str] | None = None,
-    told: Callable[[ReportedProblem], object] = lambda each: None, ends_seconds: float = ENDS_SECONDS,
+    memory: Memory, every_minutes: float = SYNC_MINUTES, *, agents: Collection[str] | None = None,
+    on_sync: Callable[[SyncOutcome], object] = lambda outcome: None, ends_seconds: float = STOP_TIMEOUT_SECONDS,
 ) -> Iterator[None]:  # fmt: skip
-    """Documents are in step for as long as the block lasts, by a thread of its own, which is given some time to end."""
+    """Keep documents in sync during the block, in a thread of its own. At the end it gets some time to stop."""
     end, ended = Event(), Event()
-    keeper = DocumentSync(memory, every_minutes, agents=agents, told=told)
+    sync = DocumentSync(memory, every_minutes, agents=agents, on_sync=on_sync)
 
-    def keep() -> None:
+    def work() -> None:
         try:
-            keeper.run(end)
+            sync.run(end)
         finally:
             ended.set()
 
-    thread = Thread(target=keep, name="memtape-documents", daemon=True)
+    thread = Thread(target=work, name="memtape-documents", daemon=True)
     try:
         thread.start()
         yield
-    finally:  # also if ctrl-C comes while it starts: the store must not be closed under it
+    # Also after ctrl-C during the start: the store must not be closed while the thread uses it.
+    finally:
         end.set()
         if ended.wait(timeout=ends_seconds):
             thread.join()

@@ -1,14 +1,14 @@
-"""Following a live account: ask the source, leave out what is known, observe the rest. Nothing is kept but in the store.
+"""Following a live account: poll the source, leave out what is known, observe the rest. All state is in the store.
 
-    where the store stands -> source.poll -> what is new -> agent.observe -> the run's decisions, recorded after it
+    the store's last tick -> source.poll -> what is new -> agent.observe -> the run's decisions, recorded after it
 
-The point to read from is the agent's own head (its first and last tick), so a restart, a second follower or a lost answer
-costs nothing but a repetition, and repetitions are recognised by the venue's own ids. A poll that found nothing new writes
-nothing, except once an hour: that the account stood still is then on record.
+The agent's own head (its first and last tick) decides from where to read. So a restart, a second follower or a lost answer costs
+only a repetition, and the venue's own ids identify repetitions. A poll without news writes nothing, except once an hour: then
+the record shows that the account did not change.
 
-Decisions are recorded on their own, after the tick they answer and under its name, as a simulation names those inside its
-ticks: the run decides by what the tick brought, and should it fail, the tick is kept and no order was placed twice. A fill
-finds its decision by the order ids that the decision names.
+Decisions are recorded separately, after the tick that they answer and under its name, as a simulation names the decisions inside
+its ticks. The run decides by the content of the tick; if it fails, the tick is stored and no order was placed twice. A fill finds
+its decision by the order ids that the decision names.
 
 >>> from datetime import UTC, datetime
 >>> from decimal import Decimal
@@ -21,7 +21,7 @@ finds its decision by the order ids that the decision names.
 >>> class Still:
 ...     def poll(self, since):
 ...         return Tick(id=f"s{clock.at:%H%M}", t=clock.at, positions={}, equity=Decimal(5000))
-...     def taken(self):
+...     def confirm(self):
 ...         pass
 >>> follow_account(memory.agent("desk"), Still()).written
 True
@@ -39,103 +39,96 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import Protocol
 
-from memtape.brokers.live import LiveSource, Since
+from memtape.brokers.live import LiveSource, ReadRange
 from memtape.core.observed import Bar, Decision, EquityMark, Tick
 from memtape.core.values import read
 from memtape.engine import AgentMemory, Receipt
 from memtape.errors import Conflict, Invalid, Locked, MemtapeError, Unreachable
+from memtape.plugs.clock import StopSignal
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.tables import Tables
 
-# A poll of Hyperliquid weighs about 42 of the 1,200 that a machine may spend in a minute. Every 10 s takes a fifth of that and
-# leaves the rest to the agent's own orders, and fills are stamped by the venue, so a late look loses nothing.
-EVERY = timedelta(seconds=10)
-LEAST, MOST = timedelta(seconds=1), timedelta(minutes=5)  # between two polls; the longest wait after failures
-AT_LEAST = timedelta(hours=1)  # a tick is written so often even when nothing happens
-MOVED = Decimal("0.005")  # equity that moved by this share is news: drawdowns are measured by it
-PATIENCE, HOW_MANY = timedelta(days=7), 100  # how long and for how many missing fills the venue is searched
+# A poll of Hyperliquid costs about 42 of the 1,200 units that a machine may use in a minute. Every 10 s uses a fifth and leaves
+# the rest to the agent's own orders. The venue stamps fills with their time, so a late poll loses nothing.
+POLL_INTERVAL = timedelta(seconds=10)
+MIN_POLL_INTERVAL, MAX_PAUSE = timedelta(seconds=1), timedelta(minutes=5)  # between two polls; after failures
+MAX_SILENCE = timedelta(hours=1)  # after it a tick is written even if nothing happened
+EQUITY_MOVE_SHARE = Decimal("0.005")  # a larger move of equity is news, because drawdown depends on it
+MISSING_FILL_AGE, MAX_MISSING_FILLS = timedelta(days=7), 100  # limits of the search for missing fills
 
-Decide = Callable[[Tick], Iterable[Decision]]
-
-
-class FollowStop(Protocol):
-    """Says when to end; a `threading.Event` is one."""
-
-    def wait(self, timeout: float, /) -> bool:
-        """Wait so many seconds, or less if it is time to end; whether it is."""
-        ...
+DecideOnTick = Callable[[Tick], Iterable[Decision]]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What one look at an account came to."""
+class FollowStep:
+    """The result of one poll of an account."""
 
-    tick: Tick  # without what was known already
+    tick: Tick  # without what was already known
     receipt: Receipt | None  # None: nothing new, nothing written
     decisions: tuple[Receipt, ...] = ()
 
     @property
     def written(self) -> bool:
-        """Whether the look is on record."""
+        """True if the tick was written."""
         return self.receipt is not None
 
 
-def follow_account(agent: AgentMemory, source: LiveSource, *, decide: Decide | None = None) -> Step:
-    """Look at the account once; observe what is new, then let the run decide and record what it decided.
+def follow_account(agent: AgentMemory, source: LiveSource, *, decide: DecideOnTick | None = None) -> FollowStep:
+    """Poll the account once, observe what is new, then let the run decide and record its decisions.
 
-    `decide` is called with each new tick, after it was observed, and gives the decisions with the ids of the orders it placed.
-    A failing source raises before anything is written.
+    `decide` is called with each new tick, after it was observed. It returns the decisions with the ids of the orders it placed.
+    A source that fails raises before anything is written.
     """
     if agent.agent.mode == "sim":
         raise Conflict("agent", f"'{agent.agent.id}' is a simulation", "Follow with an agent of mode live or paper")
     with agent.reading() as tables:
-        since, last = since_when(tables), tables.head().last_tick
+        since, last = read_range(tables), tables.head().last_tick
     polled = source.poll(since)
     with agent.reading() as tables:
-        tick = unseen(tables, polled)
+        tick = without_known(tables, polled)
         due = _is_news(tables, tick)
     receipt = agent.observe(tick) if due else None
-    source.taken()
+    source.confirm()
     if receipt is None:
-        return Step(tick, None)
+        return FollowStep(tick, None)
     later = last is None or tick.t > last
     decided = replace(tick, decision=tuple(decide(tick))).decisions if decide is not None and later else ()
-    return Step(tick, receipt, tuple(agent.observe(decision) for decision in decided))
+    return FollowStep(tick, receipt, tuple(agent.observe(decision) for decision in decided))
 
 
 def follow_until(
-    agent: AgentMemory, source: LiveSource, stop: FollowStop, *, every: timedelta = EVERY, decide: Decide | None = None,
-    tell: Callable[[Step | MemtapeError], object] = lambda told: None,
+    agent: AgentMemory, source: LiveSource, stop: StopSignal, *, every: timedelta = POLL_INTERVAL,
+    decide: DecideOnTick | None = None, on_step: Callable[[FollowStep | MemtapeError], object] = lambda step: None,
 ) -> None:  # fmt: skip
-    """Look again and again until told to stop. A failure that may pass is told, and waited for longer each time."""
-    if every < LEAST:
-        raise Invalid("every", f"{every.total_seconds():g} s is too often", "Poll at most once a second")
+    """Poll until the stop signal. A temporary failure is reported, and the pause after it grows."""
+    if every < MIN_POLL_INTERVAL:
+        raise Invalid("every", f"{every.total_seconds():g} s is too short", "Poll at most once a second")
     pause = every
     while True:
         try:
-            tell(follow_account(agent, source, decide=decide))
+            on_step(follow_account(agent, source, decide=decide))
             pause = every
-        except (Unreachable, Locked, Invalid) as problem:  # venue down, store busy, an answer or a clock that is wrong
-            tell(problem)
-            pause = min(2 * pause, max(MOST, every))
+        # The venue is down, the store is busy, or an answer or a clock is wrong.
+        except (Unreachable, Locked, Invalid) as problem:
+            on_step(problem)
+            pause = min(2 * pause, max(MAX_PAUSE, every))
         if stop.wait(pause.total_seconds()):
             return
 
 
-def since_when(tables: Tables) -> Since | None:
-    """From when on to read: the last tick, or what the broker showed before it and no fill explains yet: that fill is late."""
+def read_range(tables: Tables) -> ReadRange | None:
+    """Returns from when to read: the last tick, or an earlier snapshot that no fill explains yet, because that fill is late."""
     head = tables.head()
     if head.first_snapshot is None or head.last_tick is None:
         return None
-    oldest = head.last_tick - PATIENCE
-    unexplained = [found.at for found in tables.discrepancies(HOW_MANY) if found.why == "snapshot" and found.at > oldest]
-    return Since(head.first_snapshot, min([head.last_tick, *unexplained]))
+    oldest = head.last_tick - MISSING_FILL_AGE
+    unexplained = [found.at for found in tables.discrepancies(MAX_MISSING_FILLS) if found.why == "snapshot" and found.at > oldest]
+    return ReadRange(head.first_snapshot, min([head.last_tick, *unexplained]))
 
 
-def unseen(tables: Tables, tick: Tick) -> Tick:
-    """A tick without the fills, funding and bars that are in the store already."""
+def without_known(tables: Tables, tick: Tick) -> Tick:
+    """Returns a tick without the fills, funding and bars that are already stored."""
     names = [("fill", fill.id) for fill in tick.fills] + [("funding", paid.id) for paid in tick.funding]
     known = tables.log_rows_of(names)
     return replace(
@@ -147,18 +140,18 @@ def unseen(tables: Tables, tick: Tick) -> Tick:
 
 
 def _new_bars(tables: Tables, bars: Iterable[Bar]) -> list[Bar]:
-    """The bars of which there is none yet; of two that differ the first one counts."""
+    """Returns the bars that are not stored yet. The first version of a bar counts."""
     found: list[Bar] = []
     listed = list(bars)
     for symbol in sorted({bar.symbol for bar in listed}):
         own = [bar for bar in listed if bar.symbol == symbol]
-        here = tables.bars_between(symbol, min(bar.t0 for bar in own), max(bar.t0 for bar in own))
-        found += [bar for bar in own if (bar.frame, bar.t0) not in here]
+        stored = tables.bars_between(symbol, min(bar.t0 for bar in own), max(bar.t0 for bar in own))
+        found += [bar for bar in own if (bar.frame, bar.t0) not in stored]
     return sorted(found, key=lambda bar: (bar.t1, bar.symbol, bar.frame))
 
 
 def _is_news(tables: Tables, tick: Tick) -> bool:
-    """Whether a tick tells anything: something happened, the account is not what it was, or it is time to say so."""
+    """Returns True if a tick has news: something happened, the account changed, or an hour has passed."""
     if tick.fills or tick.funding or tick.bars:
         return True
     ticks = tables.items("tick", EVERYTHING, newest=True, limit=1)
@@ -167,19 +160,19 @@ def _is_news(tables: Tables, tick: Tick) -> bool:
     last = read(Tick, ticks[0].body)
     if tick.t <= last.t:
         return False
-    return tick.t - last.t >= AT_LEAST or _held(tick) != _held(last) or _has_moved(tables, tick)
+    return tick.t - last.t >= MAX_SILENCE or _held_quantities(tick) != _held_quantities(last) or _equity_moved(tables, tick)
 
 
-def _held(tick: Tick) -> dict[tuple[str, str], tuple[Decimal, Decimal | None]] | None:
-    """What is held and at which average price; what it is worth changes all the time."""
+def _held_quantities(tick: Tick) -> dict[tuple[str, str], tuple[Decimal, Decimal | None]] | None:
+    """Returns quantities and average prices of positions. Their value changes all the time and is no news."""
     if tick.positions is None:
         return None
     return {(symbol, held.leg): (held.qty, held.entry_px) for symbol, legs in tick.positions.items() for held in legs}
 
 
-def _has_moved(tables: Tables, tick: Tick) -> bool:
+def _equity_moved(tables: Tables, tick: Tick) -> bool:
     marks = tables.items("equity", EVERYTHING, newest=True, limit=1)
     if tick.equity is None or not marks:
         return tick.equity is not None
     before = read(EquityMark, marks[0].body).equity
-    return abs(tick.equity - before) >= MOVED * abs(before)
+    return abs(tick.equity - before) >= EQUITY_MOVE_SHARE * abs(before)

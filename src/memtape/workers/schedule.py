@@ -1,7 +1,7 @@
-"""What runs on a schedule while memtape serves: each minute, lessons are drawn for the agents that are due.
+"""The schedule of `memtape serve`: every minute, lessons are drawn for the agents that are due.
 
-Whether they are due is read from the store, and a lease keeps other processes from drawing them too, so any number of servers may
-run this. One agent's trouble is told in the log and does not keep the others waiting.
+The store says who is due, and a lease keeps other processes from drawing the same lessons, so any number of servers may run this.
+A problem of one agent goes to the log and does not delay the others.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from memtape.engine import Memory
 from memtape.engine.lessons import ReflectionResult
 from memtape.errors import MemtapeError
 
-EVERY_SECONDS = 60.0
+SCHEDULE_SECONDS = 60.0
 log = logging.getLogger(__name__)
 
 
 def reflect_due(memory: Memory) -> dict[str, ReflectionResult]:
-    """Draw the lessons that are due, agent by agent; what came of each that was."""
-    done: dict[str, ReflectionResult] = {}
+    """Draw the lessons that are due. Returns the result of each agent that was due."""
+    results: dict[str, ReflectionResult] = {}
     for agent in memory.agents():
         try:
             found = memory.agent(agent.id).lessons.reflect_if_due()
@@ -29,22 +29,23 @@ def reflect_due(memory: Memory) -> dict[str, ReflectionResult]:
             log.warning("no lessons for %s: %s", agent.id, problem)
             continue
         if found.note is not None or found.failed is not None:
-            done[agent.id] = found
+            results[agent.id] = found
         if found.failed is not None and not found.waits:
-            log.warning("no lessons for %s: %s; tried again at %s", agent.id, found.failed.why, found.failed.retry_at)
-    return done
+            log.warning("no lessons for %s: %s; next attempt at %s", agent.id, found.failed.why, found.failed.retry_at)
+    return results
 
 
 @contextmanager
-def running_schedule(memory: Memory, every_seconds: float = EVERY_SECONDS) -> Iterator[None]:
-    """The schedule, in a thread of its own for as long as the block lasts."""
+def running_schedule(memory: Memory, every_seconds: float = SCHEDULE_SECONDS) -> Iterator[None]:
+    """Run the schedule during the block, in a thread of its own."""
     ended = Event()
 
     def work() -> None:
         while not ended.is_set():
             try:
                 reflect_due(memory)
-            except Exception:  # the outermost edge: a bug of ours must neither hide nor end the schedule
+            # The outermost edge: a bug must be logged and must not end the schedule.
+            except Exception:
                 log.exception("the schedule failed")
             ended.wait(every_seconds)
 

@@ -25,15 +25,15 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from memtape.core.brief.budget import estimate_tokens
 from memtape.core.brief.sanitize import HIDDEN, clean_line, one_line, redact_secrets
 from memtape.core.codec import make_id
+from memtape.core.lessons.answer import LONGEST_LESSON, LessonAnswer
 from memtape.core.lessons.avoid_rules import contradicted_rule
-from memtape.core.lessons.reflection import MAX_LESSON_CHARS, Candidate, Lesson, Slot
+from memtape.core.lessons.reflection import MAX_LESSON_CHARS, Candidate, Lesson
 
-MAX_LESSON_TEXT_CHARS = 300  # characters
 MAX_NOTE_TOKENS = 300  # of all lessons, as estimated
 MAX_ANSWER_LESSONS = 32
 MODEL_TIER = 3  # the tier of what a model wrote
@@ -49,15 +49,11 @@ class RejectedLesson:
     why: str
 
 
-class _ModelLesson(BaseModel):
-    """One lesson as the schema asks for it."""
+class _CompleteLesson(LessonAnswer):
+    """A lesson with everything that its check needs."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-    slot: Slot
     text: Annotated[str, Field(min_length=1)]
-    candidate: str
     trades: Annotated[list[str], Field(min_length=1, max_length=1_000)]
-    n: int
     mean: Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -97,7 +93,7 @@ def _lesson(
     one: object, found: Mapping[str, Candidate], window: frozenset[str], accepted: Sequence[Lesson]
 ) -> Lesson | RejectedLesson:
     try:
-        answer = _ModelLesson.model_validate(one)
+        answer = _CompleteLesson.model_validate(one)
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         return RejectedLesson(
@@ -114,7 +110,9 @@ def _lesson(
     )  # fmt: skip
 
 
-def _problem(answer: _ModelLesson, candidate: Candidate | None, window: frozenset[str], accepted: Sequence[Lesson]) -> str | None:
+def _problem(
+    answer: _CompleteLesson, candidate: Candidate | None, window: frozenset[str], accepted: Sequence[Lesson]
+) -> str | None:
     """The first rule that a lesson breaks."""
     if candidate is None:
         return "it names a candidate that was not computed"
@@ -125,7 +123,7 @@ def _problem(answer: _ModelLesson, candidate: Candidate | None, window: frozense
     )  # fmt: skip
 
 
-def _uncited(answer: _ModelLesson, candidate: Candidate, window: frozenset[str]) -> str | None:
+def _uncited(answer: _CompleteLesson, candidate: Candidate, window: frozenset[str]) -> str | None:
     if any(trade not in window for trade in answer.trades):
         return "it cites a trade that is not of the window"
     if any(trade not in candidate.trades for trade in answer.trades):
@@ -171,8 +169,8 @@ def _unplain(raw: str, text: str, candidate: Candidate) -> str | None:
     own = f"{candidate.label} {candidate.value}"
     if len(raw.splitlines()) > 1 or any(unicodedata.category(letter) in HIDDEN for letter in raw):
         return "it is more than one line, or holds characters that are not shown"
-    if len(text) > MAX_LESSON_TEXT_CHARS:
-        return f"it is longer than {MAX_LESSON_TEXT_CHARS} characters"
+    if len(text) > LONGEST_LESSON:
+        return f"it is longer than {LONGEST_LESSON} characters"
     if _LINK.search(text) or redact_secrets(text) != text:
         return "it holds a link or a key"
     if _TAG.search(text) or _LISTED.match(text) or any(letter in _MARKS and letter not in own for letter in text):

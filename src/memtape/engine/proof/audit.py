@@ -28,7 +28,7 @@ from memtape.store.rows import (
     LogRow,
 )
 from memtape.store.schema import PROJECTIONS, TABLES
-from memtape.store.tables import Tables, owners, streams
+from memtape.store.tables import Tables, drop_other_streams, owners, streams, streams_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,7 @@ def _verify_owner(audit: Audit, session: Any, owner: OwnerId) -> None:
     agents, deleted = _stated_agents(own), deleted_streams(own.log_of(("agent_deleted", "erased")))
     known = streams(session, owner)
     for table in TABLES:
-        rows = session.all(f"SELECT DISTINCT stream FROM {table} WHERE owner = :owner ORDER BY stream", {"owner": owner})
-        for (stream,) in rows:
+        for stream in streams_in(session, table, owner):
             if stream not in known:
                 audit.problems.append(AuditProblem(owner, stream, table, "*", "rows of a stream that has no head"))
     for stream in sorted(agents.keys() - set(known)):
@@ -286,8 +285,7 @@ def rebuild_store(memory: Memory) -> Audit:
                 pass
     with memory.resources.repairing(OWNER_STREAM) as tables:
         for table in PROJECTIONS:
-            strays = f"DELETE FROM {table} WHERE owner = :owner AND stream NOT IN :names"
-            tables.session.run(strays, {"owner": memory.owner, "names": names})
+            drop_other_streams(tables.session, table, memory.owner, names)
     for stream in names:
         with memory.resources.repairing(stream) as tables:
             replay = LogReplay(memory.owner, stream, agents.get(stream), stream in deleted)

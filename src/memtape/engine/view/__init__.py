@@ -27,14 +27,19 @@ def open_view(
     owner_head: int | None = None,
 ) -> Iterator[View]:  # fmt: skip
     """The view of an open read transaction; without `as_of` it shows the present of the agent."""
+    if head is None and owner_head is not None:
+        raise Invalid("owner_head", "is given without head", "Give both: they are in the record of what was shown")
     latest = tables.head()
     moment = as_of or present_of(agent, latest, resources.clock.now())
+    cutoff = Cutoff(moment, latest.seq if head is None else head, owner_head)
     if head is not None and head > latest.seq:
         raise Invalid("head", f"the log ends at row {latest.seq}", "Give a row that is there")
-    if head is not None and head < latest.seq:
-        yield ViewAtHead(tables, agent, Cutoff(moment, head, owner_head))
-        return
-    view = StoredView(tables, agent, Cutoff(moment, head, owner_head), resources.columns, latest)
+    view: View
+    if head is None or head == latest.seq:
+        view = StoredView(tables, agent, cutoff, resources.columns, latest)
+    else:
+        view = ViewAtHead(tables, agent, cutoff)
+    view.is_present, view.is_reproduction = as_of is None and head is None, head is not None
     try:
         yield view
     finally:

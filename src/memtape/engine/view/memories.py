@@ -42,7 +42,7 @@ class RecallQuestion:
     parameters: RecallParameters | None = None
 
 
-def recall(view: View, question: RecallQuestion) -> tuple[Recalled, Query, AnswerBasis]:
+def recall_situation(view: View, question: RecallQuestion) -> tuple[Recalled, Query, AnswerBasis]:
     """What memory has to say about a situation: ranked memories, warnings of losses, evidence."""
     query = recall_query(view, question)
     basis = view.basis()

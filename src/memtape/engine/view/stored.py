@@ -42,7 +42,9 @@ class StoredView(View):
     def __init__(
         self, tables: Tables, agent: Agent, cutoff: Cutoff, columns: ColumnCache | None = None, head: Head | None = None
     ) -> None:
-        super().__init__(tables, agent, replace(cutoff, head=None), head)
+        super().__init__(tables, agent, cutoff, head)
+        # Every row that is stored was recorded by the present head: no statement needs to compare it.
+        self.cutoff = replace(cutoff, head=None)
         self._columns, self._open = columns, ExitStack()
         self._cached: CachedColumns | None = None
         self._verified_from: tuple[datetime | None] | None = None

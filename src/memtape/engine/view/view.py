@@ -90,12 +90,18 @@ class View(ABC):
     def __init__(self, tables: Tables, agent: Agent, cutoff: Cutoff, head: Head | None = None) -> None:
         assert cutoff.as_of is not None, "a view has a moment"
         self.tables, self.agent, self.cutoff, self.as_of = tables, agent, cutoff, cutoff.as_of
+        self.recorded_head = cutoff.head
+        self.is_present = False  # True if the reader asked for neither a moment nor a row of the log
+        self.is_reproduction = False  # True if the reader asked for a row of the log, to see again what was seen then
         self.owner_tables = Tables(tables.session, tables.owner, OWNER_STREAM)
         self.memory_tables = MemoryTables(tables)
         self._items: dict[tuple[Any, ...], list[StoredItem]] = {}
         self._heads: dict[str, Head] = {} if head is None else {tables.stream: head}
         self._markets: dict[str, Market | None] = {}
         self._plans: list[PlanState] | None = None
+
+    def release(self) -> None:  # noqa: B027: a view of the log holds nothing
+        """Let go of what the view holds beside its transaction."""
 
     # ---- what both kinds of view share: items and heads are limited by the cutoff itself ----------------------------
 

@@ -80,10 +80,10 @@ def _contents(memory: Any, checks: list[dict[str, Any]]) -> list[str]:
 
 def _index(memory: Any) -> tuple[bool, str]:
     try:
-        memory.documents.check()
+        memory.resources.documents.check()
     except Damaged as error:
         return False, str(error)
-    return True, memory.documents.path
+    return True, memory.resources.documents.path
 
 
 def _file_system(folder: Path) -> str:

@@ -59,7 +59,7 @@ def watch(agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json
         memory.agent(agent)
         say(f"Keeping the documents of {agent} in step. End with ctrl-C.")
         try:
-            with syncing_documents(memory, sync_minutes(), agents=[agent], told=lambda told: _tell(told, as_json)):
+            with syncing_documents(memory, sync_minutes(), agents=[agent], on_sync=lambda outcome: _tell(outcome, as_json)):
                 Event().wait()
         except KeyboardInterrupt:
             say("Ended.")

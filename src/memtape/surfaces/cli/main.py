@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memtape.brokers.formats import format_names
 from memtape.surfaces.cli.briefs import brief, lessons_app, reflect
 from memtape.surfaces.cli.commands import add_operations, answer, json_object, reporting
 from memtape.surfaces.cli.documents import docs_app, sync_minutes
@@ -325,7 +326,7 @@ def export(
 def import_(
     file: Annotated[Path, typer.Argument(help="CSV or JSONL of fills or closed trades, .gz too; a tradememory .db.")],
     agent: AgentName = "main",
-    form: Annotated[str | None, typer.Option("--format", help="csv, json or tradememory; default: guessed.")] = None,
+    form: Annotated[str | None, typer.Option("--format", help=f"One of {', '.join(format_names())}; default: guessed.")] = None,
     mapping: Annotated[list[str] | None, typer.Option("--map", help="field=column, for what was guessed wrong.")] = None,
     where: Annotated[list[str] | None, typer.Option("--where", help="column=value: only rows that have it.")] = None,
     zone: Annotated[str | None, typer.Option(help="Zone of times without one, like Europe/Berlin.")] = None,
@@ -424,9 +425,9 @@ def bench(
 ) -> None:
     """The performance budgets, as ratios against a baseline timed in the same run; exit 1 when a bar is missed."""
     with reporting(as_json):
-        from memtape.lab.bench import run_benches
+        from memtape.lab.checkout import import_from_checkout
 
-        found = run_benches(name, quick=quick, say=say)
+        found = import_from_checkout("bench.budgets", "benchmarks").run_benches(name, quick=quick, say=say)
         answer(found, as_json)
         if not all(row["ok"] for row in found.values()):
             raise typer.Exit(1)

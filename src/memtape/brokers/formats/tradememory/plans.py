@@ -1,11 +1,11 @@
-"""A journal's prospective memories -> plans that the agent makes, so proposals until the owner confirms them.
+"""A journal's prospective memories -> plans of the agent, which are proposals until the owner confirms them.
 
-A trigger must be one that can be asked (`core.predicate`). The package's own two ways to say more than "equal" are put into
-its words: `atr_d1_min` and `atr_d1_max`, and a list of conditions with `gte` and `lte`.
+A trigger must be a predicate (`core.memory.predicate`). The package has two forms of its own that are translated: `atr_d1_min`
+and `atr_d1_max`, and a list of conditions with `gte` and `lte`.
 
 >>> row = {"id": "p", "trigger_condition": '{"atr_d1_min": 60}', "reasoning": "Wild days",
 ...        "planned_action": '{"type": "reduce_size", "size_factor": 0.5}'}
->>> plan = plan_of(Cells(), row)
+>>> plan = plan_from_row(JournalCells(), row)
 >>> plan["trigger"], plan["action"], plan["size_factor"]
 ({'all': [{'field': 'atr_d1', 'op': 'ge', 'value': 60}]}, 'reduce', 0.5)
 """
@@ -16,23 +16,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from memtape.brokers.cells import shown_cell
-from memtape.brokers.tradememory.cells import Cells
-from memtape.brokers.tradememory.database import Row
+from memtape.brokers.formats.tradememory.cells import JournalCells
+from memtape.brokers.formats.tradememory.database import JournalRow
 from memtape.core.memory.plans import CAREFUL_FIRST, Plan
 from memtape.core.values import read
 from memtape.errors import Invalid
 
-AGAIN = f"Make it again with create_trading_plan; the actions are {', '.join(CAREFUL_FIRST)}"
+FIX_PLAN = f"Create it with create_trading_plan; the actions are {', '.join(CAREFUL_FIRST)}"
 _ACTIONS: dict[str, str] = {name: name for name in CAREFUL_FIRST} | {
     "reduce_size": "reduce", "skip": "skip_trade", "exit": "force_exit", "close_position": "force_exit",
 }  # fmt: skip
-_FACTORS = ("size_factor", "factor", "multiplier", "lot_multiplier")
-_OPS = {"gte": "ge", "lte": "le"}
-_LIMITS = {"atr_d1_min": "ge", "atr_d1_max": "le"}
+_SIZE_FACTOR_NAMES = ("size_factor", "factor", "multiplier", "lot_multiplier")
+_OPERATORS = {"gte": "ge", "lte": "le"}
+_ATR_LIMITS = {"atr_d1_min": "ge", "atr_d1_max": "le"}
 
 
-def read_plans(cells: Cells, rows: Sequence[tuple[int, Row]]) -> list[dict[str, Any]]:
-    """The plans that wait for their trigger."""
+def read_plans(cells: JournalCells, rows: Sequence[tuple[int, JournalRow]]) -> list[dict[str, Any]]:
+    """Returns the plans that wait for their trigger."""
     found: list[dict[str, Any]] = []
     ended = 0
     for line, row in rows:
@@ -40,7 +40,7 @@ def read_plans(cells: Cells, rows: Sequence[tuple[int, Row]]) -> list[dict[str, 
             ended += 1
             continue
         try:
-            found.append(plan_of(cells, row))
+            found.append(plan_from_row(cells, row))
         except Invalid as error:
             cells.refuse("prospective_memory", line, row, error)
     if ended:
@@ -48,13 +48,13 @@ def read_plans(cells: Cells, rows: Sequence[tuple[int, Row]]) -> list[dict[str, 
     return found
 
 
-def plan_of(cells: Cells, row: Row) -> dict[str, Any]:
-    """A row as an agent's memory takes a plan; `Invalid` if it cannot be asked or done."""
+def plan_from_row(cells: JournalCells, row: JournalRow) -> dict[str, Any]:
+    """Returns a row as an agent makes a plan. Raises Invalid if its trigger or action is unknown."""
     action = cells.object(row, "planned_action")
     kind = str(action.get("type") or row.get("action_type") or "").lower()
     if kind not in _ACTIONS:
-        raise Invalid("planned_action", f"{shown_cell(kind)} is no action that memtape knows", AGAIN)
-    factor = next((name for name in _FACTORS if name in action), None)
+        raise Invalid("planned_action", f"{shown_cell(kind)} is not an action of memtape", FIX_PLAN)
+    factor = next((name for name in _SIZE_FACTOR_NAMES if name in action), None)
     priority, expiry = cells.level(row, "priority"), cells.time(row, "expiry")
     plan: dict[str, Any] = {
         "id": cells.key(row), "trigger": _trigger(cells.json(row, "trigger_condition")), "action": _ACTIONS[kind],
@@ -68,15 +68,19 @@ def plan_of(cells: Cells, row: Row) -> dict[str, Any]:
     return plan
 
 
-def _trigger(said: Any) -> dict[str, Any]:
-    """A trigger in the words of `core.predicate`; what it cannot say goes through as it is, to be refused there."""
-    if not isinstance(said, dict):
+def _trigger(condition: Any) -> dict[str, Any]:
+    """Returns a trigger as a predicate. What cannot be translated stays as it is, and the check of the plan refuses it."""
+    if not isinstance(condition, dict):
         raise Invalid("trigger_condition", "is not a JSON object", 'Write it like {"regime": "ranging"}')
-    if set(said) == {"conditions"} and isinstance(said["conditions"], list):
-        listed = [each if isinstance(each, dict) else {} for each in said["conditions"]]
-        return {"all": [{**each, "op": _OPS.get(str(each.get("op")), each.get("op"))} for each in listed]}
-    if not _LIMITS.keys() & said.keys():
-        return said
-    bounds = [{"field": "atr_d1", "op": op, "value": said[name]} for name, op in _LIMITS.items() if said.get(name) is not None]
-    rest = {key: value for key, value in said.items() if key not in _LIMITS}
+    if set(condition) == {"conditions"} and isinstance(condition["conditions"], list):
+        listed = [each if isinstance(each, dict) else {} for each in condition["conditions"]]
+        return {"all": [{**each, "op": _OPERATORS.get(str(each.get("op")), each.get("op"))} for each in listed]}
+    if not _ATR_LIMITS.keys() & condition.keys():
+        return condition
+    bounds = [
+        {"field": "atr_d1", "op": op, "value": condition[name]}
+        for name, op in _ATR_LIMITS.items()
+        if condition.get(name) is not None
+    ]
+    rest = {key: value for key, value in condition.items() if key not in _ATR_LIMITS}
     return {"all": [*bounds, *([rest] if rest else [])]}

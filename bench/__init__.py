@@ -1,0 +1,1 @@
+"""The performance budgets of memtape, one module per part of it: `python -m bench [NAME] [--quick] [--json]`."""

@@ -1,0 +1,72 @@
+"""The register of benchmarks. Each result is a ratio against a baseline that is timed in the same run.
+
+A full run caches the stores it makes in `.bench/` of the working folder, so that the next run is quicker.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.briefs import measure_brief
+from bench.desk import FULL, QUICK, BenchRun
+from bench.documents import (
+    measure_hybrid,
+    measure_index,
+    measure_reindex,
+    measure_search_10k,
+    measure_search_100k,
+)  # fmt: skip
+from bench.recall import measure_load, measure_ranked, measure_recall
+from bench.records import measure_import, measure_page, measure_rebuild, measure_verify
+from bench.startup import measure_help, measure_mcp
+from bench.ticks import measure_flatness, measure_reports, measure_reports_flatness, measure_ticks
+from bench.timing import Result
+from memtape.errors import Unknown
+
+CACHE = Path(".bench")
+BENCHES: dict[str, Callable[[BenchRun], dict[str, Result]]] = {
+    "tick": measure_ticks,
+    "tick_vs_commit": measure_ticks,
+    "tick_flat": measure_flatness,
+    "remember_trade": measure_reports,
+    "remember_trade_vs_commit": measure_reports,
+    "remember_trade_flat": measure_reports_flatness,
+    "import_10k": measure_import,
+    "verify_100k": measure_verify,
+    "rebuild_100k": measure_rebuild,
+    "read_trades": measure_page,
+    "ranked_100k": measure_ranked,
+    "recall_100k": measure_recall,
+    "recall_1m": measure_recall,
+    "recall_one_symbol": measure_recall,
+    "recall_load": measure_load,
+    "brief": measure_brief,
+    "docs_search_10k": measure_search_10k,
+    "docs_search_100k": measure_search_100k,
+    "docs_hybrid": measure_hybrid,
+    "docs_index": measure_index,
+    "docs_reindex_10k": measure_reindex,
+    "docs_memory_100k": measure_hybrid,
+    "help": measure_help,
+    "mcp_ready": measure_mcp,
+}
+
+
+def run_benches(name: str | None, *, quick: bool, say: Callable[[str], None]) -> dict[str, Result]:
+    """Run one benchmark, or all of them. `quick` uses small sizes and caches nothing."""
+    if name is not None and name not in BENCHES:
+        raise Unknown("name", "benchmark", name, f"Choose one of {', '.join(BENCHES)}")
+    wanted = [name] if name else list(BENCHES)
+    if not quick:
+        CACHE.mkdir(exist_ok=True)
+    results: dict[str, Result] = {}
+    with tempfile.TemporaryDirectory(prefix="run-", dir=None if quick else CACHE) as folder:
+        place = Path(folder)
+        bench = BenchRun(QUICK if quick else FULL, folder=place, cache=place if quick else CACHE, say=say)
+        for each in wanted:
+            if each not in results:
+                say(f"Measuring {each}")
+                results |= BENCHES[each](bench)
+    return {each: results[each] for each in wanted}

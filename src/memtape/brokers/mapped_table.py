@@ -1,0 +1,167 @@
+"""A table with its column mapping: each field is a column of values, read by the same rules in all rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal, localcontext
+
+from memtape.brokers.cells import EMPTY_WORDS, BadCell, TimeReader, date_order, decimal_style, read_numbers, read_zone
+from memtape.brokers.files import CellTable
+from memtape.brokers.headings import states_utc
+from memtape.brokers.importer import ImportOptions, ImportProblem
+from memtape.brokers.mapping import NUMBER_FIELDS, TIME_FIELDS, ColumnMapping
+from memtape.brokers.texts import TextCleaner
+from memtape.core.values import MONEY, ZERO
+from memtape.errors import Invalid
+
+NO_ZONE_PROBLEM = "times have no zone; read as UTC"
+DOLLAR_CURRENCIES = frozenset({"USD", "USDT", "USDC", "BUSD", "FDUSD", "DAI", "TUSD"})  # equal to one another in fees
+
+
+@dataclass(slots=True)
+class MappedTable:
+    """A file while it is read."""
+
+    source: CellTable
+    mapping: ColumnMapping
+    options: ImportOptions
+    decimal: str  # point, comma or unclear
+    times: TimeReader
+    texts: TextCleaner = field(default_factory=TextCleaner)
+    problems: list[ImportProblem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)  # rows that are not trades, by type
+
+    @classmethod
+    def of(cls, source: CellTable, mapping: ColumnMapping, options: ImportOptions) -> MappedTable:
+        """Take the decisions that concern the whole file."""
+        settings = mapping.settings
+        amounts = [source.column(at) for name in NUMBER_FIELDS & mapping.columns.keys() for at in mapping.columns[name]]
+        notes: list[str] = []
+        if "decimal" in settings:
+            decimal = settings["decimal"]
+        else:
+            decimal, note = decimal_style(amounts, source.separator)
+            notes += [note] if note else []
+            if decimal == "comma":
+                settings["decimal"] = decimal
+        dates = settings.get("dates")
+        if dates is None and (dates := date_order(mapping.cells(source, name) for name in TIME_FIELDS & mapping.columns.keys())):
+            notes.append(f"dates are {'day/month' if dates == 'dmy' else 'month/day'}, as values above 12 show")
+            settings["dates"] = dates
+        zone, ahead = read_zone(settings["zone"]) if "zone" in settings else (None, timedelta())
+        return cls(source, mapping, options, decimal, TimeReader(dates, zone, ahead), notes=notes)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.mapping
+
+    def __len__(self) -> int:
+        return len(self.source.rows)
+
+    # ---- columns ----------------------------------------------------------------------------------------------------
+
+    def cells(self, name: str, glue: str = " ") -> list[str]:
+        """Returns a field's texts; empty texts if the file does not have the field."""
+        return self.mapping.cells(self.source, name, glue)
+
+    def heading(self, name: str) -> str:
+        """Returns the file's name of a field."""
+        places = self.mapping.columns.get(name, ())
+        return self.source.header[places[0]] if places else ""
+
+    def numbers(self, name: str) -> list[Decimal | BadCell | None]:
+        """Returns a field's numbers. Several columns are added up."""
+        if name not in self:
+            return [None] * len(self)
+        places = self.mapping.columns.get(name, ())
+        if not places:
+            return self._read_numbers(name, self.cells(name))
+        columns = [self._read_numbers(name, self.source.column(at)) for at in places]
+        return columns[0] if len(columns) == 1 else [sum_cells(several) for several in zip(*columns, strict=True)]
+
+    def _read_numbers(self, name: str, cells: Sequence[str]) -> list[Decimal | BadCell | None]:
+        # MetaTrader writes "closed / total".
+        if name == "qty" and any(" / " in cell for cell in cells):
+            cells = [cell.partition(" / ")[0] for cell in cells]
+        return read_numbers(cells, self.decimal, percent=name == "confidence")
+
+    def moments(self, name: str) -> list[datetime | BadCell | None]:
+        """Returns a field's times."""
+        return self.times.column(self.cells(name), utc=states_utc(self.heading(name)))
+
+    def lines(self, name: str, limit: int) -> list[str | None]:
+        """Returns a field's texts, cleaned."""
+        if name not in self:
+            return [None] * len(self)
+        cells = self.cells(name)
+        known = {cell: None if cell.lower() in EMPTY_WORDS else self.texts.line(cell, limit) for cell in set(cells)}
+        return [known[cell] for cell in cells]
+
+    def flags(self, name: str) -> list[bool | None]:
+        """Returns a field's flags."""
+        if name not in self:
+            return [None] * len(self)
+        words = {"true": True, "1": True, "yes": True, "1.0": True, "false": False, "0": False, "no": False, "0.0": False}
+        return [words.get(cell.lower()) for cell in self.cells(name)]
+
+    def costs(self, name: str) -> list[Decimal | BadCell | None]:
+        """Returns a field's costs, positive if paid. The sign in most rows shows how the source writes them."""
+        values = self.numbers(name)
+        if "costs" not in self.mapping.settings:
+            amounts = [value for value in values if isinstance(value, Decimal)]
+            if sum(value < 0 for value in amounts) > sum(value > 0 for value in amounts):
+                self.mapping.settings["costs"] = "negative"
+                self.notes.append("fees have a minus sign: read as costs")
+        if self.mapping.settings.get("costs") == "negative":
+            return [-value if isinstance(value, Decimal) else value for value in values]
+        return values
+
+    # ---- problems and notes ---------------------------------------------------------------------------------------
+
+    def add_refused(self, line: int, error: Invalid) -> None:
+        """Report a row that breaks a rule of memtape."""
+        self.problems.append(ImportProblem(line, "row" if error.field == "input" else error.field, error.problem, error.fix))
+
+    def add_unreadable(self, row: int, name: str, bad: BadCell) -> None:
+        """Report a row that cannot be read."""
+        heading = self.heading(name)
+        shown = f"{name} ({heading})" if heading and heading != name else name
+        self.problems.append(ImportProblem(self.source.lines[row], shown, bad.problem, bad.fix))
+
+    def fee(self, fee: Decimal, currency: str, symbol: str, price: Decimal) -> Decimal | BadCell:
+        """Returns a fee in the account's currency, if that needs no rate from elsewhere."""
+        own = self.options.currency
+        if not fee or not currency or currency == own or {currency, own} <= DOLLAR_CURRENCIES:
+            return fee
+        base = symbol.replace("-", "/").partition("/")[0]
+        if base == currency or ("/" not in symbol and symbol.startswith(currency) and len(symbol) > len(currency)):
+            with localcontext(MONEY):
+                return round(fee * price, 18).normalize()
+        return BadCell(f"the fee is in {currency[:12]}, the account is in {own}",
+                   "Convert it in the file, or leave fees out: --map fees=")  # fmt: skip
+
+    def finish(self) -> None:
+        """Report what concerns the whole file."""
+        if self.times.naive:
+            fix = "If they are not, give the zone, like --zone Europe/Berlin"
+            self.problems.insert(0, ImportProblem(None, "zone", NO_ZONE_PROBLEM, fix, blocks=False))
+        if self.times.ambiguous:
+            self.notes.append(f"{self.times.ambiguous} times fall in the hour of a clock change: read as before the change")
+        if self.skipped:
+            several = ", ".join(f"{word} {n}" for word, n in self.skipped.most_common(8))
+            self.notes.append(f"{sum(self.skipped.values())} rows are not executions and were skipped: {several}")
+        self.notes += self.texts.notes()
+
+
+def sum_cells(several: Sequence[Decimal | BadCell | None]) -> Decimal | BadCell | None:
+    """Returns the sum of the cells that are not empty; None if all are."""
+    result: Decimal | None = None
+    for value in several:
+        if isinstance(value, BadCell):
+            return value
+        if value is not None:
+            result = (result or ZERO) + value
+    return result

@@ -1,0 +1,50 @@
+"""Any table of fills or closed trades. Start here to see how a file becomes values.
+
+`mapping` finds the columns, `mapped_table` decides what concerns the whole file, `roundtrips` and `executions` read the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memtape.brokers.executions import read_fills
+from memtape.brokers.files import CellTable, clean_name
+from memtape.brokers.importer import ImportOptions, ImportProblem, ImportResult
+from memtape.brokers.mapped_table import MappedTable
+from memtape.brokers.mapping import choose_mapping
+from memtape.brokers.roundtrips import read_closed_trades
+from memtape.errors import Invalid
+
+
+def read_table(source: CellTable, options: ImportOptions) -> ImportResult:
+    """Read a table of texts as observed values."""
+    rows = len(source.rows) + len(source.bad)
+    left_out = _filter_rows(source, options.where)
+    mapping = choose_mapping(source, options)
+    table = MappedTable.of(source, mapping, options)
+    if left_out:
+        table.notes.append(f"{left_out} rows do not match --where and were left out")
+    table.problems += [ImportProblem(line, "row", problem, fix) for line, problem, fix in source.bad]
+    found = read_closed_trades(table) if mapping.kind == "trades" else read_fills(table)
+    table.finish()
+    table.problems.sort(key=lambda problem: problem.line or 0)
+    used = {at for places in mapping.columns.values() for at in places}
+    if options.on_progress:
+        options.on_progress(len(source.rows), len(source.rows))
+    return ImportResult(
+        header=source.header, rows=rows, kind=mapping.kind, mapping=mapping.spelled(source.header), mapped_by=mapping.by,
+        unused=[name for at, name in enumerate(source.header) if at not in used], found=found, problems=table.problems,
+        notes=table.notes,
+    )  # fmt: skip
+
+
+def _filter_rows(table: CellTable, where: Mapping[str, str]) -> int:
+    """Keep the rows that have these values in these columns. Returns the number of rows dropped."""
+    before = len(table.rows)
+    for name, value in where.items():
+        if name not in table.header:
+            names = ", ".join(table.header)[:300]
+            raise Invalid("where", f"there is no column '{clean_name(name)}'", f"The columns are: {names}")
+        at = table.header.index(name)
+        table.keep([n for n, cell in enumerate(table.column(at)) if cell == value.strip()])
+    return before - len(table.rows)

@@ -1,0 +1,1 @@
+"""Tools of the source checkout; none of them is part of the installed package."""
