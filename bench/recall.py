@@ -21,7 +21,7 @@ from memtape.columns.recall import Key
 from memtape.core.codec import micros, moment
 from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
 from memtape.core.observed import Situation
-from memtape.core.original.scores import rank_7_4
+from memtape.core.original.score_formulas import rank_7_4
 from memtape.core.recall.evidence import rounded
 from memtape.core.recall.query import Query
 from memtape.core.recall.reference import recall_reference

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from memtape.core.memory.predicate import read_predicate
 from memtape.core.observed import Situation
-from memtape.core.original import scores
+from memtape.core.original import score_formulas
 from memtape.core.recall import evidence, scoring, sizing
 from memtape.core.recall.evidence import rounded
 from memtape.core.recall.query import AffectContext, Query, RecallParameters
@@ -180,7 +180,7 @@ def test_the_original_form_ranks_beliefs_in_one_list_with_q_one_half():
         scoring.ScoringInput(id=e.id, formed=e.exit_at, situation=e.situation, pnl_r=e.pnl_r, confidence=e.confidence)
         for e in past
     ]
-    seed = scores.rank_7_4(candidates, LONDON, scoring.AffectInputs(), NOON)
+    seed = score_formulas.rank_7_4(candidates, LONDON, scoring.AffectInputs(), NOON)
     assert [each.id for each in found if each.kind == "episodic"] == [each.candidate.id for each in seed]
     assert next(each for each in found if each.kind == "semantic").components.quality == 0.5
 

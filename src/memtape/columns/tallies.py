@@ -98,12 +98,12 @@ def stated_tallies(
 
 
 def countable(stated: StatedBelief, columns: Columns) -> bool:
-    """Whether the columns hold what a stated belief asks for; else its trades must be read."""
+    """Returns True if the columns hold what a stated belief asks for; else its trades must be read."""
     return stated.metric == "pnl_r" and answerable(stated.predicate, columns)
 
 
 def answerable(predicate: Predicate, columns: Columns) -> bool:
-    """Whether every field that a predicate names is among the columns."""
+    """Returns True if every field that a predicate names is among the columns."""
     return all(c.field in LABELS or c.field == "side" or _number(columns, c.field) is not None for c in conditions(predicate))
 
 

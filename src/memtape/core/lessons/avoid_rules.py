@@ -172,7 +172,7 @@ def _against_ledger(text: str, candidate: Candidate, cells: int) -> str | None:
 
 
 def _stands(written: str, candidate: Candidate, cells: int) -> bool:
-    """Whether a number is one of the candidate's, as precisely as it is written; with a sign, of that sign."""
+    """Returns True if a number is one of the candidate's, as precisely as it is written; with a sign, of that sign."""
     plain = written.replace(",", "").replace("−", "-")
     value, half = float(plain), 0.5 * 10.0 ** -len(plain.partition(".")[2]) + 1e-9
     if any(abs(abs(value) - abs(float(phrase.replace(",", "").replace("−", "-")))) < 1e-9
@@ -190,7 +190,7 @@ def _stands(written: str, candidate: Candidate, cells: int) -> bool:
 
 
 def forbids(rule: str, text: str, good: bool = False) -> bool:
-    """Whether a text encourages what a rule forbids; `good` says which way a clause leans that says nothing of it."""
+    """Returns True if a text encourages what a rule forbids; `good` says which way a clause leans that says nothing of it."""
     for part in _clauses(rule):
         words = _words(part)
         if ONLY & set(words):
@@ -220,7 +220,7 @@ def _encouraged(text: str, good: bool) -> list[frozenset[str]]:
 
 
 def _covered(forbidden: frozenset[str], about: frozenset[str], text: str) -> bool:
-    """Whether a clause is about what a rule names: its side (or no side), and at least half of the rest of it."""
+    """Returns True if a clause is about what a rule names: its side (or no side), and at least half of the rest of it."""
     if any(AGAINST.get(word) in about and word not in about for word in forbidden):
         return False
     rest = forbidden - SIDES
@@ -231,12 +231,12 @@ def _covered(forbidden: frozenset[str], about: frozenset[str], text: str) -> boo
 
 
 def _ticker(word: str, text: str) -> bool:
-    """Whether a short name of a rule ("btc") begins a symbol of the text ("BTCUSDT")."""
+    """Returns True if a short name of a rule ("btc") begins a symbol of the text ("BTCUSDT")."""
     return 3 <= len(word) <= 5 and re.search(rf"\b{re.escape(word.upper())}[A-Z0-9]", text) is not None
 
 
 def _not_the_only(rule: str, text: str, good: bool, candidate: Candidate) -> bool:
-    """Whether a text encourages another of the kind that a rule allows only one of: "only London", "no trade outside London"."""
+    """Returns True if a text encourages another of the kind that a rule allows only one of: "only London", "no trade outside London"."""
     words = [word for clause in _clauses(rule) for word in _words(clause)]
     place = next((at for at, word in enumerate(words) if word in ONLY), None)
     if place is None:
@@ -299,5 +299,5 @@ def _leaning(clause: str, good: frozenset[str] = GOOD) -> int:
 
 
 def _denied(before: Sequence[str]) -> bool:
-    """Whether what comes next is denied: an odd number of negations shortly before it."""
+    """Returns True if what comes next is denied: an odd number of negations shortly before it."""
     return sum(word in NOT for word in before[-NEGATION_REACH_WORDS:]) % 2 == 1

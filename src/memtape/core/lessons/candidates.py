@@ -63,7 +63,7 @@ NOTHING_AFTER: Mapping[str, float] = MappingProxyType({})
 
 
 class Sample(NamedTuple):
-    """Trades and one figure of each: what is dealt out anew to judge questions about them."""
+    """Trades and one figure of each, which is shuffled to judge questions about them."""
 
     trades: tuple[Episode, ...]
     values: tuple[float, ...]
@@ -337,7 +337,7 @@ def close_phrase(cause: str) -> str:
 
 
 def closed_by_trader(episode: Episode) -> bool:
-    """Whether whoever traded closed it: neither stop nor target nor the venue did, by what the source says or by the outcome."""
+    """Returns True if the trader closed it: not the stop, the target or the venue, by the source or by the outcome."""
     if stopped_out(episode):
         return False
     if episode.trigger is not None:

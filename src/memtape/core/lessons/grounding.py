@@ -305,7 +305,7 @@ def _uncounted(text: str, candidate: Candidate) -> str | None:
 
 
 def _computed(number: _Number, candidate: Candidate) -> bool:
-    """Whether a number is one of the candidate's: a share by its %, an amount by its unit or sign, else a count or a p-value."""
+    """Returns True if a number is one of the candidate's: a share by its %, an amount by its unit or sign, else a count or a p-value."""
     shown = numbers_in(candidate)
     if number.unit == "%":
         return not number.sign and (number.value == INTERVAL_PERCENT or _equal(number.value, shown["share_pct"]))
@@ -319,14 +319,14 @@ def _computed(number: _Number, candidate: Candidate) -> bool:
 
 
 def _labelled(number: _Number, own: _Number) -> bool:
-    """Whether a number is one of the label's: the same, or an amount of R with its sign in words."""
+    """Returns True if a number is one of the label's: the same, or an amount of R with its sign in words."""
     if (number.sign, number.value, number.unit) == (own.sign, own.value, own.unit):
         return True
     return number.unit == own.unit == "R" and _amount(number, "label", float(f"{own.sign}{own.value}"), "label")
 
 
 def _amount(number: _Number, name: str, figure: float, kind: str) -> bool:
-    """Whether a number is this amount. Without a sign it is a gain, unless words beside it say that it was lost."""
+    """Returns True if a number is this amount. Without a sign it is a gain, unless words beside it say that it was lost."""
     if number.sign:
         return _equal(Decimal(f"{number.sign}{number.value}"), figure)
     if not _equal(number.value, abs(figure)):
@@ -339,7 +339,7 @@ def _amount(number: _Number, name: str, figure: float, kind: str) -> bool:
 
 
 def _equal(written: Decimal, figure: float) -> bool:
-    """Whether a number is a figure at the precision written, and not so coarse that it tells another story.
+    """Returns True if a number is a figure at the precision written, and not so coarse that it tells another story.
 
     >>> [_equal(Decimal(w), -0.4194) for w in ("-0.42", "-0.4", "-0.43", "0", "0.42")]
     [True, True, False, False, False]

@@ -155,7 +155,7 @@ def _expected(whole: Sequence[int], moments: Sequence[Hashable]) -> list[float]:
 
 
 def _deals(whole: Sequence[int], moments: Sequence[Hashable], most: int) -> Iterator[list[int]]:
-    """The outcomes dealt anew, again and again. Trades stand arranged, and so does what is dealt to them.
+    """The outcomes, shuffled many times. Trades stand arranged, and so does what is dealt to them.
 
     Clusters of one size change places, and the outcomes in each are turned round by some places, which is as fair as any order.
     Every order that was drawn is used eight times, moved on by an eighth each time: each of them is as likely as any other.

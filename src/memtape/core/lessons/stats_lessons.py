@@ -106,14 +106,14 @@ def _weight(one: Candidate) -> tuple[float, float, str]:
 
 
 def _is_covered_by(stronger: Candidate, one: Candidate) -> bool:
-    """Whether most trades of a cell were told of by a stronger one; of sizes, and of what came after exits, one line will do."""
+    """Returns True if a stronger candidate covers most trades of this one. Sizes, and what followed exits, get one line."""
     if one.kind != "cell" or stronger.kind != "cell":
         return one.rest is not None and one.slot == stronger.slot and "cell" not in (one.kind, stronger.kind)
     return len(set(one.trades) & set(stronger.trades)) >= COVERED_SHARE * len(one.trades)
 
 
 def _stands_alone(one: Candidate) -> bool:
-    """Whether what is only described is large enough to be told."""
+    """Returns True if a candidate that is only described is large enough for a line."""
     if one.kind == "give_back":
         return one.mean >= NOTABLE_GIVE_BACK_R
     if one.kind == "exit_cause":

@@ -97,7 +97,7 @@ def entry_groups(trades: Sequence[Episode]) -> list[TradeGroup]:
 
 
 def has_enough_trades(cell: TradeGroup, trades: Sequence[Episode]) -> bool:
-    """Whether a cell holds enough trades, entered at enough moments, inside and outside."""
+    """Returns True if a cell holds enough trades, entered at enough moments, inside and outside."""
     outside, least = set(cell.known).difference(cell.inside), min(MIN_HOUR_GROUP_TRADES, max(MIN_GROUP_TRADES, len(trades) // 8))
     return all(
         len(group) >= least and len({trades[i].entry_at for i in group}) >= MIN_ENTRY_MOMENTS for group in (cell.inside, outside)

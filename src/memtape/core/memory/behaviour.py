@@ -8,7 +8,7 @@ Drift is watched in outcomes, and in what is risked and how long is held: outcom
 Hinkley's test compares with the running mean, so only the unit is taken from a baseline, the spread of the first 50 trades.
 Risk and hold enter as logarithms, because a habit changes by a factor, and one trade counts for four deviations at most, so
 that a forgotten position does not ring alone.
-An alarm is current while it lies inside the window; the test starts anew after each. At the price of some false alarms
+An alarm is current while it lies inside the window; the test starts again after each. At the price of some false alarms
 (6.5 % in 100 trades without any change) a fall by one deviation is noticed after 13 trades.
 
 Only trades that teach are looked at, and no claim that the broker has not confirmed. Like beliefs, this is a function of the
@@ -220,7 +220,7 @@ def _exits(trades: Sequence[Episode]) -> list[float]:
 
 
 def stopped_out(episode: Episode) -> bool:
-    """Whether the stop closed a trade: by what its source says, else by a loss of about 1R."""
+    """Returns True if the stop closed a trade: by what its source says, else by a loss of about 1R."""
     if episode.trigger is not None:
         return "stop" in episode.trigger.lower()
     return episode.pnl_r is not None and episode.pnl_r <= STOPPED_AT_R

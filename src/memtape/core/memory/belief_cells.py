@@ -91,7 +91,7 @@ class Tally(NamedTuple):
 
 
 class CellKey(NamedTuple):
-    """Which trades. No conditions: all of a strategy on a symbol; a condition `*`: all of whom that field is known."""
+    """Which trades. No conditions: all of a strategy on a symbol; a condition `*`: all of which that field is known."""
 
     strategy: str
     symbol: str
@@ -103,7 +103,7 @@ class CellKey(NamedTuple):
 
     @property
     def known(self) -> CellKey:
-        """All of whom the cell's fields are known: the cell and what is outside it."""
+        """All trades of which the cell's fields are known: the cell and what is outside it."""
         return CellKey(self.strategy, self.symbol, tuple((name, ANY) for name in self.names))
 
     def parents(self) -> list[CellKey]:
@@ -232,7 +232,7 @@ def beliefs_from_tallies(tallies: Mapping[CellKey, Tally], stated: Iterable[Stat
 
 
 def fades_at(beliefs: Iterable[Belief]) -> datetime | None:
-    """When the first of these beliefs would retire for want of evidence; until then time alone changes none of them."""
+    """When the first of these beliefs would retire because no trade tests it; until then time alone changes none of them."""
     tested = [b.last_evidence_at for b in beliefs if b.last_evidence_at is not None and b.status != "retired"]
     days = 180.0 * (FADED_BELOW_STRENGTH ** (-1.0 / 0.3) - 1.0)  # where `belief_strength` falls to it
     return min(tested) + timedelta(days=days) - timedelta(seconds=1) if tested else None
@@ -322,7 +322,7 @@ def _furthest(parts: Sequence[BeliefCell]) -> float:
 
 
 def _apart(a: Tally, b: Tally) -> bool:
-    """Whether two rates are a deviation apart at least: what is nearer passes no gate, and need not be tested."""
+    """Returns True if two rates are a deviation apart at least: what is nearer passes no gate, and need not be tested."""
     rate = (a.wins + b.wins) / (a.n + b.n)
     return (a.wins / a.n - b.wins / b.n) ** 2 >= rate * (1.0 - rate) * (1.0 / a.n + 1.0 / b.n)
 

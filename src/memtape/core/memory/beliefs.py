@@ -289,7 +289,7 @@ class StatedBelief:
             raise Invalid("alpha", "or beta is not above zero", "Leave them out, or give counts like 2 and 1")
 
     def tests(self, exit_at: datetime) -> bool:
-        """Whether a trade that ended then may count."""
+        """Returns True if a trade that ended then may count."""
         return not self.later_only or exit_at > self.stated_at
 
     @property
@@ -366,7 +366,7 @@ def entry_facts(episode: Episode) -> dict[str, object]:
 
 
 def confirms_proposition(proposition: Proposition, episode: Episode, claims_count: bool) -> bool | None:
-    """Whether a trade ended as the proposition says; None where it does not count or the figure is unknown."""
+    """Returns True if a trade ended as the proposition says; None where it does not count or the figure is unknown."""
     measured: float | None = getattr(episode, proposition.metric)
     if measured is None or not episode.teaches or (episode.claimed and not claims_count):
         return None
@@ -387,7 +387,7 @@ def trades_for_and_against(belief: Belief, episodes: Iterable[Episode], claims_c
 
 
 def belief_concerns(strategy: str | None, symbol: str | None, episode: Episode) -> bool:
-    """Whether a trade is one of the strategy and symbol that a belief speaks of; None: of any."""
+    """Returns True if a trade is one of the strategy and symbol that a belief speaks of; None: of any."""
     return strategy in (None, episode.strategy) and symbol in (None, episode.symbol)
 
 

@@ -89,7 +89,7 @@ class Episode(NamedTuple):
 
     @property
     def teaches(self) -> bool:
-        """Whether it may enter statistics: a trade that the owner has not set aside."""
+        """True if it may enter statistics: a trade that the owner has not set aside."""
         return self.kind == "trade" and self.teach not in NOT_TAUGHT
 
 

@@ -244,7 +244,7 @@ class Alarm:
 
 
 def alarms(xs: Sequence[float], delta: float = 0.25, threshold: float = 10.0, at_most: float = math.inf) -> list[Alarm]:
-    """Every alarm of Page and Hinkley's test, which starts anew after each: so what has ended no longer rings.
+    """Every alarm of Page and Hinkley's test, which starts again after each: so what has ended no longer rings.
 
     The change began after the last moment at which the sum that rang was nil. `at_most` is how far from the running mean one
     value may count: a habit is what is done again and again, so that no single value should ring alone.

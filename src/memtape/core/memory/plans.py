@@ -43,7 +43,7 @@ OWNERS_OWN: frozenset[str] = frozenset({"owner", "affect", "belief"})  # the own
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """If the trigger holds, then the action: advice, to be followed or not by whoever trades."""
+    """If the trigger holds, then the action: advice that the trader may follow or not."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     id: Annotated[PlanId, AfterValidator(clean_text), KEY]

@@ -114,7 +114,7 @@ def conditions(predicate: Predicate) -> list[Condition]:
 
 
 def holds(predicate: Predicate, now: Mapping[str, object], before: Mapping[str, object] | None = None) -> Truth:
-    """Whether a predicate is true of what is the case now, and was the case before; None where nobody can tell."""
+    """Returns True if a predicate holds for the facts of now and before, None if that is unknown."""
     if isinstance(predicate, AllOf):
         return all_of([holds(part, now, before) for part in predicate.parts])
     if isinstance(predicate, AnyOf):

@@ -48,7 +48,7 @@ class Shadow(NamedTuple):
 
 
 def is_followed(decision: Decision) -> bool:
-    """Whether a decision is one not to trade, and says enough of the trade to follow it."""
+    """Returns True if a decision is one not to trade and states enough of the trade to follow it."""
     return (
         (decision.action or "").lower() in NOT_TAKEN
         and None not in (decision.symbol, decision.side, decision.stop, decision.target)

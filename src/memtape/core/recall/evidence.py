@@ -27,7 +27,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
 
 from memtape.core.memory.episodes import NOT_TAUGHT, Episode, RSource, believed_outcome
-from memtape.core.original.sizes import kelly_bet_of_r, kelly_exact, kelly_from_memory
+from memtape.core.original.kelly_formulas import kelly_bet_of_r, kelly_exact, kelly_from_memory
 from memtape.core.recall import sizing
 from memtape.core.recall.query import Query, age_days, compared_fields
 from memtape.core.recall.scoring import confidence_factor, evidence_weight, faded

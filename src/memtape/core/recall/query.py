@@ -152,7 +152,7 @@ class Query:
         return self.situation.symbol or self.symbol
 
     def asks_for(self, symbol: str | None, strategy: str | None) -> bool:
-        """Whether something about this symbol and strategy passes the filters; None holds for any."""
+        """Returns True if a memory of this symbol and strategy passes the filters; None stands for any."""
         return (self.symbol is None or symbol in (None, self.symbol)) and (
             self.strategy is None or strategy in (None, self.strategy)
         )

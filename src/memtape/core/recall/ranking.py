@@ -30,7 +30,7 @@ from memtape.core.memory.beliefs import Belief, belief_strength
 from memtape.core.memory.episodes import Episode, believed_outcome
 from memtape.core.memory.situation import similarity
 from memtape.core.observed import ANY
-from memtape.core.original.scores import rank_7_4
+from memtape.core.original.score_formulas import rank_7_4
 from memtape.core.recall import scoring
 from memtape.core.recall.explanations import explain_belief, explain_episode, explain_near_miss, explain_plan
 from memtape.core.recall.query import PlanMemory, Query, age_days, last_tested, situation_similarity
@@ -189,7 +189,7 @@ def may_hold(share: float, places: int) -> int:
 
 
 def is_capped(tier: int, memory: Memory, query: Query) -> bool:
-    """Whether one source of such memories may not fill a list. While an agent has no broker, its own reports are all it has."""
+    """Returns True if one source of such memories may not fill a list. Without a broker, an agent's own reports may."""
     its_own = isinstance(memory, Episode) and memory.claimed and query.claims_count
     return tier >= CAPPED_FROM_TIER and not its_own
 
@@ -213,7 +213,7 @@ def groups(query: Query) -> Callable[[RankedMemory], Groups]:
 
 
 def is_asked(belief: Belief, query: Query) -> bool:
-    """Whether a belief stands at as_of and passes the filters."""
+    """Returns True if a belief holds at as_of and passes the filters."""
     held = belief.status in LIVE and (belief.since is None or belief.since <= query.as_of)
     return held and query.asks_for(belief.symbol, belief.strategy)
 

@@ -25,7 +25,7 @@ from datetime import datetime, timedelta
 from memtape.core.memory.beliefs import BELIEVED_FROM_TRADES, Belief
 from memtape.core.memory.episodes import Episode, believed_outcome, known_episodes
 from memtape.core.memory.predicate import holds, read_predicate
-from memtape.core.original.scores import rank_7_4, sigma_rms
+from memtape.core.original.score_formulas import rank_7_4, sigma_rms
 from memtape.core.recall import scoring
 from memtape.core.recall.evidence import (
     RECENT_TRADES,

@@ -8,7 +8,7 @@ Rec fades by a power law; Conf is what the decision was sure of, between ½ and 
 A score contains the outcome, so what ranks high was chosen for having won. It may order what is shown; it must never be
 averaged into a win rate or a size. For that there is `evidence_weight`, which does not know how a trade ended.
 
-`rank_balanced` gives losses seats of their own. The original rankings are in `core/original/scores.py`. Equal scores are
+`rank_balanced` gives losses seats of their own. The original rankings are in `core/original/score_formulas.py`. Equal scores are
 ordered by time, newest first, then by id.
 
 >>> round(outcome_quality(3.0, 1.5), 6), round(outcome_quality(-3.0, 1.5), 6), round(salience(-3.0, 1.5), 6)

@@ -7,7 +7,7 @@ All forms take the win rate as known. It is not: a rate from few, unequally weig
 much costs more than betting too little. `lower_bound_size` therefore shrinks the rate towards zero edge, takes the lower
 quartile of what it may be, a quarter of the fraction that follows, and never more than 2 % of equity. Its weights must
 not know the outcomes (`scoring.evidence_weight`). The original forms, which are only shown for comparison, are in
-`core/original/sizes.py`.
+`core/original/kelly_formulas.py`.
 
 >>> lower_bound_size([(1.0, 1.0)] * 25 + [(1.0, -1.0)] * 25).f
 0.0

@@ -48,7 +48,7 @@ def severity(r: float, sim: float, age: float, conf: float) -> float:
 
 
 def is_loss(episode: Episode, query: Query) -> bool:
-    """Whether a trade lost, as far as its outcome may be believed, and may teach."""
+    """Returns True if a trade lost, as far as its outcome may be believed, and may teach."""
     r = believed_outcome(episode, query.claims_count)
     return episode.teaches and r is not None and r < 0
 

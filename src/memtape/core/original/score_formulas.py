@@ -93,7 +93,7 @@ def rank_7_4(
 ) -> list[Scored]:
     """Every candidate by the second original form, best first: a belief's Q is ½.
 
-    Sigma is the RMS of the candidates; whoever ranks only the best of them gives the sigma of them all.
+    Sigma is the RMS of the candidates; to rank only the best of them, give the sigma of them all.
     """
     sigma = sigma_rms([c.pnl_r for c in candidates]) if sigma_r is None else sigma_r
 
