@@ -305,7 +305,7 @@ def _uncounted(text: str, candidate: Candidate) -> str | None:
 
 
 def _computed(number: _Number, candidate: Candidate) -> bool:
-    """Returns True if a number is one of the candidate's: a share by its %, an amount by its unit or sign, else a count or a p-value."""
+    """Returns True if a number is the candidate's: a share by its %, an amount by its unit or sign, else a count or p-value."""
     shown = numbers_in(candidate)
     if number.unit == "%":
         return not number.sign and (number.value == INTERVAL_PERCENT or _equal(number.value, shown["share_pct"]))
