@@ -145,6 +145,23 @@ MIGRATIONS: tuple[Migration, ...] = (
   PRIMARY KEY (owner, stream, name)){options}""",
         ),
     ),
+    Migration(
+        4,
+        "sort keys of trades",
+        # Money is exact text or NUMERIC: its double is an order to sort by, never an amount.
+        tuple(
+            f"CREATE INDEX trades_by_{name} ON trades (owner, stream, {key}, entry_at, id) WHERE known_to IS NULL"
+            for name, key in (
+                ("exit", "exit_at"),
+                ("symbol", "symbol"),
+                ("side", "side"),
+                ("held", "(CAST(holding_minutes AS DOUBLE PRECISION))"),
+                ("size", "(CAST(entry_size_usd AS DOUBLE PRECISION))"),
+                ("net", "(CAST(net_pnl_usd AS DOUBLE PRECISION))"),
+                ("r", "(CAST(pnl_r AS DOUBLE PRECISION))"),
+            )
+        ),
+    ),
 )
 
 TABLES = ("log", "streams", "items", "positions", "trades", "discrepancies", "bars", "episodes", "affect", "shadows", "plans")

@@ -42,6 +42,12 @@ from memtape.store.rows import (
 from memtape.store.schema import TABLES
 
 DAY_MICROS = 86_400_000_000
+# What a page of trades may be sorted by. The double of an amount gives its order only; the amount itself stays exact.
+SORT_KEYS = {
+    "entry": "entry_at", "exit": "exit_at", "symbol": "symbol", "side": "side",
+    "held": "(CAST(holding_minutes AS DOUBLE PRECISION))", "size": "(CAST(entry_size_usd AS DOUBLE PRECISION))",
+    "net": "(CAST(net_pnl_usd AS DOUBLE PRECISION))", "r": "(CAST(pnl_r AS DOUBLE PRECISION))",
+}  # fmt: skip
 TRADE_LIST = ", ".join(TRADE_FIELDS)
 _LOG_LIST = ", ".join(COLUMNS["log"][1:])
 
@@ -432,6 +438,34 @@ class Tables(BarTables):
             {**self._mine, **params},
         )
         return [trade_from_row(row) for row in rows]
+
+    def sorted_trades(
+        self, sort: str, *, descending: bool, limit: int, symbol: str | None = None, strategy: str | None = None,
+        side: str | None = None, outcome: str | None = None, claims: bool = True,
+    ) -> list[Trade]:  # fmt: skip
+        """The first closed trades of the present by a sort key, equal ones by entry and id; unknown values come last."""
+        # Of one symbol, the order by entry is the order of the index by symbol.
+        key, params = SORT_KEYS["symbol" if sort == "entry" and symbol is not None else sort], dict[str, Any]()
+        where = "known_to IS NULL" + ("" if claims else " AND quality <> 'claimed'")
+        for name, value in (("symbol", symbol), ("strategy", strategy), ("side", side)):
+            if value is not None:
+                where, params[name] = f"{where} AND {name} = :{name}", value
+        if outcome is not None:
+            # The sign in front keeps the index of the sort key in use: about half of all trades won.
+            where += f" AND +{SORT_KEYS['net']} {'>' if outcome == 'win' else '<'} 0"
+        found: list[Trade] = []
+        # The index holds the known values in order, but unknown ones first or last depending on the database.
+        for known in ("IS NOT NULL", "IS NULL"):
+            if len(found) < limit:
+                down = " DESC" if descending else ""
+                order = f"{key}{down}, " if known == "IS NOT NULL" else ""
+                rows = self.session.all(
+                    f"SELECT {TRADE_LIST} FROM trades WHERE {MINE} AND {where} AND {key} {known} "
+                    f"ORDER BY {order}entry_at{down}, id LIMIT {limit - len(found)}",
+                    {**self._mine, **params},
+                )
+                found += [trade_from_row(row) for row in rows]
+        return found
 
     def count_closed(self, claims: bool) -> int:
         """How many closed trades stand, with or without those that the agent alone reports."""

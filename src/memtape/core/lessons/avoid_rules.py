@@ -236,7 +236,7 @@ def _ticker(word: str, text: str) -> bool:
 
 
 def _not_the_only(rule: str, text: str, good: bool, candidate: Candidate) -> bool:
-    """Returns True if a text encourages another of a kind of which a rule allows only one: "only London", "no trade outside London"."""
+    """Returns True if a text encourages another one where a rule allows only one: "only London", "no trade outside London"."""
     words = [word for clause in _clauses(rule) for word in _words(clause)]
     place = next((at for at, word in enumerate(words) if word in ONLY), None)
     if place is None:

@@ -28,7 +28,7 @@ from memtape.core.skills import Agent
 from memtape.engine.column_cache import CachedBeliefs, CachedColumns, ColumnCache
 from memtape.engine.view.derived_ledger import derive_trades, known_positions, open_claims
 from memtape.engine.view.plan_log import plan_states_from_log
-from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, View, select_trades, with_labels
+from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, TradePage, View, select_trades, with_labels
 from memtape.engine.write.learn import Learner
 from memtape.engine.write.verification import first_broker_record
 from memtape.store.cutoff import EVERYTHING, Cutoff
@@ -90,6 +90,19 @@ class StoredView(View):
                 limit=wanted.limit, after=wanted.after, claims=not self.is_verified,
             )  # fmt: skip
         return select_trades(self, closed if wanted.status == "closed" else closed + self._open_trades(), wanted)
+
+    def trade_page(self, page: TradePage) -> list[Trade]:
+        """A page of trades, open and closed, in the order asked for; its cost does not grow with the history."""
+        if not self.is_latest:
+            return page.cut(self.trades())
+        closed: list[Trade] = []
+        if page.status != "open":
+            closed = self.tables.sorted_trades(
+                page.sort, descending=page.descending, limit=page.offset + page.limit, symbol=page.symbol,
+                strategy=page.strategy, side=page.side, outcome=page.outcome, claims=not self.is_verified,
+            )  # fmt: skip
+        held = [] if page.status == "closed" else self._open_trades()
+        return page.cut(with_labels(self, [t for t in closed + held if not (self.is_verified and t.quality == "claimed")]))
 
     def trade(self, id: str) -> Trade | None:
         """One trade of the ledger, found by its key."""
