@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memtape import errors
 from memtape.errors import Invalid, MemtapeError, Unknown
+from memtape.surfaces.caller import Caller
 from memtape.surfaces.cli.commands import Listed, listing
 from memtape.surfaces.registry import (
     OPERATIONS,
@@ -50,17 +51,17 @@ class Undescribed(BaseModel):
     note: str
 
 
-def loose(memory: Desk, ask: Loose) -> Loose:
+def loose(memory: Desk, ask: Loose, caller: Caller) -> Loose:
     """Takes anything."""
     return ask
 
 
-def undescribed(memory: Desk, ask: Undescribed) -> Undescribed:
+def undescribed(memory: Desk, ask: Undescribed, caller: Caller) -> Undescribed:
     """Says nothing of its fields."""
     return ask
 
 
-def silent(memory: Desk, ask: desk.Trouble) -> Loose:
+def silent(memory: Desk, ask: desk.Trouble, caller: Caller) -> Loose:
     return Loose(note="")
 
 

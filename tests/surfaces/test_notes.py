@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import memtape
 from memtape.errors import Conflict, Invalid
+from memtape.surfaces.caller import Caller
 from memtape.surfaces.cli.notes import add_to
 from memtape.surfaces.registry import all_operations, execute, in_tool_set, params_schema, perform
 
@@ -31,7 +32,7 @@ def db(tmp_path: Path) -> str:
 
 
 def by_a_model(memory: Any, name: str, data: dict[str, Any]) -> dict[str, Any]:
-    return perform(memory, all_operations()[name], data, speaks="model")
+    return perform(memory, all_operations()[name], data, Caller("model"))
 
 
 def through_cli(db: str, *words: str, expected: int = 0) -> str:
@@ -64,7 +65,7 @@ def test_a_model_proposes_and_only_the_owner_decides(db, tmp_path):
         made = by_a_model(memory, "propose_edit", EDIT)
         assert (made["status"], made["applies"], made["tier"], made["new_document"]) == ("proposed", True, 3, False)
         for name in ("accept_proposal", "reject_proposal"):
-            with pytest.raises(Conflict, match="a model may not"):
+            with pytest.raises(Conflict, match="permission denied for a model"):
                 by_a_model(memory, name, {"proposal_id": made["id"]})
         assert (tmp_path / "desk/TRADING_MANUAL.md").read_text() == MANUAL
         done = execute(memory, "accept_proposal", {"proposal_id": made["id"], "note": "agreed"})

@@ -33,6 +33,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memtape.errors import Conflict, Invalid, Locked, MemtapeError, Unknown
+from memtape.surfaces.caller import Caller
 from memtape.surfaces.registry import Operation, ToolSet, UntitledSchema, all_operations, find, params_schema, perform
 from memtape.surfaces.translate import Input, inputs, json_text, problem, problem_object, read_json
 
@@ -145,9 +146,10 @@ def build_app(
 def _add_operations(app: FastAPI, memory: Memory, derived: Mapping[str, Operation], agent: str | None) -> None:
     threads = anyio.CapacityLimiter(8)
     kept = IdempotentAnswers()
+    caller = Caller("owner", agent)
 
     async def answer(known: Operation, data: object) -> bytes:
-        done = await anyio.to_thread.run_sync(partial(perform, memory, known, data, agent=agent), limiter=threads)
+        done = await anyio.to_thread.run_sync(perform, memory, known, data, caller, limiter=threads)
         return json_text(done).encode()
 
     for known in derived.values():

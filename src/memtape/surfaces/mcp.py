@@ -26,6 +26,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
 from memtape.errors import MemtapeError, Unknown
+from memtape.surfaces.caller import Caller
 from memtape.surfaces.prompts import PROMPTS, McpPrompt, filled_prompt
 from memtape.surfaces.registry import (
     Operation,
@@ -106,6 +107,7 @@ def build_server(
     served = in_tool_set(operations or all_operations(), tools)
     listed = [_tool(known) for known in served.values()]
     threads = anyio.CapacityLimiter(8)
+    caller = Caller("model", agent)
     memory = memory_factory if isinstance(memory_factory, Opened) else Opened(memory_factory)
 
     async def list_tools(ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -117,7 +119,7 @@ def build_server(
         except Unknown as error:
             message = f"tool: there is no '{params.name}' in the tool set '{tools}'. {error.facts['fix']}"
             raise MCPError(types.INVALID_PARAMS, message.strip()) from None
-        work = partial(_call, memory, known, params.arguments or {}, agent)
+        work = partial(_call, memory, known, params.arguments or {}, caller)
         return await anyio.to_thread.run_sync(work, limiter=threads)
 
     async def list_resources(
@@ -151,7 +153,7 @@ def build_server(
     async def read_resource(ctx: ServerRequestContext[Any], params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
         if uri == BRIEF or uri.startswith(BRIEF + "/"):
-            text = await anyio.to_thread.run_sync(partial(_brief, memory, uri, agent), limiter=threads)
+            text = await anyio.to_thread.run_sync(partial(_brief, memory, uri, caller), limiter=threads)
         else:
             text = _page(uri, served)
         found = types.TextResourceContents(uri=params.uri, mime_type="text/markdown", text=text)
@@ -163,7 +165,7 @@ def build_server(
         return types.ListPromptsResult(prompts=[_prompt(known) for known in PROMPTS.values()])
 
     async def get_prompt(ctx: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        work = partial(_filled, memory, params.name, params.arguments or {}, agent)
+        work = partial(_filled, memory, params.name, params.arguments or {}, caller)
         text = await anyio.to_thread.run_sync(work, limiter=threads)
         message = types.PromptMessage(role="user", content=types.TextContent(text=text))
         return types.GetPromptResult(description=PROMPTS[params.name].description, messages=[message])
@@ -211,9 +213,9 @@ def _tool(known: Operation) -> types.Tool:
     )
 
 
-def _call(memory: Callable[[], Memory], known: Operation, data: object, agent: str | None) -> types.CallToolResult:
+def _call(memory: Callable[[], Memory], known: Operation, data: object, caller: Caller) -> types.CallToolResult:
     try:
-        answer = perform(memory(), known, data, agent=agent, speaks="model")
+        answer = perform(memory(), known, data, caller)
         text = json_text(answer)
     except MemtapeError as error:
         return _refused(str(error))
@@ -235,11 +237,11 @@ def _page(uri: str, served: Mapping[str, Operation]) -> str:
     raise MCPError(types.INVALID_PARAMS, f"uri: there is no resource '{uri}'. Read {REFERENCE}")
 
 
-def _brief(memory: Callable[[], Memory], uri: str, agent: str | None) -> str:
+def _brief(memory: Callable[[], Memory], uri: str, caller: Caller) -> str:
     """The brief of the agent that a resource names, as text."""
-    named = uri.removeprefix(BRIEF).removeprefix("/") or agent
+    named = uri.removeprefix(BRIEF).removeprefix("/") or None
     try:
-        return str(perform(memory(), find("get_brief", all_operations()), {"agent": named}, speaks="model")["text"])
+        return str(perform(memory(), find("get_brief"), {"agent": named}, caller)["text"])
     except MemtapeError as error:
         raise MCPError(types.INVALID_PARAMS, str(error)) from None
 
@@ -252,9 +254,9 @@ def _prompt(known: McpPrompt) -> types.Prompt:
     )  # fmt: skip
 
 
-def _filled(memory: Callable[[], Memory], name: str, arguments: Mapping[str, str], agent: str | None) -> str:
+def _filled(memory: Callable[[], Memory], name: str, arguments: Mapping[str, str], caller: Caller) -> str:
     try:
-        return filled_prompt(memory(), name, arguments, agent)
+        return filled_prompt(memory(), name, arguments, caller)
     except MemtapeError as error:
         raise MCPError(types.INVALID_PARAMS, str(error)) from None
 

@@ -3,7 +3,7 @@
 An operation is a typed function with a docstring:
 
     @operation(writes=False, tools={"coach"})
-    def get_trades(memory: Memory, ask: GetTrades) -> TradesPage:
+    def get_trades(memory: Memory, ask: GetTrades, caller: Caller) -> TradesPage:
         \"\"\"The trades of an agent, newest first.\"\"\"
 
 Its name, the model of what it takes, the model of what it returns and its words are all read off the function, so
@@ -14,7 +14,6 @@ imports that folder first.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -27,7 +26,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from memtape.core.values import invalid_from
-from memtape.errors import Conflict, Invalid, Unknown
+from memtape.errors import Invalid, Unknown
+from memtape.surfaces.caller import Caller
 from memtape.surfaces.translate import inputs
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Operation:
     """One thing memtape can be asked to do."""
 
     name: str
-    run: Callable[[Memory, Any], BaseModel]
+    run: Callable[[Memory, Any, Caller], BaseModel]
     params: type[BaseModel]
     result: type[BaseModel]
     writes: bool
@@ -74,9 +74,12 @@ def operation(
     """Enter a function into the register; it stays an ordinary function."""
 
     def enter(function: F) -> F:
-        # Only these two annotations are needed at run time: Memory may stay behind TYPE_CHECKING.
+        # Only these two annotations are needed at run time: Memory and Caller may stay behind TYPE_CHECKING.
         written = function.__annotations__
-        ask = list(signature(function).parameters)[1]
+        parameters = list(signature(function).parameters)
+        if parameters[2:] != ["caller"]:
+            raise TypeError(f"operation {function.__name__} takes {', '.join(parameters)}, not memory, ask, caller")
+        ask = parameters[1]
         wanted = SimpleNamespace(__annotations__={"ask": written[ask], "answer": written["return"]})
         types = get_type_hints(wanted, globalns=function.__globals__)
         made = Operation(
@@ -130,8 +133,9 @@ def in_tool_set(operations: Mapping[str, Operation], tools: ToolSet) -> dict[str
     return {name: known for name, known in operations.items() if tools == "full" or tools in known.tools}
 
 
-def find(name: str, operations: Mapping[str, Operation]) -> Operation:
-    """An operation by its name or one of its aliases."""
+def find(name: str, operations: Mapping[str, Operation] | None = None) -> Operation:
+    """The operation of a name or alias, among these or in the whole register."""
+    operations = all_operations() if operations is None else operations
     if name in operations:
         return operations[name]
     for known in operations.values():
@@ -141,41 +145,20 @@ def find(name: str, operations: Mapping[str, Operation]) -> Operation:
     raise Unknown("operation", "operation", name, f"Did you mean {' or '.join(near)}?" if near else "")
 
 
-Speaker = Literal["owner", "model"]
-_speaking: ContextVar[Speaker] = ContextVar("speaking", default="owner")
+def perform(memory: Memory, known: Operation, data: object, caller: Caller) -> dict[str, Any]:
+    """Check the data, run the operation for the caller, and return plain JSON data.
 
-
-def speaker() -> Speaker:
-    """Who asks: the owner, or a model that speaks over MCP. A model never speaks for the owner."""
-    return _speaking.get()
-
-
-def owners_word(what: str) -> None:
-    """Refuse what only the owner may do, when a model asks for it."""
-    if speaker() == "model":
-        raise Conflict("speaker", f"a model may not {what}", "Ask the owner to do it on the page or the command line")
-
-
-def perform(
-    memory: Memory, known: Operation, data: object, *, agent: str | None = None, speaks: Speaker = "owner"
-) -> dict[str, Any]:
-    """Check the data, run the operation, return plain JSON data.
-
-    `agent` is the agent that a surface speaks for: used where the operation has one and the data names none.
+    If the operation takes an agent and the data names none, it is the caller's agent.
     """
     if not isinstance(data, Mapping):
         raise Invalid("input", "is not a JSON object", 'Write the fields by name, like {"agent": "main"}')
-    if agent is not None and "agent" in known.params.model_fields and data.get("agent") is None:
-        data = {**data, "agent": agent}
+    if caller.agent is not None and "agent" in known.params.model_fields and data.get("agent") is None:
+        data = {**data, "agent": caller.agent}
     try:
         ask = known.params.model_validate(data)
     except ValidationError as error:
         raise invalid_from(error) from None
-    said = _speaking.set(speaks)
-    try:
-        return known.run(memory, ask).model_dump(mode="json", by_alias=True)
-    finally:
-        _speaking.reset(said)
+    return known.run(memory, ask, caller).model_dump(mode="json", by_alias=True)
 
 
 def execute(
@@ -186,8 +169,8 @@ def execute(
     agent: str | None = None,
     operations: Mapping[str, Operation] | None = None,
 ) -> dict[str, Any]:
-    """Perform the operation of that name; whatever is wrong with the data raises a `MemtapeError`."""
-    return perform(memory, find(name, operations or all_operations()), data, agent=agent)
+    """Perform the operation of that name as the owner: how Python calls operations. Bad data raises a `MemtapeError`."""
+    return perform(memory, find(name, operations), data, Caller("owner", agent))
 
 
 class UntitledSchema(GenerateJsonSchema):

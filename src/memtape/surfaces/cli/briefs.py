@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memtape.surfaces.cli.commands import answer, json_object, reporting
+from memtape.surfaces.cli.commands import answer, json_object, perform_as_owner, reporting
 from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store, say
 
 lessons_app = typer.Typer(help="The lessons an agent is told.", invoke_without_command=True, rich_markup_mode=None)
@@ -28,14 +28,12 @@ def brief(
 ) -> None:  # fmt: skip
     """What the agent is told before its next decision, or was told at any past moment: the same bytes."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
         asked: dict[str, Any] = {
             "agent": agent, "symbol": symbol, "strategy": strategy, "thesis": thesis, "as_of": as_of, "head": head,
             "owner_head": owner_head, "without_memory": without_memory,
             "context": json_object(context, "context") if context is not None else None,
         }  # fmt: skip
-        found = execute(memory, "get_brief", asked | ({"budget": budget} if budget is not None else {}))
+        found = perform_as_owner(memory, "get_brief", asked | ({"budget": budget} if budget is not None else {}))
         if as_json:
             answer(found, True)
         elif segments:
@@ -56,9 +54,7 @@ def reflect(
 ) -> None:  # fmt: skip
     """Draw lessons from the closed trades now; exit 1 if that came to nothing."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
-        found = execute(memory, "reflect_now", {"agent": agent, "model": model, "only_if_due": if_due})
+        found = perform_as_owner(memory, "reflect_now", {"agent": agent, "model": model, "only_if_due": if_due})
         answer(found if as_json else told_note(found), as_json)
         if found["failed"]:
             raise typer.Exit(1)
@@ -85,18 +81,16 @@ def lessons(
     if ctx.invoked_subcommand is not None:
         return
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
         asked = {"agent": agent or "main", "as_of": as_of, "head": head}
         if history:
-            found = execute(memory, "get_lesson_history", asked)
+            found = perform_as_owner(memory, "get_lesson_history", asked)
             if not as_json:
                 found = {name: [_row(note) for note in found[name]] for name in ("notes", "skill_notes")} | {
                     "failures": found["failures"]
                 }
             answer(found, as_json)
         else:
-            found = execute(memory, "get_lessons", asked)
+            found = perform_as_owner(memory, "get_lessons", asked)
             answer(found if as_json else told_note(found), as_json)
 
 
@@ -113,9 +107,7 @@ def lessons_diff(
 ) -> None:  # fmt: skip
     """What changed from one note to another, lesson by lesson."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
-        found = execute(memory, "diff_lessons", {"agent": agent, "earlier": earlier, "later": later})
+        found = perform_as_owner(memory, "diff_lessons", {"agent": agent, "earlier": earlier, "later": later})
         if as_json:
             answer(found, True)
             return

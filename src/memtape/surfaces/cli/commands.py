@@ -103,7 +103,7 @@ def _lazy(name: str, open_memory: OpenMemory, load: Load) -> type[TyperCommand]:
 
 def command(known: Operation, open_memory: OpenMemory) -> Any:
     """The click command of one operation."""
-    from memtape.surfaces.registry import params_schema, perform
+    from memtape.surfaces.registry import params_schema
 
     fields = inputs(params_schema(known))
 
@@ -113,7 +113,7 @@ def command(known: Operation, open_memory: OpenMemory) -> Any:
             data = json_object(whole, "input") if whole is not None else {}
             data |= {field.name: _value(field, given[field.name]) for field in fields if field.name in given}
             with open_memory(db, owner) as memory:
-                done = perform(memory, known, data)
+                done = perform_as_owner(memory, known, data)
             answer(done, as_json)
 
     parameters = [
@@ -127,6 +127,14 @@ def command(known: Operation, open_memory: OpenMemory) -> Any:
     alone = typer.Typer(add_completion=False)
     alone.command(known.name.replace("_", "-"), help=_plain_markup(known.doc))(run)
     return typer.main.get_command(alone)
+
+
+def perform_as_owner(memory: Memory, known: Operation | str, data: dict[str, Any]) -> dict[str, Any]:
+    """The answer of an operation, or of the operation of that name. The command line calls as the owner, for no one agent."""
+    from memtape.surfaces.caller import Caller
+    from memtape.surfaces.registry import find, perform
+
+    return perform(memory, find(known) if isinstance(known, str) else known, data, Caller("owner"))
 
 
 def _option(field: Input) -> inspect.Parameter:

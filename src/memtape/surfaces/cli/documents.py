@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memtape.surfaces.cli.commands import answer, reporting
+from memtape.surfaces.cli.commands import answer, perform_as_owner, reporting
 from memtape.surfaces.cli.notes import add_to
 from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store, say
 
@@ -29,10 +29,8 @@ def index(
 ) -> None:  # fmt: skip
     """Let a folder belong to an agent's documents, and index it; unchanged files are not read again."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
         asked = {"agent": agent, "folder": str(folder.absolute()), "shared": shared, "anew": anew}
-        answer(execute(memory, "reindex_documents", asked), as_json)
+        answer(perform_as_owner(memory, "reindex_documents", asked), as_json)
 
 
 @docs_app.command("reindex")
@@ -43,9 +41,7 @@ def reindex(
 ) -> None:  # fmt: skip
     """Make the index anew from the files."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
-        answer(execute(memory, "reindex_documents", {"agent": agent, "shared": shared, "anew": True}), as_json)
+        answer(perform_as_owner(memory, "reindex_documents", {"agent": agent, "shared": shared, "anew": True}), as_json)
 
 
 @docs_app.command("watch")
@@ -99,10 +95,8 @@ def search(
 ) -> None:  # fmt: skip
     """Search an agent's documents: path, lines, score, snippet, and why."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
         asked = {"agent": agent, "query": query, "limit": limit, "fusion": fusion} | ({"slot": slot} if slot else {})
-        found = execute(memory, "search_documents", asked)
+        found = perform_as_owner(memory, "search_documents", asked)
         answer(found if as_json else _told(found), as_json)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memtape.surfaces.cli.briefs import brief, lessons_app, reflect
-from memtape.surfaces.cli.commands import add_operations, answer, json_object, reporting
+from memtape.surfaces.cli.commands import add_operations, answer, json_object, perform_as_owner, reporting
 from memtape.surfaces.cli.documents import docs_app, sync_minutes
 from memtape.surfaces.cli.embedder import embedder_app
 from memtape.surfaces.cli.follow import follow
@@ -189,9 +189,7 @@ def ledger(
 ) -> None:  # fmt: skip
     """The whole ledger of an agent, with totals."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
-        found = execute(memory, "get_ledger", {"agent": agent, "as_of": as_of, "head": head})
+        found = perform_as_owner(memory, "get_ledger", {"agent": agent, "as_of": as_of, "head": head})
         if not as_json:
             found["rows"] = [{name: row[name] for name in LEDGER_COLUMNS} for row in found["rows"]]
         answer(found, as_json)
@@ -212,14 +210,12 @@ def recall(
 ) -> None:  # fmt: skip
     """What memory has to say about a situation: ranked, warnings, evidence."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
         asked = {
             "agent": agent, "symbol": symbol, "strategy_name": strategy, "limit": limit, "as_of": as_of, "head": head,
             "context": json_object(context, "context") if context is not None else None, "profile": profile,
             "explain": explain, "kelly_beside": kelly,
         }  # fmt: skip
-        found = execute(memory, "recall_memories", asked)
+        found = perform_as_owner(memory, "recall_memories", asked)
         answer(found if as_json else told_recall(found), as_json)
 
 
@@ -352,9 +348,7 @@ def import_(
 def imports_list(agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
     """The imports of an agent, oldest first."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
-        answer(execute(memory, "list_imports", {"agent": agent}), as_json)
+        answer(perform_as_owner(memory, "list_imports", {"agent": agent}), as_json)
 
 
 @imports_app.command("undo")
@@ -364,9 +358,7 @@ def imports_undo(
 ) -> None:  # fmt: skip
     """Take an import back."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
-        answer(execute(memory, "undo_import", {"agent": agent, "batch": batch}), as_json)
+        answer(perform_as_owner(memory, "undo_import", {"agent": agent, "batch": batch}), as_json)
 
 
 # ---- simulation and evidence -------------------------------------------------------------------------------------------

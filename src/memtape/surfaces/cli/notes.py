@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memtape.surfaces.cli.commands import answer, reporting
+from memtape.surfaces.cli.commands import answer, perform_as_owner, reporting
 from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store
 
 ProposalId = Annotated[str, typer.Argument(metavar="ID", help="The proposal.")]
@@ -67,9 +67,7 @@ def _decided(name: str, id: str, agent: str, note: str, db: str | None, owner: s
 def _asked(name: str, data: dict[str, Any], db: str | None, owner: str | None, as_json: bool) -> dict[str, Any] | None:
     """The answer of an operation; none where it was printed as JSON already."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
-        found = execute(memory, name, {key: value for key, value in data.items() if value is not None})
+        found = perform_as_owner(memory, name, {key: value for key, value in data.items() if value is not None})
         if not as_json:
             return found
         answer(found, as_json)

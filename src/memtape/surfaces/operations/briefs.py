@@ -19,7 +19,8 @@ from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
-    from memtape.engine.brief_question import AssembledBrief
+    from memtape.engine.briefs import AssembledBrief
+    from memtape.surfaces.caller import Caller
 
 
 class GetBrief(AsOf):
@@ -99,7 +100,7 @@ def brief_answer(agent: str, made: AssembledBrief) -> BriefAnswer:
 
 
 @operation(writes=False, tools={"trader"})
-def get_brief(memory: Memory, ask: GetBrief) -> BriefAnswer:
+def get_brief(memory: Memory, ask: GetBrief, caller: Caller) -> BriefAnswer:
     """What you should know before the next decision: rules, lessons, recent trades, open positions, risk, what memory says.
 
     The same inputs give the same bytes. With as_of and head it gives again what was shown at a past moment.
@@ -121,7 +122,7 @@ class RecordShown(OfAgent):
 
 
 @operation(writes=True)
-def record_shown(memory: Memory, ask: RecordShown) -> ReceiptAnswer:
+def record_shown(memory: Memory, ask: RecordShown, caller: Caller) -> ReceiptAnswer:
     """Record that a brief was put before the agent: its text once, by digest. Only what was shown reinforces a memory."""
     handle = memory.agent_for_writing(ask.agent)
     return receipt_answer(handle.briefs.record_shown(ask.brief, decision=ask.decision, run=ask.run))
@@ -142,7 +143,7 @@ class ShownList(Answer):
 
 
 @operation(writes=False)
-def list_shown_briefs(memory: Memory, ask: ListShown) -> ShownList:
+def list_shown_briefs(memory: Memory, ask: ListShown, caller: Caller) -> ShownList:
     """Which briefs an agent was shown, newest first, with what makes each again."""
     handle = reader(memory, ask)
     found = handle.briefs.shown(ask.limit)
@@ -164,7 +165,7 @@ class ShownText(Answer):
 
 
 @operation(writes=False)
-def get_shown_brief(memory: Memory, ask: ShownBrief) -> ShownText:
+def get_shown_brief(memory: Memory, ask: ShownBrief, caller: Caller) -> ShownText:
     """The text of a brief that an agent was shown, as it was."""
     handle = reader(memory, ask)
     text = handle.briefs.text(ask.digest)
@@ -188,7 +189,7 @@ class PreviewAnswer(BriefAnswer):
 
 
 @operation(writes=False)
-def preview_brief(memory: Memory, ask: PreviewBrief) -> PreviewAnswer:
+def preview_brief(memory: Memory, ask: PreviewBrief, caller: Caller) -> PreviewAnswer:
     """What the agent sees, or would see under another memory config of its skill: the same bytes, with tokens per segment."""
     handle = reader(memory, ask)
     skill, _ = memory.skill_of(handle.agent)

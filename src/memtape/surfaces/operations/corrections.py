@@ -11,10 +11,11 @@ from memtape.core.memory.episodes import Correction
 from memtape.core.values import Key, Line, Slug
 from memtape.surfaces.answers import Answer, Ask, OfAgent, ReceiptAnswer, receipt_answer
 from memtape.surfaces.operations.records import reader
-from memtape.surfaces.registry import operation, owners_word
+from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
 
 
 class CorrectMemory(OfAgent):
@@ -28,18 +29,18 @@ class CorrectMemory(OfAgent):
 
 
 @operation(writes=True)
-def correct_memory(memory: Memory, ask: CorrectMemory) -> ReceiptAnswer:
+def correct_memory(memory: Memory, ask: CorrectMemory, caller: Caller) -> ReceiptAnswer:
     """Correct an episode: from now on it says so, and beliefs, habits and state follow; what it said before stays on record.
 
     The outcome can be corrected only where it was the agent's own claim; the broker's numbers are corrected at their source.
     """
     handle, said = reader(memory, ask), plain(ask.changes)
     if "teach" in said:
-        owners_word("say how a trade may teach")
-    episode = handle.memories.episode(ask.memory_id)
+        caller.require_owner("say how a trade may teach")
+    episode = handle.episode(ask.memory_id)
     if episode is not None and not episode.claimed and said.keys() - {"reflection"}:
-        owners_word("correct a trade of the broker's own record, except for its reflection")
-    return receipt_answer(handle.memories.correct(ask.memory_id, said, ask.reason))
+        caller.require_owner("correct a trade of the broker's own record, except for its reflection")
+    return receipt_answer(handle.correct(ask.memory_id, said, ask.reason))
 
 
 class ForgetMemory(OfAgent):
@@ -53,7 +54,7 @@ class ForgetMemory(OfAgent):
 
 
 @operation(writes=True)
-def forget_memory(memory: Memory, ask: ForgetMemory) -> ReceiptAnswer:
+def forget_memory(memory: Memory, ask: ForgetMemory, caller: Caller) -> ReceiptAnswer:
     """Forget a memory: from now on nothing rests on it. The ledger keeps the broker's trades.
 
     With `shred`, a trade that the agent itself reported is destroyed in the log too, as if it had never been told.
@@ -61,12 +62,12 @@ def forget_memory(memory: Memory, ask: ForgetMemory) -> ReceiptAnswer:
     handle = reader(memory, ask)
     episode = handle.memories.episode(ask.memory_id)
     if episode is not None and not episode.claimed:
-        owners_word("forget a trade of the broker's own record")
-    if any(seen.state.plan.id == ask.memory_id and seen.state.plan.tier < 3 for seen in handle.plans.all()):
-        owners_word("forget the owner's plan")
-    if any(belief.id == ask.memory_id and belief.tier < 3 for belief in handle.memories.beliefs()[0]):
-        owners_word("forget the owner's belief")
-    return receipt_answer(handle.memories.forget(ask.memory_id, ask.reason, shred=ask.shred))
+        caller.require_owner("forget a trade of the broker's own record")
+    if any(seen.standing.plan.id == ask.memory_id and seen.standing.plan.tier < 3 for seen in handle.plans()):
+        caller.require_owner("forget the owner's plan")
+    if any(belief.id == ask.memory_id and belief.tier < 3 for belief in handle.beliefs()[0]):
+        caller.require_owner("forget the owner's belief")
+    return receipt_answer(handle.forget(ask.memory_id, ask.reason, shred=ask.shred))
 
 
 class DeleteAgent(Ask):
@@ -84,9 +85,9 @@ class Deleted(Answer):
 
 
 @operation(writes=True)
-def delete_agent(memory: Memory, ask: DeleteAgent) -> Deleted:
+def delete_agent(memory: Memory, ask: DeleteAgent, caller: Caller) -> Deleted:
     """Delete an agent and destroy all that was recorded of it. Hashes stay: the log still verifies."""
-    owners_word("delete an agent")
+    caller.require_owner("delete an agent")
     rows = memory.delete_agent(ask.id, ask.confirm)
     return Deleted(deleted=[ask.id], log_rows=rows)
 
@@ -98,8 +99,8 @@ class EraseOwner(Ask):
 
 
 @operation(writes=True)
-def erase_owner(memory: Memory, ask: EraseOwner) -> Deleted:
+def erase_owner(memory: Memory, ask: EraseOwner, caller: Caller) -> Deleted:
     """Destroy everything of this owner: agents, skills, memories. Hashes stay, so the log still verifies."""
-    owners_word("erase everything")
+    caller.require_owner("erase everything")
     streams, rows = memory.erase_owner(ask.confirm)
     return Deleted(deleted=streams, log_rows=rows)

@@ -12,11 +12,12 @@ from memtape.core.values import Key, Label, Line
 from memtape.documents.citations import Citation
 from memtape.surfaces.answers import Answer, OfAgent, optional_time_text, rounded_figure
 from memtape.surfaces.operations.records import reader
-from memtape.surfaces.registry import operation, owners_word
+from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.documents.search import SearchHit
     from memtape.engine import AgentMemory, Memory
+    from memtape.surfaces.caller import Caller
 
 
 class SearchDocuments(OfAgent):
@@ -80,7 +81,7 @@ def _hit(hit: SearchHit) -> HitRow:
 
 
 @operation(writes=False, tools={"coach"}, aliases=("memory_search",))
-def search_documents(memory: Memory, ask: SearchDocuments) -> SearchAnswer:
+def search_documents(memory: Memory, ask: SearchDocuments, caller: Caller) -> SearchAnswer:
     """Search the agent's documents and those shared with it; each passage with its path, lines, hash and reason."""
     handle = reader(memory, ask)
     found = handle.documents.search(
@@ -110,7 +111,7 @@ class DocumentAnswer(Answer):
 
 
 @operation(writes=False, tools={"coach"}, aliases=("memory_get",))
-def get_document(memory: Memory, ask: GetDocument) -> DocumentAnswer:
+def get_document(memory: Memory, ask: GetDocument, caller: Caller) -> DocumentAnswer:
     """The text of a document, or of some lines of it."""
     text, first, last = reader(memory, ask).documents.read(ask.path, ask.start_line, ask.end_line)
     return DocumentAnswer(path=ask.path, start_line=first, end_line=last, text=text)
@@ -150,7 +151,7 @@ def _standing(handle: AgentMemory, *, shared: bool = False) -> dict[str, Any]:
 
 
 @operation(writes=False)
-def index_health(memory: Memory, ask: OfAgent) -> HealthAnswer:
+def index_health(memory: Memory, ask: OfAgent, caller: Caller) -> HealthAnswer:
     """How the index of an agent's documents stands: last sync, documents, passages, errors."""
     handle = reader(memory, ask)
     return HealthAnswer(agent=handle.agent.id, **_standing(handle), shared=_standing(handle, shared=True))
@@ -178,12 +179,12 @@ class Reindexed(Answer):
 
 
 @operation(writes=True, aliases=("memory_reindex",))
-def reindex_documents(memory: Memory, ask: Reindex) -> Reindexed:
+def reindex_documents(memory: Memory, ask: Reindex, caller: Caller) -> Reindexed:
     """Bring the index in step with the files now; with `folder`, let that folder belong to the agent, or to all."""
     handle = memory.agent_for_writing(ask.agent)
     if ask.folder is not None:
-        owners_word("choose which folders are read")
-        done = handle.documents.add(ask.folder, shared=ask.shared, rebuild=ask.anew)
+        caller.require_owner("choose which folders are read")
+        done = handle.add_documents(ask.folder, shared=ask.shared, anew=ask.anew)
     else:
         done = handle.documents.sync(shared=ask.shared, rebuild=ask.anew)
     return Reindexed(
@@ -211,7 +212,7 @@ class CitationAnswer(Answer):
 
 
 @operation(writes=False)
-def verify_citation(memory: Memory, ask: VerifyCitation) -> CitationAnswer:
+def verify_citation(memory: Memory, ask: VerifyCitation, caller: Caller) -> CitationAnswer:
     """Whether cited lines still say what they said: valid, moved (with the new lines), changed or gone."""
     cited = Citation(ask.path, ask.start_line, ask.end_line, ask.content_hash, ask.quoted)
     found = reader(memory, ask).documents.verify_citation(cited)
@@ -253,7 +254,7 @@ class ShelvesAnswer(Answer):
 
 
 @operation(writes=False)
-def list_documents(memory: Memory, ask: ListDocuments) -> ShelvesAnswer:
+def list_documents(memory: Memory, ask: ListDocuments, caller: Caller) -> ShelvesAnswer:
     """The documents of an agent and those shared with it, by type: how many, and those written last."""
     handle = reader(memory, ask)
     shelves = [ShelfRow(**asdict(shelf)) for shelf in handle.documents.listing(ask.type or "", ask.path)]
@@ -276,7 +277,7 @@ class ReportsAnswer(Answer):
 
 
 @operation(writes=False)
-def find_similar_reports(memory: Memory, ask: ReportsLike) -> ReportsAnswer:
+def find_similar_reports(memory: Memory, ask: ReportsLike, caller: Caller) -> ReportsAnswer:
     """Backtests like this one: reports of simulations compared by what they tested and what came of it."""
     handle = reader(memory, ask)
     found = [

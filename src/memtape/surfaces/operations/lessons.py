@@ -13,7 +13,7 @@ from memtape.core.values import Key, Label, Line
 from memtape.errors import Conflict
 from memtape.surfaces.answers import Answer, AsOf, OfAgent, ReceiptAnswer, optional_time_text, receipt_answer, rounded_figure
 from memtape.surfaces.operations.records import reader
-from memtape.surfaces.registry import operation, owners_word, speaker
+from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
     from memtape.engine.lessons import FailedReflection
     from memtape.engine.view.lessons import ReflectionView
+    from memtape.surfaces.caller import Caller
 
 
 class LessonRow(Answer):
@@ -147,7 +148,7 @@ def _failure(failed: FailedReflection) -> dict[str, Any]:
 
 
 @operation(writes=False)
-def get_lessons(memory: Memory, ask: AsOf) -> LessonsAnswer:
+def get_lessons(memory: Memory, ask: AsOf, caller: Caller) -> LessonsAnswer:
     """The lessons an agent is told now or was told at a moment, with the trades and figures behind each."""
     handle = reader(memory, ask)
     own, shared = handle.lessons.active(as_of=ask.as_of, head=ask.head)
@@ -188,7 +189,7 @@ class GetHistory(AsOf):
 
 
 @operation(writes=False)
-def get_lesson_history(memory: Memory, ask: GetHistory) -> LessonHistory:
+def get_lesson_history(memory: Memory, ask: GetHistory, caller: Caller) -> LessonHistory:
     """What an agent was told over time: every note, active and superseded, and every reflection that failed."""
     handle = reader(memory, ask)
     at = ask.as_of or handle.now()
@@ -218,7 +219,7 @@ class LessonsDiff(Answer):
 
 
 @operation(writes=False)
-def diff_lessons(memory: Memory, ask: DiffLessons) -> LessonsDiff:
+def diff_lessons(memory: Memory, ask: DiffLessons, caller: Caller) -> LessonsDiff:
     """What changed from one note to another, lesson by lesson."""
     handle = reader(memory, ask)
     earlier, later = _two_notes(handle, ask.earlier, ask.later)
@@ -261,14 +262,14 @@ class ReflectAnswer(Answer):
 
 
 @operation(writes=True)
-def reflect_now(memory: Memory, ask: Reflect) -> ReflectAnswer:
+def reflect_now(memory: Memory, ask: Reflect, caller: Caller) -> ReflectAnswer:
     """Draw lessons from the closed trades now. The note before it is superseded and stays on record.
 
     A model that is down or answers badly leaves the old note, and the answer says so.
     """
     handle = memory.agent_for_writing(ask.agent)
-    done = handle.lessons.reflect_if_due() if ask.only_if_due else handle.lessons.reflect(model=ask.model, asked_by=speaker())
-    own = handle.lessons.reflections()
+    done = handle.reflect_if_due() if ask.only_if_due else handle.reflect(model=ask.model, asked_by=caller.role)
+    own = handle.notes()
     seen = next((each for each in own if done.note is not None and each.note.id == done.note.id), own[0] if own else None)
     return ReflectAnswer(
         agent=handle.agent.id, note=note_row(seen, handle.now()) if seen else None, new=done.new,
@@ -287,10 +288,10 @@ class RetireLesson(OfAgent):
 
 
 @operation(writes=True)
-def retire_lesson(memory: Memory, ask: RetireLesson) -> ReceiptAnswer:
+def retire_lesson(memory: Memory, ask: RetireLesson, caller: Caller) -> ReceiptAnswer:
     """Let a lesson be told no more, also when it comes back with other numbers. It stays on record. The owner's word."""
-    owners_word("retire a lesson")
-    return receipt_answer(memory.agent_for_writing(ask.agent).lessons.retire(ask.lesson_id, ask.reason, scope=ask.scope))
+    caller.require_owner("retire a lesson")
+    return receipt_answer(memory.agent_for_writing(ask.agent).retire_lesson(ask.lesson_id, ask.reason, scope=ask.scope))
 
 
 class PromoteNote(OfAgent):
@@ -300,9 +301,9 @@ class PromoteNote(OfAgent):
 
 
 @operation(writes=True)
-def promote_lessons(memory: Memory, ask: PromoteNote) -> NoteRow:
+def promote_lessons(memory: Memory, ask: PromoteNote, caller: Caller) -> NoteRow:
     """Let what a note tells be told to every agent of the skill. The owner's word; the skill's note before it is superseded."""
-    owners_word("promote a note")
+    caller.require_owner("promote a note")
     handle = memory.agent_for_writing(ask.agent)
     note = handle.lessons.promote(ask.note_id)
     return note_row(handle.lessons.reflection(note.id), memory.clock.now())
@@ -318,8 +319,8 @@ class LabelTrade(OfAgent):
 
 
 @operation(writes=True)
-def label_trade(memory: Memory, ask: LabelTrade) -> ReceiptAnswer:
+def label_trade(memory: Memory, ask: LabelTrade, caller: Caller) -> ReceiptAnswer:
     """Say how a closed trade may teach. The owner's word: lessons, beliefs, habits, evidence and state follow it."""
-    owners_word("label a trade")
+    caller.require_owner("label a trade")
     handle = memory.agent_for_writing(ask.agent)
     return receipt_answer(handle.memories.correct(ask.trade_id, {"teach": ask.teach}, ask.reason))

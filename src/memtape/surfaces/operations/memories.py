@@ -32,6 +32,7 @@ from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
 
 _R = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -100,7 +101,7 @@ def _said(situation: Situation | None, regime: str | None, atr_d1: float | None)
 
 
 @operation(writes=True, tools={"trader"}, aliases=("store_trade_memory",))
-def remember_trade(memory: Memory, ask: RememberTrade) -> ReceiptAnswer:
+def remember_trade(memory: Memory, ask: RememberTrade, caller: Caller) -> ReceiptAnswer:
     """Remember a trade as the agent reports it; every kind of memory learns from it in one transaction.
 
     Where the agent has a broker source this is a claim: words and confidence go to the trade of the ledger it speaks of
@@ -119,7 +120,7 @@ def remember_trade(memory: Memory, ask: RememberTrade) -> ReceiptAnswer:
 
 
 @operation(writes=True, tools={"trader"})
-def close_trade(memory: Memory, ask: CloseTrade) -> ReceiptAnswer:
+def close_trade(memory: Memory, ask: CloseTrade, caller: Caller) -> ReceiptAnswer:
     """Report the end of a trade that was reported open."""
     closing = Closing(trade_id=ask.trade_id, exit_price=ask.exit_price, exit_at=ask.exit_at, pnl=ask.pnl, pnl_r=ask.pnl_r,
                       reflection=ask.reflection, mae=ask.max_adverse_excursion)  # fmt: skip
@@ -254,7 +255,7 @@ def evidence_row(evidence: Evidence) -> dict[str, Any]:
 
 
 @operation(writes=False, tools={"coach"}, aliases=("recall_similar_trades",))
-def recall_memories(memory: Memory, ask: RecallMemories) -> Recollected:
+def recall_memories(memory: Memory, ask: RecallMemories, caller: Caller) -> Recollected:
     """What memory has to say about a situation: ranked memories, warnings, and evidence with a cautious sizing hint.
 
     `ranked` contains the outcome in its score, so it may choose what to read and nothing else; `warnings` are losses in like

@@ -15,12 +15,13 @@ from memtape.core.values import Key, Label, Line, Symbol
 from memtape.surfaces.answers import Answer, AsOf, OfAgent, behaviour_row, optional_time_text, rounded_figure
 from memtape.surfaces.operations.memories import Basis, basis_of, belief_row
 from memtape.surfaces.operations.records import reader
-from memtape.surfaces.registry import operation, speaker
+from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from memtape.engine import AgentMemory, Memory
+    from memtape.surfaces.caller import Caller
 
 
 # ---- beliefs -------------------------------------------------------------------------------------------------------------
@@ -46,7 +47,7 @@ class BeliefsAnswer(Basis):
 
 
 @operation(writes=False)
-def get_beliefs(memory: Memory, ask: GetBeliefs) -> BeliefsAnswer:
+def get_beliefs(memory: Memory, ask: GetBeliefs, caller: Caller) -> BeliefsAnswer:
     """What an agent has come to believe, with what speaks for and against each.
 
     A belief stays a candidate until it has 30 trades and passes the false-discovery gate over all cells that were scanned.
@@ -90,7 +91,7 @@ class BeliefAnswer(Basis):
 
 
 @operation(writes=False)
-def get_belief(memory: Memory, ask: GetBelief) -> BeliefAnswer:
+def get_belief(memory: Memory, ask: GetBelief, caller: Caller) -> BeliefAnswer:
     """One belief, with every trade for it and against it."""
     handle = reader(memory, ask)
     return _belief_answer(handle, *handle.memories.belief(ask.belief_id, as_of=ask.as_of, head=ask.head), ask.as_of, ask.head)
@@ -146,14 +147,14 @@ class StateBelief(OfAgent):
 
 
 @operation(writes=True)
-def state_belief(memory: Memory, ask: StateBelief) -> BeliefAnswer:
+def state_belief(memory: Memory, ask: StateBelief, caller: Caller) -> BeliefAnswer:
     """State a belief as the owner: it starts mild (alpha 2, beta 1) and is tested by every trade its conditions hold for."""
     handle = memory.agent_for_writing(ask.agent)
     body = {"sentence": ask.sentence, "when": ask.validity_conditions, "metric": ask.metric, "op": ask.op, "value": ask.value,
             "strategy": ask.strategy, "symbol": ask.symbol, "id": ask.id,
-            "tier": 3 if speaker() == "model" else None}  # fmt: skip
-    id_ = handle.memories.state_belief({k: v for k, v in body.items() if v is not None})
-    return _belief_answer(handle, *handle.memories.belief(id_), None, None)
+            "tier": 3 if caller.is_model else None}  # fmt: skip
+    id_ = handle.state_belief({k: v for k, v in body.items() if v is not None})
+    return _belief_answer(handle, *handle.belief(id_), None, None)
 
 
 # ---- habits and state ----------------------------------------------------------------------------------------------------
@@ -184,7 +185,7 @@ class BehaviourAnswer(Basis):
 
 
 @operation(writes=False, tools={"coach"})
-def get_behavioral_analysis(memory: Memory, ask: GetBehaviour) -> BehaviourAnswer:
+def get_behavioral_analysis(memory: Memory, ask: GetBehaviour, caller: Caller) -> BehaviourAnswer:
     """What an agent does again and again: timing, sizing against Kelly, disposition, reaction to losses, stability, drift."""
     handle = reader(memory, ask)
     found, moment = handle.memories.behaviour(strategy=ask.strategy_name, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
@@ -225,7 +226,7 @@ class StateAnswer(Answer):
 
 
 @operation(writes=False, tools={"coach"})
-def get_agent_state(memory: Memory, ask: GetState) -> StateAnswer:
+def get_agent_state(memory: Memory, ask: GetState, caller: Caller) -> StateAnswer:
     """An agent's state of mind: confidence, risk appetite, drawdown, streaks; computed, never told."""
     handle = reader(memory, ask)
     at = ask.as_of or handle.now()

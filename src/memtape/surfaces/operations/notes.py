@@ -11,12 +11,12 @@ from memtape.core.values import Key, Line
 from memtape.engine.documents.journal import NoteId
 from memtape.surfaces.answers import Answer, OfAgent, optional_time_text
 from memtape.surfaces.operations.records import reader
-from memtape.surfaces.registry import operation, owners_word
+from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
-    from memtape.engine.documents.journal import JournalNote
-    from memtape.engine.documents.proposals import Proposal
+    from memtape.engine.documents.journal import JournalNote, Proposal
+    from memtape.surfaces.caller import Caller
 
 
 DIFF_LISTED = 20_000  # characters of a diff, where many are listed
@@ -67,7 +67,7 @@ def _note(agent: str, noted: JournalNote) -> dict[str, Any]:
 
 
 @operation(writes=True, tools={"trader"})
-def append_note(memory: Memory, ask: AppendNote) -> NoteAnswer:
+def append_note(memory: Memory, ask: AppendNote, caller: Caller) -> NoteAnswer:
     """Add a note to the agent's journal, learnings or notes: attributed, found by the next search, never rewritten."""
     handle = memory.agent_for_writing(ask.agent)
     noted = handle.journal.append(ask.kind, ask.text, run=ask.run, id=ask.id, path=ask.path)
@@ -91,7 +91,7 @@ class NotesAnswer(Answer):
 
 
 @operation(writes=False)
-def list_notes(memory: Memory, ask: ListNotes) -> NotesAnswer:
+def list_notes(memory: Memory, ask: ListNotes, caller: Caller) -> NotesAnswer:
     """What an agent has written into its documents by itself: each note with its run, its place and its words."""
     handle = reader(memory, ask)
     rows = [{**_note(handle.agent.id, noted), "text": noted.text} for noted in handle.journal.notes(ask.limit, ask.run)]
@@ -164,7 +164,7 @@ def _answer(agent: str, one: Proposal) -> ProposalAnswer:
 
 
 @operation(writes=True, tools={"trader", "coach"})
-def propose_edit(memory: Memory, ask: ProposeEdit) -> ProposalAnswer:
+def propose_edit(memory: Memory, ask: ProposeEdit, caller: Caller) -> ProposalAnswer:
     """Propose to change a document, or a new one. Nothing on disk changes until the owner accepts it."""
     handle = memory.agent_for_writing(ask.agent)
     made = handle.proposals.propose(ask.path, old=ask.old, new=ask.new, text=ask.text, reason=ask.reason, run=ask.run)
@@ -188,7 +188,7 @@ class ProposalsAnswer(Answer):
 
 
 @operation(writes=False)
-def list_proposals(memory: Memory, ask: ListProposals) -> ProposalsAnswer:
+def list_proposals(memory: Memory, ask: ListProposals, caller: Caller) -> ProposalsAnswer:
     """The edits that were proposed to an agent's documents: those to be decided, and what became of the others."""
     handle = reader(memory, ask)
     found = [_in_short(_answer(handle.agent.id, one)) for one in handle.proposals.all(ask.status, ask.limit)]
@@ -211,7 +211,7 @@ class NameProposal(OfAgent):
 
 
 @operation(writes=False)
-def get_proposal(memory: Memory, ask: NameProposal) -> ProposalAnswer:
+def get_proposal(memory: Memory, ask: NameProposal, caller: Caller) -> ProposalAnswer:
     """One proposed edit, with its difference from the document as it is now and whether it still applies."""
     handle = reader(memory, ask)
     return _answer(handle.agent.id, handle.proposals.get(ask.proposal_id))
@@ -224,16 +224,16 @@ class DecideProposal(NameProposal):
 
 
 @operation(writes=True)
-def accept_proposal(memory: Memory, ask: DecideProposal) -> ProposalAnswer:
+def accept_proposal(memory: Memory, ask: DecideProposal, caller: Caller) -> ProposalAnswer:
     """Accept a proposed edit as the owner: the document is changed now. Refused if it no longer applies; a model cannot."""
-    owners_word("accept an edit")
+    caller.require_owner("accept an edit")
     handle = reader(memory, ask)
     return _answer(handle.agent.id, handle.proposals.accept(ask.proposal_id, ask.note))
 
 
 @operation(writes=True)
-def reject_proposal(memory: Memory, ask: DecideProposal) -> ProposalAnswer:
+def reject_proposal(memory: Memory, ask: DecideProposal, caller: Caller) -> ProposalAnswer:
     """Reject a proposed edit as the owner: the document stays as it is. A model cannot."""
-    owners_word("reject an edit")
+    caller.require_owner("reject an edit")
     handle = reader(memory, ask)
     return _answer(handle.agent.id, handle.proposals.reject(ask.proposal_id, ask.note))

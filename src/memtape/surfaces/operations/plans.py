@@ -17,10 +17,11 @@ from memtape.errors import Invalid
 from memtape.store.cutoff import Cutoff
 from memtape.surfaces.answers import Answer, Ask, AsOf, OfAgent, OfOwner, optional_time_text, rounded_figure
 from memtape.surfaces.operations.records import reader
-from memtape.surfaces.registry import operation, owners_word, speaker
+from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
 
 ACTIONS = {"skip": "skip_trade", "exit": "force_exit", "reduce_size": "reduce", "adjust": "adjust_param", "warn": "alert"}
 
@@ -102,15 +103,14 @@ def _action(given: dict[str, Any]) -> dict[str, Any]:
 
 
 @operation(writes=True)
-def create_trading_plan(memory: Memory, ask: CreatePlan) -> PlanAnswer:
+def create_trading_plan(memory: Memory, ask: CreatePlan, caller: Caller) -> PlanAnswer:
     """Make a plan: if the trigger holds, then the action. A model's plan is a proposal until the owner confirms it."""
-    maker = ask.maker or ("agent" if speaker() == "model" else "owner")
-    if speaker() == "model" and maker not in ("agent", "reflection"):
-        raise Invalid("maker", "a model does not speak for the owner", "Leave it out: the owner can confirm the plan")
+    if caller.is_model and ask.maker not in ("agent", "reflection"):
+        raise Invalid("maker", "owner only, permission denied for a model", "Leave it out; the owner can confirm the plan")
     handle = memory.agent_for_writing(ask.agent)
     body: dict[str, Any] = {
         "trigger": ask.trigger_condition, **_action(ask.planned_action), "reasoning": ask.reasoning, "priority": ask.priority,
-        "fire_mode": ask.fire_mode, "cooldown_minutes": ask.cooldown_minutes, "maker": maker, "sources": tuple(ask.sources),
+        "fire_mode": ask.fire_mode, "cooldown_minutes": ask.cooldown_minutes, "maker": ask.maker, "sources": tuple(ask.sources),
         "expire_when": ask.expire_when, "id": ask.id,
     }  # fmt: skip
     body = {k: v for k, v in body.items() if v is not None}
@@ -126,20 +126,21 @@ class NamePlan(OfAgent):
 
 
 @operation(writes=True)
-def confirm_plan(memory: Memory, ask: NamePlan) -> PlanAnswer:
+def confirm_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
     """Confirm a proposed plan as the owner: from now on it is active. A model cannot: it must ask the owner."""
-    if speaker() == "model":
-        raise Invalid("plan_id", "a model does not confirm plans", f"Ask the owner: memtape confirm-plan --plan-id {ask.plan_id}")
-    return PlanAnswer(plan=plan_row(PlanView(reader(memory, ask).plans.confirm(ask.plan_id), "waits", ())))
+    if caller.is_model:
+        fix = f"Ask the owner to confirm it: memtape confirm-plan --plan-id {ask.plan_id}"
+        raise Invalid("plan_id", "owner only, permission denied for a model", fix)
+    return PlanAnswer(plan=plan_row(PlanView(reader(memory, ask).confirm_plan(ask.plan_id), "waits", ())))
 
 
 @operation(writes=True)
-def cancel_plan(memory: Memory, ask: NamePlan) -> PlanAnswer:
+def cancel_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
     """Let a plan end. A model ends only what a model made."""
     handle = reader(memory, ask)
-    if any(seen.state.plan.id == ask.plan_id and seen.state.plan.tier < 3 for seen in handle.plans.all()):
-        owners_word("end the owner's plan")
-    return PlanAnswer(plan=plan_row(PlanView(reader(memory, ask).plans.cancel(ask.plan_id), "waits", ())))
+    if any(seen.standing.plan.id == ask.plan_id and seen.standing.plan.tier < 3 for seen in handle.plans()):
+        caller.require_owner("end the owner's plan")
+    return PlanAnswer(plan=plan_row(PlanView(reader(memory, ask).cancel_plan(ask.plan_id), "waits", ())))
 
 
 class CheckPlans(AsOf):
@@ -168,7 +169,7 @@ class PlansAnswer(Answer):
 
 
 @operation(writes=False)
-def check_active_plans(memory: Memory, ask: CheckPlans) -> PlansAnswer:
+def check_active_plans(memory: Memory, ask: CheckPlans, caller: Caller) -> PlansAnswer:
     """Which plans apply now, what they say together, and what their past firings were worth. Only reports: nothing fires here."""
     handle = reader(memory, ask)
     at = ask.as_of or handle.now()
@@ -207,7 +208,7 @@ class RecordedEvents(Answer):
 
 
 @operation(writes=True)
-def record_events(memory: Memory, ask: RecordEvents) -> RecordedEvents:
+def record_events(memory: Memory, ask: RecordEvents, caller: Caller) -> RecordedEvents:
     """Take in scheduled events, or what is newly known of them (the actual figure): plans and checks look at them."""
     new, known = memory.record_events(ask.events, backfill=ask.backfill)
     return RecordedEvents(new=new, known=known)
@@ -230,7 +231,7 @@ class EventsAnswer(Answer):
 
 
 @operation(writes=False, tools={"coach"})
-def get_upcoming_events(memory: Memory, ask: GetEvents) -> EventsAnswer:
+def get_upcoming_events(memory: Memory, ask: GetEvents, caller: Caller) -> EventsAnswer:
     """Scheduled events ahead, as they were known at the moment asked about."""
     at = ask.as_of or memory.clock.now()
     found = [

@@ -31,11 +31,12 @@ from memtape.surfaces.answers import (
     trade_row,
     value_of,
 )
-from memtape.surfaces.registry import operation, owners_word
+from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
-    from memtape.engine.brief_question import AssembledBrief
+    from memtape.engine.briefs import AssembledBrief
+    from memtape.surfaces.caller import Caller
 
 DEFAULT_AGENT = "main"
 
@@ -91,7 +92,7 @@ def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
 
 
 @operation(writes=True, tools={"trader"})
-def observe_tick(memory: Memory, ask: ObserveTick) -> ReceiptAnswer:  # type: ignore[valid-type]
+def observe_tick(memory: Memory, ask: ObserveTick, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
     """Take in what one run saw: positions, fills, funding, bars, equity, and what it decided.
 
     Send it once per tick; sending it again changes nothing. `positions` absent means that no snapshot was taken, an empty
@@ -101,43 +102,43 @@ def observe_tick(memory: Memory, ask: ObserveTick) -> ReceiptAnswer:  # type: ig
 
 
 @operation(writes=True)
-def observe_fill(memory: Memory, ask: ObserveFill) -> ReceiptAnswer:  # type: ignore[valid-type]
+def observe_fill(memory: Memory, ask: ObserveFill, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
     """Take in one execution at the broker; late and doubled ones find their place."""
     return _observe(memory, ask, Fill)
 
 
 @operation(writes=True)
-def observe_funding(memory: Memory, ask: ObserveFunding) -> ReceiptAnswer:  # type: ignore[valid-type]
+def observe_funding(memory: Memory, ask: ObserveFunding, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
     """Take in one funding, swap or borrow payment."""
     return _observe(memory, ask, Funding)
 
 
 @operation(writes=True)
-def observe_trade(memory: Memory, ask: ObserveTrade) -> ReceiptAnswer:  # type: ignore[valid-type]
+def observe_trade(memory: Memory, ask: ObserveTrade, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
     """Take in a closed trade that its source reports whole."""
     return _observe(memory, ask, ClosedTrade)
 
 
 @operation(writes=True)
-def observe_equity(memory: Memory, ask: ObserveEquity) -> ReceiptAnswer:  # type: ignore[valid-type]
+def observe_equity(memory: Memory, ask: ObserveEquity, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
     """Take in the account's equity at a moment."""
     return _observe(memory, ask, EquityMark)
 
 
 @operation(writes=True)
-def observe_cash_flow(memory: Memory, ask: ObserveCashFlow) -> ReceiptAnswer:  # type: ignore[valid-type]
+def observe_cash_flow(memory: Memory, ask: ObserveCashFlow, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
     """Take in a deposit or a withdrawal: it moves equity and is not profit."""
     return _observe(memory, ask, CashFlow)
 
 
 @operation(writes=True)
-def observe_bars(memory: Memory, ask: ObserveBars) -> ReceiptAnswer:  # type: ignore[valid-type]
+def observe_bars(memory: Memory, ask: ObserveBars, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
     """Take in completed bars; they tell how far open trades ran, and price what has no mark. The first of two wins."""
     return _observe(memory, ask, Bars)
 
 
 @operation(writes=True, tools={"trader"})
-def record_decision(memory: Memory, ask: RecordDecision) -> ReceiptAnswer:  # type: ignore[valid-type]
+def record_decision(memory: Memory, ask: RecordDecision, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
     """Record what a run concluded, deliberately not trading included.
 
     Fills that name this decision (or one of its order_ids) take their reason and stop from it, whichever comes first.
@@ -178,7 +179,7 @@ def _cursor(text: str | None) -> tuple[datetime, str] | None:
 
 
 @operation(writes=False)
-def get_trades(memory: Memory, ask: GetTrades) -> TradesPage:
+def get_trades(memory: Memory, ask: GetTrades, caller: Caller) -> TradesPage:
     """The trades of an agent, newest entry first: every column, open and closed."""
     found = reader(memory, ask).ledger.trades(
         status=ask.status, symbol=ask.symbol, strategy=ask.strategy, side=ask.side, as_of=ask.as_of, head=ask.head,
@@ -204,7 +205,7 @@ class TradeAnswer(Answer):
 
 
 @operation(writes=False)
-def get_trade(memory: Memory, ask: GetTrade) -> TradeAnswer:
+def get_trade(memory: Memory, ask: GetTrade, caller: Caller) -> TradeAnswer:
     """One trade with its reasons, prices and excursions."""
     found = reader(memory, ask).ledger.trade(ask.trade_id, as_of=ask.as_of, head=ask.head)
     if found is None:
@@ -221,7 +222,7 @@ class OpenPositions(Answer):
 
 
 @operation(writes=False)
-def get_open_positions(memory: Memory, ask: AsOf) -> OpenPositions:
+def get_open_positions(memory: Memory, ask: AsOf, caller: Caller) -> OpenPositions:
     """What an agent holds: its open trades, with what was realised so far and how far they ran."""
     found = reader(memory, ask).ledger.trades(status="open", as_of=ask.as_of, head=ask.head)
     return OpenPositions(agent=ask.agent or DEFAULT_AGENT, positions=[trade_row(t) for t in found], n=len(found))
@@ -235,7 +236,7 @@ class GetPerformance(AsOf):
 
 
 @operation(writes=False)
-def get_strategy_performance(memory: Memory, ask: GetPerformance) -> PerformanceAnswer:
+def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller) -> PerformanceAnswer:
     """How an agent has done over its closed trades, whole or by strategy and symbol, with n for every figure."""
     handle = reader(memory, ask)
     found = handle.ledger.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
@@ -253,7 +254,7 @@ class LedgerAnswer(Answer):
 
 
 @operation(writes=False)
-def get_ledger(memory: Memory, ask: AsOf) -> LedgerAnswer:
+def get_ledger(memory: Memory, ask: AsOf, caller: Caller) -> LedgerAnswer:
     """The whole ledger of an agent: every trade in order of entry, the totals, and where broker and fills disagree."""
     handle = reader(memory, ask)
     rows = sorted(handle.ledger.trades(as_of=ask.as_of, head=ask.head, newest=False), key=entry_order)
@@ -284,7 +285,7 @@ class DecisionsAnswer(Answer):
 
 
 @operation(writes=False)
-def get_decisions(memory: Memory, ask: GetDecisions) -> DecisionsAnswer:
+def get_decisions(memory: Memory, ask: GetDecisions, caller: Caller) -> DecisionsAnswer:
     """What an agent decided, newest first, no-trade decisions included, with the run that took each."""
     found = reader(memory, ask).ledger.decisions(
         symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before
@@ -312,7 +313,7 @@ class EquityAnswer(Answer):
 
 
 @operation(writes=False)
-def get_equity(memory: Memory, ask: AsOf) -> EquityAnswer:
+def get_equity(memory: Memory, ask: AsOf, caller: Caller) -> EquityAnswer:
     """The equity curve of an agent, flow-adjusted: deposits and withdrawals are not profit."""
     handle = reader(memory, ask)
     curve = handle.ledger.equity(as_of=ask.as_of, head=ask.head)
@@ -332,7 +333,7 @@ class ImportsAnswer(Answer):
 
 
 @operation(writes=False)
-def list_imports(memory: Memory, ask: AsOf) -> ImportsAnswer:
+def list_imports(memory: Memory, ask: AsOf, caller: Caller) -> ImportsAnswer:
     """The files that were imported, oldest first, and whether each was undone."""
     found = reader(memory, ask).imports.all(as_of=ask.as_of, head=ask.head)
     rows = [{"batch": item.key, **item.body, "undone": undone} for item, undone in found]
@@ -346,7 +347,7 @@ class UndoImport(OfAgent):
 
 
 @operation(writes=True)
-def undo_import(memory: Memory, ask: UndoImport) -> ReceiptAnswer:
+def undo_import(memory: Memory, ask: UndoImport, caller: Caller) -> ReceiptAnswer:
     """Take an import back: what it brought no longer counts, and what was concluded from it is concluded anew."""
-    owners_word("take an import back")
-    return receipt_answer(reader(memory, ask).imports.undo(ask.batch))
+    caller.require_owner("take an import back")
+    return receipt_answer(reader(memory, ask).undo_import(ask.batch))

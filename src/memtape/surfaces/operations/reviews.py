@@ -30,6 +30,7 @@ from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
 
 
 # ---- one trade, and the order to come ------------------------------------------------------------------------------------
@@ -55,7 +56,7 @@ class ReflectionAnswer(Basis):
 
 
 @operation(writes=False, tools={"coach"})
-def get_trade_reflection(memory: Memory, ask: GetReflection) -> ReflectionAnswer:
+def get_trade_reflection(memory: Memory, ask: GetReflection, caller: Caller) -> ReflectionAnswer:
     """One trade with what it taught: its episode, the beliefs it speaks for and against, the plans around it, its like."""
     handle = reader(memory, ask)
     at = ask.as_of or handle.now()
@@ -121,7 +122,7 @@ class CheckAnswer(Basis):
 
 
 @operation(writes=False, tools={"coach"})
-def pre_trade_check(memory: Memory, ask: PreTradeCheck) -> CheckAnswer:
+def pre_trade_check(memory: Memory, ask: PreTradeCheck, caller: Caller) -> CheckAnswer:
     """What memory has to say about an order before it is sent: clear, caution or against, with reasons. Advice only."""
     handle = reader(memory, ask)
     if ask.stop is not None and ask.entry_price is not None and (ask.entry_price > ask.stop) != (ask.side == "long"):
@@ -162,7 +163,7 @@ class Explained(Answer):
 
 
 @operation(writes=False)
-def explain_memory(memory: Memory, ask: ExplainMemory) -> Explained:
+def explain_memory(memory: Memory, ask: ExplainMemory, caller: Caller) -> Explained:
     """One memory's score, factor by factor: as we compute it and as each place of the original does, side by side."""
     handle = reader(memory, ask)
     found, known, at = handle.memories.explain(

@@ -10,10 +10,11 @@ from memtape.core.brief.budget import SECTION_TOKENS, estimate_tokens
 from memtape.core.values import Key, Line
 from memtape.surfaces.answers import Answer, OfAgent, ReceiptAnswer, receipt_answer
 from memtape.surfaces.operations.records import reader
-from memtape.surfaces.registry import operation, owners_word
+from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
 
 
 class PinDocument(OfAgent):
@@ -24,17 +25,17 @@ class PinDocument(OfAgent):
 
 
 @operation(writes=True)
-def pin_document(memory: Memory, ask: PinDocument) -> ReceiptAnswer:
+def pin_document(memory: Memory, ask: PinDocument, caller: Caller) -> ReceiptAnswer:
     """Let a document, or one section, stand first in every brief from now on: the owner's rules, always in context."""
-    owners_word("pin documents")
-    return receipt_answer(memory.agent_for_writing(ask.agent).rules.pin(ask.path, ask.section))
+    caller.require_owner("pin documents")
+    return receipt_answer(memory.agent_for_writing(ask.agent).pin_document(ask.path, ask.section))
 
 
 @operation(writes=True)
-def unpin_document(memory: Memory, ask: PinDocument) -> ReceiptAnswer:
+def unpin_document(memory: Memory, ask: PinDocument, caller: Caller) -> ReceiptAnswer:
     """Take a pin back; also that of a rules file which is pinned by itself."""
-    owners_word("unpin documents")
-    return receipt_answer(memory.agent_for_writing(ask.agent).rules.unpin(ask.path, ask.section))
+    caller.require_owner("unpin documents")
+    return receipt_answer(memory.agent_for_writing(ask.agent).unpin_document(ask.path, ask.section))
 
 
 class PinRow(Answer):
@@ -59,7 +60,7 @@ class PinsAnswer(Answer):
 
 
 @operation(writes=False)
-def list_pinned(memory: Memory, ask: OfAgent) -> PinsAnswer:
+def list_pinned(memory: Memory, ask: OfAgent, caller: Caller) -> PinsAnswer:
     """Which documents and sections are always in an agent's context, where they stand and how long they are."""
     handle = reader(memory, ask)
     rows = [
@@ -106,7 +107,7 @@ class CitationsAnswer(Answer):
 
 
 @operation(writes=False)
-def get_citations(memory: Memory, ask: GetCitations) -> CitationsAnswer:
+def get_citations(memory: Memory, ask: GetCitations, caller: Caller) -> CitationsAnswer:
     """Why it was done: the lines of documents that a decision or run cites or was shown, and whether they still stand."""
     handle = reader(memory, ask)
     rows = [

@@ -16,10 +16,11 @@ from memtape.surfaces.answers import (
     OfOwner,
     optional_time_text,
 )
-from memtape.surfaces.registry import operation, owners_word
+from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
 
 
 def known_of(ask: OfOwner) -> Cutoff:
@@ -75,10 +76,10 @@ def _skill_answer(found: tuple[Any, int]) -> SkillAnswer:
 
 
 @operation(writes=True)
-def create_skill(memory: Memory, ask: CreateSkill) -> SkillAnswer:
+def create_skill(memory: Memory, ask: CreateSkill, caller: Caller) -> SkillAnswer:
     """Make a skill, or its next version if the content differs from the latest."""
     if any(skill.id == ask.id for skill, _ in memory.skills()):
-        owners_word("change a skill")
+        caller.require_owner("change a skill")
     config = None if ask.memory is None else plain(ask.memory)
     return _skill_answer(
         memory.create_skill(ask.id, name=ask.name, strategy=ask.strategy, avoid=ask.avoid, limits=ask.limits, memory=config)
@@ -86,14 +87,14 @@ def create_skill(memory: Memory, ask: CreateSkill) -> SkillAnswer:
 
 
 @operation(writes=False, tools={"coach"})
-def list_skills(memory: Memory, ask: OfOwner) -> SkillList:
+def list_skills(memory: Memory, ask: OfOwner, caller: Caller) -> SkillList:
     """Every skill in its latest version."""
     found = [_skill_answer(each) for each in memory.skills(known_of(ask))]
     return SkillList(skills=found, n=len(found))
 
 
 @operation(writes=False)
-def show_skill(memory: Memory, ask: ShowSkill) -> SkillAnswer:
+def show_skill(memory: Memory, ask: ShowSkill, caller: Caller) -> SkillAnswer:
     """One skill, in its latest version or in another."""
     return _skill_answer(memory.skill(ask.id, ask.version, known_of(ask)))
 
@@ -154,28 +155,28 @@ def _agent_answer(memory: Memory, id: str, known: Cutoff = EVERYTHING) -> AgentA
 
 
 @operation(writes=True)
-def create_agent(memory: Memory, ask: CreateAgent) -> AgentAnswer:
+def create_agent(memory: Memory, ask: CreateAgent, caller: Caller) -> AgentAnswer:
     """Make an agent: one running instance of a skill on one account. The same again is the same."""
     memory.create_agent(ask.id, skill=ask.skill, mode=ask.mode, settings=ask.settings, skill_version=ask.skill_version)
     return _agent_answer(memory, ask.id)
 
 
 @operation(writes=True)
-def use_skill_version(memory: Memory, ask: UseSkillVersion) -> AgentAnswer:
+def use_skill_version(memory: Memory, ask: UseSkillVersion, caller: Caller) -> AgentAnswer:
     """Let an agent run another version of its skill from now on."""
-    owners_word("choose the version of a skill")
+    caller.require_owner("choose the version of a skill")
     memory.use_skill_version(ask.id, ask.skill_version)
     return _agent_answer(memory, ask.id)
 
 
 @operation(writes=False)
-def list_agents(memory: Memory, ask: OfOwner) -> AgentList:
+def list_agents(memory: Memory, ask: OfOwner, caller: Caller) -> AgentList:
     """Every agent and where it stands."""
     found = [_agent_answer(memory, agent.id, known_of(ask)) for agent in memory.agents(known_of(ask))]
     return AgentList(agents=found, n=len(found))
 
 
 @operation(writes=False)
-def show_agent(memory: Memory, ask: ShowAgent) -> AgentAnswer:
+def show_agent(memory: Memory, ask: ShowAgent, caller: Caller) -> AgentAnswer:
     """One agent and where it stands."""
     return _agent_answer(memory, ask.id, known_of(ask))
