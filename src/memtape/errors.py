@@ -1,12 +1,13 @@
-"""Every exception memtape raises. The docstring of each is its message.
+"""Every exception that memtape raises. The docstring of each is its message.
 
-A surface turns these into an exit code, an HTTP status or an MCP error, in one place each; nothing else catches them
-except to mend what they report.
+Each surface turns them into an exit code, an HTTP status or an MCP error, in one place. Other code catches them only where
+it can handle what they report.
 """
 
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import NamedTuple
 
 
 class MemtapeError(Exception):
@@ -17,15 +18,28 @@ class MemtapeError(Exception):
         super().__init__((type(self).__doc__ or "").format(**facts))
 
 
+class FieldProblem(NamedTuple):
+    """One wrong field of some input: which one, what is wrong, and what to do."""
+
+    field: str
+    problem: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.problem}" + (f". {self.fix}" if self.fix else "")
+
+
 class Invalid(MemtapeError):
     """{field}: {problem}. {fix}"""
 
-    def __init__(self, field: str, problem: str, fix: str = "") -> None:
-        super().__init__(field=field, problem=problem, fix=fix)
+    # If several fields are wrong, `more` has the others, and the message has one line for each.
+    def __init__(self, field: str, problem: str, fix: str = "", *more: FieldProblem) -> None:
         self.field, self.problem, self.fix = field, problem, fix
+        self.errors = (FieldProblem(field, problem, fix), *more)
+        super().__init__(field=field, problem=problem, fix=fix)
 
     def __str__(self) -> str:
-        return super().__str__().strip()
+        return "\n".join(str(each) for each in self.errors)
 
 
 class Unknown(MemtapeError):
@@ -48,19 +62,19 @@ class Conflict(MemtapeError):
 
 
 class Locked(MemtapeError):
-    """The store {url} is locked by another writer since more than {seconds} s. Try again, or stop the other writer."""
+    """The store {url} has been locked by another writer for more than {seconds} s. Try again, or stop the other writer."""
 
 
 class ReadOnly(MemtapeError):
-    """The store {url} cannot be written (read-only file, folder or disk). Nothing was written; check its permissions."""
+    """The store {url} cannot be written: its file, folder or disk is read-only. Nothing was written. Check the permissions."""
 
 
 class DiskFull(MemtapeError):
-    """The disk of the store {url} is full. Nothing was written and nothing is lost; free space and try again."""
+    """The disk of the store {url} is full. Nothing was written and nothing is lost. Free some space and try again."""
 
 
 class StoreFailure(MemtapeError):
-    """The store {url} failed: {problem}. Nothing was written by this call."""
+    """The store {url} failed: {problem}. This call wrote nothing."""
 
 
 class NoStore(MemtapeError):
@@ -68,15 +82,15 @@ class NoStore(MemtapeError):
 
 
 class Damaged(MemtapeError):
-    """The index of documents {url} is damaged: {problem}. Run: memtape docs reindex (it sets the file aside and makes another)"""
+    """The document index {url} is damaged: {problem}. Run: memtape docs reindex (it keeps the old file and builds a new one)"""
 
 
 class NewerSchema(MemtapeError):
-    """The store {url} has schema {found}, this memtape knows only {known}. Upgrade memtape."""
+    """The store {url} has schema {found}, but this version of memtape knows only {known}. Upgrade memtape."""
 
 
 class OlderSchema(MemtapeError):
-    """The store {url} has schema {found}, this memtape needs {known}. Run: memtape migrate --db {url}"""
+    """The store {url} has schema {found}, but this version of memtape needs {known}. Run: memtape migrate --db {url}"""
 
 
 class Tampered(MemtapeError):
@@ -88,7 +102,7 @@ class MissingExtra(MemtapeError):
 
 
 class Unreachable(MemtapeError):
-    """{source} cannot be read: {problem}. Nothing was observed and nothing is lost; it is read again from the same point."""
+    """{source} cannot be read: {problem}. Nothing was recorded and nothing is lost. The next read starts at the same point."""
 
 
 class ModelFailed(MemtapeError):
@@ -106,8 +120,9 @@ class ModelFailed(MemtapeError):
         output_tokens: int | None = None,
         cost_usd: Decimal | None = None,
     ) -> None:
-        fix = "It may go better later" if retry_later else "It will not go better until this is mended"
+        fix = "Retrying may help" if retry_later else "Retrying does not help until this is fixed"
         super().__init__(model=model, problem=problem, fix=fix, what=what, status=status)
         self.model, self.provider, self.problem = model, model.partition("/")[0], problem
         self.what, self.status, self.retry_later = what, status, retry_later
-        self.input_tokens, self.output_tokens, self.cost_usd = input_tokens, output_tokens, cost_usd  # spent all the same
+        # A failed call is paid for as well.
+        self.input_tokens, self.output_tokens, self.cost_usd = input_tokens, output_tokens, cost_usd

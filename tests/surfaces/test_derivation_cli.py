@@ -73,13 +73,13 @@ def test_flags_and_negative_numbers_are_read(db):
     ("words", "code", "said"),
     [
         (["place-order", *ORDER[:-1], "x"], 2, "qty: "),
-        (["place-order", "--side", "long"], 2, "symbol: field required. Give it"),
+        (["place-order", "--side", "long", "--qty", "1"], 2, "symbol: required"),
         (["list-orders", "--where", "{"], 2, "where: is not JSON"),
         (["list-orders", "--where", "@no-such-file"], 2, "where: the file cannot be read: No such file or directory"),
         (["list-orders", "--limit", "0"], 2, "limit: should be greater than or equal to 1"),
         (["make-trouble", "--kind", "unknown"], 2, "agent: there is no agent 'nobody'. Create it first"),
         (["make-trouble", "--kind", "conflict"], 3, "note: differs from before. Use another id"),
-        (["make-trouble", "--kind", "locked"], 3, "The store desk.db is locked"),
+        (["make-trouble", "--kind", "locked"], 3, "The store desk.db has been locked by another writer"),
     ],
 )
 def test_an_error_is_one_line_on_stderr_and_an_exit_code(db, words, code, said):
@@ -89,6 +89,17 @@ def test_an_error_is_one_line_on_stderr_and_an_exit_code(db, words, code, said):
     told = say(*words, "--db", db, "--json")
     assert told.exit_code == code and told.stdout == ""
     assert json.loads(told.stderr)["detail"].startswith(said)
+
+
+def test_every_wrong_field_has_its_line(db):
+    words = ["place-order", "--side", "up", "--legs", '[{"ratio": 1}, {"symbol": "ETH", "ratio": "x"}]', "--db", db]
+    fields = ["symbol", "side", "qty", "legs.0.symbol", "legs.1.ratio"]
+    told = say(*words)
+    assert told.exit_code == 2
+    assert [line.split(": ")[:2] for line in told.stderr.splitlines()] == [["memtape", field] for field in fields]
+    found = json.loads(say(*words, "--json").stderr)
+    assert [each["field"] for each in found["errors"]] == fields and found["field"] == "symbol"
+    assert found["errors"][1] == {"field": "side", "problem": "should be 'long' or 'short'", "fix": found["errors"][1]["fix"]}
 
 
 def test_an_unknown_option_is_a_usage_error():

@@ -93,9 +93,9 @@ def test_data_goes_in_and_plain_json_comes_out(memory):
     [
         ({"symbol": "BTC", "side": "up", "qty": 1}, "side: should be 'long' or 'short'"),
         ({"symbol": "BTC", "side": "long", "qty": "NaN"}, "qty: should be a finite number"),
-        ({"symbol": "BTC", "side": "long", "qty": 1, "sise": 2}, "sise: extra inputs are not permitted. Remove it"),
-        ({"symbol": "BTC", "side": "long"}, "qty: field required. Give it"),
-        ({"symbol": "BTC", "side": "long", "qty": 1, "legs": [{"ratio": 1}]}, "legs.0.symbol: field required"),
+        ({"symbol": "BTC", "side": "long", "qty": 1, "sise": 2}, "sise: unknown field. Remove it"),
+        ({"symbol": "BTC", "side": "long"}, "qty: required (number)"),
+        ({"symbol": "BTC", "side": "long", "qty": 1, "legs": [{"ratio": 1}]}, "legs.0.symbol: required"),
         ([], "input: is not a JSON object"),
         (None, "input: is not a JSON object"),
     ],
@@ -105,6 +105,14 @@ def test_wrong_data_is_refused_by_field_and_fix(memory, data, said):
         execute(memory, "place_order", data, operations=DESK)
     assert str(refused.value).startswith(said)
     assert memory.orders() == {}
+
+
+def test_every_wrong_field_is_listed_and_a_flood_of_them_is_counted(memory):
+    with pytest.raises(Invalid) as refused:
+        execute(memory, "place_order", {"legs": [{"ratio": 1}] * 100}, operations=DESK)
+    lines = str(refused.value).splitlines()
+    assert lines[:3] == ["symbol: required", "side: required (long or short)", "qty: required (number)"]
+    assert len(lines) == 51 and lines[-1] == "input: 53 more problems"
 
 
 def test_an_unknown_operation_names_its_neighbours():

@@ -281,7 +281,7 @@ def by_status(model: str, status: int, said: str) -> ModelFailed:
 
     >>> failed = by_status("openai/gpt-5-mini", 429, "slow down")
     >>> failed.what, failed.retry_later, str(failed)
-    ('rate_limited', True, "openai/gpt-5-mini: rate limited (429): 'slow down'. It may go better later")
+    ('rate_limited', True, "openai/gpt-5-mini: rate limited (429): 'slow down'. Retrying may help")
     """
     passing = status in _PASSING or status >= 500
     what = _PASSING.get(status) or _LASTING.get(status) or ("server_error" if status >= 500 else "bad_request")

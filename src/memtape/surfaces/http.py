@@ -32,7 +32,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memtape.errors import Conflict, Invalid, Locked, MemtapeError, Unknown
+from memtape.errors import Conflict, FieldProblem, Invalid, Locked, MemtapeError, Unknown
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.registry import Operation, ToolSet, UntitledSchema, all_operations, find, params_schema, perform
 from memtape.surfaces.translate import Input, inputs, json_text, problem, problem_object, read_json
@@ -285,10 +285,16 @@ _PROBLEM_SCHEMA = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
     "properties": {name: {"type": "string"} for name in ("type", "title", "detail", "field", "fix")}
-    | {"status": {"type": "integer"}},
+    | {
+        "status": {"type": "integer"},
+        "errors": {
+            "type": "array",
+            "items": {"type": "object", "properties": {name: {"type": "string"} for name in ("field", "problem", "fix")}},
+        },
+    },
 }
 _PROBLEM = {
-    "description": "What is wrong, and how to mend it.",
+    "description": "What is wrong, and what to do about it.",
     "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
 
@@ -327,9 +333,11 @@ async def _framework_problem(derived: Mapping[str, Operation], request: Request,
 
 async def _validation_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"][1:]) or "input"
-    return _problem(problem(Invalid(field, str(first["msg"]).lower(), "Correct it")))
+    problems = [
+        FieldProblem(".".join(str(part) for part in each["loc"][1:]) or "input", str(each["msg"]).lower(), "Correct it")
+        for each in error.errors()
+    ]
+    return _problem(problem(Invalid(*problems[0], *problems[1:])))
 
 
 def _title(status: int) -> str:

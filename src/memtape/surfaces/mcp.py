@@ -40,7 +40,7 @@ from memtape.surfaces.registry import (
     perform,
     result_schema,
 )
-from memtape.surfaces.translate import json_text
+from memtape.surfaces.translate import json_text, problem
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -56,6 +56,7 @@ log = logging.getLogger(__name__)
 
 REFERENCE = "memtape://operations"
 BRIEF = "memtape://brief"
+PROBLEM_META = "memtape/problem"
 LAST_ANSWERS_SECONDS = 30.0
 UNCHANGING = CacheHint(ttl_ms=300_000, scope="private")  # the lists only change with the installed version
 
@@ -218,15 +219,16 @@ def _call(memory: Callable[[], Memory], known: Operation, data: object, caller: 
         answer = perform(memory(), known, data, caller)
         text = json_text(answer)
     except MemtapeError as error:
-        return _refused(str(error))
+        return _refused(str(error), {PROBLEM_META: problem(error)})
     except Exception:
         log.exception("the tool %s failed", known.name)
         return _refused(f"{known.name}: an internal error of memtape, not of your call. Its log has the details.")
     return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=answer)
 
 
-def _refused(text: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
+def _refused(text: str, meta: dict[str, Any] | None = None) -> types.CallToolResult:
+    # Not as structured content: several clients check that against the output schema, also if the result is an error.
+    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True, _meta=meta)
 
 
 def _page(uri: str, served: Mapping[str, Operation]) -> str:

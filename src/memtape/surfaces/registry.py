@@ -157,7 +157,7 @@ def perform(memory: Memory, known: Operation, data: object, caller: Caller) -> d
     try:
         ask = known.params.model_validate(data)
     except ValidationError as error:
-        raise invalid_from(error) from None
+        raise invalid_from(error, lambda: params_schema(known)) from None
     return known.run(memory, ask, caller).model_dump(mode="json", by_alias=True)
 
 

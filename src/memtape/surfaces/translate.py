@@ -55,22 +55,23 @@ def error_report(error: MemtapeError) -> ErrorReport:
 
 
 def problem(error: MemtapeError) -> dict[str, object]:
-    """An error as a problem object (RFC 9457), the body of an HTTP error and what the command line prints with --json.
+    """An error as a problem object (RFC 9457): the body of an HTTP error, and what the command line prints with --json.
+
+    `field` and `fix` are those of the first wrong field; `errors` lists all of them.
 
     >>> problem(Invalid("px", "should be positive", "Give a larger number"))["type"]
     'urn:memtape:problem:invalid'
     """
     found = error_report(error)
-    return problem_object(found.status, found.title, str(error), type(error).__name__, **_named(error.facts))
+    more = {name: error.facts[name] for name in ("field", "fix") if error.facts.get(name)}
+    if isinstance(error, Invalid):
+        more["errors"] = [each._asdict() for each in error.errors]
+    return problem_object(found.status, found.title, str(error), type(error).__name__, **more)
 
 
 def problem_object(status: int, title: str, detail: str, kind: str = "", **more: object) -> dict[str, object]:
     slug = re.sub(r"(?<=[a-z0-9])(?=[A-Z])| ", "-", kind or title).lower()
     return {"type": f"urn:memtape:problem:{slug}", "title": title, "status": status, "detail": detail, **more}
-
-
-def _named(facts: Mapping[str, object]) -> dict[str, object]:
-    return {name: facts[name] for name in ("field", "fix") if facts.get(name)}
 
 
 # Characters that a terminal may obey (delete, C1 controls), or that UTF-8 cannot hold (half a surrogate pair). A JSON

@@ -198,12 +198,13 @@ def _fetched(name: str, text: str) -> str:
 
 @contextmanager
 def reporting(as_json: bool = False) -> Iterator[None]:
-    """A `MemtapeError` inside becomes one line on stderr and its exit code; a bug stays a bug."""
+    """Prints a `MemtapeError` on stderr and ends with its exit code. Several wrong fields have one line each."""
     try:
         yield
     except MemtapeError as error:
-        line = f"memtape: {_printable(' '.join(str(error).split()))}"
-        typer.echo(json_text(problem(error)) if as_json else line, err=True)
+        problems = error.errors if isinstance(error, Invalid) else (error,)
+        lines = "\n".join(f"memtape: {_printable(' '.join(str(each).split()))}" for each in problems)
+        typer.echo(json_text(problem(error)) if as_json else lines, err=True)
         raise typer.Exit(error_report(error).exit_code) from None
 
 
