@@ -102,7 +102,7 @@ class MissingExtra(MemtapeError):
 
 
 class Unreachable(MemtapeError):
-    """{source} cannot be read: {problem}. Nothing was recorded and nothing is lost. The next read starts at the same point."""
+    """{source} cannot be read: {problem}. Nothing was observed and nothing is lost. The next read starts at the same point."""
 
 
 class ModelFailed(MemtapeError):
