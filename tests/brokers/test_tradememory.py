@@ -203,7 +203,7 @@ def test_a_symbol_said_by_the_owner_serves_the_rows_without_one() -> None:
         ("pnl = -82.0, pnl_r = NULL, exit_price = NULL", "trade_records.exit_price: is missing although an outcome is given"),
         ("direction = 'short'", "trade_records.pnl: 82 contradicts a short whose price rose from 2891.5 to 2907.9"),
         ("confidence = 7", "trade_records.confidence: should be less than or equal to 1"),
-        ("symbol = 'X<script>'", "trade_records.symbol: string should match pattern"),
+        ("symbol = 'X<script>'", "trade_records.symbol: should match pattern"),
         ("pnl = 9e999", "trade_records.pnl: 'inf' is not a finite number"),
         ("tags = '[1,'", "trade_records.tags: '[1,' is not valid JSON"),
     ],
