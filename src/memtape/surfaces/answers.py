@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, asdict, fields
+from dataclasses import asdict, fields
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from memtape.core.codec import plain, time_text
 from memtape.core.ledger.performance import Performance
@@ -15,36 +15,9 @@ from memtape.core.ledger.trades import Trade, trade_json
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.memory.behaviour import Behaviour, Figure
 from memtape.core.recall.evidence import rounded
-from memtape.core.values import Slug, Time
+from memtape.engine.view.memories import AnswerBasis
 from memtape.engine.write.writer import Receipt
 from memtape.store.schema import TRADE_COLUMNS
-
-
-class Ask(BaseModel):
-    """A question; what it does not know it refuses."""
-
-    # What checks it is built when it is first asked: a command asks one of many.
-    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, defer_build=True)
-
-
-class OfAgent(Ask):
-    """A question about one agent."""
-
-    agent: Annotated[Slug | None, Field(description="whose memory; default: the server's agent, else 'main'")] = None
-
-
-class OfOwner(Ask):
-    """A question about the owner's skills and agents, at any moment."""
-
-    as_of: Annotated[Time | None, Field(description="answer with what was known at this moment (ISO 8601 with zone)")] = None
-    head: Annotated[int | None, Field(ge=0, le=2**53, description="answer with what the owner had stated by this log row")] = None
-
-
-class AsOf(OfAgent):
-    """A question about one agent at any moment."""
-
-    as_of: Annotated[Time | None, Field(description="answer with what was known at this moment (ISO 8601 with zone)")] = None
-    head: Annotated[int | None, Field(ge=0, le=2**53, description="answer with what had been recorded by this log row")] = None
 
 
 class Answer(BaseModel):
@@ -175,39 +148,21 @@ def behaviour_row(found: Behaviour) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def flattened(name: str, value: Any, wrapper: str, words: dict[str, str], **more: Any) -> type[OfAgent]:
-    """A question whose fields are those of an observed value, and some more; the value may also come whole, under `wrapper`."""
-    hints = get_type_hints(value, include_extras=True)
+class Basis(Answer):
+    """What an answer rests on."""
 
-    def unwrap(_cls: Any, data: Any) -> Any:
-        if isinstance(data, dict) and isinstance(data.get(wrapper), dict):
-            return {**{k: v for k, v in data.items() if k != wrapper}, **data[wrapper]}
-        return data
-
-    own: dict[str, Any] = {}
-    for field in fields(value):
-        hint = hints[field.name]
-        described = any(getattr(part, "description", None) for part in get_args(hint)[1:])
-        if not described:
-            hint = Annotated[hint, Field(description=words.get(field.name, field.name.replace("_", " ")))]
-        if field.default is not MISSING:
-            own[field.name] = (hint, field.default)
-        elif field.default_factory is not MISSING:
-            own[field.name] = (hint, Field(default_factory=field.default_factory))
-        else:
-            own[field.name] = (hint, ...)
-    backfill = Annotated[bool, Field(description="told after the fact: counts as known from its own time, not from now")]
-    return create_model(
-        name,
-        __base__=OfAgent,
-        __doc__=value.__doc__,
-        __validators__={"unwrap": model_validator(mode="before")(classmethod(unwrap))},  # type: ignore[arg-type, dict-item]
-        **own,
-        **more,
-        backfill=(backfill, False),
-    )
+    agent: Annotated[str, Field(description="whose memory")]
+    as_of: Annotated[str, Field(description="UTC: with what was known at this moment")]
+    n: Annotated[int, Field(description="episodes known then")]
+    window: Annotated[list[str | None], Field(description="first and last exit among them, UTC")]
+    outcomes: Annotated[str, Field(description="'verified' by the broker's records, or 'claimed' by the agent itself")]
 
 
-def value_of(ask: OfAgent, value: Any) -> Any:
-    """The observed value that a flattened question holds."""
-    return value(**{field.name: getattr(ask, field.name) for field in fields(value)})
+def basis_of(agent: str, moment: AnswerBasis) -> dict[str, Any]:
+    return {
+        "agent": agent,
+        "as_of": optional_time_text(moment.as_of) or "",
+        "n": moment.n,
+        "window": [optional_time_text(moment.first_exit), optional_time_text(moment.last_exit)],
+        "outcomes": moment.standing,
+    }

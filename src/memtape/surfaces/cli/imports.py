@@ -26,11 +26,12 @@ from memtape.engine.write.writer import CLOCK_TOLERANCE
 from memtape.errors import Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.surfaces.answers import optional_time_text
+from memtape.surfaces.questions import DEFAULT_AGENT
 
 if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
 
-DEFAULT_AGENT = "main"
+
 LISTED = 1000  # problems told one by one
 BATCH = 500
 _SAME: Mapping[str, tuple[str, ...]] = {

@@ -13,8 +13,8 @@ from memtape.core.skills import MemoryConfig
 from memtape.core.values import Key, Label, Line, Symbol
 from memtape.engine.brief_question import MAX_BRIEF_TOKENS, MIN_BRIEF_TOKENS
 from memtape.errors import Unknown
-from memtape.surfaces.answers import Answer, AsOf, OfAgent, ReceiptAnswer, optional_time_text, receipt_answer
-from memtape.surfaces.operations.records import reader
+from memtape.surfaces.answers import Answer, ReceiptAnswer, optional_time_text, receipt_answer
+from memtape.surfaces.questions import AsOf, OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
@@ -105,8 +105,8 @@ def get_brief(memory: Memory, ask: GetBrief, caller: Caller) -> BriefAnswer:
 
     The same inputs give the same bytes. With as_of and head it gives again what was shown at a past moment.
     """
-    handle = reader(memory, ask)
-    made = handle.briefs.make(
+    handle = agent_of(memory, ask)
+    made = handle.brief(
         ask.context, symbol=ask.symbol, strategy=ask.strategy, thesis=ask.thesis, as_of=ask.as_of, head=ask.head,
         owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory, papers=ask.papers,
     )  # fmt: skip
@@ -145,8 +145,8 @@ class ShownList(Answer):
 @operation(writes=False)
 def list_shown_briefs(memory: Memory, ask: ListShown, caller: Caller) -> ShownList:
     """Which briefs an agent was shown, newest first, with what makes each again."""
-    handle = reader(memory, ask)
-    found = handle.briefs.shown(ask.limit)
+    handle = agent_of(memory, ask)
+    found = handle.briefs_shown(ask.limit)
     return ShownList(agent=handle.agent.id, shown=found, n=len(found))
 
 
@@ -167,8 +167,8 @@ class ShownText(Answer):
 @operation(writes=False)
 def get_shown_brief(memory: Memory, ask: ShownBrief, caller: Caller) -> ShownText:
     """The text of a brief that an agent was shown, as it was."""
-    handle = reader(memory, ask)
-    text = handle.briefs.text(ask.digest)
+    handle = agent_of(memory, ask)
+    text = handle.brief_text(ask.digest)
     if text is None:
         raise Unknown("digest", "brief that was shown", ask.digest, "List them with list_shown_briefs")
     return ShownText(agent=handle.agent.id, digest=ask.digest, text=text)
@@ -191,7 +191,7 @@ class PreviewAnswer(BriefAnswer):
 @operation(writes=False)
 def preview_brief(memory: Memory, ask: PreviewBrief, caller: Caller) -> PreviewAnswer:
     """What the agent sees, or would see under another memory config of its skill: the same bytes, with tokens per segment."""
-    handle = reader(memory, ask)
+    handle = agent_of(memory, ask)
     skill, _ = memory.skill_of(handle.agent)
     made = handle.briefs.make(
         ask.context, symbol=ask.symbol, strategy=ask.strategy, thesis=ask.thesis, as_of=ask.as_of, head=ask.head,

@@ -9,8 +9,8 @@ from pydantic import Field
 from memtape.core.codec import plain
 from memtape.core.memory.episodes import Correction
 from memtape.core.values import Key, Line, Slug
-from memtape.surfaces.answers import Answer, Ask, OfAgent, ReceiptAnswer, receipt_answer
-from memtape.surfaces.operations.records import reader
+from memtape.surfaces.answers import Answer, ReceiptAnswer, receipt_answer
+from memtape.surfaces.questions import Ask, OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def correct_memory(memory: Memory, ask: CorrectMemory, caller: Caller) -> Receip
 
     The outcome can be corrected only where it was the agent's own claim; the broker's numbers are corrected at their source.
     """
-    handle, said = reader(memory, ask), plain(ask.changes)
+    handle, said = agent_of(memory, ask), plain(ask.changes)
     if "teach" in said:
         caller.require_owner("say how a trade may teach")
     episode = handle.episode(ask.memory_id)
@@ -59,8 +59,8 @@ def forget_memory(memory: Memory, ask: ForgetMemory, caller: Caller) -> ReceiptA
 
     With `shred`, a trade that the agent itself reported is destroyed in the log too, as if it had never been told.
     """
-    handle = reader(memory, ask)
-    episode = handle.memories.episode(ask.memory_id)
+    handle = agent_of(memory, ask)
+    episode = handle.episode(ask.memory_id)
     if episode is not None and not episode.claimed:
         caller.require_owner("forget a trade of the broker's own record")
     if any(seen.standing.plan.id == ask.memory_id and seen.standing.plan.tier < 3 for seen in handle.plans()):

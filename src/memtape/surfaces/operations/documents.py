@@ -10,8 +10,8 @@ from pydantic import AliasChoices, Field
 from memtape.core.codec import plain
 from memtape.core.values import Key, Label, Line
 from memtape.documents.citations import Citation
-from memtape.surfaces.answers import Answer, OfAgent, optional_time_text, rounded_figure
-from memtape.surfaces.operations.records import reader
+from memtape.surfaces.answers import Answer, optional_time_text, rounded_figure
+from memtape.surfaces.questions import OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ def _hit(hit: SearchHit) -> HitRow:
 @operation(writes=False, tools={"coach"}, aliases=("memory_search",))
 def search_documents(memory: Memory, ask: SearchDocuments, caller: Caller) -> SearchAnswer:
     """Search the agent's documents and those shared with it; each passage with its path, lines, hash and reason."""
-    handle = reader(memory, ask)
-    found = handle.documents.search(
+    handle = agent_of(memory, ask)
+    found = handle.search_documents(
         ask.query, slot=ask.slot, limit=ask.limit, minimum=ask.min_score, types=ask.types, fusion=ask.fusion
     )
     return SearchAnswer(
@@ -113,7 +113,7 @@ class DocumentAnswer(Answer):
 @operation(writes=False, tools={"coach"}, aliases=("memory_get",))
 def get_document(memory: Memory, ask: GetDocument, caller: Caller) -> DocumentAnswer:
     """The text of a document, or of some lines of it."""
-    text, first, last = reader(memory, ask).documents.read(ask.path, ask.start_line, ask.end_line)
+    text, first, last = agent_of(memory, ask).document(ask.path, ask.start_line, ask.end_line)
     return DocumentAnswer(path=ask.path, start_line=first, end_line=last, text=text)
 
 
@@ -153,7 +153,7 @@ def _standing(handle: AgentMemory, *, shared: bool = False) -> dict[str, Any]:
 @operation(writes=False)
 def index_health(memory: Memory, ask: OfAgent, caller: Caller) -> HealthAnswer:
     """How the index of an agent's documents stands: last sync, documents, passages, errors."""
-    handle = reader(memory, ask)
+    handle = agent_of(memory, ask)
     return HealthAnswer(agent=handle.agent.id, **_standing(handle), shared=_standing(handle, shared=True))
 
 
@@ -215,7 +215,7 @@ class CitationAnswer(Answer):
 def verify_citation(memory: Memory, ask: VerifyCitation, caller: Caller) -> CitationAnswer:
     """Whether cited lines still say what they said: valid, moved (with the new lines), changed or gone."""
     cited = Citation(ask.path, ask.start_line, ask.end_line, ask.content_hash, ask.quoted)
-    found = reader(memory, ask).documents.verify_citation(cited)
+    found = agent_of(memory, ask).verify_citation(cited)
     return CitationAnswer(verdict=found.verdict, start_line=found.start_line, end_line=found.end_line)
 
 
@@ -256,8 +256,8 @@ class ShelvesAnswer(Answer):
 @operation(writes=False)
 def list_documents(memory: Memory, ask: ListDocuments, caller: Caller) -> ShelvesAnswer:
     """The documents of an agent and those shared with it, by type: how many, and those written last."""
-    handle = reader(memory, ask)
-    shelves = [ShelfRow(**asdict(shelf)) for shelf in handle.documents.listing(ask.type or "", ask.path)]
+    handle = agent_of(memory, ask)
+    shelves = [ShelfRow(**asdict(shelf)) for shelf in handle.shelves(ask.type or "", ask.path)]
     return ShelvesAnswer(agent=handle.agent.id, shelves=shelves, n=sum(shelf.n for shelf in shelves))
 
 
@@ -279,7 +279,7 @@ class ReportsAnswer(Answer):
 @operation(writes=False)
 def find_similar_reports(memory: Memory, ask: ReportsLike, caller: Caller) -> ReportsAnswer:
     """Backtests like this one: reports of simulations compared by what they tested and what came of it."""
-    handle = reader(memory, ask)
+    handle = agent_of(memory, ask)
     found = [
         {
             "path": one.path,

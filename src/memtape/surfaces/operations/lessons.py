@@ -11,8 +11,8 @@ from memtape.core.lessons.reflection import Lesson, compare_lessons
 from memtape.core.memory.episodes import Teach
 from memtape.core.values import Key, Label, Line
 from memtape.errors import Conflict
-from memtape.surfaces.answers import Answer, AsOf, OfAgent, ReceiptAnswer, optional_time_text, receipt_answer, rounded_figure
-from memtape.surfaces.operations.records import reader
+from memtape.surfaces.answers import Answer, ReceiptAnswer, optional_time_text, receipt_answer, rounded_figure
+from memtape.surfaces.questions import AsOf, OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
@@ -150,8 +150,8 @@ def _failure(failed: FailedReflection) -> dict[str, Any]:
 @operation(writes=False)
 def get_lessons(memory: Memory, ask: AsOf, caller: Caller) -> LessonsAnswer:
     """The lessons an agent is told now or was told at a moment, with the trades and figures behind each."""
-    handle = reader(memory, ask)
-    own, shared = handle.lessons.active(as_of=ask.as_of, head=ask.head)
+    handle = agent_of(memory, ask)
+    own, shared = handle.lessons(as_of=ask.as_of, head=ask.head)
     at = ask.as_of or handle.now()
     skill, _ = memory.skill_of(handle.agent)
     due = handle.lessons.due() if ask.as_of is None and ask.head is None else None
@@ -191,7 +191,7 @@ class GetHistory(AsOf):
 @operation(writes=False)
 def get_lesson_history(memory: Memory, ask: GetHistory, caller: Caller) -> LessonHistory:
     """What an agent was told over time: every note, active and superseded, and every reflection that failed."""
-    handle = reader(memory, ask)
+    handle = agent_of(memory, ask)
     at = ask.as_of or handle.now()
     own = handle.lessons.reflections(as_of=ask.as_of, head=ask.head)
     return LessonHistory(
@@ -221,7 +221,7 @@ class LessonsDiff(Answer):
 @operation(writes=False)
 def diff_lessons(memory: Memory, ask: DiffLessons, caller: Caller) -> LessonsDiff:
     """What changed from one note to another, lesson by lesson."""
-    handle = reader(memory, ask)
+    handle = agent_of(memory, ask)
     earlier, later = _two_notes(handle, ask.earlier, ask.later)
     found = compare_lessons(earlier, later)
     return LessonsDiff(

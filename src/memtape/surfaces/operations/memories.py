@@ -1,4 +1,4 @@
-"""What is remembered: reported trades, recall, beliefs, habits, the state of mind, and the check before an order."""
+"""Operations that record reported trades and recall memories."""
 
 from __future__ import annotations
 
@@ -17,27 +17,17 @@ from memtape.core.recall.ranking import RankedMemory
 from memtape.core.recall.scoring import Kind
 from memtape.core.recall.warnings import LossWarning
 from memtape.core.values import Fraction, Key, Label, Line, Money, Price, Quantity, Symbol, Time
-from memtape.engine.view.view import AnswerBasis
-from memtape.surfaces.answers import (
-    Answer,
-    AsOf,
-    OfAgent,
-    ReceiptAnswer,
-    optional_time_text,
-    receipt_answer,
-    rounded_figure,
-)
-from memtape.surfaces.operations.records import reader
+from memtape.surfaces.answers import Answer, Basis, ReceiptAnswer, basis_of, receipt_answer
+from memtape.surfaces.operations.beliefs import belief_row
+from memtape.surfaces.questions import AsOf, OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
     from memtape.surfaces.caller import Caller
 
+
 _R = Annotated[float, Field(allow_inf_nan=False)]
-
-
-# ---- reporting trades ----------------------------------------------------------------------------------------------------
 
 
 class RememberTrade(OfAgent):
@@ -125,29 +115,6 @@ def close_trade(memory: Memory, ask: CloseTrade, caller: Caller) -> ReceiptAnswe
     closing = Closing(trade_id=ask.trade_id, exit_price=ask.exit_price, exit_at=ask.exit_at, pnl=ask.pnl, pnl_r=ask.pnl_r,
                       reflection=ask.reflection, mae=ask.max_adverse_excursion)  # fmt: skip
     return receipt_answer(memory.agent_for_writing(ask.agent).close_trade(closing, backfill=ask.backfill))
-
-
-# ---- recall --------------------------------------------------------------------------------------------------------------
-
-
-class Basis(Answer):
-    """What an answer rests on."""
-
-    agent: Annotated[str, Field(description="whose memory")]
-    as_of: Annotated[str, Field(description="UTC: with what was known at this moment")]
-    n: Annotated[int, Field(description="episodes known then")]
-    window: Annotated[list[str | None], Field(description="first and last exit among them, UTC")]
-    outcomes: Annotated[str, Field(description="'verified' by the broker's records, or 'claimed' by the agent itself")]
-
-
-def basis_of(agent: str, moment: AnswerBasis) -> dict[str, Any]:
-    return {
-        "agent": agent,
-        "as_of": optional_time_text(moment.as_of) or "",
-        "n": moment.n,
-        "window": [optional_time_text(moment.first_exit), optional_time_text(moment.last_exit)],
-        "outcomes": moment.outcome_source,
-    }
 
 
 class RecallMemories(AsOf):
@@ -261,7 +228,7 @@ def recall_memories(memory: Memory, ask: RecallMemories, caller: Caller) -> Reco
     `ranked` contains the outcome in its score, so it may choose what to read and nothing else; `warnings` are losses in like
     situations; only `evidence` may feed a size. Numbers carry n; each item says why it is there.
     """
-    handle = reader(memory, ask)
+    handle = agent_of(memory, ask)
     parameters = tuned(ask.parameters, ask.weights, ask.strength, ask.sharpe)
     found, query, moment = handle.memories.recall(
         _said(ask.context, ask.context_regime, ask.context_atr_d1), symbol=ask.symbol, strategy=ask.strategy_name,
@@ -276,39 +243,3 @@ def recall_memories(memory: Memory, ask: RecallMemories, caller: Caller) -> Reco
         near_misses=[ranked_row(item) for item in found.near_misses],
         worth_testing=[{"belief": belief_row(u.belief), "why": u.why, "plan": plain(u.plan)} for u in found.worth_testing],
     )  # fmt: skip
-
-
-def belief_row(belief: Belief) -> dict[str, Any]:
-    """A belief as it leaves."""
-    posterior = belief.posterior
-    return {
-        "id": belief.id,
-        "sentence": belief.sentence,
-        "status": belief.status,
-        "why": belief.why,
-        "source": belief.source,
-        "tier": belief.tier,
-        "strategy": belief.strategy,
-        "symbol": belief.symbol,
-        "when": plain(belief.proposition.when),
-        "then": {"metric": belief.proposition.metric, "op": belief.proposition.op, "value": belief.proposition.value},
-        "n": belief.n,
-        "confirmed": belief.confirmed,
-        "contradicted": belief.contradicted,
-        "prior": {"alpha": belief.prior.alpha, "beta": belief.prior.beta},
-        "alpha": posterior.alpha,
-        "beta": posterior.beta,
-        "confidence": rounded_figure(posterior.mean),
-        "uncertainty": rounded_figure(posterior.variance),
-        "interval_90": [rounded_figure(posterior.bound(0.05)), rounded_figure(posterior.bound(0.95))],
-        "base_rate": rounded_figure(belief.base_rate),
-        "base_n": belief.base_n,
-        "p_value": rounded_figure(belief.p_value),
-        "probability": rounded_figure(belief.probability),
-        "mean_r": rounded_figure(belief.mean_r),
-        "related": list(belief.related),
-        "last_confirmed": belief.last_confirmed,
-        "last_contradicted": belief.last_contradicted,
-        "last_evidence_at": optional_time_text(belief.last_evidence_at),
-        "since": optional_time_text(belief.since),
-    }

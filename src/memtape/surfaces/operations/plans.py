@@ -1,27 +1,26 @@
-"""What is intended: plans with their triggers, and the calendar they may look at."""
+"""Operations on plans: if a trigger holds, then an action."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AliasChoices, Field
 
-from memtape.core.calendar import CalendarEvent, upcoming_events
 from memtape.core.codec import plain
 from memtape.core.memory.plans import CAREFUL_FIRST, FireMode, Maker, resolve_plans
 from memtape.core.observed import Situation
 from memtape.core.values import Key, Line, Symbol, Time
 from memtape.engine.view.plans import PlanView
 from memtape.errors import Invalid
-from memtape.store.cutoff import Cutoff
-from memtape.surfaces.answers import Answer, Ask, AsOf, OfAgent, OfOwner, optional_time_text, rounded_figure
-from memtape.surfaces.operations.records import reader
+from memtape.surfaces.answers import Answer, optional_time_text, rounded_figure
+from memtape.surfaces.questions import AsOf, OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
     from memtape.surfaces.caller import Caller
+
 
 ACTIONS = {"skip": "skip_trade", "exit": "force_exit", "reduce_size": "reduce", "adjust": "adjust_param", "warn": "alert"}
 
@@ -131,16 +130,16 @@ def confirm_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
     if caller.is_model:
         fix = f"Ask the owner to confirm it: memtape confirm-plan --plan-id {ask.plan_id}"
         raise Invalid("plan_id", "owner only, permission denied for a model", fix)
-    return PlanAnswer(plan=plan_row(PlanView(reader(memory, ask).confirm_plan(ask.plan_id), "waits", ())))
+    return PlanAnswer(plan=plan_row(PlanView(agent_of(memory, ask).confirm_plan(ask.plan_id), "waits", ())))
 
 
 @operation(writes=True)
 def cancel_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
     """Let a plan end. A model ends only what a model made."""
-    handle = reader(memory, ask)
+    handle = agent_of(memory, ask)
     if any(seen.standing.plan.id == ask.plan_id and seen.standing.plan.tier < 3 for seen in handle.plans()):
         caller.require_owner("end the owner's plan")
-    return PlanAnswer(plan=plan_row(PlanView(reader(memory, ask).cancel_plan(ask.plan_id), "waits", ())))
+    return PlanAnswer(plan=plan_row(PlanView(agent_of(memory, ask).cancel_plan(ask.plan_id), "waits", ())))
 
 
 class CheckPlans(AsOf):
@@ -171,7 +170,7 @@ class PlansAnswer(Answer):
 @operation(writes=False)
 def check_active_plans(memory: Memory, ask: CheckPlans, caller: Caller) -> PlansAnswer:
     """Which plans apply now, what they say together, and what their past firings were worth. Only reports: nothing fires here."""
-    handle = reader(memory, ask)
+    handle = agent_of(memory, ask)
     at = ask.as_of or handle.now()
     given = {k.removeprefix("context_"): v for k, v in (ask.current_context or {}).items()}
     situation = {k: v for k, v in given.items() if k in Situation.__slots__}
@@ -184,58 +183,3 @@ def check_active_plans(memory: Memory, ask: CheckPlans, caller: Caller) -> Plans
         firing=[f.id for f in told.in_order], leads=told.leads.id if told.leads else None, size_factor=told.size_factor,
         overruled=[f.id for f in told.overruled], proposed=[s.state.id for s in firing if s.state.status == "proposed"],
     )  # fmt: skip
-
-
-# ---- the calendar --------------------------------------------------------------------------------------------------------
-
-
-class RecordEvents(Ask):
-    """Scheduled events."""
-
-    events: Annotated[
-        list[CalendarEvent], Field(min_length=1, max_length=5000, description="id, t, name, currency, impact, forecast, actual")
-    ]
-    backfill: Annotated[
-        bool, Field(description="of the past: a schedule counts as known a month ahead, its figure from the release on")
-    ] = False
-
-
-class RecordedEvents(Answer):
-    """What came of it."""
-
-    new: Annotated[int, Field(description="new, or with something newly known")]
-    known: Annotated[int, Field(description="known already")]
-
-
-@operation(writes=True)
-def record_events(memory: Memory, ask: RecordEvents, caller: Caller) -> RecordedEvents:
-    """Take in scheduled events, or what is newly known of them (the actual figure): plans and checks look at them."""
-    new, known = memory.record_events(ask.events, backfill=ask.backfill)
-    return RecordedEvents(new=new, known=known)
-
-
-class GetEvents(OfOwner):
-    """Which events."""
-
-    hours: Annotated[float, Field(gt=0, le=8784, description="how far ahead")] = 24.0
-    impact: Annotated[Literal["low", "medium", "high", "holiday"] | None, Field(description="only of this impact")] = None
-    currency: Annotated[str | None, Field(max_length=64, description="only of this currency")] = None
-
-
-class EventsAnswer(Answer):
-    """Events ahead."""
-
-    as_of: Annotated[str, Field(description="UTC")]
-    events: Annotated[list[dict[str, Any]], Field(description="in order of time, UTC")]
-    n: Annotated[int, Field(description="how many")]
-
-
-@operation(writes=False, tools={"coach"})
-def get_upcoming_events(memory: Memory, ask: GetEvents, caller: Caller) -> EventsAnswer:
-    """Scheduled events ahead, as they were known at the moment asked about."""
-    at = ask.as_of or memory.clock.now()
-    found = [
-        e for e in upcoming_events(memory.events(Cutoff(ask.as_of, ask.head)), at, timedelta(hours=ask.hours))
-        if ask.impact in (None, e.impact) and ask.currency in (None, e.currency)
-    ]  # fmt: skip
-    return EventsAnswer(as_of=optional_time_text(at) or "", events=[plain(e) for e in found], n=len(found))

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from memtape.core.brief.budget import SECTION_TOKENS, estimate_tokens
 from memtape.core.values import Key, Line
-from memtape.surfaces.answers import Answer, OfAgent, ReceiptAnswer, receipt_answer
-from memtape.surfaces.operations.records import reader
+from memtape.surfaces.answers import Answer, ReceiptAnswer, receipt_answer
+from memtape.surfaces.questions import OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class PinsAnswer(Answer):
 @operation(writes=False)
 def list_pinned(memory: Memory, ask: OfAgent, caller: Caller) -> PinsAnswer:
     """Which documents and sections are always in an agent's context, where they stand and how long they are."""
-    handle = reader(memory, ask)
+    handle = agent_of(memory, ask)
     rows = [
         PinRow(
             path=pin.path, section=pin.section, by=pin.by, start_line=pin.rule.start_line if pin.rule else None,
@@ -109,7 +109,7 @@ class CitationsAnswer(Answer):
 @operation(writes=False)
 def get_citations(memory: Memory, ask: GetCitations, caller: Caller) -> CitationsAnswer:
     """Why it was done: the lines of documents that a decision or run cites or was shown, and whether they still stand."""
-    handle = reader(memory, ask)
+    handle = agent_of(memory, ask)
     rows = [
         RestedRow(
             decision=one.decision, run=one.run, role=one.role, path=one.citation.path, start_line=one.citation.start_line,

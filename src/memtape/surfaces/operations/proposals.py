@@ -1,101 +1,24 @@
-"""Writing to documents: notes that an agent adds, edits that it proposes, and the owner's word on them."""
+"""Operations on proposed edits of documents: an agent proposes, the owner accepts or rejects."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from memtape.core.document_edits import MAX_FRAGMENT_LENGTH, MAX_NOTE_LENGTH, MAX_TEXT_LENGTH, EditState, NoteKind, ProposalStatus
+from memtape.core.document_edits import FRAGMENT_LENGTH, TEXT_LENGTH, State, Status
 from memtape.core.values import Key, Line
-from memtape.engine.documents.journal import NoteId
-from memtape.surfaces.answers import Answer, OfAgent, optional_time_text
-from memtape.surfaces.operations.records import reader
+from memtape.surfaces.answers import Answer, optional_time_text
+from memtape.surfaces.questions import OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
-    from memtape.engine.documents.journal import JournalNote, Proposal
+    from memtape.engine.documents.journal import Proposal
     from memtape.surfaces.caller import Caller
 
 
 DIFF_LISTED = 20_000  # characters of a diff, where many are listed
-
-
-class AppendNote(OfAgent):
-    """What is to be remembered."""
-
-    kind: Annotated[NoteKind, Field(description="journal: of the day; learning: what should stay; note: anything else")]
-    text: Annotated[str, Field(min_length=1, max_length=MAX_NOTE_LENGTH, description="in your own words; markdown is fine")]
-    run: Annotated[Key | None, Field(description="the run that writes it")] = None
-    path: Annotated[Line | None, Field(description="a .md below journal/, memory/, notes/, learnings/; default: by kind")] = None
-    id: Annotated[NoteId | None, Field(description="your own id: the same again writes nothing; default: by content")] = None
-
-
-class NoteAnswer(Answer):
-    """A note and where it stands: cite it by path, lines and content_hash."""
-
-    agent: Annotated[str, Field(description="whose")]
-    id: Annotated[str, Field(description="the note")]
-    kind: Annotated[str, Field(description="journal, learning or note")]
-    at: Annotated[str | None, Field(description="UTC")]
-    run: Annotated[str | None, Field(description="the run that wrote it")]
-    path: Annotated[str, Field(description="the document it was added to")]
-    start_line: Annotated[int, Field(description="first line, its heading")]
-    end_line: Annotated[int, Field(description="last line")]
-    content_hash: Annotated[str, Field(description="of the lines, to verify a citation by")]
-    seq: Annotated[int, Field(description="the log row")]
-    hash: Annotated[str, Field(description="its link in the chain")]
-    duplicate: Annotated[bool, Field(description="true when it was there already: nothing was written")]
-    index_problem: Annotated[str | None, Field(description="why a search does not find it yet; null: it does")]
-
-
-def _note(agent: str, noted: JournalNote) -> dict[str, Any]:
-    return {
-        "agent": agent,
-        "id": noted.id,
-        "kind": noted.kind,
-        "at": optional_time_text(noted.at),
-        "run": noted.run,
-        "path": noted.path,
-        "start_line": noted.start_line,
-        "end_line": noted.end_line,
-        "content_hash": noted.content_hash,
-        "seq": noted.receipt.seq,
-        "hash": noted.receipt.hash,
-    }
-
-
-@operation(writes=True, tools={"trader"})
-def append_note(memory: Memory, ask: AppendNote, caller: Caller) -> NoteAnswer:
-    """Add a note to the agent's journal, learnings or notes: attributed, found by the next search, never rewritten."""
-    handle = memory.agent_for_writing(ask.agent)
-    noted = handle.journal.append(ask.kind, ask.text, run=ask.run, id=ask.id, path=ask.path)
-    return NoteAnswer(**_note(handle.agent.id, noted), duplicate=noted.receipt.duplicate,
-                      index_problem=noted.index_problem or None)  # fmt: skip
-
-
-class ListNotes(OfAgent):
-    """Which notes."""
-
-    limit: Annotated[int, Field(ge=1, le=500, description="how many, the newest first")] = 50
-    run: Annotated[Key | None, Field(description="only of this run")] = None
-
-
-class NotesAnswer(Answer):
-    """Notes that were written, the newest first."""
-
-    agent: Annotated[str, Field(description="whose")]
-    notes: Annotated[list[dict[str, Any]], Field(description="id, at, kind, run, path, lines, content_hash, text: quoted data")]
-    n: Annotated[int, Field(description="how many are listed")]
-
-
-@operation(writes=False)
-def list_notes(memory: Memory, ask: ListNotes, caller: Caller) -> NotesAnswer:
-    """What an agent has written into its documents by itself: each note with its run, its place and its words."""
-    handle = reader(memory, ask)
-    rows = [{**_note(handle.agent.id, noted), "text": noted.text} for noted in handle.journal.notes(ask.limit, ask.run)]
-    return NotesAnswer(agent=handle.agent.id, notes=rows, n=len(rows))
 
 
 class ProposeEdit(OfAgent):
@@ -190,9 +113,9 @@ class ProposalsAnswer(Answer):
 @operation(writes=False)
 def list_proposals(memory: Memory, ask: ListProposals, caller: Caller) -> ProposalsAnswer:
     """The edits that were proposed to an agent's documents: those to be decided, and what became of the others."""
-    handle = reader(memory, ask)
-    found = [_in_short(_answer(handle.agent.id, one)) for one in handle.proposals.all(ask.status, ask.limit)]
-    total = handle.proposals.count(ask.status)
+    handle = agent_of(memory, ask)
+    found = [_in_short(_answer(handle.agent.id, one)) for one in handle.proposals(ask.status, ask.limit)]
+    total = handle.proposals_made(ask.status)
     return ProposalsAnswer(agent=handle.agent.id, proposals=found, n=len(found), total=total)
 
 
@@ -213,8 +136,8 @@ class NameProposal(OfAgent):
 @operation(writes=False)
 def get_proposal(memory: Memory, ask: NameProposal, caller: Caller) -> ProposalAnswer:
     """One proposed edit, with its difference from the document as it is now and whether it still applies."""
-    handle = reader(memory, ask)
-    return _answer(handle.agent.id, handle.proposals.get(ask.proposal_id))
+    handle = agent_of(memory, ask)
+    return _answer(handle.agent.id, handle.proposal(ask.proposal_id))
 
 
 class DecideProposal(NameProposal):
@@ -227,13 +150,13 @@ class DecideProposal(NameProposal):
 def accept_proposal(memory: Memory, ask: DecideProposal, caller: Caller) -> ProposalAnswer:
     """Accept a proposed edit as the owner: the document is changed now. Refused if it no longer applies; a model cannot."""
     caller.require_owner("accept an edit")
-    handle = reader(memory, ask)
-    return _answer(handle.agent.id, handle.proposals.accept(ask.proposal_id, ask.note))
+    handle = agent_of(memory, ask)
+    return _answer(handle.agent.id, handle.accept_proposal(ask.proposal_id, ask.note))
 
 
 @operation(writes=True)
 def reject_proposal(memory: Memory, ask: DecideProposal, caller: Caller) -> ProposalAnswer:
     """Reject a proposed edit as the owner: the document stays as it is. A model cannot."""
     caller.require_owner("reject an edit")
-    handle = reader(memory, ask)
-    return _answer(handle.agent.id, handle.proposals.reject(ask.proposal_id, ask.note))
+    handle = agent_of(memory, ask)
+    return _answer(handle.agent.id, handle.reject_proposal(ask.proposal_id, ask.note))

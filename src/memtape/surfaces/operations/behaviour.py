@@ -1,0 +1,51 @@
+"""The operation that reports an agent's habits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AliasChoices, Field
+
+from memtape.core.values import Label, Symbol
+from memtape.surfaces.answers import Basis, basis_of, behaviour_row
+from memtape.surfaces.questions import AsOf, agent_of
+from memtape.surfaces.registry import operation
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
+
+
+class GetBehaviour(AsOf):
+    """Whose habits."""
+
+    strategy_name: Annotated[Label | None, Field(validation_alias=AliasChoices("strategy_name", "strategy"),
+                             description="only this strategy")] = None  # fmt: skip
+    symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
+
+
+class BehaviourAnswer(Basis):
+    """What an agent does again and again."""
+
+    strategy: Annotated[str | None, Field(description="null: several")]
+    symbol: Annotated[str | None, Field(description="null: several")]
+    window_trades: Annotated[int, Field(description="trades looked back on; steady agents have longer windows")]
+    window_of_the_original: Annotated[int, Field(description="the original's window, for comparison")]
+    figures: Annotated[dict[str, Any], Field(description="each with value (null below its sample), n, and why it is null")]
+    drift: Annotated[
+        list[dict[str, Any]], Field(description="whether outcomes, risk or hold are changing: direction, magnitude, since")
+    ]
+    drift_detected: Annotated[bool, Field(description="whether any is, now")]
+    segments: Annotated[list[dict[str, Any]], Field(description="the same for each strategy and symbol")]
+    patterns: Annotated[list[dict[str, Any]], Field(description="what is done again and again, how often, and what came of it")]
+
+
+@operation(writes=False, tools={"coach"})
+def get_behavioral_analysis(memory: Memory, ask: GetBehaviour, caller: Caller) -> BehaviourAnswer:
+    """What an agent does again and again: timing, sizing against Kelly, disposition, reaction to losses, stability, drift."""
+    handle = agent_of(memory, ask)
+    found, moment = handle.behaviour(strategy=ask.strategy_name, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
+    parts = [] if found.strategy and found.symbol else handle.behaviours(as_of=ask.as_of, head=ask.head)
+    chosen = [b for b in parts if ask.strategy_name in (None, b.strategy) and ask.symbol in (None, b.symbol)]
+    segments = [{"n": part.n, **behaviour_row(part)} for part in chosen]
+    return BehaviourAnswer(**basis_of(handle.agent.id, moment), **behaviour_row(found), segments=segments)

@@ -1,0 +1,187 @@
+"""Operations on beliefs: what an agent has learned about its own trading, with the evidence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from memtape.core.codec import plain
+from memtape.core.memory.beliefs import Belief, mean_edge, updated_beta, updated_beta_by_outcome
+from memtape.core.statistics import binomial_tail
+from memtape.core.values import Key, Label, Line, Symbol
+from memtape.surfaces.answers import Basis, basis_of, optional_time_text, rounded_figure
+from memtape.surfaces.questions import AsOf, OfAgent, agent_of
+from memtape.surfaces.registry import operation
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from memtape.engine import AgentMemory, Memory
+    from memtape.surfaces.caller import Caller
+
+
+class GetBeliefs(AsOf):
+    """Which beliefs."""
+
+    status: Annotated[
+        Literal["candidate", "believed", "merged", "split", "retired"] | None, Field(description="default: all")
+    ] = None
+    strategy: Annotated[Label | None, Field(description="only about this strategy")] = None
+    symbol: Annotated[Symbol | None, Field(description="only about this symbol")] = None
+    limit: Annotated[int, Field(ge=1, le=1000, description="how many")] = 100
+
+
+class BeliefsAnswer(Basis):
+    """Beliefs, the most certain first."""
+
+    beliefs: Annotated[list[dict[str, Any]], Field(description="sentence, status, counts, interval, base rate, why")]
+    total: Annotated[int, Field(description="how many there are")]
+    suggested_plans: Annotated[list[dict[str, Any]], Field(description="plans that beliefs and the drawdown suggest; not made")]
+
+
+@operation(writes=False)
+def get_beliefs(memory: Memory, ask: GetBeliefs, caller: Caller) -> BeliefsAnswer:
+    """What an agent has come to believe, with what speaks for and against each.
+
+    A belief stays a candidate until it has 30 trades and passes the false-discovery gate over all cells that were scanned.
+    """
+    handle = agent_of(memory, ask)
+    found, moment = handle.beliefs(as_of=ask.as_of, head=ask.head)
+    chosen = [
+        b for b in found
+        if (ask.status is None or b.status == ask.status) and (ask.strategy is None or b.strategy in (None, ask.strategy))
+        and (ask.symbol is None or b.symbol in (None, ask.symbol))
+    ]  # fmt: skip
+    rank = ("believed", "candidate", "split", "merged", "retired")
+    chosen.sort(key=lambda b: (rank.index(b.status), 1.0 if b.p_value is None else b.p_value, -b.n, b.id))
+    return BeliefsAnswer(
+        **basis_of(handle.agent.id, moment), beliefs=[belief_row(b) for b in chosen[: ask.limit]], total=len(chosen),
+        suggested_plans=[plain(p) for p in handle.suggested_plans(as_of=ask.as_of)] if ask.head is None else [],
+    )  # fmt: skip
+
+
+class GetBelief(AsOf):
+    """Which belief."""
+
+    belief_id: Annotated[Key, Field(description="its id")]
+
+
+class BeliefAnswer(Basis):
+    """A belief and its evidence."""
+
+    belief: Annotated[dict[str, Any], Field(description="sentence, status, counts, interval, base rate, why")]
+    confirming: Annotated[list[str], Field(description="trades for it, each once")]
+    contradicting: Annotated[list[str], Field(description="trades against it, each once")]
+    coin: Annotated[
+        float | None, Field(description="how often a coin would confirm it as often; the base rate is the fairer measure")
+    ]
+    mean_edge: Annotated[
+        dict[str, Any] | None, Field(description="what its trades say of the mean outcome in R: mean, P(above 0), n")
+    ]
+    by_outcome: Annotated[
+        dict[str, Any] | None, Field(description="alpha and beta by the original rule, which counts by |R| up to 2")
+    ]
+
+
+@operation(writes=False)
+def get_belief(memory: Memory, ask: GetBelief, caller: Caller) -> BeliefAnswer:
+    """One belief, with every trade for it and against it."""
+    handle = agent_of(memory, ask)
+    return _belief_answer(handle, *handle.belief(ask.belief_id, as_of=ask.as_of, head=ask.head), ask.as_of, ask.head)
+
+
+def _belief_answer(
+    handle: AgentMemory, belief: Belief, for_: list[str], against: list[str], as_of: datetime | None, head: int | None
+) -> BeliefAnswer:
+    """A belief with its evidence, and what other ways of counting make of it."""
+    episodes = {e.id: e for e in handle.episodes(as_of=as_of, head=head)} if for_ or against else {}
+    tested = [(episodes[id_].pnl_r, id_ in set(for_)) for id_ in sorted([*for_, *against])]
+    literal = updated_beta_by_outcome(belief.prior, tested)
+    unit = updated_beta(belief.prior, [confirmed for _, confirmed in tested])
+    edge = mean_edge([r for r, _ in tested])
+    told = {
+        "alpha": rounded_figure(literal.alpha),
+        "beta": rounded_figure(literal.beta),
+        "confidence": rounded_figure(literal.mean),
+    }
+    _, moment = handle.beliefs(as_of=as_of, head=head)
+    return BeliefAnswer(
+        **basis_of(handle.agent.id, moment),
+        belief=belief_row(belief),
+        confirming=for_,
+        contradicting=against,
+        coin=rounded_figure(binomial_tail(len(for_), len(tested), 0.5)) if tested else None,
+        mean_edge={
+            "mean": rounded_figure(edge.mean),
+            "probability_positive": rounded_figure(edge.probability_positive),
+            "n": len(tested),
+        }
+        if tested
+        else None,
+        by_outcome=told | {"unit_counts": rounded_figure(unit.mean)} if tested else None,
+    )
+
+
+class StateBelief(OfAgent):
+    """A belief of the owner's: in such a situation, trades end so."""
+
+    sentence: Annotated[Line, Field(description="what you believe, in words")]
+    validity_conditions: Annotated[
+        dict[str, Any], Field(description="when it holds: a predicate over the entry situation, never empty")
+    ]
+    metric: Annotated[Literal["pnl_r", "pnl_usd", "hold_minutes", "mfe_r", "mae_r"], Field(description="what it speaks of")] = (
+        "pnl_r"
+    )
+    op: Annotated[Literal["gt", "ge", "lt", "le"], Field(description="how it compares")] = "gt"
+    value: Annotated[float, Field(allow_inf_nan=False, description="with what")] = 0.0
+    strategy: Annotated[Label | None, Field(description="only this strategy; default: any")] = None
+    symbol: Annotated[Symbol | None, Field(description="only this symbol; default: any")] = None
+    id: Annotated[Key | None, Field(description="default: made from the content")] = None
+
+
+@operation(writes=True)
+def state_belief(memory: Memory, ask: StateBelief, caller: Caller) -> BeliefAnswer:
+    """State a belief as the owner: it starts mild (alpha 2, beta 1) and is tested by every trade its conditions hold for."""
+    handle = memory.agent_for_writing(ask.agent)
+    body = {"sentence": ask.sentence, "when": ask.validity_conditions, "metric": ask.metric, "op": ask.op, "value": ask.value,
+            "strategy": ask.strategy, "symbol": ask.symbol, "id": ask.id,
+            "tier": 3 if caller.is_model else None}  # fmt: skip
+    id_ = handle.state_belief({k: v for k, v in body.items() if v is not None})
+    return _belief_answer(handle, *handle.belief(id_), None, None)
+
+
+def belief_row(belief: Belief) -> dict[str, Any]:
+    """A belief as it leaves."""
+    posterior = belief.posterior
+    return {
+        "id": belief.id,
+        "sentence": belief.sentence,
+        "status": belief.status,
+        "why": belief.why,
+        "source": belief.source,
+        "tier": belief.tier,
+        "strategy": belief.strategy,
+        "symbol": belief.symbol,
+        "when": plain(belief.proposition.when),
+        "then": {"metric": belief.proposition.metric, "op": belief.proposition.op, "value": belief.proposition.value},
+        "n": belief.n,
+        "confirmed": belief.confirmed,
+        "contradicted": belief.contradicted,
+        "prior": {"alpha": belief.prior.alpha, "beta": belief.prior.beta},
+        "alpha": posterior.alpha,
+        "beta": posterior.beta,
+        "confidence": rounded_figure(posterior.mean),
+        "uncertainty": rounded_figure(posterior.variance),
+        "interval_90": [rounded_figure(posterior.bound(0.05)), rounded_figure(posterior.bound(0.95))],
+        "base_rate": rounded_figure(belief.base_rate),
+        "base_n": belief.base_n,
+        "p_value": rounded_figure(belief.p_value),
+        "probability": rounded_figure(belief.probability),
+        "mean_r": rounded_figure(belief.mean_r),
+        "related": list(belief.related),
+        "last_confirmed": belief.last_confirmed,
+        "last_contradicted": belief.last_contradicted,
+        "last_evidence_at": optional_time_text(belief.last_evidence_at),
+        "since": optional_time_text(belief.since),
+    }

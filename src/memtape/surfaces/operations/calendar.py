@@ -1,0 +1,70 @@
+"""Operations on the calendar of scheduled events."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from memtape.core.calendar import CalendarEvent, upcoming_events
+from memtape.core.codec import plain
+from memtape.surfaces.answers import Answer, optional_time_text
+from memtape.surfaces.questions import Ask, OfOwner
+from memtape.surfaces.registry import operation
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
+
+
+class RecordEvents(Ask):
+    """Scheduled events."""
+
+    events: Annotated[
+        list[CalendarEvent], Field(min_length=1, max_length=5000, description="id, t, name, currency, impact, forecast, actual")
+    ]
+    backfill: Annotated[
+        bool, Field(description="of the past: a schedule counts as known a month ahead, its figure from the release on")
+    ] = False
+
+
+class RecordedEvents(Answer):
+    """What came of it."""
+
+    new: Annotated[int, Field(description="new, or with something newly known")]
+    known: Annotated[int, Field(description="known already")]
+
+
+@operation(writes=True)
+def record_events(memory: Memory, ask: RecordEvents, caller: Caller) -> RecordedEvents:
+    """Take in scheduled events, or what is newly known of them (the actual figure): plans and checks look at them."""
+    new, known = memory.record_events(ask.events, backfill=ask.backfill)
+    return RecordedEvents(new=new, known=known)
+
+
+class GetEvents(OfOwner):
+    """Which events."""
+
+    hours: Annotated[float, Field(gt=0, le=8784, description="how far ahead")] = 24.0
+    impact: Annotated[Literal["low", "medium", "high", "holiday"] | None, Field(description="only of this impact")] = None
+    currency: Annotated[str | None, Field(max_length=64, description="only of this currency")] = None
+
+
+class EventsAnswer(Answer):
+    """Events ahead."""
+
+    as_of: Annotated[str, Field(description="UTC")]
+    events: Annotated[list[dict[str, Any]], Field(description="in order of time, UTC")]
+    n: Annotated[int, Field(description="how many")]
+
+
+@operation(writes=False, tools={"coach"})
+def get_upcoming_events(memory: Memory, ask: GetEvents, caller: Caller) -> EventsAnswer:
+    """Scheduled events ahead, as they were known at the moment asked about."""
+    at = ask.as_of or memory.clock.now()
+    found = [
+        e for e in upcoming_events(memory.events(ask.cutoff), at, timedelta(hours=ask.hours))
+        if ask.impact in (None, e.impact) and ask.currency in (None, e.currency)
+    ]  # fmt: skip
+    return EventsAnswer(as_of=optional_time_text(at) or "", events=[plain(e) for e in found], n=len(found))

@@ -1,0 +1,82 @@
+"""The check of an order before it is sent."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AliasChoices, Field
+
+from memtape.core.codec import plain
+from memtape.core.observed import Situation
+from memtape.core.values import Label, Price, Quantity, Symbol
+from memtape.engine.checks import check_order
+from memtape.errors import Invalid
+from memtape.surfaces.answers import Basis, basis_of, rounded_figure
+from memtape.surfaces.operations.beliefs import belief_row
+from memtape.surfaces.operations.memories import WarnedItem, evidence_row, warned_row
+from memtape.surfaces.operations.plans import plan_row
+from memtape.surfaces.questions import AsOf, agent_of
+from memtape.surfaces.registry import operation
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
+
+
+class PreTradeCheck(AsOf):
+    """An order that is being considered."""
+
+    symbol: Annotated[Symbol, Field(description="what is to be traded")]
+    side: Annotated[Literal["long", "short"], Field(validation_alias=AliasChoices("side", "direction"), description="which way")]
+    entry_price: Annotated[Price | None, Field(description="price of the order")] = None
+    qty: Annotated[Quantity | None, Field(description="base units")] = None
+    stop: Annotated[Price | None, Field(description="stop price")] = None
+    target: Annotated[Price | None, Field(description="target price")] = None
+    strategy: Annotated[Label | None, Field(validation_alias=AliasChoices("strategy", "strategy_name"),
+                        description="only memories of this strategy")] = None  # fmt: skip
+    context: Annotated[Situation | None, Field(validation_alias=AliasChoices("context", "situation"),
+                       description="the situation; what is missing comes from bars and the agent's state")] = None  # fmt: skip
+
+
+class CheckAnswer(Basis):
+    """What memory has to say about an order. Advice only."""
+
+    verdict: Annotated[Literal["clear", "caution", "against"], Field(description="what it comes to")]
+    reasons: Annotated[list[dict[str, Any]], Field(description="weighs, text, source; the heaviest first")]
+    warnings: Annotated[list[WarnedItem], Field(description="losses in situations like this")]
+    evidence: Annotated[dict[str, Any], Field(description="what all trades say, with n and the sizing hint")]
+    risk_share: Annotated[
+        float | None, Field(description="what the order risks, as a share of equity; null without stop and qty")
+    ]
+    size_factor: Annotated[float, Field(description="what active plans say together: 0 do not, 1 as usual")]
+    plans: Annotated[list[dict[str, Any]], Field(description="plans that fire here")]
+    beliefs: Annotated[list[dict[str, Any]], Field(description="beliefs that hold here")]
+    events: Annotated[list[dict[str, Any]], Field(description="scheduled within 24 hours")]
+    avoid: Annotated[list[str], Field(description="the skill's own hard rules: they stand above memory")]
+
+
+@operation(writes=False, tools={"coach"})
+def pre_trade_check(memory: Memory, ask: PreTradeCheck, caller: Caller) -> CheckAnswer:
+    """What memory has to say about an order before it is sent: clear, caution or against, with reasons. Advice only."""
+    handle = agent_of(memory, ask)
+    own = handle.agent
+    known = any(skill.id == own.skill for skill, _ in memory.skills())  # before the first write there is none
+    avoid = memory.skill(own.skill, own.skill_version)[0].avoid if known else ()
+    if ask.stop is not None and ask.entry_price is not None and (ask.entry_price > ask.stop) != (ask.side == "long"):
+        raise Invalid("stop", "does not lie on the losing side of entry_price", "Give the stop that the order would have")
+    risk = None
+    if ask.qty is not None and ask.stop is not None and ask.entry_price is not None:
+        risk = float(abs(ask.entry_price - ask.stop) * ask.qty)
+    found = check_order(
+        handle, symbol=ask.symbol, side=ask.side, situation=None if ask.context is None else plain(ask.context),
+        strategy=ask.strategy, risk_usd=risk, as_of=ask.as_of, head=ask.head, avoid=avoid,
+    )  # fmt: skip
+    return CheckAnswer(
+        **basis_of(handle.agent.id, found.moment), verdict=found.verdict,
+        reasons=[asdict(reason) for reason in found.reasons], warnings=[warned_row(item) for item in found.recalled.warnings],
+        evidence=evidence_row(found.recalled.evidence), risk_share=rounded_figure(found.risk_share),
+        size_factor=found.resolved.size_factor,
+        plans=[plan_row(seen) for seen in found.plans], beliefs=[belief_row(b) for b in found.beliefs],
+        events=[plain(event) for event in found.events], avoid=list(found.avoid),
+    )  # fmt: skip

@@ -1,0 +1,103 @@
+"""Operations that explain one trade, and the score of one memory."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AliasChoices, Field
+
+from memtape.core.codec import plain
+from memtape.core.memory.beliefs import trades_for_and_against
+from memtape.core.observed import Situation
+from memtape.core.values import Key
+from memtape.errors import Unknown
+from memtape.surfaces.answers import Answer, Basis, TradeRow, basis_of, optional_time_text, trade_row
+from memtape.surfaces.operations.beliefs import belief_row
+from memtape.surfaces.operations.memories import RankedItem, memory_row, ranked_row
+from memtape.surfaces.operations.plans import plan_row
+from memtape.surfaces.questions import AsOf, agent_of
+from memtape.surfaces.registry import operation
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
+
+
+class GetReflection(AsOf):
+    """Which trade."""
+
+    trade_id: Annotated[Key, Field(description="its id")]
+
+
+class ReflectionAnswer(Basis):
+    """A trade and all that memory links to it."""
+
+    trade: Annotated[TradeRow | None, Field(description="every column; null for a shadow")]  # type: ignore[valid-type]
+    episode: Annotated[
+        dict[str, Any] | None, Field(description="what is remembered of it, in its entry situation; null while open")
+    ]
+    confirms: Annotated[list[dict[str, Any]], Field(description="beliefs that it speaks for")]
+    contradicts: Annotated[list[dict[str, Any]], Field(description="beliefs that it speaks against")]
+    plans: Annotated[list[dict[str, Any]], Field(description="plans made from it, or that fired when it was entered")]
+    similar: Annotated[list[RankedItem], Field(description="trades before it, in situations like its own")]
+
+
+@operation(writes=False, tools={"coach"})
+def get_trade_reflection(memory: Memory, ask: GetReflection, caller: Caller) -> ReflectionAnswer:
+    """One trade with what it taught: its episode, the beliefs it speaks for and against, the plans around it, its like."""
+    handle = agent_of(memory, ask)
+    at = ask.as_of or handle.now()
+    trade, episode = (
+        handle.trade(ask.trade_id, as_of=ask.as_of, head=ask.head),
+        handle.episode(ask.trade_id, as_of=at, head=ask.head),
+    )
+    if trade is None and episode is None:
+        raise Unknown("trade_id", "trade", ask.trade_id, "List them with get_trades")
+    for_, against, like = [], [], []
+    beliefs, moment = handle.beliefs(as_of=at, head=ask.head)
+    if episode is not None:
+        for belief in beliefs:
+            confirming, contradicting = trades_for_and_against(belief, [episode], moment.claims_count)
+            for_ += [belief_row(belief)] if confirming else []
+            against += [belief_row(belief)] if contradicting else []
+        found, _, _ = handle.recall(episode.situation, symbol=episode.symbol, limit=6, as_of=episode.entry_at, head=ask.head)
+        like = [ranked_row(item) for item in found.ranked if item.kind == "episodic" and item.id != episode.id][:5]
+    entered = trade.entry_at if trade is not None else episode.entry_at if episode is not None else at
+    plans = [
+        plan_row(seen) for seen in handle.plans(as_of=at, head=ask.head)
+        if ask.trade_id in seen.standing.plan.sources or seen.standing.fired_at == entered
+    ]  # fmt: skip
+    return ReflectionAnswer(
+        **basis_of(handle.agent.id, moment),
+        trade=trade_row(trade) if trade else None, episode=memory_row(episode) if episode else None, confirms=for_,
+        contradicts=against, plans=plans, similar=like,
+    )  # fmt: skip
+
+
+class ExplainMemory(AsOf):
+    """Which memory, in which situation."""
+
+    memory_id: Annotated[Key, Field(description="the episode: the id of its trade")]
+    context: Annotated[
+        Situation | None, Field(validation_alias=AliasChoices("context", "situation"), description="default: the agent's own")
+    ] = None
+
+
+class Explained(Answer):
+    """One memory's factors in every form."""
+
+    memory_id: Annotated[str, Field(description="the episode")]
+    as_of: Annotated[str, Field(description="UTC")]
+    n: Annotated[int, Field(description="episodes known then")]
+    forms: Annotated[list[dict[str, Any]], Field(description="factor, form (ours, or where the original has it), value, note")]
+
+
+@operation(writes=False)
+def explain_memory(memory: Memory, ask: ExplainMemory, caller: Caller) -> Explained:
+    """One memory's score, factor by factor: as we compute it and as each place of the original does, side by side."""
+    handle = agent_of(memory, ask)
+    found, known, at = handle.explain(
+        ask.memory_id, None if ask.context is None else plain(ask.context), as_of=ask.as_of, head=ask.head
+    )
+    return Explained(memory_id=ask.memory_id, as_of=optional_time_text(at) or "", n=known, forms=[asdict(form) for form in found])

@@ -1,0 +1,45 @@
+"""Operations on imported files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from memtape.core.values import Key
+from memtape.surfaces.answers import Answer, ReceiptAnswer, receipt_answer
+from memtape.surfaces.questions import DEFAULT_AGENT, AsOf, OfAgent, agent_of
+from memtape.surfaces.registry import operation
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
+
+
+class ImportsAnswer(Answer):
+    """Imports of files."""
+
+    agent: Annotated[str, Field(description="whose")]
+    imports: Annotated[list[dict[str, Any]], Field(description="batch, file, format, new, duplicates, undone")]
+    n: Annotated[int, Field(description="how many")]
+
+
+@operation(writes=False)
+def list_imports(memory: Memory, ask: AsOf, caller: Caller) -> ImportsAnswer:
+    """The files that were imported, oldest first, and whether each was undone."""
+    found = agent_of(memory, ask).imports(as_of=ask.as_of, head=ask.head)
+    rows = [{"batch": item.key, **item.body, "undone": undone} for item, undone in found]
+    return ImportsAnswer(agent=ask.agent or DEFAULT_AGENT, imports=rows, n=len(rows))
+
+
+class UndoImport(OfAgent):
+    """Which import to take back."""
+
+    batch: Annotated[Key, Field(description="its batch, from list_imports")]
+
+
+@operation(writes=True)
+def undo_import(memory: Memory, ask: UndoImport, caller: Caller) -> ReceiptAnswer:
+    """Take an import back: what it brought no longer counts, and what was concluded from it is concluded anew."""
+    caller.require_owner("take an import back")
+    return receipt_answer(agent_of(memory, ask).undo_import(ask.batch))

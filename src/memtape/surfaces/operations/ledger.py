@@ -1,0 +1,203 @@
+"""Operations that read the ledger: trades, open positions, performance, decisions, equity."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from memtape.core.codec import micros, moment, plain
+from memtape.core.ledger.trades import entry_order
+from memtape.core.ledger.trades import money_text as money
+from memtape.core.values import Key, Label, Symbol, Time
+from memtape.engine.view.ledger import trade_totals
+from memtape.errors import Invalid, Unknown
+from memtape.surfaces.answers import (
+    Answer,
+    PerformanceAnswer,
+    TradeRow,
+    behaviour_row,
+    optional_time_text,
+    performance_answer,
+    trade_row,
+)
+from memtape.surfaces.questions import DEFAULT_AGENT, AsOf, agent_of
+from memtape.surfaces.registry import operation
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
+
+
+class GetTrades(AsOf):
+    """Which trades."""
+
+    status: Annotated[Literal["open", "closed"] | None, Field(description="default: both")] = None
+    symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
+    strategy: Annotated[Label | None, Field(description="only this strategy")] = None
+    side: Annotated[Literal["long", "short"] | None, Field(description="only this side")] = None
+    limit: Annotated[int, Field(ge=1, le=1000, description="how many on a page")] = 50
+    cursor: Annotated[str | None, Field(max_length=200, description="next_cursor of the page before")] = None
+
+
+class TradesPage(Answer):
+    """Trades, newest entry first."""
+
+    agent: Annotated[str, Field(description="whose trades")]
+    trades: Annotated[list[TradeRow], Field(description="a page of them")]  # type: ignore[valid-type]
+    n: Annotated[int, Field(description="how many on this page")]
+    next_cursor: Annotated[str | None, Field(description="give it as cursor to read on; null at the end")]
+
+
+def _cursor(text: str | None) -> tuple[datetime, str] | None:
+    if text is None:
+        return None
+    at, _, id_ = text.partition("-")
+    if not at.isdigit() or not id_.isalnum() or int(at) > 8_000_000_000_000_000:
+        raise Invalid("cursor", "is not one of ours", "Give next_cursor of the page before, or leave it out")
+    return moment(int(at)), id_
+
+
+@operation(writes=False)
+def get_trades(memory: Memory, ask: GetTrades, caller: Caller) -> TradesPage:
+    """The trades of an agent, newest entry first: every column, open and closed."""
+    found = agent_of(memory, ask).trades(
+        status=ask.status, symbol=ask.symbol, strategy=ask.strategy, side=ask.side, as_of=ask.as_of, head=ask.head,
+        limit=ask.limit + 1, after=_cursor(ask.cursor),
+    )  # fmt: skip
+    page = found[: ask.limit]
+    more = f"{micros(page[-1].entry_at)}-{page[-1].id}" if len(found) > ask.limit else None
+    return TradesPage(
+        agent=ask.agent or DEFAULT_AGENT, trades=[trade_row(trade) for trade in page], n=len(page), next_cursor=more
+    )
+
+
+class GetTrade(AsOf):
+    """Which trade."""
+
+    trade_id: Annotated[Key, Field(description="its id")]
+
+
+class TradeAnswer(Answer):
+    """One trade."""
+
+    trade: Annotated[TradeRow, Field(description="every column")]  # type: ignore[valid-type]
+
+
+@operation(writes=False)
+def get_trade(memory: Memory, ask: GetTrade, caller: Caller) -> TradeAnswer:
+    """One trade with its reasons, prices and excursions."""
+    found = agent_of(memory, ask).trade(ask.trade_id, as_of=ask.as_of, head=ask.head)
+    if found is None:
+        raise Unknown("trade_id", "trade", ask.trade_id, "List them with get_trades")
+    return TradeAnswer(trade=trade_row(found))
+
+
+class OpenPositions(Answer):
+    """What is held."""
+
+    agent: Annotated[str, Field(description="whose positions")]
+    positions: Annotated[list[TradeRow], Field(description="the open trades")]  # type: ignore[valid-type]
+    n: Annotated[int, Field(description="how many")]
+
+
+@operation(writes=False)
+def get_open_positions(memory: Memory, ask: AsOf, caller: Caller) -> OpenPositions:
+    """What an agent holds: its open trades, with what was realised so far and how far they ran."""
+    found = agent_of(memory, ask).trades(status="open", as_of=ask.as_of, head=ask.head)
+    return OpenPositions(agent=ask.agent or DEFAULT_AGENT, positions=[trade_row(t) for t in found], n=len(found))
+
+
+class GetPerformance(AsOf):
+    """Of what."""
+
+    strategy: Annotated[Label | None, Field(description="only this strategy")] = None
+    symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
+
+
+@operation(writes=False)
+def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller) -> PerformanceAnswer:
+    """How an agent has done over its closed trades, whole or by strategy and symbol, with n for every figure."""
+    handle = agent_of(memory, ask)
+    found = handle.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
+    habits, _ = handle.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
+    return performance_answer(handle.agent.id, handle.agent.skill, found, behaviour_row(habits), ask.strategy, ask.symbol)
+
+
+class LedgerAnswer(Answer):
+    """The whole ledger."""
+
+    agent: Annotated[str, Field(description="whose ledger")]
+    rows: Annotated[list[TradeRow], Field(description="every trade, by entry, symbol")]  # type: ignore[valid-type]
+    totals: Annotated[dict[str, Any], Field(description="n, n_open, n_unpriced, sums in the account currency, orphan funding")]
+    discrepancies: Annotated[list[dict[str, Any]], Field(description="where broker and fills disagree")]
+
+
+@operation(writes=False)
+def get_ledger(memory: Memory, ask: AsOf, caller: Caller) -> LedgerAnswer:
+    """The whole ledger of an agent: every trade in order of entry, the totals, and where broker and fills disagree."""
+    handle = agent_of(memory, ask)
+    rows = sorted(handle.trades(as_of=ask.as_of, head=ask.head, newest=False), key=entry_order)
+    orphans = {symbol: money(usd) for symbol, usd in handle.orphan_funding(as_of=ask.as_of, head=ask.head).items()}
+    totals = {
+        "n": len(rows), "n_open": sum(t.status == "open" for t in rows),
+        "n_unpriced": sum(t.quality == "unpriced" for t in rows), "currency": handle.agent.settings.currency,
+        **{name: money(usd) for name, usd in trade_totals(rows).items()}, "orphan_funding_usd": orphans,
+    }  # fmt: skip
+    found = [plain(d) for d in handle.ledger.discrepancies(as_of=ask.as_of, head=ask.head)]
+    return LedgerAnswer(agent=handle.agent.id, rows=[trade_row(t) for t in rows], totals=totals, discrepancies=found)
+
+
+class GetDecisions(AsOf):
+    """Which decisions."""
+
+    symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
+    limit: Annotated[int, Field(ge=1, le=1000, description="how many")] = 20
+    before: Annotated[Time | None, Field(description="only those taken before this moment")] = None
+
+
+class DecisionsAnswer(Answer):
+    """Decisions, newest first."""
+
+    agent: Annotated[str, Field(description="whose decisions")]
+    decisions: Annotated[list[dict[str, Any]], Field(description="id, t, symbol, action, reason, stop, verdict, run, ...")]
+    n: Annotated[int, Field(description="how many")]
+
+
+@operation(writes=False)
+def get_decisions(memory: Memory, ask: GetDecisions, caller: Caller) -> DecisionsAnswer:
+    """What an agent decided, newest first, no-trade decisions included, with the run that took each."""
+    found = agent_of(memory, ask).decisions(symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before)
+    rows = [{**plain(row.decision), "known_at": optional_time_text(row.known_at), "tick": row.tick} for row in found]
+    return DecisionsAnswer(agent=ask.agent or DEFAULT_AGENT, decisions=rows, n=len(rows))
+
+
+class EquityPoint(Answer):
+    """NAV at a moment."""
+
+    t: Annotated[str, Field(description="UTC")]
+    nav: Annotated[str, Field(description="account currency, deposits and withdrawals taken out")]
+
+
+class EquityAnswer(Answer):
+    """The equity curve."""
+
+    agent: Annotated[str, Field(description="whose")]
+    points: Annotated[list[EquityPoint], Field(description="oldest first")]
+    n: Annotated[int, Field(description="how many")]
+    source: Annotated[str, Field(description="'marks' of the broker, or 'closed trades' on top of starting equity")]
+    currency: Annotated[str, Field(description="account currency")]
+    max_drawdown_pct: Annotated[str | None, Field(description="deepest fall from a peak, in % of the peak")]
+
+
+@operation(writes=False)
+def get_equity(memory: Memory, ask: AsOf, caller: Caller) -> EquityAnswer:
+    """The equity curve of an agent, flow-adjusted: deposits and withdrawals are not profit."""
+    handle = agent_of(memory, ask)
+    curve = handle.equity(as_of=ask.as_of, head=ask.head)
+    points = [EquityPoint(t=optional_time_text(t) or "", nav=money(nav) or "0") for t, nav in curve.points]
+    return EquityAnswer(
+        agent=handle.agent.id, points=points, n=len(points), source=curve.source, currency=handle.agent.settings.currency,
+        max_drawdown_pct=money(curve.max_drawdown[1]) if curve.points else None,
+    )  # fmt: skip

@@ -1,0 +1,128 @@
+"""Operations that record what an agent observed and decided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from memtape.core.observed import Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, Tick
+from memtape.engine.write.arrivals import complete_value
+from memtape.errors import Conflict
+from memtape.surfaces.answers import ReceiptAnswer, receipt_answer
+from memtape.surfaces.questions import flattened, value_of
+from memtape.surfaces.registry import operation
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+    from memtape.engine.briefs import AssembledBrief
+    from memtape.surfaces.caller import Caller
+
+
+_TICK_WORDS = {
+    "t": "the moment of the run (ISO 8601 with zone)", "marks": "symbol -> price", "fills": "executions since the last tick",
+    "funding": "funding since the last tick", "bars": "bars completed since the last tick",
+    "equity": "account equity at t, account currency", "cash_flows": "deposits (+) and withdrawals (-)",
+    "id": "the run's own id; a second delivery of it writes nothing",
+}  # fmt: skip
+
+SHOWN = (Annotated[str | None, Field(max_length=8_000, description="the receipt of the brief you decided on, from get_brief: "
+                   "records that you were shown it")], None)  # fmt: skip
+
+ObserveTick = flattened("ObserveTick", Tick, "tick", _TICK_WORDS, brief=SHOWN)
+
+ObserveFill = flattened("ObserveFill", Fill, "fill", {"side": "buy or sell", "qty": "base units, above 0"})
+
+ObserveFunding = flattened("ObserveFunding", Funding, "funding", {"id": "the source's own id"})
+
+ObserveTrade = flattened("ObserveTrade", ClosedTrade, "trade", {"pnl": "gross, if the source states it", "qty": "base units"})
+
+ObserveEquity = flattened("ObserveEquity", EquityMark, "mark", {"equity": "account currency"})
+
+ObserveCashFlow = flattened("ObserveCashFlow", CashFlow, "flow", {"usd": "deposit +, withdrawal -, account currency"})
+
+ObserveBars = flattened("ObserveBars", Bars, "delivery", {"bars": "completed bars: symbol, t0, t1, o, h, l, c, v"})
+
+RecordDecision = flattened("RecordDecision", Decision, "decision", {"stop": "stop price", "target": "target price",
+    "id": "default: made from the content", "t": "default: now", "reason": "why, at most 280 characters"},
+    brief=SHOWN)  # fmt: skip
+
+
+def _observe(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
+    handle = memory.agent_for_writing(ask.agent)
+    return receipt_answer(handle.observe(value_of(ask, value), backfill=ask.backfill))
+
+
+def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
+    """Take in a tick or a decision, and with it that a brief was shown."""
+    handle = memory.agent_for_writing(ask.agent)
+    made: AssembledBrief | None = None
+    lost: tuple[dict[str, Any], ...] = ()
+    try:
+        made = handle.brief_again(ask.brief) if ask.brief else None
+    except Conflict as problem:  # what happened is recorded in any case; that the brief was shown, is not, and that is told
+        lost = ({"event": "brief_not_recorded", "problem": str(problem)},)
+    seen = complete_value(value_of(ask, value), memory.clock.now())
+    receipt = handle.observe(seen, backfill=ask.backfill)
+    if made is not None:
+        decisions = seen.decisions if isinstance(seen, Tick) else (seen,) if isinstance(seen, Decision) else ()
+        decided = next(iter(decisions), None)
+        run = decided.run.id if decided is not None and decided.run is not None else ask.id
+        handle.shown(made, decision=decided.id if decided is not None else None, run=run)
+    return receipt_answer(replace(receipt, concluded=(*receipt.concluded, *lost)))
+
+
+@operation(writes=True, tools={"trader"})
+def observe_tick(memory: Memory, ask: ObserveTick, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Take in what one run saw: positions, fills, funding, bars, equity, and what it decided.
+
+    Send it once per tick; sending it again changes nothing. `positions` absent means that no snapshot was taken, an empty
+    one means flat. A tick that is not later than the last adds its fills, funding and bars, but neither snapshot nor decision.
+    """
+    return _decide(memory, ask, Tick)
+
+
+@operation(writes=True)
+def observe_fill(memory: Memory, ask: ObserveFill, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Take in one execution at the broker; late and doubled ones find their place."""
+    return _observe(memory, ask, Fill)
+
+
+@operation(writes=True)
+def observe_funding(memory: Memory, ask: ObserveFunding, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Take in one funding, swap or borrow payment."""
+    return _observe(memory, ask, Funding)
+
+
+@operation(writes=True)
+def observe_trade(memory: Memory, ask: ObserveTrade, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Take in a closed trade that its source reports whole."""
+    return _observe(memory, ask, ClosedTrade)
+
+
+@operation(writes=True)
+def observe_equity(memory: Memory, ask: ObserveEquity, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Take in the account's equity at a moment."""
+    return _observe(memory, ask, EquityMark)
+
+
+@operation(writes=True)
+def observe_cash_flow(memory: Memory, ask: ObserveCashFlow, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Take in a deposit or a withdrawal: it moves equity and is not profit."""
+    return _observe(memory, ask, CashFlow)
+
+
+@operation(writes=True)
+def observe_bars(memory: Memory, ask: ObserveBars, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Take in completed bars; they tell how far open trades ran, and price what has no mark. The first of two wins."""
+    return _observe(memory, ask, Bars)
+
+
+@operation(writes=True, tools={"trader"})
+def record_decision(memory: Memory, ask: RecordDecision, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Record what a run concluded, deliberately not trading included.
+
+    Fills that name this decision (or one of its order_ids) take their reason and stop from it, whichever comes first.
+    """
+    return _decide(memory, ask, Decision)

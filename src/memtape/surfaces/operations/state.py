@@ -1,0 +1,98 @@
+"""The operation that reports an agent's affect state: confidence, risk appetite, drawdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from memtape.core.memory.affect import Affect, AffectInput, AffectStep, affect_path, risk_appetite_gz
+from memtape.core.statistics import mean
+from memtape.surfaces.answers import Answer, optional_time_text, rounded_figure
+from memtape.surfaces.questions import AsOf, agent_of
+from memtape.surfaces.registry import operation
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
+
+
+class GetState(AsOf):
+    """When, and how much of its history."""
+
+    history: Annotated[int, Field(ge=0, le=5000, description="how many past steps to add")] = 0
+
+
+class StateAnswer(Answer):
+    """An agent's state of mind, computed from outcomes and flow-adjusted equity."""
+
+    agent: Annotated[str, Field(description="whose")]
+    as_of: Annotated[str, Field(description="UTC")]
+    n: Annotated[int, Field(description="steps behind it: closes, equity marks, flows")]
+    confidence_level: Annotated[float, Field(description="slow average of how trades went, 0 to 1")]
+    risk_appetite: Annotated[float, Field(description="1 at the peak, a tenth at the drawdown limit")]
+    risk_appetite_grossman_zhou: Annotated[float, Field(description="the stricter form: 0 at the limit")]
+    momentum_bias: Annotated[float | None, Field(description="contrarian (-1) to following (+1); null below its sample")]
+    drawdown_pct: Annotated[float, Field(description="a fraction: 0.05 is 5 %")]
+    drawdown_state: Annotated[float, Field(description="0 at the peak, 1 at the limit")]
+    max_acceptable_drawdown: Annotated[float, Field(description="the limit, a fraction")]
+    equity: Annotated[float, Field(description="NAV, account currency, deposits taken out")]
+    peak_equity: Annotated[float, Field(description="its highest")]
+    consecutive_wins: Annotated[int, Field(description="in a row")]
+    consecutive_losses: Annotated[int, Field(description="in a row")]
+    original: Annotated[
+        dict[str, Any], Field(description="the original's confidence, measured by the mean outcome; shown, not followed")
+    ]
+    last_updated: Annotated[str | None, Field(description="UTC: the last step")]
+    history: Annotated[list[dict[str, Any]], Field(description="past steps, oldest first")]
+
+
+@operation(writes=False, tools={"coach"})
+def get_agent_state(memory: Memory, ask: GetState, caller: Caller) -> StateAnswer:
+    """An agent's state of mind: confidence, risk appetite, drawdown, streaks; computed, never told."""
+    handle = agent_of(memory, ask)
+    at = ask.as_of or handle.now()
+    step, mood = handle.state(as_of=at, head=ask.head), handle.mood(as_of=at, head=ask.head)
+    steps = handle.state_history(as_of=at, head=ask.head, limit=ask.history) if ask.history else []
+    habits, _ = handle.behaviour(as_of=at, head=ask.head)
+    return StateAnswer(
+        agent=handle.agent.id,
+        as_of=optional_time_text(at) or "",
+        n=handle.steps(as_of=at, head=ask.head),
+        confidence_level=rounded_figure(mood.confidence) or 0.0,
+        risk_appetite=rounded_figure(mood.risk_appetite) or 0.0,
+        risk_appetite_grossman_zhou=rounded_figure(risk_appetite_gz(mood.drawdown)) or 0.0,
+        momentum_bias=rounded_figure(habits.momentum_bias.value),
+        drawdown_pct=rounded_figure(mood.drawdown) or 0.0,
+        drawdown_state=rounded_figure(mood.drawdown_state) or 0.0,
+        max_acceptable_drawdown=mood.limit,
+        equity=rounded_figure(mood.equity) or 0.0,
+        peak_equity=rounded_figure(mood.peak_equity) or 0.0,
+        consecutive_wins=mood.consecutive_wins,
+        consecutive_losses=mood.consecutive_losses,
+        original=_original_state(handle.state_history(as_of=at, head=ask.head, limit=100)),
+        last_updated=optional_time_text(step.at) if step else None,
+        history=[
+            {
+                "at": optional_time_text(s.at),
+                "what": ("flow", "close", "mark")[s.rank],
+                "confidence": rounded_figure(s.confidence),
+                "equity": rounded_figure(s.nav),
+                "drawdown_pct": rounded_figure(s.state().drawdown),
+                "risk_appetite": rounded_figure(s.state().risk_appetite),
+                "pnl_r": rounded_figure(s.pnl_r),
+            }
+            for s in steps
+        ],
+    )
+
+
+def _original_state(steps: Sequence[AffectStep]) -> dict[str, Any]:
+    """The original's state over the last closes: each measured by the mean outcome before it."""
+    outcomes = [step.pnl_r for step in steps if step.pnl_r is not None]
+    if not outcomes or not steps:
+        return {"confidence": None, "n": 0}
+    told = [AffectInput(pnl_r=r, expected_r=mean(outcomes[:n]) if n else None) for n, r in enumerate(outcomes)]
+    calm = Affect(peak_equity=steps[0].peak, equity=steps[0].nav)
+    return {"confidence": rounded_figure(affect_path(calm, told).confidence), "n": len(outcomes)}
