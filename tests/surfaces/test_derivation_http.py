@@ -59,7 +59,7 @@ def test_a_write_is_a_post_and_a_read_is_a_get_or_a_post(client):
     assert client.get("/v1/list_orders").json() == client.post("/v1/list_orders", json={}).json()
     assert client.post("/v1/list_orders").json()["orders"][0]["symbol"] == "BTC"  # no body: nothing asked for
     refused = client.get("/v1/place_order")
-    assert_problem(refused, 405, "GET is not for /v1/place_order. Use POST")
+    assert_problem(refused, 405, "GET is not allowed for /v1/place_order. Use POST")
     assert refused.headers["allow"] == "POST"
 
 
@@ -175,7 +175,7 @@ def test_a_bug_is_logged_with_its_trace_and_answered_without_it(client, caplog):
 
 def test_a_path_that_is_not_there_is_a_problem_too(client):
     assert_problem(client.get("/v1/list_order"), 404, "Did you mean list_orders")
-    assert_problem(client.get("/nowhere"), 404, "There is nothing at /nowhere")
+    assert_problem(client.get("/nowhere"), 404, "There is no page or operation at /nowhere")
     assert_problem(client.delete("/v1/list_orders"), 405, "DELETE")
 
 

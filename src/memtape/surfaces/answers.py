@@ -1,4 +1,4 @@
-"""The shapes of questions and answers: pydantic models over the engine's values. Money is text, times are UTC text."""
+"""The answers that several operations share: pydantic models of the engine's values. Money is text, times are UTC text."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class Answer(BaseModel):
 
 
 def rounded_figure(number: float | None) -> float | None:
-    """A statistic as it leaves: 6 significant digits."""
+    """A statistic with 6 significant digits, as answers give it."""
     return None if number is None else float(f"{number:.6g}")
 
 
 def optional_time_text(moment: datetime | None) -> str | None:
-    """A moment as it leaves."""
+    """A time as text, or None."""
     return None if moment is None else time_text(moment)
 
 
 _TYPES: dict[str, Any] = {"money": str, "time": str, "text": str, "int": int, "flag": bool, "list": list[str]}
 _WORDS = {
-    "pnl_r": "net PnL in units of initial risk", "pnl_pct": "net PnL in % of entry_size_usd", "mfe_usd": "best the trade ran",
-    "mae_usd": "worst the trade ran", "quality": "fills, reported, inferred or unpriced: how sure the figures are",
+    "pnl_r": "net PnL in units of initial risk", "pnl_pct": "net PnL in % of entry_size_usd", "mfe_usd": "largest open profit",
+    "mae_usd": "largest open loss", "quality": "source of the figures: fills, reported, inferred or unpriced",
     "net_pnl_usd": "realized - fees + funding, account currency", "realized_pnl_usd": "gross, account currency",
-    "entry_at": "UTC", "exit_at": "UTC", "leg": "'' on a net account", "r_source": "where the risk comes from: stop",
+    "entry_at": "UTC", "exit_at": "UTC", "leg": "'' on a net account", "r_source": "source of the risk: stop",
 }  # fmt: skip
 
 TradeRow: type[BaseModel] = create_model(
@@ -56,24 +56,26 @@ TradeRow: type[BaseModel] = create_model(
 
 
 def trade_row(trade: Trade) -> BaseModel:
-    """A trade as it leaves."""
+    """The answer row of a trade."""
     return TradeRow(**trade_json(trade))
 
 
 class ReceiptAnswer(Answer):
-    """What an observation came to."""
+    """The result of a write: where it was logged and what memtape concluded."""
 
     stream: Annotated[str, Field(description="the agent")]
     seq: Annotated[int, Field(description="the log row")]
-    hash: Annotated[str, Field(description="its link in the chain")]
-    duplicate: Annotated[bool, Field(description="true when it had been seen: nothing was written")]
-    revised: Annotated[bool, Field(description="true when earlier conclusions changed")]
-    concluded: Annotated[list[dict[str, Any]], Field(description="opened, closed, revised, discrepancy, stale, plan_fired, ...")]
-    reflection_due: Annotated[bool, Field(description="true when lessons are due to be drawn anew; the server does it by itself")]
+    hash: Annotated[str, Field(description="its hash in the chain")]
+    duplicate: Annotated[bool, Field(description="true: it was recorded before, nothing was written")]
+    revised: Annotated[bool, Field(description="true: earlier conclusions changed")]
+    concluded: Annotated[
+        list[dict[str, Any]], Field(description="events: opened, closed, revised, discrepancy, stale, plan_fired, ...")
+    ]
+    reflection_due: Annotated[bool, Field(description="true: a reflection is due; the server runs it by itself")]
 
 
 def receipt_answer(receipt: Receipt) -> ReceiptAnswer:
-    """A receipt as it leaves."""
+    """The answer of a receipt."""
     return ReceiptAnswer(
         stream=receipt.stream, seq=receipt.seq, hash=receipt.hash, duplicate=receipt.duplicate,
         revised=receipt.revised, concluded=[plain(told) for told in receipt.concluded],
@@ -82,14 +84,14 @@ def receipt_answer(receipt: Receipt) -> ReceiptAnswer:
 
 
 class PerformanceAnswer(Answer):
-    """How an agent has done, over closed trades; a rate without a sample is null, never 0."""
+    """Performance over closed trades; a rate without a sample is null, never 0."""
 
     agent: Annotated[str, Field(description="the agent")]
     skill: Annotated[str, Field(description="its skill")]
-    strategy: Annotated[str | None, Field(description="the strategy asked for, or null: all")]
-    symbol: Annotated[str | None, Field(description="the symbol asked for, or null: all")]
+    strategy: Annotated[str | None, Field(description="the strategy; null: all")]
+    symbol: Annotated[str | None, Field(description="the symbol; null: all")]
     n: Annotated[int, Field(description="closed trades")]
-    n_priced: Annotated[int, Field(description="of which with a known outcome")]
+    n_priced: Annotated[int, Field(description="closed trades with a known outcome")]
     wins: Annotated[int, Field(description="net PnL above 0")]
     losses: Annotated[int, Field(description="net PnL below 0")]
     win_rate: Annotated[float | None, Field(description="wins / n_priced")]
@@ -101,20 +103,20 @@ class PerformanceAnswer(Answer):
     mean_r: Annotated[float | None, Field(description="mean net PnL in R, over n_r trades that had a stop")]
     n_r: Annotated[int, Field(description="trades with R")]
     mean_holding_minutes: Annotated[float | None, Field(description="minutes")]
-    max_drawdown_usd: Annotated[str | None, Field(description="deepest fall of NAV from a peak; whole account only")]
+    max_drawdown_usd: Annotated[str | None, Field(description="largest fall of NAV from a peak; whole account only")]
     max_drawdown_pct: Annotated[str | None, Field(description="the same in % of the peak")]
     sharpe_per_trade: Annotated[float | None, Field(description="mean / standard deviation per trade, not annualised")]
     first_entry_at: Annotated[str | None, Field(description="UTC")]
     last_exit_at: Annotated[str | None, Field(description="UTC")]
     currency: Annotated[str, Field(description="account currency")]
-    equity_source: Annotated[str | None, Field(description="'marks' of the broker or 'closed trades'")]
-    habits: Annotated[dict[str, Any], Field(description="what it does again and again: each figure with its n")]
+    equity_source: Annotated[str | None, Field(description="'marks' (from the broker) or 'closed trades'")]
+    habits: Annotated[dict[str, Any], Field(description="habits, each figure with its n")]
 
 
 def performance_answer(
     agent: str, skill: str, found: Performance, habits: dict[str, Any], strategy: str | None = None, symbol: str | None = None
 ) -> PerformanceAnswer:
-    """Figures as they leave."""
+    """The answer of performance figures."""
     spelled: dict[str, Any] = {}
     for field in fields(found):
         value = getattr(found, field.name)
@@ -138,7 +140,7 @@ def _figure(found: Figure) -> dict[str, Any]:
 
 
 def behaviour_row(found: Behaviour) -> dict[str, Any]:
-    """Habits as they leave."""
+    """Habits as answers give them."""
     return {
         "strategy": found.strategy, "symbol": found.symbol, "window_trades": found.window,
         "window_of_the_original": found.window_of_the_original,
@@ -149,13 +151,13 @@ def behaviour_row(found: Behaviour) -> dict[str, Any]:
 
 
 class Basis(Answer):
-    """What an answer rests on."""
+    """What an answer is based on."""
 
-    agent: Annotated[str, Field(description="whose memory")]
-    as_of: Annotated[str, Field(description="UTC: with what was known at this moment")]
+    agent: Annotated[str, Field(description="the agent")]
+    as_of: Annotated[str, Field(description="UTC; the answer uses only what was known then")]
     n: Annotated[int, Field(description="episodes known then")]
     window: Annotated[list[str | None], Field(description="first and last exit among them, UTC")]
-    outcomes: Annotated[str, Field(description="'verified' by the broker's records, or 'claimed' by the agent itself")]
+    outcomes: Annotated[str, Field(description="'verified' by the broker's records or 'claimed' by the agent")]
 
 
 def basis_of(agent: str, moment: AnswerBasis) -> dict[str, Any]:

@@ -17,23 +17,23 @@ DEFAULT_AGENT = "main"
 
 
 class Ask(BaseModel):
-    """A question; what it does not know it refuses."""
+    """A question; unknown fields are refused."""
 
-    # What checks it is built when it is first asked: a command asks one of many.
+    # The validator is built when it is first used: a command uses one of many.
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 
 
 class OfAgent(Ask):
     """A question about one agent."""
 
-    agent: Annotated[Slug | None, Field(description="whose memory; default: the server's agent, else 'main'")] = None
+    agent: Annotated[Slug | None, Field(description="the agent; default: the server's agent, else 'main'")] = None
 
 
 class OfOwner(Ask):
-    """A question about the owner's skills and agents, at any moment."""
+    """A question about the owner's skills and agents, now or at a past moment."""
 
-    as_of: Annotated[Time | None, Field(description="answer with what was known at this moment (ISO 8601 with zone)")] = None
-    head: Annotated[int | None, Field(ge=0, le=2**53, description="answer with what the owner had stated by this log row")] = None
+    as_of: Annotated[Time | None, Field(description="answer as of this time (ISO 8601 with zone)")] = None
+    head: Annotated[int | None, Field(ge=0, le=2**53, description="answer as of this row of the owner's log")] = None
 
     @property
     def cutoff(self) -> Cutoff:
@@ -42,10 +42,10 @@ class OfOwner(Ask):
 
 
 class AsOf(OfAgent):
-    """A question about one agent at any moment."""
+    """A question about one agent, now or at a past moment."""
 
-    as_of: Annotated[Time | None, Field(description="answer with what was known at this moment (ISO 8601 with zone)")] = None
-    head: Annotated[int | None, Field(ge=0, le=2**53, description="answer with what had been recorded by this log row")] = None
+    as_of: Annotated[Time | None, Field(description="answer as of this time (ISO 8601 with zone)")] = None
+    head: Annotated[int | None, Field(ge=0, le=2**53, description="answer as of this log row")] = None
 
 
 def agent_of(memory: Memory, ask: OfAgent) -> AgentMemory:
@@ -54,7 +54,7 @@ def agent_of(memory: Memory, ask: OfAgent) -> AgentMemory:
 
 
 def flattened(name: str, value: Any, wrapper: str, words: dict[str, str], **more: Any) -> type[OfAgent]:
-    """A question whose fields are those of an observed value, and some more; the value may also come whole, under `wrapper`."""
+    """A question with the fields of an observed value and `more`. The value may also come as one object, under `wrapper`."""
     hints = get_type_hints(value, include_extras=True)
 
     def unwrap(_cls: Any, data: Any) -> Any:
@@ -74,7 +74,7 @@ def flattened(name: str, value: Any, wrapper: str, words: dict[str, str], **more
             own[field.name] = (hint, Field(default_factory=field.default_factory))
         else:
             own[field.name] = (hint, ...)
-    backfill = Annotated[bool, Field(description="told after the fact: counts as known from its own time, not from now")]
+    backfill = Annotated[bool, Field(description="recorded late: counts as known from its own time, not from now")]
     return create_model(
         name,
         __base__=OfAgent,
@@ -87,5 +87,5 @@ def flattened(name: str, value: Any, wrapper: str, words: dict[str, str], **more
 
 
 def value_of(ask: OfAgent, value: Any) -> Any:
-    """The observed value that a flattened question holds."""
+    """The observed value of a flattened question."""
     return value(**{field.name: getattr(ask, field.name) for field in fields(value)})

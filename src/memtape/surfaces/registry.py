@@ -1,14 +1,13 @@
-"""What an operation is, and the register of them. The command line, MCP and HTTP are all derived from it.
+"""What an operation is, and the register of all operations. The command line, MCP and HTTP are derived from it.
 
 An operation is a typed function with a docstring:
 
     @operation(writes=False, tools={"coach"})
     def get_trades(memory: Memory, ask: GetTrades, caller: Caller) -> TradesPage:
-        \"\"\"The trades of an agent, newest first.\"\"\"
+        \"\"\"List an agent's trades, newest first.\"\"\"
 
-Its name, the model of what it takes, the model of what it returns and its words are all read off the function, so
-there is nothing to keep in step. `operations/` holds them; whoever wants the register asks `all_operations`, which
-imports that folder first.
+Its name, its input and output models and its description are read from the function, so there is nothing to keep in
+sync. The folder `operations/` holds them; `all_operations` imports that folder and returns the register.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ TOOL_SETS: tuple[ToolSet, ...] = ("full", "trader", "coach")
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One thing memtape can be asked to do."""
+    """One operation of memtape."""
 
     name: str
     run: Callable[[Memory, Any, Caller], BaseModel]
@@ -71,7 +70,7 @@ def operation(
     aliases: tuple[str, ...] = (),
     into: dict[str, Operation] = OPERATIONS,
 ) -> Callable[[F], F]:
-    """Enter a function into the register; it stays an ordinary function."""
+    """Enter a function into the register. It stays an ordinary function."""
 
     def enter(function: F) -> F:
         # Only these two annotations are needed at run time: Memory and Caller may stay behind TYPE_CHECKING.
@@ -101,12 +100,12 @@ def operation(
 
 def _check(made: Operation, register: Mapping[str, Operation]) -> None:
     taken = {name for known in register.values() for name in (known.name, *known.aliases)}
-    if again := taken.intersection((made.name, *made.aliases)):
-        raise TypeError(f"operation {made.name}: the name {', '.join(sorted(again))} is taken")
+    if repeated := taken.intersection((made.name, *made.aliases)):
+        raise TypeError(f"operation {made.name}: the name {', '.join(sorted(repeated))} is taken")
     if not made.doc:
         raise TypeError(f"operation {made.name} has no docstring")
-    if strange := made.tools.difference(TOOL_SETS):
-        raise TypeError(f"operation {made.name}: there is no tool set {', '.join(sorted(strange))}")
+    if unknown := made.tools.difference(TOOL_SETS):
+        raise TypeError(f"operation {made.name}: there is no tool set {', '.join(sorted(unknown))}")
     if made.params.model_config.get("extra") != "forbid":
         raise TypeError(f"operation {made.name}: {made.params.__name__} must forbid extra fields")
     if bare := [name for name, field in made.params.model_fields.items() if not field.description]:
@@ -114,13 +113,13 @@ def _check(made: Operation, register: Mapping[str, Operation]) -> None:
 
 
 def all_operations() -> Mapping[str, Operation]:
-    """The register, complete."""
+    """The complete register."""
     import_module("memtape.surfaces.operations")
     return OPERATIONS
 
 
 def tool_set(name: str) -> ToolSet:
-    """A tool set by its name."""
+    """The tool set of a name. Raises `Invalid` if there is none."""
     for known in TOOL_SETS:
         if name == known:
             return known
@@ -128,7 +127,7 @@ def tool_set(name: str) -> ToolSet:
 
 
 def in_tool_set(operations: Mapping[str, Operation], tools: ToolSet) -> dict[str, Operation]:
-    """The operations that a client of this tool set may use; `full` has them all."""
+    """The operations of a tool set; `full` has all."""
     tool_set(tools)
     return {name: known for name, known in operations.items() if tools == "full" or tools in known.tools}
 
@@ -174,7 +173,7 @@ def execute(
 
 
 class UntitledSchema(GenerateJsonSchema):
-    """A schema without a title per field: it only repeats the name, and a model pays for each word of a tool."""
+    """A schema without a title per field: the title only repeats the name, and a model pays for each word of a tool."""
 
     def field_title_should_be_set(self, schema: object) -> bool:
         return False
@@ -196,11 +195,11 @@ def operations_page(operations: Collection[Operation]) -> str:
 
 
 def paragraph(known: Operation) -> str:
-    """One operation as markdown: its words, what it takes, what it returns."""
+    """One operation as markdown: its description, what it takes, what it returns."""
     sets = ", ".join(["full", *sorted(known.tools)])
     lines = [f"## {known.name}", "", known.doc, "", f"{'Writes' if known.writes else 'Reads'}. Tool sets: {sets}."]
     if known.aliases:
-        lines.append(f"Also called {', '.join(known.aliases)}.")
+        lines.append(f"Aliases: {', '.join(known.aliases)}.")
     lines += ["", "| takes | form | meaning |", "|---|---|---|"]
     for field in inputs(params_schema(known)):
         name = f"`{field.name}`" + (" (required)" if field.required else "")

@@ -135,12 +135,12 @@ def mcp(
 
         minutes = sync_minutes()
 
-        def keeping(memory: Memory) -> AbstractContextManager[None]:
+        def background(memory: Memory) -> AbstractContextManager[None]:
             from memtape.workers.documents import syncing_documents
 
-            return syncing_documents(memory, minutes, ends_seconds=0.2)  # whoever closes the pipe does not wait for a sync
+            return syncing_documents(memory, minutes, ends_seconds=0.2)  # closing the pipe does not wait for a sync
 
-        run_stdio(lambda: open_store(db, owner), tools=tool_set(tools), agent=agent, keeping=keeping)
+        run_stdio(lambda: open_store(db, owner), tools=tool_set(tools), agent=agent, background=background)
 
 
 # ---- setting up --------------------------------------------------------------------------------------------------------

@@ -20,39 +20,39 @@ if TYPE_CHECKING:
 
 
 class CreateAgent(Ask):
-    """An agent to make."""
+    """An agent to create."""
 
-    id: Annotated[Slug, Field(description="its name for ever: a-z, 0-9, dot, dash, underscore")]
+    id: Annotated[Slug, Field(description="permanent id: a-z, 0-9, dot, dash, underscore")]
     skill: Annotated[Slug, Field(description="the skill it runs")]
-    mode: Annotated[Mode, Field(description="sim, paper or live; never changes")] = "paper"
+    mode: Annotated[Mode, Field(description="sim, paper or live; cannot be changed")] = "paper"
     skill_version: Annotated[int | None, Field(ge=1, description="default: the latest")] = None
     settings: Annotated[AgentSettings | None, Field(description="account currency, excursion mode, dust, starting equity")] = None
 
 
 class UseSkillVersion(Ask):
-    """Which version an agent runs from now on."""
+    """Which version an agent uses from now on."""
 
     id: Annotated[Slug, Field(description="the agent")]
-    skill_version: Annotated[int, Field(ge=1, description="the version; trades keep the one they were entered under")]
+    skill_version: Annotated[int, Field(ge=1, description="the version; existing trades keep theirs")]
 
 
 class AgentAnswer(Answer):
-    """An agent and where it stands."""
+    """An agent and its status."""
 
     id: Annotated[str, Field(description="the agent")]
     skill: Annotated[str, Field(description="its skill")]
-    skill_version: Annotated[int, Field(description="the version it runs")]
+    skill_version: Annotated[int, Field(description="the version it uses")]
     mode: Annotated[str, Field(description="sim, paper or live")]
-    settings: Annotated[dict[str, Any], Field(description="what its account fixes")]
-    log_rows: Annotated[int, Field(description="what was observed of it")]
+    settings: Annotated[dict[str, Any], Field(description="account settings")]
+    log_rows: Annotated[int, Field(description="rows in its log")]
     last_tick: Annotated[str | None, Field(description="UTC")]
-    last_known_at: Annotated[str | None, Field(description="UTC: the latest it knows of")]
+    last_known_at: Annotated[str | None, Field(description="UTC; time of its latest record")]
 
 
 class AgentList(Answer):
     """Agents."""
 
-    agents: Annotated[list[AgentAnswer], Field(description="each with where it stands")]
+    agents: Annotated[list[AgentAnswer], Field(description="the agents")]
     n: Annotated[int, Field(description="how many")]
 
 
@@ -73,14 +73,14 @@ def _agent_answer(memory: Memory, id: str, known: Cutoff = EVERYTHING) -> AgentA
 
 @operation(writes=True)
 def create_agent(memory: Memory, ask: CreateAgent, caller: Caller) -> AgentAnswer:
-    """Make an agent: one running instance of a skill on one account. The same again is the same."""
+    """Create an agent: one running instance of a skill on one account. Repeating it changes nothing."""
     memory.create_agent(ask.id, skill=ask.skill, mode=ask.mode, settings=ask.settings, skill_version=ask.skill_version)
     return _agent_answer(memory, ask.id)
 
 
 @operation(writes=True)
 def use_skill_version(memory: Memory, ask: UseSkillVersion, caller: Caller) -> AgentAnswer:
-    """Let an agent run another version of its skill from now on."""
+    """Switch an agent to another version of its skill. Owner only."""
     caller.require_owner("choose the version of a skill")
     memory.use_skill_version(ask.id, ask.skill_version)
     return _agent_answer(memory, ask.id)
@@ -88,12 +88,12 @@ def use_skill_version(memory: Memory, ask: UseSkillVersion, caller: Caller) -> A
 
 @operation(writes=False)
 def list_agents(memory: Memory, ask: OfOwner, caller: Caller) -> AgentList:
-    """Every agent and where it stands."""
+    """List every agent and its status."""
     found = [_agent_answer(memory, agent.id, ask.cutoff) for agent in memory.agents(ask.cutoff)]
     return AgentList(agents=found, n=len(found))
 
 
 @operation(writes=False)
 def show_agent(memory: Memory, ask: ShowAgent, caller: Caller) -> AgentAnswer:
-    """One agent and where it stands."""
+    """Get one agent and its status."""
     return _agent_answer(memory, ask.id, ask.cutoff)

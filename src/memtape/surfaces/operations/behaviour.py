@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class GetBehaviour(AsOf):
-    """Whose habits."""
+    """Which trades to look at."""
 
     strategy_name: Annotated[Label | None, Field(validation_alias=AliasChoices("strategy_name", "strategy"),
                              description="only this strategy")] = None  # fmt: skip
@@ -25,24 +25,24 @@ class GetBehaviour(AsOf):
 
 
 class BehaviourAnswer(Basis):
-    """What an agent does again and again."""
+    """Habits of an agent."""
 
     strategy: Annotated[str | None, Field(description="null: several")]
     symbol: Annotated[str | None, Field(description="null: several")]
-    window_trades: Annotated[int, Field(description="trades looked back on; steady agents have longer windows")]
-    window_of_the_original: Annotated[int, Field(description="the original's window, for comparison")]
-    figures: Annotated[dict[str, Any], Field(description="each with value (null below its sample), n, and why it is null")]
-    drift: Annotated[
-        list[dict[str, Any]], Field(description="whether outcomes, risk or hold are changing: direction, magnitude, since")
+    window_trades: Annotated[int, Field(description="number of trades in the window; stable agents have longer windows")]
+    window_of_the_original: Annotated[int, Field(description="the window of the original formula, for comparison")]
+    figures: Annotated[
+        dict[str, Any], Field(description="each with value (null if the sample is too small), n, and why it is null")
     ]
-    drift_detected: Annotated[bool, Field(description="whether any is, now")]
+    drift: Annotated[list[dict[str, Any]], Field(description="whether outcomes, risk or holding times are changing")]
+    drift_detected: Annotated[bool, Field(description="true: something is drifting now")]
     segments: Annotated[list[dict[str, Any]], Field(description="the same for each strategy and symbol")]
-    patterns: Annotated[list[dict[str, Any]], Field(description="what is done again and again, how often, and what came of it")]
+    patterns: Annotated[list[dict[str, Any]], Field(description="repeated behaviour: how often, and its outcome")]
 
 
 @operation(writes=False, tools={"coach"})
 def get_behavioral_analysis(memory: Memory, ask: GetBehaviour, caller: Caller) -> BehaviourAnswer:
-    """What an agent does again and again: timing, sizing against Kelly, disposition, reaction to losses, stability, drift."""
+    """Get an agent's habits: timing, sizing against Kelly, disposition effect, reaction to losses, stability, drift."""
     handle = agent_of(memory, ask)
     found, moment = handle.behaviour(strategy=ask.strategy_name, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
     parts = [] if found.strategy and found.symbol else handle.behaviours(as_of=ask.as_of, head=ask.head)

@@ -1,4 +1,4 @@
-"""Operations on beliefs: what an agent has learned about its own trading, with the evidence."""
+"""Operations on beliefs: what an agent has learned about its trading, with the evidence."""
 
 from __future__ import annotations
 
@@ -27,24 +27,26 @@ class GetBeliefs(AsOf):
     status: Annotated[
         Literal["candidate", "believed", "merged", "split", "retired"] | None, Field(description="default: all")
     ] = None
-    strategy: Annotated[Label | None, Field(description="only about this strategy")] = None
-    symbol: Annotated[Symbol | None, Field(description="only about this symbol")] = None
+    strategy: Annotated[Label | None, Field(description="only this strategy")] = None
+    symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
     limit: Annotated[int, Field(ge=1, le=1000, description="how many")] = 100
 
 
 class BeliefsAnswer(Basis):
     """Beliefs, the most certain first."""
 
-    beliefs: Annotated[list[dict[str, Any]], Field(description="sentence, status, counts, interval, base rate, why")]
+    beliefs: Annotated[list[dict[str, Any]], Field(description="the most certain first")]
     total: Annotated[int, Field(description="how many there are")]
-    suggested_plans: Annotated[list[dict[str, Any]], Field(description="plans that beliefs and the drawdown suggest; not made")]
+    suggested_plans: Annotated[
+        list[dict[str, Any]], Field(description="plans that beliefs and the drawdown suggest; not created")
+    ]
 
 
 @operation(writes=False)
 def get_beliefs(memory: Memory, ask: GetBeliefs, caller: Caller) -> BeliefsAnswer:
-    """What an agent has come to believe, with what speaks for and against each.
+    """List an agent's beliefs with the evidence for and against each.
 
-    A belief stays a candidate until it has 30 trades and passes the false-discovery gate over all cells that were scanned.
+    A belief stays a candidate until it has 30 trades and passes the false-discovery test over all scanned groups of trades.
     """
     handle = agent_of(memory, ask)
     found, moment = handle.beliefs(as_of=ask.as_of, head=ask.head)
@@ -70,23 +72,24 @@ class GetBelief(AsOf):
 class BeliefAnswer(Basis):
     """A belief and its evidence."""
 
-    belief: Annotated[dict[str, Any], Field(description="sentence, status, counts, interval, base rate, why")]
-    confirming: Annotated[list[str], Field(description="trades for it, each once")]
-    contradicting: Annotated[list[str], Field(description="trades against it, each once")]
+    belief: Annotated[dict[str, Any], Field(description="the belief")]
+    confirming: Annotated[list[str], Field(description="ids of trades that confirm it")]
+    contradicting: Annotated[list[str], Field(description="ids of trades that contradict it")]
     coin: Annotated[
-        float | None, Field(description="how often a coin would confirm it as often; the base rate is the fairer measure")
+        float | None,
+        Field(description="probability that a fair coin confirms it as often; the base rate is the better comparison"),
     ]
     mean_edge: Annotated[
-        dict[str, Any] | None, Field(description="what its trades say of the mean outcome in R: mean, P(above 0), n")
+        dict[str, Any] | None, Field(description="mean outcome of its trades in R, probability that it is above 0, n")
     ]
     by_outcome: Annotated[
-        dict[str, Any] | None, Field(description="alpha and beta by the original rule, which counts by |R| up to 2")
+        dict[str, Any] | None, Field(description="alpha and beta by the original rule, which weights trades by |R| up to 2")
     ]
 
 
 @operation(writes=False)
 def get_belief(memory: Memory, ask: GetBelief, caller: Caller) -> BeliefAnswer:
-    """One belief, with every trade for it and against it."""
+    """Get one belief with every trade that confirms or contradicts it."""
     handle = agent_of(memory, ask)
     return _belief_answer(handle, *handle.belief(ask.belief_id, as_of=ask.as_of, head=ask.head), ask.as_of, ask.head)
 
@@ -94,7 +97,7 @@ def get_belief(memory: Memory, ask: GetBelief, caller: Caller) -> BeliefAnswer:
 def _belief_answer(
     handle: AgentMemory, belief: Belief, for_: list[str], against: list[str], as_of: datetime | None, head: int | None
 ) -> BeliefAnswer:
-    """A belief with its evidence, and what other ways of counting make of it."""
+    """A belief with its evidence, also counted in other ways."""
     episodes = {e.id: e for e in handle.episodes(as_of=as_of, head=head)} if for_ or against else {}
     tested = [(episodes[id_].pnl_r, id_ in set(for_)) for id_ in sorted([*for_, *against])]
     literal = updated_beta_by_outcome(belief.prior, tested)
@@ -124,17 +127,17 @@ def _belief_answer(
 
 
 class StateBelief(OfAgent):
-    """A belief of the owner's: in such a situation, trades end so."""
+    """A belief to state: under these conditions, trades end like this."""
 
-    sentence: Annotated[Line, Field(description="what you believe, in words")]
+    sentence: Annotated[Line, Field(description="the belief in words")]
     validity_conditions: Annotated[
-        dict[str, Any], Field(description="when it holds: a predicate over the entry situation, never empty")
+        dict[str, Any], Field(description="when it applies: a predicate over the entry situation, not empty")
     ]
-    metric: Annotated[Literal["pnl_r", "pnl_usd", "hold_minutes", "mfe_r", "mae_r"], Field(description="what it speaks of")] = (
-        "pnl_r"
-    )
-    op: Annotated[Literal["gt", "ge", "lt", "le"], Field(description="how it compares")] = "gt"
-    value: Annotated[float, Field(allow_inf_nan=False, description="with what")] = 0.0
+    metric: Annotated[
+        Literal["pnl_r", "pnl_usd", "hold_minutes", "mfe_r", "mae_r"], Field(description="the outcome it is about")
+    ] = "pnl_r"
+    op: Annotated[Literal["gt", "ge", "lt", "le"], Field(description="comparison")] = "gt"
+    value: Annotated[float, Field(allow_inf_nan=False, description="value to compare with")] = 0.0
     strategy: Annotated[Label | None, Field(description="only this strategy; default: any")] = None
     symbol: Annotated[Symbol | None, Field(description="only this symbol; default: any")] = None
     id: Annotated[Key | None, Field(description="default: made from the content")] = None
@@ -142,7 +145,7 @@ class StateBelief(OfAgent):
 
 @operation(writes=True)
 def state_belief(memory: Memory, ask: StateBelief, caller: Caller) -> BeliefAnswer:
-    """State a belief as the owner: it starts mild (alpha 2, beta 1) and is tested by every trade its conditions hold for."""
+    """State a belief. It starts with a weak prior (alpha 2, beta 1); every trade that meets its conditions tests it."""
     handle = memory.agent_for_writing(ask.agent)
     body = {"sentence": ask.sentence, "when": ask.validity_conditions, "metric": ask.metric, "op": ask.op, "value": ask.value,
             "strategy": ask.strategy, "symbol": ask.symbol, "id": ask.id,
@@ -152,7 +155,7 @@ def state_belief(memory: Memory, ask: StateBelief, caller: Caller) -> BeliefAnsw
 
 
 def belief_row(belief: Belief) -> dict[str, Any]:
-    """A belief as it leaves."""
+    """The answer row of a belief."""
     posterior = belief.posterior
     return {
         "id": belief.id,

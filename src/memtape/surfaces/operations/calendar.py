@@ -25,20 +25,20 @@ class RecordEvents(Ask):
         list[CalendarEvent], Field(min_length=1, max_length=5000, description="id, t, name, currency, impact, forecast, actual")
     ]
     backfill: Annotated[
-        bool, Field(description="of the past: a schedule counts as known a month ahead, its figure from the release on")
+        bool, Field(description="past events: a schedule counts as known a month ahead, its figure from the release on")
     ] = False
 
 
 class RecordedEvents(Answer):
-    """What came of it."""
+    """How many events were new."""
 
-    new: Annotated[int, Field(description="new, or with something newly known")]
-    known: Annotated[int, Field(description="known already")]
+    new: Annotated[int, Field(description="new or changed events")]
+    known: Annotated[int, Field(description="events that were known")]
 
 
 @operation(writes=True)
 def record_events(memory: Memory, ask: RecordEvents, caller: Caller) -> RecordedEvents:
-    """Take in scheduled events, or what is newly known of them (the actual figure): plans and checks look at them."""
+    """Record scheduled events, or new facts about them such as the actual figure. Plans and checks use them."""
     new, known = memory.record_events(ask.events, backfill=ask.backfill)
     return RecordedEvents(new=new, known=known)
 
@@ -46,22 +46,22 @@ def record_events(memory: Memory, ask: RecordEvents, caller: Caller) -> Recorded
 class GetEvents(OfOwner):
     """Which events."""
 
-    hours: Annotated[float, Field(gt=0, le=8784, description="how far ahead")] = 24.0
-    impact: Annotated[Literal["low", "medium", "high", "holiday"] | None, Field(description="only of this impact")] = None
-    currency: Annotated[str | None, Field(max_length=64, description="only of this currency")] = None
+    hours: Annotated[float, Field(gt=0, le=8784, description="how many hours ahead")] = 24.0
+    impact: Annotated[Literal["low", "medium", "high", "holiday"] | None, Field(description="only this impact")] = None
+    currency: Annotated[str | None, Field(max_length=64, description="only this currency")] = None
 
 
 class EventsAnswer(Answer):
-    """Events ahead."""
+    """Upcoming events."""
 
     as_of: Annotated[str, Field(description="UTC")]
-    events: Annotated[list[dict[str, Any]], Field(description="in order of time, UTC")]
+    events: Annotated[list[dict[str, Any]], Field(description="by time, UTC")]
     n: Annotated[int, Field(description="how many")]
 
 
 @operation(writes=False, tools={"coach"})
 def get_upcoming_events(memory: Memory, ask: GetEvents, caller: Caller) -> EventsAnswer:
-    """Scheduled events ahead, as they were known at the moment asked about."""
+    """List upcoming scheduled events."""
     at = ask.as_of or memory.clock.now()
     found = [
         e for e in upcoming_events(memory.events(ask.cutoff), at, timedelta(hours=ask.hours))

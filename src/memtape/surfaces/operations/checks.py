@@ -25,46 +25,48 @@ if TYPE_CHECKING:
 
 
 class PreTradeCheck(AsOf):
-    """An order that is being considered."""
+    """An order to check."""
 
-    symbol: Annotated[Symbol, Field(description="what is to be traded")]
-    side: Annotated[Literal["long", "short"], Field(validation_alias=AliasChoices("side", "direction"), description="which way")]
-    entry_price: Annotated[Price | None, Field(description="price of the order")] = None
+    symbol: Annotated[Symbol, Field(description="what to trade")]
+    side: Annotated[
+        Literal["long", "short"], Field(validation_alias=AliasChoices("side", "direction"), description="long or short")
+    ]
+    entry_price: Annotated[Price | None, Field(description="order price")] = None
     qty: Annotated[Quantity | None, Field(description="base units")] = None
     stop: Annotated[Price | None, Field(description="stop price")] = None
     target: Annotated[Price | None, Field(description="target price")] = None
     strategy: Annotated[Label | None, Field(validation_alias=AliasChoices("strategy", "strategy_name"),
                         description="only memories of this strategy")] = None  # fmt: skip
     context: Annotated[Situation | None, Field(validation_alias=AliasChoices("context", "situation"),
-                       description="the situation; what is missing comes from bars and the agent's state")] = None  # fmt: skip
+                       description="the situation; missing fields come from bars and the agent's state")] = None  # fmt: skip
 
 
 class CheckAnswer(Basis):
-    """What memory has to say about an order. Advice only."""
+    """What memory says about an order. Advice only."""
 
-    verdict: Annotated[Literal["clear", "caution", "against"], Field(description="what it comes to")]
-    reasons: Annotated[list[dict[str, Any]], Field(description="weighs, text, source; the heaviest first")]
-    warnings: Annotated[list[WarnedItem], Field(description="losses in situations like this")]
-    evidence: Annotated[dict[str, Any], Field(description="what all trades say, with n and the sizing hint")]
-    risk_share: Annotated[
-        float | None, Field(description="what the order risks, as a share of equity; null without stop and qty")
-    ]
-    size_factor: Annotated[float, Field(description="what active plans say together: 0 do not, 1 as usual")]
-    plans: Annotated[list[dict[str, Any]], Field(description="plans that fire here")]
-    beliefs: Annotated[list[dict[str, Any]], Field(description="beliefs that hold here")]
-    events: Annotated[list[dict[str, Any]], Field(description="scheduled within 24 hours")]
-    avoid: Annotated[list[str], Field(description="the skill's own hard rules: they stand above memory")]
+    verdict: Annotated[Literal["clear", "caution", "against"], Field(description="the result")]
+    reasons: Annotated[list[dict[str, Any]], Field(description="the most important first")]
+    warnings: Annotated[list[WarnedItem], Field(description="losses in similar situations")]
+    evidence: Annotated[dict[str, Any], Field(description="statistics over all trades, with n and a sizing hint")]
+    risk_share: Annotated[float | None, Field(description="risk of the order as a share of equity; null without stop and qty")]
+    size_factor: Annotated[float, Field(description="combined size factor of active plans: 0 do not trade, 1 normal size")]
+    plans: Annotated[list[dict[str, Any]], Field(description="plans whose trigger holds")]
+    beliefs: Annotated[list[dict[str, Any]], Field(description="beliefs that apply here")]
+    events: Annotated[list[dict[str, Any]], Field(description="events scheduled within 24 hours")]
+    avoid: Annotated[list[str], Field(description="the skill's hard rules; they take precedence over memory")]
 
 
 @operation(writes=False, tools={"coach"})
 def pre_trade_check(memory: Memory, ask: PreTradeCheck, caller: Caller) -> CheckAnswer:
-    """What memory has to say about an order before it is sent: clear, caution or against, with reasons. Advice only."""
+    """Check an order against memory before sending it: clear, caution or against, with reasons. Advice only."""
     handle = agent_of(memory, ask)
     own = handle.agent
     known = any(skill.id == own.skill for skill, _ in memory.skills())  # before the first write there is none
     avoid = memory.skill(own.skill, own.skill_version)[0].avoid if known else ()
     if ask.stop is not None and ask.entry_price is not None and (ask.entry_price > ask.stop) != (ask.side == "long"):
-        raise Invalid("stop", "does not lie on the losing side of entry_price", "Give the stop that the order would have")
+        raise Invalid(
+            "stop", "is on the wrong side of entry_price", "Give a stop below the entry of a long, above that of a short"
+        )
     risk = None
     if ask.qty is not None and ask.stop is not None and ask.entry_price is not None:
         risk = float(abs(ask.entry_price - ask.stop) * ask.qty)

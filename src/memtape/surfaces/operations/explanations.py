@@ -31,21 +31,19 @@ class GetReflection(AsOf):
 
 
 class ReflectionAnswer(Basis):
-    """A trade and all that memory links to it."""
+    """A trade with everything that memory links to it."""
 
-    trade: Annotated[TradeRow | None, Field(description="every column; null for a shadow")]  # type: ignore[valid-type]
-    episode: Annotated[
-        dict[str, Any] | None, Field(description="what is remembered of it, in its entry situation; null while open")
-    ]
-    confirms: Annotated[list[dict[str, Any]], Field(description="beliefs that it speaks for")]
-    contradicts: Annotated[list[dict[str, Any]], Field(description="beliefs that it speaks against")]
-    plans: Annotated[list[dict[str, Any]], Field(description="plans made from it, or that fired when it was entered")]
-    similar: Annotated[list[RankedItem], Field(description="trades before it, in situations like its own")]
+    trade: Annotated[TradeRow | None, Field(description="all columns; null for a shadow trade")]  # type: ignore[valid-type]
+    episode: Annotated[dict[str, Any] | None, Field(description="its episode with the entry situation; null while it is open")]
+    confirms: Annotated[list[dict[str, Any]], Field(description="beliefs that it confirms")]
+    contradicts: Annotated[list[dict[str, Any]], Field(description="beliefs that it contradicts")]
+    plans: Annotated[list[dict[str, Any]], Field(description="plans made from it, or fired at its entry")]
+    similar: Annotated[list[RankedItem], Field(description="earlier trades in similar situations")]
 
 
 @operation(writes=False, tools={"coach"})
 def get_trade_reflection(memory: Memory, ask: GetReflection, caller: Caller) -> ReflectionAnswer:
-    """One trade with what it taught: its episode, the beliefs it speaks for and against, the plans around it, its like."""
+    """Get one trade with its episode, the beliefs it confirms or contradicts, its plans, and similar earlier trades."""
     handle = agent_of(memory, ask)
     at = ask.as_of or handle.now()
     trade, episode = (
@@ -78,24 +76,25 @@ def get_trade_reflection(memory: Memory, ask: GetReflection, caller: Caller) -> 
 class ExplainMemory(AsOf):
     """Which memory, in which situation."""
 
-    memory_id: Annotated[Key, Field(description="the episode: the id of its trade")]
+    memory_id: Annotated[Key, Field(description="the id of its trade")]
     context: Annotated[
-        Situation | None, Field(validation_alias=AliasChoices("context", "situation"), description="default: the agent's own")
+        Situation | None,
+        Field(validation_alias=AliasChoices("context", "situation"), description="default: the agent's current one"),
     ] = None
 
 
 class Explained(Answer):
-    """One memory's factors in every form."""
+    """The factors of one memory's score."""
 
     memory_id: Annotated[str, Field(description="the episode")]
     as_of: Annotated[str, Field(description="UTC")]
     n: Annotated[int, Field(description="episodes known then")]
-    forms: Annotated[list[dict[str, Any]], Field(description="factor, form (ours, or where the original has it), value, note")]
+    forms: Annotated[list[dict[str, Any]], Field(description="each factor in each formula")]
 
 
 @operation(writes=False)
 def explain_memory(memory: Memory, ask: ExplainMemory, caller: Caller) -> Explained:
-    """One memory's score, factor by factor: as we compute it and as each place of the original does, side by side."""
+    """Explain one memory's score factor by factor, by memtape's formula and by the original ones side by side."""
     handle = agent_of(memory, ask)
     found, known, at = handle.explain(
         ask.memory_id, None if ask.context is None else plain(ask.context), as_of=ask.as_of, head=ask.head

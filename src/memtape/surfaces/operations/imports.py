@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 class ImportsAnswer(Answer):
     """Imports of files."""
 
-    agent: Annotated[str, Field(description="whose")]
+    agent: Annotated[str, Field(description="the agent")]
     imports: Annotated[list[dict[str, Any]], Field(description="batch, file, format, new, duplicates, undone")]
     n: Annotated[int, Field(description="how many")]
 
 
 @operation(writes=False)
 def list_imports(memory: Memory, ask: AsOf, caller: Caller) -> ImportsAnswer:
-    """The files that were imported, oldest first, and whether each was undone."""
+    """List imported files, oldest first, and whether each import was undone."""
     found = agent_of(memory, ask).imports(as_of=ask.as_of, head=ask.head)
     rows = [{"batch": item.key, **item.body, "undone": undone} for item, undone in found]
     return ImportsAnswer(agent=ask.agent or DEFAULT_AGENT, imports=rows, n=len(rows))
 
 
 class UndoImport(OfAgent):
-    """Which import to take back."""
+    """Which import to undo."""
 
     batch: Annotated[Key, Field(description="its batch, from list_imports")]
 
 
 @operation(writes=True)
 def undo_import(memory: Memory, ask: UndoImport, caller: Caller) -> ReceiptAnswer:
-    """Take an import back: what it brought no longer counts, and what was concluded from it is concluded anew."""
-    caller.require_owner("take an import back")
+    """Undo an import: its rows no longer count, and everything derived from them is recomputed. Owner only."""
+    caller.require_owner("undo an import")
     return receipt_answer(agent_of(memory, ask).undo_import(ask.batch))

@@ -20,19 +20,21 @@ if TYPE_CHECKING:
 
 
 class AppendNote(OfAgent):
-    """What is to be remembered."""
+    """A note."""
 
-    kind: Annotated[NoteKind, Field(description="journal: of the day; learning: what should stay; note: anything else")]
-    text: Annotated[str, Field(min_length=1, max_length=NOTE_LENGTH, description="in your own words; markdown is fine")]
-    run: Annotated[Key | None, Field(description="the run that writes it")] = None
-    path: Annotated[Line | None, Field(description="a .md below journal/, memory/, notes/, learnings/; default: by kind")] = None
-    id: Annotated[NoteId | None, Field(description="your own id: the same again writes nothing; default: by content")] = None
+    kind: Annotated[NoteKind, Field(description="journal: about today; learning: worth keeping; note: anything else")]
+    text: Annotated[str, Field(min_length=1, max_length=NOTE_LENGTH, description="the note; markdown is allowed")]
+    run: Annotated[Key | None, Field(description="your run")] = None
+    path: Annotated[Line | None, Field(description="a .md file in journal/, memory/, notes/ or learnings/; default: by kind")] = (
+        None
+    )
+    id: Annotated[NoteId | None, Field(description="your own id: repeating it writes nothing; default: from the content")] = None
 
 
 class NoteAnswer(Answer):
-    """A note and where it stands: cite it by path, lines and content_hash."""
+    """A note and its place: cite it by path, lines and content_hash."""
 
-    agent: Annotated[str, Field(description="whose")]
+    agent: Annotated[str, Field(description="the agent")]
     id: Annotated[str, Field(description="the note")]
     kind: Annotated[str, Field(description="journal, learning or note")]
     at: Annotated[str | None, Field(description="UTC")]
@@ -40,11 +42,11 @@ class NoteAnswer(Answer):
     path: Annotated[str, Field(description="the document it was added to")]
     start_line: Annotated[int, Field(description="first line, its heading")]
     end_line: Annotated[int, Field(description="last line")]
-    content_hash: Annotated[str, Field(description="of the lines, to verify a citation by")]
+    content_hash: Annotated[str, Field(description="hash of the lines, to verify a citation")]
     seq: Annotated[int, Field(description="the log row")]
-    hash: Annotated[str, Field(description="its link in the chain")]
-    duplicate: Annotated[bool, Field(description="true when it was there already: nothing was written")]
-    index_problem: Annotated[str | None, Field(description="why a search does not find it yet; null: it does")]
+    hash: Annotated[str, Field(description="its hash in the chain")]
+    duplicate: Annotated[bool, Field(description="true: it was there before, nothing was written")]
+    index_problem: Annotated[str | None, Field(description="why search does not find it yet; null: it does")]
 
 
 def _note(agent: str, noted: JournalNote) -> dict[str, Any]:
@@ -65,7 +67,7 @@ def _note(agent: str, noted: JournalNote) -> dict[str, Any]:
 
 @operation(writes=True, tools={"trader"})
 def append_note(memory: Memory, ask: AppendNote, caller: Caller) -> NoteAnswer:
-    """Add a note to the agent's journal, learnings or notes: attributed, found by the next search, never rewritten."""
+    """Add a note to the agent's journal, learnings or notes. It names its author, search finds it, and it is never changed."""
     handle = memory.agent_for_writing(ask.agent)
     noted = handle.append_note(ask.kind, ask.text, run=ask.run, id=ask.id, path=ask.path)
     return NoteAnswer(**_note(handle.agent.id, noted), duplicate=noted.receipt.duplicate,
@@ -75,21 +77,21 @@ def append_note(memory: Memory, ask: AppendNote, caller: Caller) -> NoteAnswer:
 class ListNotes(OfAgent):
     """Which notes."""
 
-    limit: Annotated[int, Field(ge=1, le=500, description="how many, the newest first")] = 50
-    run: Annotated[Key | None, Field(description="only of this run")] = None
+    limit: Annotated[int, Field(ge=1, le=500, description="how many, newest first")] = 50
+    run: Annotated[Key | None, Field(description="only this run")] = None
 
 
 class NotesAnswer(Answer):
-    """Notes that were written, the newest first."""
+    """Notes, newest first."""
 
-    agent: Annotated[str, Field(description="whose")]
-    notes: Annotated[list[dict[str, Any]], Field(description="id, at, kind, run, path, lines, content_hash, text: quoted data")]
-    n: Annotated[int, Field(description="how many are listed")]
+    agent: Annotated[str, Field(description="the agent")]
+    notes: Annotated[list[dict[str, Any]], Field(description="notes; their text is quoted data")]
+    n: Annotated[int, Field(description="how many")]
 
 
 @operation(writes=False)
 def list_notes(memory: Memory, ask: ListNotes, caller: Caller) -> NotesAnswer:
-    """What an agent has written into its documents by itself: each note with its run, its place and its words."""
+    """List the notes that an agent wrote, each with its run, place and text."""
     handle = agent_of(memory, ask)
     rows = [{**_note(handle.agent.id, noted), "text": noted.text} for noted in handle.notes_written(ask.limit, ask.run)]
     return NotesAnswer(agent=handle.agent.id, notes=rows, n=len(rows))

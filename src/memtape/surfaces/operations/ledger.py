@@ -37,17 +37,17 @@ class GetTrades(AsOf):
     symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
     strategy: Annotated[Label | None, Field(description="only this strategy")] = None
     side: Annotated[Literal["long", "short"] | None, Field(description="only this side")] = None
-    limit: Annotated[int, Field(ge=1, le=1000, description="how many on a page")] = 50
-    cursor: Annotated[str | None, Field(max_length=200, description="next_cursor of the page before")] = None
+    limit: Annotated[int, Field(ge=1, le=1000, description="trades per page")] = 50
+    cursor: Annotated[str | None, Field(max_length=200, description="next_cursor of the previous page")] = None
 
 
 class TradesPage(Answer):
     """Trades, newest entry first."""
 
-    agent: Annotated[str, Field(description="whose trades")]
-    trades: Annotated[list[TradeRow], Field(description="a page of them")]  # type: ignore[valid-type]
-    n: Annotated[int, Field(description="how many on this page")]
-    next_cursor: Annotated[str | None, Field(description="give it as cursor to read on; null at the end")]
+    agent: Annotated[str, Field(description="the agent")]
+    trades: Annotated[list[TradeRow], Field(description="one page")]  # type: ignore[valid-type]
+    n: Annotated[int, Field(description="trades on this page")]
+    next_cursor: Annotated[str | None, Field(description="pass it as cursor for the next page; null at the end")]
 
 
 def _cursor(text: str | None) -> tuple[datetime, str] | None:
@@ -55,13 +55,13 @@ def _cursor(text: str | None) -> tuple[datetime, str] | None:
         return None
     at, _, id_ = text.partition("-")
     if not at.isdigit() or not id_.isalnum() or int(at) > 8_000_000_000_000_000:
-        raise Invalid("cursor", "is not one of ours", "Give next_cursor of the page before, or leave it out")
+        raise Invalid("cursor", "is not a cursor of get_trades", "Give next_cursor of the previous page, or leave it out")
     return moment(int(at)), id_
 
 
 @operation(writes=False)
 def get_trades(memory: Memory, ask: GetTrades, caller: Caller) -> TradesPage:
-    """The trades of an agent, newest entry first: every column, open and closed."""
+    """List an agent's trades, open and closed, newest entry first."""
     found = agent_of(memory, ask).trades(
         status=ask.status, symbol=ask.symbol, strategy=ask.strategy, side=ask.side, as_of=ask.as_of, head=ask.head,
         limit=ask.limit + 1, after=_cursor(ask.cursor),
@@ -87,7 +87,7 @@ class TradeAnswer(Answer):
 
 @operation(writes=False)
 def get_trade(memory: Memory, ask: GetTrade, caller: Caller) -> TradeAnswer:
-    """One trade with its reasons, prices and excursions."""
+    """Get one trade with its reasons, prices and excursions."""
     found = agent_of(memory, ask).trade(ask.trade_id, as_of=ask.as_of, head=ask.head)
     if found is None:
         raise Unknown("trade_id", "trade", ask.trade_id, "List them with get_trades")
@@ -95,22 +95,22 @@ def get_trade(memory: Memory, ask: GetTrade, caller: Caller) -> TradeAnswer:
 
 
 class OpenPositions(Answer):
-    """What is held."""
+    """Open positions."""
 
-    agent: Annotated[str, Field(description="whose positions")]
+    agent: Annotated[str, Field(description="the agent")]
     positions: Annotated[list[TradeRow], Field(description="the open trades")]  # type: ignore[valid-type]
     n: Annotated[int, Field(description="how many")]
 
 
 @operation(writes=False)
 def get_open_positions(memory: Memory, ask: AsOf, caller: Caller) -> OpenPositions:
-    """What an agent holds: its open trades, with what was realised so far and how far they ran."""
+    """List an agent's open trades, with realised PnL and excursions so far."""
     found = agent_of(memory, ask).trades(status="open", as_of=ask.as_of, head=ask.head)
     return OpenPositions(agent=ask.agent or DEFAULT_AGENT, positions=[trade_row(t) for t in found], n=len(found))
 
 
 class GetPerformance(AsOf):
-    """Of what."""
+    """Which trades to count."""
 
     strategy: Annotated[Label | None, Field(description="only this strategy")] = None
     symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
@@ -118,7 +118,7 @@ class GetPerformance(AsOf):
 
 @operation(writes=False)
 def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller) -> PerformanceAnswer:
-    """How an agent has done over its closed trades, whole or by strategy and symbol, with n for every figure."""
+    """Get performance over closed trades, of the agent or of one strategy or symbol, with n for every figure."""
     handle = agent_of(memory, ask)
     found = handle.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
     habits, _ = handle.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
@@ -128,15 +128,15 @@ def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller
 class LedgerAnswer(Answer):
     """The whole ledger."""
 
-    agent: Annotated[str, Field(description="whose ledger")]
-    rows: Annotated[list[TradeRow], Field(description="every trade, by entry, symbol")]  # type: ignore[valid-type]
+    agent: Annotated[str, Field(description="the agent")]
+    rows: Annotated[list[TradeRow], Field(description="every trade, by entry time and symbol")]  # type: ignore[valid-type]
     totals: Annotated[dict[str, Any], Field(description="n, n_open, n_unpriced, sums in the account currency, orphan funding")]
-    discrepancies: Annotated[list[dict[str, Any]], Field(description="where broker and fills disagree")]
+    discrepancies: Annotated[list[dict[str, Any]], Field(description="where snapshots and fills disagree")]
 
 
 @operation(writes=False)
 def get_ledger(memory: Memory, ask: AsOf, caller: Caller) -> LedgerAnswer:
-    """The whole ledger of an agent: every trade in order of entry, the totals, and where broker and fills disagree."""
+    """Get an agent's whole ledger: every trade by entry time, totals, and where snapshots and fills disagree."""
     handle = agent_of(memory, ask)
     rows = sorted(handle.trades(as_of=ask.as_of, head=ask.head, newest=False), key=entry_order)
     orphans = {symbol: money(usd) for symbol, usd in handle.orphan_funding(as_of=ask.as_of, head=ask.head).items()}
@@ -154,46 +154,46 @@ class GetDecisions(AsOf):
 
     symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
     limit: Annotated[int, Field(ge=1, le=1000, description="how many")] = 20
-    before: Annotated[Time | None, Field(description="only those taken before this moment")] = None
+    before: Annotated[Time | None, Field(description="only decisions before this time")] = None
 
 
 class DecisionsAnswer(Answer):
     """Decisions, newest first."""
 
-    agent: Annotated[str, Field(description="whose decisions")]
+    agent: Annotated[str, Field(description="the agent")]
     decisions: Annotated[list[dict[str, Any]], Field(description="id, t, symbol, action, reason, stop, verdict, run, ...")]
     n: Annotated[int, Field(description="how many")]
 
 
 @operation(writes=False)
 def get_decisions(memory: Memory, ask: GetDecisions, caller: Caller) -> DecisionsAnswer:
-    """What an agent decided, newest first, no-trade decisions included, with the run that took each."""
+    """List an agent's decisions, newest first, including decisions not to trade, each with its run."""
     found = agent_of(memory, ask).decisions(symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before)
     rows = [{**plain(row.decision), "known_at": optional_time_text(row.known_at), "tick": row.tick} for row in found]
     return DecisionsAnswer(agent=ask.agent or DEFAULT_AGENT, decisions=rows, n=len(rows))
 
 
 class EquityPoint(Answer):
-    """NAV at a moment."""
+    """NAV at a time."""
 
     t: Annotated[str, Field(description="UTC")]
-    nav: Annotated[str, Field(description="account currency, deposits and withdrawals taken out")]
+    nav: Annotated[str, Field(description="account currency, without deposits and withdrawals")]
 
 
 class EquityAnswer(Answer):
     """The equity curve."""
 
-    agent: Annotated[str, Field(description="whose")]
+    agent: Annotated[str, Field(description="the agent")]
     points: Annotated[list[EquityPoint], Field(description="oldest first")]
     n: Annotated[int, Field(description="how many")]
-    source: Annotated[str, Field(description="'marks' of the broker, or 'closed trades' on top of starting equity")]
+    source: Annotated[str, Field(description="'marks' (from the broker) or 'closed trades' (added to the starting equity)")]
     currency: Annotated[str, Field(description="account currency")]
-    max_drawdown_pct: Annotated[str | None, Field(description="deepest fall from a peak, in % of the peak")]
+    max_drawdown_pct: Annotated[str | None, Field(description="largest fall from a peak, in % of the peak")]
 
 
 @operation(writes=False)
 def get_equity(memory: Memory, ask: AsOf, caller: Caller) -> EquityAnswer:
-    """The equity curve of an agent, flow-adjusted: deposits and withdrawals are not profit."""
+    """Get an agent's equity curve, adjusted for deposits and withdrawals."""
     handle = agent_of(memory, ask)
     curve = handle.equity(as_of=ask.as_of, head=ask.head)
     points = [EquityPoint(t=optional_time_text(t) or "", nav=money(nav) or "0") for t, nav in curve.points]

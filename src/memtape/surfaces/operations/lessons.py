@@ -1,4 +1,4 @@
-"""Lessons: drawing them, reading them with what stands behind each, and the owner's hand on them."""
+"""Operations on lessons: compute, read, retire and promote them."""
 
 from __future__ import annotations
 
@@ -26,41 +26,41 @@ if TYPE_CHECKING:
 
 
 class LessonRow(Answer):
-    """One lesson and what stands behind it."""
+    """One lesson and its evidence."""
 
     id: Annotated[str, Field(description="its id")]
     slot: Annotated[str, Field(description="entry_timing, sizing, symbol_selection, exit_timing or regime_fit")]
-    text: Annotated[str, Field(description="as the agent reads it")]
-    status: Annotated[Literal["told", "retired", "expired", "held_back"], Field(description="whether the agent is told")]
-    why_held_back: Annotated[str | None, Field(description="what it contradicts, if it is held back for the owner")]
-    n: Annotated[int, Field(description="trades it counts")]
-    chance: Annotated[bool, Field(description="true: it could be chance")]
+    text: Annotated[str, Field(description="as the agent sees it")]
+    status: Annotated[Literal["told", "retired", "expired", "held_back"], Field(description="told: the agent sees it")]
+    why_held_back: Annotated[str | None, Field(description="what it contradicts, if it is held back")]
+    n: Annotated[int, Field(description="number of trades")]
+    chance: Annotated[bool, Field(description="true: it could be luck")]
     tier: Annotated[int, Field(description="2 computed, 3 written by a model")]
-    regime: Annotated[str | None, Field(description="the only regime it speaks of")]
-    expires_at: Annotated[str | None, Field(description="until when it is told, UTC")]
-    trades: Annotated[list[str], Field(description="the trades behind it")]
-    figures: Annotated[dict[str, Any] | None, Field(description="what was computed: mean, interval, rest, p_value, share, unit")]
+    regime: Annotated[str | None, Field(description="only in this regime")]
+    expires_at: Annotated[str | None, Field(description="UTC; the agent sees it until then")]
+    trades: Annotated[list[str], Field(description="ids of its trades")]
+    figures: Annotated[dict[str, Any] | None, Field(description="its statistics")]
 
 
 class NoteRow(Answer):
-    """What one reflection came to."""
+    """The result of one reflection."""
 
     id: Annotated[str, Field(description="its id")]
-    scope: Annotated[Literal["agent", "skill"], Field(description="whom it speaks to")]
-    status: Annotated[Literal["active", "superseded"], Field(description="the newest of a scope is active")]
-    skill: Annotated[str, Field(description="of which skill")]
-    skill_version: Annotated[int, Field(description="in which version")]
+    scope: Annotated[Literal["agent", "skill"], Field(description="one agent, or all of the skill")]
+    status: Annotated[Literal["active", "superseded"], Field(description="the newest is active")]
+    skill: Annotated[str, Field(description="the skill")]
+    skill_version: Annotated[int, Field(description="its version")]
     generated_at: Annotated[str, Field(description="UTC")]
-    window: Annotated[list[str | None], Field(description="first and last exit of the trades looked at, UTC")]
+    window: Annotated[list[str | None], Field(description="first and last exit of its trades, UTC")]
     trades_considered: Annotated[int, Field(description="how many")]
-    closed: Annotated[int, Field(description="trades closed by then: what the cadence counts from")]
-    scanned: Annotated[int, Field(description="statements that were computed and judged together")]
+    closed: Annotated[int, Field(description="trades closed by then; the cadence counts from here")]
+    scanned: Annotated[int, Field(description="patterns tested together")]
     model_used: Annotated[str, Field(description="stats, or the model")]
-    asked_by: Annotated[str, Field(description="cadence, owner or model")]
+    asked_by: Annotated[str, Field(description="what started it: cadence, owner or model")]
     input_tokens: Annotated[int | None, Field(description="of the model")]
     output_tokens: Annotated[int | None, Field(description="of the model")]
     cost_usd: Annotated[str | None, Field(description="of the model")]
-    from_note: Annotated[str | None, Field(description="the agent's note that this was promoted from")]
+    from_note: Annotated[str | None, Field(description="the agent's note it was promoted from")]
     lessons: Annotated[list[LessonRow], Field(description="its lessons")]
 
 
@@ -91,7 +91,7 @@ def _status(one: Lesson, seen: ReflectionView, at: datetime) -> Literal["told", 
 
 
 def note_row(seen: ReflectionView, at: datetime) -> NoteRow:
-    """A note as it leaves."""
+    """The answer row of a note: the result of one reflection."""
     note = seen.note
     known = {one.id: one for one in note.candidates}
     return NoteRow(
@@ -132,14 +132,14 @@ def note_row(seen: ReflectionView, at: datetime) -> NoteRow:
 
 
 class LessonsAnswer(Answer):
-    """The lessons an agent is told, and how the next reflection stands."""
+    """The lessons an agent sees, and when the next reflection is due."""
 
     agent: Annotated[str, Field(description="the agent")]
-    note: Annotated[NoteRow | None, Field(description="its active note; null before the first reflection")]
-    skill_note: Annotated[NoteRow | None, Field(description="the active note of its skill, which speaks to all its agents")]
-    due: Annotated[str | None, Field(description="why a reflection is due now; null: it is not")]
-    cadence: Annotated[str, Field(description="when lessons are drawn, as the skill says")]
-    last_failure: Annotated[dict[str, Any] | None, Field(description="the last reflection that failed since the active note")]
+    note: Annotated[NoteRow | None, Field(description="its active lessons; null before the first reflection")]
+    skill_note: Annotated[NoteRow | None, Field(description="the active lessons of its skill, shown to all its agents")]
+    due: Annotated[str | None, Field(description="why a reflection is due; null: it is not")]
+    cadence: Annotated[str, Field(description="when lessons are computed")]
+    last_failure: Annotated[dict[str, Any] | None, Field(description="the last failed reflection since then")]
 
 
 def _failure(failed: FailedReflection) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _failure(failed: FailedReflection) -> dict[str, Any]:
 
 @operation(writes=False)
 def get_lessons(memory: Memory, ask: AsOf, caller: Caller) -> LessonsAnswer:
-    """The lessons an agent is told now or was told at a moment, with the trades and figures behind each."""
+    """Get the lessons an agent sees, now or at a past time, with the trades and figures behind each."""
     handle = agent_of(memory, ask)
     own, shared = handle.lessons(as_of=ask.as_of, head=ask.head)
     at = ask.as_of or handle.now()
@@ -174,12 +174,12 @@ def _cadence(config: Any) -> str:
 
 
 class LessonHistory(Answer):
-    """Every note."""
+    """Every reflection."""
 
     agent: Annotated[str, Field(description="the agent")]
-    notes: Annotated[list[NoteRow], Field(description="the agent's, newest first")]
-    skill_notes: Annotated[list[NoteRow], Field(description="its skill's, newest first")]
-    failures: Annotated[list[dict[str, Any]], Field(description="reflections that came to nothing, newest first")]
+    notes: Annotated[list[NoteRow], Field(description="of the agent, newest first")]
+    skill_notes: Annotated[list[NoteRow], Field(description="of its skill, newest first")]
+    failures: Annotated[list[dict[str, Any]], Field(description="failed reflections, newest first")]
 
 
 class GetHistory(AsOf):
@@ -190,7 +190,7 @@ class GetHistory(AsOf):
 
 @operation(writes=False)
 def get_lesson_history(memory: Memory, ask: GetHistory, caller: Caller) -> LessonHistory:
-    """What an agent was told over time: every note, active and superseded, and every reflection that failed."""
+    """List all lessons an agent saw over time, active and superseded, and every failed reflection."""
     handle = agent_of(memory, ask)
     at = ask.as_of or handle.now()
     own = handle.lessons.reflections(as_of=ask.as_of, head=ask.head)
@@ -202,25 +202,25 @@ def get_lesson_history(memory: Memory, ask: GetHistory, caller: Caller) -> Lesso
 
 
 class DiffLessons(OfAgent):
-    """Which two notes."""
+    """Which two reflections."""
 
-    earlier: Annotated[Key | None, Field(description="id of a note; default: the one before the active note")] = None
-    later: Annotated[Key | None, Field(description="id of a note; default: the active note")] = None
+    earlier: Annotated[Key | None, Field(description="note id; default: the note before the active one")] = None
+    later: Annotated[Key | None, Field(description="note id; default: the active one")] = None
 
 
 class LessonsDiff(Answer):
-    """What changed between two notes."""
+    """The changes between two notes."""
 
     agent: Annotated[str, Field(description="the agent")]
-    earlier: Annotated[str, Field(description="id of the note")]
-    later: Annotated[str, Field(description="id of the note")]
-    changes: Annotated[list[dict[str, Any]], Field(description="what (added, removed, changed, kept), slot, before, after")]
-    n: Annotated[dict[str, int], Field(description="how many of each")]
+    earlier: Annotated[str, Field(description="note id")]
+    later: Annotated[str, Field(description="note id")]
+    changes: Annotated[list[dict[str, Any]], Field(description="lesson by lesson")]
+    n: Annotated[dict[str, int], Field(description="how many were added, removed, changed, kept")]
 
 
 @operation(writes=False)
 def diff_lessons(memory: Memory, ask: DiffLessons, caller: Caller) -> LessonsDiff:
-    """What changed from one note to another, lesson by lesson."""
+    """Compare two notes of lessons, lesson by lesson."""
     handle = agent_of(memory, ask)
     earlier, later = _two_notes(handle, ask.earlier, ask.later)
     found = compare_lessons(earlier, later)
@@ -234,8 +234,8 @@ def diff_lessons(memory: Memory, ask: DiffLessons, caller: Caller) -> LessonsDif
 def _two_notes(handle: AgentMemory, earlier: str | None, later: str | None) -> tuple[Reflection, Reflection]:
     own = handle.lessons.reflections()
     if (earlier is None or later is None) and len(own) < 2:
-        raise Conflict("agent", f"has {len(own)} note{'' if len(own) == 1 else 's'}", "Compare when there are two, or name both")
-    last = handle.lessons.reflection(later).note if later is not None else own[0].note
+        raise Conflict("agent", f"has {len(own)} note{'' if len(own) == 1 else 's'}", "Wait until there are two, or name both")
+    last = handle.note(later).note if later is not None else own[0].note
     if earlier is not None:
         return handle.lessons.reflection(earlier).note, last
     place = next((n for n, seen in enumerate(own) if seen.note.id == last.id), 0)
@@ -243,29 +243,27 @@ def _two_notes(handle: AgentMemory, earlier: str | None, later: str | None) -> t
 
 
 class Reflect(OfAgent):
-    """How."""
+    """How to reflect."""
 
     model: Annotated[Label | None, Field(description="stats, anthropic/..., openai/...; default: as the skill says")] = None
-    only_if_due: Annotated[bool, Field(description="do nothing unless the cadence says so")] = False
+    only_if_due: Annotated[bool, Field(description="do nothing unless it is due")] = False
 
 
 class ReflectAnswer(Answer):
-    """What a reflection came to."""
+    """The result of a reflection."""
 
     agent: Annotated[str, Field(description="the agent")]
-    note: Annotated[NoteRow | None, Field(description="the note that is active now")]
-    new: Annotated[
-        bool, Field(description="whether it is new; from the same trades by the same model it is the one that was there")
-    ]
-    failed: Annotated[dict[str, Any] | None, Field(description="why it came to nothing; the note before it stays")]
-    waits: Annotated[str | None, Field(description="why nothing was done: not due, another worker is at it, tried again later")]
+    note: Annotated[NoteRow | None, Field(description="the active note")]
+    new: Annotated[bool, Field(description="true: it is new; equal trades and model give the existing note")]
+    failed: Annotated[dict[str, Any] | None, Field(description="why it failed; the previous note stays active")]
+    waits: Annotated[str | None, Field(description="why nothing was done: not due, another worker runs it, retried later")]
 
 
 @operation(writes=True)
 def reflect_now(memory: Memory, ask: Reflect, caller: Caller) -> ReflectAnswer:
-    """Draw lessons from the closed trades now. The note before it is superseded and stays on record.
+    """Compute lessons from the closed trades now. The previous note is superseded and stays on record.
 
-    A model that is down or answers badly leaves the old note, and the answer says so.
+    If the model fails, the previous note stays active and the answer says so.
     """
     handle = memory.agent_for_writing(ask.agent)
     done = handle.reflect_if_due() if ask.only_if_due else handle.reflect(model=ask.model, asked_by=caller.role)
@@ -282,14 +280,14 @@ class RetireLesson(OfAgent):
 
     lesson_id: Annotated[Key, Field(description="its id")]
     scope: Annotated[
-        Literal["agent", "skill"] | None, Field(description="for this agent, or for all of its skill; default: where it stands")
+        Literal["agent", "skill"] | None, Field(description="for this agent or its whole skill; default: where the lesson is")
     ] = None
     reason: Annotated[Line, Field(description="why, for the record")] = ""
 
 
 @operation(writes=True)
 def retire_lesson(memory: Memory, ask: RetireLesson, caller: Caller) -> ReceiptAnswer:
-    """Let a lesson be told no more, also when it comes back with other numbers. It stays on record. The owner's word."""
+    """Stop showing a lesson, even if it is recomputed with new figures. It stays on record. Owner only."""
     caller.require_owner("retire a lesson")
     return receipt_answer(memory.agent_for_writing(ask.agent).retire_lesson(ask.lesson_id, ask.reason, scope=ask.scope))
 
@@ -297,12 +295,12 @@ def retire_lesson(memory: Memory, ask: RetireLesson, caller: Caller) -> ReceiptA
 class PromoteNote(OfAgent):
     """Which note."""
 
-    note_id: Annotated[Key, Field(description="a note of this agent")]
+    note_id: Annotated[Key, Field(description="note id")]
 
 
 @operation(writes=True)
 def promote_lessons(memory: Memory, ask: PromoteNote, caller: Caller) -> NoteRow:
-    """Let what a note tells be told to every agent of the skill. The owner's word; the skill's note before it is superseded."""
+    """Show the lessons of a note to every agent of the skill; they replace the skill's earlier ones. Owner only."""
     caller.require_owner("promote a note")
     handle = memory.agent_for_writing(ask.agent)
     note = handle.lessons.promote(ask.note_id)
@@ -310,17 +308,17 @@ def promote_lessons(memory: Memory, ask: PromoteNote, caller: Caller) -> NoteRow
 
 
 class LabelTrade(OfAgent):
-    """Which trade, and how it may teach."""
+    """Which trade, and what it counts for."""
 
     trade_id: Annotated[Key, Field(description="its id")]
-    teach: Annotated[Teach, Field(description="learn; exclude, anomaly: out of every statistic; wrong_reason: not for entries; "
+    teach: Annotated[Teach, Field(description="learn: counts; exclude, anomaly: in no statistic; wrong_reason: not for entries; "
                                   "structural: not for exits and sizes")]  # fmt: skip
     reason: Annotated[Line, Field(description="why, for the record")] = ""
 
 
 @operation(writes=True)
 def label_trade(memory: Memory, ask: LabelTrade, caller: Caller) -> ReceiptAnswer:
-    """Say how a closed trade may teach. The owner's word: lessons, beliefs, habits, evidence and state follow it."""
+    """Set what a closed trade counts for in lessons, beliefs, habits, evidence and state. Owner only."""
     caller.require_owner("label a trade")
     handle = memory.agent_for_writing(ask.agent)
     return receipt_answer(handle.memories.correct(ask.trade_id, {"teach": ask.teach}, ask.reason))

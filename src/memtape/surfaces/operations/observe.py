@@ -21,31 +21,67 @@ if TYPE_CHECKING:
 
 
 _TICK_WORDS = {
-    "t": "the moment of the run (ISO 8601 with zone)", "marks": "symbol -> price", "fills": "executions since the last tick",
+    "t": "time of the run (ISO 8601 with zone)", "marks": "symbol -> price", "fills": "executions since the last tick",
     "funding": "funding since the last tick", "bars": "bars completed since the last tick",
     "equity": "account equity at t, account currency", "cash_flows": "deposits (+) and withdrawals (-)",
-    "id": "the run's own id; a second delivery of it writes nothing",
+    "id": "the run's own id; a second tick with it writes nothing",
 }  # fmt: skip
 
-SHOWN = (Annotated[str | None, Field(max_length=8_000, description="the receipt of the brief you decided on, from get_brief: "
+SHOWN = (Annotated[str | None, Field(max_length=8_000, description="receipt of the brief you decided on, from get_brief: "
                    "records that you were shown it")], None)  # fmt: skip
 
 ObserveTick = flattened("ObserveTick", Tick, "tick", _TICK_WORDS, brief=SHOWN)
 
-ObserveFill = flattened("ObserveFill", Fill, "fill", {"side": "buy or sell", "qty": "base units, above 0"})
+ObserveFill = flattened(
+    "ObserveFill",
+    Fill,
+    "fill",
+    {"symbol": "what was traded", "side": "buy or sell", "qty": "base units, above 0", "order_id": "the broker's order id"},
+)
 
-ObserveFunding = flattened("ObserveFunding", Funding, "funding", {"id": "the source's own id"})
+ObserveFunding = flattened(
+    "ObserveFunding",
+    Funding,
+    "funding",
+    {"id": "the source's own id", "symbol": "the position's symbol", "t": "when it was paid"},
+)
 
-ObserveTrade = flattened("ObserveTrade", ClosedTrade, "trade", {"pnl": "gross, if the source states it", "qty": "base units"})
+ObserveTrade = flattened(
+    "ObserveTrade",
+    ClosedTrade,
+    "trade",
+    {
+        "pnl": "gross, if the source states it",
+        "qty": "base units",
+        "symbol": "what was traded",
+        "side": "long or short",
+        "entry_at": "ISO 8601 with zone",
+        "exit_at": "ISO 8601 with zone",
+        "fees": "paid is positive",
+        "funding": "received is positive",
+        "rate": "account currency per quote unit",
+        "stop": "stop price at entry",
+        "target": "target price at entry",
+        "trigger": "stop, target, manual, ...",
+    },
+)
 
-ObserveEquity = flattened("ObserveEquity", EquityMark, "mark", {"equity": "account currency"})
+ObserveEquity = flattened("ObserveEquity", EquityMark, "mark", {"equity": "account currency", "t": "ISO 8601 with zone"})
 
-ObserveCashFlow = flattened("ObserveCashFlow", CashFlow, "flow", {"usd": "deposit +, withdrawal -, account currency"})
+ObserveCashFlow = flattened(
+    "ObserveCashFlow",
+    CashFlow,
+    "flow",
+    {"usd": "deposit +, withdrawal -, account currency", "id": "the source's own id", "t": "ISO 8601 with zone"},
+)
 
 ObserveBars = flattened("ObserveBars", Bars, "delivery", {"bars": "completed bars: symbol, t0, t1, o, h, l, c, v"})
 
 RecordDecision = flattened("RecordDecision", Decision, "decision", {"stop": "stop price", "target": "target price",
-    "id": "default: made from the content", "t": "default: now", "reason": "why, at most 280 characters"},
+    "id": "default: made from the content", "t": "default: now", "reason": "why, at most 280 characters",
+    "symbol": "what the decision is about", "qty": "base units", "confidence": "0 to 1", "order_ids": "orders it led to",
+    "situation": "the market then", "verdict": "what a guard said", "run": "the run that decided", "tags": "your labels",
+    "citations": "document lines it is based on"},
     brief=SHOWN)  # fmt: skip
 
 
@@ -55,13 +91,14 @@ def _observe(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
 
 
 def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
-    """Take in a tick or a decision, and with it that a brief was shown."""
+    """Record a tick or a decision, and that the brief was shown."""
     handle = memory.agent_for_writing(ask.agent)
     made: AssembledBrief | None = None
     lost: tuple[dict[str, Any], ...] = ()
     try:
         made = handle.brief_again(ask.brief) if ask.brief else None
-    except Conflict as problem:  # what happened is recorded in any case; that the brief was shown, is not, and that is told
+    except Conflict as problem:
+        # The tick or decision is recorded in any case; only the record of the shown brief is missing, and the answer says so.
         lost = ({"event": "brief_not_recorded", "problem": str(problem)},)
     seen = complete_value(value_of(ask, value), memory.clock.now())
     receipt = handle.observe(seen, backfill=ask.backfill)
@@ -75,54 +112,54 @@ def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
 
 @operation(writes=True, tools={"trader"})
 def observe_tick(memory: Memory, ask: ObserveTick, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
-    """Take in what one run saw: positions, fills, funding, bars, equity, and what it decided.
+    """Record what one run observed and decided: positions, fills, funding, bars, equity, decisions.
 
-    Send it once per tick; sending it again changes nothing. `positions` absent means that no snapshot was taken, an empty
-    one means flat. A tick that is not later than the last adds its fills, funding and bars, but neither snapshot nor decision.
+    Send it once per tick; a repetition changes nothing. Without `positions` no snapshot was taken; empty means flat. A tick not
+    later than the last one adds its fills, funding and bars, but no snapshot and no decision.
     """
     return _decide(memory, ask, Tick)
 
 
 @operation(writes=True)
 def observe_fill(memory: Memory, ask: ObserveFill, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
-    """Take in one execution at the broker; late and doubled ones find their place."""
+    """Record one execution at the broker. Late and repeated fills are handled."""
     return _observe(memory, ask, Fill)
 
 
 @operation(writes=True)
 def observe_funding(memory: Memory, ask: ObserveFunding, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
-    """Take in one funding, swap or borrow payment."""
+    """Record one funding, swap or borrow payment."""
     return _observe(memory, ask, Funding)
 
 
 @operation(writes=True)
 def observe_trade(memory: Memory, ask: ObserveTrade, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
-    """Take in a closed trade that its source reports whole."""
+    """Record a closed trade that its source reports as a whole."""
     return _observe(memory, ask, ClosedTrade)
 
 
 @operation(writes=True)
 def observe_equity(memory: Memory, ask: ObserveEquity, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
-    """Take in the account's equity at a moment."""
+    """Record the account's equity at a time."""
     return _observe(memory, ask, EquityMark)
 
 
 @operation(writes=True)
 def observe_cash_flow(memory: Memory, ask: ObserveCashFlow, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
-    """Take in a deposit or a withdrawal: it moves equity and is not profit."""
+    """Record a deposit or withdrawal: it changes equity but is not profit."""
     return _observe(memory, ask, CashFlow)
 
 
 @operation(writes=True)
 def observe_bars(memory: Memory, ask: ObserveBars, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
-    """Take in completed bars; they tell how far open trades ran, and price what has no mark. The first of two wins."""
+    """Record completed bars: they give excursions of open trades and prices without a mark. The first version of a bar wins."""
     return _observe(memory, ask, Bars)
 
 
 @operation(writes=True, tools={"trader"})
 def record_decision(memory: Memory, ask: RecordDecision, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
-    """Record what a run concluded, deliberately not trading included.
+    """Record what a run decided, including not to trade.
 
-    Fills that name this decision (or one of its order_ids) take their reason and stop from it, whichever comes first.
+    Fills that name this decision, or one of its order_ids, take their reason and stop from it, in whatever order they arrive.
     """
     return _decide(memory, ask, Decision)

@@ -26,7 +26,7 @@ ACTIONS = {"skip": "skip_trade", "exit": "force_exit", "reduce_size": "reduce", 
 
 
 class CreatePlan(OfAgent):
-    """If the trigger holds, then the action."""
+    """A plan: if the trigger holds, then the action."""
 
     trigger_condition: Annotated[
         dict[str, Any], Field(description='a predicate: {"regime": "ranging"} or {"all": [{"field", "op", "value"}]}')
@@ -35,28 +35,28 @@ class CreatePlan(OfAgent):
         dict[str, Any], Field(description='{"type": skip_trade | reduce | force_exit | adjust_param | alert, "size_factor": 0.5}')
     ]
     reasoning: Annotated[Line, Field(description="why")]
-    expiry_days: Annotated[float, Field(gt=0, le=3650, description="when it ends")] = 30
-    expires_at: Annotated[Time | None, Field(description="when it ends, in place of expiry_days")] = None
+    expiry_days: Annotated[float, Field(gt=0, le=3650, description="days until it ends")] = 30
+    expires_at: Annotated[Time | None, Field(description="when it ends, instead of expiry_days")] = None
     expire_when: Annotated[dict[str, Any] | None, Field(description="a predicate that ends it")] = None
-    priority: Annotated[float, Field(ge=0, le=1, description="among plans of one kind")] = 0.5
-    fire_mode: Annotated[FireMode, Field(description="once, rising_edge (when it becomes true) or every tick")] = "rising_edge"
-    cooldown_minutes: Annotated[float, Field(ge=0, le=525_600, description="quiet for so long after firing")] = 0.0
-    maker: Annotated[Maker, Field(description="who makes it; an agent's or a reflection's is only proposed until confirmed")] = (
-        "agent"
-    )
-    sources: Annotated[list[Key], Field(max_length=64, description="memories it is made from")] = Field(default_factory=list)
+    priority: Annotated[float, Field(ge=0, le=1, description="order among plans with the same action")] = 0.5
+    fire_mode: Annotated[FireMode, Field(description="once, rising_edge (when it becomes true) or every (tick)")] = "rising_edge"
+    cooldown_minutes: Annotated[float, Field(ge=0, le=525_600, description="pause after firing")] = 0.0
+    maker: Annotated[
+        Maker, Field(description="who makes it; a plan of an agent or a reflection is only proposed until the owner confirms it")
+    ] = "agent"
+    sources: Annotated[list[Key], Field(max_length=64, description="memories it is based on")] = Field(default_factory=list)
     id: Annotated[Key | None, Field(description="default: made from the content")] = None
 
 
 class PlanAnswer(Answer):
-    """A plan and where it stands."""
+    """A plan and its status."""
 
-    plan: Annotated[dict[str, Any], Field(description="id, status, trigger, action, expiry, fired, tier, value")]
+    plan: Annotated[dict[str, Any], Field(description="the plan")]
 
 
 def plan_row(seen: PlanView) -> dict[str, Any]:
-    """A plan as it leaves."""
-    standing, plan = seen.state, seen.state.plan
+    """The answer row of a plan."""
+    standing, plan = seen.standing, seen.standing.plan
     worth = [value for _, value in seen.values]
     return {
         "id": plan.id,
@@ -89,7 +89,7 @@ def plan_row(seen: PlanView) -> dict[str, Any]:
 
 
 def _action(given: dict[str, Any]) -> dict[str, Any]:
-    """A planned action: its type, its factor, and whatever else it says as parameters."""
+    """A planned action: its type, its size factor, and the rest as parameters."""
     said = dict(given)
     kind = str(said.pop("type", said.pop("action", ""))).lower()
     kind = ACTIONS.get(kind, kind)
@@ -103,7 +103,7 @@ def _action(given: dict[str, Any]) -> dict[str, Any]:
 
 @operation(writes=True)
 def create_trading_plan(memory: Memory, ask: CreatePlan, caller: Caller) -> PlanAnswer:
-    """Make a plan: if the trigger holds, then the action. A model's plan is a proposal until the owner confirms it."""
+    """Create a plan: if the trigger holds, then the action. A model's plan is only proposed until the owner confirms it."""
     if caller.is_model and ask.maker not in ("agent", "reflection"):
         raise Invalid("maker", "owner only, permission denied for a model", "Leave it out; the owner can confirm the plan")
     handle = memory.agent_for_writing(ask.agent)
@@ -126,7 +126,7 @@ class NamePlan(OfAgent):
 
 @operation(writes=True)
 def confirm_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
-    """Confirm a proposed plan as the owner: from now on it is active. A model cannot: it must ask the owner."""
+    """Confirm a proposed plan: it is active from now on. Owner only."""
     if caller.is_model:
         fix = f"Ask the owner to confirm it: memtape confirm-plan --plan-id {ask.plan_id}"
         raise Invalid("plan_id", "owner only, permission denied for a model", fix)
@@ -135,41 +135,39 @@ def confirm_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
 
 @operation(writes=True)
 def cancel_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
-    """Let a plan end. A model ends only what a model made."""
+    """Cancel a plan. A model can cancel only plans that a model made."""
     handle = agent_of(memory, ask)
     if any(seen.standing.plan.id == ask.plan_id and seen.standing.plan.tier < 3 for seen in handle.plans()):
-        caller.require_owner("end the owner's plan")
+        caller.require_owner("cancel the owner's plan")
     return PlanAnswer(plan=plan_row(PlanView(agent_of(memory, ask).cancel_plan(ask.plan_id), "waits", ())))
 
 
 class CheckPlans(AsOf):
-    """In which situation."""
+    """The situation to check."""
 
     current_context: Annotated[dict[str, Any] | None, Field(validation_alias=AliasChoices("current_context", "context"),
-                               description="what is the case now; the rest comes from bars, state, calendar")] = None  # fmt: skip
+                               description="the situation; missing fields come from bars, state, calendar")] = None  # fmt: skip
     symbol: Annotated[Symbol | None, Field(description="for this symbol")] = None
-    all: Annotated[bool, Field(description="also those that have ended")] = False
+    all: Annotated[bool, Field(description="also plans that have ended")] = False
 
 
 class PlansAnswer(Answer):
-    """Plans, and what those that would fire now say together."""
+    """Plans, and the combined effect of those whose trigger holds."""
 
-    agent: Annotated[str, Field(description="whose")]
+    agent: Annotated[str, Field(description="the agent")]
     as_of: Annotated[str, Field(description="UTC")]
     plans: Annotated[list[dict[str, Any]], Field(description="each with `now`: fires, holds, waits or expired")]
     n: Annotated[int, Field(description="how many")]
-    firing: Annotated[
-        list[str], Field(description="active plans whose trigger is true now, in the order in which they are heard")
-    ]
-    leads: Annotated[str | None, Field(description="the one that leads: leaving before skipping before reducing")]
-    size_factor: Annotated[float, Field(description="what they say together: 0 do not, 1 as usual")]
-    overruled: Annotated[list[str], Field(description="those that are not followed, and are shown all the same")]
-    proposed: Annotated[list[str], Field(description="a model's, true now, not confirmed: advice only")]
+    firing: Annotated[list[str], Field(description="active plans whose trigger holds now, by precedence")]
+    leads: Annotated[str | None, Field(description="the plan that takes precedence: exit before skip before reduce")]
+    size_factor: Annotated[float, Field(description="their combined size factor: 0 do not trade, 1 normal size")]
+    overruled: Annotated[list[str], Field(description="plans that another one overrules")]
+    proposed: Annotated[list[str], Field(description="unconfirmed plans of a model whose trigger holds now: advice only")]
 
 
 @operation(writes=False)
 def check_active_plans(memory: Memory, ask: CheckPlans, caller: Caller) -> PlansAnswer:
-    """Which plans apply now, what they say together, and what their past firings were worth. Only reports: nothing fires here."""
+    """Report which plans apply now, their combined effect, and what past firings were worth. Nothing fires by this."""
     handle = agent_of(memory, ask)
     at = ask.as_of or handle.now()
     given = {k.removeprefix("context_"): v for k, v in (ask.current_context or {}).items()}

@@ -18,48 +18,49 @@ if TYPE_CHECKING:
     from memtape.surfaces.caller import Caller
 
 
-DIFF_LISTED = 20_000  # characters of a diff, where many are listed
+# In a list, a longer diff is cut.
+MAX_LISTED_DIFF_LENGTH = 20_000
 
 
 class ProposeEdit(OfAgent):
-    """Which document is to say what."""
+    """Which document, and how to change it."""
 
-    path: Annotated[Line, Field(min_length=1, description="the document, as search_documents gives it; or a new .md or .txt")]
-    old: Annotated[str | None, Field(max_length=MAX_FRAGMENT_LENGTH, description="what stands there, exactly once")] = None
-    new: Annotated[str | None, Field(max_length=MAX_FRAGMENT_LENGTH, description="what should stand there instead")] = None
-    text: Annotated[str | None, Field(max_length=MAX_TEXT_LENGTH, description="the whole new text, in place of old and new")] = (
+    path: Annotated[Line, Field(min_length=1, description="path from search_documents, or a new .md or .txt file")]
+    old: Annotated[str | None, Field(max_length=FRAGMENT_LENGTH, description="the text to replace; must occur exactly once")] = (
         None
     )
-    reason: Annotated[Line, Field(min_length=1, description="why, for the owner to judge")]
-    run: Annotated[Key | None, Field(description="the run that proposes it")] = None
+    new: Annotated[str | None, Field(max_length=FRAGMENT_LENGTH, description="the replacement")] = None
+    text: Annotated[str | None, Field(max_length=TEXT_LENGTH, description="the whole new document, instead of old and new")] = (
+        None
+    )
+    reason: Annotated[Line, Field(min_length=1, description="why, for the owner to decide")]
+    run: Annotated[Key | None, Field(description="your run")] = None
 
 
 class ProposalAnswer(Answer):
-    """A proposed edit and what became of it."""
+    """A proposed edit and its status."""
 
-    agent: Annotated[str, Field(description="whose")]
+    agent: Annotated[str, Field(description="the agent")]
     id: Annotated[str, Field(description="the proposal")]
     path: Annotated[str, Field(description="the document")]
-    status: Annotated[ProposalStatus, Field(description="proposed until the owner accepts or rejects it")]
-    state: Annotated[EditState | None, Field(description="how it stands now: clean; moved, the document changed elsewhere; done, "
-                                         "it says so already; stale, propose it again; null: decided")]  # fmt: skip
-    applies: Annotated[bool, Field(description="whether it can be accepted as it is")]
-    diff: Annotated[str, Field(description="unified, against the document of now; if decided or stale, as proposed")]
-    diff_left_out: Annotated[int, Field(description="characters at its end that a list leaves out: see get_proposal")] = 0
-    new_document: Annotated[bool, Field(description="true when there was no such document")]
-    reason: Annotated[str, Field(description="why, in the words of whoever proposed it")]
+    status: Annotated[Status, Field(description="proposed, until the owner accepts or rejects it")]
+    state: Annotated[State | None, Field(description="clean; moved: the document changed elsewhere; done: it has the edit; "
+                                         "stale: propose it again; null: already decided")]  # fmt: skip
+    applies: Annotated[bool, Field(description="true: it can be accepted")]
+    diff: Annotated[str, Field(description="unified diff against the current document; if decided or stale, as proposed")]
+    diff_left_out: Annotated[int, Field(description="characters cut from its end in a list; get_proposal has all")] = 0
+    new_document: Annotated[bool, Field(description="true: the document did not exist")]
+    reason: Annotated[str, Field(description="the proposer's reason")]
     run: Annotated[str | None, Field(description="the run that proposed it")]
-    tier: Annotated[int, Field(description="3: a model's words")]
+    tier: Annotated[int, Field(description="3: written by a model")]
     at: Annotated[str | None, Field(description="UTC")]
-    decided_at: Annotated[str | None, Field(description="UTC; null: not decided")]
-    note: Annotated[str, Field(description="what the owner said")]
-    applied: Annotated[
-        EditState | None, Field(description="how it stood when accepted: moved, the document had changed elsewhere")
-    ]
-    seq: Annotated[int, Field(description="the log row of the last that was said of it")]
-    hash: Annotated[str, Field(description="its link in the chain")]
-    duplicate: Annotated[bool, Field(description="true when it was so already: nothing was written")]
-    index_problem: Annotated[str | None, Field(description="why a search does not find the change yet; null: it does")]
+    decided_at: Annotated[str | None, Field(description="UTC; null: not decided yet")]
+    note: Annotated[str, Field(description="the owner's note")]
+    applied: Annotated[State | None, Field(description="its state when it was accepted")]
+    seq: Annotated[int, Field(description="the log row of its last change")]
+    hash: Annotated[str, Field(description="its hash in the chain")]
+    duplicate: Annotated[bool, Field(description="true: it was so before, nothing was written")]
+    index_problem: Annotated[str | None, Field(description="why search does not find the change yet; null: it does")]
 
 
 def _answer(agent: str, one: Proposal) -> ProposalAnswer:
@@ -88,7 +89,7 @@ def _answer(agent: str, one: Proposal) -> ProposalAnswer:
 
 @operation(writes=True, tools={"trader", "coach"})
 def propose_edit(memory: Memory, ask: ProposeEdit, caller: Caller) -> ProposalAnswer:
-    """Propose to change a document, or a new one. Nothing on disk changes until the owner accepts it."""
+    """Propose a change of a document, or a new document. Nothing on disk changes until the owner accepts it."""
     handle = memory.agent_for_writing(ask.agent)
     made = handle.proposals.propose(ask.path, old=ask.old, new=ask.new, text=ask.text, reason=ask.reason, run=ask.run)
     return _answer(handle.agent.id, made)
@@ -97,34 +98,34 @@ def propose_edit(memory: Memory, ask: ProposeEdit, caller: Caller) -> ProposalAn
 class ListProposals(OfAgent):
     """Which proposals."""
 
-    status: Annotated[ProposalStatus | None, Field(description="only these; default: all")] = None
-    limit: Annotated[int, Field(ge=1, le=200, description="how many, the newest first")] = 50
+    status: Annotated[Status | None, Field(description="only this status; default: all")] = None
+    limit: Annotated[int, Field(ge=1, le=200, description="how many, newest first")] = 50
 
 
 class ProposalsAnswer(Answer):
-    """Proposed edits, the newest first."""
+    """Proposed edits, newest first."""
 
-    agent: Annotated[str, Field(description="whose")]
-    proposals: Annotated[list[ProposalAnswer], Field(description="each with how it stands now, and the beginning of its diff")]
-    n: Annotated[int, Field(description="how many are listed")]
-    total: Annotated[int, Field(description="how many there are of that status")]
+    agent: Annotated[str, Field(description="the agent")]
+    proposals: Annotated[list[ProposalAnswer], Field(description="each with its state and the beginning of its diff")]
+    n: Annotated[int, Field(description="how many")]
+    total: Annotated[int, Field(description="how many have that status")]
 
 
 @operation(writes=False)
 def list_proposals(memory: Memory, ask: ListProposals, caller: Caller) -> ProposalsAnswer:
-    """The edits that were proposed to an agent's documents: those to be decided, and what became of the others."""
+    """List the edits proposed to an agent's documents, pending and decided."""
     handle = agent_of(memory, ask)
-    found = [_in_short(_answer(handle.agent.id, one)) for one in handle.proposals(ask.status, ask.limit)]
+    found = [_shortened_for_list(_answer(handle.agent.id, one)) for one in handle.proposals(ask.status, ask.limit)]
     total = handle.proposals_made(ask.status)
     return ProposalsAnswer(agent=handle.agent.id, proposals=found, n=len(found), total=total)
 
 
-def _in_short(answer: ProposalAnswer) -> ProposalAnswer:
-    """A proposal among others: of a long diff, its first lines."""
-    if len(answer.diff) <= DIFF_LISTED:
+def _shortened_for_list(answer: ProposalAnswer) -> ProposalAnswer:
+    """A proposal in a list: of a long diff only the first lines."""
+    if len(answer.diff) <= MAX_LISTED_DIFF_LENGTH:
         return answer
-    kept = answer.diff[:DIFF_LISTED].rpartition("\n")[0]
-    return answer.model_copy(update={"diff": kept, "diff_left_out": len(answer.diff) - len(kept)})
+    beginning = answer.diff[:MAX_LISTED_DIFF_LENGTH].rpartition("\n")[0]
+    return answer.model_copy(update={"diff": beginning, "diff_left_out": len(answer.diff) - len(beginning)})
 
 
 class NameProposal(OfAgent):
@@ -135,20 +136,20 @@ class NameProposal(OfAgent):
 
 @operation(writes=False)
 def get_proposal(memory: Memory, ask: NameProposal, caller: Caller) -> ProposalAnswer:
-    """One proposed edit, with its difference from the document as it is now and whether it still applies."""
+    """Get one proposed edit with its diff against the current document, and whether it still applies."""
     handle = agent_of(memory, ask)
     return _answer(handle.agent.id, handle.proposal(ask.proposal_id))
 
 
 class DecideProposal(NameProposal):
-    """Which proposal, and why so."""
+    """Which proposal, and a note."""
 
-    note: Annotated[Line, Field(description="a word for the record")] = ""
+    note: Annotated[Line, Field(description="a note for the record")] = ""
 
 
 @operation(writes=True)
 def accept_proposal(memory: Memory, ask: DecideProposal, caller: Caller) -> ProposalAnswer:
-    """Accept a proposed edit as the owner: the document is changed now. Refused if it no longer applies; a model cannot."""
+    """Accept a proposed edit: the document is changed now, unless the edit no longer applies. Owner only."""
     caller.require_owner("accept an edit")
     handle = agent_of(memory, ask)
     return _answer(handle.agent.id, handle.accept_proposal(ask.proposal_id, ask.note))
@@ -156,7 +157,7 @@ def accept_proposal(memory: Memory, ask: DecideProposal, caller: Caller) -> Prop
 
 @operation(writes=True)
 def reject_proposal(memory: Memory, ask: DecideProposal, caller: Caller) -> ProposalAnswer:
-    """Reject a proposed edit as the owner: the document stays as it is. A model cannot."""
+    """Reject a proposed edit: the document stays as it is. Owner only."""
     caller.require_owner("reject an edit")
     handle = agent_of(memory, ask)
     return _answer(handle.agent.id, handle.reject_proposal(ask.proposal_id, ask.note))

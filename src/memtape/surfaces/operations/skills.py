@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class CreateSkill(Ask):
-    """A skill to make, or a new version of one."""
+    """A skill to create, or a new version of one."""
 
-    id: Annotated[Slug, Field(description="its name for ever: a-z, 0-9, dot, dash, underscore")]
-    name: Annotated[Line, Field(max_length=120, description="what people call it")] = ""
+    id: Annotated[Slug, Field(description="permanent id: a-z, 0-9, dot, dash, underscore")]
+    name: Annotated[Line, Field(max_length=120, description="display name")] = ""
     strategy: Annotated[str, Field(max_length=20_000, description="the strategy in words")] = ""
-    avoid: Annotated[list[Line], Field(max_length=64, description="hard rules: what never to do")] = Field(default_factory=list)
+    avoid: Annotated[list[Line], Field(max_length=64, description="hard rules: what to avoid")] = Field(default_factory=list)
     limits: Annotated[dict[Label, Line], Field(description="limits by name, as text")] = Field(default_factory=dict)
-    memory: Annotated[MemoryConfig | None, Field(description="what of its memory an agent is shown")] = None
+    memory: Annotated[MemoryConfig | None, Field(description="what an agent is shown of its memory")] = None
 
 
 class SkillAnswer(Answer):
@@ -34,17 +34,17 @@ class SkillAnswer(Answer):
 
     id: Annotated[str, Field(description="the skill")]
     version: Annotated[int, Field(description="1, 2, ...")]
-    name: Annotated[str, Field(description="what people call it")]
+    name: Annotated[str, Field(description="display name")]
     strategy: Annotated[str, Field(description="the strategy in words")]
-    avoid: Annotated[list[str], Field(description="what never to do")]
+    avoid: Annotated[list[str], Field(description="hard rules")]
     limits: Annotated[dict[str, str], Field(description="limits by name")]
-    memory: Annotated[dict[str, Any], Field(description="its memory configuration, complete")]
+    memory: Annotated[dict[str, Any], Field(description="its memory configuration")]
 
 
 class SkillList(Answer):
     """Skills."""
 
-    skills: Annotated[list[SkillAnswer], Field(description="each in its latest version")]
+    skills: Annotated[list[SkillAnswer], Field(description="skills in their latest version")]
     n: Annotated[int, Field(description="how many")]
 
 
@@ -65,7 +65,7 @@ def _skill_answer(found: tuple[Any, int]) -> SkillAnswer:
 
 @operation(writes=True)
 def create_skill(memory: Memory, ask: CreateSkill, caller: Caller) -> SkillAnswer:
-    """Make a skill, or its next version if the content differs from the latest."""
+    """Create a skill, or its next version if the content differs. A model cannot change an existing skill."""
     if any(skill.id == ask.id for skill, _ in memory.skills()):
         caller.require_owner("change a skill")
     config = None if ask.memory is None else plain(ask.memory)
@@ -76,12 +76,12 @@ def create_skill(memory: Memory, ask: CreateSkill, caller: Caller) -> SkillAnswe
 
 @operation(writes=False, tools={"coach"})
 def list_skills(memory: Memory, ask: OfOwner, caller: Caller) -> SkillList:
-    """Every skill in its latest version."""
+    """List every skill in its latest version."""
     found = [_skill_answer(each) for each in memory.skills(ask.cutoff)]
     return SkillList(skills=found, n=len(found))
 
 
 @operation(writes=False)
 def show_skill(memory: Memory, ask: ShowSkill, caller: Caller) -> SkillAnswer:
-    """One skill, in its latest version or in another."""
+    """Get one skill, in its latest or another version."""
     return _skill_answer(memory.skill(ask.id, ask.version, ask.cutoff))

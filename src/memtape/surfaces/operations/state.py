@@ -19,38 +19,38 @@ if TYPE_CHECKING:
 
 
 class GetState(AsOf):
-    """When, and how much of its history."""
+    """How much history."""
 
-    history: Annotated[int, Field(ge=0, le=5000, description="how many past steps to add")] = 0
+    history: Annotated[int, Field(ge=0, le=5000, description="past steps to include")] = 0
 
 
 class StateAnswer(Answer):
-    """An agent's state of mind, computed from outcomes and flow-adjusted equity."""
+    """An agent's affect state, computed from outcomes and equity adjusted for flows."""
 
-    agent: Annotated[str, Field(description="whose")]
+    agent: Annotated[str, Field(description="the agent")]
     as_of: Annotated[str, Field(description="UTC")]
-    n: Annotated[int, Field(description="steps behind it: closes, equity marks, flows")]
-    confidence_level: Annotated[float, Field(description="slow average of how trades went, 0 to 1")]
-    risk_appetite: Annotated[float, Field(description="1 at the peak, a tenth at the drawdown limit")]
-    risk_appetite_grossman_zhou: Annotated[float, Field(description="the stricter form: 0 at the limit")]
-    momentum_bias: Annotated[float | None, Field(description="contrarian (-1) to following (+1); null below its sample")]
+    n: Annotated[int, Field(description="steps it is computed from: closes, equity marks, flows")]
+    confidence_level: Annotated[float, Field(description="slow average of outcomes, 0 to 1")]
+    risk_appetite: Annotated[float, Field(description="1 at the equity peak, 0.1 at the drawdown limit")]
+    risk_appetite_grossman_zhou: Annotated[float, Field(description="stricter: 0 at the limit")]
+    momentum_bias: Annotated[
+        float | None, Field(description="contrarian (-1) to trend-following (+1); null if the sample is too small")
+    ]
     drawdown_pct: Annotated[float, Field(description="a fraction: 0.05 is 5 %")]
     drawdown_state: Annotated[float, Field(description="0 at the peak, 1 at the limit")]
     max_acceptable_drawdown: Annotated[float, Field(description="the limit, a fraction")]
-    equity: Annotated[float, Field(description="NAV, account currency, deposits taken out")]
-    peak_equity: Annotated[float, Field(description="its highest")]
+    equity: Annotated[float, Field(description="NAV in the account currency, without deposits")]
+    peak_equity: Annotated[float, Field(description="highest NAV")]
     consecutive_wins: Annotated[int, Field(description="in a row")]
     consecutive_losses: Annotated[int, Field(description="in a row")]
-    original: Annotated[
-        dict[str, Any], Field(description="the original's confidence, measured by the mean outcome; shown, not followed")
-    ]
+    original: Annotated[dict[str, Any], Field(description="confidence by the original formula, for comparison only")]
     last_updated: Annotated[str | None, Field(description="UTC: the last step")]
     history: Annotated[list[dict[str, Any]], Field(description="past steps, oldest first")]
 
 
 @operation(writes=False, tools={"coach"})
 def get_agent_state(memory: Memory, ask: GetState, caller: Caller) -> StateAnswer:
-    """An agent's state of mind: confidence, risk appetite, drawdown, streaks; computed, never told."""
+    """Get an agent's affect state: confidence, risk appetite, drawdown, streaks. It is computed from the record only."""
     handle = agent_of(memory, ask)
     at = ask.as_of or handle.now()
     step, mood = handle.state(as_of=at, head=ask.head), handle.mood(as_of=at, head=ask.head)
@@ -89,7 +89,7 @@ def get_agent_state(memory: Memory, ask: GetState, caller: Caller) -> StateAnswe
 
 
 def _original_state(steps: Sequence[AffectStep]) -> dict[str, Any]:
-    """The original's state over the last closes: each measured by the mean outcome before it."""
+    """The state by the original formula over the last closes: each outcome is compared with the mean of those before it."""
     outcomes = [step.pnl_r for step in steps if step.pnl_r is not None]
     if not outcomes or not steps:
         return {"confidence": None, "n": 0}
