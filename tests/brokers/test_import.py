@@ -132,7 +132,7 @@ def test_a_trade_from_the_future_is_a_bad_row(tmp_path: Path) -> None:
     memory = given_memory(now=datetime(2026, 6, 5, 8, 30, tzinfo=UTC))
     answer = run_import(memory, saved(tmp_path, TRADES + BTC + ETH), agent="desk")
     assert (answer["trades"], answer["problems"][0]["line"]) == (1, 3)
-    assert answer["problems"][0]["problem"] == "2026-06-05T09:00:00Z lies ahead of the clock"
+    assert answer["problems"][0]["problem"] == "2026-06-05T09:00:00Z is in the future"
 
 
 def test_an_id_that_is_known_with_another_content_is_told_not_dropped(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_an_id_that_is_known_with_another_content_is_told_not_dropped(tmp_path: 
     answer = run_import(memory, other, agent="desk")
     assert (answer["new"], answer["duplicates"]) == (1, 0)
     assert answer["problems"] == [{
-        "line": 2, "field": "id", "problem": "id 77 is known with symbol BTCUSDT, here it is ETHUSDT",
+        "line": 2, "field": "id", "problem": "id 77 is stored with symbol BTCUSDT, but here it is ETHUSDT",
         "fix": "If ids repeat across symbols or accounts: --map id=symbol+id; if it is a correction, undo the earlier import",
     }]  # fmt: skip
     assert run_import(memory, other, agent="desk", mapping={"id": "symbol+id"}, commit=True)["new"] == 2

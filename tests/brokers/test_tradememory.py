@@ -453,7 +453,7 @@ def test_an_id_that_is_known_with_another_price_is_told_and_not_taken_for_a_repe
     other = changed(tmp_path, "UPDATE trade_records SET exit_price = 2908.9, pnl = 87 WHERE id = 'T-2026-0001'")
     answer = run_import(memory, other, agent="desk", commit=True)
     assert (answer["trades"], answer["new"]) == (11, 0)
-    assert "id T-2026-0001 is known with exit_price 2907.9, here it is 2908.9" in [p["problem"] for p in answer["problems"]]
+    assert "id T-2026-0001 is stored with exit_price 2907.9, but here it is 2908.9" in [p["problem"] for p in answer["problems"]]
 
 
 def test_a_belief_whose_counts_have_moved_on_is_told_and_the_one_that_stands_is_kept(tmp_path: Path) -> None:
@@ -463,7 +463,7 @@ def test_a_belief_whose_counts_have_moved_on_is_told_and_the_one_that_stands_is_
         memory, changed(tmp_path, "UPDATE semantic_memory SET alpha = 10 WHERE id = 'S-1'"), agent="desk", commit=True
     )
     assert [p["problem"] for p in answer["problems"] if p["field"] == "belief"] == [
-        "S-1 is known and says something else: the one that stands is kept"
+        "S-1 is stored with other content: the stored one is kept"
     ]
     assert {b.id: b.prior.alpha for b in memory.agent("desk").memories.beliefs()[0]}["S-1"] == 9.0
 
@@ -485,7 +485,7 @@ def test_a_trade_ahead_of_the_clock_is_told_and_left_out(tmp_path: Path) -> None
     path = changed(tmp_path, "UPDATE trade_records SET exit_timestamp = '2031-01-01T00:00:00' WHERE id = 'T-2026-0001'")
     answer = run_import(given_memory(), path, agent="desk", commit=True)
     assert answer["new"] == 11
-    assert "2031-01-01T00:00:00Z lies ahead of the clock" in [p["problem"] for p in answer["problems"]]
+    assert "2031-01-01T00:00:00Z is in the future" in [p["problem"] for p in answer["problems"]]
 
 
 def test_a_journal_without_anything_readable_is_refused_on_commit(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_into_a_pipe_goes_plain_text(db):
 def test_on_a_terminal_there_are_tables_and_no_text_can_command_it(db):
     say("place-order", "--db", db, *ORDER, "--tags", "[bold]x[/bold]", "--tags", "\x1b[2J\x9b31m")
     shown = on_a_terminal("list-orders", "--db", db)
-    assert "━" in shown and "[bold]x[/bold]" in shown.replace("\n", "")
+    assert "─" in shown and "[bold]x[/bold]" in shown.replace("\n", "")
     assert "\x1b[2J" not in shown and "\x9b" not in shown
 
 

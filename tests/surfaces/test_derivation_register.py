@@ -151,8 +151,8 @@ def test_the_list_for_help_is_the_register_read_without_importing_it():
 
 def test_the_list_of_memtape_itself_is_its_register():
     registered = dict(all_operations())
-    assert {each.name: (each.summary, each.writes, each.aliases) for each in listing()} == {
-        known.name: (known.summary, known.writes, known.aliases) for known in registered.values()
+    assert {each.name: (each.summary, each.writes, each.aliases, each.command) for each in listing()} == {
+        known.name: (known.summary, known.writes, known.aliases, known.command) for known in registered.values()
     }
 
 

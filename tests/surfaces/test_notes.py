@@ -124,9 +124,8 @@ def test_on_the_command_line_the_owner_reads_notes_and_decides_on_edits(db, tmp_
         noted = execute(memory, "append_note", {"kind": "note", "text": "Waited.\nAgain.", "run": "r-1"})
         made = execute(memory, "propose_edit", EDIT)
         other = execute(memory, "propose_edit", EDIT | {"new": "2 %"})
-    assert f"notes/notes.md:{noted['start_line']}-{noted['end_line']}" in through_cli(
-        db, "notes"
-    ) and "Waited. Again." in through_cli(db, "notes")
+    row = f"note\tr-1\tnotes/notes.md\t{noted['start_line']}\t{noted['end_line']}\tWaited. Again."
+    assert row in through_cli(db, "notes")
     shown = through_cli(db, "proposals")
     assert "+R3: never risk more than 0.5 % on a trade." in shown and "three losses in a row" in shown
     assert "status: rejected" in through_cli(db, "reject", other["id"], "--note", "too much")

@@ -2,18 +2,19 @@
 
 An operation is a typed function with a docstring:
 
-    @operation(writes=False, tools={"coach"})
+    @operation(writes=False, tools={"coach"}, columns=("entry_at", "symbol", "net_pnl_usd"))
     def get_trades(memory: Memory, ask: GetTrades, caller: Caller) -> TradesPage:
         \"\"\"List an agent's trades, newest first.\"\"\"
 
 Its name, its input and output models and its description are read from the function, so there is nothing to keep in
-sync. The folder `operations/` holds them; `all_operations` imports that folder and returns the register.
+sync. `command` gives it a short command beside the one of its own name; `columns` chooses what its tables show on a
+terminal. The folder `operations/` holds them; `all_operations` imports that folder and returns the register.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
@@ -27,7 +28,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from memtape.core.values import invalid_from
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.caller import Caller
-from memtape.surfaces.translate import inputs
+from memtape.surfaces.translate import EVERY_TABLE, Columns, inputs
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
@@ -48,6 +49,8 @@ class Operation:
     tools: frozenset[str]
     doc: str
     aliases: tuple[str, ...] = ()
+    command: str | None = None
+    columns: Columns = field(default_factory=dict, hash=False)
 
     @property
     def summary(self) -> str:
@@ -68,9 +71,14 @@ def operation(
     writes: bool,
     tools: Collection[str] = (),
     aliases: tuple[str, ...] = (),
+    command: str | None = None,
+    columns: Columns | tuple[str, ...] = (),
     into: dict[str, Operation] = OPERATIONS,
 ) -> Callable[[F], F]:
-    """Enter a function into the register. It stays an ordinary function."""
+    """Enter a function into the register. It stays an ordinary function.
+
+    `columns` are those of every table in the answer, or by the name of a table or object in it.
+    """
 
     def enter(function: F) -> F:
         # Only these two annotations are needed at run time: Memory and Caller may stay behind TYPE_CHECKING.
@@ -90,6 +98,8 @@ def operation(
             tools=frozenset(tools),
             doc=cleandoc(function.__doc__ or ""),
             aliases=aliases,
+            command=command,
+            columns={EVERY_TABLE: columns} if isinstance(columns, tuple) else columns,
         )
         _check(made, into)
         into[made.name] = made
@@ -102,13 +112,15 @@ def _check(made: Operation, register: Mapping[str, Operation]) -> None:
     taken = {name for known in register.values() for name in (known.name, *known.aliases)}
     if repeated := taken.intersection((made.name, *made.aliases)):
         raise TypeError(f"operation {made.name}: the name {', '.join(sorted(repeated))} is taken")
+    if made.command is not None and made.command in {known.command for known in register.values()}:
+        raise TypeError(f"operation {made.name}: the command {made.command} is taken")
     if not made.doc:
         raise TypeError(f"operation {made.name} has no docstring")
     if unknown := made.tools.difference(TOOL_SETS):
         raise TypeError(f"operation {made.name}: there is no tool set {', '.join(sorted(unknown))}")
     if made.params.model_config.get("extra") != "forbid":
         raise TypeError(f"operation {made.name}: {made.params.__name__} must forbid extra fields")
-    if bare := [name for name, field in made.params.model_fields.items() if not field.description]:
+    if bare := [name for name, each in made.params.model_fields.items() if not each.description]:
         raise TypeError(f"operation {made.name}: {', '.join(bare)} of {made.params.__name__} has no description")
 
 
@@ -198,15 +210,17 @@ def paragraph(known: Operation) -> str:
     """One operation as markdown: its description, what it takes, what it returns."""
     sets = ", ".join(["full", *sorted(known.tools)])
     lines = [f"## {known.name}", "", known.doc, "", f"{'Writes' if known.writes else 'Reads'}. Tool sets: {sets}."]
+    if known.command:
+        lines.append(f"Short command: `memtape {known.command}`.")
     if known.aliases:
         lines.append(f"Aliases: {', '.join(known.aliases)}.")
     lines += ["", "| takes | form | meaning |", "|---|---|---|"]
-    for field in inputs(params_schema(known)):
-        name = f"`{field.name}`" + (" (required)" if field.required else "")
-        lines.append(f"| {name} | {_cell(field.form)} | {_cell(field.help)} |")
+    for each in inputs(params_schema(known)):
+        name = f"`{each.name}`" + (" (required)" if each.required else "")
+        lines.append(f"| {name} | {_cell(each.form)} | {_cell(each.help)} |")
     returned = result_schema(known).get("properties", {})
     lines += ["", "| returns | meaning |", "|---|---|"]
-    lines += [f"| `{name}` | {_cell(field.get('description', ''))} |" for name, field in returned.items()]
+    lines += [f"| `{name}` | {_cell(each.get('description', ''))} |" for name, each in returned.items()]
     return "\n".join(lines)
 
 

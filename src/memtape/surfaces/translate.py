@@ -18,6 +18,10 @@ from typing import Any, Literal
 from memtape import errors
 from memtape.errors import Invalid, MemtapeError
 
+# The columns that a table shows, by the name of the table; EVERY_TABLE stands for those that are not named.
+Columns = Mapping[str, tuple[str, ...]]
+EVERY_TABLE = "*"
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:

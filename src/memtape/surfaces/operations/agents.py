@@ -86,7 +86,7 @@ def use_skill_version(memory: Memory, ask: UseSkillVersion, caller: Caller) -> A
     return _agent_answer(memory, ask.id)
 
 
-@operation(writes=False)
+@operation(writes=False, columns=("id", "skill", "skill_version", "mode", "log_rows", "last_tick"))
 def list_agents(memory: Memory, ask: OfOwner, caller: Caller) -> AgentList:
     """List every agent and its status."""
     found = [_agent_answer(memory, agent.id, ask.cutoff) for agent in memory.agents(ask.cutoff)]

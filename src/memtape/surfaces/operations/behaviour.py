@@ -40,7 +40,15 @@ class BehaviourAnswer(Basis):
     patterns: Annotated[list[dict[str, Any]], Field(description="repeated behaviour: how often, and its outcome")]
 
 
-@operation(writes=False, tools={"coach"})
+@operation(
+    writes=False,
+    tools={"coach"},
+    columns={
+        "drift": ("of", "detected", "direction", "magnitude", "since", "n"),
+        "patterns": ("kind", "sentence", "frequency", "outcome"),
+        "segments": ("strategy", "symbol", "n", "window_trades", "drift_detected"),
+    },
+)
 def get_behavioral_analysis(memory: Memory, ask: GetBehaviour, caller: Caller) -> BehaviourAnswer:
     """Get an agent's habits: timing, sizing against Kelly, disposition effect, reaction to losses, stability, drift."""
     handle = agent_of(memory, ask)

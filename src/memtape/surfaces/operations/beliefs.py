@@ -42,7 +42,7 @@ class BeliefsAnswer(Basis):
     ]
 
 
-@operation(writes=False)
+@operation(writes=False, columns=("id", "status", "n", "confidence", "base_rate", "p_value", "sentence"))
 def get_beliefs(memory: Memory, ask: GetBeliefs, caller: Caller) -> BeliefsAnswer:
     """List an agent's beliefs with the evidence for and against each.
 
@@ -87,7 +87,7 @@ class BeliefAnswer(Basis):
     ]
 
 
-@operation(writes=False)
+@operation(writes=False, columns={"belief": ("id", "sentence", "status", "n", "confidence", "base_rate", "p_value", "why")})
 def get_belief(memory: Memory, ask: GetBelief, caller: Caller) -> BeliefAnswer:
     """Get one belief with every trade that confirms or contradicts it."""
     handle = agent_of(memory, ask)

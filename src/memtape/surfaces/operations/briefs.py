@@ -95,7 +95,11 @@ def brief_answer(agent: str, made: AssembledBrief) -> BriefAnswer:
     )  # fmt: skip
 
 
-@operation(writes=False, tools={"trader"})
+@operation(
+    writes=False,
+    tools={"trader"},
+    columns={"segments": ("name", "role", "tokens", "left_out"), "citations": ("line", "segment", "kind", "id", "tier")},
+)
 def get_brief(memory: Memory, ask: GetBrief, caller: Caller) -> BriefAnswer:
     """Get your brief for the next decision: rules, lessons, recent trades, open positions, risk, and what memory knows.
 
@@ -138,7 +142,7 @@ class ShownList(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False)
+@operation(writes=False, columns=("known_at", "digest", "as_of", "head", "symbol", "tokens", "decision", "run"))
 def list_shown_briefs(memory: Memory, ask: ListShown, caller: Caller) -> ShownList:
     """List the briefs an agent was shown, newest first, with what reproduces each."""
     handle = agent_of(memory, ask)
@@ -186,7 +190,10 @@ class PreviewAnswer(BriefAnswer):
     past_threshold: Annotated[bool, Field(description="true: the brief is above it")]
 
 
-@operation(writes=False)
+@operation(
+    writes=False,
+    columns={"segments": ("name", "role", "tokens", "left_out"), "citations": ("line", "segment", "kind", "id", "tier")},
+)
 def preview_brief(memory: Memory, ask: PreviewBrief, caller: Caller) -> PreviewAnswer:
     """Preview the brief, also with another memory configuration of the skill, with tokens per segment."""
     handle = agent_of(memory, ask)

@@ -59,7 +59,7 @@ class EventsAnswer(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False, tools={"coach"})
+@operation(writes=False, tools={"coach"}, columns=("t", "name", "currency", "impact", "forecast", "actual"))
 def get_upcoming_events(memory: Memory, ask: GetEvents, caller: Caller) -> EventsAnswer:
     """List upcoming scheduled events."""
     at = ask.as_of or memory.clock.now()

@@ -56,7 +56,17 @@ class CheckAnswer(Basis):
     avoid: Annotated[list[str], Field(description="the skill's hard rules; they take precedence over memory")]
 
 
-@operation(writes=False, tools={"coach"})
+@operation(
+    writes=False,
+    tools={"coach"},
+    columns={
+        "reasons": ("weighs", "text", "source"),
+        "warnings": ("r", "similarity", "why"),
+        "plans": ("id", "status", "action", "size_factor", "reasoning"),
+        "beliefs": ("id", "status", "confidence", "sentence"),
+        "events": ("t", "name", "impact"),
+    },
+)
 def pre_trade_check(memory: Memory, ask: PreTradeCheck, caller: Caller) -> CheckAnswer:
     """Check an order against memory before sending it: clear, caution or against, with reasons. Advice only."""
     handle = agent_of(memory, ask)

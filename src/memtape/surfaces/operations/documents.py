@@ -80,7 +80,12 @@ def _hit(hit: SearchHit) -> HitRow:
     )
 
 
-@operation(writes=False, tools={"coach"}, aliases=("memory_search",))
+@operation(
+    writes=False,
+    tools={"coach"},
+    aliases=("memory_search",),
+    columns=("score", "path", "start_line", "end_line", "snippet", "reason"),
+)
 def search_documents(memory: Memory, ask: SearchDocuments, caller: Caller) -> SearchAnswer:
     """Search the agent's and the shared documents. Each passage has path, lines, hash and reason."""
     handle = agent_of(memory, ask)
@@ -274,7 +279,7 @@ class ReportsAnswer(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False)
+@operation(writes=False, columns=("path", "likeness", "strategy", "symbols"))
 def find_similar_reports(memory: Memory, ask: ReportsLike, caller: Caller) -> ReportsAnswer:
     """Find simulation reports similar to this one, by what they tested and their results."""
     handle = agent_of(memory, ask)

@@ -41,7 +41,16 @@ class ReflectionAnswer(Basis):
     similar: Annotated[list[RankedItem], Field(description="earlier trades in similar situations")]
 
 
-@operation(writes=False, tools={"coach"})
+@operation(
+    writes=False,
+    tools={"coach"},
+    columns={
+        "confirms": ("id", "status", "sentence"),
+        "contradicts": ("id", "status", "sentence"),
+        "plans": ("id", "status", "action", "reasoning"),
+        "similar": ("score", "why"),
+    },
+)
 def get_trade_reflection(memory: Memory, ask: GetReflection, caller: Caller) -> ReflectionAnswer:
     """Get one trade with its episode, the beliefs it confirms or contradicts, its plans, and similar earlier trades."""
     handle = agent_of(memory, ask)
@@ -92,7 +101,7 @@ class Explained(Answer):
     forms: Annotated[list[dict[str, Any]], Field(description="each factor in each formula")]
 
 
-@operation(writes=False)
+@operation(writes=False, columns=("factor", "form", "value", "note"))
 def explain_memory(memory: Memory, ask: ExplainMemory, caller: Caller) -> Explained:
     """Explain one memory's score factor by factor, by memtape's formula and by the original ones side by side."""
     handle = agent_of(memory, ask)

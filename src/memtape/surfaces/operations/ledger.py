@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from memtape.engine import Memory
     from memtape.surfaces.caller import Caller
 
+TRADE_TABLE = ("entry_at", "exit_at", "symbol", "side", "entry_price", "exit_price", "net_pnl_usd", "pnl_r")
+
 
 class GetTrades(AsOf):
     """Which trades."""
@@ -59,7 +61,7 @@ def _cursor(text: str | None) -> tuple[datetime, str] | None:
     return moment(int(at)), id_
 
 
-@operation(writes=False)
+@operation(writes=False, columns=TRADE_TABLE)
 def get_trades(memory: Memory, ask: GetTrades, caller: Caller) -> TradesPage:
     """List an agent's trades, open and closed, newest entry first."""
     found = agent_of(memory, ask).trades(
@@ -102,7 +104,7 @@ class OpenPositions(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False)
+@operation(writes=False, columns=("entry_at", "symbol", "side", "qty_open", "entry_price", "stop_price", "mfe_usd", "mae_usd"))
 def get_open_positions(memory: Memory, ask: AsOf, caller: Caller) -> OpenPositions:
     """List an agent's open trades, with realised PnL and excursions so far."""
     found = agent_of(memory, ask).trades(status="open", as_of=ask.as_of, head=ask.head)
@@ -134,7 +136,7 @@ class LedgerAnswer(Answer):
     discrepancies: Annotated[list[dict[str, Any]], Field(description="where snapshots and fills disagree")]
 
 
-@operation(writes=False)
+@operation(writes=False, command="ledger", columns=TRADE_TABLE)
 def get_ledger(memory: Memory, ask: AsOf, caller: Caller) -> LedgerAnswer:
     """Get an agent's whole ledger: every trade by entry time, totals, and where snapshots and fills disagree."""
     handle = agent_of(memory, ask)
@@ -165,7 +167,7 @@ class DecisionsAnswer(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False)
+@operation(writes=False, columns=("t", "symbol", "action", "side", "stop", "confidence", "reason"))
 def get_decisions(memory: Memory, ask: GetDecisions, caller: Caller) -> DecisionsAnswer:
     """List an agent's decisions, newest first, including decisions not to trade, each with its run."""
     found = agent_of(memory, ask).decisions(symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before)

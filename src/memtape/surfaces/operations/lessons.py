@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from memtape.engine.view.lessons import ReflectionView
     from memtape.surfaces.caller import Caller
 
+NOTE_TABLES = {
+    "note": ("id", "generated_at", "trades_considered", "scanned", "model_used", "lessons"),
+    "skill_note": ("id", "generated_at", "trades_considered", "model_used", "lessons"),
+    "lessons": ("status", "slot", "n", "text"),
+}
+
 
 class LessonRow(Answer):
     """One lesson and its evidence."""
@@ -147,7 +153,7 @@ def _failure(failed: FailedReflection) -> dict[str, Any]:
             "retry_at": optional_time_text(failed.retry_at)}  # fmt: skip
 
 
-@operation(writes=False)
+@operation(writes=False, columns=NOTE_TABLES)
 def get_lessons(memory: Memory, ask: AsOf, caller: Caller) -> LessonsAnswer:
     """Get the lessons an agent sees, now or at a past time, with the trades and figures behind each."""
     handle = agent_of(memory, ask)
@@ -188,7 +194,7 @@ class GetHistory(AsOf):
     limit: Annotated[int, Field(ge=1, le=500, description="how many of each, newest first")] = 50
 
 
-@operation(writes=False)
+@operation(writes=False, columns=("id", "status", "generated_at", "trades_considered", "model_used"))
 def get_lesson_history(memory: Memory, ask: GetHistory, caller: Caller) -> LessonHistory:
     """List all lessons an agent saw over time, active and superseded, and every failed reflection."""
     handle = agent_of(memory, ask)
@@ -218,7 +224,7 @@ class LessonsDiff(Answer):
     n: Annotated[dict[str, int], Field(description="how many were added, removed, changed, kept")]
 
 
-@operation(writes=False)
+@operation(writes=False, columns=("what", "slot", "before", "after"))
 def diff_lessons(memory: Memory, ask: DiffLessons, caller: Caller) -> LessonsDiff:
     """Compare two notes of lessons, lesson by lesson."""
     handle = agent_of(memory, ask)
@@ -259,7 +265,7 @@ class ReflectAnswer(Answer):
     waits: Annotated[str | None, Field(description="why nothing was done: not due, another worker runs it, retried later")]
 
 
-@operation(writes=True)
+@operation(writes=True, columns=NOTE_TABLES)
 def reflect_now(memory: Memory, ask: Reflect, caller: Caller) -> ReflectAnswer:
     """Compute lessons from the closed trades now. The previous note is superseded and stays on record.
 

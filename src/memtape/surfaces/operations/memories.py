@@ -135,7 +135,10 @@ class RecallMemories(AsOf):
         Profile, Field(description="owm, owm-literal (the original formula), balanced (reserves places for losses)")
     ] = "owm"
     explain: Annotated[bool, Field(description="also memories that just missed the list, and why")] = False
-    kelly_beside: Annotated[bool, Field(description="also the original Kelly and recency Kelly")] = False
+    kelly_beside: Annotated[
+        bool,
+        Field(validation_alias=AliasChoices("kelly_beside", "kelly"), description="also the original Kelly and recency Kelly"),
+    ] = False
     strength: Annotated[bool, Field(description="retrieval strength (how often cited) instead of recency")] = False
     sharpe: Annotated[bool, Field(description="weight by the Sharpe ratio before each trade")] = False
     parameters: Annotated[
@@ -221,7 +224,19 @@ def evidence_row(evidence: Evidence) -> dict[str, Any]:
     return told
 
 
-@operation(writes=False, tools={"coach"}, aliases=("recall_similar_trades",))
+@operation(
+    writes=False,
+    tools={"coach"},
+    aliases=("recall_similar_trades",),
+    command="recall",
+    columns={
+        "ranked": ("score", "kind", "tier", "why"),
+        "warnings": ("r", "similarity", "why"),
+        "beliefs": ("score", "why"),
+        "near_misses": ("score", "why"),
+        "worth_testing": ("why",),
+    },
+)
 def recall_memories(memory: Memory, ask: RecallMemories, caller: Caller) -> Recollected:
     """Recall what memory knows about a situation: ranked memories, warnings, and evidence with a cautious sizing hint.
 

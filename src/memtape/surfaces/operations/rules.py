@@ -59,7 +59,7 @@ class PinsAnswer(Answer):
     budget: Annotated[int, Field(description="maximum tokens of rules in a brief; the rest is cut, and the brief says so")]
 
 
-@operation(writes=False)
+@operation(writes=False, columns=("path", "section", "by", "start_line", "end_line", "tokens", "problem"))
 def list_pinned(memory: Memory, ask: OfAgent, caller: Caller) -> PinsAnswer:
     """List the documents and sections pinned for an agent, with their place and length."""
     handle = agent_of(memory, ask)
@@ -108,7 +108,7 @@ class CitationsAnswer(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False)
+@operation(writes=False, columns=("decision", "role", "path", "start_line", "end_line", "verdict"))
 def get_citations(memory: Memory, ask: GetCitations, caller: Caller) -> CitationsAnswer:
     """List the document lines that a decision or run cites or was shown, and whether they are unchanged."""
     handle = agent_of(memory, ask)

@@ -74,7 +74,7 @@ def create_skill(memory: Memory, ask: CreateSkill, caller: Caller) -> SkillAnswe
     )
 
 
-@operation(writes=False, tools={"coach"})
+@operation(writes=False, tools={"coach"}, columns=("id", "version", "name", "strategy"))
 def list_skills(memory: Memory, ask: OfOwner, caller: Caller) -> SkillList:
     """List every skill in its latest version."""
     found = [_skill_answer(each) for each in memory.skills(ask.cutoff)]

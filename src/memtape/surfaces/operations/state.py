@@ -48,7 +48,9 @@ class StateAnswer(Answer):
     history: Annotated[list[dict[str, Any]], Field(description="past steps, oldest first")]
 
 
-@operation(writes=False, tools={"coach"})
+@operation(
+    writes=False, tools={"coach"}, columns=("at", "what", "confidence", "equity", "drawdown_pct", "risk_appetite", "pnl_r")
+)
 def get_agent_state(memory: Memory, ask: GetState, caller: Caller) -> StateAnswer:
     """Get an agent's affect state: confidence, risk appetite, drawdown, streaks. It is computed from the record only."""
     handle = agent_of(memory, ask)
