@@ -15,7 +15,7 @@ from memtape.core.ledger.trades import Trade, trade_json
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.memory.behaviour import Behaviour, Figure
 from memtape.core.recall.evidence import rounded
-from memtape.engine.view.memories import AnswerBasis
+from memtape.engine.view.view import AnswerBasis
 from memtape.engine.write.writer import Receipt
 from memtape.store.schema import TRADE_COLUMNS
 
@@ -166,5 +166,5 @@ def basis_of(agent: str, moment: AnswerBasis) -> dict[str, Any]:
         "as_of": optional_time_text(moment.as_of) or "",
         "n": moment.n,
         "window": [optional_time_text(moment.first_exit), optional_time_text(moment.last_exit)],
-        "outcomes": moment.standing,
+        "outcomes": moment.outcome_source,
     }

@@ -71,9 +71,9 @@ def _contents(memory: Any, checks: list[dict[str, Any]]) -> list[str]:
         checks.append({"check": f"agent {agent.id}", "ok": True, "found": f"head {head.seq} {head.hash[:12]}, last {last}"})
         if head.seq == 0:
             notes.append(f"agent {agent.id} has no observations yet: record ticks, fills or trades")
-        elif not handle.trades(limit=1):
+        elif not handle.ledger.trades(limit=1):
             notes.append(f"agent {agent.id} has no trades yet: {head.seq} observations, none opened a position")
-        elif handle.trades(limit=1, status="closed") and not handle.steps():
+        elif handle.ledger.trades(limit=1, status="closed") and not handle.memories.affect_step_count():
             notes.append(f"agent {agent.id} has trades without memories: run memtape rebuild")
     return notes
 

@@ -106,7 +106,7 @@ def _existing(memory: Memory, agent: str | None) -> AgentMemory | None:
 
 def _saved(handle: AgentMemory | None, header: Sequence[str]) -> Mapping[str, str] | None:
     """The mapping of the latest import with the same columns that was not undone."""
-    for item, undone in reversed(handle.imports() if handle else []):
+    for item, undone in reversed(handle.imports.all() if handle else []):
         if not undone and sorted(item.body.get("header", ())) == sorted(header) and item.body.get("mapping"):
             return dict(item.body["mapping"])
     return None
@@ -171,7 +171,7 @@ def _same(kind: str, earlier: Mapping[str, Any] | None) -> tuple[str, ...]:
 def _stored_rows(handle: AgentMemory, found: Sequence[Sourced]) -> dict[tuple[str, str], dict[str, Any]]:
     """What is stored under the ids of these rows."""
     stored: dict[tuple[str, str], dict[str, Any]] = {}
-    with handle.memory.reading(handle.agent.id) as tables:
+    with handle.reading() as tables:
         known = sorted(tables.seen((each.value.kind, _key(each)) for each in found))
         for kind in sorted({kind for kind, _ in known}):
             keys = [key for own, key in known if own == kind]
@@ -249,7 +249,7 @@ def _import_journal(
     else:
         journal.notes.append(f"there is no agent '{agent or DEFAULT_AGENT}' yet: a commit creates it, mode paper, skill main")
     values = _with_exits(handle, [each.value for each in journal.trades])
-    new, duplicates = handle.preview(values) if handle else (len(values), 0)
+    new, duplicates = handle.imports.preview(values) if handle else (len(values), 0)
     answer = {
         "format": TRADEMEMORY, "rows": journal.rows, "fills": 0, "trades": len(values), "beliefs": len(journal.beliefs),
         "plans": len(journal.plans), "new": new, "duplicates": duplicates, "problems": _problem_rows(problems),
@@ -291,7 +291,7 @@ def _unexpired(journal: Journal, now: datetime) -> None:
 
 def _keep_stored(handle: AgentMemory, journal: Journal) -> None:
     """Keep the stored one of a belief or plan that differs from the file, and report it: a second version would be refused."""
-    with handle.memory.reading(handle.agent.id) as tables:
+    with handle.reading() as tables:
         said = {item.key: item.body for item in tables.items("belief", EVERYTHING, keys=[b["id"] for b in journal.beliefs])}
         made = {item.key: item.body for item in tables.items("plan", EVERYTHING, keys=[p["id"] for p in journal.plans])}
     differs = "is stored with other content: the stored one is kept"

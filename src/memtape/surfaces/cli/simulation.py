@@ -117,7 +117,7 @@ class _Model:
 
     def brief(self, symbol: str, _: datetime) -> str:
         """Its brief, with this tick observed and nothing decided yet."""
-        made = self._agent.brief(symbol=symbol)
+        made = self._agent.briefs.make(symbol=symbol)
         self._shown.append((symbol, made))
         return made.brief.of("user")
 

@@ -52,8 +52,8 @@ class BehaviourAnswer(Basis):
 def get_behavioral_analysis(memory: Memory, ask: GetBehaviour, caller: Caller) -> BehaviourAnswer:
     """Get an agent's habits: timing, sizing against Kelly, disposition effect, reaction to losses, stability, drift."""
     handle = agent_of(memory, ask)
-    found, moment = handle.behaviour(strategy=ask.strategy_name, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
-    parts = [] if found.strategy and found.symbol else handle.behaviours(as_of=ask.as_of, head=ask.head)
+    found, moment = handle.memories.behaviour(strategy=ask.strategy_name, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
+    parts = [] if found.strategy and found.symbol else handle.memories.behaviours(as_of=ask.as_of, head=ask.head)
     chosen = [b for b in parts if ask.strategy_name in (None, b.strategy) and ask.symbol in (None, b.symbol)]
     segments = [{"n": part.n, **behaviour_row(part)} for part in chosen]
     return BehaviourAnswer(**basis_of(handle.agent.id, moment), **behaviour_row(found), segments=segments)

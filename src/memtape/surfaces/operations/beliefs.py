@@ -49,7 +49,7 @@ def get_beliefs(memory: Memory, ask: GetBeliefs, caller: Caller) -> BeliefsAnswe
     A belief stays a candidate until it has 30 trades and passes the false-discovery test over all scanned groups of trades.
     """
     handle = agent_of(memory, ask)
-    found, moment = handle.beliefs(as_of=ask.as_of, head=ask.head)
+    found, moment = handle.memories.beliefs(as_of=ask.as_of, head=ask.head)
     chosen = [
         b for b in found
         if (ask.status is None or b.status == ask.status) and (ask.strategy is None or b.strategy in (None, ask.strategy))
@@ -59,7 +59,7 @@ def get_beliefs(memory: Memory, ask: GetBeliefs, caller: Caller) -> BeliefsAnswe
     chosen.sort(key=lambda b: (rank.index(b.status), 1.0 if b.p_value is None else b.p_value, -b.n, b.id))
     return BeliefsAnswer(
         **basis_of(handle.agent.id, moment), beliefs=[belief_row(b) for b in chosen[: ask.limit]], total=len(chosen),
-        suggested_plans=[plain(p) for p in handle.suggested_plans(as_of=ask.as_of)] if ask.head is None else [],
+        suggested_plans=[plain(p) for p in handle.plans.suggested(as_of=ask.as_of)] if ask.head is None else [],
     )  # fmt: skip
 
 
@@ -91,14 +91,14 @@ class BeliefAnswer(Basis):
 def get_belief(memory: Memory, ask: GetBelief, caller: Caller) -> BeliefAnswer:
     """Get one belief with every trade that confirms or contradicts it."""
     handle = agent_of(memory, ask)
-    return _belief_answer(handle, *handle.belief(ask.belief_id, as_of=ask.as_of, head=ask.head), ask.as_of, ask.head)
+    return _belief_answer(handle, *handle.memories.belief(ask.belief_id, as_of=ask.as_of, head=ask.head), ask.as_of, ask.head)
 
 
 def _belief_answer(
     handle: AgentMemory, belief: Belief, for_: list[str], against: list[str], as_of: datetime | None, head: int | None
 ) -> BeliefAnswer:
     """A belief with its evidence, also counted in other ways."""
-    episodes = {e.id: e for e in handle.episodes(as_of=as_of, head=head)} if for_ or against else {}
+    episodes = {e.id: e for e in handle.memories.episodes(as_of=as_of, head=head)} if for_ or against else {}
     tested = [(episodes[id_].pnl_r, id_ in set(for_)) for id_ in sorted([*for_, *against])]
     literal = updated_beta_by_outcome(belief.prior, tested)
     unit = updated_beta(belief.prior, [confirmed for _, confirmed in tested])
@@ -108,7 +108,7 @@ def _belief_answer(
         "beta": rounded_figure(literal.beta),
         "confidence": rounded_figure(literal.mean),
     }
-    _, moment = handle.beliefs(as_of=as_of, head=head)
+    _, moment = handle.memories.beliefs(as_of=as_of, head=head)
     return BeliefAnswer(
         **basis_of(handle.agent.id, moment),
         belief=belief_row(belief),
@@ -150,8 +150,8 @@ def state_belief(memory: Memory, ask: StateBelief, caller: Caller) -> BeliefAnsw
     body = {"sentence": ask.sentence, "when": ask.validity_conditions, "metric": ask.metric, "op": ask.op, "value": ask.value,
             "strategy": ask.strategy, "symbol": ask.symbol, "id": ask.id,
             "tier": 3 if caller.is_model else None}  # fmt: skip
-    id_ = handle.state_belief({k: v for k, v in body.items() if v is not None})
-    return _belief_answer(handle, *handle.belief(id_), None, None)
+    id_ = handle.memories.state_belief({k: v for k, v in body.items() if v is not None})
+    return _belief_answer(handle, *handle.memories.belief(id_), None, None)
 
 
 def belief_row(belief: Belief) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
-    from memtape.engine.briefs import AssembledBrief
+    from memtape.engine.brief_question import AssembledBrief
     from memtape.surfaces.caller import Caller
 
 
@@ -106,7 +106,7 @@ def get_brief(memory: Memory, ask: GetBrief, caller: Caller) -> BriefAnswer:
     Equal inputs give equal bytes. With as_of and head it reproduces a past brief.
     """
     handle = agent_of(memory, ask)
-    made = handle.brief(
+    made = handle.briefs.make(
         ask.context, symbol=ask.symbol, strategy=ask.strategy, thesis=ask.thesis, as_of=ask.as_of, head=ask.head,
         owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory, papers=ask.papers,
     )  # fmt: skip
@@ -146,7 +146,7 @@ class ShownList(Answer):
 def list_shown_briefs(memory: Memory, ask: ListShown, caller: Caller) -> ShownList:
     """List the briefs an agent was shown, newest first, with what reproduces each."""
     handle = agent_of(memory, ask)
-    found = handle.briefs_shown(ask.limit)
+    found = handle.briefs.shown(ask.limit)
     return ShownList(agent=handle.agent.id, shown=found, n=len(found))
 
 
@@ -168,7 +168,7 @@ class ShownText(Answer):
 def get_shown_brief(memory: Memory, ask: ShownBrief, caller: Caller) -> ShownText:
     """Get the exact text of a brief that an agent was shown."""
     handle = agent_of(memory, ask)
-    text = handle.brief_text(ask.digest)
+    text = handle.briefs.text(ask.digest)
     if text is None:
         raise Unknown("digest", "shown brief", ask.digest, "List them with list_shown_briefs")
     return ShownText(agent=handle.agent.id, digest=ask.digest, text=text)

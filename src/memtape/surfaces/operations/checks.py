@@ -10,7 +10,6 @@ from pydantic import AliasChoices, Field
 from memtape.core.codec import plain
 from memtape.core.observed import Situation
 from memtape.core.values import Label, Price, Quantity, Symbol
-from memtape.engine.checks import check_order
 from memtape.errors import Invalid
 from memtape.surfaces.answers import Basis, basis_of, rounded_figure
 from memtape.surfaces.operations.beliefs import belief_row
@@ -70,9 +69,6 @@ class CheckAnswer(Basis):
 def pre_trade_check(memory: Memory, ask: PreTradeCheck, caller: Caller) -> CheckAnswer:
     """Check an order against memory before sending it: clear, caution or against, with reasons. Advice only."""
     handle = agent_of(memory, ask)
-    own = handle.agent
-    known = any(skill.id == own.skill for skill, _ in memory.skills())  # before the first write there is none
-    avoid = memory.skill(own.skill, own.skill_version)[0].avoid if known else ()
     if ask.stop is not None and ask.entry_price is not None and (ask.entry_price > ask.stop) != (ask.side == "long"):
         raise Invalid(
             "stop", "is on the wrong side of entry_price", "Give a stop below the entry of a long, above that of a short"
@@ -80,9 +76,9 @@ def pre_trade_check(memory: Memory, ask: PreTradeCheck, caller: Caller) -> Check
     risk = None
     if ask.qty is not None and ask.stop is not None and ask.entry_price is not None:
         risk = float(abs(ask.entry_price - ask.stop) * ask.qty)
-    found = check_order(
-        handle, symbol=ask.symbol, side=ask.side, situation=None if ask.context is None else plain(ask.context),
-        strategy=ask.strategy, risk_usd=risk, as_of=ask.as_of, head=ask.head, avoid=avoid,
+    found = handle.memories.check_order(
+        symbol=ask.symbol, side=ask.side, situation=None if ask.context is None else plain(ask.context),
+        strategy=ask.strategy, risk_usd=risk, as_of=ask.as_of, head=ask.head,
     )  # fmt: skip
     return CheckAnswer(
         **basis_of(handle.agent.id, found.moment), verdict=found.verdict,

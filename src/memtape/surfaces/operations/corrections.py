@@ -35,10 +35,10 @@ def correct_memory(memory: Memory, ask: CorrectMemory, caller: Caller) -> Receip
     handle, said = agent_of(memory, ask), plain(ask.changes)
     if "teach" in said:
         caller.require_owner("set what a trade counts for")
-    episode = handle.episode(ask.memory_id)
+    episode = handle.memories.episode(ask.memory_id)
     if episode is not None and not episode.claimed and said.keys() - {"reflection"}:
         caller.require_owner("correct a trade of the broker's record (a model may correct only its reflection)")
-    return receipt_answer(handle.correct(ask.memory_id, said, ask.reason))
+    return receipt_answer(handle.memories.correct(ask.memory_id, said, ask.reason))
 
 
 class ForgetMemory(OfAgent):
@@ -58,14 +58,14 @@ def forget_memory(memory: Memory, ask: ForgetMemory, caller: Caller) -> ReceiptA
     With `shred`, a trade that the agent reported is destroyed in the log too.
     """
     handle = agent_of(memory, ask)
-    episode = handle.episode(ask.memory_id)
+    episode = handle.memories.episode(ask.memory_id)
     if episode is not None and not episode.claimed:
         caller.require_owner("forget a trade of the broker's record")
-    if any(seen.standing.plan.id == ask.memory_id and seen.standing.plan.tier < 3 for seen in handle.plans()):
+    if any(seen.state.plan.id == ask.memory_id and seen.state.plan.tier < 3 for seen in handle.plans.all()):
         caller.require_owner("forget the owner's plan")
-    if any(belief.id == ask.memory_id and belief.tier < 3 for belief in handle.beliefs()[0]):
+    if any(belief.id == ask.memory_id and belief.tier < 3 for belief in handle.memories.beliefs()[0]):
         caller.require_owner("forget the owner's belief")
-    return receipt_answer(handle.forget(ask.memory_id, ask.reason, shred=ask.shred))
+    return receipt_answer(handle.memories.forget(ask.memory_id, ask.reason, shred=ask.shred))
 
 
 class DeleteAgent(Ask):

@@ -89,7 +89,7 @@ def _hit(hit: SearchHit) -> HitRow:
 def search_documents(memory: Memory, ask: SearchDocuments, caller: Caller) -> SearchAnswer:
     """Search the agent's and the shared documents. Each passage has path, lines, hash and reason."""
     handle = agent_of(memory, ask)
-    found = handle.search_documents(
+    found = handle.documents.search(
         ask.query, slot=ask.slot, limit=ask.limit, minimum=ask.min_score, types=ask.types, fusion=ask.fusion
     )
     return SearchAnswer(
@@ -118,7 +118,7 @@ class DocumentAnswer(Answer):
 @operation(writes=False, tools={"coach"}, aliases=("memory_get",))
 def get_document(memory: Memory, ask: GetDocument, caller: Caller) -> DocumentAnswer:
     """Get the text of a document, or some of its lines."""
-    text, first, last = agent_of(memory, ask).document(ask.path, ask.start_line, ask.end_line)
+    text, first, last = agent_of(memory, ask).documents.read(ask.path, ask.start_line, ask.end_line)
     return DocumentAnswer(path=ask.path, start_line=first, end_line=last, text=text)
 
 
@@ -187,7 +187,7 @@ def reindex_documents(memory: Memory, ask: Reindex, caller: Caller) -> Reindexed
     handle = memory.agent_for_writing(ask.agent)
     if ask.folder is not None:
         caller.require_owner("choose which folders are indexed")
-        done = handle.add_documents(ask.folder, shared=ask.shared, anew=ask.anew)
+        done = handle.documents.add(ask.folder, shared=ask.shared, rebuild=ask.anew)
     else:
         done = handle.documents.sync(shared=ask.shared, rebuild=ask.anew)
     return Reindexed(
@@ -218,7 +218,7 @@ class CitationAnswer(Answer):
 def verify_citation(memory: Memory, ask: VerifyCitation, caller: Caller) -> CitationAnswer:
     """Check whether cited lines are unchanged: valid, moved (with the new lines), changed or gone."""
     cited = Citation(ask.path, ask.start_line, ask.end_line, ask.content_hash, ask.quoted)
-    found = agent_of(memory, ask).verify_citation(cited)
+    found = agent_of(memory, ask).documents.verify_citation(cited)
     return CitationAnswer(verdict=found.verdict, start_line=found.start_line, end_line=found.end_line)
 
 
@@ -260,7 +260,7 @@ class ShelvesAnswer(Answer):
 def list_documents(memory: Memory, ask: ListDocuments, caller: Caller) -> ShelvesAnswer:
     """List an agent's and the shared documents by type: how many, and the latest."""
     handle = agent_of(memory, ask)
-    shelves = [ShelfRow(**asdict(shelf)) for shelf in handle.shelves(ask.type or "", ask.path)]
+    shelves = [ShelfRow(**asdict(shelf)) for shelf in handle.documents.listing(ask.type or "", ask.path)]
     return ShelvesAnswer(agent=handle.agent.id, shelves=shelves, n=sum(shelf.n for shelf in shelves))
 
 

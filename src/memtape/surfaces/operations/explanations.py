@@ -56,24 +56,26 @@ def get_trade_reflection(memory: Memory, ask: GetReflection, caller: Caller) -> 
     handle = agent_of(memory, ask)
     at = ask.as_of or handle.now()
     trade, episode = (
-        handle.trade(ask.trade_id, as_of=ask.as_of, head=ask.head),
-        handle.episode(ask.trade_id, as_of=at, head=ask.head),
+        handle.ledger.trade(ask.trade_id, as_of=ask.as_of, head=ask.head),
+        handle.memories.episode(ask.trade_id, as_of=at, head=ask.head),
     )
     if trade is None and episode is None:
         raise Unknown("trade_id", "trade", ask.trade_id, "List them with get_trades")
     for_, against, like = [], [], []
-    beliefs, moment = handle.beliefs(as_of=at, head=ask.head)
+    beliefs, moment = handle.memories.beliefs(as_of=at, head=ask.head)
     if episode is not None:
         for belief in beliefs:
             confirming, contradicting = trades_for_and_against(belief, [episode], moment.claims_count)
             for_ += [belief_row(belief)] if confirming else []
             against += [belief_row(belief)] if contradicting else []
-        found, _, _ = handle.recall(episode.situation, symbol=episode.symbol, limit=6, as_of=episode.entry_at, head=ask.head)
+        found, _, _ = handle.memories.recall(
+            episode.situation, symbol=episode.symbol, limit=6, as_of=episode.entry_at, head=ask.head
+        )
         like = [ranked_row(item) for item in found.ranked if item.kind == "episodic" and item.id != episode.id][:5]
     entered = trade.entry_at if trade is not None else episode.entry_at if episode is not None else at
     plans = [
-        plan_row(seen) for seen in handle.plans(as_of=at, head=ask.head)
-        if ask.trade_id in seen.standing.plan.sources or seen.standing.fired_at == entered
+        plan_row(seen) for seen in handle.plans.all(as_of=at, head=ask.head)
+        if ask.trade_id in seen.state.plan.sources or seen.state.fired_at == entered
     ]  # fmt: skip
     return ReflectionAnswer(
         **basis_of(handle.agent.id, moment),
@@ -105,7 +107,7 @@ class Explained(Answer):
 def explain_memory(memory: Memory, ask: ExplainMemory, caller: Caller) -> Explained:
     """Explain one memory's score factor by factor, by memtape's formula and by the original ones side by side."""
     handle = agent_of(memory, ask)
-    found, known, at = handle.explain(
+    found, known, at = handle.memories.explain(
         ask.memory_id, None if ask.context is None else plain(ask.context), as_of=ask.as_of, head=ask.head
     )
     return Explained(memory_id=ask.memory_id, as_of=optional_time_text(at) or "", n=known, forms=[asdict(form) for form in found])

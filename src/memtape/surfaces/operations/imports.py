@@ -27,7 +27,7 @@ class ImportsAnswer(Answer):
 @operation(writes=False, columns=("batch", "file", "format", "new", "duplicates", "recorded_at", "undone"))
 def list_imports(memory: Memory, ask: AsOf, caller: Caller) -> ImportsAnswer:
     """List imported files, oldest first, and whether each import was undone."""
-    found = agent_of(memory, ask).imports(as_of=ask.as_of, head=ask.head)
+    found = agent_of(memory, ask).imports.all(as_of=ask.as_of, head=ask.head)
     rows = [{"batch": item.key, **item.body, "undone": undone} for item, undone in found]
     return ImportsAnswer(agent=ask.agent or DEFAULT_AGENT, imports=rows, n=len(rows))
 
@@ -42,4 +42,4 @@ class UndoImport(OfAgent):
 def undo_import(memory: Memory, ask: UndoImport, caller: Caller) -> ReceiptAnswer:
     """Undo an import: its rows no longer count, and everything derived from them is recomputed. Owner only."""
     caller.require_owner("undo an import")
-    return receipt_answer(agent_of(memory, ask).undo_import(ask.batch))
+    return receipt_answer(agent_of(memory, ask).imports.undo(ask.batch))

@@ -69,7 +69,7 @@ def _note(agent: str, noted: JournalNote) -> dict[str, Any]:
 def append_note(memory: Memory, ask: AppendNote, caller: Caller) -> NoteAnswer:
     """Add a note to the agent's journal, learnings or notes. It names its author, search finds it, and it is never changed."""
     handle = memory.agent_for_writing(ask.agent)
-    noted = handle.append_note(ask.kind, ask.text, run=ask.run, id=ask.id, path=ask.path)
+    noted = handle.journal.append(ask.kind, ask.text, run=ask.run, id=ask.id, path=ask.path)
     return NoteAnswer(**_note(handle.agent.id, noted), duplicate=noted.receipt.duplicate,
                       index_problem=noted.index_problem or None)  # fmt: skip
 
@@ -93,5 +93,5 @@ class NotesAnswer(Answer):
 def list_notes(memory: Memory, ask: ListNotes, caller: Caller) -> NotesAnswer:
     """List the notes that an agent wrote, each with its run, place and text."""
     handle = agent_of(memory, ask)
-    rows = [{**_note(handle.agent.id, noted), "text": noted.text} for noted in handle.notes_written(ask.limit, ask.run)]
+    rows = [{**_note(handle.agent.id, noted), "text": noted.text} for noted in handle.journal.notes(ask.limit, ask.run)]
     return NotesAnswer(agent=handle.agent.id, notes=rows, n=len(rows))

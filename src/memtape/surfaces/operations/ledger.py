@@ -64,7 +64,7 @@ def _cursor(text: str | None) -> tuple[datetime, str] | None:
 @operation(writes=False, columns=TRADE_TABLE)
 def get_trades(memory: Memory, ask: GetTrades, caller: Caller) -> TradesPage:
     """List an agent's trades, open and closed, newest entry first."""
-    found = agent_of(memory, ask).trades(
+    found = agent_of(memory, ask).ledger.trades(
         status=ask.status, symbol=ask.symbol, strategy=ask.strategy, side=ask.side, as_of=ask.as_of, head=ask.head,
         limit=ask.limit + 1, after=_cursor(ask.cursor),
     )  # fmt: skip
@@ -90,7 +90,7 @@ class TradeAnswer(Answer):
 @operation(writes=False)
 def get_trade(memory: Memory, ask: GetTrade, caller: Caller) -> TradeAnswer:
     """Get one trade with its reasons, prices and excursions."""
-    found = agent_of(memory, ask).trade(ask.trade_id, as_of=ask.as_of, head=ask.head)
+    found = agent_of(memory, ask).ledger.trade(ask.trade_id, as_of=ask.as_of, head=ask.head)
     if found is None:
         raise Unknown("trade_id", "trade", ask.trade_id, "List them with get_trades")
     return TradeAnswer(trade=trade_row(found))
@@ -107,7 +107,7 @@ class OpenPositions(Answer):
 @operation(writes=False, columns=("entry_at", "symbol", "side", "qty_open", "entry_price", "stop_price", "mfe_usd", "mae_usd"))
 def get_open_positions(memory: Memory, ask: AsOf, caller: Caller) -> OpenPositions:
     """List an agent's open trades, with realised PnL and excursions so far."""
-    found = agent_of(memory, ask).trades(status="open", as_of=ask.as_of, head=ask.head)
+    found = agent_of(memory, ask).ledger.trades(status="open", as_of=ask.as_of, head=ask.head)
     return OpenPositions(agent=ask.agent or DEFAULT_AGENT, positions=[trade_row(t) for t in found], n=len(found))
 
 
@@ -122,8 +122,8 @@ class GetPerformance(AsOf):
 def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller) -> PerformanceAnswer:
     """Get performance over closed trades, of the agent or of one strategy or symbol, with n for every figure."""
     handle = agent_of(memory, ask)
-    found = handle.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
-    habits, _ = handle.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
+    found = handle.ledger.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
+    habits, _ = handle.memories.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
     return performance_answer(handle.agent.id, handle.agent.skill, found, behaviour_row(habits), ask.strategy, ask.symbol)
 
 
@@ -140,8 +140,8 @@ class LedgerAnswer(Answer):
 def get_ledger(memory: Memory, ask: AsOf, caller: Caller) -> LedgerAnswer:
     """Get an agent's whole ledger: every trade by entry time, totals, and where snapshots and fills disagree."""
     handle = agent_of(memory, ask)
-    rows = sorted(handle.trades(as_of=ask.as_of, head=ask.head, newest=False), key=entry_order)
-    orphans = {symbol: money(usd) for symbol, usd in handle.orphan_funding(as_of=ask.as_of, head=ask.head).items()}
+    rows = sorted(handle.ledger.trades(as_of=ask.as_of, head=ask.head, newest=False), key=entry_order)
+    orphans = {symbol: money(usd) for symbol, usd in handle.ledger.orphan_funding(as_of=ask.as_of, head=ask.head).items()}
     totals = {
         "n": len(rows), "n_open": sum(t.status == "open" for t in rows),
         "n_unpriced": sum(t.quality == "unpriced" for t in rows), "currency": handle.agent.settings.currency,
@@ -170,7 +170,9 @@ class DecisionsAnswer(Answer):
 @operation(writes=False, columns=("t", "symbol", "action", "side", "stop", "confidence", "reason"))
 def get_decisions(memory: Memory, ask: GetDecisions, caller: Caller) -> DecisionsAnswer:
     """List an agent's decisions, newest first, including decisions not to trade, each with its run."""
-    found = agent_of(memory, ask).decisions(symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before)
+    found = agent_of(memory, ask).ledger.decisions(
+        symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before
+    )
     rows = [{**plain(row.decision), "known_at": optional_time_text(row.known_at), "tick": row.tick} for row in found]
     return DecisionsAnswer(agent=ask.agent or DEFAULT_AGENT, decisions=rows, n=len(rows))
 
@@ -197,7 +199,7 @@ class EquityAnswer(Answer):
 def get_equity(memory: Memory, ask: AsOf, caller: Caller) -> EquityAnswer:
     """Get an agent's equity curve, adjusted for deposits and withdrawals."""
     handle = agent_of(memory, ask)
-    curve = handle.equity(as_of=ask.as_of, head=ask.head)
+    curve = handle.ledger.equity(as_of=ask.as_of, head=ask.head)
     points = [EquityPoint(t=optional_time_text(t) or "", nav=money(nav) or "0") for t, nav in curve.points]
     return EquityAnswer(
         agent=handle.agent.id, points=points, n=len(points), source=curve.source, currency=handle.agent.settings.currency,

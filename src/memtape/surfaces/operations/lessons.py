@@ -157,7 +157,7 @@ def _failure(failed: FailedReflection) -> dict[str, Any]:
 def get_lessons(memory: Memory, ask: AsOf, caller: Caller) -> LessonsAnswer:
     """Get the lessons an agent sees, now or at a past time, with the trades and figures behind each."""
     handle = agent_of(memory, ask)
-    own, shared = handle.lessons(as_of=ask.as_of, head=ask.head)
+    own, shared = handle.lessons.active(as_of=ask.as_of, head=ask.head)
     at = ask.as_of or handle.now()
     skill, _ = memory.skill_of(handle.agent)
     due = handle.lessons.due() if ask.as_of is None and ask.head is None else None
@@ -241,7 +241,7 @@ def _two_notes(handle: AgentMemory, earlier: str | None, later: str | None) -> t
     own = handle.lessons.reflections()
     if (earlier is None or later is None) and len(own) < 2:
         raise Conflict("agent", f"has {len(own)} note{'' if len(own) == 1 else 's'}", "Wait until there are two, or name both")
-    last = handle.note(later).note if later is not None else own[0].note
+    last = handle.lessons.reflection(later).note if later is not None else own[0].note
     if earlier is not None:
         return handle.lessons.reflection(earlier).note, last
     place = next((n for n, seen in enumerate(own) if seen.note.id == last.id), 0)
@@ -272,8 +272,8 @@ def reflect_now(memory: Memory, ask: Reflect, caller: Caller) -> ReflectAnswer:
     If the model fails, the previous note stays active and the answer says so.
     """
     handle = memory.agent_for_writing(ask.agent)
-    done = handle.reflect_if_due() if ask.only_if_due else handle.reflect(model=ask.model, asked_by=caller.role)
-    own = handle.notes()
+    done = handle.lessons.reflect_if_due() if ask.only_if_due else handle.lessons.reflect(model=ask.model, asked_by=caller.role)
+    own = handle.lessons.reflections()
     seen = next((each for each in own if done.note is not None and each.note.id == done.note.id), own[0] if own else None)
     return ReflectAnswer(
         agent=handle.agent.id, note=note_row(seen, handle.now()) if seen else None, new=done.new,
@@ -295,7 +295,7 @@ class RetireLesson(OfAgent):
 def retire_lesson(memory: Memory, ask: RetireLesson, caller: Caller) -> ReceiptAnswer:
     """Stop showing a lesson, even if it is recomputed with new figures. It stays on record. Owner only."""
     caller.require_owner("retire a lesson")
-    return receipt_answer(memory.agent_for_writing(ask.agent).retire_lesson(ask.lesson_id, ask.reason, scope=ask.scope))
+    return receipt_answer(memory.agent_for_writing(ask.agent).lessons.retire(ask.lesson_id, ask.reason, scope=ask.scope))
 
 
 class PromoteNote(OfAgent):

@@ -16,7 +16,7 @@ from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
-    from memtape.engine.briefs import AssembledBrief
+    from memtape.engine.brief_question import AssembledBrief
     from memtape.surfaces.caller import Caller
 
 
@@ -96,7 +96,7 @@ def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
     made: AssembledBrief | None = None
     lost: tuple[dict[str, Any], ...] = ()
     try:
-        made = handle.brief_again(ask.brief) if ask.brief else None
+        made = handle.briefs.reproduce(ask.brief) if ask.brief else None
     except Conflict as problem:
         # The tick or decision is recorded in any case; only the record of the shown brief is missing, and the answer says so.
         lost = ({"event": "brief_not_recorded", "problem": str(problem)},)
@@ -106,7 +106,7 @@ def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
         decisions = seen.decisions if isinstance(seen, Tick) else (seen,) if isinstance(seen, Decision) else ()
         decided = next(iter(decisions), None)
         run = decided.run.id if decided is not None and decided.run is not None else ask.id
-        handle.shown(made, decision=decided.id if decided is not None else None, run=run)
+        handle.briefs.record_shown(made, decision=decided.id if decided is not None else None, run=run)
     return receipt_answer(replace(receipt, concluded=(*receipt.concluded, *lost)))
 
 

@@ -56,7 +56,7 @@ class PlanAnswer(Answer):
 
 def plan_row(seen: PlanView) -> dict[str, Any]:
     """The answer row of a plan."""
-    standing, plan = seen.standing, seen.standing.plan
+    standing, plan = seen.state, seen.state.plan
     worth = [value for _, value in seen.values]
     return {
         "id": plan.id,
@@ -130,16 +130,16 @@ def confirm_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
     if caller.is_model:
         fix = f"Ask the owner to confirm it: memtape confirm-plan --plan-id {ask.plan_id}"
         raise Invalid("plan_id", "owner only, permission denied for a model", fix)
-    return PlanAnswer(plan=plan_row(PlanView(agent_of(memory, ask).confirm_plan(ask.plan_id), "waits", ())))
+    return PlanAnswer(plan=plan_row(PlanView(agent_of(memory, ask).plans.confirm(ask.plan_id), "waits", ())))
 
 
 @operation(writes=True)
 def cancel_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
     """Cancel a plan. A model can cancel only plans that a model made."""
     handle = agent_of(memory, ask)
-    if any(seen.standing.plan.id == ask.plan_id and seen.standing.plan.tier < 3 for seen in handle.plans()):
+    if any(seen.state.plan.id == ask.plan_id and seen.state.plan.tier < 3 for seen in handle.plans.all()):
         caller.require_owner("cancel the owner's plan")
-    return PlanAnswer(plan=plan_row(PlanView(agent_of(memory, ask).cancel_plan(ask.plan_id), "waits", ())))
+    return PlanAnswer(plan=plan_row(PlanView(agent_of(memory, ask).plans.cancel(ask.plan_id), "waits", ())))
 
 
 class CheckPlans(AsOf):

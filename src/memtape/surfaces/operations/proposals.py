@@ -14,7 +14,7 @@ from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
-    from memtape.engine.documents.journal import Proposal
+    from memtape.engine.documents.proposals import Proposal
     from memtape.surfaces.caller import Caller
 
 
@@ -115,8 +115,8 @@ class ProposalsAnswer(Answer):
 def list_proposals(memory: Memory, ask: ListProposals, caller: Caller) -> ProposalsAnswer:
     """List the edits proposed to an agent's documents, pending and decided."""
     handle = agent_of(memory, ask)
-    found = [_shortened_for_list(_answer(handle.agent.id, one)) for one in handle.proposals(ask.status, ask.limit)]
-    total = handle.proposals_made(ask.status)
+    found = [_shortened_for_list(_answer(handle.agent.id, one)) for one in handle.proposals.all(ask.status, ask.limit)]
+    total = handle.proposals.count(ask.status)
     return ProposalsAnswer(agent=handle.agent.id, proposals=found, n=len(found), total=total)
 
 
@@ -138,7 +138,7 @@ class NameProposal(OfAgent):
 def get_proposal(memory: Memory, ask: NameProposal, caller: Caller) -> ProposalAnswer:
     """Get one proposed edit with its diff against the current document, and whether it still applies."""
     handle = agent_of(memory, ask)
-    return _answer(handle.agent.id, handle.proposal(ask.proposal_id))
+    return _answer(handle.agent.id, handle.proposals.get(ask.proposal_id))
 
 
 class DecideProposal(NameProposal):
@@ -152,7 +152,7 @@ def accept_proposal(memory: Memory, ask: DecideProposal, caller: Caller) -> Prop
     """Accept a proposed edit: the document is changed now, unless the edit no longer applies. Owner only."""
     caller.require_owner("accept an edit")
     handle = agent_of(memory, ask)
-    return _answer(handle.agent.id, handle.accept_proposal(ask.proposal_id, ask.note))
+    return _answer(handle.agent.id, handle.proposals.accept(ask.proposal_id, ask.note))
 
 
 @operation(writes=True)
@@ -160,4 +160,4 @@ def reject_proposal(memory: Memory, ask: DecideProposal, caller: Caller) -> Prop
     """Reject a proposed edit: the document stays as it is. Owner only."""
     caller.require_owner("reject an edit")
     handle = agent_of(memory, ask)
-    return _answer(handle.agent.id, handle.reject_proposal(ask.proposal_id, ask.note))
+    return _answer(handle.agent.id, handle.proposals.reject(ask.proposal_id, ask.note))

@@ -55,13 +55,13 @@ def get_agent_state(memory: Memory, ask: GetState, caller: Caller) -> StateAnswe
     """Get an agent's affect state: confidence, risk appetite, drawdown, streaks. It is computed from the record only."""
     handle = agent_of(memory, ask)
     at = ask.as_of or handle.now()
-    step, mood = handle.state(as_of=at, head=ask.head), handle.mood(as_of=at, head=ask.head)
-    steps = handle.state_history(as_of=at, head=ask.head, limit=ask.history) if ask.history else []
-    habits, _ = handle.behaviour(as_of=at, head=ask.head)
+    step, mood = handle.memories.affect_step(as_of=at, head=ask.head), handle.memories.affect(as_of=at, head=ask.head)
+    steps = handle.memories.affect_history(as_of=at, head=ask.head, limit=ask.history) if ask.history else []
+    habits, _ = handle.memories.behaviour(as_of=at, head=ask.head)
     return StateAnswer(
         agent=handle.agent.id,
         as_of=optional_time_text(at) or "",
-        n=handle.steps(as_of=at, head=ask.head),
+        n=handle.memories.affect_step_count(as_of=at, head=ask.head),
         confidence_level=rounded_figure(mood.confidence) or 0.0,
         risk_appetite=rounded_figure(mood.risk_appetite) or 0.0,
         risk_appetite_grossman_zhou=rounded_figure(risk_appetite_gz(mood.drawdown)) or 0.0,
@@ -73,7 +73,7 @@ def get_agent_state(memory: Memory, ask: GetState, caller: Caller) -> StateAnswe
         peak_equity=rounded_figure(mood.peak_equity) or 0.0,
         consecutive_wins=mood.consecutive_wins,
         consecutive_losses=mood.consecutive_losses,
-        original=_original_state(handle.state_history(as_of=at, head=ask.head, limit=100)),
+        original=_original_state(handle.memories.affect_history(as_of=at, head=ask.head, limit=100)),
         last_updated=optional_time_text(step.at) if step else None,
         history=[
             {
