@@ -84,7 +84,7 @@ def test_the_owner_sees_whether_a_proposal_still_applies(db, tmp_path):
         file.write_text("# Manual\n", encoding="utf-8")
         now = execute(memory, "list_proposals", {"status": "proposed"})["proposals"][0]
         assert (now["state"], now["applies"], now["diff"]) == ("stale", False, made["diff"])
-        with pytest.raises(Conflict, match="proposed again"):
+        with pytest.raises(Conflict, match="propose it again"):
             execute(memory, "accept_proposal", {"proposal_id": made["id"]})
         execute(memory, "reject_proposal", {"proposal_id": made["id"]})
         assert execute(memory, "list_proposals", {"status": "proposed"})["n"] == 0

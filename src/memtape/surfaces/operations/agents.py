@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -10,7 +10,8 @@ from memtape.core.codec import plain
 from memtape.core.skills import AgentSettings, Mode
 from memtape.core.values import Slug
 from memtape.store.cutoff import EVERYTHING, Cutoff
-from memtape.surfaces.answers import Answer, optional_time_text
+from memtape.surfaces.answer_models import Answer, answer_model
+from memtape.surfaces.answers import optional_time_text
 from memtape.surfaces.questions import Ask, OfOwner
 from memtape.surfaces.registry import operation
 
@@ -36,6 +37,11 @@ class UseSkillVersion(Ask):
     skill_version: Annotated[int, Field(ge=1, description="the version; existing trades keep theirs")]
 
 
+AgentSettingsRow = answer_model(
+    AgentSettings, {"mfe_mode": "how excursions are measured", "dust_qty": "a smaller position counts as none"}, sparse=True
+)
+
+
 class AgentAnswer(Answer):
     """An agent and its status."""
 
@@ -43,7 +49,7 @@ class AgentAnswer(Answer):
     skill: Annotated[str, Field(description="its skill")]
     skill_version: Annotated[int, Field(description="the version it uses")]
     mode: Annotated[str, Field(description="sim, paper or live")]
-    settings: Annotated[dict[str, Any], Field(description="account settings")]
+    settings: Annotated[AgentSettingsRow, Field(description="account settings")]  # type: ignore[valid-type]
     log_rows: Annotated[int, Field(description="rows in its log")]
     last_tick: Annotated[str | None, Field(description="UTC")]
     last_known_at: Annotated[str | None, Field(description="UTC; time of its latest record")]
@@ -66,7 +72,8 @@ def _agent_answer(memory: Memory, id: str, known: Cutoff = EVERYTHING) -> AgentA
     found = memory.agent(id, known)
     agent, head = found.agent, found.head()
     return AgentAnswer(
-        id=agent.id, skill=agent.skill, skill_version=agent.skill_version, mode=agent.mode, settings=plain(agent.settings),
+        id=agent.id, skill=agent.skill, skill_version=agent.skill_version, mode=agent.mode,
+        settings=AgentSettingsRow(**plain(agent.settings)),
         log_rows=head.seq, last_tick=optional_time_text(head.last_tick), last_known_at=optional_time_text(head.known_at),
     )  # fmt: skip
 

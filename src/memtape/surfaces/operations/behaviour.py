@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, create_model
 
 from memtape.core.values import Label, Symbol
-from memtape.surfaces.answers import Basis, basis_of, behaviour_row
+from memtape.surfaces.answer_models import Answer
+from memtape.surfaces.answers import Basis, DriftRow, HabitFigures, HabitsRow, PatternRow, basis_of, habits_row
 from memtape.surfaces.questions import AsOf, agent_of
 from memtape.surfaces.registry import operation
 
@@ -24,6 +25,11 @@ class GetBehaviour(AsOf):
     symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
 
 
+SegmentHabits = create_model("SegmentHabits", __base__=Answer, __doc__="Habits of one strategy and symbol.",
+                             n=(Annotated[int, Field(description="trades")], ...),
+                             **{name: (field.rebuild_annotation(), ...) for name, field in HabitsRow.model_fields.items()})  # type: ignore[call-overload] # fmt: skip
+
+
 class BehaviourAnswer(Basis):
     """Habits of an agent."""
 
@@ -31,13 +37,11 @@ class BehaviourAnswer(Basis):
     symbol: Annotated[str | None, Field(description="null: several")]
     window_trades: Annotated[int, Field(description="number of trades in the window; stable agents have longer windows")]
     window_of_the_original: Annotated[int, Field(description="the window of the original formula, for comparison")]
-    figures: Annotated[
-        dict[str, Any], Field(description="each with value (null if the sample is too small), n, and why it is null")
-    ]
-    drift: Annotated[list[dict[str, Any]], Field(description="whether outcomes, risk or holding times are changing")]
+    figures: Annotated[HabitFigures, Field(description="each with value, n, and why it is null")]
+    drift: Annotated[list[DriftRow], Field(description="whether outcomes, risk or holding are changing")]  # type: ignore[valid-type]
     drift_detected: Annotated[bool, Field(description="true: something is drifting now")]
-    segments: Annotated[list[dict[str, Any]], Field(description="the same for each strategy and symbol")]
-    patterns: Annotated[list[dict[str, Any]], Field(description="repeated behaviour: how often, and its outcome")]
+    segments: Annotated[list[SegmentHabits], Field(description="the same for each strategy and symbol")]  # type: ignore[valid-type]
+    patterns: Annotated[list[PatternRow], Field(description="repeated behaviour: how often, and its outcome")]  # type: ignore[valid-type]
 
 
 @operation(
@@ -55,5 +59,5 @@ def get_behavioral_analysis(memory: Memory, ask: GetBehaviour, caller: Caller) -
     found, moment = handle.memories.behaviour(strategy=ask.strategy_name, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
     parts = [] if found.strategy and found.symbol else handle.memories.behaviours(as_of=ask.as_of, head=ask.head)
     chosen = [b for b in parts if ask.strategy_name in (None, b.strategy) and ask.symbol in (None, b.symbol)]
-    segments = [{"n": part.n, **behaviour_row(part)} for part in chosen]
-    return BehaviourAnswer(**basis_of(handle.agent.id, moment), **behaviour_row(found), segments=segments)
+    segments = [SegmentHabits(n=part.n, **dict(habits_row(part))) for part in chosen]
+    return BehaviourAnswer(**basis_of(handle.agent.id, moment), **dict(habits_row(found)), segments=segments)

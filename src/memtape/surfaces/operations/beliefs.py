@@ -10,6 +10,7 @@ from memtape.core.codec import plain
 from memtape.core.memory.beliefs import Belief, mean_edge, updated_beta, updated_beta_by_outcome
 from memtape.core.statistics import binomial_tail
 from memtape.core.values import Key, Label, Line, Symbol
+from memtape.surfaces.answer_models import Answer, Real, SparseAnswer
 from memtape.surfaces.answers import Basis, basis_of, optional_time_text, rounded_figure
 from memtape.surfaces.questions import AsOf, OfAgent, agent_of
 from memtape.surfaces.registry import operation
@@ -19,6 +20,100 @@ if TYPE_CHECKING:
 
     from memtape.engine import AgentMemory, Memory
     from memtape.surfaces.caller import Caller
+
+
+class Statement(Answer):
+    """What a belief says about the outcome."""
+
+    metric: Annotated[str, Field(description="the outcome it is about")]
+    op: Annotated[str, Field(description="gt, ge, lt or le")]
+    value: Annotated[Real, Field(description="value to compare with")]
+
+
+class BetaRow(Answer):
+    """A beta distribution."""
+
+    alpha: Real
+    beta: Real
+
+
+class BeliefRow(Answer):
+    """A belief with its counts and probabilities."""
+
+    id: Annotated[str, Field(description="its id")]
+    sentence: Annotated[str, Field(description="the belief in words")]
+    status: Annotated[str, Field(description="candidate, believed, merged, split or retired")]
+    why: Annotated[str, Field(description="why it has this status")]
+    source: Annotated[str, Field(description="who states it")]
+    tier: Annotated[int, Field(description="1 owner, 2 computed, 3 model, 4 external")]
+    strategy: Annotated[str | None, Field(description="null: any")]
+    symbol: Annotated[str | None, Field(description="null: any")]
+    when: Annotated[Any, Field(description="predicate over the entry situation")]
+    then: Annotated[Statement, Field(description="the expected outcome")]
+    n: Annotated[int, Field(description="trades that tested it")]
+    confirmed: Annotated[int, Field(description="trades for it")]
+    contradicted: Annotated[int, Field(description="trades against it")]
+    prior: Annotated[BetaRow, Field(description="before any trade")]
+    alpha: Annotated[Real, Field(description="after the trades")]
+    beta: Annotated[Real, Field(description="after the trades")]
+    confidence: Annotated[float | None, Field(description="mean of the posterior")]
+    uncertainty: Annotated[float | None, Field(description="variance of the posterior")]
+    interval_90: Annotated[list[float | None], Field(description="90 % interval")]
+    base_rate: Annotated[float | None, Field(description="the same outcome without the conditions")]
+    base_n: Annotated[int, Field(description="trades of the base rate")]
+    p_value: Annotated[float | None, Field(description="against the base rate")]
+    probability: Annotated[float | None, Field(description="that it is better than the base rate")]
+    mean_r: Annotated[float | None, Field(description="mean outcome in R")]
+    related: Annotated[list[str], Field(description="related beliefs")]
+    last_confirmed: Annotated[str | None, Field(description="the last trade for it")]
+    last_contradicted: Annotated[str | None, Field(description="the last trade against it")]
+    last_evidence_at: Annotated[str | None, Field(description="UTC")]
+    since: Annotated[str | None, Field(description="UTC; when it got this status")]
+
+
+def belief_row(belief: Belief) -> BeliefRow:
+    """The answer row of a belief."""
+    posterior, proposition = belief.posterior, belief.proposition
+    return BeliefRow(
+        id=belief.id, sentence=belief.sentence, status=belief.status, why=belief.why, source=belief.source, tier=belief.tier,
+        strategy=belief.strategy, symbol=belief.symbol, when=plain(proposition.when),
+        then=Statement(metric=proposition.metric, op=proposition.op, value=proposition.value), n=belief.n,
+        confirmed=belief.confirmed, contradicted=belief.contradicted,
+        prior=BetaRow(alpha=belief.prior.alpha, beta=belief.prior.beta), alpha=posterior.alpha, beta=posterior.beta,
+        confidence=rounded_figure(posterior.mean), uncertainty=rounded_figure(posterior.variance),
+        interval_90=[rounded_figure(posterior.bound(0.05)), rounded_figure(posterior.bound(0.95))],
+        base_rate=rounded_figure(belief.base_rate), base_n=belief.base_n, p_value=rounded_figure(belief.p_value),
+        probability=rounded_figure(belief.probability), mean_r=rounded_figure(belief.mean_r), related=list(belief.related),
+        last_confirmed=belief.last_confirmed, last_contradicted=belief.last_contradicted,
+        last_evidence_at=optional_time_text(belief.last_evidence_at), since=optional_time_text(belief.since),
+    )  # fmt: skip
+
+
+class SuggestedPlan(SparseAnswer):
+    """A plan that memory suggests; nobody has created it."""
+
+    trigger_condition: Annotated[Any, Field(description="predicate")]
+    planned_action: Annotated[Any, Field(description="type, and what belongs to it")]
+    fire_mode: Annotated[str, Field(description="once, rising_edge or every", default_factory=str)]
+    reasoning: Annotated[str, Field(description="why", default_factory=str)]
+    sources: Annotated[list[str], Field(description="memories it is based on", default_factory=list)]
+
+
+class MeanEdge(Answer):
+    """The mean outcome of a belief's trades."""
+
+    mean: Annotated[float | None, Field(description="in R")]
+    probability_positive: Annotated[float | None, Field(description="that the true mean is above 0")]
+    n: Annotated[int, Field(description="trades")]
+
+
+class OriginalCount(Answer):
+    """A belief by the original rule, which weights trades by |R|."""
+
+    alpha: float | None
+    beta: float | None
+    confidence: Annotated[float | None, Field(description="its mean")]
+    unit_counts: Annotated[float | None, Field(description="the mean if each trade counts once")]
 
 
 class GetBeliefs(AsOf):
@@ -35,11 +130,9 @@ class GetBeliefs(AsOf):
 class BeliefsAnswer(Basis):
     """Beliefs, the most certain first."""
 
-    beliefs: Annotated[list[dict[str, Any]], Field(description="the most certain first")]
+    beliefs: Annotated[list[BeliefRow], Field(description="the most certain first")]
     total: Annotated[int, Field(description="how many there are")]
-    suggested_plans: Annotated[
-        list[dict[str, Any]], Field(description="plans that beliefs and the drawdown suggest; not created")
-    ]
+    suggested_plans: Annotated[list[SuggestedPlan], Field(description="plans that beliefs and the drawdown suggest; not created")]
 
 
 @operation(writes=False, columns=("id", "status", "n", "confidence", "base_rate", "p_value", "sentence"))
@@ -59,7 +152,7 @@ def get_beliefs(memory: Memory, ask: GetBeliefs, caller: Caller) -> BeliefsAnswe
     chosen.sort(key=lambda b: (rank.index(b.status), 1.0 if b.p_value is None else b.p_value, -b.n, b.id))
     return BeliefsAnswer(
         **basis_of(handle.agent.id, moment), beliefs=[belief_row(b) for b in chosen[: ask.limit]], total=len(chosen),
-        suggested_plans=[plain(p) for p in handle.plans.suggested(as_of=ask.as_of)] if ask.head is None else [],
+        suggested_plans=[SuggestedPlan(**plain(p)) for p in handle.plans.suggested(as_of=ask.as_of)] if ask.head is None else [],
     )  # fmt: skip
 
 
@@ -72,18 +165,16 @@ class GetBelief(AsOf):
 class BeliefAnswer(Basis):
     """A belief and its evidence."""
 
-    belief: Annotated[dict[str, Any], Field(description="the belief")]
+    belief: Annotated[BeliefRow, Field(description="the belief")]
     confirming: Annotated[list[str], Field(description="ids of trades that confirm it")]
     contradicting: Annotated[list[str], Field(description="ids of trades that contradict it")]
     coin: Annotated[
         float | None,
         Field(description="probability that a fair coin confirms it as often; the base rate is the better comparison"),
     ]
-    mean_edge: Annotated[
-        dict[str, Any] | None, Field(description="mean outcome of its trades in R, probability that it is above 0, n")
-    ]
+    mean_edge: Annotated[MeanEdge | None, Field(description="mean outcome of its trades in R, probability that it is above 0, n")]
     by_outcome: Annotated[
-        dict[str, Any] | None, Field(description="alpha and beta by the original rule, which weights trades by |R| up to 2")
+        OriginalCount | None, Field(description="alpha and beta by the original rule, which weights trades by |R| up to 2")
     ]
 
 
@@ -103,11 +194,6 @@ def _belief_answer(
     literal = updated_beta_by_outcome(belief.prior, tested)
     unit = updated_beta(belief.prior, [confirmed for _, confirmed in tested])
     edge = mean_edge([r for r, _ in tested])
-    told = {
-        "alpha": rounded_figure(literal.alpha),
-        "beta": rounded_figure(literal.beta),
-        "confidence": rounded_figure(literal.mean),
-    }
     _, moment = handle.memories.beliefs(as_of=as_of, head=head)
     return BeliefAnswer(
         **basis_of(handle.agent.id, moment),
@@ -115,14 +201,19 @@ def _belief_answer(
         confirming=for_,
         contradicting=against,
         coin=rounded_figure(binomial_tail(len(for_), len(tested), 0.5)) if tested else None,
-        mean_edge={
-            "mean": rounded_figure(edge.mean),
-            "probability_positive": rounded_figure(edge.probability_positive),
-            "n": len(tested),
-        }
+        mean_edge=MeanEdge(
+            mean=rounded_figure(edge.mean), probability_positive=rounded_figure(edge.probability_positive), n=len(tested)
+        )
         if tested
         else None,
-        by_outcome=told | {"unit_counts": rounded_figure(unit.mean)} if tested else None,
+        by_outcome=OriginalCount(
+            alpha=rounded_figure(literal.alpha),
+            beta=rounded_figure(literal.beta),
+            confidence=rounded_figure(literal.mean),
+            unit_counts=rounded_figure(unit.mean),
+        )
+        if tested
+        else None,
     )
 
 
@@ -152,39 +243,3 @@ def state_belief(memory: Memory, ask: StateBelief, caller: Caller) -> BeliefAnsw
             "tier": 3 if caller.is_model else None}  # fmt: skip
     id_ = handle.memories.state_belief({k: v for k, v in body.items() if v is not None})
     return _belief_answer(handle, *handle.memories.belief(id_), None, None)
-
-
-def belief_row(belief: Belief) -> dict[str, Any]:
-    """The answer row of a belief."""
-    posterior = belief.posterior
-    return {
-        "id": belief.id,
-        "sentence": belief.sentence,
-        "status": belief.status,
-        "why": belief.why,
-        "source": belief.source,
-        "tier": belief.tier,
-        "strategy": belief.strategy,
-        "symbol": belief.symbol,
-        "when": plain(belief.proposition.when),
-        "then": {"metric": belief.proposition.metric, "op": belief.proposition.op, "value": belief.proposition.value},
-        "n": belief.n,
-        "confirmed": belief.confirmed,
-        "contradicted": belief.contradicted,
-        "prior": {"alpha": belief.prior.alpha, "beta": belief.prior.beta},
-        "alpha": posterior.alpha,
-        "beta": posterior.beta,
-        "confidence": rounded_figure(posterior.mean),
-        "uncertainty": rounded_figure(posterior.variance),
-        "interval_90": [rounded_figure(posterior.bound(0.05)), rounded_figure(posterior.bound(0.95))],
-        "base_rate": rounded_figure(belief.base_rate),
-        "base_n": belief.base_n,
-        "p_value": rounded_figure(belief.p_value),
-        "probability": rounded_figure(belief.probability),
-        "mean_r": rounded_figure(belief.mean_r),
-        "related": list(belief.related),
-        "last_confirmed": belief.last_confirmed,
-        "last_contradicted": belief.last_contradicted,
-        "last_evidence_at": optional_time_text(belief.last_evidence_at),
-        "since": optional_time_text(belief.since),
-    }

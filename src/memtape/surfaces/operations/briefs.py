@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AliasChoices, Field
 
@@ -13,7 +13,8 @@ from memtape.core.skills import MemoryConfig
 from memtape.core.values import Key, Label, Line, Symbol
 from memtape.engine.brief_question import MAX_BRIEF_TOKENS, MIN_BRIEF_TOKENS
 from memtape.errors import Unknown
-from memtape.surfaces.answers import Answer, ReceiptAnswer, optional_time_text, receipt_answer
+from memtape.surfaces.answer_models import Answer, SparseAnswer
+from memtape.surfaces.answers import ReceiptAnswer, optional_time_text, receipt_answer
 from memtape.surfaces.questions import AsOf, OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
@@ -134,11 +135,28 @@ class ListShown(OfAgent):
     limit: Annotated[int, Field(ge=1, le=1000, description="how many, newest first")] = 50
 
 
+class ShownRow(SparseAnswer):
+    """A shown brief, with what reproduces it."""
+
+    id: Annotated[str, Field(description="its id")]
+    digest: Annotated[str, Field(description="SHA-256 of the text")]
+    known_at: Annotated[str | None, Field(description="UTC; when it was recorded", default_factory=str)]
+    as_of: Annotated[str, Field(description="UTC", default_factory=str)]
+    head: Annotated[int, Field(description="last log row it uses", default_factory=int)]
+    owner_head: Annotated[int, Field(description="last row of the owner's log it uses", default_factory=int)]
+    budget: Annotated[int, Field(description="maximum tokens", default_factory=int)]
+    tokens: Annotated[int, Field(description="its tokens", default_factory=int)]
+    symbol: Annotated[str | None, Field(description="what it was for", default_factory=str)]
+    decision: Annotated[str | None, Field(description="the decision based on it", default_factory=str)]
+    run: Annotated[str | None, Field(description="the run", default_factory=str)]
+    papers: Annotated[str | None, Field(description="the documents it contains, as a hash", default_factory=str)]
+
+
 class ShownList(Answer):
     """Shown briefs."""
 
     agent: Annotated[str, Field(description="the agent")]
-    shown: Annotated[list[dict[str, Any]], Field(description="shown briefs")]
+    shown: Annotated[list[ShownRow], Field(description="shown briefs")]
     n: Annotated[int, Field(description="how many")]
 
 
@@ -146,7 +164,7 @@ class ShownList(Answer):
 def list_shown_briefs(memory: Memory, ask: ListShown, caller: Caller) -> ShownList:
     """List the briefs an agent was shown, newest first, with what reproduces each."""
     handle = agent_of(memory, ask)
-    found = handle.briefs.shown(ask.limit)
+    found = [ShownRow(**shown) for shown in handle.briefs.shown(ask.limit)]
     return ShownList(agent=handle.agent.id, shown=found, n=len(found))
 
 
@@ -203,8 +221,8 @@ def preview_brief(memory: Memory, ask: PreviewBrief, caller: Caller) -> PreviewA
         owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory, papers=ask.papers,
         skill=None if ask.memory is None else skill.with_memory(ask.memory),
     )  # fmt: skip
-    told = brief_answer(handle.agent.id, made)
+    brief = brief_answer(handle.agent.id, made)
     return PreviewAnswer(
-        **told.model_dump(), memory_tokens=sum(s.tokens for s in made.brief.segments if s.name in FROM_MEMORY),
+        **brief.model_dump(), memory_tokens=sum(s.tokens for s in made.brief.segments if s.name in FROM_MEMORY),
         threshold=WARN_TOKENS, past_threshold=made.brief.tokens > WARN_TOKENS,
     )  # fmt: skip

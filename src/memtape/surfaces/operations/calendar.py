@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from memtape.core.calendar import CalendarEvent, upcoming_events
 from memtape.core.codec import plain
-from memtape.surfaces.answers import Answer, optional_time_text
+from memtape.surfaces.answer_models import Answer, answer_model
+from memtape.surfaces.answers import optional_time_text
 from memtape.surfaces.questions import Ask, OfOwner
 from memtape.surfaces.registry import operation
 
@@ -51,11 +52,14 @@ class GetEvents(OfOwner):
     currency: Annotated[str | None, Field(max_length=64, description="only this currency")] = None
 
 
+EventRow = answer_model(CalendarEvent, {"t": "UTC"}, name="EventRow", sparse=True)
+
+
 class EventsAnswer(Answer):
     """Upcoming events."""
 
     as_of: Annotated[str, Field(description="UTC")]
-    events: Annotated[list[dict[str, Any]], Field(description="by time, UTC")]
+    events: Annotated[list[EventRow], Field(description="by time, UTC")]  # type: ignore[valid-type]
     n: Annotated[int, Field(description="how many")]
 
 
@@ -67,4 +71,4 @@ def get_upcoming_events(memory: Memory, ask: GetEvents, caller: Caller) -> Event
         e for e in upcoming_events(memory.events(ask.cutoff), at, timedelta(hours=ask.hours))
         if ask.impact in (None, e.impact) and ask.currency in (None, e.currency)
     ]  # fmt: skip
-    return EventsAnswer(as_of=optional_time_text(at) or "", events=[plain(e) for e in found], n=len(found))
+    return EventsAnswer(as_of=optional_time_text(at) or "", events=[EventRow(**plain(e)) for e in found], n=len(found))

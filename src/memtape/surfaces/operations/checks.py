@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
 from memtape.core.codec import plain
 from memtape.core.observed import Situation
+from memtape.core.recall.checks import CheckReason
 from memtape.core.values import Label, Price, Quantity, Symbol
 from memtape.errors import Invalid
+from memtape.surfaces.answer_models import answer_model
 from memtape.surfaces.answers import Basis, basis_of, rounded_figure
-from memtape.surfaces.operations.beliefs import belief_row
-from memtape.surfaces.operations.memories import WarnedItem, evidence_row, warned_row
-from memtape.surfaces.operations.plans import plan_row
+from memtape.surfaces.operations.beliefs import BeliefRow, belief_row
+from memtape.surfaces.operations.calendar import EventRow
+from memtape.surfaces.operations.memories import EvidenceRow, WarnedItem, evidence_row, warned_row
+from memtape.surfaces.operations.plans import PlanRow, plan_row
 from memtape.surfaces.questions import AsOf, agent_of
 from memtape.surfaces.registry import operation
 
@@ -40,18 +43,24 @@ class PreTradeCheck(AsOf):
                        description="the situation; missing fields come from bars and the agent's state")] = None  # fmt: skip
 
 
+CheckReasonRow = answer_model(
+    CheckReason,
+    {"weighs": "clear, caution or against", "source": "plans, evidence, state, warnings, size, events, beliefs or avoid"},
+)
+
+
 class CheckAnswer(Basis):
     """What memory says about an order. Advice only."""
 
     verdict: Annotated[Literal["clear", "caution", "against"], Field(description="the result")]
-    reasons: Annotated[list[dict[str, Any]], Field(description="the most important first")]
+    reasons: Annotated[list[CheckReasonRow], Field(description="the most important first")]  # type: ignore[valid-type]
     warnings: Annotated[list[WarnedItem], Field(description="losses in similar situations")]
-    evidence: Annotated[dict[str, Any], Field(description="statistics over all trades, with n and a sizing hint")]
+    evidence: Annotated[EvidenceRow, Field(description="statistics over all trades, with n and a sizing hint")]  # type: ignore[valid-type]
     risk_share: Annotated[float | None, Field(description="risk of the order as a share of equity; null without stop and qty")]
     size_factor: Annotated[float, Field(description="combined size factor of active plans: 0 do not trade, 1 normal size")]
-    plans: Annotated[list[dict[str, Any]], Field(description="plans whose trigger holds")]
-    beliefs: Annotated[list[dict[str, Any]], Field(description="beliefs that apply here")]
-    events: Annotated[list[dict[str, Any]], Field(description="events scheduled within 24 hours")]
+    plans: Annotated[list[PlanRow], Field(description="plans whose trigger holds")]
+    beliefs: Annotated[list[BeliefRow], Field(description="beliefs that apply here")]
+    events: Annotated[list[EventRow], Field(description="events scheduled within 24 hours")]  # type: ignore[valid-type]
     avoid: Annotated[list[str], Field(description="the skill's hard rules; they take precedence over memory")]
 
 
@@ -82,9 +91,10 @@ def pre_trade_check(memory: Memory, ask: PreTradeCheck, caller: Caller) -> Check
     )  # fmt: skip
     return CheckAnswer(
         **basis_of(handle.agent.id, found.moment), verdict=found.verdict,
-        reasons=[asdict(reason) for reason in found.reasons], warnings=[warned_row(item) for item in found.recalled.warnings],
+        reasons=[CheckReasonRow(**asdict(reason)) for reason in found.reasons],
+        warnings=[warned_row(item) for item in found.recalled.warnings],
         evidence=evidence_row(found.recalled.evidence), risk_share=rounded_figure(found.risk_share),
         size_factor=found.resolved.size_factor,
         plans=[plan_row(seen) for seen in found.plans], beliefs=[belief_row(b) for b in found.beliefs],
-        events=[plain(event) for event in found.events], avoid=list(found.avoid),
+        events=[EventRow(**plain(event)) for event in found.events], avoid=list(found.avoid),
     )  # fmt: skip

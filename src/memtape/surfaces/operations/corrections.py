@@ -9,7 +9,8 @@ from pydantic import Field
 from memtape.core.codec import plain
 from memtape.core.memory.episodes import Correction
 from memtape.core.values import Key, Line, Slug
-from memtape.surfaces.answers import Answer, ReceiptAnswer, receipt_answer
+from memtape.surfaces.answer_models import Answer
+from memtape.surfaces.answers import ReceiptAnswer, receipt_answer
 from memtape.surfaces.questions import Ask, OfAgent, agent_of
 from memtape.surfaces.registry import operation
 

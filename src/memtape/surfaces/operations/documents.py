@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, create_model
 
 from memtape.core.codec import plain
 from memtape.core.values import Key, Label, Line
 from memtape.documents.citations import Citation
-from memtape.surfaces.answers import Answer, optional_time_text, rounded_figure
+from memtape.documents.index import Coverage, Pending
+from memtape.surfaces.answer_models import Answer, answer_model
+from memtape.surfaces.answers import optional_time_text, rounded_figure
 from memtape.surfaces.questions import OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
@@ -122,42 +124,57 @@ def get_document(memory: Memory, ask: GetDocument, caller: Caller) -> DocumentAn
     return DocumentAnswer(path=ask.path, start_line=first, end_line=last, text=text)
 
 
-class HealthAnswer(Answer):
-    """The state of the document index."""
+class FileProblem(Answer):
+    """A file that could not be read."""
 
-    agent: Annotated[str, Field(description="the agent")]
+    path: Annotated[str, Field(description="the file")]
+    problem: Annotated[str, Field(description="why")]
+
+
+CoverageRow = answer_model(Coverage, {"have": "passages with a vector", "of": "all passages", "answers": "true: it is in use"})
+PendingRow = answer_model(Pending)
+
+
+class IndexState(Answer):
+    """The state of one document index."""
+
     roots: Annotated[list[str], Field(description="the folders")]
     last_sync: Annotated[str | None, Field(description="last sync with the files, UTC; null: never")]
     stale_seconds: Annotated[float | None, Field(description="seconds since the last sync")]
     documents: Annotated[int, Field(description="how many")]
     chunks: Annotated[int, Field(description="how many passages")]
     models: Annotated[list[str], Field(description="embedding models in use")]
-    coverage: Annotated[list[dict[str, Any]], Field(description="how many passages have a vector, by model")]
-    pending: Annotated[dict[str, int] | None, Field(description="files that differ from the index; null: unknown")]
-    problems: Annotated[list[dict[str, Any]], Field(description="files that could not be read")]
-    shared: Annotated[dict[str, Any], Field(description="the same for the documents that all agents share")]
+    coverage: Annotated[list[CoverageRow], Field(description="how many passages have a vector, by model")]  # type: ignore[valid-type]
+    pending: Annotated[PendingRow | None, Field(description="files that differ from the index; null: unknown")]  # type: ignore[valid-type]
+    problems: Annotated[list[FileProblem], Field(description="files that could not be read")]
 
 
-def _standing(handle: AgentMemory, *, shared: bool = False) -> dict[str, Any]:
+HealthAnswer = create_model(
+    "HealthAnswer",
+    __base__=Answer,
+    __doc__="The state of an agent's document index, and of the shared one.",
+    agent=(Annotated[str, Field(description="the agent")], ...),
+    **{name: (field.rebuild_annotation(), ...) for name, field in IndexState.model_fields.items()},  # type: ignore[call-overload]
+    shared=(Annotated[IndexState, Field(description="the same for the documents that all agents share")], ...),
+)
+
+
+def _index_state(handle: AgentMemory, *, shared: bool = False) -> IndexState:
     health, pending = handle.documents.health(shared=shared), handle.documents.pending(shared=shared)
-    return {
-        "roots": list(health.roots),
-        "last_sync": optional_time_text(health.last_sync),
-        "stale_seconds": rounded_figure(health.stale_seconds),
-        "documents": health.documents,
-        "chunks": health.chunks,
-        "models": list(health.models),
-        "coverage": [asdict(one) for one in health.coverage],
-        "pending": None if pending is None else asdict(pending),
-        "problems": [{"path": one.path, "problem": one.problem} for one in health.problems],
-    }
+    return IndexState(
+        roots=list(health.roots), last_sync=optional_time_text(health.last_sync),
+        stale_seconds=rounded_figure(health.stale_seconds), documents=health.documents, chunks=health.chunks,
+        models=list(health.models), coverage=[CoverageRow(**asdict(one)) for one in health.coverage],
+        pending=None if pending is None else PendingRow(**asdict(pending)),
+        problems=[FileProblem(path=one.path, problem=one.problem) for one in health.problems],
+    )  # fmt: skip
 
 
 @operation(writes=False)
-def index_health(memory: Memory, ask: OfAgent, caller: Caller) -> HealthAnswer:
+def index_health(memory: Memory, ask: OfAgent, caller: Caller) -> HealthAnswer:  # type: ignore[valid-type]
     """Get the state of an agent's document index: last sync, documents, passages, errors."""
     handle = agent_of(memory, ask)
-    return HealthAnswer(agent=handle.agent.id, **_standing(handle), shared=_standing(handle, shared=True))
+    return HealthAnswer(agent=handle.agent.id, **dict(_index_state(handle)), shared=_index_state(handle, shared=True))  # type: ignore[no-any-return]
 
 
 class Reindex(OfAgent):
@@ -178,7 +195,7 @@ class Reindexed(Answer):
     added: Annotated[int, Field(description="documents")]
     changed: Annotated[int, Field(description="documents")]
     removed: Annotated[int, Field(description="documents")]
-    problems: Annotated[list[dict[str, Any]], Field(description="files that could not be read")]
+    problems: Annotated[list[FileProblem], Field(description="files that could not be read")]
 
 
 @operation(writes=True, aliases=("memory_reindex",))
@@ -192,7 +209,7 @@ def reindex_documents(memory: Memory, ask: Reindex, caller: Caller) -> Reindexed
         done = handle.documents.sync(shared=ask.shared, rebuild=ask.anew)
     return Reindexed(
         agent=handle.agent.id, documents=done.documents, chunks=done.chunks, read=done.read, added=done.added,
-        changed=done.changed, removed=done.removed, problems=[{"path": p.path, "problem": p.problem} for p in done.problems],
+        changed=done.changed, removed=done.removed, problems=[FileProblem(path=p.path, problem=p.problem) for p in done.problems],
     )  # fmt: skip
 
 
@@ -271,11 +288,21 @@ class ReportsLike(OfAgent):
     limit: Annotated[int, Field(ge=1, le=100, description="how many")] = 10
 
 
+class SimilarReport(Answer):
+    """A report, and how similar it is."""
+
+    path: Annotated[str, Field(description="the report")]
+    likeness: Annotated[float | None, Field(description="0 to 1")]
+    strategy: Annotated[str | None, Field(description="the strategy tested")]
+    symbols: Annotated[list[str], Field(description="the symbols traded")]
+    figures: Annotated[dict[str, Any], Field(description="its results by name")]
+
+
 class ReportsAnswer(Answer):
     """Similar reports, most similar first."""
 
     agent: Annotated[str, Field(description="the agent")]
-    reports: Annotated[list[dict[str, Any]], Field(description="the reports")]
+    reports: Annotated[list[SimilarReport], Field(description="the reports")]
     n: Annotated[int, Field(description="how many")]
 
 
@@ -284,13 +311,13 @@ def find_similar_reports(memory: Memory, ask: ReportsLike, caller: Caller) -> Re
     """Find simulation reports similar to this one, by what they tested and their results."""
     handle = agent_of(memory, ask)
     found = [
-        {
-            "path": one.path,
-            "likeness": rounded_figure(one.likeness),
-            "strategy": one.report.strategy,
-            "symbols": list(one.report.symbols),
-            "figures": plain(dict(one.report.figures)),
-        }
+        SimilarReport(
+            path=one.path,
+            likeness=rounded_figure(one.likeness),
+            strategy=one.report.strategy,
+            symbols=list(one.report.symbols),
+            figures=plain(dict(one.report.figures)),
+        )
         for one in handle.documents.similar_reports(ask.path, ask.limit)
     ]
     return ReportsAnswer(agent=handle.agent.id, reports=found, n=len(found))

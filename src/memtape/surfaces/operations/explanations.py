@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AliasChoices, Field
 
 from memtape.core.codec import plain
 from memtape.core.memory.beliefs import trades_for_and_against
 from memtape.core.observed import Situation
+from memtape.core.original.forms import ScoreForm
 from memtape.core.values import Key
 from memtape.errors import Unknown
-from memtape.surfaces.answers import Answer, Basis, TradeRow, basis_of, optional_time_text, trade_row
-from memtape.surfaces.operations.beliefs import belief_row
-from memtape.surfaces.operations.memories import RankedItem, memory_row, ranked_row
-from memtape.surfaces.operations.plans import plan_row
+from memtape.surfaces.answer_models import Answer, answer_model
+from memtape.surfaces.answers import Basis, TradeRow, basis_of, optional_time_text, trade_row
+from memtape.surfaces.operations.beliefs import BeliefRow, belief_row
+from memtape.surfaces.operations.memories import EpisodeRow, RankedItem, episode_row, ranked_row
+from memtape.surfaces.operations.plans import PlanRow, plan_row
 from memtape.surfaces.questions import AsOf, agent_of
 from memtape.surfaces.registry import operation
 
@@ -34,10 +36,10 @@ class ReflectionAnswer(Basis):
     """A trade with everything that memory links to it."""
 
     trade: Annotated[TradeRow | None, Field(description="all columns; null for a shadow trade")]  # type: ignore[valid-type]
-    episode: Annotated[dict[str, Any] | None, Field(description="its episode with the entry situation; null while it is open")]
-    confirms: Annotated[list[dict[str, Any]], Field(description="beliefs that it confirms")]
-    contradicts: Annotated[list[dict[str, Any]], Field(description="beliefs that it contradicts")]
-    plans: Annotated[list[dict[str, Any]], Field(description="plans made from it, or fired at its entry")]
+    episode: Annotated[EpisodeRow | None, Field(description="its episode with the entry situation; null while it is open")]  # type: ignore[valid-type]
+    confirms: Annotated[list[BeliefRow], Field(description="beliefs that it confirms")]
+    contradicts: Annotated[list[BeliefRow], Field(description="beliefs that it contradicts")]
+    plans: Annotated[list[PlanRow], Field(description="plans made from it, or fired at its entry")]
     similar: Annotated[list[RankedItem], Field(description="earlier trades in similar situations")]
 
 
@@ -79,7 +81,7 @@ def get_trade_reflection(memory: Memory, ask: GetReflection, caller: Caller) -> 
     ]  # fmt: skip
     return ReflectionAnswer(
         **basis_of(handle.agent.id, moment),
-        trade=trade_row(trade) if trade else None, episode=memory_row(episode) if episode else None, confirms=for_,
+        trade=trade_row(trade) if trade else None, episode=episode_row(episode) if episode else None, confirms=for_,
         contradicts=against, plans=plans, similar=like,
     )  # fmt: skip
 
@@ -94,13 +96,18 @@ class ExplainMemory(AsOf):
     ] = None
 
 
+ScoreFormRow = answer_model(
+    ScoreForm, {"factor": "Q, Sim, Rec, Conf, Aff, Sharpe, sigma or Score", "form": "ours, or the place in the original"}
+)
+
+
 class Explained(Answer):
     """The factors of one memory's score."""
 
     memory_id: Annotated[str, Field(description="the episode")]
     as_of: Annotated[str, Field(description="UTC")]
     n: Annotated[int, Field(description="episodes known then")]
-    forms: Annotated[list[dict[str, Any]], Field(description="each factor in each formula")]
+    forms: Annotated[list[ScoreFormRow], Field(description="each factor in each formula")]  # type: ignore[valid-type]
 
 
 @operation(writes=False, columns=("factor", "form", "value", "note"))
@@ -110,4 +117,9 @@ def explain_memory(memory: Memory, ask: ExplainMemory, caller: Caller) -> Explai
     found, known, at = handle.memories.explain(
         ask.memory_id, None if ask.context is None else plain(ask.context), as_of=ask.as_of, head=ask.head
     )
-    return Explained(memory_id=ask.memory_id, as_of=optional_time_text(at) or "", n=known, forms=[asdict(form) for form in found])
+    return Explained(
+        memory_id=ask.memory_id,
+        as_of=optional_time_text(at) or "",
+        n=known,
+        forms=[ScoreFormRow(**asdict(form)) for form in found],
+    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from memtape.core.values import Key
-from memtape.surfaces.answers import Answer, ReceiptAnswer, receipt_answer
+from memtape.surfaces.answer_models import Answer, SparseAnswer
+from memtape.surfaces.answers import ReceiptAnswer, receipt_answer
 from memtape.surfaces.questions import DEFAULT_AGENT, AsOf, OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
@@ -16,11 +17,26 @@ if TYPE_CHECKING:
     from memtape.surfaces.caller import Caller
 
 
+class ImportRow(SparseAnswer):
+    """One imported file."""
+
+    batch: Annotated[str, Field(description="its batch")]
+    file: Annotated[str, Field(description="file name", default_factory=str)]
+    format: Annotated[str, Field(description="csv, json, tradememory, ...", default_factory=str)]
+    digest: Annotated[str, Field(description="SHA-256 of the file", default_factory=str)]
+    new: Annotated[int, Field(description="new rows", default_factory=int)]
+    duplicates: Annotated[int, Field(description="rows that were known", default_factory=int)]
+    mapping: Annotated[dict[str, str], Field(description="field -> column", default_factory=dict)]
+    header: Annotated[list[str], Field(description="columns of the file", default_factory=list)]
+    recorded_at: Annotated[str, Field(description="UTC", default_factory=str)]
+    undone: Annotated[bool, Field(description="true: it was undone")]
+
+
 class ImportsAnswer(Answer):
     """Imports of files."""
 
     agent: Annotated[str, Field(description="the agent")]
-    imports: Annotated[list[dict[str, Any]], Field(description="batch, file, format, new, duplicates, undone")]
+    imports: Annotated[list[ImportRow], Field(description="oldest first")]
     n: Annotated[int, Field(description="how many")]
 
 
@@ -28,7 +44,7 @@ class ImportsAnswer(Answer):
 def list_imports(memory: Memory, ask: AsOf, caller: Caller) -> ImportsAnswer:
     """List imported files, oldest first, and whether each import was undone."""
     found = agent_of(memory, ask).imports.all(as_of=ask.as_of, head=ask.head)
-    rows = [{"batch": item.key, **item.body, "undone": undone} for item, undone in found]
+    rows = [ImportRow(**{"batch": item.key, **item.body, "undone": undone}) for item, undone in found]
     return ImportsAnswer(agent=ask.agent or DEFAULT_AGENT, imports=rows, n=len(rows))
 
 

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from memtape.core.codec import micros, moment, plain
+from memtape.core.events import Discrepancy
 from memtape.core.ledger.trades import entry_order
 from memtape.core.ledger.trades import money_text as money
+from memtape.core.observed import Decision
 from memtape.core.values import Key, Label, Symbol, Time
 from memtape.engine.view.ledger import trade_totals
 from memtape.errors import Invalid, Unknown
-from memtape.surfaces.answers import (
-    Answer,
-    PerformanceAnswer,
-    TradeRow,
-    behaviour_row,
-    optional_time_text,
-    performance_answer,
-    trade_row,
-)
+from memtape.surfaces.answer_models import Answer, answer_model
+from memtape.surfaces.answers import PerformanceAnswer, TradeRow, habits_row, optional_time_text, performance_answer, trade_row
 from memtape.surfaces.questions import DEFAULT_AGENT, AsOf, agent_of
 from memtape.surfaces.registry import operation
 
@@ -119,12 +114,30 @@ class GetPerformance(AsOf):
 
 
 @operation(writes=False)
-def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller) -> PerformanceAnswer:
+def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller) -> PerformanceAnswer:  # type: ignore[valid-type]
     """Get performance over closed trades, of the agent or of one strategy or symbol, with n for every figure."""
     handle = agent_of(memory, ask)
     found = handle.ledger.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
     habits, _ = handle.memories.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
-    return performance_answer(handle.agent.id, handle.agent.skill, found, behaviour_row(habits), ask.strategy, ask.symbol)
+    return performance_answer(handle.agent.id, handle.agent.skill, found, habits_row(habits), ask.strategy, ask.symbol)
+
+
+class LedgerTotals(Answer):
+    """Counts and sums over the whole ledger."""
+
+    n: Annotated[int, Field(description="trades")]
+    n_open: Annotated[int, Field(description="open trades")]
+    n_unpriced: Annotated[int, Field(description="trades without a known outcome")]
+    currency: Annotated[str, Field(description="account currency")]
+    net_pnl_usd: Annotated[str | None, Field(description="realized - fees + funding")]
+    realized_pnl_usd: Annotated[str | None, Field(description="gross")]
+    fees_usd: Annotated[str | None, Field(description="paid is positive")]
+    funding_usd: Annotated[str | None, Field(description="received is positive")]
+    orphan_funding_usd: Annotated[dict[str, str | None], Field(description="funding without a position, by symbol")]
+
+
+DiscrepancyRow = answer_model(Discrepancy, {"why": "snapshot or adopted",
+                                            "ledger_qty": "by the fills", "broker_qty": "by the snapshot"}, sparse=True)  # fmt: skip
 
 
 class LedgerAnswer(Answer):
@@ -132,8 +145,8 @@ class LedgerAnswer(Answer):
 
     agent: Annotated[str, Field(description="the agent")]
     rows: Annotated[list[TradeRow], Field(description="every trade, by entry time and symbol")]  # type: ignore[valid-type]
-    totals: Annotated[dict[str, Any], Field(description="n, n_open, n_unpriced, sums in the account currency, orphan funding")]
-    discrepancies: Annotated[list[dict[str, Any]], Field(description="where snapshots and fills disagree")]
+    totals: Annotated[LedgerTotals, Field(description="counts, and sums in the account currency")]
+    discrepancies: Annotated[list[DiscrepancyRow], Field(description="where snapshots and fills disagree")]  # type: ignore[valid-type]
 
 
 @operation(writes=False, command="ledger", columns=TRADE_TABLE)
@@ -142,12 +155,12 @@ def get_ledger(memory: Memory, ask: AsOf, caller: Caller) -> LedgerAnswer:
     handle = agent_of(memory, ask)
     rows = sorted(handle.ledger.trades(as_of=ask.as_of, head=ask.head, newest=False), key=entry_order)
     orphans = {symbol: money(usd) for symbol, usd in handle.ledger.orphan_funding(as_of=ask.as_of, head=ask.head).items()}
-    totals = {
-        "n": len(rows), "n_open": sum(t.status == "open" for t in rows),
-        "n_unpriced": sum(t.quality == "unpriced" for t in rows), "currency": handle.agent.settings.currency,
-        **{name: money(usd) for name, usd in trade_totals(rows).items()}, "orphan_funding_usd": orphans,
-    }  # fmt: skip
-    found = [plain(d) for d in handle.ledger.discrepancies(as_of=ask.as_of, head=ask.head)]
+    totals = LedgerTotals(
+        n=len(rows), n_open=sum(t.status == "open" for t in rows), n_unpriced=sum(t.quality == "unpriced" for t in rows),
+        currency=handle.agent.settings.currency, **{name: money(usd) for name, usd in trade_totals(rows).items()},
+        orphan_funding_usd=orphans,
+    )  # fmt: skip
+    found = [DiscrepancyRow(**plain(d)) for d in handle.ledger.discrepancies(as_of=ask.as_of, head=ask.head)]
     return LedgerAnswer(agent=handle.agent.id, rows=[trade_row(t) for t in rows], totals=totals, discrepancies=found)
 
 
@@ -159,11 +172,19 @@ class GetDecisions(AsOf):
     before: Annotated[Time | None, Field(description="only decisions before this time")] = None
 
 
+DecisionRow = answer_model(
+    Decision, {"t": "UTC", "action": "buy, sell, close, no_trade, ...", "verdict": "of the guard", "run": "the run that decided"},
+    sparse=True,
+    known_at=(Annotated[str | None, Field(description="UTC; when it was recorded")], Field(default_factory=str)),
+    tick=(Annotated[str | None, Field(description="the tick it came with; null: none")], Field(default_factory=str)),
+)  # fmt: skip
+
+
 class DecisionsAnswer(Answer):
     """Decisions, newest first."""
 
     agent: Annotated[str, Field(description="the agent")]
-    decisions: Annotated[list[dict[str, Any]], Field(description="id, t, symbol, action, reason, stop, verdict, run, ...")]
+    decisions: Annotated[list[DecisionRow], Field(description="newest first")]  # type: ignore[valid-type]
     n: Annotated[int, Field(description="how many")]
 
 
@@ -173,7 +194,7 @@ def get_decisions(memory: Memory, ask: GetDecisions, caller: Caller) -> Decision
     found = agent_of(memory, ask).ledger.decisions(
         symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before
     )
-    rows = [{**plain(row.decision), "known_at": optional_time_text(row.known_at), "tick": row.tick} for row in found]
+    rows = [DecisionRow(**plain(row.decision), known_at=optional_time_text(row.known_at), tick=row.tick) for row in found]
     return DecisionsAnswer(agent=ask.agent or DEFAULT_AGENT, decisions=rows, n=len(rows))
 
 

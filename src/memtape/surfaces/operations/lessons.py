@@ -11,7 +11,8 @@ from memtape.core.lessons.reflection import Lesson, compare_lessons
 from memtape.core.memory.episodes import Teach
 from memtape.core.values import Key, Label, Line
 from memtape.errors import Conflict
-from memtape.surfaces.answers import Answer, ReceiptAnswer, optional_time_text, receipt_answer, rounded_figure
+from memtape.surfaces.answer_models import Answer
+from memtape.surfaces.answers import ReceiptAnswer, optional_time_text, receipt_answer, rounded_figure
 from memtape.surfaces.questions import AsOf, OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
@@ -31,6 +32,41 @@ NOTE_TABLES = {
 }
 
 
+class LessonFigures(Answer):
+    """The statistics behind a lesson."""
+
+    kind: Annotated[str, Field(description="what is compared")]
+    label: Annotated[str, Field(description="which trades")]
+    unit: Annotated[str, Field(description="R, or the account currency")]
+    n: Annotated[int, Field(description="these trades")]
+    of: Annotated[int, Field(description="all trades")]
+    share: Annotated[float | None, Field(description="share of the trades")]
+    mean: Annotated[float | None, Field(description="mean outcome of these trades")]
+    interval_90: Annotated[list[float | None], Field(description="90 % interval of the mean")]
+    rest: Annotated[float | None, Field(description="mean outcome of the other trades")]
+    p_value: Annotated[float | None, Field(description="how often chance gives such a difference")]
+    chance: Annotated[bool, Field(description="true: it could be luck")]
+
+
+class FailureRow(Answer):
+    """A failed reflection."""
+
+    at: Annotated[str | None, Field(description="UTC")]
+    model: Annotated[str, Field(description="the model")]
+    why: Annotated[str, Field(description="why it failed")]
+    failures: Annotated[int, Field(description="failures in a row")]
+    retry_at: Annotated[str | None, Field(description="UTC; the next attempt")]
+
+
+class LessonChangeRow(Answer):
+    """How one lesson changed."""
+
+    what: Annotated[str, Field(description="added, removed, changed or kept")]
+    slot: Annotated[str, Field(description="its slot")]
+    before: Annotated[str | None, Field(description="its text before")]
+    after: Annotated[str | None, Field(description="its text after")]
+
+
 class LessonRow(Answer):
     """One lesson and its evidence."""
 
@@ -45,7 +81,7 @@ class LessonRow(Answer):
     regime: Annotated[str | None, Field(description="only in this regime")]
     expires_at: Annotated[str | None, Field(description="UTC; the agent sees it until then")]
     trades: Annotated[list[str], Field(description="ids of its trades")]
-    figures: Annotated[dict[str, Any] | None, Field(description="its statistics")]
+    figures: Annotated[LessonFigures | None, Field(description="its statistics")]
 
 
 class NoteRow(Answer):
@@ -70,22 +106,14 @@ class NoteRow(Answer):
     lessons: Annotated[list[LessonRow], Field(description="its lessons")]
 
 
-def _figures(found: Candidate | None) -> dict[str, Any] | None:
+def _figures(found: Candidate | None) -> LessonFigures | None:
     if found is None:
         return None
-    return {
-        "kind": found.kind,
-        "label": found.label,
-        "unit": found.unit,
-        "n": found.n,
-        "of": found.total,
-        "share": rounded_figure(found.share),
-        "mean": rounded_figure(found.mean),
-        "interval_90": [rounded_figure(bound) for bound in found.interval],
-        "rest": rounded_figure(found.rest),
-        "p_value": rounded_figure(found.p_value),
-        "chance": found.chance,
-    }
+    return LessonFigures(
+        kind=found.kind, label=found.label, unit=found.unit, n=found.n, of=found.total, share=rounded_figure(found.share),
+        mean=rounded_figure(found.mean), interval_90=[rounded_figure(bound) for bound in found.interval],
+        rest=rounded_figure(found.rest), p_value=rounded_figure(found.p_value), chance=found.chance,
+    )  # fmt: skip
 
 
 def _status(one: Lesson, seen: ReflectionView, at: datetime) -> Literal["told", "retired", "expired", "held_back"]:
@@ -145,12 +173,12 @@ class LessonsAnswer(Answer):
     skill_note: Annotated[NoteRow | None, Field(description="the active lessons of its skill, shown to all its agents")]
     due: Annotated[str | None, Field(description="why a reflection is due; null: it is not")]
     cadence: Annotated[str, Field(description="when lessons are computed")]
-    last_failure: Annotated[dict[str, Any] | None, Field(description="the last failed reflection since then")]
+    last_failure: Annotated[FailureRow | None, Field(description="the last failed reflection since then")]
 
 
-def _failure(failed: FailedReflection) -> dict[str, Any]:
-    return {"at": optional_time_text(failed.at), "model": failed.model, "why": failed.why, "failures": failed.failures,
-            "retry_at": optional_time_text(failed.retry_at)}  # fmt: skip
+def _failure(failed: FailedReflection) -> FailureRow:
+    return FailureRow(at=optional_time_text(failed.at), model=failed.model, why=failed.why, failures=failed.failures,
+                      retry_at=optional_time_text(failed.retry_at))  # fmt: skip
 
 
 @operation(writes=False, columns=NOTE_TABLES)
@@ -185,7 +213,7 @@ class LessonHistory(Answer):
     agent: Annotated[str, Field(description="the agent")]
     notes: Annotated[list[NoteRow], Field(description="of the agent, newest first")]
     skill_notes: Annotated[list[NoteRow], Field(description="of its skill, newest first")]
-    failures: Annotated[list[dict[str, Any]], Field(description="failed reflections, newest first")]
+    failures: Annotated[list[FailureRow], Field(description="failed reflections, newest first")]
 
 
 class GetHistory(AsOf):
@@ -220,7 +248,7 @@ class LessonsDiff(Answer):
     agent: Annotated[str, Field(description="the agent")]
     earlier: Annotated[str, Field(description="note id")]
     later: Annotated[str, Field(description="note id")]
-    changes: Annotated[list[dict[str, Any]], Field(description="lesson by lesson")]
+    changes: Annotated[list[LessonChangeRow], Field(description="lesson by lesson")]
     n: Annotated[dict[str, int], Field(description="how many were added, removed, changed, kept")]
 
 
@@ -232,7 +260,7 @@ def diff_lessons(memory: Memory, ask: DiffLessons, caller: Caller) -> LessonsDif
     found = compare_lessons(earlier, later)
     return LessonsDiff(
         agent=handle.agent.id, earlier=earlier.id, later=later.id,
-        changes=[{"what": c.what, "slot": c.slot, "before": c.before, "after": c.after} for c in found],
+        changes=[LessonChangeRow(what=c.what, slot=c.slot, before=c.before, after=c.after) for c in found],
         n={what: sum(c.what == what for c in found) for what in ("added", "removed", "changed", "kept")},
     )  # fmt: skip
 
@@ -261,7 +289,7 @@ class ReflectAnswer(Answer):
     agent: Annotated[str, Field(description="the agent")]
     note: Annotated[NoteRow | None, Field(description="the active note")]
     new: Annotated[bool, Field(description="true: it is new; equal trades and model give the existing note")]
-    failed: Annotated[dict[str, Any] | None, Field(description="why it failed; the previous note stays active")]
+    failed: Annotated[FailureRow | None, Field(description="why it failed; the previous note stays active")]
     waits: Annotated[str | None, Field(description="why nothing was done: not due, another worker runs it, retried later")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, BaseModel, Field
 
 from memtape.core.codec import plain
 from memtape.core.memory.beliefs import Belief
@@ -17,8 +17,9 @@ from memtape.core.recall.ranking import RankedMemory
 from memtape.core.recall.scoring import Kind
 from memtape.core.recall.warnings import LossWarning
 from memtape.core.values import Fraction, Key, Label, Line, Money, Price, Quantity, Symbol, Time
-from memtape.surfaces.answers import Answer, Basis, ReceiptAnswer, basis_of, receipt_answer
-from memtape.surfaces.operations.beliefs import belief_row
+from memtape.surfaces.answer_models import Answer, answer_model
+from memtape.surfaces.answers import Basis, ReceiptAnswer, basis_of, receipt_answer
+from memtape.surfaces.operations.beliefs import BeliefRow, SuggestedPlan, belief_row
 from memtape.surfaces.questions import AsOf, OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
@@ -78,7 +79,7 @@ class CloseTrade(OfAgent):
     backfill: Annotated[bool, Field(description="recorded late: counts as known from its own time, not from now")] = False
 
 
-def _said(situation: Situation | None, regime: str | None, atr_d1: float | None) -> dict[str, Any] | None:
+def _stated_situation(situation: Situation | None, regime: str | None, atr_d1: float | None) -> dict[str, Any] | None:
     """A situation with the two fields that may be given separately."""
     own: dict[str, Any] = {} if situation is None else plain(situation)
     if regime is not None:
@@ -99,7 +100,7 @@ def remember_trade(memory: Memory, ask: RememberTrade, caller: Caller) -> Receip
         "trade_id": ask.trade_id, "symbol": ask.symbol, "side": ask.direction, "entry_price": ask.entry_price,
         "exit_price": ask.exit_price, "pnl": ask.pnl, "pnl_r": ask.pnl_r, "strategy": ask.strategy_name,
         "note": ask.market_context,
-        "situation": _said(ask.situation, ask.context_regime, ask.context_atr_d1), "confidence": ask.confidence,
+        "situation": _stated_situation(ask.situation, ask.context_regime, ask.context_atr_d1), "confidence": ask.confidence,
         "reflection": ask.reflection, "mae": ask.max_adverse_excursion, "entry_at": ask.entry_at, "exit_at": ask.exit_at,
         "qty": ask.qty, "stop": ask.stop, "target": ask.target, "tags": tuple(ask.tags), "source": ask.source,
     }  # fmt: skip
@@ -149,6 +150,28 @@ class RecallMemories(AsOf):
     )
 
 
+EpisodeRow = answer_model(
+    Episode, {"pnl_r": "outcome in R", "teach": "what it counts for", "tier": "0 broker to 4 external"}, sparse=True
+)
+SituationRow = answer_model(Situation, sparse=True)
+EvidenceRow = answer_model(
+    Evidence,
+    {"n_eff": "effective sample size", "mean_r_interval": "90 % interval", "distribution": "weight of outcomes by range",
+     "base": "all trades, each counted once", "n_claimed": "of which claimed", "hint": "the sizing hint and its reasons",
+     "beside": "other sizing formulas, for comparison"},
+)  # fmt: skip
+# What a recalled memory holds: an episode, a belief or a plan.
+RecalledMemory = EpisodeRow | BeliefRow | dict[str, Any]
+
+
+class UntestedBelief(Answer):
+    """An undecided belief that the situation could test."""
+
+    belief: Annotated[BeliefRow, Field(description="the belief")]
+    why: Annotated[str, Field(description="why it is worth testing")]
+    plan: Annotated[SuggestedPlan, Field(description="a plan that would test it")]
+
+
 class RankedItem(Answer):
     """A ranked memory."""
 
@@ -159,7 +182,7 @@ class RankedItem(Answer):
     tier: Annotated[int, Field(description="0 broker, 1 operator, 2 computed, 3 model, 4 external")]
     n: Annotated[int, Field(description="sample size")]
     why: Annotated[str, Field(description="why it is listed")]
-    memory: Annotated[dict[str, Any], Field(description="its content")]
+    memory: Annotated[RecalledMemory, Field(union_mode="left_to_right", description="an episode, a belief or a plan")]  # type: ignore[valid-type]
 
 
 class WarnedItem(Answer):
@@ -172,32 +195,37 @@ class WarnedItem(Answer):
     far: Annotated[bool, Field(description="true: no loss was similar; this is the nearest")]
     tier: Annotated[int, Field(description="0 broker, 1 operator, 2 computed, 3 model, 4 external")]
     why: Annotated[str, Field(description="why it is listed")]
-    memory: Annotated[dict[str, Any], Field(description="the episode")]
+    memory: Annotated[EpisodeRow, Field(description="the episode")]  # type: ignore[valid-type]
 
 
 class Recollected(Basis):
     """Three separate answers: ranked memories, warnings, evidence."""
 
     profile: Annotated[str, Field(description="the ranking profile")]
-    situation: Annotated[dict[str, Any], Field(description="the situation")]
+    situation: Annotated[SituationRow, Field(description="the situation")]  # type: ignore[valid-type]
     ranked: Annotated[
         list[RankedItem], Field(description="by score; the score contains the outcome, so use it only to choose what to read")
     ]
     warnings: Annotated[list[WarnedItem], Field(description="losses in similar situations, worst first")]
     evidence: Annotated[
-        dict[str, Any], Field(description="statistics over all trades, weighted without their outcome, with a sizing hint")
+        EvidenceRow, Field(description="statistics over all trades, weighted without their outcome, with a sizing hint")  # type: ignore[valid-type]
     ]
     beliefs: Annotated[list[RankedItem], Field(description="beliefs, if the profile lists them separately")]
     near_misses: Annotated[list[RankedItem], Field(description="with explain: the next memories, and why they missed the list")]
-    worth_testing: Annotated[list[dict[str, Any]], Field(description="undecided beliefs that this situation could test")]
+    worth_testing: Annotated[list[UntestedBelief], Field(description="undecided beliefs that this situation could test")]
 
 
-def memory_row(memory: Any) -> dict[str, Any]:
+def episode_row(episode: Episode) -> BaseModel:
+    """The answer row of an episode, without the fields that are not known."""
+    return EpisodeRow(**{name: value for name, value in plain(rounded(episode._asdict())).items() if value is not None})
+
+
+def _memory_row(memory: object) -> BaseModel | dict[str, Any]:
     if isinstance(memory, Episode):
-        return {k: v for k, v in plain(rounded(memory._asdict())).items() if v is not None}
+        return episode_row(memory)
     if isinstance(memory, Belief):
         return belief_row(memory)
-    return {k: v for k, v in plain(memory).items() if v is not None}
+    return {name: value for name, value in plain(memory).items() if value is not None}
 
 
 def ranked_row(item: RankedMemory) -> RankedItem:
@@ -207,21 +235,20 @@ def ranked_row(item: RankedMemory) -> RankedItem:
         parts["Sharpe"] = c.sharpe
     return RankedItem(
         id=item.id, kind=item.kind, score=item.score, components=parts, tier=item.tier, n=item.n, why=item.why,
-        memory=memory_row(item.memory),
+        memory=_memory_row(item.memory),
     )  # fmt: skip
 
 
 def warned_row(item: LossWarning) -> WarnedItem:
     return WarnedItem(
         id=item.id, r=item.r, similarity=item.similarity, severity=item.severity, far=item.far, tier=item.tier, why=item.why,
-        memory=memory_row(item.memory),
+        memory=episode_row(item.memory),
     )  # fmt: skip
 
 
-def evidence_row(evidence: Evidence) -> dict[str, Any]:
-    """Evidence with six significant digits."""
-    told: dict[str, Any] = plain(rounded(asdict(evidence)))
-    return told
+def evidence_row(evidence: Evidence) -> BaseModel:
+    """The answer of evidence, with six significant digits."""
+    return EvidenceRow(**plain(rounded(asdict(evidence))))
 
 
 @operation(
@@ -246,15 +273,18 @@ def recall_memories(memory: Memory, ask: RecallMemories, caller: Caller) -> Reco
     handle = agent_of(memory, ask)
     parameters = tuned(ask.parameters, ask.weights, ask.strength, ask.sharpe)
     found, query, moment = handle.memories.recall(
-        _said(ask.context, ask.context_regime, ask.context_atr_d1), symbol=ask.symbol, strategy=ask.strategy_name,
+        _stated_situation(ask.context, ask.context_regime, ask.context_atr_d1), symbol=ask.symbol, strategy=ask.strategy_name,
         side=ask.side,
         memory_types=ask.memory_types, limit=ask.limit, as_of=ask.as_of, head=ask.head, profile=ask.profile,
         explain=ask.explain, kelly_beside=ask.kelly_beside, parameters=parameters,
     )  # fmt: skip
     return Recollected(
-        **basis_of(handle.agent.id, moment), profile=query.profile, situation=plain(query.situation),
+        **basis_of(handle.agent.id, moment), profile=query.profile, situation=SituationRow(**plain(query.situation)),
         ranked=[ranked_row(item) for item in found.ranked], warnings=[warned_row(item) for item in found.warnings],
         evidence=evidence_row(found.evidence), beliefs=[ranked_row(item) for item in found.beliefs],
         near_misses=[ranked_row(item) for item in found.near_misses],
-        worth_testing=[{"belief": belief_row(u.belief), "why": u.why, "plan": plain(u.plan)} for u in found.worth_testing],
+        worth_testing=[
+            UntestedBelief(belief=belief_row(u.belief), why=u.why, plan=SuggestedPlan(**plain(u.plan)))
+            for u in found.worth_testing
+        ],
     )  # fmt: skip

@@ -13,7 +13,8 @@ from memtape.core.observed import Situation
 from memtape.core.values import Key, Line, Symbol, Time
 from memtape.engine.view.plans import PlanView
 from memtape.errors import Invalid
-from memtape.surfaces.answers import Answer, optional_time_text, rounded_figure
+from memtape.surfaces.answer_models import Answer, Real
+from memtape.surfaces.answers import optional_time_text, rounded_figure
 from memtape.surfaces.questions import AsOf, OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
@@ -48,57 +49,75 @@ class CreatePlan(OfAgent):
     id: Annotated[Key | None, Field(description="default: made from the content")] = None
 
 
+class PlanValue(Answer):
+    """What past firings of a plan were worth."""
+
+    n: Annotated[int, Field(description="firings with a known value")]
+    mean_r: Annotated[float | None, Field(description="mean, in R")]
+    sum_r: Annotated[float | None, Field(description="sum, in R")]
+    unit: Annotated[str, Field(description="what is measured")]
+
+
+class PlanRow(Answer):
+    """A plan and its status."""
+
+    id: Annotated[str, Field(description="its id")]
+    status: Annotated[str, Field(description="proposed, active, or how it ended")]
+    trigger_condition: Annotated[Any, Field(description="the predicate of the trigger")]
+    action: Annotated[str, Field(description="skip_trade, reduce, force_exit, adjust_param or alert")]
+    size_factor: Annotated[Real | None, Field(description="0 do not trade, 1 normal size")]
+    parameters: Annotated[dict[str, Any], Field(description="further parameters of the action")]
+    priority: Annotated[Real, Field(description="order among plans with the same action")]
+    reasoning: Annotated[str, Field(description="why")]
+    maker: Annotated[str, Field(description="who made it")]
+    tier: Annotated[int, Field(description="1 owner, 3 model")]
+    sources: Annotated[list[str], Field(description="memories it is based on")]
+    created_at: Annotated[str | None, Field(description="UTC")]
+    expires_at: Annotated[str | None, Field(description="UTC")]
+    expire_when: Annotated[Any, Field(description="predicate that ends it; null: none")]
+    fire_mode: Annotated[str, Field(description="once, rising_edge or every")]
+    cooldown_minutes: Annotated[Real, Field(description="pause after firing")]
+    fired: Annotated[int, Field(description="how often it fired")]
+    triggered_at: Annotated[str | None, Field(description="UTC; the last time")]
+    ended_at: Annotated[str | None, Field(description="UTC")]
+    now: Annotated[str, Field(description="fires, holds, waits or expired")]
+    value: Annotated[PlanValue, Field(description="what past firings were worth")]
+
+
 class PlanAnswer(Answer):
     """A plan and its status."""
 
-    plan: Annotated[dict[str, Any], Field(description="the plan")]
+    plan: Annotated[PlanRow, Field(description="the plan")]
 
 
-def plan_row(seen: PlanView) -> dict[str, Any]:
+def plan_row(view: PlanView) -> PlanRow:
     """The answer row of a plan."""
-    standing, plan = seen.state, seen.state.plan
-    worth = [value for _, value in seen.values]
-    return {
-        "id": plan.id,
-        "status": standing.status,
-        "trigger_condition": plan.trigger,
-        "action": plan.action,
-        "size_factor": plan.size_factor,
-        "parameters": plain(plan.parameters),
-        "priority": plan.priority,
-        "reasoning": plan.reasoning,
-        "maker": plan.maker,
-        "tier": plan.tier,
-        "sources": list(plan.sources),
-        "created_at": optional_time_text(standing.at),
-        "expires_at": optional_time_text(plan.expires_at),
-        "expire_when": plan.expire_when,
-        "fire_mode": plan.fire_mode,
-        "cooldown_minutes": plan.cooldown_minutes,
-        "fired": standing.fired,
-        "triggered_at": optional_time_text(standing.fired_at),
-        "ended_at": optional_time_text(standing.ended_at),
-        "now": seen.finding,
-        "value": {
-            "n": len(worth),
-            "mean_r": rounded_figure(sum(worth) / len(worth)) if worth else None,
-            "sum_r": rounded_figure(sum(worth)) if worth else None,
-            "unit": "R gained against doing without it",
-        },
-    }
+    state, plan = view.state, view.state.plan
+    worth = [value for _, value in view.values]
+    return PlanRow(
+        id=plan.id, status=state.status, trigger_condition=plan.trigger, action=plan.action, size_factor=plan.size_factor,
+        parameters=plain(plan.parameters), priority=plan.priority, reasoning=plan.reasoning, maker=plan.maker, tier=plan.tier,
+        sources=list(plan.sources), created_at=optional_time_text(state.at), expires_at=optional_time_text(plan.expires_at),
+        expire_when=plan.expire_when, fire_mode=plan.fire_mode, cooldown_minutes=plan.cooldown_minutes, fired=state.fired,
+        triggered_at=optional_time_text(state.fired_at), ended_at=optional_time_text(state.ended_at), now=view.finding,
+        value=PlanValue(
+            n=len(worth), mean_r=rounded_figure(sum(worth) / len(worth)) if worth else None,
+            sum_r=rounded_figure(sum(worth)) if worth else None, unit="R gained against doing without it",
+        ),
+    )  # fmt: skip
 
 
 def _action(given: dict[str, Any]) -> dict[str, Any]:
     """A planned action: its type, its size factor, and the rest as parameters."""
-    said = dict(given)
-    kind = str(said.pop("type", said.pop("action", ""))).lower()
+    rest = dict(given)
+    kind = str(rest.pop("type", rest.pop("action", ""))).lower()
     kind = ACTIONS.get(kind, kind)
     if kind not in CAREFUL_FIRST:
         raise Invalid("planned_action.type", f"there is no action '{kind}'", f"Use one of: {', '.join(CAREFUL_FIRST)}")
-    factor = said.pop("size_factor", said.pop("magnitude", None))
+    factor = rest.pop("size_factor", rest.pop("magnitude", None))
     if factor is not None and (isinstance(factor, bool) or not isinstance(factor, int | float)):
         raise Invalid("planned_action.size_factor", "is not a number", "Give a factor, like 0.5 for half the size")
-    return {"action": kind, "size_factor": factor, "parameters": said}
+    return {"action": kind, "size_factor": factor, "parameters": rest}
 
 
 @operation(writes=True)
@@ -114,8 +133,7 @@ def create_trading_plan(memory: Memory, ask: CreatePlan, caller: Caller) -> Plan
     }  # fmt: skip
     body = {k: v for k, v in body.items() if v is not None}
     body["expires_at"] = ask.expires_at or handle.now() + timedelta(days=ask.expiry_days)
-    standing = handle.plans.create(body)
-    return PlanAnswer(plan=plan_row(PlanView(standing, "waits", ())))
+    return PlanAnswer(plan=plan_row(PlanView(handle.plans.create(body), "waits", ())))
 
 
 class NamePlan(OfAgent):
@@ -156,7 +174,7 @@ class PlansAnswer(Answer):
 
     agent: Annotated[str, Field(description="the agent")]
     as_of: Annotated[str, Field(description="UTC")]
-    plans: Annotated[list[dict[str, Any]], Field(description="each with `now`: fires, holds, waits or expired")]
+    plans: Annotated[list[PlanRow], Field(description="each with `now`: fires, holds, waits or expired")]
     n: Annotated[int, Field(description="how many")]
     firing: Annotated[list[str], Field(description="active plans whose trigger holds now, by precedence")]
     leads: Annotated[str | None, Field(description="the plan that takes precedence: exit before skip before reduce")]
@@ -174,10 +192,10 @@ def check_active_plans(memory: Memory, ask: CheckPlans, caller: Caller) -> Plans
     situation = {k: v for k, v in given.items() if k in Situation.__slots__}
     seen = handle.plans.all(situation or None, symbol=ask.symbol or given.get("symbol"), as_of=at, head=ask.head, context=given)
     firing = [s for s in seen if s.finding in ("fires", "holds")]
-    told = resolve_plans([s.fired() for s in firing if s.state.status == "active"])
+    effect = resolve_plans([s.fired() for s in firing if s.state.status == "active"])
     listed = [s for s in seen if ask.all or s.state.status in ("active", "proposed")]
     return PlansAnswer(
         agent=handle.agent.id, as_of=optional_time_text(at) or "", plans=[plan_row(s) for s in listed], n=len(listed),
-        firing=[f.id for f in told.in_order], leads=told.leads.id if told.leads else None, size_factor=told.size_factor,
-        overruled=[f.id for f in told.overruled], proposed=[s.state.id for s in firing if s.state.status == "proposed"],
+        firing=[f.id for f in effect.in_order], leads=effect.leads.id if effect.leads else None, size_factor=effect.size_factor,
+        overruled=[f.id for f in effect.overruled], proposed=[s.state.id for s in firing if s.state.status == "proposed"],
     )  # fmt: skip

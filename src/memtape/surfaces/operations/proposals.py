@@ -8,7 +8,8 @@ from pydantic import Field
 
 from memtape.core.document_edits import FRAGMENT_LENGTH, TEXT_LENGTH, State, Status
 from memtape.core.values import Key, Line
-from memtape.surfaces.answers import Answer, optional_time_text
+from memtape.surfaces.answer_models import Answer
+from memtape.surfaces.answers import optional_time_text
 from memtape.surfaces.questions import OfAgent, agent_of
 from memtape.surfaces.registry import operation
 

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from memtape.core.brief.budget import SECTION_TOKENS, estimate_tokens
 from memtape.core.values import Key, Line
-from memtape.surfaces.answers import Answer, ReceiptAnswer, receipt_answer
+from memtape.surfaces.answer_models import Answer
+from memtape.surfaces.answers import ReceiptAnswer, receipt_answer
 from memtape.surfaces.questions import OfAgent, agent_of
 from memtape.surfaces.registry import operation
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from memtape.core.codec import plain
 from memtape.core.skills import MemoryConfig
 from memtape.core.values import Label, Line, Slug
-from memtape.surfaces.answers import Answer
+from memtape.surfaces.answer_models import Answer, answer_model
 from memtape.surfaces.questions import Ask, OfOwner
 from memtape.surfaces.registry import operation
 
@@ -29,6 +29,9 @@ class CreateSkill(Ask):
     memory: Annotated[MemoryConfig | None, Field(description="what an agent is shown of its memory")] = None
 
 
+MemoryConfigRow = answer_model(MemoryConfig, sparse=True)
+
+
 class SkillAnswer(Answer):
     """A version of a skill."""
 
@@ -38,7 +41,7 @@ class SkillAnswer(Answer):
     strategy: Annotated[str, Field(description="the strategy in words")]
     avoid: Annotated[list[str], Field(description="hard rules")]
     limits: Annotated[dict[str, str], Field(description="limits by name")]
-    memory: Annotated[dict[str, Any], Field(description="its memory configuration")]
+    memory: Annotated[MemoryConfigRow, Field(description="its memory configuration")]  # type: ignore[valid-type]
 
 
 class SkillList(Answer):
@@ -59,7 +62,7 @@ def _skill_answer(found: tuple[Any, int]) -> SkillAnswer:
     skill, version = found
     return SkillAnswer(
         id=skill.id, version=version, name=skill.name, strategy=skill.strategy, avoid=list(skill.avoid),
-        limits=dict(skill.limits), memory=plain(skill.context.memory),
+        limits=dict(skill.limits), memory=MemoryConfigRow(**plain(skill.context.memory)),
     )  # fmt: skip
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from memtape.core.memory.affect import Affect, AffectInput, AffectStep, affect_path, risk_appetite_gz
 from memtape.core.statistics import mean
-from memtape.surfaces.answers import Answer, optional_time_text, rounded_figure
+from memtape.surfaces.answer_models import Answer
+from memtape.surfaces.answers import optional_time_text, rounded_figure
 from memtape.surfaces.questions import AsOf, agent_of
 from memtape.surfaces.registry import operation
 
@@ -22,6 +23,25 @@ class GetState(AsOf):
     """How much history."""
 
     history: Annotated[int, Field(ge=0, le=5000, description="past steps to include")] = 0
+
+
+class OriginalConfidence(Answer):
+    """Confidence by the original formula."""
+
+    confidence: Annotated[float | None, Field(description="0 to 1; null without trades")]
+    n: Annotated[int, Field(description="trades")]
+
+
+class StateStep(Answer):
+    """One past step of the affect state."""
+
+    at: Annotated[str | None, Field(description="UTC")]
+    what: Annotated[str, Field(description="flow, close or mark")]
+    confidence: Annotated[float | None, Field(description="after the step")]
+    equity: Annotated[float | None, Field(description="NAV after the step")]
+    drawdown_pct: Annotated[float | None, Field(description="a fraction")]
+    risk_appetite: Annotated[float | None, Field(description="after the step")]
+    pnl_r: Annotated[float | None, Field(description="outcome of a close in R")]
 
 
 class StateAnswer(Answer):
@@ -43,9 +63,9 @@ class StateAnswer(Answer):
     peak_equity: Annotated[float, Field(description="highest NAV")]
     consecutive_wins: Annotated[int, Field(description="in a row")]
     consecutive_losses: Annotated[int, Field(description="in a row")]
-    original: Annotated[dict[str, Any], Field(description="confidence by the original formula, for comparison only")]
+    original: Annotated[OriginalConfidence, Field(description="confidence by the original formula, for comparison only")]
     last_updated: Annotated[str | None, Field(description="UTC: the last step")]
-    history: Annotated[list[dict[str, Any]], Field(description="past steps, oldest first")]
+    history: Annotated[list[StateStep], Field(description="past steps, oldest first")]
 
 
 @operation(
@@ -55,46 +75,46 @@ def get_agent_state(memory: Memory, ask: GetState, caller: Caller) -> StateAnswe
     """Get an agent's affect state: confidence, risk appetite, drawdown, streaks. It is computed from the record only."""
     handle = agent_of(memory, ask)
     at = ask.as_of or handle.now()
-    step, mood = handle.memories.affect_step(as_of=at, head=ask.head), handle.memories.affect(as_of=at, head=ask.head)
+    step, affect = handle.memories.affect_step(as_of=at, head=ask.head), handle.memories.affect(as_of=at, head=ask.head)
     steps = handle.memories.affect_history(as_of=at, head=ask.head, limit=ask.history) if ask.history else []
     habits, _ = handle.memories.behaviour(as_of=at, head=ask.head)
     return StateAnswer(
         agent=handle.agent.id,
         as_of=optional_time_text(at) or "",
         n=handle.memories.affect_step_count(as_of=at, head=ask.head),
-        confidence_level=rounded_figure(mood.confidence) or 0.0,
-        risk_appetite=rounded_figure(mood.risk_appetite) or 0.0,
-        risk_appetite_grossman_zhou=rounded_figure(risk_appetite_gz(mood.drawdown)) or 0.0,
+        confidence_level=rounded_figure(affect.confidence) or 0.0,
+        risk_appetite=rounded_figure(affect.risk_appetite) or 0.0,
+        risk_appetite_grossman_zhou=rounded_figure(risk_appetite_gz(affect.drawdown)) or 0.0,
         momentum_bias=rounded_figure(habits.momentum_bias.value),
-        drawdown_pct=rounded_figure(mood.drawdown) or 0.0,
-        drawdown_state=rounded_figure(mood.drawdown_state) or 0.0,
-        max_acceptable_drawdown=mood.limit,
-        equity=rounded_figure(mood.equity) or 0.0,
-        peak_equity=rounded_figure(mood.peak_equity) or 0.0,
-        consecutive_wins=mood.consecutive_wins,
-        consecutive_losses=mood.consecutive_losses,
+        drawdown_pct=rounded_figure(affect.drawdown) or 0.0,
+        drawdown_state=rounded_figure(affect.drawdown_state) or 0.0,
+        max_acceptable_drawdown=affect.limit,
+        equity=rounded_figure(affect.equity) or 0.0,
+        peak_equity=rounded_figure(affect.peak_equity) or 0.0,
+        consecutive_wins=affect.consecutive_wins,
+        consecutive_losses=affect.consecutive_losses,
         original=_original_state(handle.memories.affect_history(as_of=at, head=ask.head, limit=100)),
         last_updated=optional_time_text(step.at) if step else None,
         history=[
-            {
-                "at": optional_time_text(s.at),
-                "what": ("flow", "close", "mark")[s.rank],
-                "confidence": rounded_figure(s.confidence),
-                "equity": rounded_figure(s.nav),
-                "drawdown_pct": rounded_figure(s.state().drawdown),
-                "risk_appetite": rounded_figure(s.state().risk_appetite),
-                "pnl_r": rounded_figure(s.pnl_r),
-            }
+            StateStep(
+                at=optional_time_text(s.at),
+                what=("flow", "close", "mark")[s.rank],
+                confidence=rounded_figure(s.confidence),
+                equity=rounded_figure(s.nav),
+                drawdown_pct=rounded_figure(s.state().drawdown),
+                risk_appetite=rounded_figure(s.state().risk_appetite),
+                pnl_r=rounded_figure(s.pnl_r),
+            )
             for s in steps
         ],
     )
 
 
-def _original_state(steps: Sequence[AffectStep]) -> dict[str, Any]:
+def _original_state(steps: Sequence[AffectStep]) -> OriginalConfidence:
     """The state by the original formula over the last closes: each outcome is compared with the mean of those before it."""
     outcomes = [step.pnl_r for step in steps if step.pnl_r is not None]
     if not outcomes or not steps:
-        return {"confidence": None, "n": 0}
-    told = [AffectInput(pnl_r=r, expected_r=mean(outcomes[:n]) if n else None) for n, r in enumerate(outcomes)]
+        return OriginalConfidence(confidence=None, n=0)
+    inputs = [AffectInput(pnl_r=r, expected_r=mean(outcomes[:n]) if n else None) for n, r in enumerate(outcomes)]
     calm = Affect(peak_equity=steps[0].peak, equity=steps[0].nav)
-    return {"confidence": rounded_figure(affect_path(calm, told).confidence), "n": len(outcomes)}
+    return OriginalConfidence(confidence=rounded_figure(affect_path(calm, inputs).confidence), n=len(outcomes))
