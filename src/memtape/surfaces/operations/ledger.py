@@ -136,8 +136,15 @@ class LedgerTotals(Answer):
     orphan_funding_usd: Annotated[dict[str, str | None], Field(description="funding without a position, by symbol")]
 
 
-DiscrepancyRow = answer_model(Discrepancy, {"why": "snapshot or adopted",
-                                            "ledger_qty": "by the fills", "broker_qty": "by the snapshot"}, sparse=True)  # fmt: skip
+DiscrepancyRow = answer_model(
+    Discrepancy,
+    {
+        "why": "snapshot: it differs from the fills; adopted: a position without fills",
+        "ledger_qty": "by the fills",
+        "broker_qty": "by the snapshot",
+    },
+    sparse=True,
+)
 
 
 class LedgerAnswer(Answer):
