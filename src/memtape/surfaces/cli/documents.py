@@ -61,19 +61,19 @@ def watch(agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json
         memory.agent(agent)
         say(f"Syncing the documents of {agent}. Stop with ctrl-C.")
         try:
-            with syncing_documents(memory, sync_minutes(), agents=[agent], told=lambda told: _tell(told, as_json)):
+            with syncing_documents(memory, sync_minutes(), agents=[agent], told=lambda sync: _print_sync(sync, as_json)):
                 Event().wait()
         except KeyboardInterrupt:
             say("Stopped.")
 
 
-def _tell(told: Any, as_json: bool) -> None:
+def _print_sync(sync: Any, as_json: bool) -> None:
     """Print a sync that changed something or failed."""
-    whose = told.agent or "all agents"
-    if told.synced is None:
-        say(f"{whose}: {told.problem}")
-    elif told.synced.added or told.synced.changed or told.synced.removed:
-        counted = {name: getattr(told.synced, name) for name in ("documents", "chunks", "added", "changed", "removed")}
+    whose = sync.agent or "all agents"
+    if sync.synced is None:
+        say(f"{whose}: {sync.problem}")
+    elif sync.synced.added or sync.synced.changed or sync.synced.removed:
+        counted = {name: getattr(sync.synced, name) for name in ("documents", "chunks", "added", "changed", "removed")}
         answer({"agent": whose, **counted}, as_json)
 
 

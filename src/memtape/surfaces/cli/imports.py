@@ -292,11 +292,11 @@ def _unexpired(journal: Journal, now: datetime) -> None:
 def _keep_stored(handle: AgentMemory, journal: Journal) -> None:
     """Keep the stored one of a belief or plan that differs from the file, and report it: a second version would be refused."""
     with handle.reading() as tables:
-        said = {item.key: item.body for item in tables.items("belief", EVERYTHING, keys=[b["id"] for b in journal.beliefs])}
-        made = {item.key: item.body for item in tables.items("plan", EVERYTHING, keys=[p["id"] for p in journal.plans])}
+        beliefs = {item.key: item.body for item in tables.items("belief", EVERYTHING, keys=[b["id"] for b in journal.beliefs])}
+        plans = {item.key: item.body for item in tables.items("plan", EVERYTHING, keys=[p["id"] for p in journal.plans])}
     differs = "is stored with other content: the stored one is kept"
     fix = "Retire the stored one, and state this one under a new id"
-    both = (("belief", journal.beliefs, said, _same_belief), ("plan", journal.plans, made, _same_plan))
+    both = (("belief", journal.beliefs, beliefs, _same_belief), ("plan", journal.plans, plans, _same_plan))
     for name, listed, known, alike in both:
         other = [each["id"] for each in listed if each["id"] in known and not alike(each, known[each["id"]])]
         journal.problems += [ImportProblem(None, name, f"{id_} {differs}", fix, blocks=False) for id_ in other]

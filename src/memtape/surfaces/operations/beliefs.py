@@ -99,7 +99,7 @@ class SuggestedPlan(SparseAnswer):
     sources: Annotated[list[str], Field(description="memories it is based on", default_factory=list)]
 
 
-class MeanEdge(Answer):
+class MeanEdgeRow(Answer):
     """The mean outcome of a belief's trades."""
 
     mean: Annotated[float | None, Field(description="in R")]
@@ -172,7 +172,9 @@ class BeliefAnswer(Basis):
         float | None,
         Field(description="probability that a fair coin confirms it as often; the base rate is the better comparison"),
     ]
-    mean_edge: Annotated[MeanEdge | None, Field(description="mean outcome of its trades in R, probability that it is above 0, n")]
+    mean_edge: Annotated[
+        MeanEdgeRow | None, Field(description="mean outcome of its trades in R, probability that it is above 0, n")
+    ]
     by_outcome: Annotated[
         OriginalCount | None, Field(description="alpha and beta by the original rule, which weights trades by |R| up to 2")
     ]
@@ -201,7 +203,7 @@ def _belief_answer(
         confirming=for_,
         contradicting=against,
         coin=rounded_figure(binomial_tail(len(for_), len(tested), 0.5)) if tested else None,
-        mean_edge=MeanEdge(
+        mean_edge=MeanEdgeRow(
             mean=rounded_figure(edge.mean), probability_positive=rounded_figure(edge.probability_positive), n=len(tested)
         )
         if tested

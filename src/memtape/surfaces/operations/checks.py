@@ -95,6 +95,6 @@ def pre_trade_check(memory: Memory, ask: PreTradeCheck, caller: Caller) -> Check
         warnings=[warned_row(item) for item in found.recalled.warnings],
         evidence=evidence_row(found.recalled.evidence), risk_share=rounded_figure(found.risk_share),
         size_factor=found.resolved.size_factor,
-        plans=[plan_row(seen) for seen in found.plans], beliefs=[belief_row(b) for b in found.beliefs],
+        plans=[plan_row(view) for view in found.plans], beliefs=[belief_row(b) for b in found.beliefs],
         events=[EventRow(**plain(event)) for event in found.events], avoid=list(found.avoid),
     )  # fmt: skip

@@ -33,13 +33,13 @@ def correct_memory(memory: Memory, ask: CorrectMemory, caller: Caller) -> Receip
 
     An outcome can be corrected only if the agent claimed it; correct the broker's numbers at their source.
     """
-    handle, said = agent_of(memory, ask), plain(ask.changes)
-    if "teach" in said:
+    handle, changes = agent_of(memory, ask), plain(ask.changes)
+    if "teach" in changes:
         caller.require_owner("set what a trade counts for")
     episode = handle.memories.episode(ask.memory_id)
-    if episode is not None and not episode.claimed and said.keys() - {"reflection"}:
+    if episode is not None and not episode.claimed and changes.keys() - {"reflection"}:
         caller.require_owner("correct a trade of the broker's record (a model may correct only its reflection)")
-    return receipt_answer(handle.memories.correct(ask.memory_id, said, ask.reason))
+    return receipt_answer(handle.memories.correct(ask.memory_id, changes, ask.reason))
 
 
 class ForgetMemory(OfAgent):
@@ -62,7 +62,7 @@ def forget_memory(memory: Memory, ask: ForgetMemory, caller: Caller) -> ReceiptA
     episode = handle.memories.episode(ask.memory_id)
     if episode is not None and not episode.claimed:
         caller.require_owner("forget a trade of the broker's record")
-    if any(seen.state.plan.id == ask.memory_id and seen.state.plan.tier < 3 for seen in handle.plans.all()):
+    if any(view.state.plan.id == ask.memory_id and view.state.plan.tier < 3 for view in handle.plans.all()):
         caller.require_owner("forget the owner's plan")
     if any(belief.id == ask.memory_id and belief.tier < 3 for belief in handle.memories.beliefs()[0]):
         caller.require_owner("forget the owner's belief")

@@ -10,7 +10,7 @@ from pydantic import AliasChoices, Field, create_model
 from memtape.core.codec import plain
 from memtape.core.values import Key, Label, Line
 from memtape.documents.citations import Citation
-from memtape.documents.index import Coverage, Pending
+from memtape.documents.index import ModelCoverage, PendingFiles
 from memtape.surfaces.answer_models import Answer, answer_model
 from memtape.surfaces.answers import optional_time_text, rounded_figure
 from memtape.surfaces.questions import OfAgent, agent_of
@@ -131,8 +131,10 @@ class FileProblem(Answer):
     problem: Annotated[str, Field(description="why")]
 
 
-CoverageRow = answer_model(Coverage, {"have": "passages with a vector", "of": "all passages", "answers": "true: it is in use"})
-PendingRow = answer_model(Pending)
+CoverageRow = answer_model(
+    ModelCoverage, {"have": "passages with a vector", "of": "all passages", "answers": "true: it is in use"}
+)
+PendingRow = answer_model(PendingFiles)
 
 
 class IndexState(Answer):
@@ -288,7 +290,7 @@ class ReportsLike(OfAgent):
     limit: Annotated[int, Field(ge=1, le=100, description="how many")] = 10
 
 
-class SimilarReport(Answer):
+class SimilarReportRow(Answer):
     """A report, and how similar it is."""
 
     path: Annotated[str, Field(description="the report")]
@@ -302,7 +304,7 @@ class ReportsAnswer(Answer):
     """Similar reports, most similar first."""
 
     agent: Annotated[str, Field(description="the agent")]
-    reports: Annotated[list[SimilarReport], Field(description="the reports")]
+    reports: Annotated[list[SimilarReportRow], Field(description="the reports")]
     n: Annotated[int, Field(description="how many")]
 
 
@@ -311,7 +313,7 @@ def find_similar_reports(memory: Memory, ask: ReportsLike, caller: Caller) -> Re
     """Find simulation reports similar to this one, by what they tested and their results."""
     handle = agent_of(memory, ask)
     found = [
-        SimilarReport(
+        SimilarReportRow(
             path=one.path,
             likeness=rounded_figure(one.likeness),
             strategy=one.report.strategy,

@@ -76,8 +76,8 @@ def get_trade_reflection(memory: Memory, ask: GetReflection, caller: Caller) -> 
         like = [ranked_row(item) for item in found.ranked if item.kind == "episodic" and item.id != episode.id][:5]
     entered = trade.entry_at if trade is not None else episode.entry_at if episode is not None else at
     plans = [
-        plan_row(seen) for seen in handle.plans.all(as_of=at, head=ask.head)
-        if ask.trade_id in seen.state.plan.sources or seen.state.fired_at == entered
+        plan_row(view) for view in handle.plans.all(as_of=at, head=ask.head)
+        if ask.trade_id in view.state.plan.sources or view.state.fired_at == entered
     ]  # fmt: skip
     return ReflectionAnswer(
         **basis_of(handle.agent.id, moment),

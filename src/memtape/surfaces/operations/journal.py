@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from memtape.core.document_edits import NOTE_LENGTH, NoteKind
+from memtape.core.document_edits import MAX_NOTE_LENGTH, NoteKind
 from memtape.core.values import Key, Line
 from memtape.engine.documents.journal import NoteId
 from memtape.surfaces.answer_models import Answer
@@ -24,7 +24,7 @@ class AppendNote(OfAgent):
     """A note."""
 
     kind: Annotated[NoteKind, Field(description="journal: about today; learning: worth keeping; note: anything else")]
-    text: Annotated[str, Field(min_length=1, max_length=NOTE_LENGTH, description="the note; markdown is allowed")]
+    text: Annotated[str, Field(min_length=1, max_length=MAX_NOTE_LENGTH, description="the note; markdown is allowed")]
     run: Annotated[Key | None, Field(description="your run")] = None
     path: Annotated[Line | None, Field(description="a .md file in journal/, memory/, notes/ or learnings/; default: by kind")] = (
         None

@@ -116,22 +116,22 @@ def _figures(found: Candidate | None) -> LessonFigures | None:
     )  # fmt: skip
 
 
-def _status(one: Lesson, seen: ReflectionView, at: datetime) -> Literal["told", "retired", "expired", "held_back"]:
+def _status(one: Lesson, view: ReflectionView, at: datetime) -> Literal["told", "retired", "expired", "held_back"]:
     if one.flagged is not None:
         return "held_back"
-    if one.id in seen.retired:
+    if one.id in view.retired:
         return "retired"
     return "expired" if one.expires_at is not None and one.expires_at <= at else "told"
 
 
-def note_row(seen: ReflectionView, at: datetime) -> NoteRow:
+def note_row(view: ReflectionView, at: datetime) -> NoteRow:
     """The answer row of a note: the result of one reflection."""
-    note = seen.note
+    note = view.note
     known = {one.id: one for one in note.candidates}
     return NoteRow(
         id=note.id,
         scope="agent" if note.agent else "skill",
-        status=seen.status,
+        status=view.status,
         skill=note.skill,
         skill_version=note.skill_version,
         generated_at=optional_time_text(note.generated_at) or "",
@@ -150,7 +150,7 @@ def note_row(seen: ReflectionView, at: datetime) -> NoteRow:
                 id=one.id,
                 slot=one.slot,
                 text=one.text,
-                status=_status(one, seen, at),
+                status=_status(one, view, at),
                 why_held_back=one.flagged,
                 n=one.n,
                 chance=one.chance,
@@ -229,8 +229,8 @@ def get_lesson_history(memory: Memory, ask: GetHistory, caller: Caller) -> Lesso
     at = ask.as_of or handle.now()
     own = handle.lessons.reflections(as_of=ask.as_of, head=ask.head)
     return LessonHistory(
-        agent=handle.agent.id, notes=[note_row(seen, at) for seen in own[: ask.limit]],
-        skill_notes=[note_row(seen, at) for seen in handle.lessons.skill_reflections(as_of=ask.as_of)[: ask.limit]],
+        agent=handle.agent.id, notes=[note_row(view, at) for view in own[: ask.limit]],
+        skill_notes=[note_row(view, at) for view in handle.lessons.skill_reflections(as_of=ask.as_of)[: ask.limit]],
         failures=[_failure(one) for one in handle.lessons.failures()[: ask.limit]],
     )  # fmt: skip
 
@@ -272,7 +272,7 @@ def _two_notes(handle: AgentMemory, earlier: str | None, later: str | None) -> t
     last = handle.lessons.reflection(later).note if later is not None else own[0].note
     if earlier is not None:
         return handle.lessons.reflection(earlier).note, last
-    place = next((n for n, seen in enumerate(own) if seen.note.id == last.id), 0)
+    place = next((n for n, view in enumerate(own) if view.note.id == last.id), 0)
     return own[min(place + 1, len(own) - 1)].note, last
 
 
@@ -302,9 +302,9 @@ def reflect_now(memory: Memory, ask: Reflect, caller: Caller) -> ReflectAnswer:
     handle = memory.agent_for_writing(ask.agent)
     done = handle.lessons.reflect_if_due() if ask.only_if_due else handle.lessons.reflect(model=ask.model, asked_by=caller.role)
     own = handle.lessons.reflections()
-    seen = next((each for each in own if done.note is not None and each.note.id == done.note.id), own[0] if own else None)
+    view = next((each for each in own if done.note is not None and each.note.id == done.note.id), own[0] if own else None)
     return ReflectAnswer(
-        agent=handle.agent.id, note=note_row(seen, handle.now()) if seen else None, new=done.new,
+        agent=handle.agent.id, note=note_row(view, handle.now()) if view else None, new=done.new,
         failed=_failure(done.failed) if done.failed else None, waits=done.waits or None,
     )  # fmt: skip
 

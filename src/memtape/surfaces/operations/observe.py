@@ -80,7 +80,7 @@ ObserveBars = flattened("ObserveBars", Bars, "delivery", {"bars": "completed bar
 RecordDecision = flattened("RecordDecision", Decision, "decision", {"stop": "stop price", "target": "target price",
     "id": "default: made from the content", "t": "default: now", "reason": "why, at most 280 characters",
     "symbol": "what the decision is about", "qty": "base units", "confidence": "0 to 1", "order_ids": "orders it led to",
-    "situation": "the market then", "verdict": "what a guard said", "run": "the run that decided", "tags": "your labels",
+    "situation": "the market then", "verdict": "verdict of the guard", "run": "the run that decided", "tags": "your labels",
     "citations": "document lines it is based on"},
     brief=SHOWN)  # fmt: skip
 
@@ -100,10 +100,10 @@ def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
     except Conflict as problem:
         # The tick or decision is recorded in any case; only the record of the shown brief is missing, and the answer says so.
         lost = ({"event": "brief_not_recorded", "problem": str(problem)},)
-    seen = complete_value(value_of(ask, value), memory.clock.now())
-    receipt = handle.observe(seen, backfill=ask.backfill)
+    observed = complete_value(value_of(ask, value), memory.clock.now())
+    receipt = handle.observe(observed, backfill=ask.backfill)
     if made is not None:
-        decisions = seen.decisions if isinstance(seen, Tick) else (seen,) if isinstance(seen, Decision) else ()
+        decisions = observed.decisions if isinstance(observed, Tick) else (observed,) if isinstance(observed, Decision) else ()
         decided = next(iter(decisions), None)
         run = decided.run.id if decided is not None and decided.run is not None else ask.id
         handle.briefs.record_shown(made, decision=decided.id if decided is not None else None, run=run)

@@ -155,7 +155,7 @@ def confirm_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
 def cancel_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
     """Cancel a plan. A model can cancel only plans that a model made."""
     handle = agent_of(memory, ask)
-    if any(seen.state.plan.id == ask.plan_id and seen.state.plan.tier < 3 for seen in handle.plans.all()):
+    if any(view.state.plan.id == ask.plan_id and view.state.plan.tier < 3 for view in handle.plans.all()):
         caller.require_owner("cancel the owner's plan")
     return PlanAnswer(plan=plan_row(PlanView(agent_of(memory, ask).plans.cancel(ask.plan_id), "waits", ())))
 
@@ -190,10 +190,10 @@ def check_active_plans(memory: Memory, ask: CheckPlans, caller: Caller) -> Plans
     at = ask.as_of or handle.now()
     given = {k.removeprefix("context_"): v for k, v in (ask.current_context or {}).items()}
     situation = {k: v for k, v in given.items() if k in Situation.__slots__}
-    seen = handle.plans.all(situation or None, symbol=ask.symbol or given.get("symbol"), as_of=at, head=ask.head, context=given)
-    firing = [s for s in seen if s.finding in ("fires", "holds")]
+    views = handle.plans.all(situation or None, symbol=ask.symbol or given.get("symbol"), as_of=at, head=ask.head, context=given)
+    firing = [s for s in views if s.finding in ("fires", "holds")]
     effect = resolve_plans([s.fired() for s in firing if s.state.status == "active"])
-    listed = [s for s in seen if ask.all or s.state.status in ("active", "proposed")]
+    listed = [s for s in views if ask.all or s.state.status in ("active", "proposed")]
     return PlansAnswer(
         agent=handle.agent.id, as_of=optional_time_text(at) or "", plans=[plan_row(s) for s in listed], n=len(listed),
         firing=[f.id for f in effect.in_order], leads=effect.leads.id if effect.leads else None, size_factor=effect.size_factor,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from memtape.core.document_edits import FRAGMENT_LENGTH, TEXT_LENGTH, State, Status
+from memtape.core.document_edits import MAX_FRAGMENT_LENGTH, MAX_TEXT_LENGTH, EditState, ProposalStatus
 from memtape.core.values import Key, Line
 from memtape.surfaces.answer_models import Answer
 from memtape.surfaces.answers import optional_time_text
@@ -27,13 +27,13 @@ class ProposeEdit(OfAgent):
     """Which document, and how to change it."""
 
     path: Annotated[Line, Field(min_length=1, description="path from search_documents, or a new .md or .txt file")]
-    old: Annotated[str | None, Field(max_length=FRAGMENT_LENGTH, description="the text to replace; must occur exactly once")] = (
-        None
-    )
-    new: Annotated[str | None, Field(max_length=FRAGMENT_LENGTH, description="the replacement")] = None
-    text: Annotated[str | None, Field(max_length=TEXT_LENGTH, description="the whole new document, instead of old and new")] = (
-        None
-    )
+    old: Annotated[
+        str | None, Field(max_length=MAX_FRAGMENT_LENGTH, description="the text to replace; must occur exactly once")
+    ] = None
+    new: Annotated[str | None, Field(max_length=MAX_FRAGMENT_LENGTH, description="the replacement")] = None
+    text: Annotated[
+        str | None, Field(max_length=MAX_TEXT_LENGTH, description="the whole new document, instead of old and new")
+    ] = None
     reason: Annotated[Line, Field(min_length=1, description="why, for the owner to decide")]
     run: Annotated[Key | None, Field(description="your run")] = None
 
@@ -44,8 +44,8 @@ class ProposalAnswer(Answer):
     agent: Annotated[str, Field(description="the agent")]
     id: Annotated[str, Field(description="the proposal")]
     path: Annotated[str, Field(description="the document")]
-    status: Annotated[Status, Field(description="proposed, until the owner accepts or rejects it")]
-    state: Annotated[State | None, Field(description="clean; moved: the document changed elsewhere; done: it has the edit; "
+    status: Annotated[ProposalStatus, Field(description="proposed, until the owner accepts or rejects it")]
+    state: Annotated[EditState | None, Field(description="clean; moved: the document changed elsewhere; done: it has the edit; "
                                          "stale: propose it again; null: already decided")]  # fmt: skip
     applies: Annotated[bool, Field(description="true: it can be accepted")]
     diff: Annotated[str, Field(description="unified diff against the current document; if decided or stale, as proposed")]
@@ -57,7 +57,7 @@ class ProposalAnswer(Answer):
     at: Annotated[str | None, Field(description="UTC")]
     decided_at: Annotated[str | None, Field(description="UTC; null: not decided yet")]
     note: Annotated[str, Field(description="the owner's note")]
-    applied: Annotated[State | None, Field(description="its state when it was accepted")]
+    applied: Annotated[EditState | None, Field(description="its state when it was accepted")]
     seq: Annotated[int, Field(description="the log row of its last change")]
     hash: Annotated[str, Field(description="its hash in the chain")]
     duplicate: Annotated[bool, Field(description="true: it was so before, nothing was written")]
@@ -99,7 +99,7 @@ def propose_edit(memory: Memory, ask: ProposeEdit, caller: Caller) -> ProposalAn
 class ListProposals(OfAgent):
     """Which proposals."""
 
-    status: Annotated[Status | None, Field(description="only this status; default: all")] = None
+    status: Annotated[ProposalStatus | None, Field(description="only this status; default: all")] = None
     limit: Annotated[int, Field(ge=1, le=200, description="how many, newest first")] = 50
 
 
