@@ -544,27 +544,26 @@ def test_a_check_of_a_short_is_not_answered_with_longs(diary):
 
 
 def test_a_model_neither_speaks_for_the_owner_nor_confirms_its_own_plan(diary):
+    from memtape.surfaces.caller import Caller
     from memtape.surfaces.registry import all_operations, perform
 
+    model, owner = Caller("model"), Caller("owner")
     plan = {"agent": "desk", "trigger_condition": {"regime": "ranging"}, "planned_action": {"type": "alert"}, "reasoning": "x"}
     operations = all_operations()
     with pytest.raises(Invalid, match="maker"):
-        perform(Memory.of(diary.resources), operations["create_trading_plan"], {**plan, "maker": "owner"}, speaks="model")
-    made = perform(Memory.of(diary.resources), operations["create_trading_plan"], plan, speaks="model")["plan"]
+        perform(diary.memory, operations["create_trading_plan"], {**plan, "maker": "owner"}, model)
+    made = perform(diary.memory, operations["create_trading_plan"], plan, model)["plan"]
     assert (made["status"], made["maker"], made["tier"]) == ("proposed", "agent", 3)
     with pytest.raises(Invalid, match="confirm"):
-        perform(Memory.of(diary.resources), operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]}, speaks="model")
-    assert (
-        perform(Memory.of(diary.resources), operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]})["plan"][
-            "status"
-        ]
-        == "active"
-    )
+        perform(diary.memory, operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]}, model)
+    confirmed = perform(diary.memory, operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]}, owner)
+    assert confirmed["plan"]["status"] == "active"
     with pytest.raises(Invalid, match="share"):
         perform(
             Memory.of(diary.resources),
             operations["create_trading_plan"],
             {**plan, "trigger_condition": {"field": "drawdown_pct", "op": "gt", "value": 15}},
+            owner,
         )
 
 

@@ -104,7 +104,7 @@ class TradePage:
     def admits(self, trade: Trade) -> bool:
         """True if a trade is one of those wanted."""
         wanted = TradeFilter(status=self.status, symbol=self.symbol, strategy=self.strategy, side=self.side)
-        return wanted.admits(trade) and (self.outcome is None or self.outcome == trade_outcome(trade))
+        return wanted.admits(trade) and (self.outcome is None or self.outcome == outcome_of_trade(trade))
 
     def cut(self, trades: Iterable[Trade]) -> list[Trade]:
         """The page out of trades: sorted, equal ones by entry and id, unknown values last."""
@@ -117,7 +117,7 @@ class TradePage:
         return [*known, *unknown][self.offset : self.offset + self.limit]
 
 
-def trade_outcome(trade: Trade) -> Literal["win", "loss"] | None:
+def outcome_of_trade(trade: Trade) -> Literal["win", "loss"] | None:
     """Whether a closed trade won or lost; None for one that is open, has no known price, or ended at exactly zero."""
     if trade.status != "closed" or not trade.net_pnl_usd:
         return None

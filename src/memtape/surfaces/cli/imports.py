@@ -26,11 +26,11 @@ from memtape.engine.write.writer import CLOCK_TOLERANCE
 from memtape.errors import Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.surfaces.answers import optional_time_text
+from memtape.surfaces.questions import DEFAULT_AGENT
 
 if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
 
-DEFAULT_AGENT = "main"
 MAX_LISTED_PROBLEMS = 1000
 BATCH_KEYS = 500
 # A second delivery under the same id must agree with the first in these fields.

@@ -22,7 +22,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from memtape.errors import Invalid, MemtapeError, Unknown
-from memtape.surfaces.registry import execute
+from memtape.surfaces.caller import Caller
+from memtape.surfaces.registry import find, perform
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web import display, words
 
@@ -93,7 +94,7 @@ class Desk:
 
     def ask(self, operation: str, agent: str | None = None, **asked: Any) -> dict[str, Any]:
         """What an operation answers."""
-        return execute(self.memory, operation, asked, agent=agent)
+        return perform(self.memory, find(operation), asked, Caller("owner", agent))
 
     def agent(self, request: Request) -> dict[str, Any]:
         """The agent that an address names."""
