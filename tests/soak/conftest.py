@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import SOAK
+
 
 @pytest.fixture(autouse=True)
 def _only_when_asked() -> None:
-    if os.environ.get("MEMTAPE_SOAK") != "1":
+    if not SOAK:
         pytest.skip("a long test: set MEMTAPE_SOAK=1, or run make soak")
 
 

@@ -1,4 +1,8 @@
-"""A trading floor to look at, its pages served on a free port, and visitors who notice everything that goes wrong."""
+"""A trading floor, its pages served on a free port, and visitors who notice everything that goes wrong.
+
+Playwright's sync API leaves an event loop running in the thread that uses it, and no other test can start a loop of its own
+there. So the browser lives in a thread of its own, and a test that visits pages runs in that thread too.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -63,20 +68,38 @@ def address(floor: Memory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser_thread() -> Iterator[ThreadPoolExecutor]:
+    """The one thread in which the browser is used."""
+    with ThreadPoolExecutor(1, thread_name_prefix="browser") as thread:
+        yield thread
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
+    """Moves a test that uses the browser into the browser's thread."""
+    thread: ThreadPoolExecutor | None = pyfuncitem.funcargs.get("browser_thread")
+    if thread is not None:
+        test = pyfuncitem.obj
+        pyfuncitem.obj = lambda **arguments: thread.submit(test, **arguments).result()
+    return (yield)
+
+
+@pytest.fixture(scope="session")
+def browser(browser_thread: ThreadPoolExecutor) -> Iterator[Browser]:
     try:
         import playwright  # noqa: F401
     except ImportError:
-        _without("playwright")
+        _stop_without("playwright")
     if chromium.find() is None:
-        _without("chromium")
-    with chromium.browser() as opened:
-        yield opened
+        _stop_without("chromium")
+    opening = chromium.browser()
+    yield browser_thread.submit(opening.__enter__).result()
+    browser_thread.submit(opening.__exit__, None, None, None).result()
 
 
-def _without(what: str) -> None:
-    say = pytest.fail if os.environ.get("CI") else pytest.skip
-    say(f"the pages cannot be looked at without {what}: run make test, or apt-get install chromium")
+def _stop_without(program: str) -> None:
+    stop_test = pytest.fail if os.environ.get("CI") else pytest.skip
+    stop_test(f"the pages cannot be tested without {program}: run make test, or apt-get install chromium")
 
 
 @dataclass
@@ -119,7 +142,7 @@ class Visit:
 
 
 @pytest.fixture
-def visit(browser: Browser, address: str) -> Iterator[Callable[..., Visit]]:
+def visit(browser: Browser, browser_thread: ThreadPoolExecutor, address: str) -> Iterator[Callable[..., Visit]]:
     """Opens a page; when the test is over, nothing may have been amiss."""
     visits: list[Visit] = []
     contexts = []
@@ -138,5 +161,5 @@ def visit(browser: Browser, address: str) -> Iterator[Callable[..., Visit]]:
 
     yield come
     for context in contexts:
-        context.close()
+        browser_thread.submit(context.close).result()
     assert [problem for each in visits for problem in each.amiss] == []
