@@ -31,7 +31,7 @@ from tests import postgres
 from tests.effort import SOAK
 
 # The same examples every time, and no deadline: a shared machine has slow moments.
-settings.register_profile("fast", max_examples=30, derandomize=True, deadline=None)
+settings.register_profile("fast", max_examples=50, derandomize=True, deadline=None)
 settings.register_profile("thorough", max_examples=1_000, derandomize=True, deadline=None)
 settings.load_profile("thorough" if SOAK else "fast")
 

@@ -15,6 +15,7 @@ from memtape.core.values import read
 from memtape.engine import Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
 from tests.desk import given_agent, given_memory, projections
+from tests.effort import examples
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 LEARNED = ("trades", "episodes", "affect", "shadows")
@@ -123,7 +124,7 @@ def test_row_by_row_and_in_one_batch_give_the_same_memories(history):
 
 
 @given(histories)
-@settings(max_examples=40)
+@settings(max_examples=examples(30, 500))
 def test_a_rebuild_gives_the_same_memories(history):
     agent = told(unlike(history))
     before = projections(Memory.of(agent.resources))
@@ -158,7 +159,7 @@ def test_what_memory_says_as_of_a_moment_does_not_depend_on_what_came_later(hist
 
 
 @given(histories)
-@settings(max_examples=40)
+@settings(max_examples=examples(30, 500))
 def test_as_of_a_head_memory_says_what_it_said_when_the_log_stood_there(history):
     agent = given_agent(given_memory())
     asked = {"regime": "ranging", "session": "london"}
@@ -222,7 +223,7 @@ def done(agent: Any, deeds: list[tuple[str, Any]]) -> None:
 
 
 @given(taken_back, st.sampled_from(["sim", "paper"]))
-@settings(max_examples=200)
+@settings(max_examples=examples(60, 2_000))
 def test_whatever_is_taken_back_and_whatever_comes_after_it_memories_follow_from_the_log(deeds, mode):
     agent = given_agent(given_memory(), mode=mode)
     done(agent, deeds)

@@ -112,22 +112,32 @@ class Visit:
     expected: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.page.on("console", lambda said: self._note(said.type, said.text))
-        self.page.on("pageerror", lambda error: self._note("error", str(error)))
-        self.page.on("request", lambda asked: self._asked(asked.url))
-        self.page.on("requestfailed", lambda asked: self._failed(asked.url, asked.failure or ""))
+        self.listeners: dict[str, Callable[[Any], None]] = {
+            "console": lambda message: self._note(message.type, message.text),
+            "pageerror": lambda error: self._note("error", str(error)),
+            "request": lambda request: self._check_address(request.url),
+            "requestfailed": lambda request: self._note_failure(request.url, request.failure or ""),
+            "dialog": self._refuse_dialog,
+        }
+        for event, listener in self.listeners.items():
+            self.page.on(event, listener)  # type: ignore[call-overload]
 
-    def _failed(self, url: str, why: str) -> None:
-        if "net::ERR_ABORTED" not in why:  # going to the next page cuts short what the last one still asked for
+    def _note_failure(self, url: str, why: str) -> None:
+        # Going to the next page cuts short what the last one still asked for.
+        if "net::ERR_ABORTED" not in why:
             self._note("error", f"failed: {url} {why}")
 
     def _note(self, kind: str, text: str) -> None:
         if kind in ("error", "warning") and not any(words in text for words in self.expected):
             self.amiss.append(f"{kind}: {text}")
 
-    def _asked(self, url: str) -> None:
+    def _check_address(self, url: str) -> None:
         if not url.startswith((self.address, "data:")):
             self.amiss.append(f"asked elsewhere: {url}")
+
+    def _refuse_dialog(self, dialog: Any) -> None:
+        self.amiss.append(f"a dialog: {dialog.message}")
+        dialog.dismiss()
 
     def at(self, path: str) -> Page:
         self.page.goto(self.address + path)
@@ -140,26 +150,54 @@ class Visit:
         """Wait until the charts are there."""
         self.page.wait_for_selector("[data-drawn] canvas")
 
+    def leave(self) -> None:
+        """Make the page ready for the next visit."""
+        for event, listener in self.listeners.items():
+            self.page.remove_listener(event, listener)
+        self.page.goto("about:blank")
+
+
+@dataclass
+class Pages:
+    """Open pages for one visit after another: a new page costs more processor time than most tests."""
+
+    browser: Browser
+    idle: dict[bool, list[Page]] = field(default_factory=lambda: {True: [], False: []})  # with scripts, and without
+
+    def open(self, *, width: int, height: int, dark: bool, scripts: bool) -> Page:
+        """An idle page, or a new one, with that window."""
+        page = self.idle[scripts].pop() if self.idle[scripts] else self._new_page(scripts)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme="dark" if dark else "light")
+        return page
+
+    def _new_page(self, scripts: bool) -> Page:
+        context = self.browser.new_context(java_script_enabled=scripts)
+        context.set_default_timeout(15_000)
+        context.add_init_script(WATCH)
+        return context.new_page()
+
+
+@pytest.fixture(scope="session")
+def pages(browser: Browser) -> Pages:
+    return Pages(browser)
+
 
 @pytest.fixture
-def visit(browser: Browser, browser_thread: ThreadPoolExecutor, address: str) -> Iterator[Callable[..., Visit]]:
+def visit(pages: Pages, browser_thread: ThreadPoolExecutor, address: str) -> Iterator[Callable[..., Visit]]:
     """Opens a page; when the test is over, nothing may have been amiss."""
-    visits: list[Visit] = []
-    contexts = []
+    visits: list[tuple[bool, Visit]] = []
 
     def come(
         *, width: int = 1280, height: int = 900, dark: bool = False, scripts: bool = True, at: str = address,
         expected: tuple[str, ...] = (),
     ) -> Visit:  # fmt: skip
-        about: dict[str, Any] = {"viewport": {"width": width, "height": height}, "color_scheme": "dark" if dark else "light"}
-        context = browser.new_context(**about, java_script_enabled=scripts)
-        context.set_default_timeout(15_000)
-        context.add_init_script(WATCH)
-        contexts.append(context)
-        visits.append(Visit(context.new_page(), at, expected=expected))
-        return visits[-1]
+        here = Visit(pages.open(width=width, height=height, dark=dark, scripts=scripts), at, expected=expected)
+        visits.append((scripts, here))
+        return here
 
     yield come
-    for context in contexts:
-        browser_thread.submit(context.close).result()
-    assert [problem for each in visits for problem in each.amiss] == []
+    for scripts, here in visits:
+        browser_thread.submit(here.leave).result()
+        pages.idle[scripts].append(here.page)
+    assert [problem for _, here in visits for problem in here.amiss] == []

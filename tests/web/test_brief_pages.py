@@ -283,7 +283,7 @@ def test_only_a_page_of_memtapes_own_may_change_a_skill_and_only_its_own_agents(
 # ---- all of it -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (400, False)])
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)])
 def test_what_it_sees_and_its_skill_fit_their_window_and_bring_no_script_of_their_own(
     visit: Come, floor: Memory, client: TestClient, width: int, dark: bool
 ) -> None:

@@ -257,7 +257,7 @@ def test_what_a_model_writes_into_a_proposal_or_a_note_is_only_read(visit: Come,
         assert page.locator(".own-note").count() == 1
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (400, False)])
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)])
 def test_the_pages_of_proposals_fit_their_window_and_bring_no_script_of_their_own(
     visit: Come, desk: Memory, client: TestClient, width: int, dark: bool
 ) -> None:
