@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 import uvicorn
@@ -28,6 +28,7 @@ from tests.web.floor import furnished
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+WINDOWS: tuple[tuple[int, Literal["light", "dark"]], ...] = ((1280, "light"), (400, "dark"))
 WATCH = """
 document.addEventListener("securitypolicyviolation", (seen) =>
   console.error("policy violated: " + seen.violatedDirective + " " + seen.blockedURI + " " + seen.sample));
@@ -149,6 +150,13 @@ class Visit:
     def drawn(self) -> None:
         """Wait until the charts are there."""
         self.page.wait_for_selector("[data-drawn] canvas")
+
+    def windows(self) -> Iterator[tuple[int, str]]:
+        """A wide light window and a narrow dark one, in turn: each with its width and its colours."""
+        for width, colours in WINDOWS:
+            self.page.set_viewport_size({"width": width, "height": 900})
+            self.page.emulate_media(color_scheme=colours)
+            yield width, colours
 
     def leave(self) -> None:
         """Make the page ready for the next visit."""

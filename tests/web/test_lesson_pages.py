@@ -296,14 +296,14 @@ def test_what_cannot_be_done_is_said_on_the_page(
 # ---- all of it -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)])
 def test_the_page_of_lessons_fits_its_window_and_brings_no_script_of_its_own(
-    visit: Come, desk: Memory, client: TestClient, width: int, dark: bool
+    visit: Come, desk: Memory, client: TestClient
 ) -> None:
-    with looking(visit, desk, width=width, dark=dark) as here:
+    with looking(visit, desk) as here:
         for agent in ("desk", "other"):
             page = here.at(f"/agents/{agent}/lessons")
             page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
-            assert page.evaluate("document.documentElement.scrollWidth") <= width and page.evaluate(STICKING_OUT) == []
             brings_nothing_of_its_own(client, f"/agents/{agent}/lessons")
-            keep(here, f"lessons-{agent}-{width}-{'dark' if dark else 'light'}")
+            for width, colours in here.windows():
+                assert page.evaluate("document.documentElement.scrollWidth") <= width and page.evaluate(STICKING_OUT) == []
+                keep(here, f"lessons-{agent}-{width}-{colours}")
