@@ -10,7 +10,7 @@ import pytest
 
 from tests import desk
 
-CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent.parent / "golden/ledger_golden.json").read_text())["cases"]
+CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "golden/ledger_golden.json").read_text())["cases"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["name"]))

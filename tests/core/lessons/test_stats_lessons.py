@@ -26,7 +26,7 @@ from memtape.core.values import read
 from tests.effort import examples
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
-GOLDEN = Path(__file__).parent.parent / "golden/lessons.txt"
+GOLDEN = Path(__file__).parents[2] / "golden/lessons.txt"
 SKILL = Skill(id="vb")
 SYMBOLS, TAGS = ("BTCUSDT", "ETHUSDT", "SOLUSDT", "XAUUSD"), ("breakout", "pullback", "fade", "retest")
 REGIMES, VOLATILITY = ("trending_up", "trending_down", "ranging", "volatile"), ("low", "normal", "high")

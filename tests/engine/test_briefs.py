@@ -145,7 +145,7 @@ import locale, sys
 locale.setlocale(locale.LC_ALL, "")
 from tests.desk import given_memory
 from tests.effort import examples
-from tests.engine.test_briefing import given, trading
+from tests.engine.test_briefs import given, trading
 print(*[each.brief.digest for each in trading(given(given_memory(), reflection={"everyNTrades": 3}, similarSituations=True), 20)])
 """
 
