@@ -89,7 +89,7 @@ def fold_deliveries(deliveries: Iterable[tuple[str, dict[str, Any]]], config: di
                 names = [f"d:{item.key}", *(f"o:{order}" for order in item.body.order_ids)]
                 decisions |= {name: item.body for name in names if name not in decisions}
         for bar in observed_bars(value):
-            bars.setdefault((bar.symbol, bar.t0, bar.t1), KnownBar(bar, bar.t1))
+            bars.setdefault((bar.symbol, bar.t0, bar.t1), KnownBar(bar, value.t if isinstance(value, Tick) else bar.t1))
         # A tick that was delivered before, or is not later than the last one, brings no snapshot and no decision.
         if isinstance(value, Tick) and value.id not in {t.id for t in accepted} and (not accepted or value.t > accepted[-1].t):
             accepted.append(value)
