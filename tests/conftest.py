@@ -53,6 +53,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [item for tests in chance.sample(list(files.values()), len(files)) for item in tests]
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Gives each file whole to one worker, so that the fixtures of a file are made once also with `-n 2`."""
+    from xdist.scheduler import LoadFileScheduling
+
+    config.option.loadscopereorder = False  # the order is drawn above
+    return LoadFileScheduling(config, log)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Says how to repeat the order of this run."""
     if SEED:
