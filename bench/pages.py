@@ -35,6 +35,7 @@ def measure_trade_page(bench: BenchRun) -> dict[str, Result]:
     """Measure `trade_page`: the worst of all sorts and filters is judged."""
     few, many = bench.scale.few, bench.scale.many
     worst: tuple[float, str, Sides] | None = None
+    ratios: dict[str, float] = {}
     with desk(bench.store(few)) as (_, small), desk(bench.store(many)) as (_, large):
         symbol = large.ledger.trades(limit=1)[0].symbol
         pages = {f"by {sort}, {'down' if down else 'up'}": TradePage(sort=sort, descending=down, limit=PAGE_ROWS)
@@ -48,11 +49,12 @@ def measure_trade_page(bench: BenchRun) -> dict[str, Result]:
         for name, page in pages.items():
             rounds = [(partial(small.ledger.trade_page, page), partial(large.ledger.trade_page, page))] * bench.scale.pages
             (sides,) = time_in_turn(rounds, cpu)
+            ratios[name] = round(sides.ratio, 3)
             if worst is None or sides.ratio > worst[0]:
                 worst = (sides.ratio, name, sides)
     assert worst is not None
     what = f"A page of {PAGE_ROWS} of {many} trades, the worst of {len(pages)} sorts and filters, compared with of {few}."
-    return {"trade_page": judge(what, many, worst[2], FLAT, worst=worst[1])}
+    return {"trade_page": judge(what, many, worst[2], FLAT, worst=worst[1], ratios=ratios)}
 
 
 class _Agent:
