@@ -203,15 +203,15 @@ def _listed(problems: Sequence[ImportProblem]) -> list[dict[str, Any]]:
     return listed
 
 
-def _totals_json(whole: FileTotals) -> dict[str, Any]:
+def _totals_json(totals: FileTotals) -> dict[str, Any]:
     def sums_json(sums: AccountSums) -> dict[str, Any]:
         return {"n": sums.n, "net_pnl": money(sums.net), "gross_pnl": money(sums.gross), "fees": money(sums.fees),
                 "funding": money(sums.funding)}  # fmt: skip
 
     return {
-        **sums_json(whole), "first": optional_time_text(whole.first), "last": optional_time_text(whole.last),
-        "by_symbol": {symbol: {"n": sums.n, "net_pnl": money(sums.net)} for symbol, sums in whole.by_symbol.items()},
-        "open": {symbol: money(qty) for symbol, qty in whole.open.items()},
+        **sums_json(totals), "first": optional_time_text(totals.first), "last": optional_time_text(totals.last),
+        "by_symbol": {symbol: {"n": sums.n, "net_pnl": money(sums.net)} for symbol, sums in totals.by_symbol.items()},
+        "open": {symbol: money(qty) for symbol, qty in totals.open.items()},
     }  # fmt: skip
 
 
@@ -318,14 +318,14 @@ def _closing(claim: Claim) -> Closing:
 
 def _claimed_totals(claims: Sequence[Claim]) -> FileTotals:
     """Returns the sums of the claimed trades. They are net, because a claim's profit is net."""
-    whole = FileTotals()
+    totals = FileTotals()
     for claim in claims:
         side = 1 if claim.side == "long" else -1
         if claim.exit_price is None or claim.exit_at is None:
-            whole.open[claim.symbol] = whole.open.get(claim.symbol, ZERO) + side * (claim.qty or ZERO)
+            totals.open[claim.symbol] = totals.open.get(claim.symbol, ZERO) + side * (claim.qty or ZERO)
             continue
         net = claim.pnl if claim.pnl is not None else side * (claim.exit_price - claim.entry_price) * (claim.qty or ZERO)
-        for sums in (whole, whole.by_symbol.setdefault(claim.symbol, AccountSums())):
+        for sums in (totals, totals.by_symbol.setdefault(claim.symbol, AccountSums())):
             sums.add(net, ZERO, ZERO, claim.entry_at or claim.exit_at, claim.exit_at)
-    whole.by_symbol = dict(sorted(whole.by_symbol.items()))
-    return whole
+    totals.by_symbol = dict(sorted(totals.by_symbol.items()))
+    return totals
