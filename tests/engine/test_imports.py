@@ -80,7 +80,7 @@ def test_stored_bodies_are_those_of_items_that_were_not_undone(agent):
     assert agent.imports.stored_bodies(names) == {}
 
 
-def test_a_check_for_writing_raises_while_another_process_holds_the_lock(agent):
+def test_a_check_for_writing_raises_while_another_writer_holds_the_lock(agent):
     agent.resources.check_writable()
     with memtape.open(agent.resources.database.url) as other, other.resources.writing("gold"), pytest.raises(Locked):
         agent.resources.check_writable()
