@@ -89,10 +89,10 @@ class Visit:
     expected: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.page.on("console", lambda said: self._note(said.type, said.text))
+        self.page.on("console", lambda message: self._note(message.type, message.text))
         self.page.on("pageerror", lambda error: self._note("error", str(error)))
-        self.page.on("request", lambda asked: self._asked(asked.url))
-        self.page.on("requestfailed", lambda asked: self._failed(asked.url, asked.failure or ""))
+        self.page.on("request", lambda sent: self._sent(sent.url))
+        self.page.on("requestfailed", lambda sent: self._failed(sent.url, sent.failure or ""))
 
     def _failed(self, url: str, why: str) -> None:
         if "net::ERR_ABORTED" not in why:  # going to the next page cuts short what the last one still asked for
@@ -102,9 +102,9 @@ class Visit:
         if kind in ("error", "warning") and not any(words in text for words in self.expected):
             self.amiss.append(f"{kind}: {text}")
 
-    def _asked(self, url: str) -> None:
+    def _sent(self, url: str) -> None:
         if not url.startswith((self.address, "data:")):
-            self.amiss.append(f"asked elsewhere: {url}")
+            self.amiss.append(f"request to another host: {url}")
 
     def at(self, path: str) -> Page:
         self.page.goto(self.address + path)

@@ -1,0 +1,75 @@
+"""The first page of an agent: figures, equity, open positions, trades, decisions and discrepancies.
+
+/agents/{agent}                all of it; htmx gets only the table of trades
+/agents/{agent}/equity.json    the data of the equity chart
+"""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from memtape.surfaces.answers import AsOf
+from memtape.surfaces.operations.records import (
+    GetDecisions,
+    GetPerformance,
+    get_decisions,
+    get_equity,
+    get_strategy_performance,
+)
+from memtape.surfaces.operations.skills import ShowSkill, show_skill
+from memtape.surfaces.translate import json_text
+from memtape.surfaces.web.charts import equity_line, equity_points
+from memtape.surfaces.web.display import visible
+from memtape.surfaces.web.register import data, page
+from memtape.surfaces.web.site import PageRequest
+from memtape.surfaces.web.svg import thin_points
+from memtape.surfaces.web.trades import FILTER_CHOICES, AgentTrades, TableQuery, TradedNames, table_columns
+
+RECENT_DECISIONS = 15
+CHART_SIZE = (960, 300)
+MAX_CHART_POINTS = 4000  # a chart is about 1200 pixels wide; two values per pixel show every extreme
+
+
+@page("/agents/{agent}", nav="Overview", order=0)
+def agent_page(request: PageRequest) -> Response:
+    """One agent, or only its table of trades."""
+    agent = request.agent
+    currency = agent.settings["currency"]
+    trades, query = AgentTrades(request.site, agent.id), TableQuery.read(request.query)
+    table = {"currency": currency, "query": query, "columns": table_columns(currency), "table": trades.table(query)}
+    if request.partial:
+        return request.show("trades.html", **table)
+    decisions = request.ask(get_decisions, GetDecisions(agent=agent.id, limit=RECENT_DECISIONS)).decisions
+    trade_of = trades.by_decision(decision["id"] for decision in decisions)
+    equity = request.ask(get_equity, AsOf(agent=agent.id))
+    return request.show(
+        "agent.html", **table,
+        skill=request.ask(show_skill, ShowSkill(id=agent.skill, version=agent.skill_version)),
+        performance=request.ask(get_strategy_performance, GetPerformance(agent=agent.id)),
+        equity=equity, equity_line=equity_line(equity, *CHART_SIZE), chart_size=CHART_SIZE,
+        positions=trades.open_positions(),
+        decisions=[(decision, trade_of.get(decision["id"])) for decision in decisions],
+        discrepancies=trades.discrepancies(),
+        choices=_filter_choices(trades.names()),
+    )  # fmt: skip
+
+
+def _filter_choices(names: TradedNames) -> dict[str, dict[str, str]]:
+    """What each filter of the table offers: value and word. A page shows a strategy, and so sends it, made visible."""
+    return {
+        "symbol": {name: name for name in sorted(names.symbols)},
+        "strategy": {name: name for name in sorted(str(visible(name)) for name in names.strategies)},
+        **{name: dict(words) for name, words in FILTER_CHOICES.items()},
+    }
+
+
+@data("/agents/{agent}/equity.json")
+def equity_data(request: PageRequest) -> Response:
+    """The equity curve as its chart takes it."""
+    equity = request.ask(get_equity, AsOf(agent=request.agent.id))
+    points = thin_points(equity_points(equity), MAX_CHART_POINTS)
+    chart = {
+        "agent": equity.agent, "currency": equity.currency, "source": equity.source, "n": equity.n,
+        "points": [{"time": t, "value": nav} for t, nav in points],
+    }  # fmt: skip
+    return Response(json_text(chart), media_type="application/json")
