@@ -186,7 +186,7 @@ def test_a_new_trade_is_on_the_list_at_once(tmp_path: Path) -> None:
 def ledger(*nets: str | None) -> list[Any]:
     return [
         SimpleNamespace(
-            symbol="BTC", side="long", status="closed", strategy="s", net_pnl_usd=net, pnl_r=None,
+            id=f"t{n}", symbol="BTC", side="long", status="closed", strategy="s", net_pnl_usd=net, pnl_r=None,
             entry_at=f"2026-06-04T08:{n:02d}:00Z", exit_at=None, holding_minutes=None, entry_size_usd=None,
         )
         for n, net in enumerate(nets)

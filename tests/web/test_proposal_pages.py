@@ -182,7 +182,9 @@ def test_what_cannot_be_decided_is_said_on_the_page(client: TestClient, form: di
 
 
 def test_a_long_change_is_cut_in_the_inbox_and_whole_on_its_own_page(client: TestClient, desk: Memory) -> None:
-    made = desk.agent("desk").proposals.propose("notes/long.md", text="".join(f"line {n}\n" for n in range(900)), reason="All of it.")
+    made = desk.agent("desk").proposals.propose(
+        "notes/long.md", text="".join(f"line {n}\n" for n in range(900)), reason="All of it."
+    )
     inbox = client.get("/agents/desk/proposals").text
     assert (
         "781 of 901 lines are not shown here." in inbox

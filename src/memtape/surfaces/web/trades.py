@@ -7,22 +7,33 @@ table chose is in the address, so a view can be bookmarked, sent to someone, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from urllib.parse import urlencode
 
-from memtape.core.codec import read_time
+from memtape.core.codec import plain, read_time
+from memtape.errors import Unknown
 from memtape.surfaces.answers import AsOf
-from memtape.surfaces.operations.records import LedgerAnswer, get_ledger
+from memtape.surfaces.operations.records import (
+    GetTrade,
+    GetTrades,
+    get_ledger,
+    get_open_positions,
+    get_trade,
+    get_trades,
+)
 from memtape.surfaces.web.display import visible
 
 if TYPE_CHECKING:
+    from memtape.surfaces.web.figures import AgentCard
     from memtape.surfaces.web.site import Site
 
 ROWS_PER_PAGE = 25
+MAX_ROWS_READ = 1000  # the most that get_trades gives at once
+MAX_SINGLE_READS = 60  # for more trades than this, one reading of the ledger costs less
 FILTER_CHOICES: Mapping[str, Mapping[str, str]] = {
     "side": {"long": "long", "short": "short"},
     "status": {"closed": "closed", "open": "open"},
@@ -138,6 +149,11 @@ class TableQuery:
             return "none"
         return "descending" if self.sort.startswith("-") else "ascending"
 
+    @property
+    def filtered(self) -> bool:
+        """True if any filter is set."""
+        return any((self.symbol, self.side, self.status, self.strategy, self.outcome))
+
     def matches(self, trade: TradeFields) -> bool:
         """Returns True if a trade passes every filter."""
         return (
@@ -184,9 +200,12 @@ class TradeTable:
 
 
 def trade_table(trades: Sequence[TradeFields], query: TableQuery) -> TradeTable:
-    """The page that a query selects from trades in order of entry. A trade whose sort value is unknown comes last."""
+    """The page that a query selects from trades. Equal ones are newest first; a trade with an unknown sort value comes last."""
     column = next(column for column in table_columns("") if column.name == query.sort.removeprefix("-"))
-    passing = [trade for trade in reversed(trades) if query.matches(trade)]
+    passing = [trade for trade in trades if query.matches(trade)]
+    # The order of get_trades: the newest entry first, of equal ones the smaller id first.
+    passing.sort(key=lambda trade: trade.id)
+    passing.sort(key=lambda trade: read_time(trade.entry_at), reverse=True)
     known = [trade for trade in passing if getattr(trade, column.field) is not None]
     known.sort(key=lambda trade: column.sort_key(getattr(trade, column.field)), reverse=query.sort.startswith("-"))
     ordered = known + [trade for trade in passing if getattr(trade, column.field) is None]
@@ -210,50 +229,84 @@ class TradedNames(NamedTuple):
     strategies: Sequence[str]
 
 
+class TradeLink(NamedTuple):
+    """What a link to a trade shows."""
+
+    id: str
+    symbol: str
+    side: str
+
+
+class TradeIndex(NamedTuple):
+    """What pages look up over all trades of an agent: the names traded, and the trade that each decision led to."""
+
+    names: TradedNames
+    by_decision: Mapping[str, TradeLink]
+
+
+def trade_index(site: Site, agent: str) -> TradeIndex:
+    """The index of an agent's trades. It follows from the log alone: pages get it by `Site.by_log`."""
+    trades: Sequence[TradeFields] = site.ask(get_ledger, AsOf(agent=agent)).rows
+    symbols = dict.fromkeys(trade.symbol for trade in reversed(trades))
+    links: dict[str, TradeLink] = {}
+    # A decision that closes one trade and opens another leads to the one that it opened.
+    for end in ("exit_decision", "entry_decision"):
+        links |= {id_: TradeLink(t.id, t.symbol, t.side) for t in trades if (id_ := getattr(t, end))}
+    return TradeIndex(TradedNames(list(symbols), sorted({trade.strategy for trade in trades})), links)
+
+
 class AgentTrades:
     """The queries that pages make about the trades of one agent."""
 
     def __init__(self, site: Site, agent: str) -> None:
         self._site, self._agent = site, agent
 
-    @cached_property
-    def _ledger(self) -> LedgerAnswer:
-        return self._site.ask(get_ledger, AsOf(agent=self._agent))
+    def _every_trade(self) -> Sequence[TradeFields]:
+        return self._site.ask(get_ledger, AsOf(agent=self._agent)).rows
 
-    @property
-    def _rows(self) -> Sequence[TradeFields]:
-        return self._ledger.rows
+    def table(self, query: TableQuery, card: AgentCard) -> TradeTable:
+        """One page of the table, with the totals of all trades that pass its filters.
 
-    def table(self, query: TableQuery) -> TradeTable:
-        """One page of the table, with the totals of all trades that pass its filters."""
-        return trade_table(self._rows, query)
+        The newest trades without a filter are read as they are shown. Other sorts and filters read the whole ledger.
+        """
+        last = query.page * ROWS_PER_PAGE
+        if query.filtered or query.sort != _DEFAULT_QUERY.sort or last > MAX_ROWS_READ:
+            return trade_table(self._every_trade(), query)
+        did = card.performance
+        n = did.n + card.n_open
+        pages = max(-(-n // ROWS_PER_PAGE), 1)
+        page = min(query.page, pages)
+        found = self._site.ask(get_trades, GetTrades(agent=self._agent, limit=page * ROWS_PER_PAGE)).trades
+        return TradeTable(
+            rows=found[(page - 1) * ROWS_PER_PAGE :], n=n, of=n, page=page, pages=pages, won=did.wins, lost=did.losses,
+            open=card.n_open, net=Decimal(did.net_pnl_usd),
+        )  # fmt: skip
 
     def open_positions(self) -> list[TradeFields]:
         """The open trades, in order of entry."""
-        return [trade for trade in self._rows if trade.status == "open"]
+        return self._site.ask(get_open_positions, AsOf(agent=self._agent)).positions[::-1]
 
     def by_id(self, ids: Iterable[str]) -> dict[str, TradeFields]:
         """The trades with these ids; an id that the ledger does not have is left out."""
-        wanted = set(ids)
-        return {trade.id: trade for trade in self._rows if trade.id in wanted}
-
-    def by_decision(self, decisions: Iterable[str]) -> dict[str, TradeFields]:
-        """The trade that each decision opened, else the one that it closed; a decision without a trade is left out."""
-        wanted = set(decisions)
-        found: dict[str, TradeFields] = {}
-        for end in ("exit_decision", "entry_decision"):
-            found |= {getattr(trade, end): trade for trade in self._rows if getattr(trade, end) in wanted}
+        wanted, found = set(ids), dict[str, TradeFields]()
+        if len(wanted) > MAX_SINGLE_READS:
+            return {trade.id: trade for trade in self._every_trade() if trade.id in wanted}
+        for id_ in wanted:
+            with suppress(Unknown):
+                found[id_] = self._site.ask(get_trade, GetTrade(agent=self._agent, trade_id=id_)).trade
         return found
+
+    def by_decision(self, decision: str) -> TradeLink | None:
+        """The trade that a decision opened, else the one that it closed; None if it did neither."""
+        return self._site.by_log(self._agent, trade_index).by_decision.get(decision)
 
     def names(self) -> TradedNames:
         """The symbols and strategies that were traded."""
-        rows = self._rows
-        symbols = dict.fromkeys(trade.symbol for trade in reversed(rows))
-        return TradedNames(list(symbols), sorted({trade.strategy for trade in rows}))
+        return self._site.by_log(self._agent, trade_index).names
 
     def discrepancies(self) -> list[dict[str, Any]]:
         """Where the positions of the broker differ from its fills."""
-        return self._ledger.discrepancies
+        return [plain(found) for found in self._site.memory.agent(self._agent).ledger.discrepancies()]
 
 
 def unlisted_trade(id_: str) -> TradeFields:

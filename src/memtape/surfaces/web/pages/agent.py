@@ -9,24 +9,18 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from memtape.surfaces.answers import AsOf
-from memtape.surfaces.operations.records import (
-    GetDecisions,
-    GetPerformance,
-    get_decisions,
-    get_equity,
-    get_strategy_performance,
-)
+from memtape.surfaces.operations.records import GetDecisions, get_decisions, get_equity
 from memtape.surfaces.operations.skills import ShowSkill, show_skill
 from memtape.surfaces.translate import json_text
-from memtape.surfaces.web.charts import equity_line, equity_points
+from memtape.surfaces.web.charts import equity_points
 from memtape.surfaces.web.display import visible
+from memtape.surfaces.web.figures import CHART_SIZE, agent_card
 from memtape.surfaces.web.register import data, page
 from memtape.surfaces.web.site import PageRequest
 from memtape.surfaces.web.svg import thin_points
 from memtape.surfaces.web.trades import FILTER_CHOICES, AgentTrades, TableQuery, TradedNames, table_columns
 
 RECENT_DECISIONS = 15
-CHART_SIZE = (960, 300)
 MAX_CHART_POINTS = 4000  # a chart is about 1200 pixels wide; two values per pixel show every extreme
 
 
@@ -35,20 +29,18 @@ def agent_page(request: PageRequest) -> Response:
     """One agent, or only its table of trades."""
     agent = request.agent
     currency = agent.settings["currency"]
+    card = request.site.by_log(agent.id, agent_card)
     trades, query = AgentTrades(request.site, agent.id), TableQuery.read(request.query)
-    table = {"currency": currency, "query": query, "columns": table_columns(currency), "table": trades.table(query)}
+    table = {"currency": currency, "query": query, "columns": table_columns(currency), "table": trades.table(query, card)}
     if request.partial:
         return request.show("trades.html", **table)
     decisions = request.ask(get_decisions, GetDecisions(agent=agent.id, limit=RECENT_DECISIONS)).decisions
-    trade_of = trades.by_decision(decision["id"] for decision in decisions)
-    equity = request.ask(get_equity, AsOf(agent=agent.id))
     return request.show(
         "agent.html", **table,
         skill=request.ask(show_skill, ShowSkill(id=agent.skill, version=agent.skill_version)),
-        performance=request.ask(get_strategy_performance, GetPerformance(agent=agent.id)),
-        equity=equity, equity_line=equity_line(equity, *CHART_SIZE), chart_size=CHART_SIZE,
+        performance=card.performance, equity=card.equity, chart_size=CHART_SIZE,
         positions=trades.open_positions(),
-        decisions=[(decision, trade_of.get(decision["id"])) for decision in decisions],
+        decisions=[(decision, trades.by_decision(decision["id"])) for decision in decisions],
         discrepancies=trades.discrepancies(),
         choices=_filter_choices(trades.names()),
     )  # fmt: skip

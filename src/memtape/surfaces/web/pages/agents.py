@@ -7,28 +7,11 @@ from decimal import Decimal
 
 from starlette.responses import Response
 
-from memtape.surfaces.answers import AsOf, OfOwner, PerformanceAnswer
-from memtape.surfaces.operations.records import (
-    GetPerformance,
-    get_equity,
-    get_open_positions,
-    get_strategy_performance,
-)
+from memtape.surfaces.answers import OfOwner
 from memtape.surfaces.operations.skills import AgentAnswer, list_agents, list_skills
-from memtape.surfaces.web.charts import equity_line
+from memtape.surfaces.web.figures import SPARKLINE_SIZE, AgentCard, agent_card
 from memtape.surfaces.web.register import page
-from memtape.surfaces.web.site import PageRequest, Site
-
-SPARKLINE_SIZE = (132, 36)
-
-
-@dataclass(frozen=True, slots=True)
-class AgentCard:
-    """The figures of an agent for one state of its log."""
-
-    performance: PerformanceAnswer
-    n_open: int
-    sparkline: str
+from memtape.surfaces.web.site import PageRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +49,6 @@ def agents_page(request: PageRequest) -> Response:
         "agents.html", agents=agents, totals=mode_totals(agents), sparkline_size=SPARKLINE_SIZE,
         skills=request.ask(list_skills, OfOwner()).skills,
     )  # fmt: skip
-
-
-def agent_card(site: Site, agent: str) -> AgentCard:
-    """The figures of an agent. They follow from its log alone."""
-    return AgentCard(
-        performance=site.ask(get_strategy_performance, GetPerformance(agent=agent)),
-        n_open=site.ask(get_open_positions, AsOf(agent=agent)).n,
-        sparkline=equity_line(site.ask(get_equity, AsOf(agent=agent)), *SPARKLINE_SIZE),
-    )
 
 
 def mode_totals(agents: list[tuple[AgentAnswer, AgentCard]]) -> list[ModeTotal]:

@@ -33,10 +33,10 @@ from memtape.surfaces.operations.lessons import (
     reflect_now,
     retire_lesson,
 )
-from memtape.surfaces.operations.records import GetPerformance, get_strategy_performance
 from memtape.surfaces.operations.skills import ShowSkill, list_agents, show_skill
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web import words
+from memtape.surfaces.web.figures import agent_card
 from memtape.surfaces.web.forms import chosen_fields, question
 from memtape.surfaces.web.register import form, page
 from memtape.surfaces.web.site import PageRequest, Site
@@ -87,7 +87,7 @@ def _lessons_shown(request: PageRequest) -> dict[str, Any]:
     found = request.ask(get_lessons, AsOf(agent=agent.id))
     history = request.ask(get_lesson_history, GetHistory(agent=agent.id, limit=NOTES_LISTED))
     skill = request.ask(show_skill, ShowSkill(id=agent.skill, version=agent.skill_version))
-    closed = request.ask(get_strategy_performance, GetPerformance(agent=agent.id)).n
+    closed = request.site.by_log(agent.id, agent_card).performance.n
     return {
         "found": found, "closed": closed, "notes": [*history.notes, *history.skill_notes], "failures": history.failures,
         "next": words.next_reflection(skill.memory["reflection"], closed), "memory_on": skill.memory["enabled"],
@@ -112,11 +112,12 @@ def _lesson_trades(request: PageRequest, found: LessonsAnswer) -> dict[str, Less
     if any(one.scope == "skill" for one in lessons):
         others = request.ask(list_agents, OfOwner()).agents
         names += [other.id for other in others if other.skill == agent.skill and other.id != agent.id]
-    ids = {id_ for one in lessons for id_ in one.lesson.trades}
+    missing = {id_ for one in lessons for id_ in one.lesson.trades}
     trades: dict[str, tuple[str, TradeFields]] = {}
-    # The agent's own trades come last, so that they win.
-    for name in reversed(names):
-        trades |= {id_: (name, trade) for id_, trade in AgentTrades(request.site, name).by_id(ids).items()}
+    for name in names:
+        found_here = AgentTrades(request.site, name).by_id(missing)
+        trades |= {id_: (name, trade) for id_, trade in found_here.items()}
+        missing -= found_here.keys()
     return {one.lesson.id: _latest(one.lesson.trades, trades, agent.id) for one in lessons}
 
 
