@@ -235,7 +235,7 @@ def test_a_failed_reflection_is_reported_and_leaves_the_note(visit: Come, desk: 
     def down(name: str) -> Any:
         raise ModelFailed(name, "it answers nothing")
 
-    desk.models = down
+    desk.resources.models = down
     with looking(visit, desk) as here:
         page = here.at("/agents/desk/lessons")
         page.get_by_role("button", name="Compute lessons now").click()

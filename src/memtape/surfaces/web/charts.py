@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memtape.core.brief.inputs import FROM_MEMORY
 from memtape.core.codec import EPOCH, read_time, time_text
-from memtape.surfaces.web.svg import BOX_HEIGHT, BOX_WIDTH, Point, Scale, area, polyline, stack, steps, strokes, thin_points
+from memtape.surfaces.web.svg import BOX_HEIGHT, BOX_WIDTH, LinearScale, Point, area, polyline, stack, steps, strokes, thin_points
 
 if TYPE_CHECKING:
     from memtape.surfaces.operations.briefs import PreviewAnswer, SegmentRow
@@ -50,7 +50,7 @@ def equity_line(equity: EquityAnswer, width: int, height: int) -> str:
     shown = thin_points(points, width)
     values = [value for _, value in shown]
     # One pixel of room above and below, so that the stroke is not cut.
-    return polyline(shown, Scale(shown[0][0], shown[-1][0], 0, width), Scale(min(values), max(values), height - 1, 1))
+    return polyline(shown, LinearScale(shown[0][0], shown[-1][0], 0, width), LinearScale(min(values), max(values), height - 1, 1))
 
 
 # ---- one trade -----------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def excursion_axis(trade: TradeFields) -> dict[str, AxisMark] | None:
     low, high = min(values.values()), max(values.values())
     if low == high:
         return None
-    scale = Scale(low, high, 4, 96)
+    scale = LinearScale(low, high, 4, 96)
     return {key: AxisMark(name, scale.percent(values[key]), usd, in_r) for key, (name, usd, in_r) in amounts.items()}
 
 
@@ -125,7 +125,7 @@ def belief_density(belief: Mapping[str, Any]) -> Density:
     # The ends are left out: a density may be infinite there.
     grid = [0.001 + 0.998 * n / DENSITY_STEPS for n in range(DENSITY_STEPS + 1)]
     top = max(now(rate) for rate in grid) * DENSITY_HEADROOM
-    x, y = Scale(0, 1, 0, BOX_WIDTH), Scale(0, top, BOX_HEIGHT, 0)
+    x, y = LinearScale(0, 1, 0, BOX_WIDTH), LinearScale(0, top, BOX_HEIGHT, 0)
 
     def points(rates: Iterable[float], density: Callable[[float], float]) -> list[Point]:
         return [(rate, min(density(rate), top)) for rate in rates]
@@ -170,7 +170,7 @@ def outcome_histogram(distribution: Mapping[str, float], height: float = HISTOGR
     >>> [(bar.name, bar.height, bar.tone) for bar in outcome_histogram({"-1R..0": 2.0, "0..1R": 4.0}, height=100)]
     [('to 0', 50.0, 'loss'), ('to 1', 100.0, 'gain')]
     """
-    x, y = Scale(0, len(distribution)), Scale(0, max(distribution.values(), default=0.0), 0, height)
+    x, y = LinearScale(0, len(distribution)), LinearScale(0, max(distribution.values(), default=0.0), 0, height)
     return [
         OutcomeBar(_OUTCOME_NAMES.get(name, name), n, x.percent(place + 0.06), x.percent(0.88), y.percent(n),
                    "even" if name == "0" else "loss" if "-" in name else "gain")
@@ -238,7 +238,7 @@ class LinePanel(NamedTuple):
 
     def at(self, value: float) -> float:
         """How far below the top a value lies, in %."""
-        return Scale(self.low, self.high, 100, 0).percent(value)
+        return LinearScale(self.low, self.high, 100, 0).percent(value)
 
 
 class AffectChart(NamedTuple):
@@ -258,18 +258,18 @@ def affect_chart(history: Sequence[Mapping[str, Any]], limit: float) -> AffectCh
     times = [seconds(read_time(step["at"])) for step in history]
     if not times or times[0] == times[-1]:
         return None
-    x = Scale(times[0], times[-1], 0, BOX_WIDTH)
+    x = LinearScale(times[0], times[-1], 0, BOX_WIDTH)
 
     def line(name: str, at_foot: float, at_top: float) -> str:
         values = dict(zip(times, (float(step[name]) for step in history), strict=True))
         points = thin_points(steps(list(values.items())), TIMELINE_POINTS)
-        return polyline(points, x, Scale(at_foot, at_top, BOX_HEIGHT, 0))
+        return polyline(points, x, LinearScale(at_foot, at_top, BOX_HEIGHT, 0))
 
     navs = [float(step["equity"]) for step in history]
     deepest = max(*(float(step["drawdown_pct"]) for step in history), limit)
     known = ((t, step["pnl_r"]) for t, step in zip(times, history, strict=True) if step["what"] == "close")
     closes = [(t, max(-LONGEST_STROKE_R, min(LONGEST_STROKE_R, float(r)))) for t, r in known if r is not None]
-    y = Scale(-LONGEST_STROKE_R, LONGEST_STROKE_R, BOX_HEIGHT, 0)
+    y = LinearScale(-LONGEST_STROKE_R, LONGEST_STROKE_R, BOX_HEIGHT, 0)
     return AffectChart(
         equity=LinePanel(min(navs), max(navs), {"equity": line("equity", min(navs), max(navs))}),
         drawdown=LinePanel(-deepest, 0.0, {"drawdown": line("drawdown_pct", deepest, 0.0)}),
@@ -332,4 +332,4 @@ def token_bar(segments: Iterable[SegmentRow], total: int, threshold: int, warnin
         rows.append(("", "", between, 0, False))
     full = max(sum(tokens for _, _, tokens, _, _ in rows), threshold, 1)
     parts = [TokenShare(*row, *span) for row, span in zip(rows, stack((row[2] for row in rows), full), strict=True)]
-    return TokenBar(parts, total, threshold, Scale(0, full).percent(threshold), total > threshold, warnings)
+    return TokenBar(parts, total, threshold, LinearScale(0, full).percent(threshold), total > threshold, warnings)

@@ -25,10 +25,10 @@ def match_marker(query: str, stem: Callable[[str], str]) -> Callable[[str], Iter
     >>> "".join(f"[{part}]" if matches else part for part, matches in marks("The stops: too high <b>, ERR-4031, 看黄金突破了"))
     'The [stops]: [too high] <b>, [ERR-4031], 看[黄金突破]了'
     """
-    asked = parse_question(query)
-    stems = {stem(word) for word, _ in asked.words}
-    exact = [r"\s+".join(map(re.escape, part.removeprefix("$").split())) for part in asked.exact]
-    unspaced = [re.escape(word) for word, _ in asked.words if not word.isascii()]
+    parsed = parse_question(query)
+    stems = {stem(word) for word, _ in parsed.words}
+    exact = [r"\s+".join(map(re.escape, part.removeprefix("$").split())) for part in parsed.exact]
+    unspaced = [re.escape(word) for word, _ in parsed.words if not word.isascii()]
     names = re.compile("|".join((*exact, *unspaced)), re.IGNORECASE) if exact or unspaced else None
 
     def marks(text: str) -> Iterator[tuple[str, bool]]:

@@ -25,7 +25,7 @@ from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
 from memtape.surfaces.operations.skills import AgentAnswer, ShowAgent, show_agent
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web import display, words
-from memtape.surfaces.web.forms import form_fields, question
+from memtape.surfaces.web.forms import form_fields, read_question
 from memtape.surfaces.web.register import NavLink, PageEntry, all_pages, navigation_of
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class PageRequest:
         """The agent that the address names."""
         id_ = self.value("agent")
         try:
-            return self.ask(show_agent, question(ShowAgent, id=id_))
+            return self.ask(show_agent, read_question(ShowAgent, id=id_))
         except (Invalid, Unknown):
             # Invalid: no agent can have such a name.
             raise Unknown("agent", "agent", id_, "Choose one from the list of agents") from None
@@ -168,9 +168,9 @@ class PageRequest:
         """The address of the agent's first page; its other pages begin with it."""
         return f"/agents/{self.agent.id}"
 
-    def ask(self, operation: OperationFunction[Question, Reply], asked: Question) -> Reply:
+    def ask(self, operation: OperationFunction[Question, Reply], question: Question) -> Reply:
         """Returns the answer of an operation."""
-        return self.site.ask(operation, asked)
+        return self.site.ask(operation, question)
 
     def show(self, template: str, status: int = 200, /, **values: Any) -> Response:
         """A page, or a part of one. Templates below the address of an agent get `agent`, its `path` and the open page."""

@@ -3,7 +3,7 @@
 Across, places are in % of the width, so that a drawing fits any screen and its labels keep their size. A line cannot be given
 in %: it is drawn in a box of 1000 by 100 that the browser stretches.
 
->>> Scale(0, 10).at(2.5), Scale(0, 10, 100, 0).at(2.5)
+>>> LinearScale(0, 10).at(2.5), LinearScale(0, 10, 100, 0).at(2.5)
 (25.0, 75.0)
 """
 
@@ -21,7 +21,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class LinearScale:
     """A linear scale: `low` lies at `start` and `high` at `end`, in % unless stated otherwise."""
 
     low: float
@@ -30,10 +30,10 @@ class Scale:
     end: float = 100.0
 
     @classmethod
-    def around(cls, values: Iterable[float | None], also: float = 0.0) -> Scale:
+    def around(cls, values: Iterable[float | None], also: float = 0.0) -> LinearScale:
         """A scale that shows all known values and `also`, with some room at both ends.
 
-        >>> scale = Scale.around([-0.8, None, 0.5])
+        >>> scale = LinearScale.around([-0.8, None, 0.5])
         >>> scale.percent(0.0), scale.percent(-0.8) < scale.percent(0.5)
         (59.95, True)
         """
@@ -53,28 +53,28 @@ class Scale:
 # ---- lines ---------------------------------------------------------------------------------------------------------------
 
 
-def polyline(points: Iterable[Point], x: Scale, y: Scale) -> str:
+def polyline(points: Iterable[Point], x: LinearScale, y: LinearScale) -> str:
     """A line through points, as the `points` of an SVG polyline.
 
-    >>> polyline([(0, 1.0), (10, 3.0)], Scale(0, 10, 0, 1000), Scale(1.0, 3.0, 100, 0))
+    >>> polyline([(0, 1.0), (10, 3.0)], LinearScale(0, 10, 0, 1000), LinearScale(1.0, 3.0, 100, 0))
     '0,100 1000,0'
     """
     return " ".join(f"{x.at(across):.5g},{y.at(up):.4g}" for across, up in points)
 
 
-def area(points: Sequence[Point], x: Scale, y: Scale, ground: float) -> str:
+def area(points: Sequence[Point], x: LinearScale, y: LinearScale, ground: float) -> str:
     """The area between a line and a level, as the `points` of an SVG polygon.
 
-    >>> area([(2, 3.0), (4, 5.0)], Scale(0, 10), Scale(0, 10, 100, 0), 0.0)
+    >>> area([(2, 3.0), (4, 5.0)], LinearScale(0, 10), LinearScale(0, 10, 100, 0), 0.0)
     '20,100 20,70 40,50 40,100'
     """
     return polyline([(points[0][0], ground), *points, (points[-1][0], ground)], x, y)
 
 
-def strokes(points: Iterable[Point], x: Scale, y: Scale, ground: float) -> str:
+def strokes(points: Iterable[Point], x: LinearScale, y: LinearScale, ground: float) -> str:
     """A vertical stroke from a level to each point, as the `d` of an SVG path.
 
-    >>> strokes([(5, 1.0)], Scale(0, 10), Scale(-1, 1, 100, 0), 0.0)
+    >>> strokes([(5, 1.0)], LinearScale(0, 10), LinearScale(-1, 1, 100, 0), 0.0)
     'M50,50V0'
     """
     return " ".join(f"M{x.at(across):.5g},{y.at(ground):.4g}V{y.at(up):.4g}" for across, up in points)
@@ -122,7 +122,7 @@ def stack(lengths: Iterable[float], full: float) -> list[Span]:
     >>> stack([3.0, 1.0, -2.0], 4.0)
     [Span(x=0.0, width=75.0), Span(x=75.0, width=25.0), Span(x=50.0, width=50.0)]
     """
-    scale, place, spans = Scale(0.0, full), 0.0, []
+    scale, place, spans = LinearScale(0.0, full), 0.0, []
     for length in lengths:
         reached = place + length
         spans.append(Span(round(scale.at(min(place, reached)), 6), round(scale.at(abs(length)), 6)))

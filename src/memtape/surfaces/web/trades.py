@@ -288,10 +288,10 @@ class AgentTrades:
 
     def by_id(self, ids: Iterable[str]) -> dict[str, TradeFields]:
         """The trades with these ids; an id that the ledger does not have is left out."""
-        wanted, found = set(ids), dict[str, TradeFields]()
-        if len(wanted) > MAX_SINGLE_READS:
-            return {trade.id: trade for trade in self._every_trade() if trade.id in wanted}
-        for id_ in wanted:
+        unique, found = set(ids), dict[str, TradeFields]()
+        if len(unique) > MAX_SINGLE_READS:
+            return {trade.id: trade for trade in self._every_trade() if trade.id in unique}
+        for id_ in unique:
             with suppress(Unknown):
                 found[id_] = self._site.ask(get_trade, GetTrade(agent=self._agent, trade_id=id_)).trade
         return found

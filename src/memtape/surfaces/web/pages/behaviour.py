@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from memtape.surfaces.operations.minds import GetBehaviour, get_behavioral_analysis
 from memtape.surfaces.web import words
-from memtape.surfaces.web.forms import question
+from memtape.surfaces.web.forms import read_question
 from memtape.surfaces.web.register import page
 from memtape.surfaces.web.site import PageRequest
 from memtape.surfaces.web.trades import AgentTrades, chosen_name
@@ -22,7 +22,7 @@ def behaviour_page(request: PageRequest) -> Response:
     symbol = chosen_name(request.query, "symbol", names.symbols)
     strategy = chosen_name(request.query, "strategy", names.strategies)
     filters = {name: value for name, value in (("symbol", symbol), ("strategy_name", strategy)) if value}
-    found = request.ask(get_behavioral_analysis, question(GetBehaviour, agent=request.agent.id, **filters))
+    found = request.ask(get_behavioral_analysis, read_question(GetBehaviour, agent=request.agent.id, **filters))
     return request.show(
         "behaviour_figures.html" if request.partial else "behaviour.html", found=found, names=names, symbol=symbol,
         strategy=strategy, habits=words.HABITS, figure_text=words.figure_text,

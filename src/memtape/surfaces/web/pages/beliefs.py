@@ -14,7 +14,7 @@ from starlette.responses import Response
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.operations.minds import GetBelief, GetBeliefs, get_belief, get_beliefs
 from memtape.surfaces.web.charts import belief_density
-from memtape.surfaces.web.forms import chosen_fields, question
+from memtape.surfaces.web.forms import chosen_fields, read_question
 from memtape.surfaces.web.register import page
 from memtape.surfaces.web.site import PageRequest
 from memtape.surfaces.web.trades import AgentTrades, TradeFields, chosen_name, unlisted_trade
@@ -30,7 +30,7 @@ def beliefs_page(request: PageRequest) -> Response:
     """The table of beliefs."""
     status = chosen_name(request.query, "status", BELIEF_STATUSES)
     filters = chosen_fields({"status": status}, "status")
-    found = request.ask(get_beliefs, question(GetBeliefs, agent=request.agent.id, limit=BELIEFS_LISTED, **filters))
+    found = request.ask(get_beliefs, read_question(GetBeliefs, agent=request.agent.id, limit=BELIEFS_LISTED, **filters))
     template = "beliefs_table.html" if request.partial else "beliefs.html"
     return request.show(template, found=found, status=status, choices=BELIEF_STATUSES)
 
@@ -48,7 +48,7 @@ def belief_page(request: PageRequest) -> Response:
     """One belief: how certain it is, and the trades for it and against it."""
     agent, id_ = request.agent.id, request.value("belief")
     try:
-        found = request.ask(get_belief, question(GetBelief, agent=agent, belief_id=id_))
+        found = request.ask(get_belief, read_question(GetBelief, agent=agent, belief_id=id_))
     except (Invalid, Unknown):
         raise Unknown("belief", "belief", id_, f"Choose one from the beliefs of '{agent}'") from None
     belief = found.belief

@@ -31,7 +31,7 @@ from memtape.surfaces.operations.briefs import (
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web.brief_lines import brief_text_lines, diff_lines
 from memtape.surfaces.web.charts import brief_token_bar
-from memtape.surfaces.web.forms import question, whole_number
+from memtape.surfaces.web.forms import read_question, whole_number
 from memtape.surfaces.web.register import page
 from memtape.surfaces.web.site import HEADERS, PageRequest
 from memtape.surfaces.web.trades import AgentTrades
@@ -89,25 +89,25 @@ def _with_zone(time: str) -> str:
 @page("/agents/{agent}/sees", nav="What it sees", order=10)
 def brief_page(request: PageRequest) -> Response:
     """The brief at a moment: with memory, without it, or what memory adds."""
-    asked = BriefForm.read(request.query)
+    form = BriefForm.read(request.query)
     template = "brief_text.html" if request.partial else "brief.html"
-    around: dict[str, Any] = {"asked": asked, "views": VIEWS, "query": request.http.url.query}
+    around: dict[str, Any] = {"form": form, "views": VIEWS, "query": request.http.url.query}
     if not request.partial:
         around["symbols"] = sorted(AgentTrades(request.site, request.agent.id).names().symbols)
         around["past"] = request.ask(list_shown_briefs, ListShown(agent=request.agent.id, limit=SHOWN_LISTED)).shown
     try:
-        return request.show(template, **around, **_brief_shown(request, asked), problem="")
+        return request.show(template, **around, **_brief_shown(request, form), problem="")
     except (Conflict, Invalid, Unknown) as error:
         return request.show(template, error_report(error).status, **around, brief=None, problem=str(error))
 
 
-def _brief_shown(request: PageRequest, asked: BriefForm) -> dict[str, Any]:
-    agent, given = request.agent.id, asked.question_fields()
-    brief = request.ask(preview_brief, question(PreviewBrief, agent=agent, **given, without_memory=asked.view == "without"))
+def _brief_shown(request: PageRequest, form: BriefForm) -> dict[str, Any]:
+    agent, given = request.agent.id, form.question_fields()
+    brief = request.ask(preview_brief, read_question(PreviewBrief, agent=agent, **given, without_memory=form.view == "without"))
     lines = brief_text_lines(brief, request.agent_path)
     bare = None
-    if asked.view == "difference":
-        bare = request.ask(preview_brief, question(PreviewBrief, agent=agent, **given, without_memory=True))
+    if form.view == "difference":
+        bare = request.ask(preview_brief, read_question(PreviewBrief, agent=agent, **given, without_memory=True))
         lines = diff_lines(bare.text, brief.text)
     return {"brief": brief, "bare": bare, "tokens": brief_token_bar(brief), "lines": lines}
 
@@ -115,9 +115,9 @@ def _brief_shown(request: PageRequest, asked: BriefForm) -> dict[str, Any]:
 @page("/agents/{agent}/sees/text", within="What it sees")
 def brief_text_page(request: PageRequest) -> Response:
     """The brief itself, and nothing else."""
-    asked = BriefForm.read(request.query)
-    given = {**asked.question_fields(), "without_memory": asked.view == "without"}
-    brief = request.ask(get_brief, question(GetBrief, agent=request.agent.id, **given))
+    form = BriefForm.read(request.query)
+    given = {**form.question_fields(), "without_memory": form.view == "without"}
+    brief = request.ask(get_brief, read_question(GetBrief, agent=request.agent.id, **given))
     return PlainTextResponse(brief.text, headers={**HEADERS, "etag": f'"{brief.digest}"'})
 
 
@@ -147,11 +147,11 @@ def shown_brief_page(request: PageRequest) -> Response:
 
 def _reproduced(request: PageRequest, record: Mapping[str, Any]) -> tuple[BriefAnswer | None, str]:
     """The brief that the recorded question gives today for the same moment and log row, or why there is none."""
-    asked = {name: record[name] for name in QUESTION_FIELDS if record.get(name) is not None}
+    recorded = {name: record[name] for name in QUESTION_FIELDS if record.get(name) is not None}
     if record.get("situation"):
-        asked["context"] = record["situation"]
+        recorded["context"] = record["situation"]
     try:
-        return request.ask(get_brief, question(GetBrief, agent=request.agent.id, **asked)), ""
+        return request.ask(get_brief, read_question(GetBrief, agent=request.agent.id, **recorded)), ""
     except MemtapeError as error:
         # What the brief was made of was erased since, or cannot be read. The page states that.
         return None, str(error)

@@ -36,7 +36,7 @@ from memtape.surfaces.operations.documents import (
 )
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web.document_text import DocumentWindow, document_window, lines_address, match_marker
-from memtape.surfaces.web.forms import chosen_fields, query_text, question, whole_number
+from memtape.surfaces.web.forms import chosen_fields, query_text, read_question, whole_number
 from memtape.surfaces.web.register import form, page
 from memtape.surfaces.web.site import PageRequest
 
@@ -77,32 +77,32 @@ class SearchView(NamedTuple):
 @page("/agents/{agent}/documents", nav="Documents", order=80)
 def documents_page(request: PageRequest) -> Response:
     """The passages that a search finds, or every document by type."""
-    asked = {name: request.query.get(name, "").strip() for name in ("q", "slot", "type", "n")}
-    listing = question(ListDocuments, agent=request.agent.id, **chosen_fields(asked, "type"))
+    search = {name: request.query.get(name, "").strip() for name in ("q", "slot", "type", "n")}
+    listing = read_question(ListDocuments, agent=request.agent.id, **chosen_fields(search, "type"))
     shelves = request.ask(list_documents, listing).shelves
     values: dict[str, Any] = {
-        "asked": asked, "search_slots": SLOTS, "document_tiers": DOCUMENT_TIERS,
+        "search": search, "search_slots": SLOTS, "document_tiers": DOCUMENT_TIERS,
         "types": [shelf.type for shelf in shelves],
-        "shelves": [shelf for shelf in shelves if asked["type"] in ("", shelf.type)],
+        "shelves": [shelf for shelf in shelves if search["type"] in ("", shelf.type)],
         "found": None, "problem": "",
     }  # fmt: skip
     if not request.partial:
         values |= {"indexes": _index_views(request), "done": "", "health_problem": ""}
     template = "documents_found.html" if request.partial else "documents.html"
-    if not asked["q"]:
+    if not search["q"]:
         return request.show(template, **values)
     try:
-        return request.show(template, **values | {"found": _search(request, asked)})
+        return request.show(template, **values | {"found": _search(request, search)})
     except (Conflict, Invalid) as error:
         return request.show(template, error_report(error).status, **values | {"problem": str(error)})
 
 
-def _search(request: PageRequest, asked: Mapping[str, str]) -> SearchView:
-    limit = min(whole_number("n", asked["n"]) or PASSAGES_AT_FIRST, MAX_PASSAGES)
-    filters: dict[str, Any] = {**chosen_fields(asked, "slot"), **({"types": [asked["type"]]} if asked["type"] else {})}
-    query = question(SearchDocuments, agent=request.agent.id, query=asked["q"], limit=limit, **filters)
+def _search(request: PageRequest, search: Mapping[str, str]) -> SearchView:
+    limit = min(whole_number("n", search["n"]) or PASSAGES_AT_FIRST, MAX_PASSAGES)
+    filters: dict[str, Any] = {**chosen_fields(search, "slot"), **({"types": [search["type"]]} if search["type"] else {})}
+    query = read_question(SearchDocuments, agent=request.agent.id, query=search["q"], limit=limit, **filters)
     found = request.ask(search_documents, query)
-    marks = match_marker(asked["q"], request.site.memory.resources.documents.stem)
+    marks = match_marker(search["q"], request.site.memory.resources.documents.stem)
     passages = [
         PassageView(
             hit, list(marks(hit.snippet)), MATCHED_BY.get(hit.source, hit.source),
@@ -112,7 +112,7 @@ def _search(request: PageRequest, asked: Mapping[str, str]) -> SearchView:
     ]  # fmt: skip
     more = ""
     if len(passages) == limit < MAX_PASSAGES:
-        further = query_text({**asked, "n": min(limit + 2 * PASSAGES_AT_FIRST, MAX_PASSAGES)})
+        further = query_text({**search, "n": min(limit + 2 * PASSAGES_AT_FIRST, MAX_PASSAGES)})
         more = f"{request.agent_path}/documents?{further}#hit-{limit}"
     return SearchView(passages, found.slot, found.note, more)
 
@@ -128,7 +128,7 @@ def document_page(request: PageRequest) -> Response:
     cited = range(start or 1, max(end or 0, start or 1) + 1) if start else range(0)
     verdict = _verdict(request, path, cited)
     try:
-        lines = lines_of(request.ask(get_document, question(GetDocument, agent=agent, path=path)).text)
+        lines = lines_of(request.ask(get_document, read_question(GetDocument, agent=agent, path=path)).text)
     except (Invalid, Unknown):
         if verdict is None:
             raise Unknown("document", "document", path, f"Search for it among those of '{agent}'") from None
@@ -146,7 +146,7 @@ def _document_row(request: PageRequest, path: str) -> DocumentRow | None:
     """What the index knows of a document."""
     if not path:
         return None
-    shelves = request.ask(list_documents, question(ListDocuments, agent=request.agent.id, path=path)).shelves
+    shelves = request.ask(list_documents, read_question(ListDocuments, agent=request.agent.id, path=path)).shelves
     return next((one for shelf in shelves for one in shelf.latest), None)
 
 
@@ -156,7 +156,7 @@ def _verdict(request: PageRequest, path: str, cited: range) -> CitationAnswer | 
     if not (cited and content_hash):
         return None
     citation = {"path": path, "content_hash": content_hash, "start_line": cited[0], "end_line": cited[-1]}
-    return request.ask(verify_citation, question(VerifyCitation, agent=request.agent.id, **citation))
+    return request.ask(verify_citation, read_question(VerifyCitation, agent=request.agent.id, **citation))
 
 
 class DocumentLinks(NamedTuple):

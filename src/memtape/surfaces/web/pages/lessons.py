@@ -37,7 +37,7 @@ from memtape.surfaces.operations.skills import ShowSkill, list_agents, show_skil
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web import words
 from memtape.surfaces.web.figures import agent_card
-from memtape.surfaces.web.forms import chosen_fields, question
+from memtape.surfaces.web.forms import chosen_fields, read_question
 from memtape.surfaces.web.register import form, page
 from memtape.surfaces.web.site import PageRequest, Site
 from memtape.surfaces.web.trades import AgentTrades, unlisted_trade
@@ -99,7 +99,10 @@ def _comparison(request: PageRequest) -> dict[str, Any]:
     """Two notes compared: those that the address names, else the active one and the one before it, if there are two."""
     named = chosen_fields(request.query, "earlier", "later")
     try:
-        return {"diff": request.ask(diff_lessons, question(DiffLessons, agent=request.agent.id, **named)), "diff_problem": ""}
+        return {
+            "diff": request.ask(diff_lessons, read_question(DiffLessons, agent=request.agent.id, **named)),
+            "diff_problem": "",
+        }
     except (Conflict, Invalid, Unknown) as error:
         return {"diff": None, "diff_problem": str(error) if named else ""}
 
@@ -170,12 +173,12 @@ def reflect_form(request: PageRequest) -> Response:
 def retire_lesson_form(request: PageRequest) -> Response:
     """Stops showing a lesson."""
     fields = chosen_fields(request.form, "lesson_id", "reason")
-    request.ask(retire_lesson, question(RetireLesson, agent=request.agent.id, **fields))
+    request.ask(retire_lesson, read_question(RetireLesson, agent=request.agent.id, **fields))
     return _after(request, "retired")
 
 
 @form("/agents/{agent}/lessons/promote", within="Lessons", on_error=_with_problem)
 def promote_lessons_form(request: PageRequest) -> Response:
     """Shows the lessons of a note to every agent of the skill."""
-    request.ask(promote_lessons, question(PromoteNote, agent=request.agent.id, note_id=request.form.get("note_id", "")))
+    request.ask(promote_lessons, read_question(PromoteNote, agent=request.agent.id, note_id=request.form.get("note_id", "")))
     return _after(request, "promoted")

@@ -18,10 +18,10 @@ from memtape.errors import Invalid
 from memtape.surfaces.operations.memories import RankedItem, RecallMemories, recall_memories
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web.charts import FactorBar, factor_bars, outcome_histogram
-from memtape.surfaces.web.forms import question
+from memtape.surfaces.web.forms import read_question
 from memtape.surfaces.web.register import page
 from memtape.surfaces.web.site import PageRequest
-from memtape.surfaces.web.svg import Scale
+from memtape.surfaces.web.svg import LinearScale
 from memtape.surfaces.web.trades import AgentTrades, chosen_name, chosen_symbol
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -119,19 +119,19 @@ def memory_page(request: PageRequest) -> Response:
     names = AgentTrades(request.site, request.agent.id).names()
     strategy = chosen_name(request.query, "strategy", names.strategies) or request.query.get("strategy", "")
     symbol = chosen_symbol(request.query, names)
-    asked = RecallForm.read({**request.query, "symbol": symbol, "strategy": strategy})
+    form = RecallForm.read({**request.query, "symbol": symbol, "strategy": strategy})
     template = "recall.html" if request.partial else "memory.html"
     offered = {"names": names, "choices": CHOICES}
     try:
-        found = request.ask(recall_memories, question(RecallMemories, agent=request.agent.id, **asked.question_fields()))
+        found = request.ask(recall_memories, read_question(RecallMemories, agent=request.agent.id, **form.question_fields()))
     except Invalid as error:
-        return request.show(template, error_report(error).status, **offered, asked=asked, found=None, problem=str(error))
+        return request.show(template, error_report(error).status, **offered, form=form, found=None, problem=str(error))
     evidence = found.evidence
     interval = evidence["mean_r_interval"] or ()
     return request.show(
-        template, **offered, asked=asked.filled(found.situation), found=found, problem="", evidence=evidence,
+        template, **offered, form=form.filled(found.situation), found=found, problem="", evidence=evidence,
         ranked=_with_bars(found.ranked), beliefs=_with_bars(found.beliefs), near_misses=_with_bars(found.near_misses),
-        scale=Scale.around([evidence["mean_r"], evidence["base"]["mean_r"], *interval]),
+        scale=LinearScale.around([evidence["mean_r"], evidence["base"]["mean_r"], *interval]),
         outcomes=outcome_histogram(evidence["distribution"]),
     )  # fmt: skip
 

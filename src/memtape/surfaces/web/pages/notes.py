@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from memtape.surfaces.operations.notes import ListNotes, list_notes
 from memtape.surfaces.web.document_text import lines_address
-from memtape.surfaces.web.forms import chosen_fields, question
+from memtape.surfaces.web.forms import chosen_fields, read_question
 from memtape.surfaces.web.register import page
 from memtape.surfaces.web.site import PageRequest
 
@@ -18,7 +18,7 @@ def notes_page(request: PageRequest) -> Response:
     """The agent's notes; each leads to its lines in a document."""
     run = request.query.get("run", "").strip()
     filters = chosen_fields({"run": run}, "run")
-    found = request.ask(list_notes, question(ListNotes, agent=request.agent.id, limit=NOTES_LISTED, **filters))
+    found = request.ask(list_notes, read_question(ListNotes, agent=request.agent.id, limit=NOTES_LISTED, **filters))
     path = request.agent_path
     notes = [
         (note, lines_address(path, note["path"], note["start_line"], note["end_line"], note["content_hash"]))

@@ -14,7 +14,7 @@ from memtape.errors import Invalid, MemtapeError
 from memtape.surfaces.operations.minds import GetBeliefs, get_beliefs
 from memtape.surfaces.operations.plans import CheckPlans, NamePlan, cancel_plan, check_active_plans, confirm_plan
 from memtape.surfaces.web import words
-from memtape.surfaces.web.forms import chosen_fields, question
+from memtape.surfaces.web.forms import chosen_fields, read_question
 from memtape.surfaces.web.register import form, page
 from memtape.surfaces.web.site import PageRequest
 from memtape.surfaces.web.trades import AgentTrades, chosen_symbol
@@ -33,7 +33,7 @@ def _plans_shown(request: PageRequest, problem: str = "") -> dict[str, Any]:
     names = AgentTrades(request.site, agent).names()
     symbol = chosen_symbol(request.query, names)
     filters = chosen_fields({"symbol": symbol}, "symbol")
-    check = request.ask(check_active_plans, question(CheckPlans, agent=agent, all=True, **filters))
+    check = request.ask(check_active_plans, read_question(CheckPlans, agent=agent, all=True, **filters))
     by_status = {status: [plan for plan in check.plans if plan["status"] == status] for status in ("active", "proposed")}
     ended = [plan for plan in check.plans if plan["status"] not in by_status]
     ended.sort(key=lambda plan: plan["ended_at"] or plan["created_at"], reverse=True)
@@ -76,4 +76,4 @@ def cancel_plan_form(request: PageRequest) -> Response:
 
 
 def _named_plan(request: PageRequest) -> NamePlan:
-    return question(NamePlan, agent=request.agent.id, plan_id=request.form.get("plan_id", ""))
+    return read_question(NamePlan, agent=request.agent.id, plan_id=request.form.get("plan_id", ""))

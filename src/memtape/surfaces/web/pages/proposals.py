@@ -26,7 +26,7 @@ from memtape.surfaces.operations.notes import (
 )
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web.diff import DiffExcerpt, diff_excerpt
-from memtape.surfaces.web.forms import chosen_fields, question
+from memtape.surfaces.web.forms import chosen_fields, read_question
 from memtape.surfaces.web.register import form, page
 from memtape.surfaces.web.site import PageRequest, Site
 
@@ -78,7 +78,9 @@ def proposals_page(request: PageRequest) -> Response:
 
 def _proposals_shown(request: PageRequest, status: int = 200, *, done: str = "", problem: str = "") -> Response:
     def listed(state: str) -> tuple[list[ProposalView], int]:
-        found = request.ask(list_proposals, question(ListProposals, agent=request.agent.id, status=state, limit=MAX_PROPOSALS))
+        found = request.ask(
+            list_proposals, read_question(ListProposals, agent=request.agent.id, status=state, limit=MAX_PROPOSALS)
+        )
         return [_in_the_list(request, one) for one in found.proposals], found.total
 
     opened, _ = listed("proposed")
@@ -102,7 +104,7 @@ def proposal_page(request: PageRequest) -> Response:
     """One proposal with its whole diff."""
     agent, id_ = request.agent.id, request.value("proposal")
     try:
-        found = request.ask(get_proposal, question(NameProposal, agent=agent, proposal_id=id_))
+        found = request.ask(get_proposal, read_question(NameProposal, agent=agent, proposal_id=id_))
     except (Invalid, Unknown):
         raise Unknown("proposal", "proposal", id_, f"Choose one from the proposals of '{agent}'") from None
     return request.show("proposal.html", one=ProposalView(found, diff_excerpt(found.diff, LINES_ALONE)), states=STATES)
@@ -129,6 +131,6 @@ def reject_proposal_form(request: PageRequest) -> Response:
 
 def _decide(request: PageRequest, operation: OperationFunction[DecideProposal, ProposalAnswer], done: str) -> Response:
     fields = chosen_fields(request.form, "proposal_id", "note")
-    result = request.ask(operation, question(DecideProposal, agent=request.agent.id, **fields))
+    result = request.ask(operation, read_question(DecideProposal, agent=request.agent.id, **fields))
     done = "before" if result.duplicate else "unindexed" if result.index_problem else done
     return RedirectResponse(f"{request.agent_path}/proposals?done={done}#proposal-{quote(result.id, safe='')}", 303)

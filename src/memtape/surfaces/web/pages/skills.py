@@ -33,7 +33,7 @@ from memtape.surfaces.translate import error_report
 from memtape.surfaces.web import words
 from memtape.surfaces.web.brief_lines import brief_text_lines
 from memtape.surfaces.web.charts import brief_token_bar
-from memtape.surfaces.web.forms import question, whole_number
+from memtape.surfaces.web.forms import read_question, whole_number
 from memtape.surfaces.web.register import form, page
 from memtape.surfaces.web.site import PageRequest
 
@@ -122,7 +122,7 @@ def skill_page(request: PageRequest) -> Response:
 def _latest(request: PageRequest) -> SkillAnswer:
     id_ = request.value("skill")
     try:
-        return request.ask(show_skill, question(ShowSkill, id=id_))
+        return request.ask(show_skill, read_question(ShowSkill, id=id_))
     except (Invalid, Unknown):
         raise Unknown("skill", "skill", id_, "Choose one from the list of agents") from None
 
@@ -133,7 +133,7 @@ def _agents(request: PageRequest, skill: str) -> list[AgentAnswer]:
 
 def _skill_shown(request: PageRequest, latest: SkillAnswer, panel: MemoryForm, query: Mapping[str, str]) -> dict[str, Any]:
     version = whole_number("version", query.get("version", ""))
-    shown = request.ask(show_skill, question(ShowSkill, id=latest.id, version=version)) if version else latest
+    shown = request.ask(show_skill, read_question(ShowSkill, id=latest.id, version=version)) if version else latest
     agents = _agents(request, latest.id)
     return {
         "skill": latest, "shown": shown, "agents": agents, "versions": _versions(request, latest, agents), "panel": panel,
@@ -161,7 +161,7 @@ def _preview(request: PageRequest, skill: SkillAnswer, panel: MemoryForm, agent:
     if chosen is None:
         return empty
     try:
-        brief = request.ask(preview_brief, question(PreviewBrief, agent=chosen.id, memory=panel.config()))
+        brief = request.ask(preview_brief, read_question(PreviewBrief, agent=chosen.id, memory=panel.config()))
     except (Conflict, Invalid) as error:
         return empty | {"preview_problem": str(error)}
     lines = brief_text_lines(brief, f"/agents/{chosen.id}")
@@ -206,7 +206,7 @@ def save_memory_form(request: PageRequest) -> Response:
     if request.form.get("version") != str(latest.version):
         raise Conflict("version", f"version {latest.version} was made meanwhile", "Look at it and change it again")
     same = {name: getattr(latest, name) for name in ("id", "name", "strategy", "avoid", "limits")}
-    made = request.ask(create_skill, question(CreateSkill, **same, memory=MemoryForm.read(request.form).config()))
+    made = request.ask(create_skill, read_question(CreateSkill, **same, memory=MemoryForm.read(request.form).config()))
     return RedirectResponse(f"/skills/{latest.id}?saved={made.version}#agents", 303)
 
 
@@ -216,5 +216,5 @@ def use_version_form(request: PageRequest) -> Response:
     latest, agent = _latest(request), request.form.get("agent", "")
     if agent not in {one.id for one in _agents(request, latest.id)}:
         raise Unknown("agent", "agent of this skill", agent, "Choose one from the list below")
-    request.ask(use_skill_version, question(UseSkillVersion, id=agent, skill_version=request.form.get("version", "")))
+    request.ask(use_skill_version, read_question(UseSkillVersion, id=agent, skill_version=request.form.get("version", "")))
     return RedirectResponse(f"/skills/{latest.id}#agents", 303)

@@ -21,7 +21,7 @@ from memtape.surfaces.operations.reviews import GetReflection, ReflectionAnswer,
 from memtape.surfaces.operations.rules import GetCitations, RestedRow, get_citations
 from memtape.surfaces.translate import json_text
 from memtape.surfaces.web.charts import excursion_axis
-from memtape.surfaces.web.forms import chosen_fields, question
+from memtape.surfaces.web.forms import chosen_fields, read_question
 from memtape.surfaces.web.pages.lessons import lessons_from_trade
 from memtape.surfaces.web.price_chart import bars_around, candle_chart
 from memtape.surfaces.web.register import data, form, page
@@ -57,7 +57,7 @@ def _reflection(request: PageRequest) -> ReflectionAnswer:
     """A trade with everything that memory links to it."""
     agent, id_ = request.agent.id, request.value("trade")
     try:
-        return request.ask(get_trade_reflection, question(GetReflection, agent=agent, trade_id=id_))
+        return request.ask(get_trade_reflection, read_question(GetReflection, agent=agent, trade_id=id_))
     except (Invalid, Unknown):
         raise _unknown_trade(agent, id_) from None
 
@@ -80,7 +80,7 @@ def bars_data(request: PageRequest) -> Response:
     """The bars around a trade as their chart takes them."""
     agent, id_ = request.agent.id, request.value("trade")
     try:
-        trade = request.ask(get_trade, question(GetTrade, agent=agent, trade_id=id_)).trade
+        trade = request.ask(get_trade, read_question(GetTrade, agent=agent, trade_id=id_)).trade
     except (Invalid, Unknown):
         raise _unknown_trade(agent, id_) from None
     return Response(json_text(candle_chart(trade, _bars(request, trade))), media_type="application/json")
@@ -98,6 +98,6 @@ def _bars(request: PageRequest, trade: TradeFields) -> list[Bar]:
 def teach_form(request: PageRequest) -> Response:
     """Records what a trade counts for."""
     agent, trade = request.agent.id, request.value("trade")
-    label = question(LabelTrade, agent=agent, trade_id=trade, **chosen_fields(request.form, "teach", "reason"))
+    label = read_question(LabelTrade, agent=agent, trade_id=trade, **chosen_fields(request.form, "teach", "reason"))
     request.ask(label_trade, label)
     return RedirectResponse(f"{request.agent_path}/trades/{quote(trade, safe='')}#teach", 303)
