@@ -172,7 +172,7 @@ def test_a_brief_that_was_shown_is_reproduced_byte_for_byte_after_more_trades(vi
 def test_a_brief_that_comes_out_otherwise_now_says_so_and_shows_what_differs(visit: Come, desk: Memory) -> None:
     record = ask(desk, "desk", "list_shown_briefs")["shown"][0]
     stored = ask(desk, "desk", "get_shown_brief", digest=record["digest"])["text"]
-    desk.tokens = (lambda text: len(text) // 2, "another tokenizer")  # what fitted then does not fit now
+    desk.resources.tokens = (lambda text: len(text) // 2, "another tokenizer")  # what fitted then does not fit now
     with looking(visit, desk) as here:
         page = here.at(f"/agents/desk/sees/shown/{record['id']}")
         assert "Computed again, it is different" in here.text("#reproduced [role=alert]") and "Reproduced" not in here.text(

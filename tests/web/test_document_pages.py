@@ -155,7 +155,7 @@ def test_without_a_question_every_document_is_listed_by_its_type(visit: Come, de
 def test_a_long_shelf_names_the_documents_written_last_and_leads_to_all(desk: Memory, work: Path, client: TestClient) -> None:
     written(work, {f"journal/day-{n:03}.md": f"# Day {n}\nQuiet.\n" for n in range(40)})
     desk.agent("desk").documents.sync()
-    journal = next(shelf for shelf in list_by_type(desk.documents, "local", "desk") if shelf.type == "journal")
+    journal = next(shelf for shelf in list_by_type(desk.resources.documents, "local", "desk") if shelf.type == "journal")
     assert journal.n == 42 and len(journal.latest) == 8
     assert "All of type journal" in client.get("/agents/desk/documents").text
     assert client.get("/agents/desk/documents?type=journal").text.count("/documents/view?path=journal") == 42
@@ -281,7 +281,7 @@ def test_only_what_was_found_is_sent_where_only_that_changes(client: TestClient)
 def test_the_owner_brings_a_stale_index_in_step(visit: Come, desk: Memory, work: Path, scripts: bool) -> None:
     written(work, {"journal/2026-05-12.md": "# Copper\nBought the dip.\n"})
     (work / "journal" / "linked.md").symlink_to(work / "TRADING_MANUAL.md")
-    desk.clock = FixedClock(NOW + timedelta(days=3))
+    desk.resources.clock = FixedClock(NOW + timedelta(days=3))
     with looking(visit, desk, scripts=scripts) as here:
         page = here.at("/agents/desk/documents")
         content = here.text("#index-health")
@@ -315,8 +315,8 @@ def test_only_a_page_of_memtapes_own_may_reindex(client: TestClient, desk: Memor
 def test_what_is_wrong_with_the_whole_index_is_told_apart_from_files_that_are_left_out(
     desk: Memory, work: Path, client: TestClient
 ) -> None:
-    report_problem(desk.documents, desk.owner, "desk", SYNC_PROBLEM, "failed: the disk is full", NOW)
-    report_problem(desk.documents, desk.owner, "desk", "notes/odd.md", "not text", NOW)
+    report_problem(desk.resources.documents, desk.owner, "desk", SYNC_PROBLEM, "failed: the disk is full", NOW)
+    report_problem(desk.resources.documents, desk.owner, "desk", "notes/odd.md", "not text", NOW)
     content = client.get("/agents/desk/documents/health").text
     assert '<p class="notice">The last sync: failed: the disk is full; since 2026-05-12T08:00:00Z.</p>' in content
     assert 'Files left out <span class="n">n = 1</span>' in content and "notes/odd.md</span>: not text" in content

@@ -125,7 +125,11 @@ def test_a_change_that_somebody_prevented_meanwhile_is_told_and_not_written(clie
     changed = MANUAL.replace("1 %", "3 %")
     (work / "TRADING_MANUAL.md").write_text(changed, encoding="utf-8")
     answer = client.post("/agents/desk/proposals/accept", data={"proposal_id": change(desk)}, headers=OWN)
-    assert answer.status_code == 409 and 'role="alert"' in answer.text and "has changed since" in answer.text
+    assert (
+        answer.status_code == 409
+        and 'role="alert"' in answer.text
+        and "has changed where the edit would change it" in answer.text
+    )
     assert manual(work) == changed
 
 
