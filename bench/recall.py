@@ -21,10 +21,11 @@ from memtape.columns.recall import Key
 from memtape.core.codec import micros, moment
 from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
 from memtape.core.observed import Situation
+from memtape.core.original.score_formulas import rank_7_4
 from memtape.core.recall.evidence import rounded
 from memtape.core.recall.query import Query
 from memtape.core.recall.reference import recall_reference
-from memtape.core.recall.scoring import AffectInputs, Scored, ScoringInput, rank_7_4
+from memtape.core.recall.scoring import AffectInputs, Scored, ScoringInput
 
 SYMBOLS = tuple(f"S{n}" for n in range(12))
 REGIMES, VOLATILITIES = ("trending_up", "trending_down", "ranging", "volatile"), ("low", "normal", "high", "extreme")

@@ -87,7 +87,9 @@ def test_no_module_ends_in_ing_beside_a_twin():
     for leaf, names in leaves.items():
         if leaf.endswith("ing"):
             stem = leaf.removesuffix("ing")
-            twins = [other for other in leaves if other != leaf and other in (stem, f"{stem}e", f"{stem}s", f"{stem}es", stem[:-1])]
+            twins = [
+                other for other in leaves if other != leaf and other in (stem, f"{stem}e", f"{stem}s", f"{stem}es", stem[:-1])
+            ]
             assert twins == [], f"{names} beside {twins}"
 
 
@@ -95,7 +97,7 @@ def test_sql_stands_in_the_store_and_in_the_document_index_alone():
     statement = re.compile(r"\b(SELECT .+ FROM|INSERT INTO|DELETE FROM|UPDATE \w+ SET|CREATE (TABLE|INDEX))\b", re.DOTALL)
     for name, tree in modules().items():
         # A journal of tradememory-protocol is an SQLite file of another program.
-        if name.split(".")[1:2] in (["store"], ["documents"]) or name.startswith("memtape.brokers.tradememory"):
+        if name.split(".")[1:2] in (["store"], ["documents"]) or name.startswith("memtape.brokers.formats.tradememory"):
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):

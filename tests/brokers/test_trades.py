@@ -184,7 +184,7 @@ def test_deposits_among_the_trades_are_no_trades() -> None:
     ("row", "words"),
     [
         (f",long,{SPAN},1,2,3", "2: symbol: is empty"),
-        (f"<b>,long,{SPAN},1,2,3", "2: symbol: string should match pattern"),
+        (f"<b>,long,{SPAN},1,2,3", "2: symbol: should match pattern"),
         (f"BTC,maybe,{SPAN},1,2,3", "2: side: 'maybe' is neither long nor short"),
         (f"BTC,long,{SPAN},x,2,3", "2: entry_price: 'x' is not a number"),
         (f"BTC,long,{SPAN},-1,2,3", "2: entry_price: should be greater than or equal to 0"),

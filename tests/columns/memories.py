@@ -160,7 +160,7 @@ def queries(draw: Any) -> Query:
         memory_types=draw(st.sampled_from([("episodic", "semantic"), ("episodic",), ("episodic", "semantic", "prospective")])),
         limit=draw(st.sampled_from([0, 1, 3, 10, 40])), warnings_limit=draw(st.sampled_from([0, 1, 5, 20])),
         profile=draw(st.sampled_from(["owm", "owm", "owm-literal", "balanced"])),
-        mood=AffectContext(draw(st.sampled_from([0.0, 0.7])), draw(st.sampled_from([0, 4])), draw(st.sampled_from([1.0, 0.4]))),
+        affect=AffectContext(draw(st.sampled_from([0.0, 0.7])), draw(st.sampled_from([0, 4])), draw(st.sampled_from([1.0, 0.4]))),
         claims_count=draw(st.booleans()), parameters=draw(st.just(RecallParameters()) | parameters()), explain=draw(st.booleans()),
         kelly_beside=draw(st.booleans()),
     )  # fmt: skip

@@ -8,12 +8,13 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memtape import columns as fast
 from memtape.columns import Columns
-from memtape.columns.index import OPEN
+from memtape.columns.index import OPEN_END
+from memtape.columns.tallies import tallies
 from memtape.core.codec import micros
 from memtape.core.memory.episodes import known_episodes
 from memtape.core.memory.situation import LABELS, NUMBERS
@@ -57,7 +58,7 @@ def test_columns_answer_as_the_reference_does(n, seed, query, believed):
     ]  # fmt: skip
     plans = [Plan("p", source_ids=tuple(each.id for each in past[:3]))]
     cited = {each.id: chance.randrange(9) for each in past[::5]}
-    assert_same(*both(past, replace(query, citations=cited), beliefs, plans))
+    assert_same(*both(past, replace(query, times_shown=cited), beliefs, plans))
 
 
 @pytest.mark.parametrize("profile", ["owm", "owm-literal", "balanced"])
@@ -275,7 +276,7 @@ def test_the_mask_is_what_was_known(n, seed, days, symbol):
 def test_what_is_missing_is_marked_and_never_nan():
     columns = filled([episode("a", None, regime=None, session=None, price=None, atr_d1=None, confidence=None)])
     assert not columns.has_r[0] and columns.regime_code[0] == columns.session_code[0] == -1
-    assert columns.known_to[0] == OPEN and columns.source_r[0] == 0 and columns.side_code[0] == 0
+    assert columns.known_to[0] == OPEN_END and columns.source_r[0] == 0 and columns.side_code[0] == 0
     numbers = [array for array in vars(columns).values() if isinstance(array, np.ndarray) and array.dtype.kind == "f"]
     assert numbers and not any(np.isnan(array[:1]).any() for array in numbers)
 
@@ -288,3 +289,35 @@ def test_later_trades_change_no_answer_about_before():
     later = [episode(f"later {at}", 5.0, exit_at=before + timedelta(minutes=1 + at)) for at in range(50)]
     columns.put([row(each) for each in later])
     assert fast.recall_columns(columns, [], [], asked(as_of=before), fetching([*past, *later])) == first
+
+
+@pytest.mark.parametrize("profile", ["owm", "owm-literal", "balanced"])
+@given(st.integers(2, 300), st.integers(0, 10**6), st.integers(1, 50), st.sampled_from([None, "XAU", "BTC"]))
+@settings(max_examples=25)
+def test_answers_are_equal_to_the_last_bit_whatever_the_order_and_portions_of_rows(profile, n, seed, portion, symbol):
+    past = by_chance(n, seed)
+    chance = random.Random(seed)
+    shuffled = chance.sample(past, n)
+    columns = Columns()
+    for start in range(0, n, portion):
+        columns.put([row(each) for each in shuffled[start : start + portion]])
+    for each in chance.sample(past, n // 3):  # revised: dropped, and put again with all its versions
+        columns.drop(each.id)
+        columns.put([row(version) for version in past if version.id == each.id])
+    query = asked(profile=profile, symbol=symbol, kelly_beside=True, explain=True)
+    in_order = filled(past)
+    answer = fast.recall_columns(in_order, [], [], query, fetching(past))
+    assert fast.recall_columns(columns, [], [], query, fetching(past)) == answer
+    assert tallies(columns, columns.mask(micros(NOON), None, None), True) == tallies(
+        in_order, in_order.mask(micros(NOON), None, None), True
+    )
+
+
+def test_rows_stand_in_the_order_of_their_exits_then_ids_then_versions():
+    past = by_chance(500, seed=12)
+    columns = Columns()
+    for each in random.Random(2).sample(past, len(past)):
+        columns.put([row(each)])
+    live = [at for at in range(columns.n) if columns.known_from[at] != OPEN_END]
+    keys = [(int(columns.exit_us[at]), columns.ids[at], int(columns.known_from[at])) for at in live]
+    assert keys == sorted(keys) and len(keys) == len({(each.id, each.known_from) for each in past})

@@ -98,8 +98,8 @@ def test_a_fill_is_one_fill_whatever_road_it_takes(memory: Memory) -> None:
     assert agent.imports.commit([a_fill("f1", 1), a_fill("f2", 2)], {"file": "x.csv"}).new == 0
     with memory.resources.reading("desk") as tables:
         asked = [("fill", "f1"), ("fill", "f2"), ("fill", "f3"), ("tick", "f1")]
-        assert tables.seen(asked) == {("fill", "f1"): 1, ("fill", "f2"): 2}
-        assert tables.seen([]) == {}
+        assert tables.log_rows_of(asked) == {("fill", "f1"): 1, ("fill", "f2"): 2}
+        assert tables.log_rows_of([]) == {}
     assert [trade.qty_open for trade in agent.ledger.trades()] == [2]
 
 
@@ -126,7 +126,7 @@ def test_many_keys_are_looked_up_at_once(memory: Memory) -> None:
     fills = [a_fill(f"f{n}", n / 100) for n in range(1, 1203)]  # more than two of the store's batches
     assert agent.imports.commit(fills, {"file": "many.csv"}).new == 1202
     with memory.resources.reading("desk") as tables:
-        assert len(tables.seen(("fill", f"f{n}") for n in range(2000))) == 1202
+        assert len(tables.log_rows_of(("fill", f"f{n}") for n in range(2000))) == 1202
     again = agent.imports.commit(fills, {"file": "many.csv"})
     assert (again.new, again.duplicates) == (0, 1202)
 

@@ -353,7 +353,7 @@ def test_an_import_that_was_taken_back_is_gone_from_then_on(memory: Memory) -> N
         assert told(Cutoff(head=2)) == [("d1", 1), ("d2", 2)]  # the undo was not yet recorded
         assert told(Cutoff(as_of=minute(29), head=2)) == [("d1", 1), ("d2", 2)]
         assert told(Cutoff(as_of=minute(29), head=4)) == [("d1", 1), ("d2", 2)]  # recorded, but not yet known
-        assert tables.seen([("decision", "d1")]) == {("decision", "d1"): 5}
+        assert tables.log_rows_of([("decision", "d1")]) == {("decision", "d1"): 5}
 
 
 def test_the_store_refuses_one_thing_twice(memory: Memory) -> None:

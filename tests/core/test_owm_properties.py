@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from memtape.core import statistics
 from memtape.core.memory import habits, plans, predicate, situation
 from memtape.core.memory.situation import ANY, Candle, Situation
+from memtape.core.original import kelly_formulas, score_formulas
 from memtape.core.recall import scoring, sizing
 from memtape.core.recall.scoring import AffectInputs, ScoringInput
 from memtape.errors import Invalid
@@ -96,8 +97,8 @@ def test_the_order_in_which_memories_come_does_not_change_their_rank(history, qu
     mood = AffectInputs(0.6, 4)
     ids = lambda ranked: [scored.candidate.id for scored in ranked]  # noqa: E731
     for rank in (
-        lambda memories: scoring.rank_7_4(memories, query, mood, NOON),
-        lambda memories: scoring.rank_3_3(memories, query, mood, NOON),
+        lambda memories: score_formulas.rank_7_4(memories, query, mood, NOON),
+        lambda memories: score_formulas.rank_3_3(memories, query, mood, NOON),
         lambda memories: scoring.rank_balanced(memories, query, NOON, 1.5, limit)[0],
     ):
         assert ids(rank(history)) == ids(rank(shuffled))
@@ -114,7 +115,7 @@ def test_balanced_recall_always_shows_a_loss_when_there_is_one(history, query, l
 def test_equal_scores_are_ordered_by_time_then_by_id():
     at = [NOON + timedelta(days=n) for n in (1, 1, 2)]  # all ahead of the moment asked for, so equally fresh
     same = [ScoringInput(id=i, formed=t, situation=Situation(regime="ranging")) for i, t in zip("bac", at, strict=True)]
-    ranked = scoring.rank_7_4(same, Situation(regime="ranging"), AffectInputs(), NOON)
+    ranked = score_formulas.rank_7_4(same, Situation(regime="ranging"), AffectInputs(), NOON)
     assert [scored.candidate.id for scored in ranked] == ["c", "a", "b"]
 
 
@@ -168,9 +169,9 @@ def test_advice_stays_between_nothing_and_the_cap(trades, appetite):
 @given(st.floats(0.05, 0.95), st.floats(0.1, 5), st.floats(0.1, 5))
 def test_two_outcomes_have_one_kelly_fraction_in_every_form(p, loss, win):
     f = sizing.kelly_r(p, loss, win)
-    assert sizing.kelly_bet_of_r(p, loss, win) == pytest.approx(loss * f, abs=1e-9)
+    assert kelly_formulas.kelly_bet_of_r(p, loss, win) == pytest.approx(loss * f, abs=1e-9)
     assert sizing.kelly_from_average(p, p * win - (1 - p) * loss, loss) == pytest.approx(f, rel=1e-6, abs=1e-9)
-    assert sizing.kelly_exact([(p, win), (1 - p, -loss)]) == pytest.approx(f, rel=1e-6, abs=1e-9)
+    assert kelly_formulas.kelly_exact([(p, win), (1 - p, -loss)]) == pytest.approx(f, rel=1e-6, abs=1e-9)
 
 
 # --- distributions ------------------------------------------------------------------------------------------------------
@@ -345,7 +346,7 @@ def test_drift_watched_trade_by_trade_is_drift_over_the_whole(xs):
     state = habits.PageHinkley()
     rang = None
     for at, x in enumerate(xs):
-        state = state.seen(x)
+        state = state.updated(x)
         if rang is None and habits.alarm(state, 3.0):
             rang = at
     assert habits.page_hinkley(xs, threshold=3.0).alarm == rang

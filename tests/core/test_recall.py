@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from memtape.core.memory.predicate import read_predicate
 from memtape.core.observed import Situation
+from memtape.core.original import score_formulas
 from memtape.core.recall import evidence, scoring, sizing
 from memtape.core.recall.evidence import rounded
 from memtape.core.recall.query import AffectContext, Query, RecallParameters
@@ -37,7 +38,7 @@ def ids(ranked):
 def pinned_query():
     said = GOLDEN["query"]
     return Query(
-        situation=Situation(**said["situation"]), as_of=datetime.fromisoformat(said["as_of"]), mood=AffectContext(*said["mood"])
+        situation=Situation(**said["situation"]), as_of=datetime.fromisoformat(said["as_of"]), affect=AffectContext(*said["mood"])
     )
 
 
@@ -152,14 +153,14 @@ def test_a_shadow_may_be_shown_and_says_what_it_is_but_is_no_evidence():
 
 def test_in_a_drawdown_big_losses_come_nearer_and_a_streak_hides_nothing():
     past = [episode("big", -3.0), episode("small", -1.0)]
-    down = recall_reference(past, [], [], asked(mood=AffectContext(drawdown_state=0.6))).ranked
-    streak = recall_reference(past, [], [], asked(mood=AffectContext(consecutive_losses=5))).ranked
+    down = recall_reference(past, [], [], asked(affect=AffectContext(drawdown_state=0.6))).ranked
+    streak = recall_reference(past, [], [], asked(affect=AffectContext(consecutive_losses=5))).ranked
     assert {each.id: each.components.affect for each in down} == {"big": 1.15, "small": 1.0}
     assert {each.components.affect for each in streak} == {1.0}
 
 
 def test_citations_strengthen_a_memory_by_a_quarter_at_most():
-    query = asked(parameters=RecallParameters(strength="on"), citations={"cited": 10**6})
+    query = asked(parameters=RecallParameters(strength="on"), times_shown={"cited": 10**6})
     found = recall_reference([episode("cited"), episode("plain")], [], [], query).ranked
     assert found[0].components.recency == pytest.approx(1.25 * found[1].components.recency)
 
@@ -179,7 +180,7 @@ def test_the_original_form_ranks_beliefs_in_one_list_with_q_one_half():
         scoring.ScoringInput(id=e.id, formed=e.exit_at, situation=e.situation, pnl_r=e.pnl_r, confidence=e.confidence)
         for e in past
     ]
-    seed = scoring.rank_7_4(candidates, LONDON, scoring.AffectInputs(), NOON)
+    seed = score_formulas.rank_7_4(candidates, LONDON, scoring.AffectInputs(), NOON)
     assert [each.id for each in found if each.kind == "episodic"] == [each.candidate.id for each in seed]
     assert next(each for each in found if each.kind == "semantic").components.quality == 0.5
 
@@ -289,7 +290,7 @@ def test_shuffled_outcomes_leave_the_weights_of_evidence_as_they_were(past, quer
 def test_the_hint_is_the_lower_bound_of_the_evidence(outcomes, seed):
     chance = random.Random(seed)
     past = [episode(f"{at}", r, days_ago=chance.random() * 300, confidence=chance.random()) for at, r in enumerate(outcomes)]
-    query = asked(mood=AffectContext(risk_appetite=0.6))
+    query = asked(affect=AffectContext(risk_appetite=0.6))
     wanted = sizing.lower_bound_size([(evidence.trade_weight(e, query), e.pnl_r) for e in past], 0.6)
     found = recall_reference(past, [], [], query).evidence.hint
     assert rounded(found.sizing) == rounded(wanted)

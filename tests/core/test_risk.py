@@ -38,11 +38,13 @@ def closed(id: str, net: object, exit_at: datetime = NOON - HOUR, quality: str =
 def state(
     decisions: Sequence[Decision] = (),
     trades: Sequence[Trade] = (),
-    mood: Affect | None = None,
+    affect: Affect | None = None,
     equity: object = None,
     **said: Any,
 ) -> RiskState:
-    return risk_state(decisions, trades, mood, None if equity is None else Decimal(str(equity)), said.pop("as_of", NOON), **said)
+    return risk_state(
+        decisions, trades, affect, None if equity is None else Decimal(str(equity)), said.pop("as_of", NOON), **said
+    )
 
 
 def refusals(found: RiskState) -> dict[str, int]:
@@ -146,14 +148,14 @@ def test_what_comes_later_changes_nothing(made, cut):
 
 
 def test_streak_and_drawdown_come_from_the_mood_and_are_unknown_without_one():
-    found = state(mood=Affect(peak_equity=100.0, equity=90.0, consecutive_losses=3))
+    found = state(affect=Affect(peak_equity=100.0, equity=90.0, consecutive_losses=3))
     assert (found.losing_streak, found.drawdown, found.drawdown_limit) == (3, 0.1, 0.2)
     assert (state().losing_streak, state().drawdown) == (None, None)
 
 
 def test_a_quiet_day_at_the_peak_has_nothing_to_tell():
-    assert list(risk_lines(state(mood=Affect(peak_equity=100.0, equity=100.0)), "USD")) == []
-    assert not state(mood=Affect(peak_equity=100.0, equity=99.0)).is_blank
+    assert list(risk_lines(state(affect=Affect(peak_equity=100.0, equity=100.0)), "USD")) == []
+    assert not state(affect=Affect(peak_equity=100.0, equity=99.0)).is_blank
     assert not state([decided("a", 1, "no_trade")]).is_blank
     assert not state([decided("a", 18 * 60, refused_by="R1")]).is_blank
     assert not state(trades=[closed("a", None)]).is_blank

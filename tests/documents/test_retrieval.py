@@ -71,8 +71,8 @@ def test_a_title_alone_can_be_found(beir, tmp_path):
 
 
 @pytest.mark.parametrize("name, text, said", [
-    ("corpus.jsonl", "{broken\n", "not a record"), ("corpus.jsonl", '["a"]\n', "not a record"), ("queries.jsonl", lines(QUERIES[:1]), "judged but not asked"),
-    ("qrels.tsv", "query-id\tcorpus-id\tscore\n", "judges nothing"), ("qrels.tsv", "q1\td2\t1\nq2 d1\n", "not a judgment"),
+    ("corpus.jsonl", "{broken\n", "not a record"), ("corpus.jsonl", '["a"]\n', "not a record"), ("queries.jsonl", lines(QUERIES[:1]), "judged but not in the queries"),
+    ("qrels.tsv", "query-id\tcorpus-id\tscore\n", "has no relevant document"), ("qrels.tsv", "q1\td2\t1\nq2 d1\n", "not a judgment"),
 ])  # fmt: skip
 def test_files_that_are_no_set_are_refused_with_the_line(beir, name, text, said):
     (beir[0].parent / name).write_text(text)

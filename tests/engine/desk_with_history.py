@@ -45,7 +45,9 @@ def desk_with_history(memory: Memory, trades: int = 12) -> AgentMemory:
     # A trade that is learned of late, one that an import brought and its undo took back, a claim, and an open position.
     memory.resources.clock = FixedClock(START + 160 * HOUR)
     for fill, hours, price, direction in (("late-a", 6.1, 50, "buy"), ("late-b", 6.9, 49, "sell")):
-        agent.observe({"id": fill, "t": START + hours * HOUR, "symbol": "ETH", "side": direction, "qty": 2, "px": price}, kind="fill")
+        agent.observe(
+            {"id": fill, "t": START + hours * HOUR, "symbol": "ETH", "side": direction, "qty": 2, "px": price}, kind="fill"
+        )
     agent.remember_trade({"trade_id": "c1", "symbol": "XAU", "side": "long", "entry_price": 2400, "exit_price": 2410, "pnl_r": 0.5,
                           "entry_at": START + 3 * HOUR, "exit_at": START + 4 * HOUR})  # fmt: skip
     agent.lessons.reflect()

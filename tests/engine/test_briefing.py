@@ -291,7 +291,7 @@ def test_a_plan_that_a_shown_brief_tells_to_fire_has_fired_and_one_that_was_only
     assert made.firing == ("half",)
     assert agent.plans.all()[0].state.fired == 0
     receipt = agent.briefs.record_shown(made, decision="d1")
-    assert [told["event"] for told in receipt.concluded] == ["plan_fired"]
+    assert [event.name for event in receipt.concluded] == ["plan_fired"]
     assert agent.plans.all()[0].state.fired == 1
     assert verify_store(memory).ok and rebuild_store(memory).ok
     assert agent.plans.all()[0].state.fired == 1
@@ -317,7 +317,7 @@ def test_a_trade_that_is_destroyed_is_destroyed_in_the_briefs_that_told_it_too(m
     agent = given(memory)
     report = {"symbol": "BTC", "side": "long", "entry_price": 100, "exit_price": 98, "pnl": -2, "pnl_r": -1, "note": "the secret of the desk",
               "trade_id": "m1", "entry_at": hour(1), "exit_at": hour(2)}  # fmt: skip
-    id_ = agent.remember_trade(report).concluded[0]["trade_id"]
+    id_ = agent.remember_trade(report).concluded[0].trade_id
     made = agent.briefs.make(symbol="BTC")
     agent.briefs.record_shown(made, decision="d1")
     assert "the secret of the desk" in agent.briefs.text(made.brief.digest)
@@ -348,7 +348,7 @@ def test_money_that_was_lost_today_stays_lost_when_the_trade_is_forgotten(memory
     agent = given(memory)
     trade = {"trade_id": "x1", "symbol": "BTC", "side": "long", "entry_at": hour(0), "exit_at": hour(1), "entry_price": 100,
              "exit_price": 90, "qty": 1}  # fmt: skip
-    id_ = agent.observe(trade, kind="trade").concluded[0]["trade_id"]
+    id_ = agent.observe(trade, kind="trade").concluded[0].trade_id
     agent.memories.forget(id_, "a fat finger")
     made = agent.briefs.make(symbol="BTC")
     assert "Realised today: -$10.00" in made.brief.text

@@ -25,7 +25,7 @@ def told(agent: AgentMemory, n: int, r: float, **more: Any) -> str:
     """The n-th trade of a diary, which ended at so many R; its id."""
     report = {"symbol": "XAU", "side": "long", "entry_price": 100, "exit_price": 100 + r, "pnl": 100 * r, "pnl_r": r, "strategy": "vb",
               "trade_id": f"m{n}", "entry_at": hour(n), "exit_at": hour(n + 0.5), "situation": {"regime": "ranging"}, **more}  # fmt: skip
-    return str(agent.remember_trade(report).concluded[0]["trade_id"])
+    return str(agent.remember_trade(report).concluded[0].trade_id)
 
 
 @pytest.fixture
@@ -129,13 +129,21 @@ def test_a_planted_claim_of_50r_changes_nothing_for_an_agent_with_a_broker(diary
         diary.observe(report, kind="trade")
     now, asked = hour(100), {"regime": "ranging"}
     before, _, _ = diary.memories.recall(asked, as_of=now)
-    mood, beliefs, habits = diary.memories.affect(as_of=now), diary.memories.beliefs(as_of=now)[0], diary.memories.behaviour(as_of=now)[0]
+    mood, beliefs, habits = (
+        diary.memories.affect(as_of=now),
+        diary.memories.beliefs(as_of=now)[0],
+        diary.memories.behaviour(as_of=now)[0],
+    )
     told(diary, 70, 50.0)
     after, _, moment = diary.memories.recall(asked, as_of=now, limit=20)
     assert moment.outcome_source == "verified"
     assert replace(after.evidence, n_claimed=0) == before.evidence and after.evidence.n_claimed == 1
     assert after.evidence.hint.f == before.evidence.hint.f
-    assert (diary.memories.affect(as_of=now), diary.memories.beliefs(as_of=now)[0], diary.memories.behaviour(as_of=now)[0]) == (mood, beliefs, habits)
+    assert (diary.memories.affect(as_of=now), diary.memories.beliefs(as_of=now)[0], diary.memories.behaviour(as_of=now)[0]) == (
+        mood,
+        beliefs,
+        habits,
+    )
     planted = [item for item in after.ranked if item.tier == 3]
     assert all(item.components.quality == 0.5 for item in planted) and len(planted) <= 1
     assert 50.0 not in [float(trade.pnl_r) for trade in diary.ledger.trades() if trade.pnl_r is not None]
@@ -286,7 +294,7 @@ def test_a_plan_to_skip_fires_once_it_becomes_true_and_its_worth_is_measured_by_
     diary.observe({"id": "s0", "t": hour(0), "decision": {**NOT_TAKEN, "situation": {"price": 100, "regime": "volatile"}}})
     plan = diary.plans.create({"trigger": {"regime": "ranging"}, "action": "skip_trade", "reasoning": "three false breakouts"})
     fired = diary.observe({"id": "s1", "t": hour(1), "decision": NOT_TAKEN}).concluded
-    assert [(e["event"], e["plan"]) for e in fired if e["event"] == "plan_fired"] == [("plan_fired", plan.id)]
+    assert [(e.name, e.plan) for e in fired if e.name == "plan_fired"] == [("plan_fired", plan.id)]
     diary.observe(bar(1, 100, 104.5, 97, 99), kind="bars")
     (seen,) = diary.plans.all()
     assert (seen.state.fired, [value for _, value in seen.values]) == (1, [1.0])
@@ -295,18 +303,22 @@ def test_a_plan_to_skip_fires_once_it_becomes_true_and_its_worth_is_measured_by_
 
 def test_a_models_plan_is_only_proposed_until_the_owner_confirms_it(diary):
     diary.observe({"id": "s0", "t": hour(0)})
-    plan = diary.plans.create({"trigger": {"regime": "ranging"}, "action": "skip_trade", "reasoning": "I feel it", "maker": "agent"})
+    plan = diary.plans.create(
+        {"trigger": {"regime": "ranging"}, "action": "skip_trade", "reasoning": "I feel it", "maker": "agent"}
+    )
     assert plan.status == "proposed"
     assert diary.observe({"id": "s1", "t": hour(1), "decision": NOT_TAKEN}).concluded == ()
     diary.plans.confirm(plan.id)
     told_ = diary.observe({"id": "s2", "t": hour(2), "decision": {**NOT_TAKEN, "id": "d2"}}).concluded
-    assert [e["event"] for e in told_] == ["plan_fired"]
+    assert [e.name for e in told_] == ["plan_fired"]
     assert [p.state.status for p in diary.plans.all(as_of=hour(0))] == ["proposed"]
 
 
 def test_a_plan_ends_by_time_and_by_condition_and_only_then(diary):
     diary.observe({"id": "s0", "t": hour(0)})
-    diary.plans.create({"id": "time", "trigger": {"regime": "volatile"}, "action": "alert", "reasoning": "x", "expires_at": hour(2)})
+    diary.plans.create(
+        {"id": "time", "trigger": {"regime": "volatile"}, "action": "alert", "reasoning": "x", "expires_at": hour(2)}
+    )
     diary.plans.create(
         {
             "id": "when",
@@ -318,7 +330,7 @@ def test_a_plan_ends_by_time_and_by_condition_and_only_then(diary):
     )
     first = diary.observe({"id": "s1", "t": hour(1)}).concluded  # 09:00 UTC: london
     second = diary.observe({"id": "s2", "t": hour(2)}).concluded
-    assert [(e["event"], e["plan"]) for e in (*first, *second)] == [("plan_expired", "when"), ("plan_expired", "time")]
+    assert [(e.name, e.plan) for e in (*first, *second)] == [("plan_expired", "when"), ("plan_expired", "time")]
     assert verify_store(Memory.of(diary.resources)).ok
 
 
@@ -342,8 +354,8 @@ def test_a_plan_may_look_at_the_calendar_and_at_the_agents_own_state(diary):
                 "reasoning": "three in a row"})  # fmt: skip
     for n in range(3):
         told(diary, n, -1.0)
-    assert [e["plan"] for e in diary.observe({"id": "s1", "t": hour(4)}).concluded] == ["streak"]
-    assert [e["plan"] for e in diary.observe({"id": "s2", "t": hour(5.5)}).concluded] == ["news"]
+    assert [e.plan for e in diary.observe({"id": "s1", "t": hour(4)}).concluded] == ["streak"]
+    assert [e.plan for e in diary.observe({"id": "s2", "t": hour(5.5)}).concluded] == ["news"]
 
 
 # ---- beliefs -------------------------------------------------------------------------------------------------------------
@@ -363,7 +375,9 @@ def test_the_owner_seeds_a_belief_mildly_and_trades_test_it_each_once(diary):
 
 
 def test_a_belief_on_a_field_that_columns_do_not_hold_is_counted_all_the_same(diary):
-    id_ = diary.memories.state_belief({"sentence": "Losing streaks end", "when": {"field": "consecutive_losses", "op": "ge", "value": 2}})
+    id_ = diary.memories.state_belief(
+        {"sentence": "Losing streaks end", "when": {"field": "consecutive_losses", "op": "ge", "value": 2}}
+    )
     for n in range(5):
         told(diary, n, -1.0 if n < 4 else 2.0)
     assert (diary.memories.belief(id_)[0].n, diary.memories.belief(id_)[0].confirmed) == (3, 1)
@@ -375,7 +389,9 @@ def test_a_belief_on_a_field_that_columns_do_not_hold_is_counted_all_the_same(di
 def test_recall_follows_what_another_process_writes(memory, opened):
     mine = given_agent(memory)
     told(mine, 1, 1.0)
-    assert [r.id for r in mine.memories.recall({}, memory_types=["episodic"])[0].ranked] == [e.id for e in mine.memories.episodes()]
+    assert [r.id for r in mine.memories.recall({}, memory_types=["episodic"])[0].ranked] == [
+        e.id for e in mine.memories.episodes()
+    ]
     theirs = opened(memory.url).agent("desk")
     for n in range(2, 6):
         told(theirs, n, -1.0)
@@ -445,7 +461,10 @@ def test_as_of_a_head_beliefs_plans_and_checks_know_nothing_later(diary):
         told(diary, n, 2.0)
     (ranging,) = [b for b in diary.memories.beliefs(head=head)[0] if b.proposition.when == {"regime": "ranging"}]
     assert (ranging.n, diary.memories.belief(ranging.id, head=head)[0].n, diary.memories.belief(ranging.id)[0].n) == (12, 12, 20)
-    assert diary.plans.all(head=head) == [] and len(diary.memories.affect_history(head=head)) == diary.memories.affect_step_count(head=head) == 12
+    assert (
+        diary.plans.all(head=head) == []
+        and len(diary.memories.affect_history(head=head)) == diary.memories.affect_step_count(head=head) == 12
+    )
     order = {"agent": "desk", "symbol": "XAU", "side": "long", "context": {"regime": "ranging"}}
     assert execute(Memory.of(diary.resources), "pre_trade_check", order)["plans"] != []
     then = execute(Memory.of(diary.resources), "pre_trade_check", {**order, "head": head})
@@ -467,7 +486,9 @@ def test_a_memory_is_shown_in_every_form_of_its_score_ours_being_what_recall_use
         c.affect,
     )
     literal = next(
-        i for i in diary.memories.recall(asked, limit=20, profile="owm-literal", memory_types=["episodic"])[0].ranked if i.id == ids[-1]
+        i
+        for i in diary.memories.recall(asked, limit=20, profile="owm-literal", memory_types=["episodic"])[0].ranked
+        if i.id == ids[-1]
     )
     assert next(form.value for form in found if (form.factor, form.form) == ("Score", "7.4")) == literal.score
     assert known == 15 and {form.form for form in found} >= {"ours", "7.4", "3.2", "3.3", "2.6", "2.4", "3.6"}
@@ -479,9 +500,9 @@ def test_weights_and_parameters_can_be_set_and_wrong_ones_are_named(diary):
     told(diary, 1, 1.0)
     ask = {"agent": "desk", "context": {"regime": "ranging"}}
     plain_ = execute(Memory.of(diary.resources), "recall_memories", ask)["ranked"][0]["components"]
-    tuned = execute(Memory.of(diary.resources), "recall_memories", {**ask, "weights": {"regime": 1.0, "price": 0}, "parameters": {"k": 0.5}})[
-        "ranked"
-    ][0]
+    tuned = execute(
+        Memory.of(diary.resources), "recall_memories", {**ask, "weights": {"regime": 1.0, "price": 0}, "parameters": {"k": 0.5}}
+    )["ranked"][0]
     assert tuned["components"]["Sim"] > plain_["Sim"] and tuned["components"]["Q"] < plain_["Q"]
     with pytest.raises(Invalid, match=r"weights\.colour"):
         execute(Memory.of(diary.resources), "recall_memories", {**ask, "weights": {"colour": 1.0}})
@@ -498,7 +519,7 @@ def test_an_event_that_was_moved_is_looked_for_where_it_went(diary):
         {"id": "p", "trigger": {"field": "minutes_to_event", "op": "le", "value": 60}, "action": "alert", "reasoning": "x"}
     )
     assert diary.observe({"id": "s1", "t": hour(5.5)}).concluded == ()
-    assert [e["plan"] for e in diary.observe({"id": "s2", "t": hour(29.5)}).concluded] == ["p"]
+    assert [e.plan for e in diary.observe({"id": "s2", "t": hour(29.5)}).concluded] == ["p"]
 
 
 def test_a_check_of_a_short_is_not_answered_with_longs(diary):
@@ -523,24 +544,26 @@ def test_a_check_of_a_short_is_not_answered_with_longs(diary):
 
 
 def test_a_model_neither_speaks_for_the_owner_nor_confirms_its_own_plan(diary):
+    from memtape.surfaces.caller import Caller
     from memtape.surfaces.registry import all_operations, perform
 
+    model, owner = Caller("model"), Caller("owner")
     plan = {"agent": "desk", "trigger_condition": {"regime": "ranging"}, "planned_action": {"type": "alert"}, "reasoning": "x"}
     operations = all_operations()
     with pytest.raises(Invalid, match="maker"):
-        perform(Memory.of(diary.resources), operations["create_trading_plan"], {**plan, "maker": "owner"}, speaks="model")
-    made = perform(Memory.of(diary.resources), operations["create_trading_plan"], plan, speaks="model")["plan"]
+        perform(diary.memory, operations["create_trading_plan"], {**plan, "maker": "owner"}, model)
+    made = perform(diary.memory, operations["create_trading_plan"], plan, model)["plan"]
     assert (made["status"], made["maker"], made["tier"]) == ("proposed", "agent", 3)
     with pytest.raises(Invalid, match="confirm"):
-        perform(Memory.of(diary.resources), operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]}, speaks="model")
-    assert (
-        perform(Memory.of(diary.resources), operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]})["plan"]["status"] == "active"
-    )
+        perform(diary.memory, operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]}, model)
+    confirmed = perform(diary.memory, operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]}, owner)
+    assert confirmed["plan"]["status"] == "active"
     with pytest.raises(Invalid, match="share"):
         perform(
             Memory.of(diary.resources),
             operations["create_trading_plan"],
             {**plan, "trigger_condition": {"field": "drawdown_pct", "op": "gt", "value": 15}},
+            owner,
         )
 
 

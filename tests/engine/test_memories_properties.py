@@ -168,7 +168,12 @@ def test_as_of_a_head_memory_says_what_it_said_when_the_log_stood_there(history)
         agent.observe(body, kind=kind)
         found, _, _ = agent.memories.recall(asked, as_of=end, limit=20)
         said.append(
-            (agent.head().seq, [(r.id, r.score) for r in found.ranked], rounded(asdict(found.evidence)), agent.memories.affect(as_of=end))
+            (
+                agent.head().seq,
+                [(r.id, r.score) for r in found.ranked],
+                rounded(asdict(found.evidence)),
+                agent.memories.affect(as_of=end),
+            )
         )
     for seq, ranked, evidence, mood in said[-3:]:
         found, _, _ = agent.memories.recall(asked, as_of=end, limit=20, head=seq)

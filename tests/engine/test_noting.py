@@ -283,7 +283,9 @@ def test_how_many_proposals_wait_is_told_without_a_look_at_any_document(agent, d
 
 
 def test_a_document_that_changed_elsewhere_takes_the_edit_where_it_was_meant(agent, desk):
-    edit = agent.proposals.propose("TRADING_MANUAL.md", old="Trail by 2 ATR.", new="Trail by 3 ATR.", reason="stopped out too early")
+    edit = agent.proposals.propose(
+        "TRADING_MANUAL.md", old="Trail by 2 ATR.", new="Trail by 3 ATR.", reason="stopped out too early"
+    )
     changed = MANUAL.replace("# Manual\n", "# Manual\n\nBy the owner.\n")
     (desk / "TRADING_MANUAL.md").write_text(changed)
     now = agent.proposals.get(edit.id)

@@ -37,7 +37,7 @@ def test_a_round_trip_gives_its_risk_its_r_and_its_reasons(agent):
                              "fills": [fill("f2", T.format(9, 0), "sell", "0.5", "66000", fee="1", trigger="target")],
                              "decision": {"symbol": "BTC", "reason": "target hit"}})  # fmt: skip
     (trade,) = agent.ledger.trades()
-    assert receipt.concluded[0]["event"] == "closed"
+    assert receipt.concluded[0].name == "closed"
     assert (trade.net_pnl_usd, trade.initial_risk_usd) == (Decimal(498), Decimal(500))
     assert trade.pnl_r == Decimal("0.996")
     assert (trade.entry_reason, trade.exit_reason, trade.exit_trigger) == ("breakout", "target hit", "target")
@@ -114,7 +114,7 @@ def test_a_tick_that_is_not_later_than_the_last_says_so_and_takes_no_snapshot_an
     agent.observe({"id": "s2", "t": T.format(9, 0), "positions": {}})
     receipt = agent.observe({"id": "s1", "t": T.format(8, 0), "positions": {"BTC": {"qty": "1", "entry_px": "5"}},
                              "decision": {"symbol": "BTC", "reason": "too late"}})  # fmt: skip
-    assert [told["event"] for told in receipt.concluded] == ["stale"]
+    assert [event.name for event in receipt.concluded] == ["stale"]
     assert agent.ledger.trades() == [] and agent.ledger.decisions() == []
     assert agent.observe({"id": "s1", "t": T.format(8, 0), "positions": {}}).duplicate
 
@@ -123,7 +123,7 @@ def test_a_bar_that_differs_from_the_one_we_have_is_told_and_not_taken(agent):
     bar = {"symbol": "BTC", "t0": T.format(8, 0), "t1": T.format(9, 0), "o": 1, "h": 2, "l": 1, "c": 2}
     agent.observe({"bars": [bar]}, kind="bars")
     receipt = agent.observe({"bars": [{**bar, "h": 3}]}, kind="bars")
-    assert [told["event"] for told in receipt.concluded] == ["bar_differs"]
+    assert [event.name for event in receipt.concluded] == ["bar_differs"]
     assert verify_store(Memory.of(agent.resources)).ok
 
 

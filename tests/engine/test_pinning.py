@@ -273,7 +273,9 @@ def test_as_of_a_moment_before_the_manual_changed_the_rules_are_those_last_shown
     (desk / "TRADING_MANUAL.md").write_text("# Manual\n\nAnything goes.\n")
     then = memory.clock.now()
     agent.briefs.record_shown(agent.briefs.make(), run="r2")
-    assert "R3: never risk" in rules(agent.briefs.make(as_of=then)) and "Anything goes" in rules(agent.briefs.make(as_of=memory.clock.now()))
+    assert "R3: never risk" in rules(agent.briefs.make(as_of=then)) and "Anything goes" in rules(
+        agent.briefs.make(as_of=memory.clock.now())
+    )
 
 
 def test_a_receipt_is_taken_by_another_process_while_the_documents_are_the_same_and_refused_when_not(memory, desk, tmp_path):
@@ -436,7 +438,9 @@ def test_a_citation_of_an_untouched_file_stands_though_the_index_was_deleted(mem
         (tmp_path / f"desk.docs.db{ending}").unlink(missing_ok=True)
     with open_memory(str(tmp_path / "desk.db"), clock=Clock()) as again:
         agent = again.agent("gold")
-        assert agent.documents.verify_citation(cited).verdict == "valid" and agent.documents.read("TRADING_MANUAL.md", 7, 7)[0].startswith("R3")
+        assert agent.documents.verify_citation(cited).verdict == "valid" and agent.documents.read("TRADING_MANUAL.md", 7, 7)[
+            0
+        ].startswith("R3")
         for hidden in (".env", "../desk.db", "journal/.secret.md", "venv/x.md"):
             with pytest.raises(Unknown):
                 agent.documents.read(hidden)
@@ -445,7 +449,9 @@ def test_a_citation_of_an_untouched_file_stands_though_the_index_was_deleted(mem
 def test_lines_that_are_no_lines_are_never_valid(memory, desk):
     agent = given(memory, desk)
     for first, last in ((900, 901), (3, 2), (1, 0)):
-        assert agent.documents.verify_citation(Citation("TRADING_MANUAL.md", first, last, content_hash(""), "")).verdict == "changed"
+        assert (
+            agent.documents.verify_citation(Citation("TRADING_MANUAL.md", first, last, content_hash(""), "")).verdict == "changed"
+        )
 
 
 def test_a_folder_that_is_none_is_refused_by_its_name(memory, desk):

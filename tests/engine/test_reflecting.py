@@ -39,7 +39,7 @@ def told(agent: AgentMemory, n: int, r: float | None = None, **more: Any) -> str
     sign = 1 if side == "long" else -1
     report = {"symbol": "XAU", "side": side, "entry_price": 100, "exit_price": 100 + sign * r, "pnl": 100 * r, "pnl_r": r,
               "trade_id": f"m{n}", "entry_at": hour(n), "exit_at": hour(n + 0.5), "situation": {"regime": "ranging"}, **more}  # fmt: skip
-    return str(agent.remember_trade(report).concluded[0]["trade_id"])
+    return str(agent.remember_trade(report).concluded[0].trade_id)
 
 
 def given(memory: Memory, avoid: tuple[str, ...] = (), id: str = "desk", **reflection: Any) -> AgentMemory:

@@ -17,7 +17,7 @@ from memtape.engine.view.memories import RecallQuestion, recall_situation
 from memtape.engine.view.plans import plan_views
 from memtape.engine.view.situation import current_situation
 from memtape.engine.view.stored import StoredView
-from memtape.engine.view.view import TradeFilter, View
+from memtape.engine.view.view import SORT_FIELDS, TradeFilter, TradePage, View
 from memtape.errors import Invalid
 from memtape.store.cutoff import Cutoff
 from tests.engine.desk_with_history import CLOCK, HOUR, START, desk_with_history
@@ -30,6 +30,16 @@ QUESTIONS: dict[str, Callable[[View], Any]] = {
     "closed trades, oldest first": lambda view: view.trades(TradeFilter(status="closed", newest=False)),
     "a page of three": lambda view: view.trades(TradeFilter(limit=3)),
     "short trades": lambda view: view.trades(TradeFilter(side="short")),
+    **{
+        f"a page by {sort}, {'down' if down else 'up'}": lambda view, sort=sort, down=down: [
+            trade.id for trade in view.trade_page(TradePage(sort=sort, descending=down, limit=4, offset=3))
+        ]
+        for sort in SORT_FIELDS
+        for down in (True, False)
+    },
+    "a page of what won": lambda view: view.trade_page(TradePage(outcome="win", sort="net", limit=3)),
+    "a page of one symbol": lambda view: view.trade_page(TradePage(symbol="BTC", limit=3)),
+    "a page of what is open": lambda view: view.trade_page(TradePage(status="open")),
     "each trade by its id": lambda view: [view.trade(trade.id) for trade in view.trades()],
     "a trade that is not there": lambda view: view.trade("0123456789abcdef"),
     "trades closed in a day": lambda view: view.closed_between(START, START + timedelta(days=1)),
@@ -75,7 +85,7 @@ def test_stored_rows_and_the_log_answer_the_same_questions_alike(memory, hours):
 
 
 def test_every_primitive_is_asked_in_the_contract():
-    primitives = set(View.__abstractmethods__) - {"at"}
+    primitives = set(View.__abstractmethods__) - {"at", "release"}
     text = Path(__file__).read_text(encoding="utf-8")
     asked = {name for name in primitives if f"view.{name}" in text}
     # These two are asked through the functions of plans and of the situation.

@@ -56,7 +56,7 @@ def in_step(agent: AgentMemory) -> None:
     with agent.reading() as tables:
         learned = MemoryTables(tables)
         episodes = {e.id for e in learned.episodes() if e.kind == "trade" and e.known_to is None}
-        steps = learned.felt_until(None, 10**6)
+        steps = learned.affect_until(None, 10**6)
         ticks = tables.items("equity", EVERYTHING)
         fired = sum('"plan_fired"' in (row.payload or "") for row in tables.log())
         assert fired == sum(plan.fired for plan in learned.plans())
@@ -66,7 +66,9 @@ def in_step(agent: AgentMemory) -> None:
     assert episodes == closed == {step.id for step in steps if step.rank == 1}
     assert marks == len(ticks)
     at = agent.head().known_at
-    counted = {b.proposition.when.get("side"): b.n for b in agent.memories.beliefs(as_of=at)[0] if list(b.proposition.when) == ["side"]}
+    counted = {
+        b.proposition.when.get("side"): b.n for b in agent.memories.beliefs(as_of=at)[0] if list(b.proposition.when) == ["side"]
+    }
     known = [e for e in agent.memories.episodes(as_of=at) if e.pnl_r is not None and e.teaches]
     assert all(n == sum(e.side == side for e in known) for side, n in counted.items())
     assert agent.memories.behaviour(as_of=at)[0].n == min(len([e for e in agent.memories.episodes(as_of=at) if e.teaches]), 1000)
@@ -114,7 +116,9 @@ class Killer:
             memory.create_skill("plain")
             memory.create_agent("desk", skill="plain", mode="sim")
             careful = {"field": "consecutive_losses", "op": "ge", "value": 1}
-            memory.agent("desk").plans.create({"trigger": careful, "action": "alert", "reasoning": "slow down", "fire_mode": "every"})
+            memory.agent("desk").plans.create(
+                {"trigger": careful, "action": "alert", "reasoning": "slow down", "fire_mode": "every"}
+            )
 
     def rounds(self, number: int) -> Tally:
         """Kill that many writers."""

@@ -120,7 +120,7 @@ def test_when_all_is_closed_the_cash_is_what_the_ledger_says_was_earned(seed: in
                 leave(broker)
             tick = sitting.tick(bars[0].t1, bars)
             receipt = agent.observe(tick)
-            assert not [told for told in receipt.concluded if told["event"] == "discrepancy"]
+            assert not [event for event in receipt.concluded if event.name == "discrepancy"]
             held = {
                 trade.symbol: (trade.qty_open if trade.side == "long" else -trade.qty_open)
                 for trade in agent.ledger.trades(status="open")

@@ -283,7 +283,7 @@ def test_the_same_answers_give_the_same_bytes_in_the_memory(words: Any) -> None:
                 guard=Guard({}),
                 after_tick=lambda tick, receipt, hear=hear: hear((tick, receipt)),
             )
-            hashes.append(canonical(plain([(tick, list(receipt.concluded)) for tick, receipt in heard])))
+            hashes.append(canonical(plain([(tick, receipt.concluded_data()) for tick, receipt in heard])))
             (trade,) = agent.ledger.trades(status="closed")
             assert (trade.entry_reason, trade.exit_trigger, trade.entry_leverage) == ("Higher low", "target", 5)
             assert len([decision for tick, _ in heard for decision in tick.decisions]) == 3

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memtape.core.values import Number, Symbol, Time
 from memtape.errors import Conflict, Locked, Unknown
+from memtape.surfaces.caller import Caller
 from memtape.surfaces.cli.commands import add_operations
 from memtape.surfaces.registry import Operation, operation
 
@@ -105,7 +106,7 @@ class Calm(BaseModel):
 
 
 @operation(writes=True, tools={"trader"}, aliases=("submit_order",), into=DESK)
-def place_order(memory: Desk, ask: PlaceOrder) -> Placed:
+def place_order(memory: Desk, ask: PlaceOrder, caller: Caller) -> Placed:
     """Place an order.
 
     The same id again changes nothing [and says so].
@@ -121,7 +122,7 @@ def place_order(memory: Desk, ask: PlaceOrder) -> Placed:
 
 
 @operation(writes=False, tools={"trader", "coach"}, into=DESK)
-def list_orders(memory: Desk, ask: ListOrders) -> Orders:
+def list_orders(memory: Desk, ask: ListOrders, caller: Caller) -> Orders:
     """The orders of an agent, oldest first."""
     rows = [
         Placed(**row, duplicate=False)
@@ -135,7 +136,7 @@ def list_orders(memory: Desk, ask: ListOrders) -> Orders:
 
 
 @operation(writes=True, tools={"coach"}, into=DESK)
-def make_trouble(memory: Desk, ask: Trouble) -> Calm:
+def make_trouble(memory: Desk, ask: Trouble, caller: Caller) -> Calm:
     """Fail on purpose."""
     if ask.kind == "locked":
         raise Locked(url="desk.db", seconds=5)

@@ -73,7 +73,7 @@ def test_flags_and_negative_numbers_are_read(db):
     ("words", "code", "said"),
     [
         (["place-order", *ORDER[:-1], "x"], 2, "qty: "),
-        (["place-order", "--side", "long"], 2, "symbol: field required. Give it"),
+        (["place-order", "--side", "long", "--qty", "1"], 2, "symbol: required"),
         (["list-orders", "--where", "{"], 2, "where: is not JSON"),
         (["list-orders", "--where", "@no-such-file"], 2, "where: the file cannot be read: No such file or directory"),
         (["list-orders", "--limit", "0"], 2, "limit: should be greater than or equal to 1"),
@@ -89,6 +89,17 @@ def test_an_error_is_one_line_on_stderr_and_an_exit_code(db, words, code, said):
     told = say(*words, "--db", db, "--json")
     assert told.exit_code == code and told.stdout == ""
     assert json.loads(told.stderr)["detail"].startswith(said)
+
+
+def test_every_wrong_field_has_its_line(db):
+    words = ["place-order", "--side", "up", "--legs", '[{"ratio": 1}, {"symbol": "ETH", "ratio": "x"}]', "--db", db]
+    fields = ["symbol", "side", "qty", "legs.0.symbol", "legs.1.ratio"]
+    told = say(*words)
+    assert told.exit_code == 2
+    assert [line.split(": ")[:2] for line in told.stderr.splitlines()] == [["memtape", field] for field in fields]
+    found = json.loads(say(*words, "--json").stderr)
+    assert [each["field"] for each in found["errors"]] == fields and found["field"] == "symbol"
+    assert found["errors"][1] == {"field": "side", "problem": "should be 'long' or 'short'", "fix": found["errors"][1]["fix"]}
 
 
 def test_an_unknown_option_is_a_usage_error():
@@ -119,7 +130,7 @@ def test_into_a_pipe_goes_plain_text(db):
 def test_on_a_terminal_there_are_tables_and_no_text_can_command_it(db):
     say("place-order", "--db", db, *ORDER, "--tags", "[bold]x[/bold]", "--tags", "\x1b[2J\x9b31m")
     shown = on_a_terminal("list-orders", "--db", db)
-    assert "━" in shown and "[bold]x[/bold]" in shown.replace("\n", "")
+    assert "─" in shown and "[bold]x[/bold]" in shown.replace("\n", "")
     assert "\x1b[2J" not in shown and "\x9b" not in shown
 
 

@@ -98,16 +98,22 @@ def test_a_tool_is_described_by_its_operation(memory, era):
     ("name", "data", "said"),
     [
         ("place_order", ORDER | {"side": "up"}, "side: should be 'long' or 'short'. Choose one of these (got 'up')"),
-        ("place_order", {}, "symbol: field required. Give it; 2 more"),
+        ("place_order", {}, "symbol: required\nside: required (long or short)\nqty: required (number)"),
         ("make_trouble", {"kind": "conflict"}, "note: differs from before. Use another id"),
         ("make_trouble", {"kind": "unknown"}, "agent: there is no agent 'nobody'. Create it first"),
     ],
 )
-def test_a_refusal_is_a_result_with_the_message_and_nothing_else(memory, era, name, data, said):
+def test_a_refusal_is_a_result_with_the_message_and_every_wrong_field(memory, era, name, data, said):
     async def what(client: Client) -> None:
         await client.list_tools()
         result = await client.call_tool(name, data)
-        assert result.is_error and text_of(result) == said and result.structured_content is None
+        assert result.is_error and text_of(result) == said
+        assert result.structured_content is None, "clients hold it against the output schema"
+        told = result.meta["memtape/problem"]
+        if told["title"] == "Invalid input":
+            assert [f"{each['field']}: " for each in told["errors"]] == [
+                line.partition(" ")[0] + " " for line in said.split("\n")
+            ]
 
     talk(server_of(memory), what, era)
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memtape import errors
 from memtape.errors import Invalid, MemtapeError, Unknown
+from memtape.surfaces.caller import Caller
 from memtape.surfaces.cli.commands import Listed, listing
 from memtape.surfaces.registry import (
     OPERATIONS,
@@ -50,17 +51,17 @@ class Undescribed(BaseModel):
     note: str
 
 
-def loose(memory: Desk, ask: Loose) -> Loose:
+def loose(memory: Desk, ask: Loose, caller: Caller) -> Loose:
     """Takes anything."""
     return ask
 
 
-def undescribed(memory: Desk, ask: Undescribed) -> Undescribed:
+def undescribed(memory: Desk, ask: Undescribed, caller: Caller) -> Undescribed:
     """Says nothing of its fields."""
     return ask
 
 
-def silent(memory: Desk, ask: desk.Trouble) -> Loose:
+def silent(memory: Desk, ask: desk.Trouble, caller: Caller) -> Loose:
     return Loose(note="")
 
 
@@ -92,9 +93,9 @@ def test_data_goes_in_and_plain_json_comes_out(memory):
     [
         ({"symbol": "BTC", "side": "up", "qty": 1}, "side: should be 'long' or 'short'"),
         ({"symbol": "BTC", "side": "long", "qty": "NaN"}, "qty: should be a finite number"),
-        ({"symbol": "BTC", "side": "long", "qty": 1, "sise": 2}, "sise: extra inputs are not permitted. Remove it"),
-        ({"symbol": "BTC", "side": "long"}, "qty: field required. Give it"),
-        ({"symbol": "BTC", "side": "long", "qty": 1, "legs": [{"ratio": 1}]}, "legs.0.symbol: field required"),
+        ({"symbol": "BTC", "side": "long", "qty": 1, "sise": 2}, "sise: unknown field. Remove it"),
+        ({"symbol": "BTC", "side": "long"}, "qty: required (number)"),
+        ({"symbol": "BTC", "side": "long", "qty": 1, "legs": [{"ratio": 1}]}, "legs.0.symbol: required"),
         ([], "input: is not a JSON object"),
         (None, "input: is not a JSON object"),
     ],
@@ -104,6 +105,14 @@ def test_wrong_data_is_refused_by_field_and_fix(memory, data, said):
         execute(memory, "place_order", data, operations=DESK)
     assert str(refused.value).startswith(said)
     assert memory.orders() == {}
+
+
+def test_every_wrong_field_is_listed_and_a_flood_of_them_is_counted(memory):
+    with pytest.raises(Invalid) as refused:
+        execute(memory, "place_order", {"legs": [{"ratio": 1}] * 100}, operations=DESK)
+    lines = str(refused.value).splitlines()
+    assert lines[:3] == ["symbol: required", "side: required (long or short)", "qty: required (number)"]
+    assert len(lines) == 51 and lines[-1] == "input: 53 more problems"
 
 
 def test_an_unknown_operation_names_its_neighbours():
@@ -142,8 +151,8 @@ def test_the_list_for_help_is_the_register_read_without_importing_it():
 
 def test_the_list_of_memtape_itself_is_its_register():
     registered = dict(all_operations())
-    assert {each.name: (each.summary, each.writes, each.aliases) for each in listing()} == {
-        known.name: (known.summary, known.writes, known.aliases) for known in registered.values()
+    assert {each.name: (each.summary, each.writes, each.aliases, each.command) for each in listing()} == {
+        known.name: (known.summary, known.writes, known.aliases, known.command) for known in registered.values()
     }
 
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import memtape
 from memtape.errors import Conflict, Invalid, Unknown
+from memtape.surfaces.caller import Caller
 from memtape.surfaces.cli.main import app
 from memtape.surfaces.registry import all_operations, execute, perform
 
@@ -92,7 +93,7 @@ def test_nothing_outside_the_workspace_is_read_and_a_model_chooses_no_folder(tmp
             execute(memory, "get_document", {"path": path})
     assert execute(memory, "search_documents", {"query": "seed phrase"})["results"] == []
     with pytest.raises(Conflict, match="folders"):
-        perform(memory, all_operations()["reindex_documents"], {"folder": "/etc"}, speaks="model")
+        perform(memory, all_operations()["reindex_documents"], {"folder": "/etc"}, Caller("model"))
 
 
 def test_agents_see_their_own_documents_and_those_that_are_shared(tmp_path, workspace):

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import memtape
 from memtape.errors import Conflict, Invalid
+from memtape.surfaces.caller import Caller
 from memtape.surfaces.cli.notes import add_to
 from memtape.surfaces.registry import all_operations, execute, in_tool_set, params_schema, perform
 
@@ -31,7 +32,7 @@ def db(tmp_path: Path) -> str:
 
 
 def by_a_model(memory: Any, name: str, data: dict[str, Any]) -> dict[str, Any]:
-    return perform(memory, all_operations()[name], data, speaks="model")
+    return perform(memory, all_operations()[name], data, Caller("model"))
 
 
 def through_cli(db: str, *words: str, expected: int = 0) -> str:
@@ -64,7 +65,7 @@ def test_a_model_proposes_and_only_the_owner_decides(db, tmp_path):
         made = by_a_model(memory, "propose_edit", EDIT)
         assert (made["status"], made["applies"], made["tier"], made["new_document"]) == ("proposed", True, 3, False)
         for name in ("accept_proposal", "reject_proposal"):
-            with pytest.raises(Conflict, match="a model may not"):
+            with pytest.raises(Conflict, match="permission denied for a model"):
                 by_a_model(memory, name, {"proposal_id": made["id"]})
         assert (tmp_path / "desk/TRADING_MANUAL.md").read_text() == MANUAL
         done = execute(memory, "accept_proposal", {"proposal_id": made["id"], "note": "agreed"})
@@ -83,7 +84,7 @@ def test_the_owner_sees_whether_a_proposal_still_applies(db, tmp_path):
         file.write_text("# Manual\n", encoding="utf-8")
         now = execute(memory, "list_proposals", {"status": "proposed"})["proposals"][0]
         assert (now["state"], now["applies"], now["diff"]) == ("stale", False, made["diff"])
-        with pytest.raises(Conflict, match="proposed again"):
+        with pytest.raises(Conflict, match="propose it again"):
             execute(memory, "accept_proposal", {"proposal_id": made["id"]})
         execute(memory, "reject_proposal", {"proposal_id": made["id"]})
         assert execute(memory, "list_proposals", {"status": "proposed"})["n"] == 0
@@ -123,9 +124,8 @@ def test_on_the_command_line_the_owner_reads_notes_and_decides_on_edits(db, tmp_
         noted = execute(memory, "append_note", {"kind": "note", "text": "Waited.\nAgain.", "run": "r-1"})
         made = execute(memory, "propose_edit", EDIT)
         other = execute(memory, "propose_edit", EDIT | {"new": "2 %"})
-    assert f"notes/notes.md:{noted['start_line']}-{noted['end_line']}" in through_cli(
-        db, "notes"
-    ) and "Waited. Again." in through_cli(db, "notes")
+    row = f"note\tr-1\tnotes/notes.md\t{noted['start_line']}\t{noted['end_line']}\tWaited. Again."
+    assert row in through_cli(db, "notes")
     shown = through_cli(db, "proposals")
     assert "+R3: never risk more than 0.5 % on a trade." in shown and "three losses in a row" in shown
     assert "status: rejected" in through_cli(db, "reject", other["id"], "--note", "too much")

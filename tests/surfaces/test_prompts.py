@@ -68,10 +68,10 @@ def test_each_prompt_is_filled_with_figures_between_marks_that_no_text_can_forge
 def test_a_prompt_that_lacks_an_argument_says_which(db):
     async def talk(client: Client) -> str:
         with pytest.raises(Exception, match="symbol") as refused:
-            await client.get_prompt("pre_trade_check", {"side": "long"})
+            await client.get_prompt("pre_trade_check", {})
         return str(refused.value)
 
-    assert "Give what is to be traded" in talking(db, talk, "--agent", "desk")
+    assert "symbol: required (what to trade)\nside: required (long or short)" in talking(db, talk, "--agent", "desk")
 
 
 def test_a_trader_reads_its_brief_decides_on_it_and_that_is_on_record(db):

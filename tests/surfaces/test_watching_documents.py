@@ -67,14 +67,14 @@ def test_docs_watch_tells_what_it_took_in_and_ends_with_ctrl_c(store, tmp_path):
     assert process.stdout is not None and process.stderr is not None
     reading = threading.Thread(target=lambda: lines.extend(iter(process.stdout.readline, "")))  # type: ignore[union-attr]
     reading.start()
-    assert "Keeping the documents of main in step" in process.stderr.readline()
+    assert "Syncing the documents of main" in process.stderr.readline()
     for n in range(100):  # until one comes after the watcher has begun
         write(tmp_path / "work", {f"journal/{n}.md": f"note {n}"})
         if soon_enough := (bool(lines) or time.sleep(0.3)):
             break
     assert soon_enough
     process.send_signal(signal.SIGINT)
-    assert (process.wait(timeout=60), process.stderr.read().strip()) == (0, "Ended.")
+    assert (process.wait(timeout=60), process.stderr.read().strip()) == (0, "Stopped.")
     reading.join()
     process.stdout.close(), process.stderr.close()
     told = json.loads(lines[0])

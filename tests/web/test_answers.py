@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from decimal import Decimal
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +16,7 @@ import memtape
 from memtape.engine import Memory
 from memtape.surfaces.http import build_app
 from memtape.surfaces.web import STATIC, add_pages
-from memtape.surfaces.web.trades import ROWS_PER_PAGE, TableQuery, trade_table
+from memtape.surfaces.web.trades import TableQuery
 
 WEB = STATIC.parent
 ADDRESSES = ("src", "href", "action", "hx-get", "hx-push-url", "data-url")
@@ -181,30 +179,6 @@ def test_a_new_trade_is_on_the_list_at_once(tmp_path: Path) -> None:
         assert "+1,224.57" in content and 'title="1224.5678 USD"' in content and "2026-06-04 09:00 UTC" in content
         page = client.get(f"/agents/desk/trades/{memory.agent('desk').ledger.trades()[0].id}").text
         assert "The source reported this trade as a whole, without fills." in page and "reported as closed by its source" in page
-
-
-def ledger(*nets: str | None) -> list[Any]:
-    return [
-        SimpleNamespace(
-            id=f"t{n}", symbol="BTC", side="long", status="closed", strategy="s", net_pnl_usd=net, pnl_r=None,
-            entry_at=f"2026-06-04T08:{n:02d}:00Z", exit_at=None, holding_minutes=None, entry_size_usd=None,
-        )
-        for n, net in enumerate(nets)
-    ]  # fmt: skip
-
-
-def test_a_trade_without_an_outcome_is_ordered_last_either_way() -> None:
-    rows = ledger("5", None, "-20", "100")
-    for sort, order in (("net", ["-20", "5", "100", None]), ("-net", ["100", "5", "-20", None])):
-        assert [row.net_pnl_usd for row in trade_table(rows, TableQuery(sort=sort)).rows] == order
-    assert [row.net_pnl_usd for row in trade_table(rows, TableQuery()).rows] == ["100", "-20", None, "5"]
-
-
-def test_won_and_lost_are_told_of_all_that_fit_not_of_the_page() -> None:
-    table = trade_table(ledger(*["1", "-2"] * 20, "0", None), TableQuery(page=2))
-    assert (table.n, table.of, table.won, table.lost, table.net) == (42, 42, 20, 20, Decimal(-20))
-    assert len(table.rows) == 42 - ROWS_PER_PAGE and table.first == ROWS_PER_PAGE + 1
-    assert trade_table(ledger(), TableQuery(page=7)).page == 1
 
 
 def test_an_address_says_only_what_differs_from_the_plain_view() -> None:

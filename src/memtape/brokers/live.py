@@ -28,6 +28,7 @@ from urllib.request import Request, urlopen
 
 from memtape.brokers import hyperliquid as hl
 from memtape.core.codec import EPOCH
+from memtape.core.ids import TickId
 from memtape.core.observed import Bar, Fill, Tick
 from memtape.errors import Invalid, Unreachable
 
@@ -166,7 +167,7 @@ class Hyperliquid:
         closes = {bar.symbol: bar.c for bar in bars}
         self._pending = memory
         return Tick(
-            id=f"hyperliquid-{hl.millis_of(account.t)}", t=account.t, equity=account.equity, positions=account.positions,
+            id=TickId(f"hyperliquid-{hl.millis_of(account.t)}"), t=account.t, equity=account.equity, positions=account.positions,
             marks=dict(sorted({**closes, **account.marks}.items())), fills=tuple(fills), bars=tuple(bars),
             funding=tuple(one for one in hl.funding_from_answer(paid) if self._follows(one.symbol)),
         )  # fmt: skip

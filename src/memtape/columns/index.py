@@ -1,9 +1,12 @@
 """An agent's episodes as columns: one array per field, so that a question is arithmetic over arrays.
 
-Rows come as the store gives them and stay in the order in which they came; each version of an episode is a row. What is
-missing is marked, never NaN. Labels are numbered as they appear (-1: unknown), and rows are listed by segment, that is by
-symbol and strategy, so that a filter reads only what passes it. A row that was dropped is known at no time; the arrays
-are closed up once many are.
+Each version of an episode is a row. Rows are in one fixed order, that of their exits (equal exits: by id, then by the time
+at which the version became known), whatever order they arrive in. Sums of floats over rows therefore give the same bits in
+every process, after every sequence of changes and on every database.
+
+Missing values are marked, never NaN. Labels are numbered as they appear (-1: unknown), and rows are listed by segment, that
+is by symbol and strategy, so that a filter reads only the rows that pass it. A dropped row counts as known at no time. The
+arrays are compacted when many rows are dropped.
 
 >>> columns = Columns()
 >>> columns.n, columns.mask(0, None, None).tolist()
@@ -27,15 +30,16 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Rows = slice | NDArray[np.intp]
 
-OPEN: Final = 2**62  # known_to of what is still believed, known_from of what was dropped
+OPEN_END: Final = 2**62  # known_to of a version that is still believed, known_from of a dropped row
 R_SOURCES: Final = {None: 0, "stop": 1, "atr_proxy": 2, "stated": 3}
-UNKNOWN, NOT_POSITIVE, POSITIVE = 0, 1, 2  # what a number can be
-NO_LOG: Final = -1e6  # the logarithm of what is not positive: nothing is near it
+UNKNOWN, NOT_POSITIVE, POSITIVE = 0, 1, 2  # the states of a number
+NO_LOG: Final = -1e6  # stands for the logarithm of a number that is not positive: nothing is near it
 LEVELS: Final = tuple(name for name, _, _ in NUMBERS)
-FIRST_ROOM: Final = 256
-CLOSED_UP_FROM: Final = 4096  # dropped rows
+FIRST_CAPACITY_ROWS: Final = 256
+STRETCH_ROWS: Final = 256  # rows that `newest` yields at once
+COMPACT_FROM_DROPPED_ROWS: Final = 4096
 
-_AT: Final = {name: at for at, name in enumerate(EPISODE_FIELDS)}
+_EXIT_AT: Final = EPISODE_FIELDS.index("exit_at")
 _TYPES: Final[dict[str, Any]] = {
     "known_from": np.int64, "known_to": np.int64, "entry_us": np.int64, "exit_us": np.int64,
     "symbol_code": np.int16, "strategy_code": np.int16, "regime_code": np.int16, "volatility_code": np.int16,
@@ -84,7 +88,7 @@ class Columns:
     claimed: Bools
     teaches: Bools
     shadow: Bools
-    aside: Bools  # the owner keeps it out of statistics
+    aside: Bools  # the owner excludes it from statistics
     tier: NDArray[np.int8]
     source_code: NDArray[np.int32]
     conf: Floats  # the factor Conf, ½ to 1
@@ -102,54 +106,59 @@ class Columns:
         self.symbols, self.strategies, self.regimes = Names(), Names(), Names()
         self.volatilities, self.sessions, self.sources = Names(), Names(), Names()
         self.label_sets: dict[tuple[int, int, int], int] = {}
-        self.kept: dict[tuple[object, ...], float] = {}  # what questions about now have in common, until the next change
+        self.sigmas: dict[tuple[object, ...], float] = {}  # shared by questions about now; emptied by every change
         self._rows: dict[str, list[int]] = {}  # by id
-        self._latest, self._revised = -OPEN, False  # the last moment at which anything came to be known; whether any ended
+        self._latest = -OPEN_END  # the last moment at which a row ended or became known
+        self._revised = False  # whether any version ended or any row was dropped
         self._segments: dict[tuple[int, int], list[NDArray[np.intp]]] = {}
-        self._in_order = True  # exits, in the order of the rows
-        self._by_exit, self._exits = np.zeros(0, np.intp), np.zeros(0, np.int64)  # where they are not
-        self._room = 0
-        self._grow(FIRST_ROOM)
+        self._capacity = 0
+        self._grow(FIRST_CAPACITY_ROWS)
 
     def state(self, name: str) -> NDArray[np.int8]:
-        """Of a number: unknown, not positive, or positive."""
+        """The states of a number: unknown, not positive, or positive."""
         found: NDArray[np.int8] = getattr(self, f"{name}_state")
         return found
 
     def level(self, name: str) -> Floats:
-        """The logarithm of a number; of drawdown the number itself, which may be zero."""
+        """The logarithms of a number; for drawdown the numbers themselves, which may be zero."""
         found: Floats = getattr(self, f"{name}_level")
         return found
 
     # --- writing --------------------------------------------------------------------------------------------------------
 
     def put(self, rows: Sequence[Row]) -> None:
-        """Add rows; one with an id and a known_from that is here replaces it."""
-        self.kept.clear()
+        """Add rows. A row replaces the one with the same id and known_from."""
+        self.sigmas.clear()
         latest = {(row[0], row[1]): row for row in rows}
         for key in latest:
             if key[0] in self._rows:
                 self._forget(at for at in self._rows[key[0]] if self.known_from[at] == key[1])
         if latest:
-            self._append(list(latest.values()))
-        self._close_up()
+            ordered = sorted(latest.values(), key=_exit_order)
+            in_order = self._comes_last(ordered[0])
+            self._append(ordered)
+            if not in_order:
+                # Rows that closed before the first of the new ones stay where they are: most late news concerns the end.
+                start = int(np.searchsorted(self.exit_us[: self.n - len(ordered)], ordered[0][_EXIT_AT], side="left"))
+                self._rearrange(start, self._live_rows_by_exit(start))
+        self._compact()
 
     def drop(self, id: str) -> None:
-        """Forget every version of an episode."""
-        self.kept.clear()
+        """Drop every version of an episode."""
+        self.sigmas.clear()
         self._forget(self._rows.get(id, []))
-        self._close_up()
+        self._compact()
 
     def _forget(self, rows: Iterable[int]) -> None:
         for at in list(rows):
-            self.known_from[at], self._revised = OPEN, True
+            self.known_from[at], self._revised = OPEN_END, True
             self._rows[self.ids[at]].remove(at)
             self.dropped += 1
 
     def _append(self, rows: list[Row]) -> None:
         start, stop = self.n, self.n + len(rows)
-        if stop > self._room:
-            self._grow(max(stop, 2 * self._room))
+        if stop > self._capacity:
+            self._grow(max(stop, 2 * self._capacity))
         for name, values in self._columns(rows).items():
             getattr(self, name)[start:stop] = values
         self.n = stop
@@ -168,7 +177,7 @@ class Columns:
         trade = np.array([kind == "trade" for kind in of["kind"]])
         aside = np.array([teach in NOT_TAUGHT for teach in of["teach"]])
         found: dict[str, Any] = {
-            "known_from": of["known_from"], "known_to": [OPEN if to is None else to for to in of["known_to"]],
+            "known_from": of["known_from"], "known_to": [OPEN_END if to is None else to for to in of["known_to"]],
             "entry_us": of["entry_at"], "exit_us": of["exit_at"],
             "symbol_code": self.symbols.coded(of["symbol"]), "strategy_code": self.strategies.coded(of["strategy"]),
             "regime_code": labels[0], "volatility_code": labels[1], "session_code": labels[2],
@@ -183,45 +192,83 @@ class Columns:
             found[f"{name}_state"], found[f"{name}_level"] = _level(name, of[name])
         return found
 
-    def _grow(self, room: int) -> None:
+    def _grow(self, capacity: int) -> None:
         for name, dtype in _TYPES.items():
-            grown = np.zeros(room, dtype)
-            if self._room:
+            grown = np.zeros(capacity, dtype)
+            if self._capacity:
                 grown[: self.n] = getattr(self, name)[: self.n]
             setattr(self, name, grown)
-        self._room = room
+        self._capacity = capacity
 
     def _index(self, start: int, stop: int) -> None:
-        """List new rows by segment, and by exit if they come in order."""
+        """List new rows by segment and note the latest moment among them."""
         symbol, strategy = self.symbol_code[start:stop], self.strategy_code[start:stop]
         pairs = symbol.astype(np.int64) * 2**16 + strategy
         for pair in np.unique(pairs):
             key = (int(pair) >> 16, int(pair) & 0xFFFF)
             self._segments.setdefault(key, []).append(np.flatnonzero(pairs == pair) + start)
         self._latest = max(self._latest, int(self.known_from[start:stop].max()), int(self.exit_us[start:stop].max()))
-        self._revised = self._revised or bool((self.known_to[start:stop] != OPEN).any())
-        self._in_order = self._in_order and bool((np.diff(self.exit_us[max(start - 1, 0) : stop]) >= 0).all())
+        self._revised = self._revised or bool((self.known_to[start:stop] != OPEN_END).any())
 
-    def _close_up(self) -> None:
-        """Take dropped rows out of the arrays once there are many."""
-        if self.dropped < CLOSED_UP_FROM or 4 * self.dropped < self.n:
-            return
-        kept = np.flatnonzero(self.known_from[: self.n] != OPEN)
+    def _compact(self) -> None:
+        """Remove dropped rows from the arrays if there are many."""
+        if self.dropped >= COMPACT_FROM_DROPPED_ROWS and 4 * self.dropped >= self.n:
+            self._rearrange(0, self._live_rows(0))
+
+    def _rearrange(self, start: int, rows: NDArray[np.intp]) -> None:
+        """Let these rows, in this order, be all that there is from a place on."""
+        stop = start + len(rows)
         for name in _TYPES:
-            getattr(self, name)[: len(kept)] = getattr(self, name)[kept]
-        self.ids = [self.ids[at] for at in kept]
-        self.n, self.dropped = len(kept), 0
-        self._rows, self._segments, self._by_exit = {}, {}, np.zeros(0, np.intp)
-        for at, id in enumerate(self.ids):
-            self._rows.setdefault(id, []).append(at)
-        self._latest, self._revised, self._in_order = -OPEN, False, True
-        if kept.size:
-            self._index(0, self.n)
+            getattr(self, name)[start:stop] = getattr(self, name)[rows]
+        for id in set(self.ids[start:]):
+            self._rows[id] = [at for at in self._rows[id] if at < start]
+        self.ids[start:] = [self.ids[at] for at in rows.tolist()]
+        for at in range(start, stop):
+            self._rows[self.ids[at]].append(at)
+        self.dropped -= self.n - stop
+        self.n = stop
+        for key in self._segments:
+            self._segments[key] = [part[part < start] for part in self._joined(key)]
+        if start == 0:
+            self._latest, self._revised = -OPEN_END, False
+        if rows.size:
+            self._index(start, stop)
+
+    # --- the order of rows ----------------------------------------------------------------------------------------------
+
+    def _live_rows(self, start: int) -> NDArray[np.intp]:
+        """The rows from a place on that are not dropped."""
+        return np.flatnonzero(self.known_from[start : self.n] != OPEN_END) + start
+
+    def _comes_last(self, row: Row) -> bool:
+        """Returns True if a row may stand after all others: trades that close one after the other are only appended."""
+        if not self.n or row[_EXIT_AT] > self.exit_us[self.n - 1]:
+            return True
+        # Dropped rows keep their exits, by which `newest` searches, but their place among equal exits no longer matters.
+        if row[_EXIT_AT] < self.exit_us[self.n - 1]:
+            return False
+        last = self.n - 1
+        while last >= 0 and self.known_from[last] == OPEN_END:
+            last -= 1
+        if last < 0 or self.exit_us[last] < row[_EXIT_AT]:
+            return True
+        return (self.ids[last], int(self.known_from[last])) < (row[0], row[1])
+
+    def _live_rows_by_exit(self, start: int) -> NDArray[np.intp]:
+        """The same rows in their order: by exit, equal exits by id and then by known_from."""
+        rows = self._live_rows(start)
+        rows = rows[np.argsort(self.exit_us[rows], kind="stable")]
+        ends = np.flatnonzero(np.diff(self.exit_us[rows])) + 1
+        starts, ends = np.concatenate(([0], ends)), np.concatenate((ends, [len(rows)]))
+        together = ends - starts > 1
+        for start, end in zip(starts[together].tolist(), ends[together].tolist(), strict=True):
+            rows[start:end] = sorted(rows[start:end].tolist(), key=lambda at: (self.ids[at], int(self.known_from[at])))
+        return rows
 
     # --- reading --------------------------------------------------------------------------------------------------------
 
     def mask(self, as_of: int, symbol: str | None, strategy: str | None) -> Bools:
-        """Which rows were believed at a moment, and pass the filters."""
+        """Flags the rows that were believed at a moment and pass the filters."""
         found = self.believed(slice(0, self.n), as_of)
         for wanted, names, codes in ((symbol, self.symbols, self.symbol_code), (strategy, self.strategies, self.strategy_code)):
             if wanted is not None:
@@ -229,14 +276,14 @@ class Columns:
         return found
 
     def believed(self, rows: Rows, as_of: int) -> Bools:
-        """Which of these rows were believed at a moment."""
+        """Flags those of the given rows that were believed at a moment."""
         if self.is_now(as_of):
             return np.ones(rows.stop - rows.start if isinstance(rows, slice) else len(rows), np.bool_)
         found: Bools = (self.exit_us[rows] <= as_of) & (self.known_from[rows] <= as_of) & (self.known_to[rows] > as_of)
         return found
 
     def is_now(self, as_of: int) -> bool:
-        """Whether every row closed before this moment and is believed at it, as in most questions about now."""
+        """Returns True if every row closed before this moment and is believed at it, as in most questions about now."""
         return as_of > self._latest and not self._revised
 
     def segment(self, symbol: str | None, strategy: str | None) -> Rows:
@@ -247,7 +294,8 @@ class Columns:
                  None if strategy is None else self.strategies.codes.get(strategy, -2))  # fmt: skip
         found = [part for key in self._segments if all(want in (None, has) for want, has in zip(codes, key, strict=True))
                  for part in self._joined(key)]  # fmt: skip
-        return np.concatenate(found) if found else np.zeros(0, np.intp)
+        # Several segments are merged into the order of rows, or sums would depend on which segment appeared first.
+        return np.sort(np.concatenate(found), kind="stable") if found else np.zeros(0, np.intp)
 
     def _joined(self, key: tuple[int, int]) -> list[NDArray[np.intp]]:
         if len(self._segments[key]) > 1:
@@ -256,22 +304,22 @@ class Columns:
 
     def newest(self, before: int) -> Iterator[NDArray[np.intp]]:
         """Rows that closed before a moment, the newest first, a stretch at a time."""
-        if not self._in_order and len(self._by_exit) != self.n:
-            self._by_exit = np.argsort(self.exit_us[: self.n], kind="stable")
-            self._exits = self.exit_us[self._by_exit]
-        exits = self.exit_us[: self.n] if self._in_order else self._exits
-        stop = int(np.searchsorted(exits, before, side="left"))
-        for end in range(stop, 0, -FIRST_ROOM):
-            places = np.arange(end - 1, max(end - FIRST_ROOM, 0) - 1, -1)
-            yield places if self._in_order else self._by_exit[places]
+        stop = int(np.searchsorted(self.exit_us[: self.n], before, side="left"))
+        for end in range(stop, 0, -STRETCH_ROWS):
+            yield np.arange(end - 1, max(end - STRETCH_ROWS, 0) - 1, -1)
 
     def rows_of(self, id: str) -> list[int]:
         """The versions of an episode."""
         return self._rows.get(id, [])
 
 
+def _exit_order(row: Row) -> tuple[int, str, int]:
+    """The place of a row among others: by exit, then id, then known_from."""
+    return row[_EXIT_AT], row[0], row[1]
+
+
 def _numbers(values: Sequence[float | None]) -> tuple[Floats, Bools]:
-    """Numbers, 0 where there is none, and where there is one."""
+    """Numbers, with 0 for a missing one, and flags that say which are known."""
     found = np.array(values, dtype=np.float64)
     known = ~np.isnan(found)
     found[~known] = 0.0

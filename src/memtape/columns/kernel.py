@@ -1,7 +1,7 @@
 """The factors of a score over arrays: the same formulas as in `memtape.core`, whole columns at a time, in float64.
 
 What comes out differs from the reference by rounding alone: a few units in the sixteenth digit for each factor, far within
-`MARGIN`. So these numbers may say which rows can matter, and what sums over many rows come to; a score that is shown is
+`SCORE_MARGIN`. So these numbers may say which rows can matter, and what sums over many rows come to; a score that is shown is
 always the reference's own. A kernel that is too small for float64 counts as none, as there.
 
 Rows are taken in stretches that fit the processor's cache.
@@ -22,14 +22,15 @@ from numpy.typing import NDArray
 
 from memtape.columns.index import NOT_POSITIVE, POSITIVE, UNKNOWN, Bools, Columns, Floats, Rows
 from memtape.core.codec import micros
-from memtape.core.memory.situation import DRAWDOWN_BANDWIDTH, LABELS, NUMBERS_7_4, Labels, relative
-from memtape.core.memory.situation import UNKNOWN as HALF
+from memtape.core.memory.situation import DRAWDOWN_BANDWIDTH, LABELS, Labels, relative
+from memtape.core.memory.situation import UNKNOWN_MATCH as HALF
 from memtape.core.observed import ANY, Level, Situation
+from memtape.core.original.likeness import NUMBERS_7_4
 from memtape.core.recall.query import Profile, Query
 
-MARGIN: Final = 1e-9  # relative; the true error is below 1e-12
-ROUGH: Final = 1e-4  # the same with Q in float32
-STRETCH: Final = 16_384
+SCORE_MARGIN: Final = 1e-9  # relative; the true error is below 1e-12
+FLOAT32_SCORE_MARGIN: Final = 1e-4  # the same with Q in float32
+STRETCH_ROWS: Final = 16_384
 DAY_US: Final = 86_400e6
 
 
@@ -53,8 +54,8 @@ def in_stretches(work: Callable[[Rows], Floats], rows: Rows) -> Floats:
     n = row_count(rows)
     found = np.empty(n)
     with np.errstate(over="ignore"):  # what is too far to be measured is infinitely far
-        for start in range(0, n, STRETCH):
-            found[start : start + STRETCH] = work(row_slice(rows, start, start + STRETCH))
+        for start in range(0, n, STRETCH_ROWS):
+            found[start : start + STRETCH_ROWS] = work(row_slice(rows, start, start + STRETCH_ROWS))
     return found
 
 
@@ -102,9 +103,9 @@ def affect_column(r: Floats, known: Bools, profile: Profile, query: Query) -> Fl
     alpha = 0.3 if literal else query.parameters.alpha
     if profile == "balanced":
         return 1.0
-    if query.mood.drawdown_state > 0.5:
+    if query.affect.drawdown_state > 0.5:
         lean = np.where(r < -1.5, 0.5, np.where(r > 2.0, 0.3, 0.0))
-    elif literal and query.mood.consecutive_losses >= 3:
+    elif literal and query.affect.consecutive_losses >= 3:
         lean = np.where(r > 0, 0.3, np.where(r < 0, -0.2, 0.0))
     else:
         return 1.0
@@ -136,11 +137,11 @@ class SimilarityKernel:
     """Sim of one kind to one situation: within a symbol, or across symbols, where ATR is compared per price."""
 
     def __init__(self, columns: Columns, query: Query, across: bool) -> None:
-        told = query.parameters
-        self.columns, self.numbers, self.across = columns, told.numbers, across
+        parameters = query.parameters
+        self.columns, self.numbers, self.across = columns, parameters.numbers, across
         self.now = relative(query.situation) if across else query.situation
-        self.total = sum(weight for _, weight in told.labels) + sum(weight for _, weight, _ in told.numbers)
-        self.by_labels = label_table(columns, self.now, told.labels)
+        self.total = sum(weight for _, weight in parameters.labels) + sum(weight for _, weight, _ in parameters.numbers)
+        self.by_labels = label_table(columns, self.now, parameters.labels)
 
     def of(self, rows: Rows) -> Floats:
         found = self.by_labels[self.columns.labels_code[rows]]

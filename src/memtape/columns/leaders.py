@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from memtape.columns.index import LEVELS, Columns, Floats, Rows
 from memtape.columns.kernel import picked_rows
-from memtape.core.recall.ranking import CAPPED_FROM
+from memtape.core.recall.ranking import CAPPED_FROM_TIER
 
 Places = NDArray[np.intp]
 Parts = list[NDArray[Any]]
-FEW = 256  # so many are ranked without a second look
+RANKED_DIRECTLY_ROWS = 256  # so many are ranked without a second look
 
 
 def best(scores: Floats, m: int, margin: float) -> Places:
@@ -69,7 +69,7 @@ def of_each(scores: Floats, group: NDArray[np.int32], at: Places, m: int, margin
 
 def source_group_codes(columns: Columns, rows: Rows, claims_count: bool) -> NDArray[np.int32]:
     """0 for what may fill a list, a number of its own for each source that may not."""
-    capped = columns.tier[rows] >= CAPPED_FROM
+    capped = columns.tier[rows] >= CAPPED_FROM_TIER
     if claims_count:
         capped &= ~columns.claimed[rows]
     if not capped.any():
@@ -79,7 +79,7 @@ def source_group_codes(columns: Columns, rows: Rows, claims_count: bool) -> NDAr
 
 def drop_duplicates(columns: Columns, rows: Rows, at: Places, m: int, parts: Callable[[Places], Parts]) -> Places:
     """The same places without those that m equal ones come before; `parts` gives what must be the same for that."""
-    if len(at) <= max(FEW, m):
+    if len(at) <= max(RANKED_DIRECTLY_ROWS, m):
         return at
     key = np.column_stack([column.astype(np.float64) for column in parts(at)])
     _, kind = np.unique(key, axis=0, return_inverse=True)

@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtape.columns import kernel, weights
-from memtape.columns.index import OPEN, Bools, Columns, Floats, Rows
-from memtape.columns.kernel import MARGIN, ROUGH, picked_rows, row_count
+from memtape.columns.index import OPEN_END, Bools, Columns, Floats, Rows
+from memtape.columns.kernel import FLOAT32_SCORE_MARGIN, SCORE_MARGIN, picked_rows, row_count
 from memtape.columns.leaders import (
-    FEW,
+    RANKED_DIRECTLY_ROWS,
     Parts,
     Places,
     best,
@@ -43,18 +43,18 @@ from memtape.columns.leaders import (
 from memtape.core.codec import micros, moment
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode
-from memtape.core.recall.evidence import RECENT, ComparedSize, Evidence, compared_sizes, evidence_from_sums
+from memtape.core.recall.evidence import RECENT_TRADES, ComparedSize, Evidence, compared_sizes, evidence_from_sums
 from memtape.core.recall.query import PlanMemory, Profile, Query, RecallParameters, situation_similarity
-from memtape.core.recall.ranking import MISSES, Ranking, Yardstick, rank_memories
+from memtape.core.recall.ranking import MAX_NEAR_MISSES, Ranking, Yardstick, rank_memories
 from memtape.core.recall.reference import Recalled, assemble_recall, literal_best, sharpe_of, source_qualities
 from memtape.core.recall.scoring import SIGMA_FLOOR, SIGMA_UNKNOWN, retrieval_strength, sigma_known
-from memtape.core.recall.warnings import LASTS_DAYS, LASTS_EXPONENT, MIN_SIMILARITY, LossWarning, find_warnings
+from memtape.core.recall.warnings import FADING_DAYS, FADING_EXPONENT, MIN_SIMILARITY, LossWarning, find_warnings
 
 Key = tuple[str, int]  # id and known_from in microseconds
 Fetch = Callable[[list[Key]], Sequence[Episode]]
-SIGMA_LAST = 100  # outcomes that sigma is known from
-SAMPLE = 4096  # rows from which the score that a place takes is guessed, from below
-FAR = 100.0  # e^100 time constants: nothing is that old
+SIGMA_OUTCOMES = 100  # outcomes that sigma is known from
+SAMPLE_ROWS = 4096  # rows from which the score that a place takes is guessed, from below
+MAX_TIME_CONSTANTS = 100.0  # e^100 time constants: nothing is that old
 PLAIN = RecallParameters()
 TINY_SCORE = 1e-25  # where this is enough for a place, float32 may have lost Q altogether
 SHARPE_MARGIN = 0.376  # a Sharpe weight lies between ½ and 2: what has none yet may be four times too low
@@ -64,19 +64,19 @@ def recall_columns(
     columns: Columns, beliefs: Sequence[Belief], plans: Sequence[PlanMemory], query: Query, fetch: Fetch
 ) -> Recalled:
     """What memory has to say about the situation asked about, as of the moment asked for."""
-    asked = ColumnQuestion(columns, query, fetch)
-    yardstick = asked.yardstick(beliefs, plans)
-    warnings = asked.warnings()
-    ranking = rank_memories(asked.candidates(yardstick), beliefs, plans, query, yardstick)
-    other = asked.beside(yardstick) if query.kelly_beside else ()
-    return assemble_recall(ranking, warnings, asked.evidence(other), beliefs, query)
+    question = ColumnQuestion(columns, query, fetch)
+    yardstick = question.yardstick(beliefs, plans)
+    warnings = question.warnings()
+    ranking = rank_memories(question.candidates(yardstick), beliefs, plans, query, yardstick)
+    other = question.beside(yardstick) if query.kelly_beside else ()
+    return assemble_recall(ranking, warnings, question.evidence(other), beliefs, query)
 
 
 def rank_columns(columns: Columns, beliefs: Sequence[Belief], plans: Sequence[PlanMemory], query: Query, fetch: Fetch) -> Ranking:
     """The ranking alone."""
-    asked = ColumnQuestion(columns, query, fetch)
-    yardstick = asked.yardstick(beliefs, plans)
-    return rank_memories(asked.candidates(yardstick), beliefs, plans, query, yardstick)
+    question = ColumnQuestion(columns, query, fetch)
+    yardstick = question.yardstick(beliefs, plans)
+    return rank_memories(question.candidates(yardstick), beliefs, plans, query, yardstick)
 
 
 def evidence_columns(columns: Columns, query: Query) -> Evidence:
@@ -130,22 +130,22 @@ class ColumnQuestion:
         query, named = self.query, {source for plan in plans for source in plan.source_ids}
         literal = query.profile == "owm-literal" or query.kelly_beside
         spread_wanted = query.profile != "owm-literal" or named
-        sigma = self._kept(self._sigma_known, query.claims_count) if spread_wanted else SIGMA_UNKNOWN
+        sigma = self._cached_sigma(self._sigma_known, query.claims_count) if spread_wanted else SIGMA_UNKNOWN
         filters = (query.claims_count, query.symbol, query.strategy)
         return Yardstick(
-            sigma_r=sigma, sigma_rms=self._kept(self._sigma_rms, *filters) if literal else SIGMA_UNKNOWN,
+            sigma_r=sigma, sigma_rms=self._cached_sigma(self._sigma_rms, *filters) if literal else SIGMA_UNKNOWN,
             sharpe=sharpe_of(self._closed() if query.parameters.sharpe == "on" else [], query),
             sources=source_qualities(self._outcomes_of(named), beliefs, named, sigma, query),
         )  # fmt: skip
 
-    def _kept(self, sigma: Callable[[], float], *of: object) -> float:
+    def _cached_sigma(self, sigma: Callable[[], float], *of: object) -> float:
         """A sigma; of a question about now it stays the same until something changes."""
         if not self.columns.is_now(self.as_of):
             return sigma()
         key = (sigma.__name__, *of)
-        if key not in self.columns.kept:
-            self.columns.kept[key] = sigma()
-        return self.columns.kept[key]
+        if key not in self.columns.sigmas:
+            self.columns.sigmas[key] = sigma()
+        return self.columns.sigmas[key]
 
     def _teaching(self, rows: Rows) -> Bools:
         """Which rows have an outcome that may be believed, and teach."""
@@ -159,16 +159,15 @@ class ColumnQuestion:
         for rows in self.columns.newest(before=self.as_of):
             counted = rows[self._teaching(rows)]
             found += zip(map(moment, self.columns.exit_us[counted].tolist()), self.columns.r[counted].tolist(), strict=True)
-            if len(found) >= SIGMA_LAST and found[SIGMA_LAST - 1][0] > moment(int(self.columns.exit_us[rows[-1]])):
+            if len(found) >= SIGMA_OUTCOMES and found[SIGMA_OUTCOMES - 1][0] > moment(int(self.columns.exit_us[rows[-1]])):
                 break
-        return sigma_known(found, self.query.as_of, last=SIGMA_LAST)
+        return sigma_known(found, self.query.as_of, last=SIGMA_OUTCOMES)
 
     def _sigma_rms(self) -> float:
         r, known = self.outcomes
-        counted = known & self.believed
-        squares, n = np.square(r), int(np.count_nonzero(counted))
-        squares[~counted] = 0.0
-        return max(SIGMA_FLOOR, math.sqrt(float(squares.sum(dtype=np.longdouble)) / n)) if n else SIGMA_UNKNOWN
+        counted = r[known & self.believed]
+        n = len(counted)
+        return max(SIGMA_FLOOR, math.sqrt(float(np.square(counted).sum(dtype=np.longdouble)) / n)) if n else SIGMA_UNKNOWN
 
     def _closed(self) -> list[tuple[datetime, float]]:
         counted = self._teaching(slice(0, self.columns.n))
@@ -191,8 +190,8 @@ class ColumnQuestion:
         query = self.query
         if "episodic" not in query.memory_types:
             return []
-        m = query.limit + (MISSES if query.explain else 0)
-        margin = SHARPE_MARGIN if query.parameters.sharpe == "on" and query.profile == "owm" else ROUGH
+        m = query.limit + (MAX_NEAR_MISSES if query.explain else 0)
+        margin = SHARPE_MARGIN if query.parameters.sharpe == "on" and query.profile == "owm" else FLOAT32_SCORE_MARGIN
         at, scores = self._scored(query.profile, yardstick, m, margin)
         group = self.groups[at]
         if query.profile == "balanced":
@@ -220,7 +219,7 @@ class ColumnQuestion:
         """A score that the m-th best has at least: that of the m-th best of the last rows, of those that may fill a list."""
         if profile == "balanced" or not m:
             return 0.0
-        sample = np.arange(max(0, row_count(self.rows) - SAMPLE), row_count(self.rows))
+        sample = np.arange(max(0, row_count(self.rows) - SAMPLE_ROWS), row_count(self.rows))
         sample = sample[self.believed[sample] & (self.groups[sample] == 0)]
         if len(sample) < m:
             return 0.0
@@ -228,27 +227,29 @@ class ColumnQuestion:
 
     def _oldest(self, profile: Profile, floor: float) -> int:
         """The first exit from which on a row can still reach a score by its freshness, were all else at its best."""
-        told = self.query.parameters if profile == "owm" else PLAIN
-        at_best = (1.0 + 0.5 * told.alpha) * (told.boost_at_most if told.strength == "on" else 1.0)
-        reach = math.log(at_best / floor) / told.exponent if floor > 0 and told.exponent > 0 else math.inf
-        days = told.tau_days * math.expm1(reach) if reach < FAR else math.inf
-        return self.as_of - int(days * kernel.DAY_US) - 1 if days * kernel.DAY_US < OPEN else -OPEN
+        parameters = self.query.parameters if profile == "owm" else PLAIN
+        at_best = (1.0 + 0.5 * parameters.alpha) * (parameters.boost_at_most if parameters.strength == "on" else 1.0)
+        reach = math.log(at_best / floor) / parameters.exponent if floor > 0 and parameters.exponent > 0 else math.inf
+        days = parameters.tau_days * math.expm1(reach) if reach < MAX_TIME_CONSTANTS else math.inf
+        return self.as_of - int(days * kernel.DAY_US) - 1 if days * kernel.DAY_US < OPEN_END else -OPEN_END
 
     def _other_factors(self, profile: Profile, yardstick: Yardstick, at: Places, exactly: bool) -> Floats:
         """A score without likeness."""
-        told = self.query.parameters if profile == "owm" else PLAIN
-        slope = told.k / (yardstick.sigma_rms if profile == "owm-literal" else yardstick.sigma_r)
+        parameters = self.query.parameters if profile == "owm" else PLAIN
+        slope = parameters.k / (yardstick.sigma_rms if profile == "owm-literal" else yardstick.sigma_r)
 
         def product(rows: Rows) -> Floats:
             r, known = kernel.outcome_column(self.columns, rows, self.query.claims_count)
-            found = kernel.recency_column(kernel.age_column(self.columns, rows, self.query.as_of), told.tau_days, told.exponent)
+            found = kernel.recency_column(
+                kernel.age_column(self.columns, rows, self.query.as_of), parameters.tau_days, parameters.exponent
+            )
             found *= kernel.quality_column(np.abs(r) if profile == "balanced" else r, known, slope, exactly)
             found *= self.columns.conf[rows]
             found *= kernel.affect_column(r, known, profile, self.query)
             return found
 
         found = kernel.in_stretches(product, picked_rows(self.rows, at))
-        if profile == "owm" and told.strength == "on":
+        if profile == "owm" and parameters.strength == "on":
             found *= self._boosts()[at]
         return found
 
@@ -261,7 +262,7 @@ class ColumnQuestion:
 
     def _cited(self) -> list[tuple[int, int]]:
         """The places of cited episodes, and how often each was."""
-        cited = {row: n for id, n in self.query.citations.items() for row in self.columns.rows_of(id)}
+        cited = {row: n for id, n in self.query.times_shown.items() for row in self.columns.rows_of(id)}
         if isinstance(self.rows, slice):
             return list(cited.items())
         places = np.flatnonzero(np.isin(self.rows, list(cited)))
@@ -284,7 +285,7 @@ class ColumnQuestion:
         Equal but for its time is enough: the newer is the fresher (save where the weeks before weigh). And what scores
         nothing is equal, whatever else it is.
         """
-        if len(at) <= max(FEW, m):
+        if len(at) <= max(RANKED_DIRECTLY_ROWS, m):
             return at
         nothing = np.zeros(row_count(self.rows), np.bool_)
         nothing[at] = scores == 0
@@ -316,12 +317,12 @@ class ColumnQuestion:
         sim = self.likeness[lost]
         alike = self._surely_alike(lost, sim)
         if not alike.any():
-            near = lost[best(sim, 1, MARGIN)]
+            near = lost[best(sim, 1, SCORE_MARGIN)]
             return find_warnings(self.read(drop_duplicates(self.columns, self.rows, near, 1, self._sim_parts)), self.query)
         lost, sim = lost[alike], sim[alike]
-        severity = -r[lost] * sim * kernel.recency_column(self.ages[lost], LASTS_DAYS, LASTS_EXPONENT)
+        severity = -r[lost] * sim * kernel.recency_column(self.ages[lost], FADING_DAYS, FADING_EXPONENT)
         severity *= self.columns.conf[picked_rows(self.rows, lost)]
-        lead = leaders(severity, self.groups[lost], m, MARGIN)
+        lead = leaders(severity, self.groups[lost], m, SCORE_MARGIN)
         return find_warnings(self.read(self._distinct(lost[lead], np.ones(len(lead)), self.groups[lost[lead]], m)), self.query)
 
     def _sim_parts(self, places: Places) -> Parts:
@@ -331,7 +332,7 @@ class ColumnQuestion:
         """Which losses are alike enough to warn. Likeness by labels alone often comes to the very limit, and there the last
         digit decides: so of each kind of situation at the limit one is read, and the reference says which side it is on."""
         alike = sim >= MIN_SIMILARITY
-        doubtful = np.flatnonzero(np.abs(sim - MIN_SIMILARITY) <= MARGIN)
+        doubtful = np.flatnonzero(np.abs(sim - MIN_SIMILARITY) <= SCORE_MARGIN)
         if len(doubtful):
             parts = np.column_stack([part.astype(np.float64) for part in self._sim_parts(lost[doubtful])])
             _, first, kind = np.unique(parts, axis=0, return_index=True, return_inverse=True)
@@ -344,9 +345,9 @@ class ColumnQuestion:
 
     def evidence(self, other: tuple[ComparedSize, ...]) -> Evidence:
         """What all trades together say."""
-        told = self.query.parameters
-        weight = np.square(np.square(self.likeness)) if told.power == 4 else self.likeness**told.power
-        weight *= kernel.recency_column(self.ages, told.tau_days, told.exponent)
+        parameters = self.query.parameters
+        weight = np.square(np.square(self.likeness)) if parameters.power == 4 else self.likeness**parameters.power
+        weight *= kernel.recency_column(self.ages, parameters.tau_days, parameters.exponent)
         weight *= self.columns.conf[self.rows]
         return evidence_from_sums(
             weights.evidence_sums_of_rows(self.columns, self.rows, self.believed, weight, self.query), self.query, other
@@ -354,10 +355,10 @@ class ColumnQuestion:
 
     def beside(self, yardstick: Yardstick) -> tuple[ComparedSize, ...]:
         """The sizes of two other rules."""
-        at, scores = self._scored("owm-literal", yardstick, RECENT, ROUGH)
-        lead = best(scores, RECENT, ROUGH)
-        top = self._distinct(at[lead], scores[lead], np.zeros(len(lead), np.int32), RECENT)
+        at, scores = self._scored("owm-literal", yardstick, RECENT_TRADES, FLOAT32_SCORE_MARGIN)
+        lead = best(scores, RECENT_TRADES, FLOAT32_SCORE_MARGIN)
+        top = self._distinct(at[lead], scores[lead], np.zeros(len(lead), np.int32), RECENT_TRADES)
         r, known = self.outcomes
         closed = np.flatnonzero(self.columns.teaches[self.rows] & known & self.believed)
-        recent = r[newest(self.columns, self.rows, closed, RECENT)].tolist()
-        return compared_sizes(literal_best(self.read(top), self.query, yardstick), recent, self.query.mood.risk_appetite)
+        recent = r[newest(self.columns, self.rows, closed, RECENT_TRADES)].tolist()
+        return compared_sizes(literal_best(self.read(top), self.query, yardstick), recent, self.query.affect.risk_appetite)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from memtape.columns.index import LEVELS, POSITIVE, UNKNOWN, Columns
 from memtape.core.codec import micros, moment
-from memtape.core.memory.belief_cells import GROUPINGS, INDUCED_FROM, CellEvidence, CellKey, StatedTally, Tally
+from memtape.core.memory.belief_cells import GROUPINGS, INDUCED_FROM_TRADES, CellEvidence, CellKey, StatedTally, Tally
 from memtape.core.memory.beliefs import StatedBelief
 from memtape.core.memory.predicate import EQUALITY, MEMBERSHIP, AllOf, AnyOf, Condition, Not, Predicate, conditions, holds
 from memtape.core.observed import ANY
@@ -34,10 +34,10 @@ LABELS = {
     "symbol": ("symbol_code", "symbols"), "strategy": ("strategy_code", "strategies"), "regime": ("regime_code", "regimes"),
     "volatility_regime": ("volatility_code", "volatilities"), "session": ("session_code", "sessions"),
 }  # fmt: skip
-HOUR = 3_600_000_000
-MOST_CODES = 65536  # up to here codes are sorted by their digits, which is fastest
-THURSDAY = 3  # the first of January 1970
-ROUGH = 1e-12  # two numbers this near, by their size, may be one once the logarithm was taken
+HOUR_MICROS = 3_600_000_000
+MAX_RADIX_CODES = 65536  # up to here codes are sorted by their digits, which is fastest
+EPOCH_WEEKDAY = 3  # the first of January 1970
+LOG_ROUNDING = 1e-12  # two numbers this near, by their size, may be one once the logarithm was taken
 
 
 def tallies(columns: Columns, mask: Flags, claims_count: bool) -> dict[CellKey, Tally]:
@@ -45,7 +45,7 @@ def tallies(columns: Columns, mask: Flags, claims_count: bool) -> dict[CellKey, 
     rows = _counted(columns, mask, claims_count)
     if not len(rows):
         return {}
-    told = _Told(columns, rows)
+    counted = _CountedRows(columns, rows)
     wide = len(columns.symbols)
     pair = columns.strategy_code[rows].astype(np.int64) * wide + columns.symbol_code[rows]
     segments, segment = np.unique(pair, return_inverse=True)
@@ -55,7 +55,7 @@ def tallies(columns: Columns, mask: Flags, claims_count: bool) -> dict[CellKey, 
     around: dict[frozenset[str], tuple[Whole, list[tuple[int, Tally]]]] = {}  # of whom fields with gaps are known: often the same
     for absent in {frozenset[str](), *(gaps.intersection(grouping) for grouping in GROUPINGS)}:
         known = np.flatnonzero(reduce(np.logical_and, [labels[name][0] >= 0 for name in absent], np.ones(len(rows), np.bool_)))
-        around[absent] = known, told.by(segment[known], known, len(names))
+        around[absent] = known, counted.by(segment[known], known, len(names))
     found = {CellKey(*names[at]): tally for at, tally in around[frozenset()][1]}
     for grouping in GROUPINGS:
         known, all_known = around[gaps.intersection(grouping)]
@@ -64,7 +64,7 @@ def tallies(columns: Columns, mask: Flags, claims_count: bool) -> dict[CellKey, 
             found[CellKey(*names[at], tuple((name, ANY) for name in grouping))] = tally
         for name, size in zip(grouping, sizes, strict=True):
             code = code * size + labels[name][0][known]
-        for at, tally in told.by(code, known, len(names) * int(np.prod(sizes))):
+        for at, tally in counted.by(code, known, len(names) * int(np.prod(sizes))):
             place, chosen = at, []
             for name, size in reversed(list(zip(grouping, sizes, strict=True))):
                 place, label = divmod(place, size)
@@ -91,25 +91,25 @@ def stated_tallies(
         if one.later_only:
             apart = apart | (columns.exit_us[: columns.n][rows] <= micros(one.stated_at))
         confirmed = _compared(one.op, r, [one.value])
-        kept = np.flatnonzero(~apart)
-        both = dict(_Told(columns, rows, confirmed).by(inside[kept].astype(np.int64), kept, 2))
+        chosen = np.flatnonzero(~apart)
+        both = dict(_CountedRows(columns, rows, confirmed).by(inside[chosen].astype(np.int64), chosen, 2))
         counted.append(StatedTally(one, both.get(1, Tally()), both.get(0, Tally())))
     return counted
 
 
 def countable(stated: StatedBelief, columns: Columns) -> bool:
-    """Whether the columns hold what a stated belief asks for; else its trades must be read."""
+    """Returns True if the columns hold what a stated belief asks for; else its trades must be read."""
     return stated.metric == "pnl_r" and answerable(stated.predicate, columns)
 
 
 def answerable(predicate: Predicate, columns: Columns) -> bool:
-    """Whether every field that a predicate names is among the columns."""
+    """Returns True if every field that a predicate names is among the columns."""
     return all(c.field in LABELS or c.field == "side" or _number(columns, c.field) is not None for c in conditions(predicate))
 
 
 def where(predicate: Predicate, columns: Columns, settle: Settle | None = None) -> tuple[Flags, Flags]:
     """The rows of which a predicate is true, and those of which nobody can tell."""
-    true, false, near = _asked(predicate, columns)
+    true, false, near = _answer(predicate, columns)
     rows = np.flatnonzero(near).tolist()
     if settle is not None and rows:
         for row, facts in zip(rows, settle(rows), strict=True):
@@ -122,22 +122,16 @@ def where(predicate: Predicate, columns: Columns, settle: Settle | None = None) 
 
 
 def _counted(columns: Columns, mask: Flags, claims_count: bool) -> Whole:
-    """The rows that count, in the order in which their trades closed; those of one moment by id."""
+    """The rows that count. Rows are in the order in which their trades closed, those of one moment by id."""
     n = columns.n
-    kept = mask[:n] & columns.teaches[:n] & columns.has_r[:n] & ~columns.shadow[:n]
+    counted = mask[:n] & columns.teaches[:n] & columns.has_r[:n] & ~columns.shadow[:n]
     if not claims_count:
-        kept &= ~columns.claimed[:n]
-    rows: Whole = np.flatnonzero(kept)
-    rows = rows[np.argsort(columns.exit_us[rows], kind="stable")]
-    ends = np.flatnonzero(np.diff(columns.exit_us[rows])) + 1
-    starts, ends = np.concatenate(([0], ends)), np.concatenate((ends, [len(rows)]))
-    together = ends - starts > 1
-    for start, end in zip(starts[together].tolist(), ends[together].tolist(), strict=True):
-        rows[start:end] = sorted(rows[start:end].tolist(), key=columns.ids.__getitem__)
+        counted &= ~columns.claimed[:n]
+    rows: Whole = np.flatnonzero(counted)
     return rows
 
 
-class _Told:
+class _CountedRows:
     """The rows that count, with what is counted of them."""
 
     def __init__(self, columns: Columns, rows: Whole, confirmed: Flags | None = None) -> None:
@@ -147,31 +141,31 @@ class _Told:
         self._tiers = np.flatnonzero(np.bincount(self._tier)).tolist()
         self._exit_us, self._rows, self._ids = columns.exit_us[rows], rows, columns.ids
 
-    def by(self, code: Whole, kept: Whole, size: int) -> list[tuple[int, Tally]]:
+    def by(self, code: Whole, chosen: Whole, size: int) -> list[tuple[int, Tally]]:
         """The tallies of the kept rows by their code, for each code that occurs."""
-        if size > MOST_CODES and size > len(code):  # many cells, few of which occur
+        if size > MAX_RADIX_CODES and size > len(code):  # many cells, few of which occur
             codes, small = np.unique(code, return_inverse=True)
-            return [(int(codes[at]), tally) for at, tally in self.by(small, kept, len(codes))]
-        if not len(kept):
+            return [(int(codes[at]), tally) for at, tally in self.by(small, chosen, len(codes))]
+        if not len(chosen):
             return []
-        halves = 2 * code + self._confirmed[kept]  # of each code, those against and those for
+        halves = 2 * code + self._confirmed[chosen]  # of each code, those against and those for
         counts = np.bincount(halves, minlength=2 * size)
         n, wins = counts[0::2] + counts[1::2], counts[1::2].tolist()
         last = np.full(2 * size, -1)
-        last[halves] = kept  # rows are in order, and the last one assigned stays
-        sum_r = np.bincount(code, self.r[kept], size).tolist()  # adds one after another, as the reference does
-        sum_r2 = np.bincount(code, self._squares[kept], size).tolist()
+        last[halves] = chosen  # rows are in order, and the last one assigned stays
+        sum_r = np.bincount(code, self.r[chosen], size).tolist()  # adds one after another, as the reference does
+        sum_r2 = np.bincount(code, self._squares[chosen], size).tolist()
         tier = np.full(size, self._tiers[0])
-        for standing in self._tiers[1:]:
-            tier[code[self._tier[kept] == standing]] = standing
-        grouped = np.argsort(code.astype(np.uint16) if size <= MOST_CODES else code, kind="stable")
+        for higher in self._tiers[1:]:
+            tier[code[self._tier[chosen] == higher]] = higher
+        grouped = np.argsort(code.astype(np.uint16) if size <= MAX_RADIX_CODES else code, kind="stable")
         starts = (np.cumsum(n) - n).tolist()
         found = []
         for at in np.flatnonzero(n).tolist():
             count, start = int(n[at]), starts[at]
-            tenth = self._exit(kept[grouped[start + INDUCED_FROM - 1]]) if count >= INDUCED_FROM else None
+            tenth = self._exit(chosen[grouped[start + INDUCED_FROM_TRADES - 1]]) if count >= INDUCED_FROM_TRADES else None
             found.append((at, Tally(
-                count, wins[at], sum_r[at], sum_r2[at], int(tier[at]), self._exit(kept[grouped[start]]), tenth,
+                count, wins[at], sum_r[at], sum_r2[at], int(tier[at]), self._exit(chosen[grouped[start]]), tenth,
                 self._evidence(last[2 * at + 1]), self._evidence(last[2 * at]),
             )))  # fmt: skip
         return found
@@ -199,14 +193,14 @@ def _cell_labels(columns: Columns, name: str, rows: Whole) -> tuple[Whole, list[
 Answer = tuple[Flags, Flags, Flags]  # true, false, and so near a bound that the logarithm may err
 
 
-def _asked(predicate: Predicate, columns: Columns) -> Answer:
+def _answer(predicate: Predicate, columns: Columns) -> Answer:
     if isinstance(predicate, Not):
-        true, false, near = _asked(predicate.part, columns)
+        true, false, near = _answer(predicate.part, columns)
         return false, true, near
     if isinstance(predicate, Condition):
         named = predicate.field in LABELS or predicate.field == "side"
         return _label(predicate, columns) if named else _level(predicate, columns)
-    parts = [_asked(part, columns) for part in predicate.parts]
+    parts = [_answer(part, columns) for part in predicate.parts]
     trues, falses, nears = zip(*parts, strict=True)
     near = reduce(np.logical_or, nears)
     if isinstance(predicate, AllOf):
@@ -260,7 +254,7 @@ def _level(condition: Condition, columns: Columns) -> Answer:
     if condition.op in ("changed", "crosses_above", "crosses_below") or not bounds:
         return none, none.copy(), none
     met = _compared(condition.op, values, bounds)
-    close = [np.abs(values - bound) <= ROUGH * np.maximum(np.abs(values), abs(bound)) for bound in bounds]
+    close = [np.abs(values - bound) <= LOG_ROUNDING * np.maximum(np.abs(values), abs(bound)) for bound in bounds]
     return known & met, known & ~met, rough & reduce(np.logical_or, close)
 
 
@@ -282,8 +276,8 @@ def _number(columns: Columns, field: str) -> tuple[Floats, Flags, Flags] | None:
     n = columns.n
     exact = np.zeros(n, np.bool_)
     if field in ("hour_utc", "day_of_week"):
-        hours = columns.entry_us[:n] // HOUR
-        value = hours % 24 if field == "hour_utc" else (hours // 24 + THURSDAY) % 7
+        hours = columns.entry_us[:n] // HOUR_MICROS
+        value = hours % 24 if field == "hour_utc" else (hours // 24 + EPOCH_WEEKDAY) % 7
         return value.astype(np.float64), ~exact, exact
     if field not in LEVELS:
         return None

@@ -20,7 +20,7 @@ from memtape.core.recall.evidence import BINS, MIN_N_EFF, EvidenceSums, ShadowSu
 from memtape.core.recall.query import Query
 
 NEAR, FINE = 1e-6, 64  # how near to half the weight we look closer, and into how many parts an R is cut to find it
-EDGES = (-8.0, 8.0)
+BIN_EDGES_R = (-8.0, 8.0)
 
 
 def evidence_sums_of_rows(columns: Columns, rows: Rows, believed: Bools, weight: Floats, query: Query) -> EvidenceSums:
@@ -82,7 +82,7 @@ def weighted_median(r: Floats, weight: Floats, total: float) -> float | None:
     r, weight = r[weight > 0], weight[weight > 0]
     if not len(r):
         return None
-    cut = ((np.clip(r, *EDGES) - EDGES[0]) * FINE).astype(np.intp)
+    cut = ((np.clip(r, *BIN_EDGES_R) - BIN_EDGES_R[0]) * FINE).astype(np.intp)
     passed = np.cumsum(np.bincount(cut, weight)) / total
     low, high = (min(int(np.searchsorted(passed, 0.5 + near, side="right")), len(passed) - 1) for near in (-NEAR, NEAR))
     near = (cut >= low) & (cut <= high)

@@ -23,7 +23,7 @@ from pydantic import ConfigDict, Field
 from memtape.core.values import STRICT, Key, Label, Time
 
 MINUTE = timedelta(minutes=1)
-SCHEDULED = timedelta(days=30)  # ahead of its event, a schedule is known
+SCHEDULE_KNOWN_AHEAD = timedelta(days=30)  # ahead of its event, a schedule is known
 EVENT_HORIZON = timedelta(days=1)  # what lies further off is not yet, or no longer, the event
 Impact = Literal["low", "medium", "high", "holiday"]
 _Figure = Annotated[float, Field(allow_inf_nan=False)]
@@ -75,7 +75,7 @@ def _weight(event: CalendarEvent) -> int:
 
 def backfilled_versions(event: CalendarEvent) -> list[tuple[CalendarEvent, datetime]]:
     """An event of the past as it became known: its schedule a month ahead, the actual figure at its release."""
-    schedule = [(replace(event, actual=None), event.t - SCHEDULED)]
+    schedule = [(replace(event, actual=None), event.t - SCHEDULE_KNOWN_AHEAD)]
     return schedule if event.actual is None else [*schedule, (event, event.t)]
 
 

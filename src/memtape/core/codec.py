@@ -69,7 +69,7 @@ _MICROS_PER_UNIT = ((10**11, 10**6), (10**14, 10**3), (10**17, 1))
 
 
 def read_epoch(number: Decimal) -> datetime:
-    """A time since 1970 as files give it, in whatever unit its size betrays.
+    """A time since 1970 as files give it, in the unit that its size implies.
 
     >>> time_text(read_epoch(Decimal(1717488000))), time_text(read_epoch(Decimal(1717488000000)))
     ('2024-06-04T08:00:00Z', '2024-06-04T08:00:00Z')

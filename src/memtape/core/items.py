@@ -1,7 +1,7 @@
-"""Items: every observed or stated thing, once, by its source's own key.
+"""Items: everything observed or stated, stored once by its source's own key.
 
 An observed value is unpacked into items: a tick is itself an item (what was held), and so is each fill, funding payment,
-cash flow, equity mark and decision in it. Whatever road an item takes, its (kind, key) makes it one.
+cash flow, equity mark and decision in it. An item is recognised by its (kind, key), whichever value it comes in.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from decimal import Decimal, localcontext
 from typing import Any
 
 from memtape.core.codec import canonical, digest, make_id, plain, time_text
+from memtape.core.ids import TradeId
 from memtape.core.ledger.fold import FillEvent, FundingEvent, PositionEvent, SnapshotView
 from memtape.core.ledger.rounds import AccountTerms, KnownBar, minutes
 from memtape.core.ledger.trades import Trade
@@ -34,12 +35,12 @@ from memtape.core.observed import (
 from memtape.core.values import MONEY, read
 
 Position = tuple[str, str]  # symbol, leg
-OWNER_STREAM = "@owner"  # what belongs to no agent: skills, agents, the calendar
+OWNER_STREAM = "@owner"  # the stream of what belongs to no agent: skills, agents, the calendar
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing, with what is needed to find it and put it in its place."""
+    """One observed or stated thing, with what is needed to store and find it."""
 
     kind: str
     key: str
@@ -50,50 +51,50 @@ class Item:
     ref: str | None = None  # a fill: its decision or order; a decision: its tick; an order: its decision
 
 
-def unpack_items(seen: Observed) -> list[Item]:
+def unpack_items(value: Observed) -> list[Item]:
     """The items of an observed value, the value itself first."""
-    match seen:
+    match value:
         case Tick():
-            items = [Item("tick", seen.id, seen.t, seen)]
-            for decision in seen.decisions:
-                items += _decision_items(decision, seen.id)
-            parts: list[Observed] = [*seen.fills, *seen.funding, *seen.cash_flows]
+            items = [Item("tick", value.id, value.t, value)]
+            for decision in value.decisions:
+                items += _decision_items(decision, value.id)
+            parts: list[Observed] = [*value.fills, *value.funding, *value.cash_flows]
             for part in parts:
                 items += unpack_items(part)
-            if seen.equity is not None:
-                items.append(Item("equity", time_text(seen.t), seen.t, EquityMark(t=seen.t, equity=seen.equity)))
+            if value.equity is not None:
+                items.append(Item("equity", time_text(value.t), value.t, EquityMark(t=value.t, equity=value.equity)))
             return items
         case Fill():
-            ref = f"d:{seen.decision}" if seen.decision else f"o:{seen.order_id}" if seen.order_id else None
-            return [Item("fill", seen.id, seen.t, seen, seen.symbol, seen.leg, ref)]
+            ref = f"d:{value.decision}" if value.decision else f"o:{value.order_id}" if value.order_id else None
+            return [Item("fill", value.id, value.t, value, value.symbol, value.leg, ref)]
         case Funding():
-            return [Item("funding", seen.id, seen.t, seen, seen.symbol, seen.leg)]
+            return [Item("funding", value.id, value.t, value, value.symbol, value.leg)]
         case ClosedTrade():
-            return [Item("trade", seen.trade_id, seen.exit_at, seen, seen.symbol, seen.trade_id)]
+            return [Item("trade", value.trade_id, value.exit_at, value, value.symbol, value.trade_id)]
         case EquityMark():
-            return [Item("equity", seen.id or time_text(seen.t), seen.t, seen)]
+            return [Item("equity", value.id or time_text(value.t), value.t, value)]
         case CashFlow():
-            return [Item("flow", seen.id, seen.t, seen)]
+            return [Item("flow", value.id, value.t, value)]
         case Decision():
-            return _decision_items(seen, None)
+            return _decision_items(value, None)
         case Claim():
-            assert seen.trade_id is not None and seen.entry_at is not None
-            content = f"c:{claim_content_id(seen)}"
-            return [Item("claim", seen.trade_id, seen.exit_at or seen.entry_at, seen, seen.symbol, seen.trade_id, content)]
+            assert value.trade_id is not None and value.entry_at is not None
+            content = f"c:{claim_content_id(value)}"
+            return [Item("claim", value.trade_id, value.exit_at or value.entry_at, value, value.symbol, value.trade_id, content)]
         case Closing():
-            assert seen.exit_at is not None
-            return [Item("closing", seen.trade_id, seen.exit_at, seen, "", seen.trade_id)]
+            assert value.exit_at is not None
+            return [Item("closing", value.trade_id, value.exit_at, value, "", value.trade_id)]
         case Bars():
             return []
 
 
 def claim_content_id(claim: Claim) -> str:
-    """What a claim says, whatever id and times it was given: by this a repetition is recognised."""
+    """A hash of what a claim states, without its id and times. A repeated report is recognised by it."""
     return make_id(canonical(replace(claim, trade_id=None, entry_at=None, exit_at=None)))
 
 
 def close_claim(claim: Claim, closing: Closing) -> Claim:
-    """A claim that was open, with the end that was reported later."""
+    """An open claim, completed with the end that was reported later."""
     return replace(claim, exit_price=closing.exit_price, exit_at=closing.exit_at, pnl=closing.pnl, pnl_r=closing.pnl_r,
                    reflection=closing.reflection or claim.reflection, mae=closing.mae)  # fmt: skip
 
@@ -104,9 +105,9 @@ def _decision_items(decision: Decision, tick: str | None) -> list[Item]:
     return [own, *(Item("order", order, decision.t, None, ref=decision.id) for order in decision.order_ids)]
 
 
-def observed_bars(seen: Observed) -> tuple[Bar, ...]:
-    """The bars of a delivery."""
-    return seen.bars if isinstance(seen, Tick | Bars) else ()
+def observed_bars(value: Observed) -> tuple[Bar, ...]:
+    """The bars of a value."""
+    return value.bars if isinstance(value, Tick | Bars) else ()
 
 
 def bars_digest(bars: Iterable[Bar]) -> str:
@@ -116,12 +117,12 @@ def bars_digest(bars: Iterable[Bar]) -> str:
 
 
 def delivery_digest(bars: Iterable[KnownBar]) -> str:
-    """One hash for what a delivery brought: the bars, and when each was known."""
-    return digest("\n".join(sorted(f"{bars_digest([seen.bar])}|{time_text(seen.known_at)}" for seen in bars)))
+    """One hash for the new bars of a value, with the time at which each became known."""
+    return digest("\n".join(sorted(f"{bars_digest([known.bar])}|{time_text(known.known_at)}" for known in bars)))
 
 
 def body_of(item: Item) -> Any:
-    """An item as it is kept: plain data; a tick without the items that stand on their own."""
+    """The body of an item as it is stored: plain data; of a tick, without the parts that are items of their own."""
     if item.kind == "order":
         return None
     if item.kind == "tick":
@@ -131,12 +132,12 @@ def body_of(item: Item) -> Any:
     return plain(item.body)
 
 
-# ---- from items back to what happened to a position -------------------------------------------------------------
+# ---- from items back to the events of a position ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class StoredItem:
-    """An item as it comes back from the store: `body` is plain data."""
+    """An item as it comes from the store; `body` is plain data."""
 
     seq: int
     kind: str
@@ -148,18 +149,18 @@ class StoredItem:
     leg: str
     ref: str | None
     body: Any
-    imported: bool = False  # came from a file: no run saw it happen
-    gone_at: datetime | None = None
+    imported: bool = False  # came from a file: no run observed it
+    gone_at: datetime | None = None  # when it was taken back, with its import
 
 
 @dataclass(frozen=True, slots=True)
 class NamedDecisions:
-    """Decisions by the names under which fills ask for them: `d:<decision id>` and `o:<order id>`."""
+    """Decisions by the names that fills refer to: `d:<decision id>` and `o:<order id>`."""
 
     decisions: Mapping[str, tuple[Decision, datetime]]
 
     def of(self, fill: Fill) -> tuple[Decision | None, datetime | None]:
-        """The decision that a fill names, and when it was known."""
+        """The decision that a fill names, and when it became known."""
         for name in (f"d:{fill.decision}", f"o:{fill.order_id}"):
             if found := self.decisions.get(name):
                 return found
@@ -167,32 +168,32 @@ class NamedDecisions:
 
 
 def position_events(
-    position: Position, kept: Sequence[StoredItem], named: NamedDecisions, first_snapshot: datetime | None
+    position: Position, items: Sequence[StoredItem], named: NamedDecisions, first_snapshot: datetime | None
 ) -> list[PositionEvent]:
-    """What happened to one position, from the items that concern it and all ticks and tick decisions of its span."""
+    """The events of one position, from the items that concern it and all ticks and tick decisions of that time."""
     symbol, _ = position
-    kept = in_log_order(kept)
+    items = in_log_order(items)
     by_tick: dict[str, Decision] = {}
-    for item in kept:
+    for item in items:
         if item.kind == "decision" and item.symbol == symbol and item.ref is not None and item.ref not in by_tick:
             by_tick[item.ref] = read(Decision, item.body)
-    happened: list[PositionEvent] = []
-    for item in kept:
+    events: list[PositionEvent] = []
+    for item in items:
         if item.kind == "tick":
-            happened.append(snapshot_view(position, item, by_tick.get(item.key), first_snapshot))
+            events.append(snapshot_view(position, item, by_tick.get(item.key), first_snapshot))
         elif (item.symbol, item.leg) != position:
             continue
         elif item.kind == "fill":
             fill = read(Fill, item.body)
             decision, decided_at = named.of(fill)
-            happened.append(FillEvent(fill, item.known_at, item.skill_version, decision, decided_at, item.imported, item.gone_at))
+            events.append(FillEvent(fill, item.known_at, item.skill_version, decision, decided_at, item.imported, item.gone_at))
         elif item.kind == "funding":
-            happened.append(FundingEvent(read(Funding, item.body), item.known_at, item.gone_at))
-    return happened
+            events.append(FundingEvent(read(Funding, item.body), item.known_at, item.gone_at))
+    return events
 
 
-def in_log_order(kept: Iterable[StoredItem]) -> list[StoredItem]:
-    """Items that were taken back and brought again, one after the other: each counts until the next of its key was known.
+def in_log_order(items: Iterable[StoredItem]) -> list[StoredItem]:
+    """The same items. One that was taken back and came again counts until the next of its key became known.
 
     >>> from datetime import UTC
     >>> day = [datetime(2026, 3, n, tzinfo=UTC) for n in range(1, 5)]
@@ -201,14 +202,14 @@ def in_log_order(kept: Iterable[StoredItem]) -> list[StoredItem]:
     >>> [(item.seq, item.gone_at == day[1]) for item in in_log_order([first, again])]
     [(1, True), (3, False)]
     """
-    listed = list(kept)
+    listed = list(items)
     if all(item.gone_at is None for item in listed):
         return listed
     known: dict[tuple[str, str], datetime] = {}  # by key, when the earliest of the later ones was known
     until: dict[int, datetime | None] = {}
     for place, item in sorted(enumerate(listed), key=lambda pair: pair[1].seq, reverse=True):
-        again = known.get((item.kind, item.key), item.gone_at)
-        until[place] = min(item.gone_at, again) if item.gone_at is not None and again is not None else item.gone_at
+        later = known.get((item.kind, item.key), item.gone_at)
+        until[place] = min(item.gone_at, later) if item.gone_at is not None and later is not None else item.gone_at
         known[item.kind, item.key] = min(item.known_at, known.get((item.kind, item.key), item.known_at))
     found = [replace(item, gone_at=until[place]) for place, item in enumerate(listed)]
     return [item for item in found if item.gone_at is None or item.gone_at > item.known_at]
@@ -217,7 +218,7 @@ def in_log_order(kept: Iterable[StoredItem]) -> list[StoredItem]:
 def snapshot_view(
     position: Position, tick: StoredItem, decision: Decision | None, first_snapshot: datetime | None
 ) -> SnapshotView:
-    """A kept tick as one position sees it."""
+    """A stored tick as one position sees it."""
     symbol, leg = position
     positions = tick.body.get("positions")
     held = next((h for h in (positions or {}).get(symbol, ()) if h.get("leg", "") == leg), None)
@@ -229,8 +230,8 @@ def snapshot_view(
     )  # fmt: skip
 
 
-def reported_trade(terms: AccountTerms, trade: ClosedTrade, skill_version: int, id_: str) -> Trade:
-    """A trade that its source reports whole: its own figures where it states them, ours where it does not."""
+def reported_trade(terms: AccountTerms, trade: ClosedTrade, skill_version: int, id_: TradeId) -> Trade:
+    """A trade that its source reports whole: with the figures of the source, computed where it states none."""
     size = gross = risk = None
     with localcontext(MONEY):
         if trade.qty is not None:
@@ -267,8 +268,8 @@ def reported_trade(terms: AccountTerms, trade: ClosedTrade, skill_version: int, 
     )  # fmt: skip
 
 
-def claimed_trade(terms: AccountTerms, claim: Claim, skill_version: int, id_: str) -> Trade:
-    """A trade as the agent reports it, open or closed; `pnl` is net as the agent states it."""
+def claimed_trade(terms: AccountTerms, claim: Claim, skill_version: int, id_: TradeId) -> Trade:
+    """A trade as the agent reports it, open or closed; `pnl` is net, as the agent states it."""
     assert claim.entry_at is not None and claim.trade_id is not None
     side = 1 if claim.side == "long" else -1
     size = net = risk = in_r = None

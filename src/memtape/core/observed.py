@@ -18,7 +18,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field
 
+from memtape.core.ids import DecisionId, TickId
 from memtape.core.values import (
+    KEY,
     ONE,
     STRICT,
     ZERO,
@@ -34,6 +36,7 @@ from memtape.core.values import (
     Reason,
     Symbol,
     Time,
+    clean_text,
 )
 from memtape.errors import Invalid
 
@@ -222,7 +225,7 @@ class Decision:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     kind: ClassVar[str] = "decision"
-    id: Key | None = None
+    id: Annotated[DecisionId, AfterValidator(clean_text), KEY] | None = None
     t: Time | None = None
     symbol: Symbol | None = None
     action: Annotated[Label | None, Field(description="buy, sell, close, no_trade, ...")] = None
@@ -269,7 +272,7 @@ class Tick:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     kind: ClassVar[str] = "tick"
-    id: Annotated[Key, Field(validation_alias=AliasChoices("id", "snapshot_id"))]
+    id: Annotated[TickId, AfterValidator(clean_text), KEY, Field(validation_alias=AliasChoices("id", "snapshot_id"))]
     t: Time
     positions: Annotated[
         dict[Symbol, tuple[HeldPosition, ...]] | None,
@@ -292,7 +295,8 @@ class Tick:
         """Its decisions with their ids and times filled in: the tick's own, then numbered."""
         given = self.decision or ()
         return tuple(
-            replace(d, id=d.id or (self.id if n == 0 else f"{self.id}#{n + 1}"), t=d.t or self.t) for n, d in enumerate(given)
+            replace(d, id=d.id or DecisionId(self.id if n == 0 else f"{self.id}#{n + 1}"), t=d.t or self.t)
+            for n, d in enumerate(given)
         )
 
 
@@ -336,7 +340,7 @@ class ClosedTrade:
 CheckedTrade = Annotated[ClosedTrade, AfterValidator(_in_order)]
 
 
-def _told_apart(*names: str) -> Any:
+def _either_name(*names: str) -> Any:
     return Field(validation_alias=AliasChoices(*names))
 
 
@@ -376,17 +380,17 @@ class Claim:
     trade_id: Annotated[Key | None, Field(description="the agent's own id of it; default: made from the content")] = None
     symbol: Symbol
     side: Annotated[Side, BeforeValidator(lambda s: {"buy": "long", "sell": "short"}.get(str(s).lower(), str(s).lower())),
-                    _told_apart("side", "direction")]  # fmt: skip
+                    _either_name("side", "direction")]  # fmt: skip
     entry_price: Price
     exit_price: Annotated[Price | None, Field(description="absent: it is still open")] = None
     pnl: Annotated[Money | None, Field(description="net, in the account currency")] = None
     pnl_r: Annotated[_InR | None, Field(description="the outcome in units of initial risk")] = None
-    strategy: Annotated[Label | None, _told_apart("strategy", "strategy_name")] = None
-    note: Annotated[Line | None, _told_apart("note", "market_context")] = None
+    strategy: Annotated[Label | None, _either_name("strategy", "strategy_name")] = None
+    note: Annotated[Line | None, _either_name("note", "market_context")] = None
     situation: Annotated[Situation | None, Field(description="the market at entry")] = None
     confidence: Annotated[Fraction | None, Field(description="of the decision to enter, 0 to 1")] = None
     reflection: Annotated[Line | None, Field(description="what the agent makes of it")] = None
-    mae: Annotated[Money | None, _told_apart("mae", "max_adverse_excursion")] = None
+    mae: Annotated[Money | None, _either_name("mae", "max_adverse_excursion")] = None
     entry_at: Time | None = None
     exit_at: Annotated[Time | None, Field(description="default: now")] = None
     qty: Quantity | None = None
@@ -411,7 +415,7 @@ class Closing:
     pnl: Annotated[Money | None, Field(description="net, in the account currency")] = None
     pnl_r: Annotated[_InR | None, Field(description="the outcome in units of initial risk")] = None
     reflection: Annotated[Line | None, Field(description="what the agent makes of it")] = None
-    mae: Annotated[Money | None, _told_apart("mae", "max_adverse_excursion")] = None
+    mae: Annotated[Money | None, _either_name("mae", "max_adverse_excursion")] = None
 
 
 CheckedClosing = Annotated[Closing, AfterValidator(_agreeing)]
@@ -442,12 +446,12 @@ READERS: Mapping[str, Any] = {
 }
 
 
-def occurred_at(seen: Observed) -> datetime | None:
+def occurred_at(value: Observed) -> datetime | None:
     """When an observed value was complete: the latest moment in it."""
-    if isinstance(seen, ClosedTrade | Closing):
-        return seen.exit_at
-    if isinstance(seen, Claim):
-        return seen.exit_at or seen.entry_at
-    if isinstance(seen, Bars):
-        return max(bar.t1 for bar in seen.bars)
-    return seen.t
+    if isinstance(value, ClosedTrade | Closing):
+        return value.exit_at
+    if isinstance(value, Claim):
+        return value.exit_at or value.entry_at
+    if isinstance(value, Bars):
+        return max(bar.t1 for bar in value.bars)
+    return value.t

@@ -12,9 +12,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
+from memtape.core.ids import AgentId, SkillId
 from memtape.core.ledger.excursions import MfeMode
 from memtape.core.ledger.rounds import AccountTerms
-from memtape.core.values import STRICT, ZERO, Currency, Label, Line, Price, Quantity, Slug, Text
+from memtape.core.values import SLUG, STRICT, ZERO, Currency, Label, Line, Price, Quantity, Text
 
 Mode = Literal["sim", "paper", "live"]
 LongText = Annotated[str, Field(max_length=20_000)]
@@ -57,7 +58,7 @@ class Skill:
     """One version of a strategy."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
-    id: Slug
+    id: Annotated[SkillId, SLUG]
     name: Annotated[Text, Field(max_length=120)] = ""
     strategy: LongText = ""
     avoid: Annotated[tuple[Line, ...], Field(max_length=64)] = ()
@@ -85,8 +86,8 @@ class Agent:
     """One running instance of a skill."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
-    id: Slug
-    skill: Slug
+    id: Annotated[AgentId, SLUG]
+    skill: Annotated[SkillId, SLUG]
     skill_version: Annotated[int, Field(ge=1)] = 1
     mode: Mode = "paper"
     settings: AgentSettings = field(default_factory=AgentSettings)
@@ -97,3 +98,7 @@ class Agent:
         return AccountTerms(
             agent=self.id, skill_id=self.skill, currency=own.currency, dust_qty=own.dust_qty, mfe_mode=own.mfe_mode
         )
+
+
+# Stands for the agent where the owner's own stream is written, which belongs to none.
+OWNER_AGENT = Agent(id=AgentId("owner"), skill=SkillId("owner"))

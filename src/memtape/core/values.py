@@ -1,21 +1,24 @@
-"""What single values may be: the types of every field that arrives from outside, each with its limits and its fix.
+"""The types of every field that arrives from outside, each with its limits.
 
-They are ordinary annotations; `read` turns data into a value or says, in one `Invalid`, which field is wrong and what
-would be right. Nothing unchecked gets past it.
+They are ordinary annotations. `read` turns data into a checked value, or raises one `Invalid` that lists every wrong field
+with what to do about it. No unchecked data gets past it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from decimal import Context, Decimal
 from functools import lru_cache
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 
-from memtape.errors import Invalid
+from memtape.errors import FieldProblem, Invalid
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 MONEY = Context(prec=60)
 ZERO = Decimal(0)
@@ -46,7 +49,8 @@ def _number(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError('is not a number; write it as a number or a decimal string, like "65200.5"')
     if isinstance(value, float):
-        return str(value)  # the shortest spelling: 0.1 means 0.1, not its binary neighbour
+        # The shortest spelling: 0.1 means 0.1, not its binary neighbour.
+        return str(value)
     return value
 
 
@@ -57,7 +61,7 @@ def _finite(value: Decimal) -> Decimal:
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def _clean(value: str) -> str:
+def clean_text(value: str) -> str:
     if found := _CONTROL.search(value):
         raise ValueError(f"contains a control character (U+{ord(found[0]):04X}); remove it")
     return value
@@ -65,30 +69,58 @@ def _clean(value: str) -> str:
 
 Time = Annotated[datetime, BeforeValidator(_aware)]
 _LIMITS: dict[str, Any] = {"allow_inf_nan": False, "max_digits": 38, "decimal_places": 18}
-# The limits stand next to Decimal, where they are checked natively; what is written after them runs before.
+# pydantic checks the limits natively if they come right after Decimal. Validators written later run earlier.
 Number = Annotated[Decimal, Field(**_LIMITS), BeforeValidator(_number), AfterValidator(_finite)]
 Money = Number
 Price = Annotated[Decimal, Field(ge=0, **_LIMITS), BeforeValidator(_number), AfterValidator(_finite)]
 Quantity = Annotated[Decimal, Field(gt=0, **_LIMITS), BeforeValidator(_number)]
 Fraction = Annotated[Decimal, Field(ge=0, le=1, **_LIMITS), BeforeValidator(_number), AfterValidator(_finite)]
-Text = Annotated[str, AfterValidator(_clean)]
+Text = Annotated[str, AfterValidator(clean_text)]
 Reason = Annotated[Text, Field(max_length=REASON_LENGTH)]
 Line = Annotated[Text, Field(max_length=2000)]
-Key = Annotated[Text, Field(min_length=1, max_length=128)]
-Slug = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+KEY = Field(min_length=1, max_length=128)
+Key = Annotated[Text, KEY]
+SLUG = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
+Slug = Annotated[str, SLUG]
 Symbol = Annotated[str, Field(pattern=r"^[A-Za-z0-9^$][A-Za-z0-9 ._:/@#=^$+&*()-]{0,63}$")]
 Leg = Annotated[Text, Field(max_length=128)]
 Currency = Annotated[str, Field(pattern=r"^[A-Z0-9]{2,10}$")]
 Label = Annotated[Text, Field(min_length=1, max_length=64)]
 
-# What to do about each kind of refusal that pydantic itself words; ours above carry their fix with them.
+# The wording of each kind of pydantic error where pydantic's own is for programmers; {x} is from the error's context.
+_PROBLEMS: Mapping[str, str] = {
+    "extra_forbidden": "unknown field",
+    "unexpected_keyword_argument": "unknown field",
+    "decimal_parsing": "should be a number",
+    "decimal_type": "should be a number",
+    "float_parsing": "should be a number",
+    "float_type": "should be a number",
+    "int_parsing": "should be a whole number",
+    "int_type": "should be a whole number",
+    "int_from_float": "should be a whole number",
+    "bool_parsing": "should be true or false",
+    "bool_type": "should be true or false",
+    "string_type": "should be text",
+    "string_too_long": "should have at most {max_length} characters",
+    "string_too_short": "should have at least {min_length} characters",
+    "too_long": "should have at most {max_length} entries",
+    "too_short": "should have at least {min_length} entries",
+    "dict_type": "should be a JSON object",
+    "mapping_type": "should be a JSON object",
+    "model_type": "should be a JSON object",
+    "model_attributes_type": "should be a JSON object",
+    "dataclass_type": "should be a JSON object",
+    "list_type": "should be a list",
+    "tuple_type": "should be a list",
+}
+# What to do about each kind. Our own validators above carry their fix with them.
 _FIXES: Mapping[str, str] = {
-    "missing": "Give it",
     "extra_forbidden": "Remove it, or check its spelling",
     "unexpected_keyword_argument": "Remove it, or check its spelling",
     "greater_than": "Give a larger number",
-    "greater_than_equal": "Give a number that is not below the limit",
-    "less_than_equal": "Give a number that is not above the limit",
+    "greater_than_equal": "Give a larger number",
+    "less_than": "Give a smaller number",
+    "less_than_equal": "Give a smaller number",
     "finite_number": "Give a finite number",
     "decimal_parsing": 'Write a number or a decimal string, like "65200.5"',
     "decimal_type": 'Write a number or a decimal string, like "65200.5"',
@@ -96,12 +128,13 @@ _FIXES: Mapping[str, str] = {
     "decimal_max_places": "Use at most 18 decimal places",
     "decimal_whole_digits": "Use at most 20 digits before the point",
     "string_too_long": "Shorten it",
-    "string_too_short": "Give at least one character",
-    "string_type": "Write it as text",
+    "string_type": "Write it in quotes",
     "string_unicode": "Use valid Unicode text",
     "literal_error": "Choose one of these",
     "string_pattern_mismatch": "Use only the characters that the pattern allows",
 }
+# A delivery of thousands of rows may have as many problems; nobody reads them all.
+MAX_LISTED_PROBLEMS = 50
 
 T = TypeVar("T")
 
@@ -112,32 +145,72 @@ def _adapter(type_: Any) -> TypeAdapter[Any]:
 
 
 def read(type_: type[T], data: object, at: str = "") -> T:
-    """Data as a checked value of `type_`, or `Invalid` naming the field and the fix.
+    """The data as a checked value of `type_`. Raises `Invalid`, which lists every wrong field, below `at` if it is given.
 
     >>> read(Price, "-1", at="px")
     Traceback (most recent call last):
-    memtape.errors.Invalid: px: should be greater than or equal to 0. Give a number that is not below the limit (got '-1')
+    memtape.errors.Invalid: px: should be greater than or equal to 0. Give a larger number (got '-1')
     """
     try:
         return _adapter(type_).validate_python(data)  # type: ignore[no-any-return, arg-type]
     except ValidationError as error:
-        raise invalid_from(error, at) from None
+        raise invalid_from(error, lambda: _adapter(type_).json_schema(), at) from None  # type: ignore[arg-type]
 
 
-def invalid_from(error: ValidationError, at: str = "") -> Invalid:
-    """The first problem of a failed reading, as our own error."""
-    problems = error.errors(include_url=False)
-    first = problems[0]
-    field = ".".join([*([at] if at else []), *(str(part) for part in first["loc"])]) or "input"
-    problem = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    got = "" if first["type"] == "missing" else f" (got {_shortly(first['input'])})"
-    more = f"; {len(problems) - 1} more" if len(problems) > 1 else ""
-    if first["type"] == "value_error":
-        what, _, fix = problem.partition("; ")
-        return Invalid(field, what, f"{fix[:1].upper()}{fix[1:]}{got}{more}")
-    return Invalid(field, f"{problem[:1].lower()}{problem[1:]}", f"{_FIXES.get(first['type'], 'Correct it')}{got}{more}")
+def invalid_from(error: ValidationError, schema: Callable[[], Mapping[str, Any]], at: str = "") -> Invalid:
+    """Every problem of a failed validation, as our own error. The JSON schema tells what a missing field should hold."""
+    found = error.errors(include_url=False)
+    expected = _expected_forms(schema) if any(each["type"] == "missing" for each in found) else {}
+    problems = [_field_problem(each, expected, at) for each in found[:MAX_LISTED_PROBLEMS]]
+    if len(found) > len(problems):
+        problems.append(FieldProblem(at or "input", f"{len(found) - len(problems)} more problems"))
+    first, *more = problems
+    return Invalid(first.field, first.problem, first.fix, *more)
 
 
-def _shortly(value: object) -> str:
+def _field_problem(found: ErrorDetails, expected: Mapping[str, str], at: str) -> FieldProblem:
+    """One pydantic error in plain English."""
+    place = ".".join(str(part) for part in found["loc"])
+    field = ".".join(part for part in (at, place) if part) or "input"
+    if found["type"] == "missing":
+        form = expected.get(place)
+        return FieldProblem(field, f"required ({form})" if form else "required")
+    got = f"(got {_shortened(found['input'])})"
+    problem = found["msg"].removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
+    if found["type"] == "value_error":
+        problem, _, fix = problem.partition("; ")
+        return FieldProblem(field, problem, f"{fix[:1].upper()}{fix[1:]} {got}".strip())
+    if found["type"] in _PROBLEMS:
+        problem = _PROBLEMS[found["type"]].format(**found.get("ctx", {}))
+    return FieldProblem(field, f"{problem[:1].lower()}{problem[1:]}", f"{_FIXES.get(found['type'], 'Correct it')} {got}")
+
+
+def _expected_forms(schema: Callable[[], Mapping[str, Any]]) -> dict[str, str]:
+    """What each field of a JSON schema should hold, in words, where the name alone does not tell."""
+    try:
+        whole = schema()
+    except PydanticUserError:
+        # Some types have no JSON schema. The field is named all the same.
+        return {}
+    definitions = whole.get("$defs", {})
+    if "$ref" in whole:
+        whole = definitions[whole["$ref"].rpartition("/")[2]]
+    return {name: _form_of(field, definitions) for name, field in whole.get("properties", {}).items()}
+
+
+def _form_of(field: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    leaves = [field, *field.get("anyOf", ())]
+    leaves = [definitions[leaf["$ref"].rpartition("/")[2]] if "$ref" in leaf else leaf for leaf in leaves]
+    choices = [str(choice) for leaf in leaves for choice in leaf.get("enum", ())]
+    if choices:
+        return " or ".join([", ".join(choices[:-1]), choices[-1]]) if len(choices) > 1 else choices[0]
+    if any(leaf.get("format") == "date-time" for leaf in leaves):
+        return "ISO time with zone"
+    kinds = {leaf.get("type") for leaf in leaves}
+    words = {"number": "number", "integer": "whole number", "object": "JSON object", "array": "list"}
+    return next((word for kind, word in words.items() if kind in kinds), "")
+
+
+def _shortened(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

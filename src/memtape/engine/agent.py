@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from memtape.core.events import TradeClosed
 from memtape.core.items import OWNER_STREAM
 from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, occurred_at
 from memtape.core.skills import Agent
@@ -139,7 +140,7 @@ class AgentMemory:
 
     def _reflection_due(self, tables: Tables, receipt: Receipt) -> bool:
         """True if a trade that just closed makes lessons due."""
-        if receipt.duplicate or all(event["event"] != "closed" for event in receipt.concluded):
+        if receipt.duplicate or not any(isinstance(event, TradeClosed) for event in receipt.concluded):
             return False
         owner = Tables(tables.session, tables.owner, OWNER_STREAM)
         stated = owner.items("skill", EVERYTHING, keys=[f"{self.agent.skill}@{self.agent.skill_version}"])

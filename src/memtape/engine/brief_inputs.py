@@ -133,7 +133,7 @@ def _similar(
 def _reasons(view: View, episodes: Sequence[Episode]) -> dict[str, str]:
     """The reason given for each decision."""
     ids = {e.id for e in episodes if e.kind == "trade"}
-    found = {trade.id: trade.entry_reason or "" for trade in view.closed_trades(ids)}
+    found: dict[str, str] = {trade.id: trade.entry_reason or "" for trade in view.closed_trades(ids)}
     first = min((e.entry_at for e in episodes if e.kind == "shadow"), default=None)
     if first is not None:
         for item in view.items("decision", since=first):

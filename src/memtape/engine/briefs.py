@@ -17,6 +17,7 @@ from typing import Any, Literal
 from memtape.core.brief.compose import BRIEF_TOKENS, PROMPT_VERSION, compose_brief
 from memtape.core.brief.inputs import BriefInputs
 from memtape.core.codec import canonical, make_id, plain, read_time, time_text
+from memtape.core.events import Event, PlanFired
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.memory.plans import changed_plan_state
 from memtape.core.observed import ANY, DocumentRef, Situation
@@ -37,7 +38,6 @@ from memtape.engine.scope import AgentScope
 from memtape.engine.view import open_view
 from memtape.engine.view.owner_stream import agent_and_skill
 from memtape.engine.view.view import View
-from memtape.engine.write.positions import EventData
 from memtape.engine.write.writer import Receipt, Writer
 from memtape.errors import Conflict, Invalid
 from memtape.store.cutoff import EVERYTHING
@@ -205,14 +205,14 @@ def write_shown(writer: Writer, assembled: AssembledBrief, at: datetime, *, deci
     return writer.declare(Item("shown", key, at, body), at, _fire_shown_plans(tables, assembled, at))
 
 
-def _fire_shown_plans(tables: Tables, assembled: AssembledBrief, at: datetime) -> list[EventData]:
+def _fire_shown_plans(tables: Tables, assembled: AssembledBrief, at: datetime) -> list[Event]:
     """The plans that the brief said fire have fired, if they are still active."""
-    memory_tables, events = MemoryTables(tables), list[EventData]()
+    memory_tables, events = MemoryTables(tables), list[Event]()
     for state in memory_tables.plans(("active",)):
         not_yet = state.fired_at is None or state.fired_at < assembled.question.as_of
         if state.plan.id in assembled.firing and not_yet:
             memory_tables.put_plans([changed_plan_state(state, "fired", at)])
-            events.append({"event": "plan_fired", "plan": state.plan.id, "at": time_text(at), "action": state.plan.action})
+            events.append(PlanFired(state.plan.id, at, state.plan.action))
     return events
 
 

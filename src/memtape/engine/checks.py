@@ -56,7 +56,7 @@ def check_order(
     equity = affect.equity if affect.equity > 0 else None
     share = risk_usd / equity if risk_usd is not None and equity else None
     verdict, reasons = order_verdict(
-        evidence=recalled.evidence, warnings=recalled.warnings, plans=active, proposed=proposed, mood=affect, beliefs=beliefs,
+        evidence=recalled.evidence, warnings=recalled.warnings, plans=active, proposed=proposed, affect=affect, beliefs=beliefs,
         events=events, minutes_ahead=[(e.t - view.as_of) / MINUTE for e in events], risk_share=share, avoid=avoid,
     )  # fmt: skip
     return OrderCheck(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from memtape.core.codec import time_text
 from memtape.core.items import OWNER_STREAM, Item
-from memtape.core.skills import Agent
+from memtape.core.skills import OWNER_AGENT
 from memtape.engine.resources import Resources
 from memtape.engine.write.writer import Writer
 from memtape.errors import Invalid, Unknown
@@ -53,7 +53,7 @@ def destroy_owner(resources: Resources, confirm: str) -> tuple[list[str], int]:
 
 
 def _owner(tables: Tables, resources: Resources) -> Writer:
-    return Writer(tables, Agent(id="owner", skill="owner"), resources.clock.now())
+    return Writer(tables, OWNER_AGENT, resources.clock.now())
 
 
 def _shred(tables: Tables) -> int:

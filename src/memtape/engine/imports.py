@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from memtape.core.codec import EPOCH, canonical_plain, digest, make_id, plain, time_text
+from memtape.core.events import Event
 from memtape.core.items import Item, StoredItem, unpack_items
 from memtape.core.memory.shadows import is_followed
 from memtape.core.observed import Bars, Decision, Observed, occurred_at
@@ -17,8 +18,9 @@ from memtape.engine.documents.sync import refresh_pages
 from memtape.engine.scope import AgentScope
 from memtape.engine.view.ledger import listed_imports
 from memtape.engine.write.arrivals import checked_value, complete_value
+from memtape.engine.write.batch import Batch
 from memtape.engine.write.learn import learn_from_batch
-from memtape.engine.write.positions import Batch, EventData, rederive, reported_id
+from memtape.engine.write.positions import rederive, reported_id
 from memtape.engine.write.verification import first_broker_record
 from memtape.engine.write.writer import Arrival, Receipt, check_time
 from memtape.errors import Unknown
@@ -78,7 +80,7 @@ class Imports:
             return listed
         citations = Citations(self._scope)
         with self._scope.reading() as tables:
-            known = tables.seen(name for names in made.values() for name in names)
+            known = tables.log_rows_of(name for names in made.values() for name in names)
         fresh = {at for at, names in made.items() if any(name not in known for name in names)}
         return [citations.add_quotes(value) if at in fresh else value for at, value in enumerate(listed)]
 
@@ -86,7 +88,7 @@ class Imports:
         """How many of these would be new, and how many are known already; writes nothing."""
         names = [[(item.kind, item.key) for item in unpack_items(value)] for value in seen]
         with self._scope.reading() as tables:
-            known = tables.seen(name for several in names for name in several)
+            known = tables.log_rows_of(name for several in names for name in several)
         taken: set[tuple[str, str]] = set(known)
         new = 0
         for several in names:
@@ -121,7 +123,7 @@ class Imports:
             for position, at in tables.fills_naming(names, upto=writer.head.seq).items() if names else ():
                 touched[position] = min(touched.get(position, at), at)
             held = tables.positions({symbol for symbol, _ in touched})
-            concluded: list[EventData] = []
+            concluded: list[Event] = []
             fresh = Batch(known_at=now)
             for position in sorted(touched):
                 since, first = EPOCH, writer.head.first_snapshot  # from its beginning: what it stood on may be gone

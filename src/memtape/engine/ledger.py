@@ -12,7 +12,7 @@ from memtape.core.observed import Bar
 from memtape.engine.scope import AgentScope
 from memtape.engine.view import ledger as reads
 from memtape.engine.view.ledger import RecordedDecision
-from memtape.engine.view.view import TradeFilter
+from memtape.engine.view.view import TradeFilter, TradePage
 
 
 class Ledger:
@@ -32,6 +32,11 @@ class Ledger:
         )  # fmt: skip
         with self._scope.view(as_of, head) as view:
             return view.trades(wanted)
+
+    def trade_page(self, page: TradePage, *, as_of: datetime | None = None, head: int | None = None) -> list[Trade]:
+        """A page of trades by any sort and filter of the table; its cost does not grow with the history."""
+        with self._scope.view(as_of, head) as view:
+            return view.trade_page(page)
 
     def trade(self, id: str, *, as_of: datetime | None = None, head: int | None = None) -> Trade | None:
         """One trade."""

@@ -14,6 +14,8 @@ from decimal import Decimal
 from uuid import uuid4
 
 from memtape.core.codec import canonical_plain, digest, make_id, plain, read_time
+from memtape.core.events import LessonRetired, LessonsPromoted, Reflected, ReflectionFailed
+from memtape.core.ids import LessonId, ReflectionId
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.ledger.trades import Trade
 from memtape.core.lessons.avoid_rules import contradicted_rule
@@ -231,7 +233,7 @@ class Lessons:
             verified = tables.head().verified_from is not None
             episodes = MemoryTables(tables).latest(at, WINDOW, None, None, trades=True, claims=not verified)
             ids = [e.id for e in episodes]
-            trades = {v.trade.id: v.trade for v in MemoryTables(tables).versions(ids=ids, standing=True)}
+            trades: dict[str, Trade] = {v.trade.id: v.trade for v in MemoryTables(tables).versions(ids=ids, current_only=True)}
             found = find_candidates(episodes, claims_count=not verified, after=_afterwards(tables, episodes, trades, at))
             newest = [trades[id_] for id_ in reversed(ids) if id_ in trades][:SHOWN_TO_MODEL]
             return ReflectionWindow(skill, version, tuple(episodes), tuple(newest), tuple(found), closed_count(tables), at)
@@ -278,7 +280,7 @@ class Lessons:
                 input_tokens=worded.input_tokens, output_tokens=worded.output_tokens, cost_usd=worded.cost_usd,
             )  # fmt: skip
             writer = self._scope.writer(tables)
-            writer.declare(Item("note", key, at, plain(note)), at, [{"event": "reflected", "note": note.id}])
+            writer.declare(Item("note", key, at, plain(note)), at, [Reflected(ReflectionId(note.id))])
             return ReflectionResult(note=note, new=True)
 
     def _fail(self, key: str, model: str, failure: ModelFailed) -> FailedReflection:
@@ -290,7 +292,7 @@ class Lessons:
             spent = {"input_tokens": failure.input_tokens, "output_tokens": failure.output_tokens, "cost_usd": failure.cost_usd}
             body = plain(asdict(failed)) | plain({name: value for name, value in spent.items() if value is not None})
             writer = self._scope.writer(tables)
-            writer.declare(Item("reflection_failed", f"{key}#{number}", at, body), at, [{"event": "reflection_failed"}])
+            writer.declare(Item("reflection_failed", f"{key}#{number}", at, body), at, [ReflectionFailed()])
         return failed
 
     # ---- the owner's hand --------------------------------------------------------------------------------------------
@@ -316,7 +318,7 @@ class Lessons:
             at = self._scope.stated_at(tables) if mine else self._scope.resources.clock.now()
             body = {"lesson": lesson, "note": seen.note.id, "candidate": one.candidate, "text": one.text, "reason": reason}
             writer = self._scope.writer(tables)
-            return writer.declare(Item("lesson_retired", key, at, body, scope_), at, [{"event": "retired", "lesson": lesson}])
+            return writer.declare(Item("lesson_retired", key, at, body, scope_), at, [LessonRetired(LessonId(lesson))])
 
     def promote(self, note_id: str) -> Reflection:
         """Let what a note tells be told to every agent of the skill, from now on; the skill's note before it is superseded."""
@@ -333,13 +335,13 @@ class Lessons:
         if standing is not None and (standing.note.from_note, [one.id for one in standing.note.lessons]) == told:
             return standing.note
         key = f"{self._scope.agent.skill}:{note_id}:{make_id(told[1], len(self.skill_reflections()))}"
-        note = replace(seen.note, id=make_id(self._scope.agent.skill, "note", key), agent=None, lessons=lessons, from_note=note_id,
-                       generated_at=now, asked_by="owner")  # fmt: skip
+        note = replace(seen.note, id=make_id(self._scope.agent.skill, "note", key), agent=None, lessons=lessons,
+                       from_note=note_id, generated_at=now, asked_by="owner")  # fmt: skip
         with self._scope.resources.writing(OWNER_STREAM) as tables:
             if not tables.items("note", EVERYTHING, keys=[key]):
                 writer = self._scope.writer(tables)
                 writer.declare(
-                    Item("note", key, now, plain(note), self._scope.agent.skill), now, [{"event": "promoted", "note": note.id}]
+                    Item("note", key, now, plain(note), self._scope.agent.skill), now, [LessonsPromoted(ReflectionId(note.id))]
                 )
         return note
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from memtape.core.codec import make_id, plain
+from memtape.core.events import MemoryForgotten
 from memtape.core.items import Item
 from memtape.core.memory.affect import Affect, AffectStep
 from memtape.core.memory.behaviour import Behaviour
@@ -149,7 +150,7 @@ class Memories:
             else:
                 self.retire_belief(id, reason)
             head = self._scope.head()
-            return Receipt(self._scope.agent.id, head.seq, head.hash, ({"event": "forgotten"},))
+            return Receipt(self._scope.agent.id, head.seq, head.hash, (MemoryForgotten(),))
         with self._scope.writing() as tables:
             writer, at = self._scope.writer(tables), self._scope.stated_at(tables)
             if not shred:

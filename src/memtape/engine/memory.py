@@ -17,8 +17,9 @@ from typing import Any
 
 from memtape.core.calendar import CalendarEvent, backfilled_versions
 from memtape.core.codec import plain
+from memtape.core.ids import AgentId, OwnerId, SkillId
 from memtape.core.items import OWNER_STREAM, Item
-from memtape.core.skills import Agent, AgentSettings, Mode, Skill
+from memtape.core.skills import OWNER_AGENT, Agent, AgentSettings, Mode, Skill
 from memtape.core.values import read
 from memtape.documents.cache import GLOBAL
 from memtape.engine.agent import AgentMemory
@@ -64,7 +65,7 @@ class Memory:
         return self.resources.database
 
     @property
-    def owner(self) -> str:
+    def owner(self) -> OwnerId:
         """Whose memory it is."""
         return self.resources.owner
 
@@ -196,7 +197,7 @@ class Memory:
         """The memory of the default agent; before its first write it exists with nothing in it."""
         with self.resources.reading(OWNER_STREAM) as tables:
             found = find_agent(tables, DEFAULT_AGENT)
-        return self._memory_of(found or Agent(id=DEFAULT_AGENT, skill=DEFAULT_AGENT))
+        return self._memory_of(found or Agent(id=AgentId(DEFAULT_AGENT), skill=SkillId(DEFAULT_AGENT)))
 
     def agent_for_writing(self, id: str | None, *, make: bool = False) -> AgentMemory:
         """An agent to write to. The default one, and with `make` any, is created on first use: of skill `main`, mode paper."""
@@ -256,7 +257,7 @@ class Memory:
             return latest_events(tables.items("event", cutoff))
 
     def _writer(self, tables: Tables) -> Writer:
-        return Writer(tables, Agent(id="owner", skill="owner"), self.clock.now())
+        return Writer(tables, OWNER_AGENT, self.clock.now())
 
     def _state(self, tables: Tables, kind: str, key: str, body: dict[str, Any], symbol: str = "") -> None:
         """Record a statement of the owner."""

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from memtape.core.codec import EPOCH, make_id, plain
+from memtape.core.ids import PlanId
 from memtape.core.items import Item
 from memtape.core.memory.beliefs import suggested_plans
-from memtape.core.memory.plans import LASTS_DAYS, Plan, PlanState, changed_plan_state, new_plan_state
+from memtape.core.memory.plans import PLAN_DAYS, Plan, PlanState, changed_plan_state, new_plan_state
 from memtape.core.observed import Situation
 from memtape.core.values import read
 from memtape.engine.scope import AgentScope
@@ -47,7 +48,7 @@ class Plans:
         with self._scope.writing() as tables:
             now = self._scope.stated_at(tables)
             if now > EPOCH:
-                data.setdefault("expires_at", now + timedelta(days=LASTS_DAYS))
+                data.setdefault("expires_at", now + timedelta(days=PLAN_DAYS))
             created = read(Plan, data).checked()
             memory_tables = MemoryTables(tables)
             plans = memory_tables.plans()
@@ -59,7 +60,7 @@ class Plans:
                     return earlier
                 # The earlier one has ended: this is the same plan under a numbered id.
                 number = sum(p.id.startswith(f"{created.id}-") for p in plans) + 2
-                created = replace(created, id=f"{created.id}-{number}")
+                created = replace(created, id=PlanId(f"{created.id}-{number}"))
             state = new_plan_state(plain(created), now)
             memory_tables.put_plans([state])
             self._scope.writer(tables).declare(Item("plan", created.id, now, plain(created)), now)

@@ -12,6 +12,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from memtape.core.brief.budget import ESTIMATE
+from memtape.core.ids import OwnerId
 from memtape.core.items import OWNER_STREAM
 from memtape.core.values import Slug, read
 from memtape.documents.answering_model import EmbedderById
@@ -42,7 +43,7 @@ class Resources:
         columns_mb: float | None = None,
     ) -> None:  # fmt: skip
         self.database = database
-        self.owner: str = read(Slug, owner, at="owner")
+        self.owner = OwnerId(read(Slug, owner, at="owner"))
         self.clock: Clock = clock or SystemClock()
         self.columns = ColumnCache() if columns_mb is None else ColumnCache(columns_mb)
         self.models, self.tokens = models, tokens

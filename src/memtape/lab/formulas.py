@@ -14,7 +14,7 @@ from memtape.core import statistics
 from memtape.core.memory import affect, beliefs, habits, plans, predicate, situation
 from memtape.core.memory.situation import Candle
 from memtape.core.observed import Situation
-from memtape.core.original import validation
+from memtape.core.original import kelly_formulas, likeness, memories, score_formulas, validation
 from memtape.core.recall import scoring, sizing
 from memtape.errors import Invalid
 
@@ -109,18 +109,20 @@ def _similar(measure: Callable[[Situation, Situation], float]) -> Callable[[Inpu
 
 def _recall_7_4(i: Inputs) -> VectorAnswer:
     candidates = _candidates(i)
-    ranked = scoring.rank_7_4(candidates, _vector(i["query"]), _affect_inputs(i), _now(i))
-    return _ranking(ranked, i.get("limit", 10)) | {"sigma_r": scoring.sigma_rms([c.pnl_r for c in candidates])}
+    ranked = score_formulas.rank_7_4(candidates, _vector(i["query"]), _affect_inputs(i), _now(i))
+    return _ranking(ranked, i.get("limit", 10)) | {"sigma_r": score_formulas.sigma_rms([c.pnl_r for c in candidates])}
 
 
 def _recall_3_3(i: Inputs) -> VectorAnswer:
     sigma = i.get("sigma_r", scoring.SIGMA_UNKNOWN)
-    return _ranking(scoring.rank_3_3(_candidates(i), _vector(i["query"]), _affect_inputs(i), _now(i), sigma), i.get("limit", 10))
+    return _ranking(
+        score_formulas.rank_3_3(_candidates(i), _vector(i["query"]), _affect_inputs(i), _now(i), sigma), i.get("limit", 10)
+    )
 
 
 def _recall_balanced(i: Inputs) -> VectorAnswer:
     candidates = _candidates(i)
-    sigma = i.get("sigma_r", scoring.sigma_rms([c.pnl_r for c in candidates]))
+    sigma = i.get("sigma_r", score_formulas.sigma_rms([c.pnl_r for c in candidates]))
     limit, share = i.get("limit", 10), i.get("share", 0.4)
     best, ranked = scoring.rank_balanced(candidates, _vector(i["query"]), _now(i), sigma, limit, share)
     return _ranking(ranked, limit) | {"order": [scored.candidate.id for scored in best]}
@@ -150,7 +152,7 @@ def _estimator(i: Inputs) -> VectorAnswer:
 
 
 def _kelly_from_memory(i: Inputs) -> VectorAnswer:
-    sized = sizing.kelly_from_memory([(w, r) for w, r in i["scored"]], i.get("risk_appetite", 1.0))
+    sized = kelly_formulas.kelly_from_memory([(w, r) for w, r in i["scored"]], i.get("risk_appetite", 1.0))
     return {"kelly": sized.f, "p": sized.p, "a": sized.loss, "b": sized.win, "raw": sized.raw}
 
 
@@ -167,7 +169,7 @@ def _induce(i: Inputs) -> VectorAnswer:
 
 def _bayesian_update(i: Inputs) -> VectorAnswer:
     trades = [(trade.get("pnl_r"), trade["confirmed"]) for trade in i["trades"]]
-    return _counts(beliefs.updated_beta_by_outcome(beliefs.Beta(i["alpha"], i["beta"]), trades)) | {
+    return _counts(memories.updated_beta_by_outcome(beliefs.Beta(i["alpha"], i["beta"]), trades)) | {
         "sample_size_added": len(trades)
     }
 
@@ -193,7 +195,7 @@ def _induction_gate(i: Inputs) -> VectorAnswer:
 
 
 def _confidence_ewma(i: Inputs) -> VectorAnswer:
-    signal = affect.outcome_signal_original(i["pnl_r"], i.get("expected_pnl_r"))
+    signal = memories.outcome_signal_original(i["pnl_r"], i.get("expected_pnl_r"))
     return {
         "signal": signal,
         "confidence": affect.updated_confidence(i["confidence"], signal, i.get("lam", affect.CONFIDENCE_MEMORY)),
@@ -204,10 +206,10 @@ def _affective_path(i: Inputs) -> VectorAnswer:
     limit = i.get("max_acceptable_drawdown", affect.DRAWDOWN_LIMIT)
     start = affect.Affect(confidence=i["confidence0"], peak_equity=i["peak0"], equity=i["peak0"], limit=limit)
     happened = [
-        affect.AffectInput(pnl_r=event.get("pnl_r"), expected_r=event.get("expected"), equity=event.get("equity"))
+        memories.AffectInput(pnl_r=event.get("pnl_r"), expected_r=event.get("expected"), equity=event.get("equity"))
         for event in i["events"]
     ]
-    end = affect.affect_path(start, happened)
+    end = memories.affect_path(start, happened)
     return {
         "confidence_level": end.confidence, "risk_appetite": end.risk_appetite, "drawdown_state": end.drawdown_state,
         "peak_equity": end.peak_equity, "consecutive_wins": end.consecutive_wins,
@@ -297,18 +299,20 @@ FORMULAS: Mapping[str, Callable[[Inputs], Any]] = {
     "outcome_quality": lambda i: {"Q": scoring.outcome_quality(i["pnl_r"], i.get("sigma_r", 1.5), i.get("k", 2.0))},
     "outcome_quality_semantic": lambda i: {"Q": scoring.quality_of_belief(i["alpha"], i["beta"])},
     "outcome_quality_prospective": lambda i: {"Q": scoring.quality_of_plan(i["priority"], i["source_q"])},
-    "sigma_r_rms": lambda i: {"sigma_r": scoring.sigma_rms(i["pnl_rs"])},
-    "sigma_r_std": lambda i: {"sigma_r": scoring.sigma_sd(i["pnl_rs"], i.get("ddof", 1))},
-    "context_similarity_2_6": _similar(situation.similarity_2_6),
-    "context_similarity_7_4": _similar(situation.similarity_7_4),
+    "sigma_r_rms": lambda i: {"sigma_r": score_formulas.sigma_rms(i["pnl_rs"])},
+    "sigma_r_std": lambda i: {"sigma_r": score_formulas.sigma_sd(i["pnl_rs"], i.get("ddof", 1))},
+    "context_similarity_2_6": _similar(likeness.similarity_2_6),
+    "context_similarity_7_4": _similar(likeness.similarity_7_4),
     "context_similarity_symmetric": _similar(situation.similarity),
     "recency": lambda i: {"rec": scoring.recency(_vector_time(i["timestamp"]), _now(i), **_fade_of(i))},
     "recency_seed_literal_naive": lambda i: {"rec": scoring.recency(_original_time(i["timestamp"]), _now(i), **_fade_of(i))},
-    "recency_whole_days": lambda i: {"rec": scoring.recency_by_whole_days(_vector_time(i["timestamp"]), _now(i), **_fade_of(i))},
+    "recency_whole_days": lambda i: {
+        "rec": score_formulas.recency_by_whole_days(_vector_time(i["timestamp"]), _now(i), **_fade_of(i))
+    },
     "confidence_factor": lambda i: {"conf": scoring.confidence_factor(i["confidence"])},
-    "affective_modulation": _affect(scoring.affect_7_4),
-    "affective_modulation_3_2": _affect(scoring.affect_3_2),
-    "retrieval_bias_2_4": lambda i: {"boost": scoring.retrieval_bias_2_4(i["pnl_r"], i["drawdown_state"])},
+    "affective_modulation": _affect(score_formulas.affect_7_4),
+    "affective_modulation_3_2": _affect(score_formulas.affect_3_2),
+    "retrieval_bias_2_4": lambda i: {"boost": score_formulas.retrieval_bias_2_4(i["pnl_r"], i["drawdown_state"])},
     "outcome_weighted_recall_7_4": _recall_7_4,
     "outcome_weighted_recall_3_3": _recall_3_3,
     "recall_balanced": _recall_balanced,
@@ -319,21 +323,21 @@ FORMULAS: Mapping[str, Callable[[Inputs], Any]] = {
     "semantic_strength": lambda i: {
         "S": beliefs.belief_strength(i["t_days"], i["regime_match"], i.get("S0", 1.0), i.get("tau_s", 180.0), i.get("d_s", 0.3))
     },
-    "sharpe_weight": lambda i: _sharpe(scoring.sharpe_weight(i["pnl_rs"], i["window_days"], i.get("ddof", 1)), "sharpe"),
+    "sharpe_weight": lambda i: _sharpe(score_formulas.sharpe_weight(i["pnl_rs"], i["window_days"], i.get("ddof", 1)), "sharpe"),
     "sharpe_weight_v2": lambda i: _sharpe(
         scoring.sharpe_weight_cautious(i["pnl_rs"], i["window_days"], i.get("z", 1.0)), "sharpe_ann"
     ),
-    "kelly_ratio": lambda i: {"f": sizing.kelly_bet(i["p"], i["b"])},
+    "kelly_ratio": lambda i: {"f": kelly_formulas.kelly_bet(i["p"], i["b"])},
     "kelly_amounts": lambda i: {
         "f": sizing.kelly_r(i["p"], i["a"], i["b"]),
-        "f_bet_equivalent": sizing.kelly_bet_of_r(i["p"], i["a"], i["b"]),
+        "f_bet_equivalent": kelly_formulas.kelly_bet_of_r(i["p"], i["a"], i["b"]),
     },
     "kelly_from_win_rate_and_avg": lambda i: {
         "b": sizing.win_from_average(i["p"], i["avg_pnl_r"], i.get("a", 1.0)),
         "f": sizing.kelly_from_average(i["p"], i["avg_pnl_r"], i.get("a", 1.0)),
     },
     "kelly_from_memory": _kelly_from_memory,
-    "kelly_exact": lambda i: {"f": sizing.kelly_exact([(w, r) for w, r in i["pairs"]])},
+    "kelly_exact": lambda i: {"f": kelly_formulas.kelly_exact([(w, r) for w, r in i["pairs"]])},
     "kelly_lcb": lambda i: _lower_bound([(w, r) for w, r in i["pairs"]], i),
     "estimator": _estimator,
     "beta_stats": lambda i: _counts(beliefs.Beta(i["alpha"], i["beta"])),
@@ -351,7 +355,7 @@ FORMULAS: Mapping[str, Callable[[Inputs], Any]] = {
     "confidence_ewma": _confidence_ewma,
     "confidence_signal_v2": lambda i: {"signal": affect.outcome_signal(i["pnl_r"], i["sigma_r"])},
     "affective_path": _affective_path,
-    "adaptive_window": lambda i: {"N": habits.window_literal(i["stability"])},
+    "adaptive_window": lambda i: {"N": memories.window_literal(i["stability"])},
     "adaptive_window_v2": lambda i: {"N": habits.window(i["stability"])},
     "procedural": _procedural,
     "pgr_plr": _realised_shares,

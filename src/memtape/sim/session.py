@@ -13,6 +13,7 @@ from datetime import date, datetime, time
 from decimal import Decimal, localcontext
 
 from memtape.core.codec import time_text
+from memtape.core.ids import TickId
 from memtape.core.ledger.trades import round_money
 from memtape.core.observed import Bar, Decision, GuardVerdict, Tick
 from memtape.core.values import MONEY, REASON_LENGTH
@@ -49,7 +50,7 @@ class SimSession:
             self._history.setdefault(bar.symbol, []).append(bar)
         self._equity = self._broker.equity
         return Tick(
-            id=f"{self._who}-{time_text(t)}", t=t, positions=self._broker.snapshot(),
+            id=TickId(f"{self._who}-{time_text(t)}"), t=t, positions=self._broker.snapshot(),
             marks=dict(sorted(self._broker.marks.items())), fills=fills, funding=self._broker.funding, bars=tuple(completed),
             equity=round_money(self._equity),
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The SQL of bars: the market data that the log vouches for by digest."""
+"""The SQL of bars. The log holds only their digests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 
 from memtape.core.codec import micros
+from memtape.core.ids import OwnerId
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Bar
 from memtape.store.cutoff import FOREVER, MINE, NEVER, Cutoff, FlatPoint
@@ -19,7 +20,7 @@ _values = itemgetter(*COLUMNS["bars"])  # a row's values in the order of its col
 class BarTables:
     """The bars of one stream of one owner, in one transaction."""
 
-    def __init__(self, session: Session, owner: str, stream: str) -> None:
+    def __init__(self, session: Session, owner: OwnerId, stream: str) -> None:
         self.session, self.owner, self.stream = session, owner, stream
         self._mine = {"owner": owner, "stream": stream}
 
@@ -45,14 +46,17 @@ class BarTables:
         return known_bar_from_row(rows[0]) if rows else None
 
     def bars_before(self, symbol: str, flat: FlatPoint, known: Cutoff) -> list[KnownBar]:
-        """The bars by a moment that may price something after it: back to the first that was known when it was settled."""
+        """The bars before a flat point that may price something after it, in any belief.
+
+        From the last one back to the first that was known when the flat point was settled.
+        """
         found: list[KnownBar] = []
         by = flat.at
-        while seen := self.last_bar(symbol, by, known):
-            found.append(seen)
-            if seen.known_at <= flat.known_at:
+        while known_bar := self.last_bar(symbol, by, known):
+            found.append(known_bar)
+            if known_bar.known_at <= flat.known_at:
                 break
-            by = seen.bar.t1 - timedelta(microseconds=1)
+            by = known_bar.bar.t1 - timedelta(microseconds=1)
         return found
 
     def bars_end(self, symbol: str) -> datetime | None:
@@ -71,7 +75,7 @@ class BarTables:
         return {(bar.frame, bar.t0): bar for bar in found}
 
     def bar_row(self, bar: Bar) -> int:
-        """The log row that brought a bar which is here."""
+        """The log row that brought a stored bar."""
         rows = self.session.all(
             f"SELECT seq FROM bars WHERE {MINE} AND symbol = :symbol AND frame = :frame AND t0 = :t0",
             {**self._mine, "symbol": bar.symbol, "frame": bar.frame, "t0": micros(bar.t0)},
@@ -80,5 +84,5 @@ class BarTables:
 
     def put_bars(self, bars: Iterable[KnownBar], seq: int) -> None:
         """Add bars that a log row brought."""
-        rows = [bar_row(self.owner, self.stream, seen.bar, seq, seen.known_at) for seen in bars]
+        rows = [bar_row(self.owner, self.stream, known_bar.bar, seq, known_bar.known_at) for known_bar in bars]
         self.session.insert("bars", COLUMNS["bars"], [_values(row) for row in rows])

@@ -1,4 +1,4 @@
-"""What a reader may know, and since when a position was flat: the limits that queries are made with."""
+"""The limits of queries: what a reader may know, and a moment at which a position was flat."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Cutoff:
     owner_head: int | None = None
 
     def limits(self) -> dict[str, int]:
-        """As parameters."""
+        """The cutoff as parameters of a query."""
         return {
             "as_of": FOREVER if self.as_of is None else micros(self.as_of),
             "upto": FOREVER if self.head is None else self.head,
@@ -36,7 +36,7 @@ class Cutoff:
 
     @property
     def all(self) -> bool:
-        """Whether nothing is left out."""
+        """True if nothing is left out."""
         return self.as_of is None and self.head is None
 
 
@@ -45,7 +45,7 @@ EVERYTHING = Cutoff()
 
 @dataclass(frozen=True, slots=True)
 class FlatPoint:
-    """A moment at which a position was flat, and since when nothing learned later could change that."""
+    """A moment at which a position was flat, and when this was settled: nothing known later has changed it."""
 
     at: datetime
     known_at: datetime

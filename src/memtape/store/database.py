@@ -1,4 +1,4 @@
-"""What the engine asks of a database, and the little that all of them share."""
+"""What the engine needs from a database, and what all databases share."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, Protocol
+
+from memtape.core.ids import OwnerId
 
 Row = tuple[Any, ...]
 Params = Mapping[str, Any]
@@ -26,7 +28,7 @@ class Session(Protocol):
         """Execute a query and fetch everything."""
         ...
 
-    def lock(self, owner: str, stream: str) -> None:
+    def lock(self, owner: OwnerId, stream: str) -> None:
         """Make sure that nobody else writes to the stream until we commit."""
         ...
 
@@ -37,36 +39,36 @@ class Database(Protocol):
     url: str
     dialect: str
 
-    def writing(self, owner: str) -> AbstractContextManager[Session]:
-        """A transaction that commits as a whole or leaves nothing."""
+    def writing(self, owner: OwnerId) -> AbstractContextManager[Session]:
+        """A transaction that commits as a whole or changes nothing."""
         ...
 
-    def reading(self, owner: str) -> AbstractContextManager[Session]:
+    def reading(self, owner: OwnerId) -> AbstractContextManager[Session]:
         """A transaction that sees one unchanging state and writes nothing."""
         ...
 
     def schema(self) -> int:
-        """The number of the last migration it has had."""
+        """The number of the last migration that was applied."""
         ...
 
     def migrate(self, *, upto: int | None = None) -> list[str]:
-        """Bring it to the latest schema; the names of the steps taken."""
+        """Apply the migrations that are missing. Returns their names."""
         ...
 
     def facts(self) -> dict[str, object]:
-        """What `doctor` tells of it."""
+        """What `memtape doctor` reports about it."""
         ...
 
     def backup(self, path: str) -> None:
-        """A consistent copy of everything in a new file."""
+        """Write a consistent copy of everything to a new file."""
         ...
 
     def scrub(self, *, whole: bool) -> None:
-        """Leave no copy of what was destroyed in its files, as far as that can be done; `whole`: all of a stream was."""
+        """Remove copies of destroyed payloads from its files as far as possible; `whole`: those of a whole stream."""
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         ...
 
 

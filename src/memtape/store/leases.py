@@ -1,7 +1,6 @@
-"""Leases: who may do a piece of scheduled work now. They keep two processes from doing it twice and prove nothing.
+"""Leases: which process may do a piece of scheduled work now, so that two do not do it at once. They are no record.
 
-A lease is taken inside a transaction on its stream, so of two that ask only one gets it; it runs out by itself when its holder
-dies.
+A lease is taken inside a transaction on its stream, so only one of two processes gets it. It expires if its holder dies.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ class Leases:
         self._mine = {"owner": tables.owner, "stream": tables.stream}
 
     def take(self, name: str, holder: str, now: datetime, until: datetime) -> bool:
-        """Take a lease, or extend one's own; False while another holds it."""
+        """Take a lease, or extend it. Returns False while another process holds it."""
         own = {**self._mine, "name": name}
         rows = self._session.all(f"SELECT holder, until FROM leases WHERE {MINE} AND name = :name", own)
         if rows and rows[0][0] != holder and rows[0][1] > micros(now):
@@ -34,6 +33,6 @@ class Leases:
         return True
 
     def release(self, name: str, holder: str) -> None:
-        """Give a lease back, if it is still one's own."""
+        """Give a lease back, if the holder still has it."""
         self._session.run(f"DELETE FROM leases WHERE {MINE} AND name = :name AND holder = :holder",
                           {**self._mine, "name": name, "holder": holder})  # fmt: skip

@@ -1,4 +1,4 @@
-"""The SQL of what was learned: episodes, the steps of affect, shadows, plans; and which episodes changed when."""
+"""The SQL of memories: episodes, steps of affect, shadows, plans; and which episodes changed when."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from memtape.core.codec import micros, moment
+from memtape.core.ids import OwnerId
 from memtape.core.items import Position
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AffectStep
@@ -28,10 +29,10 @@ from memtape.store.rows import (
 from memtape.store.tables import TRADE_LIST, Tables
 
 _EPISODE_LIST = ", ".join(EPISODE_FIELDS)
-_FELT_LIST = ", ".join(AffectStep._fields)
+_AFFECT_LIST = ", ".join(AffectStep._fields)
 _VERSION_LIST = f"known_from, known_to, settled_at, {TRADE_LIST}"
-EVERY_ONE = "*"  # in `changes`: more changed than is worth naming
-NAMED_AT_MOST = 2_000
+EVERY_ONE = "*"  # in `changes`: too many changed to name them
+MAX_NAMED_CHANGES = 2_000
 
 
 class ShadowRow(NamedTuple):
@@ -40,7 +41,7 @@ class ShadowRow(NamedTuple):
     id: str
     symbol: str
     at: datetime
-    until: datetime | None  # None: still open
+    until: datetime | None  # None: it has not ended
 
 
 # One probe of the index for each length, in one statement: the lengths of a symbol are few, its bars are many.
@@ -66,16 +67,16 @@ class MemoryTables:
         self.session.insert("episodes", COLUMNS["episodes"], rows)
 
     def drop_episodes(self, ids: Iterable[str]) -> None:
-        """Make room for episodes that are formed again."""
+        """Remove episodes in all their versions, before they are formed again."""
         for some in in_batches(sorted(ids)):
             self.session.run(f"DELETE FROM episodes WHERE {MINE} AND id IN :ids", {**self._mine, "ids": some})
 
     def episodes(self, ids: Iterable[str] | None = None) -> list[Episode]:
-        """Episodes in all their versions: all of them, or some."""
+        """All episodes, or some, in all their versions."""
         return [episode_from_row(row) for row in self.episode_rows(ids)]
 
     def episode_rows(self, ids: Iterable[str] | None = None) -> list[Row]:
-        """The same as the table has them, for columns."""
+        """The same as rows, for the columns. Their order is left to the database: the columns have an order of their own."""
         if ids is None:
             return self.session.all(f"SELECT {_EPISODE_LIST} FROM episodes WHERE {MINE}", self._mine)
         rows: list[Row] = []
@@ -87,7 +88,7 @@ class MemoryTables:
     def latest(
         self, as_of: datetime, limit: int, symbol: str | None, strategy: str | None, *, trades: bool = False, claims: bool = True
     ) -> list[Episode]:
-        """The last episodes by their exit, as they were believed at a moment, oldest first; or only those of `trades`."""
+        """The last episodes by exit, as they were believed at a moment, oldest first; with `trades`, only those of trades."""
         where, params = "", {}  # type: str, dict[str, Any]
         if trades:
             where = " AND kind = 'trade'" + ("" if claims else " AND claimed = 0")
@@ -102,7 +103,7 @@ class MemoryTables:
         return [episode_from_row(row) for row in reversed(rows)]
 
     def exited_between(self, first: datetime, last: datetime) -> list[str]:
-        """The trades whose episodes ended within a time, by id, in whatever version."""
+        """The ids of the trades of which any version ended within a time."""
         rows = self.session.all(
             f"SELECT DISTINCT id FROM episodes WHERE {MINE} AND kind = 'trade' AND exit_at BETWEEN :first AND :last ORDER BY id",
             {**self._mine, "first": micros(first), "last": micros(last)},
@@ -110,7 +111,7 @@ class MemoryTables:
         return [id_ for (id_,) in rows]
 
     def ended_after(self, moment_: datetime | None, most: int) -> int:
-        """How many trades that stand ended after a moment; counted no further than asked."""
+        """How many trades, as they are believed now, ended after a moment; counted up to `most`."""
         rows = self.session.all(
             f"SELECT count(*) FROM (SELECT 1 AS one FROM episodes WHERE {MINE} AND exit_at > :at AND kind = 'trade' "
             "AND known_to IS NULL LIMIT :most) AS few",
@@ -119,20 +120,20 @@ class MemoryTables:
         return int(rows[0][0])
 
     def entered_since(self, moment_: datetime) -> bool:
-        """Whether any episode was entered at a moment or later."""
+        """Returns True if an episode was entered at a moment or later."""
         own = {**self._mine, "at": micros(moment_)}
         return bool(self.session.all(f"SELECT 1 FROM episodes WHERE {MINE} AND entry_at >= :at LIMIT 1", own))
 
     # ---- what changed ---------------------------------------------------------------------------------------------
 
     def note_changes(self, ids: Iterable[str]) -> None:
-        """Tell readers with columns in memory which episodes to read again."""
+        """Note which episodes changed, for readers with columns in memory."""
         named = sorted(set(ids))
         if not named:
             return
         revision = self.revision() + 1
-        told = named if len(named) <= NAMED_AT_MOST else [EVERY_ONE]
-        self.session.insert("changes", COLUMNS["changes"], [(self.owner, self.stream, revision, id_) for id_ in told])
+        noted = named if len(named) <= MAX_NAMED_CHANGES else [EVERY_ONE]
+        self.session.insert("changes", COLUMNS["changes"], [(self.owner, self.stream, revision, id_) for id_ in noted])
 
     def revision(self) -> int:
         """How often episodes have changed."""
@@ -140,31 +141,31 @@ class MemoryTables:
         return int(rows[0][0] or 0)
 
     def changed_since(self, revision: int) -> set[str]:
-        """The episodes that changed after a revision; EVERY_ONE if all may have."""
+        """The ids of the episodes that changed after a revision; contains EVERY_ONE if all may have."""
         rows = self.session.all(f"SELECT id FROM changes WHERE {MINE} AND revision > :seen", {**self._mine, "seen": revision})
         return {id_ for (id_,) in rows}
 
     # ---- affect ---------------------------------------------------------------------------------------------------
 
-    def put_felt(self, steps: Sequence[AffectStep]) -> None:
-        """Add steps."""
+    def put_affect(self, steps: Sequence[AffectStep]) -> None:
+        """Add steps of affect."""
         self.session.insert("affect", COLUMNS["affect"], [affect_values(self.owner, self.stream, step) for step in steps])
 
-    def drop_felt(self, since: datetime) -> None:
-        """Make room for steps that are taken again from a moment on."""
+    def drop_affect(self, since: datetime) -> None:
+        """Remove the steps from a moment on, before they are computed again."""
         self.session.run(f"DELETE FROM affect WHERE {MINE} AND at >= :since", {**self._mine, "since": micros(since)})
 
-    def felt_until(self, moment_: datetime | None, limit: int, *, before: bool = False) -> list[AffectStep]:
-        """The last steps by a moment (before it), oldest first."""
+    def affect_until(self, moment_: datetime | None, limit: int, *, before: bool = False) -> list[AffectStep]:
+        """The last steps at or before a moment, oldest first; with `before`, only those before it."""
         rows = self.session.all(
-            f"SELECT {_FELT_LIST} FROM affect WHERE {MINE} AND at {'<' if before else '<='} :until "
+            f"SELECT {_AFFECT_LIST} FROM affect WHERE {MINE} AND at {'<' if before else '<='} :until "
             "ORDER BY at DESC, rank DESC, id DESC LIMIT :limit",
             {**self._mine, "until": FOREVER if moment_ is None else micros(moment_), "limit": limit},
         )
         return [affect_from_row(row) for row in reversed(rows)]
 
-    def felt_count(self, until: datetime | None) -> int:
-        """How many steps there are by a moment."""
+    def affect_count(self, until: datetime | None) -> int:
+        """How many steps had happened and were known by a moment."""
         own = {**self._mine, "until": FOREVER if until is None else micros(until)}
         known = f"SELECT count(*) FROM affect WHERE {MINE} AND at <= :until AND known_at <= :until"
         return int(self.session.all(known, own)[0][0])
@@ -178,14 +179,17 @@ class MemoryTables:
         )
         return [r for (r,) in reversed(rows)]
 
-    # ---- trades, as memories are made of them ---------------------------------------------------------------------
+    # ---- trades, from which memories are formed -------------------------------------------------------------------
 
     def versions(
         self, *, ids: Iterable[str] | None = None, exited: datetime | None = None, entered: datetime | None = None,
-        standing: bool = False,
+        current_only: bool = False,
     ) -> list[TradeVersion]:  # fmt: skip
-        """Versions of closed trades: some, those that ended or were entered since a moment; or only those that stand."""
-        where, params = "1 = 1" if not standing else "known_to IS NULL", {}  # type: str, dict[str, Any]
+        """Versions of closed trades: of some ids, or of those that ended or were entered since a moment.
+
+        With `current_only`, only the versions that are believed now.
+        """
+        where, params = "1 = 1" if not current_only else "known_to IS NULL", {}  # type: str, dict[str, Any]
         if exited is not None:
             where, params = f"{where} AND exit_at >= :exited", {"exited": micros(exited)}
         if entered is not None:
@@ -198,7 +202,7 @@ class MemoryTables:
         return found
 
     def entered_near(self, symbol: str, first: datetime, last: datetime, claimed: bool) -> list[TradeVersion]:
-        """Standing versions of trades of a symbol that were entered within a time: claims, or trades of the ledger."""
+        """Current versions of the trades of a symbol that were entered within a time: claims, or trades of the ledger."""
         sign = "=" if claimed else "<>"
         where = f"known_to IS NULL AND symbol = :symbol AND entry_at BETWEEN :first AND :last AND quality {sign} 'claimed'"
         return self._versions(where, {"symbol": symbol, "first": micros(first), "last": micros(last)})
@@ -208,7 +212,7 @@ class MemoryTables:
         return [TradeVersion(trade_from_row(row[3:]), moment(row[0]), time_of(row[1]), time_of(row[2])) for row in rows]
 
     def replaced_at(self, moment_: datetime) -> bool:
-        """Whether some trade was then believed in a version that no longer stands."""
+        """Returns True if a trade was believed at a moment in a version that was replaced since."""
         rows = self.session.all(
             f"SELECT 1 FROM trades WHERE {MINE} AND known_to > :at AND known_from <= :at LIMIT 1",
             {**self._mine, "at": micros(moment_)},
@@ -216,12 +220,12 @@ class MemoryTables:
         return bool(rows)
 
     def replaced_spans(self) -> list[tuple[datetime, datetime]]:
-        """When trades were believed in versions that no longer stand."""
+        """The spans of time in which versions that were replaced since were believed."""
         rows = self.session.all(f"SELECT known_from, known_to FROM trades WHERE {MINE} AND known_to IS NOT NULL", self._mine)
         return [(moment(start), moment(end)) for start, end in rows]
 
     def unsettled_since(self, known_at: datetime, by: datetime) -> set[Position]:
-        """The positions of which something by a moment was learned, or taken back, after `known_at`."""
+        """The positions of which something up to the moment `by` became known, or was taken back, after `known_at`."""
         own = {**self._mine, "known": micros(known_at), "by": micros(by)}
         rows = self.session.all(
             f"SELECT DISTINCT symbol, leg FROM trades WHERE {MINE} AND entry_at <= :by "
@@ -236,9 +240,9 @@ class MemoryTables:
         return {(symbol, leg) for symbol, leg in rows}
 
     def replaced_since(self, symbol: str, t0: datetime, t1: datetime, known_at: datetime) -> list[tuple[Position, datetime]]:
-        """The positions of a symbol whose trades were believed after `known_at` in versions that no longer stand.
+        """The positions of a symbol with versions that ended after `known_at` and that bars over [t0, t1) may change.
 
-        Of these, those that bars over [t0, t1) tell something about; and since when.
+        Each comes with the first such entry.
         """
         rows = self.session.all(
             f"SELECT symbol, leg, min(entry_at) FROM trades WHERE {MINE} AND known_to > :known AND symbol = :symbol "
@@ -251,12 +255,12 @@ class MemoryTables:
     # ---- bars by length -------------------------------------------------------------------------------------------
 
     def frames(self, symbol: str, until: int, upto: int = FOREVER) -> list[int]:
-        """The lengths of the bars of a symbol that had ended and were known by a moment, among those that are looked at."""
-        asked = {**self._mine, "symbol": symbol, "until": until, "upto": upto}
-        return [int(frame) for (frame,) in self.session.all(_FRAMES_PRESENT, asked)]
+        """The lengths (of those in use) of the bars of a symbol that had ended and were known by a moment."""
+        own = {**self._mine, "symbol": symbol, "until": until, "upto": upto}
+        return [int(frame) for (frame,) in self.session.all(_FRAMES_PRESENT, own)]
 
     def market(self, symbol: str, until: datetime | None, head: int | None = None) -> Market | None:
-        """The market of a symbol: for one moment, only the bars that are looked at then; else all of them."""
+        """The market of a symbol, with the bars that its state at one moment needs; without a moment, with all of them."""
         at, upto = FOREVER if until is None else micros(until), FOREVER if head is None else head
         present = self.frames(symbol, at, upto)
         if not present:
@@ -269,8 +273,8 @@ class MemoryTables:
         rows: list[Row] = []
         for frame in present:
             many = FOREVER if until is None else most[frame]
-            asked = {**self._mine, "symbol": symbol, "frame": frame, "until": at, "upto": upto, "most": many}
-            rows += self.session.all(which, asked)
+            own = {**self._mine, "symbol": symbol, "frame": frame, "until": at, "upto": upto, "most": many}
+            rows += self.session.all(which, own)
         return Market(
             CompletedBar(f, t0, t1, known, float(o), float(h), float(low), float(c)) for f, t0, t1, known, o, h, low, c in rows
         )
@@ -278,7 +282,7 @@ class MemoryTables:
     # ---- shadows --------------------------------------------------------------------------------------------------
 
     def put_shadows(self, shadows: Sequence[ShadowRow]) -> None:
-        """Add shadows or say how they ended."""
+        """Add shadows, or replace them when they end."""
         rows = [(self.owner, self.stream, s.id, s.symbol, micros(s.at), micros_of(s.until)) for s in shadows]
         replace = (
             "ON CONFLICT (owner, stream, id) DO UPDATE SET symbol = excluded.symbol, at = excluded.at, until = excluded.until"
@@ -286,13 +290,13 @@ class MemoryTables:
         self.session.insert("shadows", COLUMNS["shadows"], rows, replace)
 
     def drop_shadow(self, id_: str) -> None:
-        """Follow a decision no longer."""
+        """Remove a shadow: its decision is no longer followed."""
         self.session.run(f"DELETE FROM shadows WHERE {MINE} AND id = :id", {**self._mine, "id": id_})
 
     def shadows(
         self, symbol: str | None = None, since: datetime | None = None, before: datetime | None = None
     ) -> list[ShadowRow]:
-        """Shadows of a symbol that were open at some time within a span."""
+        """The shadows (of a symbol) that were open at some time within a span."""
         where, params = "(until IS NULL OR until >= :since) AND at < :before", {}  # type: str, dict[str, Any]
         if symbol is not None:
             where, params = f"{where} AND symbol = :symbol", {"symbol": symbol}
@@ -315,7 +319,7 @@ class MemoryTables:
         return [PlanState(id_, s, moment(at), n, time_of(f), time_of(e), body) for id_, s, at, n, f, e, body in rows]
 
     def put_plans(self, plans: Sequence[PlanState]) -> None:
-        """Add plans or say where they stand."""
+        """Add plans, or replace their states."""
         rows = [plan_values(self.owner, self.stream, plan) for plan in plans]
         replace = "ON CONFLICT (owner, stream, id) DO UPDATE SET " + ", ".join(
             f"{c} = excluded.{c}" for c in COLUMNS["plans"][3:]
@@ -323,7 +327,7 @@ class MemoryTables:
         self.session.insert("plans", COLUMNS["plans"], rows, replace)
 
 
-def plan_values(owner: str, stream: str, plan: PlanState) -> Row:
+def plan_values(owner: OwnerId, stream: str, plan: PlanState) -> Row:
     """A plan as the values of its row."""
     return (owner, stream, plan.id, plan.status, micros(plan.at), plan.fired, micros_of(plan.fired_at),
             micros_of(plan.ended_at), plan.body)  # fmt: skip

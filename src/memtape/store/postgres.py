@@ -1,8 +1,8 @@
 """PostgreSQL 15 or later, through psycopg 3 and a small pool.
 
-Rows belong to owners by row-level security, forced even on the tables' owner. The application works as the role
-`memtape_app`, which owns nothing; it names its owner at the start of each transaction, and without a name no row exists
-for it. Schema changes come only from `memtape migrate`, with an account that may make them.
+Row-level security separates the owners, and is forced even on the owner of the tables. The application works as the role
+`memtape_app`, which owns nothing. It names its owner at the start of each transaction; without a name it sees no rows.
+Only `memtape migrate` changes the schema, with an account that may.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from memtape.core.codec import GENESIS
+from memtape.core.ids import OwnerId
 from memtape.errors import Conflict, Locked, MemtapeError, MissingExtra, NewerSchema, NoStore, OlderSchema, StoreFailure
 from memtape.store.database import Params, Row, expand, insertion
 from memtape.store.schema import CACHES, LATEST, MIGRATIONS, TABLES
@@ -33,8 +34,8 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 @lru_cache(maxsize=512)
-def _spelled(sql: str) -> str:
-    """Our :name parameters as psycopg writes them."""
+def _for_psycopg(sql: str) -> str:
+    """A statement with its :name parameters in the form of psycopg."""
     return _MARK.sub(r"%(\1)s", sql.replace("%", "%%"))
 
 
@@ -47,7 +48,7 @@ class PostgresSession:
     def run(self, sql: str, params: Params) -> None:
         """Execute a statement."""
         sql, params = expand(sql, params)
-        self._connection.execute(_spelled(sql), params)
+        self._connection.execute(_for_psycopg(sql), params)
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row], on_conflict: str = "") -> None:
         """Add rows, their values in the order of the columns."""
@@ -58,10 +59,10 @@ class PostgresSession:
     def all(self, sql: str, params: Params) -> list[Row]:
         """Execute a query and fetch everything."""
         sql, params = expand(sql, params)
-        return self._connection.execute(_spelled(sql), params).fetchall()
+        return self._connection.execute(_for_psycopg(sql), params).fetchall()
 
-    def lock(self, owner: str, stream: str) -> None:
-        """Hold the head's row until the commit; make it first if it is missing."""
+    def lock(self, owner: OwnerId, stream: str) -> None:
+        """Lock the row of the head until the commit. If it is missing, it is created first."""
         at = {"owner": owner, "stream": stream, "hash": GENESIS}
         held = "SELECT 1 FROM streams WHERE owner = :owner AND stream = :stream FOR UPDATE"
         if not self.all(held, at):
@@ -96,7 +97,7 @@ class PostgresDatabase:
             )
 
     def _check_role(self) -> None:
-        """Say at once, and in words, when this login may not work as the application."""
+        """Raises NoStore if this login may not work as the application."""
         with psycopg.connect(self._address) as connection:
             row = connection.execute(
                 "SELECT current_user, pg_has_role(current_user, oid, 'MEMBER') FROM pg_roles WHERE rolname = %s", (ROLE,)
@@ -110,19 +111,19 @@ class PostgresDatabase:
         connection.commit()
 
     @contextmanager
-    def writing(self, owner: str) -> Iterator[PostgresSession]:
-        """A transaction that commits as a whole or leaves nothing."""
+    def writing(self, owner: OwnerId) -> Iterator[PostgresSession]:
+        """A transaction that commits as a whole or changes nothing."""
         with self._transaction(owner, f"SET LOCAL lock_timeout = '{int(self._wait * 1000)}ms'") as session:
             yield session
 
     @contextmanager
-    def reading(self, owner: str) -> Iterator[PostgresSession]:
-        """One unchanging state."""
+    def reading(self, owner: OwnerId) -> Iterator[PostgresSession]:
+        """A transaction that sees one unchanging state."""
         with self._transaction(owner, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY") as session:
             yield session
 
     @contextmanager
-    def _transaction(self, owner: str, how: str) -> Iterator[PostgresSession]:
+    def _transaction(self, owner: OwnerId, how: str) -> Iterator[PostgresSession]:
         assert self._pool is not None, "a migrating connection reads and writes nothing"
         with self._translated(), self._pool.connection() as connection, connection.transaction():
             connection.execute(how)
@@ -130,7 +131,7 @@ class PostgresDatabase:
             yield PostgresSession(connection)
 
     def schema(self) -> int:
-        """The number of the last migration it has had."""
+        """The number of the last migration that was applied."""
         with self._translated(), psycopg.connect(self._address) as connection:
             if connection.execute("SELECT to_regclass('migrations')").fetchone() == (None,):
                 return 0
@@ -176,21 +177,21 @@ class PostgresDatabase:
                 connection.execute(statement)
 
     def facts(self) -> dict[str, object]:
-        """What `doctor` tells of it."""
+        """What `memtape doctor` reports about it."""
         with self._translated(), psycopg.connect(self._address) as connection:
             row = connection.execute("SHOW server_version").fetchone()
         return {"engine": f"PostgreSQL {row[0] if row else '?'} (psycopg {psycopg.__version__})", "path": self.url,
                 "read_only": False}  # fmt: skip
 
     def backup(self, path: str) -> None:
-        """PostgreSQL has its own tools for that; ours is the export."""
+        """Raises Conflict: PostgreSQL has its own tools for backups."""
         raise Conflict("db", "a PostgreSQL store is backed up by pg_dump", "Use pg_dump, or memtape export")
 
     def scrub(self, *, whole: bool) -> None:
-        """PostgreSQL overwrites dead rows when it vacuums, which its owner schedules; its WAL and copies are the owner's too."""
+        """Does nothing: PostgreSQL overwrites dead rows when it vacuums, and its WAL and copies are managed by its owner."""
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if self._pool is not None:
             self._pool.close()
 

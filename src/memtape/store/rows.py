@@ -1,4 +1,4 @@
-"""Values as rows and rows as values: one spelling for writing, verifying and rebuilding."""
+"""Values as rows and rows as values: one form for writing, verifying and rebuilding."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from memtape.core.codec import canonical, canonical_plain, decimal_text, micros, moment, read_time
 from memtape.core.events import Discrepancy
+from memtape.core.ids import OwnerId
 from memtape.core.items import Item, body_of
 from memtape.core.ledger.excursions import State
 from memtape.core.ledger.rounds import KnownBar, Order, Round
@@ -33,14 +34,14 @@ _LOG_COLUMNS = ("owner", "stream", "seq", "kind", "key", "occurred_at", "known_a
 _DISCREPANCY_COLUMNS = ("owner", "stream", "symbol", "leg", "at", "why", "ledger_qty", "broker_qty", "price")
 _STREAM_COLUMNS = ("owner", "stream", "seq", "hash", "first_snapshot", "last_tick", "known_at", "verified_from")
 _EPISODE_COLUMNS = ("owner", "stream", *EPISODE_FIELDS)
-_FELT_COLUMNS = ("owner", "stream", *AffectStep._fields)
+_AFFECT_COLUMNS = ("owner", "stream", *AffectStep._fields)
 _SHADOW_COLUMNS = ("owner", "stream", "id", "symbol", "at", "until")
 _PLAN_COLUMNS = ("owner", "stream", "id", "status", "at", "fired", "fired_at", "ended_at", "body")
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "log": _LOG_COLUMNS, "streams": _STREAM_COLUMNS, "items": _ITEM_COLUMNS, "positions": _POSITION_COLUMNS,
     "trades": _VERSION_COLUMNS, "discrepancies": _DISCREPANCY_COLUMNS, "bars": _BAR_COLUMNS,
-    "episodes": _EPISODE_COLUMNS, "affect": _FELT_COLUMNS, "shadows": _SHADOW_COLUMNS, "plans": _PLAN_COLUMNS,
+    "episodes": _EPISODE_COLUMNS, "affect": _AFFECT_COLUMNS, "shadows": _SHADOW_COLUMNS, "plans": _PLAN_COLUMNS,
     "changes": ("owner", "stream", "revision", "id"),
 }  # fmt: skip
 KEYS: dict[str, tuple[str, ...]] = {
@@ -54,18 +55,18 @@ KEYS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a stream stands."""
+    """The head of a stream: its last log row, and what the next write needs to know."""
 
     seq: int
     hash: str
     first_snapshot: datetime | None
     last_tick: datetime | None
     known_at: datetime | None
-    verified_from: datetime | None = None  # since when a broker could be asked
+    verified_from: datetime | None = None  # when the first record of a broker became known
 
 
 class LogRow(NamedTuple):
-    """A row of the log without its owner, as the table has it; times as the microseconds that were hashed."""
+    """A row of the log as in its table, without the owner; times are the microseconds that were hashed."""
 
     stream: str
     seq: int
@@ -82,7 +83,7 @@ class LogRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PositionRow:
-    """What is held now, and how far its history has been folded."""
+    """An open or flat position, and how far its history has been folded."""
 
     symbol: str
     leg: str
@@ -105,16 +106,16 @@ def money_of(value: Any) -> Decimal | None:
     return None if value is None else value if isinstance(value, Decimal) else Decimal(value)
 
 
-def _spelled(value: Decimal | None) -> str | None:
+def _text_of(value: Decimal | None) -> str | None:
     return None if value is None else decimal_text(value)
 
 
 # ---- values as rows; the same functions write, verify and rebuild --------------------------------------------------
 
 
-def item_row(owner: str, stream: str, item: Item, seq: int, known_at: datetime, skill_version: int,
+def item_row(owner: OwnerId, stream: str, item: Item, seq: int, known_at: datetime, skill_version: int,
              batch: str | None, body: str | None = None) -> dict[str, Any]:  # fmt: skip
-    """An item as its row; `body` is its canonical JSON, where that is known already."""
+    """An item as its row; `body` is its canonical JSON, if it is already known."""
     if body is None and (data := body_of(item)) is not None:
         body = canonical_plain(data)
     return {
@@ -125,66 +126,68 @@ def item_row(owner: str, stream: str, item: Item, seq: int, known_at: datetime, 
     }  # fmt: skip
 
 
-Way = Callable[[Any], Any]
-_SPELLING: dict[str, Way] = {
+Convert = Callable[[Any], Any]
+_WRITERS: dict[str, Convert] = {
     "money": decimal_text, "time": micros, "flag": int, "list": lambda value: canonical_plain(list(value)) if value else "[]",
 }  # fmt: skip
-_READING: dict[str, Way] = {
+_READERS: dict[str, Convert] = {
     "money": money_of, "time": moment, "flag": bool, "list": lambda text: tuple(json.loads(text)),
 }  # fmt: skip
 
 
-def _ways(columns: Mapping[str, str], ways: Mapping[str, Way]) -> list[tuple[int, Way]]:
-    """The places of the columns that a store keeps in another form than we do, each with the way there; texts, whole numbers and
-    reals are what they are."""
-    return [(at, ways[kind]) for at, kind in enumerate(columns.values()) if kind in ways]
+def _conversions(columns: Mapping[str, str], converters: Mapping[str, Convert]) -> list[tuple[int, Convert]]:
+    """The places of the columns whose stored form differs from the value, each with its conversion.
+
+    Texts, whole numbers and reals are stored as they are.
+    """
+    return [(at, converters[kind]) for at, kind in enumerate(columns.values()) if kind in converters]
 
 
-_SPELL, _READ = _ways(TRADE_COLUMNS, _SPELLING), _ways(TRADE_COLUMNS, _READING)
-_SPELL_EPISODE, _READ_EPISODE = _ways(EPISODE_COLUMNS, _SPELLING), _ways(EPISODE_COLUMNS, _READING)
-_SPELL_FELT, _READ_FELT = _ways(AFFECT_COLUMNS, _SPELLING), _ways(AFFECT_COLUMNS, _READING)
+_WRITE_TRADE, _READ_TRADE = _conversions(TRADE_COLUMNS, _WRITERS), _conversions(TRADE_COLUMNS, _READERS)
+_WRITE_EPISODE, _READ_EPISODE = _conversions(EPISODE_COLUMNS, _WRITERS), _conversions(EPISODE_COLUMNS, _READERS)
+_WRITE_AFFECT, _READ_AFFECT = _conversions(AFFECT_COLUMNS, _WRITERS), _conversions(AFFECT_COLUMNS, _READERS)
 
 
-def _changed(values: Iterable[Any], ways: Sequence[tuple[int, Way]]) -> list[Any]:
-    """Values from one form to the other."""
+def _converted(values: Iterable[Any], converters: Sequence[tuple[int, Convert]]) -> list[Any]:
+    """Values with some of them converted."""
     found = list(values)
-    for at, way in ways:
+    for at, convert in converters:
         if found[at] is not None:
-            found[at] = way(found[at])
+            found[at] = convert(found[at])
     return found
 
 
-def version_values(owner: str, stream: str, version: TradeVersion) -> Row:
+def version_values(owner: OwnerId, stream: str, version: TradeVersion) -> Row:
     """A version of a closed trade as the values of its row, in the order of its columns."""
     return (
         owner, stream, micros(version.known_from), micros_of(version.known_to), micros_of(version.settled_at),
-        *_changed(version.trade, _SPELL),
+        *_converted(version.trade, _WRITE_TRADE),
     )  # fmt: skip
 
 
-def version_row(owner: str, stream: str, version: TradeVersion) -> dict[str, Any]:
+def version_row(owner: OwnerId, stream: str, version: TradeVersion) -> dict[str, Any]:
     """A version of a closed trade as its row."""
     return dict(zip(_VERSION_COLUMNS, version_values(owner, stream, version), strict=True))
 
 
-def episode_values(owner: str, stream: str, episode: Episode) -> Row:
+def episode_values(owner: OwnerId, stream: str, episode: Episode) -> Row:
     """A version of an episode as the values of its row."""
-    return (owner, stream, *_changed(episode, _SPELL_EPISODE))
+    return (owner, stream, *_converted(episode, _WRITE_EPISODE))
 
 
 def episode_from_row(row: Row) -> Episode:
     """A row back as an episode."""
-    return Episode._make(_changed(row, _READ_EPISODE))
+    return Episode._make(_converted(row, _READ_EPISODE))
 
 
-def affect_values(owner: str, stream: str, step: AffectStep) -> Row:
+def affect_values(owner: OwnerId, stream: str, step: AffectStep) -> Row:
     """A step of affect as the values of its row."""
-    return (owner, stream, *_changed(step, _SPELL_FELT))
+    return (owner, stream, *_converted(step, _WRITE_AFFECT))
 
 
 def affect_from_row(row: Row) -> AffectStep:
     """A row back as a step of affect."""
-    return AffectStep._make(_changed(row, _READ_FELT))
+    return AffectStep._make(_converted(row, _READ_AFFECT))
 
 
 def row_of(table: str, values: Row) -> dict[str, Any]:
@@ -194,7 +197,7 @@ def row_of(table: str, values: Row) -> dict[str, Any]:
 
 def trade_from_row(row: Row) -> Trade:
     """A row back as a trade; its columns in the order of the fields."""
-    return Trade._make(_changed(row, _READ))
+    return Trade._make(_converted(row, _READ_TRADE))
 
 
 _ROUND_KINDS: dict[str, str] = {
@@ -204,7 +207,7 @@ _ROUND_KINDS: dict[str, str] = {
 
 
 def round_from_row(text: str) -> Round:
-    """An open round trip back from its canonical JSON, which we wrote ourselves: no need to check it again."""
+    """An open round trip back from its canonical JSON. memtape wrote it, so it is not checked again."""
     data = json.loads(text)
     for name, value in data.items():
         kind = _ROUND_KINDS[name]
@@ -224,36 +227,36 @@ def _state(data: dict[str, Any]) -> State:
     return State(read_time(data["at"]), realized, cost, qty, rate, data["priced"])
 
 
-def position_row(owner: str, stream: str, position: PositionRow) -> dict[str, Any]:
+def position_row(owner: OwnerId, stream: str, position: PositionRow) -> dict[str, Any]:
     """A position as its row."""
     at, rank, seq, id_ = position.last
     return {
         "owner": owner, "stream": stream, "symbol": position.symbol, "leg": position.leg, "last_at": micros(at),
         "last_rank": rank, "last_seq": seq, "last_id": id_,
-        "round": None if position.round is None else canonical(position.round.kept()),
+        "round": None if position.round is None else canonical(position.round.with_last_states()),
     }  # fmt: skip
 
 
-def discrepancy_row(owner: str, stream: str, found: Discrepancy) -> dict[str, Any]:
+def discrepancy_row(owner: OwnerId, stream: str, found: Discrepancy) -> dict[str, Any]:
     """A discrepancy as its row."""
     return {
         "owner": owner, "stream": stream, "symbol": found.symbol, "leg": found.leg, "at": micros(found.at), "why": found.why,
         "ledger_qty": decimal_text(found.ledger_qty), "broker_qty": decimal_text(found.broker_qty),
-        "price": _spelled(found.price),
+        "price": _text_of(found.price),
     }  # fmt: skip
 
 
-def bar_row(owner: str, stream: str, bar: Bar, seq: int, known_at: datetime) -> dict[str, Any]:
+def bar_row(owner: OwnerId, stream: str, bar: Bar, seq: int, known_at: datetime) -> dict[str, Any]:
     """A bar as its row."""
     return {
         "owner": owner, "stream": stream, "symbol": bar.symbol, "frame": bar.frame, "t0": micros(bar.t0),
-        "t1": micros(bar.t1), **{letter: decimal_text(getattr(bar, letter)) for letter in "ohlc"}, "v": _spelled(bar.v),
+        "t1": micros(bar.t1), **{letter: decimal_text(getattr(bar, letter)) for letter in "ohlc"}, "v": _text_of(bar.v),
         "seq": seq, "known_at": micros(known_at),
     }  # fmt: skip
 
 
 def comparable(table: str, row: Row) -> dict[str, Any]:
-    """A stored row in the spelling that `*_row` gives, so that stores of both kinds compare equal."""
+    """A stored row in the form that `*_row` gives, so that rows of both databases compare equal."""
     return {
         name: decimal_text(value) if isinstance(value, Decimal) else value
         for name, value in zip(COLUMNS[table], row, strict=True)

@@ -2,7 +2,7 @@
 
 Types that differ are named in braces: {money} is exact decimal (TEXT in SQLite, NUMERIC in PostgreSQL), {int} holds 64
 bits, {text} sorts by its bytes; times are microseconds since 1970 in UTC. Every key starts with owner and stream, so tables
-partition and shard by them. `log` is the authority and `bars` the market data it vouches for by digest; every other table is a
+partition and shard by them. `log` is the authority, and `bars` the market data whose digests it holds; every other table is a
 projection. {real} is a double.
 """
 
@@ -45,7 +45,7 @@ AFFECT_COLUMNS = _kinds(AffectStep)
 
 _SQL_TYPE = {"money": "{money}", "time": "{int}", "int": "{int}", "flag": "{int}", "real": "{real}", "list": "{text}",
              "text": "{text}"}  # fmt: skip
-_LATER = ("confidence", "entry_situation", "first_partial_price", "reflection", "source")  # columns of a trade since step 2
+_ADDED_IN_STEP_2 = ("confidence", "entry_situation", "first_partial_price", "reflection", "source")  # columns of trades
 
 
 def _columns(kinds: dict[str, str], required: tuple[str, ...], leave_out: tuple[str, ...] = ()) -> str:
@@ -56,9 +56,9 @@ def _columns(kinds: dict[str, str], required: tuple[str, ...], leave_out: tuple[
     )
 
 
-_TRADES = _columns(TRADE_COLUMNS, ("id", "symbol", "leg", "entry_at", "exit_at"), _LATER)
+_TRADES = _columns(TRADE_COLUMNS, ("id", "symbol", "leg", "entry_at", "exit_at"), _ADDED_IN_STEP_2)
 _EPISODES = _columns(EPISODE_COLUMNS, ("id", "known_from", "kind", "symbol", "entry_at", "exit_at"))
-_FELT = _columns(AFFECT_COLUMNS, ("at", "rank", "id", "known_at", "known_by"))
+_AFFECT = _columns(AFFECT_COLUMNS, ("at", "rank", "id", "known_at", "known_by"))
 
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
@@ -112,7 +112,7 @@ MIGRATIONS: tuple[Migration, ...] = (
         2,
         "episodes, affect, shadows, plans",
         (
-            *(f"ALTER TABLE trades ADD COLUMN {name} {_SQL_TYPE[TRADE_COLUMNS[name]]}" for name in _LATER),
+            *(f"ALTER TABLE trades ADD COLUMN {name} {_SQL_TYPE[TRADE_COLUMNS[name]]}" for name in _ADDED_IN_STEP_2),
             "CREATE INDEX trades_replaced ON trades (owner, stream, known_to) WHERE known_to IS NOT NULL",
             "ALTER TABLE streams ADD COLUMN verified_from {int}",
             "CREATE INDEX bars_frame ON bars (owner, stream, symbol, frame, t1)",
@@ -123,7 +123,7 @@ MIGRATIONS: tuple[Migration, ...] = (
             """CREATE TABLE changes (
   owner {text} NOT NULL, stream {text} NOT NULL, revision {int} NOT NULL, id {text} NOT NULL,
   PRIMARY KEY (owner, stream, revision, id)){options}""",
-            "CREATE TABLE affect (\n  owner {text} NOT NULL, stream {text} NOT NULL, " + _FELT + ","
+            "CREATE TABLE affect (\n  owner {text} NOT NULL, stream {text} NOT NULL, " + _AFFECT + ","
             "\n  PRIMARY KEY (owner, stream, at, rank, id)){options}",
             """CREATE TABLE shadows (
   owner {text} NOT NULL, stream {text} NOT NULL, id {text} NOT NULL, symbol {text} NOT NULL, at {int} NOT NULL, until {int},
@@ -145,11 +145,28 @@ MIGRATIONS: tuple[Migration, ...] = (
   PRIMARY KEY (owner, stream, name)){options}""",
         ),
     ),
+    Migration(
+        4,
+        "sort keys of trades",
+        # Money is exact text or NUMERIC: its double is an order to sort by, never an amount.
+        tuple(
+            f"CREATE INDEX trades_by_{name} ON trades (owner, stream, {key}, entry_at, id) WHERE known_to IS NULL"
+            for name, key in (
+                ("exit", "exit_at"),
+                ("symbol", "symbol"),
+                ("side", "side"),
+                ("held", "(CAST(holding_minutes AS DOUBLE PRECISION))"),
+                ("size", "(CAST(entry_size_usd AS DOUBLE PRECISION))"),
+                ("net", "(CAST(net_pnl_usd AS DOUBLE PRECISION))"),
+                ("r", "(CAST(pnl_r AS DOUBLE PRECISION))"),
+            )
+        ),
+    ),
 )
 
 TABLES = ("log", "streams", "items", "positions", "trades", "discrepancies", "bars", "episodes", "affect", "shadows", "plans")
 
 PROJECTIONS = ("items", "positions", "trades", "discrepancies", "episodes", "affect", "shadows", "plans")
-# Which episodes changed when, for readers with columns in memory; and who does what now. They prove nothing.
+# Which episodes changed when, for readers with columns in memory; and the leases. They are no part of the record.
 CACHES = ("changes", "leases")
 LATEST = MIGRATIONS[-1].number

@@ -3,9 +3,9 @@
 WAL with synchronous=FULL: a commit that returned survives power loss. SQLite's own write lock is the only lock, so
 `serve`, `memtape mcp` and the CLI work on one file at once.
 
-What is deleted is overwritten (secure_delete; measured: no slower). Once payloads of the log were destroyed, `scrub` empties the
-WAL, which would still hold them. Once those of a whole stream were, it writes the file anew: pages that were split keep copies
-that no deletion overwrites.
+Deleted content is overwritten (secure_delete; measured: no slower). After payloads of the log were destroyed, `scrub` empties
+the WAL, which would still hold them. After those of a whole stream were destroyed, it rewrites the file, because pages that
+were split keep copies that no deletion overwrites.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from urllib.parse import quote
 
 import apsw
 
+from memtape.core.ids import OwnerId
 from memtape.errors import Conflict, MemtapeError, NewerSchema, NoStore, StoreFailure
 from memtape.store.database import Params, Row, expand, insertion
 from memtape.store.schema import LATEST, MIGRATIONS
@@ -54,7 +55,7 @@ class SqliteSession:
         sql, params = expand(sql, params)
         return self._connection.execute(sql, params).fetchall()
 
-    def lock(self, owner: str, stream: str) -> None:
+    def lock(self, owner: OwnerId, stream: str) -> None:
         """Nothing to do: BEGIN IMMEDIATE already holds the file's write lock."""
 
 
@@ -81,7 +82,8 @@ class SqliteDatabase:
                 if found < LATEST and not self.read_only:
                     self.migrate()
             except BaseException:
-                self._connection.close()  # a file that cannot be used is let go at once, not when Python comes round to it
+                # A file that cannot be used is closed at once, not when Python collects the object.
+                self._connection.close()
                 raise
         for _ in range(0 if path == ":memory:" or self.read_only else MAX_READERS):
             self._readers.put(None)  # opened when first needed
@@ -98,19 +100,20 @@ class SqliteDatabase:
         self.read_only = connection.readonly("main")
         folder = Path(self.path).parent
         if self.read_only and not os.access(folder, os.W_OK) and not Path(f"{self.path}-wal").exists():
-            connection.close()  # WAL needs files beside it that cannot be made here: read it as it stands
+            # WAL needs files beside the database that cannot be created here: open it as immutable.
+            connection.close()
             flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
             connection = apsw.Connection(f"file:{quote(self.path)}?immutable=1", flags=flags, vfs=self._vfs)
         if not self.read_only:
             self._write_ahead(connection)
         connection.execute("PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-32000")
         connection.execute("PRAGMA secure_delete=ON")
-        # apsw's SQLite has STAT4: without this guarantee it plans a query anew whenever its parameters change.
+        # apsw's SQLite has STAT4: without this guarantee it plans a query again whenever its parameters change.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         return connection
 
     def _write_ahead(self, connection: apsw.Connection) -> None:
-        """Put a file into WAL mode. SQLite does not wait for the lock this takes, and only tells if it cannot."""
+        """Put a file into WAL mode. SQLite does not wait for the lock that this takes, so this retries until the deadline."""
         deadline = time.monotonic() + self._wait
         while True:
             try:
@@ -123,8 +126,8 @@ class SqliteDatabase:
                 time.sleep(0.02)
 
     @contextmanager
-    def writing(self, owner: str) -> Iterator[SqliteSession]:
-        """BEGIN IMMEDIATE .. COMMIT, or nothing."""
+    def writing(self, owner: OwnerId) -> Iterator[SqliteSession]:
+        """A transaction that holds the write lock: BEGIN IMMEDIATE to COMMIT, or ROLLBACK."""
         with self._turn, self._translated():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -135,12 +138,15 @@ class SqliteDatabase:
                     self._connection.execute("ROLLBACK")
 
     def scrub(self, *, whole: bool) -> None:
-        """Leave nothing in the files of what was destroyed; left undone while another reads or writes for long, or the disk has
-        no room for a copy. What was destroyed is overwritten all the same, but for such copies."""
+        """Remove copies of destroyed payloads from the files.
+
+        Does nothing if another process reads or writes for too long, or if the disk has no room for a copy. The payloads
+        themselves are overwritten in any case.
+        """
         with self._turn, self._translated():
             try:
                 if whole:
-                    self._connection.execute("PRAGMA temp_store=FILE; VACUUM")  # a copy of all that is left: not in memory
+                    self._connection.execute("PRAGMA temp_store=FILE; VACUUM")  # the copy goes to a file, not to memory
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             except (apsw.BusyError, apsw.FullError):
                 return
@@ -148,7 +154,7 @@ class SqliteDatabase:
                 self._connection.execute("PRAGMA temp_store=MEMORY")
 
     @contextmanager
-    def reading(self, owner: str) -> Iterator[SqliteSession]:
+    def reading(self, owner: OwnerId) -> Iterator[SqliteSession]:
         """Open a transaction that sees one unchanging state."""
         with self._reader() as connection, self._translated():
             connection.execute("BEGIN")
@@ -175,7 +181,7 @@ class SqliteDatabase:
             self._readers.put(connection)
 
     def schema(self) -> int:
-        """The number of the last migration it has had."""
+        """The number of the last migration that was applied."""
         with self._turn, self._translated():
             known = list(self._connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'"))
             if not known:
@@ -184,7 +190,7 @@ class SqliteDatabase:
             return int(found[0][0])
 
     def migrate(self, *, upto: int | None = None) -> list[str]:
-        """Each step with its record in one transaction; a copy of the file beside it first, if there is anything in it."""
+        """Apply each step with its record in one transaction. A file that is not empty is copied beside itself first."""
         done = []
         start = self.schema()
         if 0 < start < (upto or LATEST):
@@ -192,10 +198,10 @@ class SqliteDatabase:
         for step in MIGRATIONS:
             if step.number > (upto or LATEST):
                 break
-            with self.writing("") as session:
+            with self.writing(OwnerId("")) as session:
                 session.run("CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL)", {})
                 if session.all("SELECT 1 FROM migrations WHERE number = :number", {"number": step.number}):
-                    continue  # another process was first
+                    continue  # another process has applied it
                 for statement in step.statements:
                     session.run(statement.format(**_TYPES), {})
                 session.run("INSERT INTO migrations VALUES (:number, :name)", {"number": step.number, "name": step.name})
@@ -203,7 +209,7 @@ class SqliteDatabase:
         return done
 
     def _copy_aside(self, path: str) -> None:
-        """A copy under this name, or a numbered one if an earlier attempt (or another process) left one there."""
+        """Copy the file under this name, or under a numbered one if an earlier attempt or another process left a copy."""
         mine = f"{path}.{os.getpid()}"
         self.backup(mine)
         for n in itertools.count():
@@ -215,7 +221,7 @@ class SqliteDatabase:
         Path(mine).unlink()
 
     def facts(self) -> dict[str, object]:
-        """What `doctor` tells of it."""
+        """What `memtape doctor` reports about it."""
         return {"engine": f"SQLite {apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})", "path": self.path,
                 "read_only": self.read_only}  # fmt: skip
 
@@ -227,7 +233,7 @@ class SqliteDatabase:
             self._connection.execute("VACUUM INTO :path", {"path": path})
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._turn:
             self._connection.close()
         while not self._readers.empty():

@@ -1,4 +1,4 @@
-"""What SQLite reports, in our words: for the store and for every cache that is an SQLite file."""
+"""Errors of SQLite as errors of memtape: for the store and for every cache that is an SQLite file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from memtape.errors import DiskFull, Locked, MemtapeError, NoStore, ReadOnly, St
 
 
 def memtape_error(error: apsw.Error, url: str, wait_seconds: float) -> MemtapeError:
-    """An error of SQLite as one of ours; `wait_seconds` is how long another writer was waited for."""
+    """An error of SQLite as an error of memtape; `wait_seconds` is how long it waited for another writer."""
     problem = str(error) or type(error).__name__
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return Locked(url=url, seconds=wait_seconds)

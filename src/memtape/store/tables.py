@@ -14,6 +14,7 @@ from typing import Any
 
 from memtape.core.codec import GENESIS, micros, moment
 from memtape.core.events import Discrepancy
+from memtape.core.ids import OwnerId
 from memtape.core.items import Position, StoredItem
 from memtape.core.ledger.trades import TRADE_FIELDS, Trade
 from memtape.core.ledger.versions import TradeVersion
@@ -40,7 +41,13 @@ from memtape.store.rows import (
 )
 from memtape.store.schema import TABLES
 
-DAY = 86_400_000_000  # in microseconds, as times are kept
+DAY_MICROS = 86_400_000_000
+# What a page of trades may be sorted by. The double of an amount gives its order only; the amount itself stays exact.
+SORT_KEYS = {
+    "entry": "entry_at", "exit": "exit_at", "symbol": "symbol", "side": "side",
+    "held": "(CAST(holding_minutes AS DOUBLE PRECISION))", "size": "(CAST(entry_size_usd AS DOUBLE PRECISION))",
+    "net": "(CAST(net_pnl_usd AS DOUBLE PRECISION))", "r": "(CAST(pnl_r AS DOUBLE PRECISION))",
+}  # fmt: skip
 TRADE_LIST = ", ".join(TRADE_FIELDS)
 _LOG_LIST = ", ".join(COLUMNS["log"][1:])
 
@@ -57,7 +64,7 @@ class Tables(BarTables):
     # ---- the log --------------------------------------------------------------------------------------------------
 
     def head(self) -> Head:
-        """Where the stream stands; before its first row, at zero."""
+        """The head of the stream; before its first row, a head at zero."""
         what = "seq, hash, first_snapshot, last_tick, known_at, verified_from"
         rows = self.session.all(f"SELECT {what} FROM streams WHERE {MINE}", self._mine)
         if not rows:
@@ -66,7 +73,7 @@ class Tables(BarTables):
         return Head(seq, hash_, time_of(first), time_of(last), time_of(known), time_of(verified))
 
     def set_head(self, head: Head) -> None:
-        """Move the stream's head; its first row makes it."""
+        """Write the head of the stream."""
         self.session.run(
             "INSERT INTO streams (owner, stream, seq, hash, first_snapshot, last_tick, known_at, verified_from) "
             "VALUES (:owner, :stream, :seq, :hash, :first, :last, :known, :verified) ON CONFLICT (owner, stream) DO UPDATE SET "
@@ -77,7 +84,7 @@ class Tables(BarTables):
         )  # fmt: skip
 
     def make_head(self) -> None:
-        """Give the stream a head at zero, unless it has one."""
+        """Give the stream a head at zero if it has none."""
         self.session.run(
             "INSERT INTO streams (owner, stream, seq, hash) VALUES (:owner, :stream, 0, :hash) ON CONFLICT DO NOTHING",
             {**self._mine, "hash": GENESIS},
@@ -100,7 +107,7 @@ class Tables(BarTables):
             after = rows[-1][1]
 
     def log_of(self, kinds: Sequence[str], telling: str = "") -> list[LogRow]:
-        """The rows of some kinds, in order; or only those whose payload contains something."""
+        """The log rows of some kinds, in order; with `telling`, only those whose payload contains that text."""
         own, where = {**self._mine, "kinds": list(kinds)}, "kind IN :kinds"  # type: dict[str, Any], str
         if telling:
             own, where = own | {"telling": f"%{telling}%"}, f"{where} AND payload LIKE :telling"
@@ -108,7 +115,7 @@ class Tables(BarTables):
         return [LogRow(*row) for row in rows]
 
     def logged(self, kind: str, key: str) -> LogRow | None:
-        """The row of one observed value, if it was seen."""
+        """The log row of one value, if it was recorded."""
         rows = self.session.all(
             f"SELECT {_LOG_LIST} FROM log WHERE {MINE} AND kind = :kind AND key = :key",
             {**self._mine, "kind": kind, "key": key},
@@ -116,7 +123,7 @@ class Tables(BarTables):
         return LogRow(*rows[0]) if rows else None
 
     def shred_log(self, rows: Sequence[int] | None = None) -> int:
-        """Destroy the payloads of the whole log, or of some rows; how many there were."""
+        """Destroy the payloads of the whole log, or of some rows. Returns how many there were."""
         which, params = "payload IS NOT NULL", dict(self._mine)  # type: str, dict[str, Any]
         if rows is not None:
             which, params = f"{which} AND seq IN :rows", params | {"rows": list(rows)}
@@ -125,7 +132,7 @@ class Tables(BarTables):
         return int(found[0][0])
 
     def drop_items(self, kinds: Sequence[str], key: str) -> list[int]:
-        """Remove items for good; the log rows that brought them."""
+        """Remove items for good. Returns the log rows that brought them."""
         own = {**self._mine, "kinds": list(kinds), "key": key}
         rows = self.session.all(f"SELECT seq FROM items WHERE {MINE} AND kind IN :kinds AND key = :key ORDER BY seq", own)
         self.session.run(f"DELETE FROM items WHERE {MINE} AND kind IN :kinds AND key = :key", own)
@@ -137,8 +144,8 @@ class Tables(BarTables):
 
     # ---- items ----------------------------------------------------------------------------------------------------
 
-    def seen(self, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """Which of these (kind, key) are here already, and in which log row they came."""
+    def log_rows_of(self, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """The log rows of the items with these (kind, key) that are stored and not taken back."""
         wanted = set(names)
         found: dict[tuple[str, str], int] = {}
         for some in in_batches(sorted(wanted)):
@@ -150,7 +157,7 @@ class Tables(BarTables):
         return found
 
     def stated(self, kinds: Sequence[str], keys: Sequence[str]) -> list[str]:
-        """The kinds of the items that are here under one of these keys."""
+        """The kinds of the stored items with one of these keys."""
         own = {**self._mine, "kinds": list(kinds), "keys": list(keys)}
         rows = self.session.all(f"SELECT kind FROM items WHERE {MINE} AND kind IN :kinds AND key IN :keys", own)
         return [kind for (kind,) in rows]
@@ -159,7 +166,7 @@ class Tables(BarTables):
         """Add items."""
         self.insert("items", rows)
 
-    def _kept(
+    def _stored_items(
         self, where: str, params: dict[str, Any], known: Cutoff, order: str = "at, seq", gone: bool = False
     ) -> list[StoredItem]:
         here = "" if gone else "AND (void_seq IS NULL OR void_seq > :upto OR void_at > :as_of) "
@@ -188,11 +195,15 @@ class Tables(BarTables):
         ]
         if gone or known.as_of is None:
             return found
-        return list({(item.kind, item.key): item for item in found}.values())  # taken back later and brought again: one
+        # An item that was taken back after `as_of` and came again is found twice. The later one counts.
+        return list({(item.kind, item.key): item for item in found}.values())
 
     def span(self, position: Position, after: datetime | None, known: Cutoff) -> list[StoredItem]:
-        """All that concerns a position after a moment: its fills and funding, every tick, and the ticks' decisions."""
-        return self._kept(
+        """Everything that concerns a position after a moment: its fills and funding, every tick, and the ticks' decisions.
+
+        Items that were taken back are included, with the time until which they counted.
+        """
+        return self._stored_items(
             "symbol IN (:symbol, '') AND at > :after AND kind IN ('tick', 'fill', 'funding', 'decision') "
             "AND (leg = :leg OR kind IN ('tick', 'decision'))",
             {"symbol": position[0], "leg": position[1], "after": NEVER if after is None else micros(after)},
@@ -203,10 +214,9 @@ class Tables(BarTables):
     def items(
         self, kind: str, known: Cutoff, *, keys: Sequence[str] | None = None, symbol: str | None = None,
         symbols: Sequence[str] | None = None, since: datetime | None = None, before: datetime | None = None,
-        limit: int | None = None, newest: bool = False,
-        gone: bool = False,
+        limit: int | None = None, newest: bool = False, gone: bool = False,
     ) -> list[StoredItem]:  # fmt: skip
-        """Items of one kind, oldest first or newest first; with those that were taken back (`gone`) on request."""
+        """Items of one kind, oldest first or newest first; with `gone`, also those that were taken back."""
         where, params = "kind = :kind", {"kind": kind}  # type: str, dict[str, Any]
         if keys is not None:
             where, params = f"{where} AND key IN :keys", params | {"keys": list(keys)}
@@ -219,18 +229,18 @@ class Tables(BarTables):
         if before is not None:
             where, params = f"{where} AND at < :before", params | {"before": micros(before)}
         order = "at DESC, seq DESC, key" if newest else "at, seq, key"
-        return self._kept(where, params, known, order if limit is None else f"{order} LIMIT {int(limit)}", gone)
+        return self._stored_items(where, params, known, order if limit is None else f"{order} LIMIT {int(limit)}", gone)
 
     def days_of(self, kind: str) -> list[tuple[datetime, int, int, str]]:
-        """The UTC days on which items of a kind happened: when each began, how many, the last log row and its hash."""
+        """The UTC days with items of a kind: the start of each, how many, the last log row and its hash."""
         rows = self.session.all(
             "SELECT days.day, days.number, days.last, log.hash FROM "
-            f"(SELECT at / {DAY} AS day, count(*) AS number, max(seq) AS last FROM items WHERE {MINE} AND kind = :kind "
+            f"(SELECT at / {DAY_MICROS} AS day, count(*) AS number, max(seq) AS last FROM items WHERE {MINE} AND kind = :kind "
             "AND void_seq IS NULL GROUP BY 1) days JOIN log ON log.owner = :owner AND log.stream = :stream "
             "AND log.seq = days.last ORDER BY days.day",
             {**self._mine, "kind": kind},
         )
-        return [(moment(day * DAY), count, last, hash) for day, count, last, hash in rows]
+        return [(moment(day * DAY_MICROS), count, last, hash) for day, count, last, hash in rows]
 
     def item_keys(self, kind: str) -> list[str]:
         """The keys of the items of one kind that were not taken back, newest first, without their bodies."""
@@ -242,7 +252,7 @@ class Tables(BarTables):
 
     def items_about(self, ref: str) -> list[StoredItem]:
         """Items that refer to something."""
-        return self._kept("ref = :ref", {"ref": ref}, EVERYTHING)
+        return self._stored_items("ref = :ref", {"ref": ref}, EVERYTHING)
 
     def positions_ever(self, known: Cutoff) -> list[Position]:
         """Every (symbol, leg) that fills, funding or reported trades have named."""
@@ -254,8 +264,9 @@ class Tables(BarTables):
         return [(symbol, leg) for symbol, leg in rows]
 
     def fills_naming(self, names: Sequence[str], upto: int) -> dict[Position, datetime]:
-        """The positions whose fills, recorded by a log row, name one of these decisions or orders; and since when."""
-        rows = self.session.all(  # unsorted and ungrouped, so that SQLite takes the index by name
+        """The positions with fills, up to a log row, that name one of these decisions or orders; each with the first of them."""
+        # Neither sorted nor grouped in SQL, and the kind in an expression: so SQLite chooses the index by ref.
+        rows = self.session.all(
             f"SELECT symbol, leg, at FROM items WHERE {MINE} AND ref IN :names AND kind || '' = 'fill' AND seq <= :upto",
             {**self._mine, "names": list(names), "upto": upto},
         )
@@ -266,8 +277,9 @@ class Tables(BarTables):
 
     def last_fill(self, position: Position, *, until: datetime | None = None, upto: int = FOREVER) -> Fill | None:
         """The last fill of a position, by a moment and among the first log rows."""
-        found = self._kept(
-            "kind || '' = 'fill' AND symbol = :symbol AND leg = :leg AND at <= :until",  # by symbol and time, not by kind
+        found = self._stored_items(
+            # The kind is in an expression, so that the index by symbol and time is chosen.
+            "kind || '' = 'fill' AND symbol = :symbol AND leg = :leg AND at <= :until",
             {"symbol": position[0], "leg": position[1], "until": FOREVER if until is None else micros(until)},
             Cutoff(head=upto),
             order="at DESC, seq DESC LIMIT 1",
@@ -275,7 +287,7 @@ class Tables(BarTables):
         return read(Fill, found[0].body) if found else None
 
     def void_batch(self, batch: str, seq: int, known_at: datetime) -> list[tuple[str, str, Position, datetime]]:
-        """Take back the items of an import; what they were and where."""
+        """Take back the items of an import. Returns their kinds, keys, positions and times."""
         rows = self.session.all(
             f"SELECT kind, key, symbol, leg, at FROM items WHERE {MINE} AND batch = :batch AND void_seq IS NULL ORDER BY seq",
             {**self._mine, "batch": batch},
@@ -300,8 +312,8 @@ class Tables(BarTables):
         for some in in_batches(sorted(symbols)):
             if legs is None:
                 rows += self.session.all(f"{which} AND symbol IN :symbols", {**self._mine, "symbols": some})
-            for few in in_batches(sorted(legs or ())):
-                at = {**self._mine, "symbols": some, "legs": few}
+            for some_legs in in_batches(sorted(legs or ())):
+                at = {**self._mine, "symbols": some, "legs": some_legs}
                 rows += self.session.all(f"{which} AND symbol IN :symbols AND leg IN :legs", at)
         if since is not None:
             rows += self.session.all(f"{which} AND last_at > :since", {**self._mine, "since": micros(since)})
@@ -316,7 +328,7 @@ class Tables(BarTables):
         self.session.insert("positions", COLUMNS["positions"], rows, _REPLACE_POSITION)
 
     def drop_position(self, position: Position) -> None:
-        """Forget a position of which nothing is left."""
+        """Remove a position of which nothing is left."""
         self.session.run(
             f"DELETE FROM positions WHERE {MINE} AND symbol = :symbol AND leg = :leg",
             {**self._mine, "symbol": position[0], "leg": position[1]},
@@ -325,7 +337,10 @@ class Tables(BarTables):
     # ---- trades ---------------------------------------------------------------------------------------------------
 
     def boundary(self, position: Position, before: datetime, known: datetime, open_at: datetime | None) -> FlatPoint | None:
-        """The last moment before another at which the position was flat, in every belief held since `known`."""
+        """The last moment before another at which the position was flat in every belief since `known`.
+
+        A flip is no such moment, nor is the exit of one trade that is the entry of another.
+        """
         rows = self.session.all(
             "SELECT t.exit_at, t.settled_at FROM trades t WHERE t.owner = :owner AND t.stream = :stream AND t.symbol = :symbol "
             "AND t.leg = :leg AND t.known_to IS NULL AND t.exit_at < :before AND t.settled_at <= :known "
@@ -347,7 +362,7 @@ class Tables(BarTables):
         return [TradeVersion(trade_from_row(row[3:]), moment(row[0]), time_of(row[1]), time_of(row[2])) for row in rows]
 
     def drop_versions(self, position: Position, after: datetime | None) -> None:
-        """Make room for newly derived trades and discrepancies."""
+        """Remove the trades and discrepancies of a position after a moment, before it is derived again."""
         at = {**self._mine, "symbol": position[0], "leg": position[1], "after": NEVER if after is None else micros(after)}
         self.session.run(f"DELETE FROM trades WHERE {MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after", at)
         self.session.run(f"DELETE FROM discrepancies WHERE {MINE} AND symbol = :symbol AND leg = :leg AND at > :after", at)
@@ -357,9 +372,9 @@ class Tables(BarTables):
         self.session.insert("trades", COLUMNS["trades"], [version_values(self.owner, self.stream, v) for v in versions])
 
     def replace_versions(self, versions: Sequence[TradeVersion]) -> set[str]:
-        """Add versions of trades that may have been taken back and brought again: the new ones stand from then on.
+        """Add versions of reported trades. Of a trade that was taken back and comes again, the new version replaces later ones.
 
-        The ids of those that were here before.
+        Returns the ids of the trades that had versions before.
         """
         here: set[str] = set()
         for some in in_batches(versions):
@@ -424,6 +439,34 @@ class Tables(BarTables):
         )
         return [trade_from_row(row) for row in rows]
 
+    def sorted_trades(
+        self, sort: str, *, descending: bool, limit: int, symbol: str | None = None, strategy: str | None = None,
+        side: str | None = None, outcome: str | None = None, claims: bool = True,
+    ) -> list[Trade]:  # fmt: skip
+        """The first closed trades of the present by a sort key, equal ones by entry and id; unknown values come last."""
+        # Of one symbol, the order by entry is the order of the index by symbol.
+        key, params = SORT_KEYS["symbol" if sort == "entry" and symbol is not None else sort], dict[str, Any]()
+        where = "known_to IS NULL" + ("" if claims else " AND quality <> 'claimed'")
+        for name, value in (("symbol", symbol), ("strategy", strategy), ("side", side)):
+            if value is not None:
+                where, params[name] = f"{where} AND {name} = :{name}", value
+        if outcome is not None:
+            # The sign in front keeps the index of the sort key in use: about half of all trades won.
+            where += f" AND +{SORT_KEYS['net']} {'>' if outcome == 'win' else '<'} 0"
+        found: list[Trade] = []
+        # The index holds the known values in order, but unknown ones first or last depending on the database.
+        for known in ("IS NOT NULL", "IS NULL"):
+            if len(found) < limit:
+                down = " DESC" if descending else ""
+                order = f"{key}{down}, " if known == "IS NOT NULL" else ""
+                rows = self.session.all(
+                    f"SELECT {TRADE_LIST} FROM trades WHERE {MINE} AND {where} AND {key} {known} "
+                    f"ORDER BY {order}entry_at{down}, id LIMIT {limit - len(found)}",
+                    {**self._mine, **params},
+                )
+                found += [trade_from_row(row) for row in rows]
+        return found
+
     def count_closed(self, claims: bool) -> int:
         """How many closed trades stand, with or without those that the agent alone reports."""
         which = "" if claims else " AND quality <> 'claimed'"
@@ -431,7 +474,7 @@ class Tables(BarTables):
         return int(rows[0][0])
 
     def watched_trades(self, symbol: str, t0: datetime, t1: datetime) -> list[tuple[Position, datetime]]:
-        """The positions of a symbol with closed trades that bars over [t0, t1) tell something about, and since when."""
+        """The positions of a symbol whose closed trades bars over [t0, t1) may change, each with the first such entry."""
         rows = self.session.all(
             f"SELECT symbol, leg, min(entry_at) FROM trades WHERE {MINE} AND symbol = :symbol AND known_to IS NULL "
             "AND exit_at > :t0 AND quality NOT IN ('reported', 'claimed') AND (entry_at < :t1 OR quality <> 'fills') "
@@ -458,25 +501,25 @@ class Tables(BarTables):
         self.session.run(f"DELETE FROM {table} WHERE {MINE}", self._mine)
 
 
-def streams(session: Session, owner: str) -> list[str]:
+def streams(session: Session, owner: OwnerId) -> list[str]:
     """The streams of an owner that have anything."""
     rows = session.all("SELECT stream FROM streams WHERE owner = :owner ORDER BY stream", {"owner": owner})
     return [name for (name,) in rows]
 
 
-def streams_in(session: Session, table: str, owner: str) -> list[str]:
+def streams_in(session: Session, table: str, owner: OwnerId) -> list[str]:
     """The streams of an owner that have rows in a table, whether or not they have a head."""
     rows = session.all(f"SELECT DISTINCT stream FROM {table} WHERE owner = :owner ORDER BY stream", {"owner": owner})
     return [stream for (stream,) in rows]
 
 
-def drop_other_streams(session: Session, table: str, owner: str, streams: Sequence[str]) -> None:
+def drop_other_streams(session: Session, table: str, owner: OwnerId, streams: Sequence[str]) -> None:
     """Delete the rows of an owner's streams other than these from a table."""
     which = {"owner": owner, "streams": list(streams)}
     session.run(f"DELETE FROM {table} WHERE owner = :owner AND stream NOT IN :streams", which)
 
 
-def owners(session: Session) -> list[str]:
+def owners(session: Session) -> list[OwnerId]:
     """Every owner that this transaction may see."""
     everywhere = " UNION ".join(f"SELECT owner FROM {table}" for table in TABLES)
     return sorted(name for (name,) in session.all(everywhere, {}) if name is not None)  # a broken file may have lost one

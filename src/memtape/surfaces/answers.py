@@ -1,74 +1,42 @@
-"""The shapes of questions and answers: pydantic models over the engine's values. Money is text, times are UTC text."""
+"""The answers that several operations share: pydantic models of the engine's values. Money is text, times are UTC text."""
 
 from __future__ import annotations
 
-from dataclasses import MISSING, asdict, fields
+from dataclasses import asdict, fields
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import BaseModel, Field, create_model
 
 from memtape.core.codec import plain, time_text
 from memtape.core.ledger.performance import Performance
 from memtape.core.ledger.trades import Trade, trade_json
 from memtape.core.ledger.trades import money_text as money
-from memtape.core.memory.behaviour import Behaviour, Figure
+from memtape.core.memory.behaviour import Behaviour, DriftReport, Figure, Pattern
 from memtape.core.recall.evidence import rounded
-from memtape.core.values import Slug, Time
+from memtape.engine.view.view import AnswerBasis
 from memtape.engine.write.writer import Receipt
 from memtape.store.schema import TRADE_COLUMNS
-
-
-class Ask(BaseModel):
-    """A question; what it does not know it refuses."""
-
-    # What checks it is built when it is first asked: a command asks one of many.
-    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, defer_build=True)
-
-
-class OfAgent(Ask):
-    """A question about one agent."""
-
-    agent: Annotated[Slug | None, Field(description="whose memory; default: the server's agent, else 'main'")] = None
-
-
-class OfOwner(Ask):
-    """A question about the owner's skills and agents, at any moment."""
-
-    as_of: Annotated[Time | None, Field(description="answer with what was known at this moment (ISO 8601 with zone)")] = None
-    head: Annotated[int | None, Field(ge=0, le=2**53, description="answer with what the owner had stated by this log row")] = None
-
-
-class AsOf(OfAgent):
-    """A question about one agent at any moment."""
-
-    as_of: Annotated[Time | None, Field(description="answer with what was known at this moment (ISO 8601 with zone)")] = None
-    head: Annotated[int | None, Field(ge=0, le=2**53, description="answer with what had been recorded by this log row")] = None
-
-
-class Answer(BaseModel):
-    """An answer."""
-
-    model_config = ConfigDict(defer_build=True)
+from memtape.surfaces.answer_models import Answer, Real, SparseAnswer, answer_model
 
 
 def rounded_figure(number: float | None) -> float | None:
-    """A statistic as it leaves: 6 significant digits."""
+    """A statistic with 6 significant digits, as answers give it."""
     return None if number is None else float(f"{number:.6g}")
 
 
 def optional_time_text(moment: datetime | None) -> str | None:
-    """A moment as it leaves."""
+    """A time as text, or None."""
     return None if moment is None else time_text(moment)
 
 
-_TYPES: dict[str, Any] = {"money": str, "time": str, "text": str, "int": int, "flag": bool, "list": list[str]}
-_WORDS = {
-    "pnl_r": "net PnL in units of initial risk", "pnl_pct": "net PnL in % of entry_size_usd", "mfe_usd": "best the trade ran",
-    "mae_usd": "worst the trade ran", "quality": "fills, reported, inferred or unpriced: how sure the figures are",
+_TRADE_TYPES: dict[str, Any] = {"money": str, "time": str, "text": str, "int": int, "flag": bool, "list": list[str]}
+_TRADE_WORDS = {
+    "pnl_r": "net PnL in units of initial risk", "pnl_pct": "net PnL in % of entry_size_usd", "mfe_usd": "largest open profit",
+    "mae_usd": "largest open loss", "quality": "source of the figures: fills, reported, inferred or unpriced",
     "net_pnl_usd": "realized - fees + funding, account currency", "realized_pnl_usd": "gross, account currency",
-    "entry_at": "UTC", "exit_at": "UTC", "leg": "'' on a net account", "r_source": "where the risk comes from: stop",
+    "entry_at": "UTC", "exit_at": "UTC", "leg": "'' on a net account", "r_source": "source of the risk: stop",
 }  # fmt: skip
 
 TradeRow: type[BaseModel] = create_model(
@@ -76,72 +44,116 @@ TradeRow: type[BaseModel] = create_model(
     __base__=Answer,
     __doc__="One trade: a round trip, flat to flat.",
     **{
-        name: (_TYPES[kind] | None, Field(description=_WORDS.get(name, name.replace("_", " "))))
+        name: (_TRADE_TYPES[kind] | None, Field(description=_TRADE_WORDS.get(name, name.replace("_", " "))))
         for name, kind in TRADE_COLUMNS.items()
     },  # type: ignore[call-overload]
 )
 
 
 def trade_row(trade: Trade) -> BaseModel:
-    """A trade as it leaves."""
+    """The answer row of a trade."""
     return TradeRow(**trade_json(trade))
 
 
+class ConcludedEvent(SparseAnswer):
+    """One event that memtape concluded: which one, and the fields that belong to it."""
+
+    event: Annotated[str, Field(description="opened, closed, revised, discrepancy, stale, plan_fired, corrected, forgotten, ...")]
+    trade_id: Annotated[str, Field(description="the trade", default_factory=str)]
+    symbol: Annotated[str, Field(description="its symbol", default_factory=str)]
+    leg: Annotated[str, Field(description="'' on a net account", default_factory=str)]
+    side: Annotated[str, Field(description="long or short", default_factory=str)]
+    qty: Annotated[str, Field(description="base units", default_factory=str)]
+    net_pnl_usd: Annotated[str | None, Field(description="account currency; null: unknown", default_factory=str)]
+    pnl_r: Annotated[str | Real | None, Field(description="outcome in R; null: unknown", default_factory=str)]
+    quality: Annotated[str, Field(description="source of the figures", default_factory=str)]
+    problem: Annotated[str, Field(description="what went wrong", default_factory=str)]
+
+
 class ReceiptAnswer(Answer):
-    """What an observation came to."""
+    """The result of a write: where it was logged and what memtape concluded."""
 
     stream: Annotated[str, Field(description="the agent")]
     seq: Annotated[int, Field(description="the log row")]
-    hash: Annotated[str, Field(description="its link in the chain")]
-    duplicate: Annotated[bool, Field(description="true when it had been seen: nothing was written")]
-    revised: Annotated[bool, Field(description="true when earlier conclusions changed")]
-    concluded: Annotated[list[dict[str, Any]], Field(description="opened, closed, revised, discrepancy, stale, plan_fired, ...")]
-    reflection_due: Annotated[bool, Field(description="true when lessons are due to be drawn anew; the server does it by itself")]
+    hash: Annotated[str, Field(description="its hash in the chain")]
+    duplicate: Annotated[bool, Field(description="true: it was recorded before, nothing was written")]
+    revised: Annotated[bool, Field(description="true: earlier conclusions changed")]
+    concluded: Annotated[list[ConcludedEvent], Field(description="what memtape concluded from it")]
+    reflection_due: Annotated[bool, Field(description="true: a reflection is due; the server runs it by itself")]
 
 
 def receipt_answer(receipt: Receipt) -> ReceiptAnswer:
-    """A receipt as it leaves."""
+    """The answer of a receipt."""
     return ReceiptAnswer(
         stream=receipt.stream, seq=receipt.seq, hash=receipt.hash, duplicate=receipt.duplicate,
-        revised=receipt.revised, concluded=[plain(told) for told in receipt.concluded],
+        revised=receipt.revised, concluded=[ConcludedEvent.model_validate(data) for data in receipt.concluded_data()],
         reflection_due=receipt.reflection_due,
     )  # fmt: skip
 
 
-class PerformanceAnswer(Answer):
-    """How an agent has done, over closed trades; a rate without a sample is null, never 0."""
+FigureRow = answer_model(Figure, {"value": "null if the sample is too small", "n": "sample size", "why": "why it is null"})
+DriftRow = answer_model(DriftReport, {"of": "what may be changing", "since": "since when", "why": "how this was decided"})
+PatternRow = answer_model(Pattern, {"frequency": "value, n, why it is null", "outcome": "n, win_rate, mean_r with it",
+                                    "otherwise": "n, win_rate, mean_r without it", "contexts": "with counts"})  # fmt: skip
+_FIGURES = [name for name, kind in get_type_hints(Behaviour).items() if kind is Figure]
+HabitFigures = create_model("HabitFigures", __base__=Answer, __doc__="Each habit as a figure.",
+                            **dict.fromkeys(_FIGURES, (FigureRow, ...)))  # type: ignore[call-overload] # fmt: skip
 
-    agent: Annotated[str, Field(description="the agent")]
-    skill: Annotated[str, Field(description="its skill")]
-    strategy: Annotated[str | None, Field(description="the strategy asked for, or null: all")]
-    symbol: Annotated[str | None, Field(description="the symbol asked for, or null: all")]
-    n: Annotated[int, Field(description="closed trades")]
-    n_priced: Annotated[int, Field(description="of which with a known outcome")]
-    wins: Annotated[int, Field(description="net PnL above 0")]
-    losses: Annotated[int, Field(description="net PnL below 0")]
-    win_rate: Annotated[float | None, Field(description="wins / n_priced")]
-    net_pnl_usd: Annotated[str, Field(description="in the account currency")]
-    gross_pnl_usd: Annotated[str, Field(description="before fees and funding")]
-    fees_usd: Annotated[str, Field(description="paid is positive")]
-    funding_usd: Annotated[str, Field(description="received is positive")]
-    profit_factor: Annotated[float | None, Field(description="gains / losses; null without a loss")]
-    mean_r: Annotated[float | None, Field(description="mean net PnL in R, over n_r trades that had a stop")]
-    n_r: Annotated[int, Field(description="trades with R")]
-    mean_holding_minutes: Annotated[float | None, Field(description="minutes")]
-    max_drawdown_usd: Annotated[str | None, Field(description="deepest fall of NAV from a peak; whole account only")]
-    max_drawdown_pct: Annotated[str | None, Field(description="the same in % of the peak")]
-    sharpe_per_trade: Annotated[float | None, Field(description="mean / standard deviation per trade, not annualised")]
-    first_entry_at: Annotated[str | None, Field(description="UTC")]
-    last_exit_at: Annotated[str | None, Field(description="UTC")]
-    currency: Annotated[str, Field(description="account currency")]
-    equity_source: Annotated[str | None, Field(description="'marks' of the broker or 'closed trades'")]
-    habits: Annotated[dict[str, Any], Field(description="what it does again and again: each figure with its n")]
+
+class HabitsRow(Answer):
+    """Habits of an agent, or of one strategy and symbol."""
+
+    strategy: Annotated[str | None, Field(description="null: several")]
+    symbol: Annotated[str | None, Field(description="null: several")]
+    window_trades: Annotated[int, Field(description="number of trades in the window; stable agents have longer windows")]
+    window_of_the_original: Annotated[int, Field(description="the window of the original formula, for comparison")]
+    figures: Annotated[HabitFigures, Field(description="each with value, n, and why it is null")]  # type: ignore[valid-type]
+    drift: Annotated[list[DriftRow], Field(description="whether outcomes, risk or holding are changing")]  # type: ignore[valid-type]
+    drift_detected: Annotated[bool, Field(description="true: something is drifting now")]
+    patterns: Annotated[list[PatternRow], Field(description="repeated behaviour: how often, and its outcome")]  # type: ignore[valid-type]
+
+
+def habits_row(found: Behaviour) -> HabitsRow:
+    """The answer row of habits."""
+    figures = {name: getattr(found, name) for name in _FIGURES}
+    return HabitsRow(
+        strategy=found.strategy, symbol=found.symbol, window_trades=found.window,
+        window_of_the_original=found.window_of_the_original,
+        figures=HabitFigures(**{
+            name: FigureRow(value=rounded_figure(each.value), n=each.n, why=each.why) for name, each in figures.items()
+        }),
+        drift=[DriftRow(**plain(rounded(asdict(drift)))) for drift in found.drifts], drift_detected=found.drift_detected,
+        patterns=[PatternRow(**plain(rounded(asdict(pattern)))) for pattern in found.patterns],
+    )  # fmt: skip
+
+
+PerformanceAnswer = answer_model(
+    Performance,
+    {
+        "n": "closed trades", "n_priced": "closed trades with a known outcome", "wins": "net PnL above 0",
+        "losses": "net PnL below 0", "win_rate": "wins / n_priced", "net_pnl_usd": "in the account currency",
+        "gross_pnl_usd": "before fees and funding", "fees_usd": "paid is positive", "funding_usd": "received is positive",
+        "profit_factor": "gains / losses; null without a loss", "mean_r": "mean net PnL in R over n_r trades with a stop",
+        "n_r": "trades with R", "mean_holding_minutes": "minutes",
+        "max_drawdown_usd": "largest fall of NAV; whole account only", "max_drawdown_pct": "the same in % of the peak",
+        "sharpe_per_trade": "mean / standard deviation per trade, not annualised", "first_entry_at": "UTC", "last_exit_at": "UTC",
+        "currency": "account currency", "equity_source": "'marks' (from the broker) or 'closed trades'",
+    },
+    name="PerformanceAnswer",
+    first={
+        "agent": (Annotated[str, Field(description="the agent")], ...),
+        "skill": (Annotated[str, Field(description="its skill")], ...),
+        "strategy": (Annotated[str | None, Field(description="the strategy; null: all")], ...),
+        "symbol": (Annotated[str | None, Field(description="the symbol; null: all")], ...),
+    },
+    habits=(Annotated[HabitsRow, Field(description="habits, each figure with its n")], ...),
+)  # fmt: skip
 
 
 def performance_answer(
-    agent: str, skill: str, found: Performance, habits: dict[str, Any], strategy: str | None = None, symbol: str | None = None
-) -> PerformanceAnswer:
-    """Figures as they leave."""
+    agent: str, skill: str, found: Performance, habits: HabitsRow, strategy: str | None = None, symbol: str | None = None
+) -> BaseModel:
+    """The answer of performance figures."""
     spelled: dict[str, Any] = {}
     for field in fields(found):
         value = getattr(found, field.name)
@@ -155,59 +167,21 @@ def performance_answer(
     return PerformanceAnswer(agent=agent, skill=skill, strategy=strategy, symbol=symbol, habits=habits, **spelled)
 
 
-_FIGURES = ("win_rate", "mean_r", "mean_hold_minutes", "entry_timing", "exit_timing", "size_v_kelly", "size_variation",
-            "disposition", "bracket", "disposition_effect", "loss_aversion", "recency_bias", "momentum_bias", "stability",
-            "expected_win_rate", "expected_mean_r", "kelly")  # fmt: skip
+class Basis(Answer):
+    """What an answer is based on."""
+
+    agent: Annotated[str, Field(description="the agent")]
+    as_of: Annotated[str, Field(description="UTC; the answer uses only what was known then")]
+    n: Annotated[int, Field(description="episodes known then")]
+    window: Annotated[list[str | None], Field(description="first and last exit among them, UTC")]
+    outcomes: Annotated[str, Field(description="'verified' by the broker's records or 'claimed' by the agent")]
 
 
-def _figure(found: Figure) -> dict[str, Any]:
-    return {"value": rounded_figure(found.value), "n": found.n, "why": found.why}
-
-
-def behaviour_row(found: Behaviour) -> dict[str, Any]:
-    """Habits as they leave."""
+def basis_of(agent: str, moment: AnswerBasis) -> dict[str, Any]:
     return {
-        "strategy": found.strategy, "symbol": found.symbol, "window_trades": found.window,
-        "window_of_the_original": found.window_of_the_original,
-        "figures": {name: _figure(getattr(found, name)) for name in _FIGURES},
-        "drift": [plain(rounded(asdict(drift))) for drift in found.drifts], "drift_detected": found.drift_detected,
-        "patterns": [plain(rounded(asdict(pattern))) for pattern in found.patterns],
-    }  # fmt: skip
-
-
-def flattened(name: str, value: Any, wrapper: str, words: dict[str, str], **more: Any) -> type[OfAgent]:
-    """A question whose fields are those of an observed value, and some more; the value may also come whole, under `wrapper`."""
-    hints = get_type_hints(value, include_extras=True)
-
-    def unwrap(_cls: Any, data: Any) -> Any:
-        if isinstance(data, dict) and isinstance(data.get(wrapper), dict):
-            return {**{k: v for k, v in data.items() if k != wrapper}, **data[wrapper]}
-        return data
-
-    own: dict[str, Any] = {}
-    for field in fields(value):
-        hint = hints[field.name]
-        described = any(getattr(part, "description", None) for part in get_args(hint)[1:])
-        if not described:
-            hint = Annotated[hint, Field(description=words.get(field.name, field.name.replace("_", " ")))]
-        if field.default is not MISSING:
-            own[field.name] = (hint, field.default)
-        elif field.default_factory is not MISSING:
-            own[field.name] = (hint, Field(default_factory=field.default_factory))
-        else:
-            own[field.name] = (hint, ...)
-    backfill = Annotated[bool, Field(description="told after the fact: counts as known from its own time, not from now")]
-    return create_model(
-        name,
-        __base__=OfAgent,
-        __doc__=value.__doc__,
-        __validators__={"unwrap": model_validator(mode="before")(classmethod(unwrap))},  # type: ignore[arg-type, dict-item]
-        **own,
-        **more,
-        backfill=(backfill, False),
-    )
-
-
-def value_of(ask: OfAgent, value: Any) -> Any:
-    """The observed value that a flattened question holds."""
-    return value(**{field.name: getattr(ask, field.name) for field in fields(value)})
+        "agent": agent,
+        "as_of": optional_time_text(moment.as_of) or "",
+        "n": moment.n,
+        "window": [optional_time_text(moment.first_exit), optional_time_text(moment.last_exit)],
+        "outcomes": moment.outcome_source,
+    }

@@ -1,9 +1,9 @@
-"""The operations over HTTP, under /v1, derived; with /mcp beside them and the pages of the web.
+"""The operations over HTTP under /v1, with MCP at /mcp and the web pages beside them.
 
-Whatever goes wrong is answered as a problem (RFC 9457), in one place each: a `MemtapeError` by its row in `translate`,
-what the framework refuses by `_framework_problem`, a bug of ours by the `RequestGuard`, which logs it. The guard stands before
-everything else. Memtape has no passwords yet and so answers only this machine: it listens on loopback, wants to be
-called by a loopback name (a page elsewhere can point its own name at 127.0.0.1), and takes no write from another site.
+Every error is answered as a problem (RFC 9457), each kind in one place: a `MemtapeError` by its row in `translate`, an error
+of the framework by `_framework_problem`, a bug by the `RequestGuard`, which logs it. The guard runs before everything
+else. memtape has no passwords yet, so it answers only this machine: it listens on loopback, accepts only loopback host
+names (another site can point its own name at 127.0.0.1), and refuses writes from other sites.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memtape.errors import Conflict, Invalid, Locked, MemtapeError, Unknown
+from memtape.errors import Conflict, FieldProblem, Invalid, Locked, MemtapeError, Unknown
+from memtape.surfaces.caller import Caller
 from memtape.surfaces.registry import Operation, ToolSet, UntitledSchema, all_operations, find, params_schema, perform
 from memtape.surfaces.translate import Input, inputs, json_text, problem, problem_object, read_json
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_BODY = 8 * 1024 * 1024
-REMEMBERED_KEYS = 1024
+MAX_IDEMPOTENCY_KEYS = 1024
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 LOOPBACK_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 API_HEADERS = {
@@ -56,7 +57,7 @@ API_HEADERS = {
 
 
 def check_bind(host: str) -> str:
-    """The host to listen on, or `Invalid`: there are no passwords yet, so other machines must not reach memtape."""
+    """The host to listen on. Raises `Invalid` unless it is loopback: without passwords, other machines must not reach memtape."""
     if host.lower() in ("127.0.0.1", "localhost", "::1", "[::1]"):
         return host.strip("[]")
     raise Invalid(
@@ -67,7 +68,7 @@ def check_bind(host: str) -> str:
 
 
 def listen(host: str = "127.0.0.1", port: int = 8765) -> socket.socket:
-    """A socket listening on loopback; port 0 takes a free one (see `getsockname`)."""
+    """A socket that listens on loopback; port 0 takes a free port (see `getsockname`)."""
     host = check_bind(host)
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -87,7 +88,7 @@ def run_http(app: FastAPI, listener: socket.socket) -> None:
     def stop(*_: object) -> None:
         raise SystemExit(0)
 
-    # uvicorn ends what is under way and then raises the signal again; unhandled, that would end the process at once.
+    # uvicorn finishes running requests and then raises the signal again; unhandled, that would end the process at once.
     signal.signal(signal.SIGTERM, stop)
     config = uvicorn.Config(app, log_level="warning", proxy_headers=False, server_header=False, timeout_graceful_shutdown=5)
     with suppress(KeyboardInterrupt):
@@ -105,10 +106,10 @@ def build_app(
     log_rows: Callable[[], int] | None = None,
     operations: Mapping[str, Operation] | None = None,
 ) -> FastAPI:
-    """The application that `serve` runs.
+    """The application that `memtape serve` runs.
 
-    `web` adds the pages; `ready` raises a `MemtapeError` when the store cannot be read; `log_rows` is shown by /metrics;
-    `agent` and `tools` are those of /mcp (`agent` of /v1 too).
+    `web` adds the pages; `ready` raises a `MemtapeError` if the store cannot be read; /metrics shows `log_rows`;
+    `tools` is for /mcp, `agent` for /mcp and /v1.
     """
     derived = operations or all_operations()
     endpoints: list[Callable[[], Any]] = []
@@ -121,11 +122,11 @@ def build_app(
             yield
 
     app = FastAPI(title="memtape", version="1", lifespan=lifespan, openapi_url="/v1/openapi.json", docs_url=None, redoc_url=None)
-    seen = Requests(derived)
+    requests = Requests(derived)
     _add_operations(app, memory, derived, agent)
-    _add_health(app, seen, ready, log_rows)
+    _add_health(app, requests, ready, log_rows)
     if mcp:
-        from memtape.surfaces.mcp import HttpEndpoint, build_server  # the SDK takes most of a second to import
+        from memtape.surfaces.mcp import HttpEndpoint, build_server  # slow to import
 
         endpoint = HttpEndpoint(build_server(lambda: memory, tools=tools, agent=agent, operations=derived), MAX_BODY)
         app.router.routes.append(Route("/mcp", endpoint=endpoint, methods=["POST"]))
@@ -135,7 +136,7 @@ def build_app(
     app.add_exception_handler(MemtapeError, _memtape_problem)
     app.add_exception_handler(HTTPException, partial(_framework_problem, derived))
     app.add_exception_handler(RequestValidationError, _validation_problem)
-    app.add_middleware(RequestGuard, seen=seen)
+    app.add_middleware(RequestGuard, requests=requests)
     return app
 
 
@@ -144,10 +145,11 @@ def build_app(
 
 def _add_operations(app: FastAPI, memory: Memory, derived: Mapping[str, Operation], agent: str | None) -> None:
     threads = anyio.CapacityLimiter(8)
-    kept = IdempotentAnswers()
+    stored = IdempotentAnswers()
+    caller = Caller("owner", agent)
 
     async def answer(known: Operation, data: object) -> bytes:
-        done = await anyio.to_thread.run_sync(partial(perform, memory, known, data, agent=agent), limiter=threads)
+        done = await anyio.to_thread.run_sync(perform, memory, known, data, caller, limiter=threads)
         return json_text(done).encode()
 
     for known in derived.values():
@@ -160,7 +162,7 @@ def _add_operations(app: FastAPI, memory: Memory, derived: Mapping[str, Operatio
                 "include_in_schema": name == known.name,
                 "response_model": None,
             }
-            app.add_api_route(f"/v1/{name}", _posted(known, answer, kept), methods=["POST"], **described)
+            app.add_api_route(f"/v1/{name}", _posted(known, answer, stored), methods=["POST"], **described)
             if not known.writes:
                 described["operation_id"] = f"{name}_by_query"
                 app.add_api_route(f"/v1/{name}", _queried(known, answer), methods=["GET"], **described)
@@ -170,7 +172,7 @@ def _add_operations(app: FastAPI, memory: Memory, derived: Mapping[str, Operatio
 Answer = Callable[[Operation, object], Awaitable[bytes]]
 
 
-def _posted(known: Operation, answer: Answer, kept: IdempotentAnswers) -> Callable[[Request], Awaitable[Response]]:
+def _posted(known: Operation, answer: Answer, stored: IdempotentAnswers) -> Callable[[Request], Awaitable[Response]]:
     async def post(request: Request) -> Response:
         body = await request.body()
         data = _body(body, request.headers)
@@ -181,7 +183,7 @@ def _posted(known: Operation, answer: Answer, kept: IdempotentAnswers) -> Callab
             raise Invalid("Idempotency-Key", "is not a key", "Send 1 to 128 printable characters")
         if "id" in known.params.model_fields and "id" not in data:
             return _json(await answer(known, {**data, "id": key}))
-        return _json(await kept.once((known.name, key), body, partial(answer, known, data)))
+        return _json(await stored.once((known.name, key), body, partial(answer, known, data)))
 
     return post
 
@@ -198,7 +200,7 @@ def _queried(known: Operation, answer: Answer) -> Callable[[Request], Awaitable[
 
 
 def _typed(field: Input | None, texts: list[str]) -> object:
-    return texts[0] if field is None else field.read(texts)  # an unknown name is refused with the rest, by the params
+    return texts[0] if field is None else field.read(texts)  # the params refuse an unknown name
 
 
 def _body(body: bytes, headers: Headers) -> dict[str, Any]:
@@ -218,15 +220,16 @@ def _json(body: bytes) -> Response:
 
 
 class IdempotentAnswers:
-    """Answers of this process by Idempotency-Key, for writes that carry no id of their own.
+    """Answers of this process by Idempotency-Key, for writes without an id.
 
-    Only what was done is kept: after an error the same key may be tried again, mended or not.
+    Only successful answers are stored: after an error the same key may be sent again, with the same or another body.
     """
 
-    def __init__(self, size: int = REMEMBERED_KEYS) -> None:
+    def __init__(self, size: int = MAX_IDEMPOTENCY_KEYS) -> None:
         self._size = size
         self._answers: OrderedDict[tuple[str, str], tuple[bytes, bytes]] = OrderedDict()
-        self._one = anyio.Lock()  # a second delivery waits for the first one's answer; the store takes one writer anyway
+        # A repeated request waits for the answer of the first; the store takes one writer at a time anyway.
+        self._one = anyio.Lock()
 
     async def once(self, key: tuple[str, str], body: bytes, make: Callable[[], Awaitable[bytes]]) -> bytes:
         digest = hashlib.sha256(body).digest()
@@ -243,7 +246,7 @@ class IdempotentAnswers:
 
 
 def _openapi(app: FastAPI, derived: Mapping[str, Operation]) -> dict[str, Any]:
-    """The framework's OpenAPI, with the params and results of the operations in it."""
+    """The OpenAPI document of the framework, with the params and results of the operations added."""
     if app.openapi_schema:
         return app.openapi_schema
     document = get_openapi(title="memtape", version="1", description=(__doc__ or "").split("\n")[0], routes=app.routes)
@@ -283,10 +286,16 @@ _PROBLEM_SCHEMA = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
     "properties": {name: {"type": "string"} for name in ("type", "title", "detail", "field", "fix")}
-    | {"status": {"type": "integer"}},
+    | {
+        "status": {"type": "integer"},
+        "errors": {
+            "type": "array",
+            "items": {"type": "object", "properties": {name: {"type": "string"} for name in ("field", "problem", "fix")}},
+        },
+    },
 }
 _PROBLEM = {
-    "description": "What is wrong, and how to mend it.",
+    "description": "What is wrong, and what to do about it.",
     "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
 
@@ -314,20 +323,22 @@ async def _framework_problem(derived: Mapping[str, Operation], request: Request,
         except Unknown as unknown:
             return _problem(problem(unknown))
     if error.status_code == 404 and detail == "Not Found":
-        detail = f"There is nothing at {request.url.path}. The operations are listed at /v1/openapi.json"
+        detail = f"There is no page or operation at {request.url.path}. /v1/openapi.json lists the operations"
     if error.status_code == 405:
         operation = derived.get(request.url.path.removeprefix("/v1/"))
         reads = operation is not None and not operation.writes
         allowed = "GET or POST" if reads else (error.headers or {}).get("Allow", "another method")
-        detail = f"{request.method} is not for {request.url.path}. Use {allowed}"
+        detail = f"{request.method} is not allowed for {request.url.path}. Use {allowed}"
     return _problem(problem_object(error.status_code, _title(error.status_code), detail), error.headers)
 
 
 async def _validation_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"][1:]) or "input"
-    return _problem(problem(Invalid(field, str(first["msg"]).lower(), "Correct it")))
+    problems = [
+        FieldProblem(".".join(str(part) for part in each["loc"][1:]) or "input", str(each["msg"]).lower(), "Correct it")
+        for each in error.errors()
+    ]
+    return _problem(problem(Invalid(*problems[0], *problems[1:])))
 
 
 def _title(status: int) -> str:
@@ -338,7 +349,7 @@ def _title(status: int) -> str:
 
 
 class Requests:
-    """How many requests there were and how long they took, by operation and status."""
+    """Counts and durations of requests, by operation and status."""
 
     def __init__(self, operations: Mapping[str, Operation]) -> None:
         self._names = {f"/v1/{name}": known.name for known in operations.values() for name in (known.name, *known.aliases)}
@@ -346,7 +357,7 @@ class Requests:
         self._seconds: defaultdict[tuple[str, int], float] = defaultdict(float)
 
     def count(self, path: str, status: int, seconds: float) -> None:
-        # The label is one of a few: a path made up by a caller must not become a new series.
+        # There are only a few labels: a made-up path must not become a new series.
         label = (self._names.get(path) or ("mcp" if path == "/mcp" else "other"), status)
         self._counts[label] += 1
         self._seconds[label] += seconds
@@ -364,7 +375,7 @@ class Requests:
         ]
 
 
-def _add_health(app: FastAPI, seen: Requests, ready: Callable[[], object] | None, log_rows: Callable[[], int] | None) -> None:
+def _add_health(app: FastAPI, requests: Requests, ready: Callable[[], object] | None, log_rows: Callable[[], int] | None) -> None:
     @app.get("/healthz", include_in_schema=False)
     async def healthz() -> Response:
         return _json(b'{"ok": true}')
@@ -380,9 +391,9 @@ def _add_health(app: FastAPI, seen: Requests, ready: Callable[[], object] | None
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics() -> Response:
-        lines = seen.lines()
+        lines = requests.lines()
         if log_rows is not None:
-            lines += ["# HELP memtape_store_readable Whether the store could be read just now."]
+            lines += ["# HELP memtape_store_readable 1 if the store can be read."]
             lines += ["# TYPE memtape_store_readable gauge"]
             try:
                 rows = await anyio.to_thread.run_sync(log_rows)
@@ -394,14 +405,14 @@ def _add_health(app: FastAPI, seen: Requests, ready: Callable[[], object] | None
         return Response("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-# The door
+# The guard
 
 
 class RequestGuard:
-    """Stands before everything: who may call, how much they may send, and what every answer carries."""
+    """Runs before everything else: checks who calls and how much they send, and sets the headers of every answer."""
 
-    def __init__(self, app: ASGIApp, seen: Requests, max_body: int = MAX_BODY) -> None:
-        self._app, self._seen, self._max_body = app, seen, max_body
+    def __init__(self, app: ASGIApp, requests: Requests, max_body: int = MAX_BODY) -> None:
+        self._app, self._requests, self._max_body = app, requests, max_body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -432,10 +443,12 @@ class RequestGuard:
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if status:
-                raise  # the answer has begun; only breaking the connection can tell
-            await _refuse(500, "An internal error of memtape, not of your call. Its log has the details")(scope, receive, sending)
+                raise  # the answer has begun; breaking the connection is the only signal left
+            await _refuse(500, "An internal error of memtape; the request is not at fault. See the log of memtape")(
+                scope, receive, sending
+            )
         finally:
-            self._seen.count(scope["path"], status, perf_counter() - began)
+            self._requests.count(scope["path"], status, perf_counter() - began)
 
 
 def _refuse(status: int, detail: str) -> Response:
@@ -443,7 +456,7 @@ def _refuse(status: int, detail: str) -> Response:
 
 
 def _stranger(scope: Scope) -> Response | None:
-    """The refusal of a request that did not come from this machine's user, or None."""
+    """The refusal of a request that does not come from a user of this machine, or None."""
     headers = Headers(scope=scope)
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not LOOPBACK_HOST.fullmatch(hosts[0]):
@@ -459,7 +472,7 @@ def _stranger(scope: Scope) -> Response | None:
 
 
 async def _whole_body(scope: Scope, receive: Receive, limit: int) -> bytes | None:
-    """The body, or None when it is too large; read here so that no handler has to think of it."""
+    """The body, or None if it is too large. Read here, so that no handler has to check the size."""
     declared = Headers(scope=scope).get("content-length", "0")
     if declared.isascii() and declared.isdigit() and (len(declared) > 12 or int(declared) > limit):
         return None
@@ -467,7 +480,7 @@ async def _whole_body(scope: Scope, receive: Receive, limit: int) -> bytes | Non
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise ClientDisconnect  # what came so far is not what was meant
+            raise ClientDisconnect  # a partial body must not be processed
         body += message.get("body", b"")
         if len(body) > limit:
             return None

@@ -1,8 +1,8 @@
 """The operations as MCP tools, for clients of both protocol eras (the 2025 handshake and 2026-07-28), by stdio and HTTP.
 
-The tools are derived, so this speaks to the SDK's lower server: the schemas, annotations and results are ours, word for
-word, where the higher one would read them off a Python signature. A refused call is a result with `is_error` and the
-message, which a model can read and mend; a bug of ours is logged with its trace to stderr and answered without it.
+The tools are derived, so this uses the SDK's low-level server: schemas, annotations and results are exactly ours, where the
+high-level server would read them from a Python signature. A refused call is a result with `is_error` and a message, so that
+the model can correct it; a bug is logged with its trace to stderr and answered without it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
 from memtape.errors import MemtapeError, Unknown
+from memtape.surfaces.caller import Caller
 from memtape.surfaces.prompts import PROMPTS, McpPrompt, filled_prompt
 from memtape.surfaces.registry import (
     Operation,
@@ -39,7 +40,7 @@ from memtape.surfaces.registry import (
     perform,
     result_schema,
 )
-from memtape.surfaces.translate import json_text
+from memtape.surfaces.translate import json_text, problem
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -55,27 +56,29 @@ log = logging.getLogger(__name__)
 
 REFERENCE = "memtape://operations"
 BRIEF = "memtape://brief"
+PROBLEM_META = "memtape/problem"
 LAST_ANSWERS_SECONDS = 30.0
 UNCHANGING = CacheHint(ttl_ms=300_000, scope="private")  # the lists only change with the installed version
 
 INSTRUCTIONS = (
-    "memtape is your memory as a trader: it records decisions, fills and outcomes exactly, and tells what was known at any "
-    "moment. Money is a decimal string, times are ISO 8601 with a zone. "
-    "Repeating a write with the same id changes nothing, so after an unclear failure just repeat it."
+    "memtape is your memory as a trader. It records decisions, fills and outcomes, and can answer as of any past time. "
+    "The loop: get_brief, decide, record_decision with the brief's receipt, remember_trade. "
+    "Money is a decimal string; times are ISO 8601 with a zone. "
+    "Writes are idempotent by id: after an unclear failure, repeat the call."
 )
 
 
-Keeping = Callable[["Memory"], AbstractContextManager[object]]
+Background = Callable[["Memory"], AbstractContextManager[object]]
 
 
-class Opened:
-    """The memory of this process, opened when first needed: a store that is locked now may be free at the next call.
+class LazyMemory:
+    """The memory of this process, opened at the first call: a store that is locked now may be free at the next call.
 
-    `keeping` is what goes on in the background while it is open.
+    `background` starts the work that runs while it is open.
     """
 
-    def __init__(self, factory: Callable[[], Memory], keeping: Keeping = nullcontext) -> None:
-        self._factory, self._keeping = factory, keeping
+    def __init__(self, factory: Callable[[], Memory], background: Background = nullcontext) -> None:
+        self._factory, self._start_background = factory, background
         self._memory: Memory | None = None
         self._background = ExitStack()
         self._lock = Lock()
@@ -84,7 +87,7 @@ class Opened:
         with self._lock:
             if self._memory is None:
                 self._memory = self._factory()
-                self._background.enter_context(self._keeping(self._memory))
+                self._background.enter_context(self._start_background(self._memory))
             return self._memory
 
     def close(self) -> None:
@@ -102,11 +105,12 @@ def build_server(
     agent: str | None = None,
     operations: Mapping[str, Operation] | None = None,
 ) -> Server[Any]:
-    """An MCP server whose tools are the operations of one tool set, speaking for `agent` where a call names none."""
+    """An MCP server with the operations of one tool set as tools; `agent` is used where a call names none."""
     served = in_tool_set(operations or all_operations(), tools)
     listed = [_tool(known) for known in served.values()]
     threads = anyio.CapacityLimiter(8)
-    memory = memory_factory if isinstance(memory_factory, Opened) else Opened(memory_factory)
+    caller = Caller("model", agent)
+    memory = memory_factory if isinstance(memory_factory, LazyMemory) else LazyMemory(memory_factory)
 
     async def list_tools(ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=listed)
@@ -117,7 +121,7 @@ def build_server(
         except Unknown as error:
             message = f"tool: there is no '{params.name}' in the tool set '{tools}'. {error.facts['fix']}"
             raise MCPError(types.INVALID_PARAMS, message.strip()) from None
-        work = partial(_call, memory, known, params.arguments or {}, agent)
+        work = partial(_call, memory, known, params.arguments or {}, caller)
         return await anyio.to_thread.run_sync(work, limiter=threads)
 
     async def list_resources(
@@ -126,10 +130,10 @@ def build_server(
         page = types.Resource(
             uri=REFERENCE, name="operations", description="What each tool takes and returns.", mime_type="text/markdown"
         )
-        told = types.Resource(
-            uri=BRIEF, name="brief", description="What the agent is told before its next decision.", mime_type="text/markdown"
+        brief = types.Resource(
+            uri=BRIEF, name="brief", description="The agent's brief for its next decision.", mime_type="text/markdown"
         )
-        return types.ListResourcesResult(resources=[page, told])
+        return types.ListResourcesResult(resources=[page, brief])
 
     async def list_resource_templates(
         ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
@@ -140,18 +144,18 @@ def build_server(
             description="What one tool takes and returns.",
             mime_type="text/markdown",
         )
-        told = types.ResourceTemplate(
+        brief = types.ResourceTemplate(
             uri_template=BRIEF + "/{agent}",
             name="brief of an agent",
-            description="What one agent is told before its next decision.",
+            description="The brief of one agent for its next decision.",
             mime_type="text/markdown",
         )
-        return types.ListResourceTemplatesResult(resource_templates=[one, told])
+        return types.ListResourceTemplatesResult(resource_templates=[one, brief])
 
     async def read_resource(ctx: ServerRequestContext[Any], params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
         if uri == BRIEF or uri.startswith(BRIEF + "/"):
-            text = await anyio.to_thread.run_sync(partial(_brief, memory, uri, agent), limiter=threads)
+            text = await anyio.to_thread.run_sync(partial(_brief, memory, uri, caller), limiter=threads)
         else:
             text = _page(uri, served)
         found = types.TextResourceContents(uri=params.uri, mime_type="text/markdown", text=text)
@@ -163,20 +167,20 @@ def build_server(
         return types.ListPromptsResult(prompts=[_prompt(known) for known in PROMPTS.values()])
 
     async def get_prompt(ctx: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        work = partial(_filled, memory, params.name, params.arguments or {}, agent)
+        work = partial(_filled, memory, params.name, params.arguments or {}, caller)
         text = await anyio.to_thread.run_sync(work, limiter=threads)
         message = types.PromptMessage(role="user", content=types.TextContent(text=text))
         return types.GetPromptResult(description=PROMPTS[params.name].description, messages=[message])
 
     def tool_input_schema(name: str) -> Mapping[str, Any] | None:
-        # Asked on every 2026-07-28 call over HTTP; without it the SDK lists all tools again each time.
+        # The SDK asks for it on every 2026-07-28 call over HTTP; without it, it lists all tools each time.
         return params_schema(served[name]) if name in served else None
 
     return Server(
         "memtape",
         version=_version(),
         title="memtape",
-        instructions=INSTRUCTIONS + (f" You speak for the agent '{agent}'." if agent else ""),
+        instructions=INSTRUCTIONS + (f" Your agent is '{agent}'." if agent else ""),
         cache_hints={
             "tools/list": UNCHANGING,
             "resources/list": UNCHANGING,
@@ -205,26 +209,27 @@ def _tool(known: Operation) -> types.Tool:
             title=known.title,
             read_only_hint=not known.writes,
             destructive_hint=False,
-            idempotent_hint=True,  # writes are idempotent by their own ids, and reading never writes
+            idempotent_hint=True,  # writes are idempotent by id, and reads never write
             open_world_hint=False,
         ),
     )
 
 
-def _call(memory: Callable[[], Memory], known: Operation, data: object, agent: str | None) -> types.CallToolResult:
+def _call(memory: Callable[[], Memory], known: Operation, data: object, caller: Caller) -> types.CallToolResult:
     try:
-        answer = perform(memory(), known, data, agent=agent, speaks="model")
+        answer = perform(memory(), known, data, caller)
         text = json_text(answer)
     except MemtapeError as error:
-        return _refused(str(error))
+        return _refused(str(error), {PROBLEM_META: problem(error)})
     except Exception:
         log.exception("the tool %s failed", known.name)
-        return _refused(f"{known.name}: an internal error of memtape, not of your call. Its log has the details.")
+        return _refused(f"{known.name}: an internal error of memtape; the call is not at fault. See the log of memtape.")
     return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=answer)
 
 
-def _refused(text: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
+def _refused(text: str, meta: dict[str, Any] | None = None) -> types.CallToolResult:
+    # Not as structured content: several clients check that against the output schema, also if the result is an error.
+    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True, _meta=meta)
 
 
 def _page(uri: str, served: Mapping[str, Operation]) -> str:
@@ -235,11 +240,11 @@ def _page(uri: str, served: Mapping[str, Operation]) -> str:
     raise MCPError(types.INVALID_PARAMS, f"uri: there is no resource '{uri}'. Read {REFERENCE}")
 
 
-def _brief(memory: Callable[[], Memory], uri: str, agent: str | None) -> str:
-    """The brief of the agent that a resource names, as text."""
-    named = uri.removeprefix(BRIEF).removeprefix("/") or agent
+def _brief(memory: Callable[[], Memory], uri: str, caller: Caller) -> str:
+    """The text of the brief that a resource address names."""
+    named = uri.removeprefix(BRIEF).removeprefix("/") or None
     try:
-        return str(perform(memory(), find("get_brief", all_operations()), {"agent": named}, speaks="model")["text"])
+        return str(perform(memory(), find("get_brief"), {"agent": named}, caller)["text"])
     except MemtapeError as error:
         raise MCPError(types.INVALID_PARAMS, str(error)) from None
 
@@ -252,9 +257,9 @@ def _prompt(known: McpPrompt) -> types.Prompt:
     )  # fmt: skip
 
 
-def _filled(memory: Callable[[], Memory], name: str, arguments: Mapping[str, str], agent: str | None) -> str:
+def _filled(memory: Callable[[], Memory], name: str, arguments: Mapping[str, str], caller: Caller) -> str:
     try:
-        return filled_prompt(memory(), name, arguments, agent)
+        return filled_prompt(memory(), name, arguments, caller)
     except MemtapeError as error:
         raise MCPError(types.INVALID_PARAMS, str(error)) from None
 
@@ -272,10 +277,10 @@ def run_stdio(
     tools: ToolSet = "full",
     agent: str | None = None,
     operations: Mapping[str, Operation] | None = None,
-    keeping: Keeping = nullcontext,
+    background: Background = nullcontext,
 ) -> None:
-    """Serve MCP on stdin and stdout until the client closes them; the memory is closed at the end."""
-    memory = Opened(memory_factory, keeping)
+    """Serve MCP on stdin and stdout until the client closes them, then close the memory."""
+    memory = LazyMemory(memory_factory, background)
     server = build_server(memory, tools=tools, agent=agent, operations=operations)
 
     async def serve() -> None:
@@ -284,12 +289,12 @@ def run_stdio(
 
     if current_thread() is main_thread():
         # The thread that waits for the next line of stdin cannot be cancelled, so Python's own handling of ctrl-C would
-        # hang until one comes. Ending at once is safe: a write is one durable transaction, or it did not happen.
+        # hang until a line arrives. Ending at once is safe: a write is one durable transaction or did not happen.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         anyio.run(serve)
     except* BrokenPipeError:
-        log.info("the client has gone")
+        log.info("the client closed the connection")
     finally:
         memory.close()
 
@@ -298,20 +303,20 @@ def run_stdio(
 async def _answering(
     read: ReadStream[SessionMessage | Exception], write: WriteStream[SessionMessage]
 ) -> AsyncIterator[tuple[Inward, Outward]]:
-    """The stdio streams, so that every line is answered.
+    """The stdio streams, wrapped so that every line gets its answer.
 
-    The SDK cancels what is under way when stdin ends: a client that writes its last request and closes (a shell pipe
-    does) would never learn whether its trade was remembered. So the end is passed on only after the last answer. And it
-    drops a line that is no JSON-RPC without a word: here it is answered as JSON-RPC says, with a null id.
+    The SDK cancels running requests when stdin ends: a client that writes its last request and closes stdin, as a shell pipe
+    does, would never learn whether its trade was recorded. So the end is passed on only after the last answer. The SDK also
+    drops a line that is not JSON-RPC silently: here it is answered as JSON-RPC requires, with a null id.
     """
     to_server, inward = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outward, from_server = anyio.create_memory_object_stream[SessionMessage](0)
-    owed: set[types.RequestId] = set()
+    unanswered: set[types.RequestId] = set()
     answered = anyio.Condition()
 
     async def settle(request: object) -> None:
         async with answered:
-            owed.discard(request)
+            unanswered.discard(request)
             answered.notify_all()
 
     async def pass_in() -> None:
@@ -323,13 +328,13 @@ async def _answering(
                     continue
                 message = item.message
                 if isinstance(message, types.JSONRPCRequest):
-                    owed.add(message.id)
+                    unanswered.add(message.id)
                 elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
                     await settle((message.params or {}).get("requestId"))  # a cancelled request is never answered
                 await to_server.send(item)
             with anyio.move_on_after(LAST_ANSWERS_SECONDS):
                 async with answered:
-                    while owed:
+                    while unanswered:
                         await answered.wait()
 
     async def pass_out() -> None:
@@ -346,17 +351,17 @@ async def _answering(
 
 
 def _unreadable() -> SessionMessage:
-    wrong = types.ErrorData(code=types.PARSE_ERROR, message="this line is not a JSON-RPC message in UTF-8")
-    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=None, error=wrong))
+    error = types.ErrorData(code=types.PARSE_ERROR, message="the line is not a JSON-RPC message in UTF-8")
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=None, error=error))
 
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 class HttpEndpoint:
-    """The same server as an ASGI endpoint. Enter `running` in the application's lifespan.
+    """The server as an ASGI endpoint. Enter `running` in the lifespan of the application.
 
-    Without sessions: a tool call needs none, so nothing is kept between requests and nothing can expire.
+    It has no sessions: a tool call needs none, so nothing is kept between requests and nothing can expire.
     """
 
     def __init__(self, server: Server[Any], max_body: int) -> None:
@@ -366,7 +371,7 @@ class HttpEndpoint:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        # Made here because a session manager can run only once, and an application may be started again.
+        # Made here because a session manager can run only once, but an application may be started several times.
         self._manager = StreamableHTTPSessionManager(
             self._server,
             stateless=True,

@@ -1,21 +1,20 @@
-"""What an operation is, and the register of them. The command line, MCP and HTTP are all derived from it.
+"""What an operation is, and the register of all operations. The command line, MCP and HTTP are derived from it.
 
 An operation is a typed function with a docstring:
 
-    @operation(writes=False, tools={"coach"})
-    def get_trades(memory: Memory, ask: GetTrades) -> TradesPage:
-        \"\"\"The trades of an agent, newest first.\"\"\"
+    @operation(writes=False, tools={"coach"}, columns=("entry_at", "symbol", "net_pnl_usd"))
+    def get_trades(memory: Memory, ask: GetTrades, caller: Caller) -> TradesPage:
+        \"\"\"List an agent's trades, newest first.\"\"\"
 
-Its name, the model of what it takes, the model of what it returns and its words are all read off the function, so
-there is nothing to keep in step. `operations/` holds them; whoever wants the register asks `all_operations`, which
-imports that folder first.
+Its name, its input and output models and its description are read from the function, so there is nothing to keep in
+sync. `command` gives it a short command beside the one of its own name; `columns` chooses what its tables show on a
+terminal. The folder `operations/` holds them; `all_operations` imports that folder and returns the register.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
@@ -27,8 +26,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from memtape.core.values import invalid_from
-from memtape.errors import Conflict, Invalid, Unknown
-from memtape.surfaces.translate import inputs
+from memtape.errors import Invalid, Unknown
+from memtape.surfaces.caller import Caller
+from memtape.surfaces.translate import EVERY_TABLE, Columns, inputs
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
@@ -39,16 +39,18 @@ TOOL_SETS: tuple[ToolSet, ...] = ("full", "trader", "coach")
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One thing memtape can be asked to do."""
+    """One operation of memtape."""
 
     name: str
-    run: Callable[[Memory, Any], BaseModel]
+    run: Callable[[Memory, Any, Caller], BaseModel]
     params: type[BaseModel]
     result: type[BaseModel]
     writes: bool
     tools: frozenset[str]
     doc: str
     aliases: tuple[str, ...] = ()
+    command: str | None = None
+    columns: Columns = field(default_factory=dict, hash=False)
 
     @property
     def summary(self) -> str:
@@ -69,14 +71,22 @@ def operation(
     writes: bool,
     tools: Collection[str] = (),
     aliases: tuple[str, ...] = (),
+    command: str | None = None,
+    columns: Columns | tuple[str, ...] = (),
     into: dict[str, Operation] = OPERATIONS,
 ) -> Callable[[F], F]:
-    """Enter a function into the register; it stays an ordinary function."""
+    """Enter a function into the register. It stays an ordinary function.
+
+    `columns` are those of every table in the answer, or by the name of a table or object in it.
+    """
 
     def enter(function: F) -> F:
-        # Only these two annotations are needed at run time: Memory may stay behind TYPE_CHECKING.
+        # Only these two annotations are needed at run time: Memory and Caller may stay behind TYPE_CHECKING.
         written = function.__annotations__
-        ask = list(signature(function).parameters)[1]
+        parameters = list(signature(function).parameters)
+        if parameters[2:] != ["caller"]:
+            raise TypeError(f"operation {function.__name__} takes {', '.join(parameters)}, not memory, ask, caller")
+        ask = parameters[1]
         wanted = SimpleNamespace(__annotations__={"ask": written[ask], "answer": written["return"]})
         types = get_type_hints(wanted, globalns=function.__globals__)
         made = Operation(
@@ -88,6 +98,8 @@ def operation(
             tools=frozenset(tools),
             doc=cleandoc(function.__doc__ or ""),
             aliases=aliases,
+            command=command,
+            columns={EVERY_TABLE: columns} if isinstance(columns, tuple) else columns,
         )
         _check(made, into)
         into[made.name] = made
@@ -98,26 +110,28 @@ def operation(
 
 def _check(made: Operation, register: Mapping[str, Operation]) -> None:
     taken = {name for known in register.values() for name in (known.name, *known.aliases)}
-    if again := taken.intersection((made.name, *made.aliases)):
-        raise TypeError(f"operation {made.name}: the name {', '.join(sorted(again))} is taken")
+    if repeated := taken.intersection((made.name, *made.aliases)):
+        raise TypeError(f"operation {made.name}: the name {', '.join(sorted(repeated))} is taken")
+    if made.command is not None and made.command in {known.command for known in register.values()}:
+        raise TypeError(f"operation {made.name}: the command {made.command} is taken")
     if not made.doc:
         raise TypeError(f"operation {made.name} has no docstring")
-    if strange := made.tools.difference(TOOL_SETS):
-        raise TypeError(f"operation {made.name}: there is no tool set {', '.join(sorted(strange))}")
+    if unknown := made.tools.difference(TOOL_SETS):
+        raise TypeError(f"operation {made.name}: there is no tool set {', '.join(sorted(unknown))}")
     if made.params.model_config.get("extra") != "forbid":
         raise TypeError(f"operation {made.name}: {made.params.__name__} must forbid extra fields")
-    if bare := [name for name, field in made.params.model_fields.items() if not field.description]:
+    if bare := [name for name, each in made.params.model_fields.items() if not each.description]:
         raise TypeError(f"operation {made.name}: {', '.join(bare)} of {made.params.__name__} has no description")
 
 
 def all_operations() -> Mapping[str, Operation]:
-    """The register, complete."""
+    """The complete register."""
     import_module("memtape.surfaces.operations")
     return OPERATIONS
 
 
 def tool_set(name: str) -> ToolSet:
-    """A tool set by its name."""
+    """The tool set of a name. Raises `Invalid` if there is none."""
     for known in TOOL_SETS:
         if name == known:
             return known
@@ -125,13 +139,14 @@ def tool_set(name: str) -> ToolSet:
 
 
 def in_tool_set(operations: Mapping[str, Operation], tools: ToolSet) -> dict[str, Operation]:
-    """The operations that a client of this tool set may use; `full` has them all."""
+    """The operations of a tool set; `full` has all."""
     tool_set(tools)
     return {name: known for name, known in operations.items() if tools == "full" or tools in known.tools}
 
 
-def find(name: str, operations: Mapping[str, Operation]) -> Operation:
-    """An operation by its name or one of its aliases."""
+def find(name: str, operations: Mapping[str, Operation] | None = None) -> Operation:
+    """The operation of a name or alias, among these or in the whole register."""
+    operations = all_operations() if operations is None else operations
     if name in operations:
         return operations[name]
     for known in operations.values():
@@ -141,41 +156,20 @@ def find(name: str, operations: Mapping[str, Operation]) -> Operation:
     raise Unknown("operation", "operation", name, f"Did you mean {' or '.join(near)}?" if near else "")
 
 
-Speaker = Literal["owner", "model"]
-_speaking: ContextVar[Speaker] = ContextVar("speaking", default="owner")
+def perform(memory: Memory, known: Operation, data: object, caller: Caller) -> dict[str, Any]:
+    """Check the data, run the operation for the caller, and return plain JSON data.
 
-
-def speaker() -> Speaker:
-    """Who asks: the owner, or a model that speaks over MCP. A model never speaks for the owner."""
-    return _speaking.get()
-
-
-def owners_word(what: str) -> None:
-    """Refuse what only the owner may do, when a model asks for it."""
-    if speaker() == "model":
-        raise Conflict("speaker", f"a model may not {what}", "Ask the owner to do it on the page or the command line")
-
-
-def perform(
-    memory: Memory, known: Operation, data: object, *, agent: str | None = None, speaks: Speaker = "owner"
-) -> dict[str, Any]:
-    """Check the data, run the operation, return plain JSON data.
-
-    `agent` is the agent that a surface speaks for: used where the operation has one and the data names none.
+    If the operation takes an agent and the data names none, it is the caller's agent.
     """
     if not isinstance(data, Mapping):
         raise Invalid("input", "is not a JSON object", 'Write the fields by name, like {"agent": "main"}')
-    if agent is not None and "agent" in known.params.model_fields and data.get("agent") is None:
-        data = {**data, "agent": agent}
+    if caller.agent is not None and "agent" in known.params.model_fields and data.get("agent") is None:
+        data = {**data, "agent": caller.agent}
     try:
         ask = known.params.model_validate(data)
     except ValidationError as error:
-        raise invalid_from(error) from None
-    said = _speaking.set(speaks)
-    try:
-        return known.run(memory, ask).model_dump(mode="json", by_alias=True)
-    finally:
-        _speaking.reset(said)
+        raise invalid_from(error, lambda: params_schema(known)) from None
+    return known.run(memory, ask, caller).model_dump(mode="json", by_alias=True)
 
 
 def execute(
@@ -186,12 +180,12 @@ def execute(
     agent: str | None = None,
     operations: Mapping[str, Operation] | None = None,
 ) -> dict[str, Any]:
-    """Perform the operation of that name; whatever is wrong with the data raises a `MemtapeError`."""
-    return perform(memory, find(name, operations or all_operations()), data, agent=agent)
+    """Perform the operation of that name as the owner: how Python calls operations. Bad data raises a `MemtapeError`."""
+    return perform(memory, find(name, operations), data, Caller("owner", agent))
 
 
 class UntitledSchema(GenerateJsonSchema):
-    """A schema without a title per field: it only repeats the name, and a model pays for each word of a tool."""
+    """A schema without a title per field: the title only repeats the name, and a model pays for each word of a tool."""
 
     def field_title_should_be_set(self, schema: object) -> bool:
         return False
@@ -213,18 +207,20 @@ def operations_page(operations: Collection[Operation]) -> str:
 
 
 def paragraph(known: Operation) -> str:
-    """One operation as markdown: its words, what it takes, what it returns."""
+    """One operation as markdown: its description, what it takes, what it returns."""
     sets = ", ".join(["full", *sorted(known.tools)])
     lines = [f"## {known.name}", "", known.doc, "", f"{'Writes' if known.writes else 'Reads'}. Tool sets: {sets}."]
+    if known.command:
+        lines.append(f"Short command: `memtape {known.command}`.")
     if known.aliases:
-        lines.append(f"Also called {', '.join(known.aliases)}.")
+        lines.append(f"Aliases: {', '.join(known.aliases)}.")
     lines += ["", "| takes | form | meaning |", "|---|---|---|"]
-    for field in inputs(params_schema(known)):
-        name = f"`{field.name}`" + (" (required)" if field.required else "")
-        lines.append(f"| {name} | {_cell(field.form)} | {_cell(field.help)} |")
+    for each in inputs(params_schema(known)):
+        name = f"`{each.name}`" + (" (required)" if each.required else "")
+        lines.append(f"| {name} | {_cell(each.form)} | {_cell(each.help)} |")
     returned = result_schema(known).get("properties", {})
     lines += ["", "| returns | meaning |", "|---|---|"]
-    lines += [f"| `{name}` | {_cell(field.get('description', ''))} |" for name, field in returned.items()]
+    lines += [f"| `{name}` | {_cell(each.get('description', ''))} |" for name, each in returned.items()]
     return "\n".join(lines)
 
 

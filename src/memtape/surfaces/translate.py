@@ -1,10 +1,9 @@
-"""Between memtape and a surface: what an error is called there, and what a piece of text given there means.
+"""The translation between memtape and its surfaces: errors out, text in.
 
-An error has one row, read by all three surfaces: its HTTP status, its exit code, its title. Text that someone typed
-(a query parameter, a command line option) becomes data by the JSON schema of the field it was typed for; whether the
-data is right is then decided where it always is, by the operation's own params.
+Each error has one row for all surfaces: its HTTP status, its exit code and its title. Typed text (a query parameter or a
+command-line option) becomes data by the JSON schema of its field; the operation's params then validate the data.
 
-This module is read by `memtape --help`, so it imports nothing heavy.
+`memtape --help` imports this module, so it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -19,13 +18,17 @@ from typing import Any, Literal
 from memtape import errors
 from memtape.errors import Invalid, MemtapeError
 
+# The columns that a table shows, by the name of the table; EVERY_TABLE stands for those that are not named.
+Columns = Mapping[str, tuple[str, ...]]
+EVERY_TABLE = "*"
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:
     """How a surface reports one kind of error."""
 
     status: int  # HTTP
-    exit_code: int  # 1 failed, 2 usage, 3 locked or in conflict, 4 the store does not agree with itself
+    exit_code: int  # 1 failed, 2 usage, 3 locked or in conflict, 4 integrity
     title: str
 
 
@@ -41,27 +44,32 @@ OUTCOMES: Mapping[type[MemtapeError], ErrorReport] = {
     errors.Damaged: ErrorReport(503, 2, "Index damaged"),
     errors.NewerSchema: ErrorReport(503, 2, "Store newer than memtape"),
     errors.OlderSchema: ErrorReport(503, 2, "Store older than memtape"),
-    errors.Tampered: ErrorReport(500, 4, "Store does not agree with its log"),
+    errors.Tampered: ErrorReport(500, 4, "Store and log disagree"),
     errors.MissingExtra: ErrorReport(501, 2, "Extra not installed"),
     errors.ModelFailed: ErrorReport(502, 1, "Model failed"),
-    errors.Unreachable: ErrorReport(502, 1, "Venue not reached"),
+    errors.Unreachable: ErrorReport(502, 1, "Source unreachable"),
     MemtapeError: ErrorReport(500, 1, "Error"),
 }
 
 
 def error_report(error: MemtapeError) -> ErrorReport:
-    """The row of an error, or of the nearest kind of error that has one."""
+    """The row of an error, or of its nearest base class that has one."""
     return next(OUTCOMES[kind] for kind in type(error).__mro__ if kind in OUTCOMES)
 
 
 def problem(error: MemtapeError) -> dict[str, object]:
-    """An error as a problem object (RFC 9457), the body of an HTTP error and what the command line prints with --json.
+    """An error as a problem object (RFC 9457): the body of an HTTP error, and what the command line prints with --json.
+
+    `field` and `fix` are those of the first wrong field; `errors` lists all of them.
 
     >>> problem(Invalid("px", "should be positive", "Give a larger number"))["type"]
     'urn:memtape:problem:invalid'
     """
     found = error_report(error)
-    return problem_object(found.status, found.title, str(error), type(error).__name__, **_named(error.facts))
+    more = {name: error.facts[name] for name in ("field", "fix") if error.facts.get(name)}
+    if isinstance(error, Invalid):
+        more["errors"] = [each._asdict() for each in error.errors]
+    return problem_object(found.status, found.title, str(error), type(error).__name__, **more)
 
 
 def problem_object(status: int, title: str, detail: str, kind: str = "", **more: object) -> dict[str, object]:
@@ -69,17 +77,13 @@ def problem_object(status: int, title: str, detail: str, kind: str = "", **more:
     return {"type": f"urn:memtape:problem:{slug}", "title": title, "status": status, "detail": detail, **more}
 
 
-def _named(facts: Mapping[str, object]) -> dict[str, object]:
-    return {name: facts[name] for name in ("field", "fix") if facts.get(name)}
-
-
-# Characters that a terminal may obey (delete, C1 controls), or that UTF-8 cannot hold (half a surrogate pair). A JSON
-# string may spell them as escapes, so the text stays the same data.
+# Characters that a terminal may interpret (delete, C1 controls) or that UTF-8 cannot hold (half a surrogate pair). JSON
+# can spell them as escapes, so the data stays the same.
 _UNSAFE = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
 
 def json_text(data: object, indent: int | None = None) -> str:
-    """Data as JSON, one spelling for every surface; a number that JSON cannot hold is our bug and raises ValueError.
+    """Data as JSON, in one spelling for every surface. Raises ValueError for a number that JSON cannot hold, which is a bug.
 
     >>> json_text({"note": "caf\u00e9 \x9b31m"})
     '{"note": "caf\u00e9 \\\\u009b31m"}'
@@ -89,7 +93,7 @@ def json_text(data: object, indent: int | None = None) -> str:
 
 
 def read_json(source: str | bytes, field: str) -> Any:
-    """JSON as data, or `Invalid` naming `field`.
+    """The data of a JSON text. Raises `Invalid` with `field` if it is not JSON.
 
     >>> read_json('{"qty": NaN}', "body")
     Traceback (most recent call last):
@@ -99,11 +103,12 @@ def read_json(source: str | bytes, field: str) -> Any:
         text = source.decode("utf-8-sig") if isinstance(source, bytes) else source
         data = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
         if "\\u" in text:
-            json.dumps(data, ensure_ascii=False).encode()  # "\ud800" parses, and then nothing can store it
+            # "\ud800" parses, but nothing can store it.
+            json.dumps(data, ensure_ascii=False).encode()
     except UnicodeError:
         raise Invalid(field, "is not Unicode text", "Write it as JSON, encoded in UTF-8") from None
     except RecursionError:
-        raise Invalid(field, "is nested too deeply", "Write it flatter") from None
+        raise Invalid(field, "is nested too deeply", "Use fewer levels") from None
     except ValueError as error:
         raise Invalid(field, f"is not JSON: {error}", "Write it as JSON, encoded in UTF-8") from None
     return data
@@ -121,7 +126,7 @@ def _finite(digits: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One field of an operation's params, as someone who types text sees it."""
+    """One field of an operation's params, as a user who types text sees it."""
 
     name: str
     kind: Literal["text", "flag", "list", "json", "either"]  # either: text, or JSON when it starts with { or [
@@ -131,7 +136,7 @@ class Input:
     default: object
 
     def read(self, texts: Sequence[str]) -> object:
-        """What was typed, as data.
+        """The typed text as data.
 
         >>> symbols = Input("symbols", "list", "TEXT", "", False, None)
         >>> symbols.read(["BTC", "ETH"]), symbols.read(['["BTC", "ETH"]'])
@@ -147,7 +152,7 @@ class Input:
 
 
 def inputs(schema: Mapping[str, Any]) -> list[Input]:
-    """The fields of a params schema, those that must be given first."""
+    """The fields of a params schema, required ones first."""
     required = schema.get("required", ())
     found = [_input(name, field, schema.get("$defs", {}), name in required) for name, field in schema["properties"].items()]
     return sorted(found, key=lambda field: not field.required)
@@ -174,7 +179,7 @@ def _is_nested(leaf: Mapping[str, Any]) -> bool:
 
 
 def _leaves(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The plain alternatives of a schema, its references followed."""
+    """The simple alternatives of a schema, with references resolved."""
     if "$ref" in schema:
         yield from _leaves(defs[schema["$ref"].rpartition("/")[2]], defs)
         return
@@ -191,6 +196,7 @@ def _form(leaves: Sequence[Mapping[str, Any]]) -> str:
         choices = leaf.get("enum") or ([leaf["const"]] if "const" in leaf else [])
         named = "TIME" if leaf.get("format") == "date-time" else str(leaf.get("type", "text")).upper()
         words += [str(choice) for choice in choices] or ["TEXT" if named == "STRING" else named]
-    if "NUMBER" in words:  # a decimal may come as a number or as text; it is a number all the same
+    # A decimal is accepted as a number or as text; for the user it is a number.
+    if "NUMBER" in words:
         words = [word for word in words if word != "TEXT"]
     return "|".join(dict.fromkeys(words))

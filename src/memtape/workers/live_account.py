@@ -130,7 +130,7 @@ def read_range(tables: Tables) -> ReadRange | None:
 def without_known(tables: Tables, tick: Tick) -> Tick:
     """Returns a tick without the fills, funding and bars that are already stored."""
     names = [("fill", fill.id) for fill in tick.fills] + [("funding", paid.id) for paid in tick.funding]
-    known = tables.seen(names)
+    known = tables.log_rows_of(names)
     return replace(
         tick,
         fills=tuple(fill for fill in tick.fills if ("fill", fill.id) not in known),

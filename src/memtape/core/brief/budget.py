@@ -86,15 +86,15 @@ def fit_section(section: BriefSection, count: Count) -> BriefSection:
     if most is None:
         return section
     dear_first = sorted(range(len(section.lines)), key=lambda at: (section.lines[at].keep, at))
-    kept: set[int] = set()
+    fitted: set[int] = set()
     taken = 0
     for at in dear_first:
         line = section.lines[at]
         taken += count(f"{line.text}{line.more}\n")
         if taken > most and (line.keep or section.name == "rules"):
             break
-        kept.add(at)
-    lines = tuple(line for at, line in enumerate(section.lines) if at in kept)
+        fitted.add(at)
+    lines = tuple(line for at, line in enumerate(section.lines) if at in fitted)
     missing = len(section.lines) - len(lines)
     if missing and section.name == "rules":
         lines += (BriefLine(f"- (cut here: {missing} more lines of rules are over their budget of {most} tokens)"),)
@@ -139,7 +139,7 @@ def _dear_first(sections: Sequence[BriefSection]) -> list[_Piece]:
 def _with(sections: Sequence[BriefSection], pieces: Collection[_Piece]) -> tuple[BriefSection, ...]:
     """The sections with these pieces and what may not be left out; a section without lines is gone."""
     chosen = frozenset(pieces)
-    kept: list[BriefSection] = []
+    fitted: list[BriefSection] = []
     for at, section in enumerate(sections):
         lines = tuple(
             line if not line.more or (at, place, True) in chosen else replace(line, more="")
@@ -147,5 +147,5 @@ def _with(sections: Sequence[BriefSection], pieces: Collection[_Piece]) -> tuple
             if not line.keep or (at, place, False) in chosen
         )
         if lines:
-            kept.append(replace(section, lines=lines, left_out=section.left_out + len(section.lines) - len(lines)))
-    return tuple(kept)
+            fitted.append(replace(section, lines=lines, left_out=section.left_out + len(section.lines) - len(lines)))
+    return tuple(fitted)

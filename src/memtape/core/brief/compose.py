@@ -68,15 +68,15 @@ def compose_brief(
         raise Invalid("budget", "is below one token", "Give the tokens that a brief may take, like 4000")
     measure = estimate_tokens if count is None else count
     wanted = [fit_section(section, measure) for section in _sections(inputs, without_memory)]
-    kept = fit_sections(wanted, budget, lambda sections: measure(_text(inputs, _framed(inputs, sections))))
-    whole = _framed(inputs, kept)
+    fitted = fit_sections(wanted, budget, lambda sections: measure(_text(inputs, _framed(inputs, sections))))
+    whole = _framed(inputs, fitted)
     text = _text(inputs, whole)
     tokens = measure(text)
     return Brief(
         text=text,
         segments=tuple(Segment(each.name, each.role, each.text, measure(each.text), each.left_out) for each in whole),
         citations=tuple(_citations(whole)), tokens=tokens, counted_by=ESTIMATE if count is None else counted_by,
-        digest=digest(text), budget=budget, warnings=_warnings(wanted, kept, tokens, budget), frame=_frame(inputs, whole),
+        digest=digest(text), budget=budget, warnings=_warnings(wanted, fitted, tokens, budget), frame=_frame(inputs, whole),
     )  # fmt: skip
 
 
@@ -90,8 +90,8 @@ def _sections(inputs: BriefInputs, without_memory: bool) -> list[BriefSection]:
         BriefSection("strategy", "system", tuple(map(BriefLine, owner_lines(inputs.skill.strategy))), "Strategy:"),
         BriefSection("lessons", "system", tuple(lessons_section(inputs)), LESSONS),
     ]
-    told = user_sections(inputs)
-    user = [BriefSection(name, "user", tuple(told.get(name, ())), HEADINGS[name]) for name in USER]
+    lines = user_sections(inputs)
+    user = [BriefSection(name, "user", tuple(lines.get(name, ())), HEADINGS[name]) for name in USER]
     return [each for each in (*system, *user) if each.lines and not (forgets and each.name in FROM_MEMORY)]
 
 
@@ -163,11 +163,11 @@ def footer_section(present: frozenset[str]) -> list[BriefLine]:
 # --- the whole ----------------------------------------------------------------------------------------------------------
 
 
-def _framed(inputs: BriefInputs, kept: Sequence[BriefSection]) -> list[BriefSection]:
+def _framed(inputs: BriefInputs, fitted: Sequence[BriefSection]) -> list[BriefSection]:
     """With header and footer, in the order in which they are read."""
-    present = frozenset(section.name for section in kept)
-    system = [section for section in kept if section.role == "system"]
-    user = [section for section in kept if section.role == "user"]
+    present = frozenset(section.name for section in fitted)
+    system = [section for section in fitted if section.role == "system"]
+    user = [section for section in fitted if section.role == "user"]
     return [
         BriefSection("header", "system", tuple(header_section(inputs, present))), *system,
         BriefSection("footer", "system", tuple(footer_section(present))), *user,
@@ -208,15 +208,15 @@ def _citations(whole: Sequence[BriefSection]) -> Iterator[LineSource]:
         at += 1
 
 
-def _warnings(wanted: Sequence[BriefSection], kept: Sequence[BriefSection], tokens: int, budget: int) -> tuple[str, ...]:
+def _warnings(wanted: Sequence[BriefSection], fitted: Sequence[BriefSection], tokens: int, budget: int) -> tuple[str, ...]:
     """What whoever sends the brief should know of it."""
-    told: list[str] = []
+    warnings: list[str] = []
     if tokens > budget:
-        told.append(f"What may not be left out takes {tokens:,} tokens, more than the budget of {budget:,}")
-    left = {each.name: each.left_out for each in kept if each.left_out}
-    left |= {each.name: len(each.lines) + each.left_out for each in wanted if each.name not in {one.name for one in kept}}
+        warnings.append(f"What may not be left out takes {tokens:,} tokens, more than the budget of {budget:,}")
+    left = {each.name: each.left_out for each in fitted if each.left_out}
+    left |= {each.name: len(each.lines) + each.left_out for each in wanted if each.name not in {one.name for one in fitted}}
     if left:
-        told.append(f"Lines left out for want of room: {', '.join(f'{name} {n}' for name, n in sorted(left.items()))}")
+        warnings.append(f"Lines left out for want of room: {', '.join(f'{name} {n}' for name, n in sorted(left.items()))}")
     if tokens > WARN_TOKENS:
-        told.append(f"{tokens:,} tokens, more than {WARN_TOKENS:,}: each run pays for them")
-    return tuple(told)
+        warnings.append(f"{tokens:,} tokens, more than {WARN_TOKENS:,}: each run pays for them")
+    return tuple(warnings)

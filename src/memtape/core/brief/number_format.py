@@ -15,7 +15,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from memtape.core.values import MONEY
 
 MINUTE = timedelta(minutes=1)
-DIGITS = 7  # 65,203.45 and 1.084523: as fine as any venue quotes
+PRICE_DIGITS = 7  # 65,203.45 and 1.084523: as fine as any venue quotes
 
 
 def format_money(amount: Decimal, currency: str) -> str:
@@ -40,7 +40,7 @@ def format_rough_gain(amount: Decimal, currency: str) -> str:
 
 def format_number(amount: Decimal) -> str:
     """A price or a quantity, to seven digits, however long the average is that it comes from."""
-    return _digits(amount, DIGITS)
+    return _digits(amount, PRICE_DIGITS)
 
 
 def format_percent(number: Decimal | float) -> str:

@@ -75,7 +75,7 @@ class RiskState:
 
 
 def risk_state(
-    decisions: Sequence[Decision], closed_today: Sequence[Trade], mood: Affect | None, equity: Decimal | None,
+    decisions: Sequence[Decision], closed_today: Sequence[Trade], affect: Affect | None, equity: Decimal | None,
     as_of: datetime, *, claims_count: bool = True,
 ) -> RiskState:  # fmt: skip
     """The state from the last day's decisions, the trades closed today, the mood and the equity known now.
@@ -90,15 +90,15 @@ def risk_state(
     refusals = [d for d in known if _is_refused(d)]
     closed = [t for t in closed_today if t.exit_at is not None and day <= t.exit_at <= as_of]
     priced = [t for t in closed if t.net_pnl_usd is not None and (claims_count or t.quality != "claimed")]
-    made = _net(priced)
+    profit = _net(priced)
     return RiskState(
         refused=_by_rule(d for d in hour if _is_refused(d)), judged=sum(d.verdict is not None for d in hour),
         last_refused=_last(refusals[-1], as_of) if refusals else None,
         orders=sum(_is_order(d) and not _is_refused(d) for d in today), decisions=len(today),
-        realized_usd=made, realized_pct=_share(made, equity), closed=tuple(t.id for t in priced),
+        realized_usd=profit, realized_pct=_share(profit, equity), closed=tuple(t.id for t in priced),
         unknown=len(closed) - len(priced),
-        losing_streak=None if mood is None else mood.consecutive_losses,
-        drawdown=None if mood is None else mood.drawdown, drawdown_limit=None if mood is None else mood.limit,
+        losing_streak=None if affect is None else affect.consecutive_losses,
+        drawdown=None if affect is None else affect.drawdown, drawdown_limit=None if affect is None else affect.limit,
     )  # fmt: skip
 
 
@@ -136,10 +136,10 @@ def _net(trades: Iterable[Trade]) -> Decimal:
         return sum((t.net_pnl_usd or ZERO for t in trades), ZERO)
 
 
-def _share(made: Decimal, equity: Decimal | None) -> Decimal | None:
+def _share(profit: Decimal, equity: Decimal | None) -> Decimal | None:
     """In percent of the equity at the day's start; None where that is unknown or nothing was left."""
     if equity is None:
         return None
     with localcontext(MONEY):
-        began = equity - made
-        return HUNDRED * made / began if began > 0 else None
+        began = equity - profit
+        return HUNDRED * profit / began if began > 0 else None

@@ -74,7 +74,7 @@ FORMS = {
     "A": ("AKIA", "ASIA", "AIza"),
     "J": ("eyJ",),
 }  # by a sign that each of them has
-LONGEST_WORD = 43
+MAX_WORD_CHARS = 43
 ANNOUNCING = ("bearer", "basic", "seed", "mnemonic", "recovery", "backup", "secret", "://")
 LIKE_LETTERS = "ſıİ\u212a"  # s, i, i and k where case does not matter
 _NUMBERED = re.compile(r"\d[.):]?\s+[a-z]{3,8}[\s,;]+\d{1,2}[.):]?\s+[a-z]{3,8}[\s,;]")
@@ -137,8 +137,8 @@ def may_be_secret(text: str) -> bool:
 def _has_long_word(text: str) -> bool:
     """Whether more signs stand in a row, with no space between them, than in any word: from one space to the last in reach."""
     at = 0
-    while len(text) - at > LONGEST_WORD:
-        space = text.rfind(" ", at, at + LONGEST_WORD + 1)
+    while len(text) - at > MAX_WORD_CHARS:
+        space = text.rfind(" ", at, at + MAX_WORD_CHARS + 1)
         if space < 0:
             return True
         at = space + 1

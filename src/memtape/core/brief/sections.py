@@ -62,7 +62,7 @@ HEADINGS = {
     "similar": "## Similar situations in the past",
 }
 REASON, NOTE, PASSAGE, RULE_LINE = 120, 100, 240, 1_000  # characters of a quoted text
-DISCREPANCIES = 5  # told one by one; of more only the number
+MAX_DISCREPANCY_LINES = 5  # told one by one; of more only the number
 MINUTE = timedelta(minutes=1)
 OWNERS_WORD = {"wrong_reason": "the owner: for another reason", "structural": "the owner: structural"}
 
@@ -121,13 +121,13 @@ def closed_trade_line(trade: Trade) -> str:
     """One round trip: when, what, how large, from where to where, what came of it, and why it was entered."""
     assert trade.exit_at is not None
     unknown = "outcome unknown" if trade.pnl_r is None else ""  # some say how many R it was, and not how much money
-    made = unknown if trade.net_pnl_usd is None else format_gain(trade.net_pnl_usd, trade.currency)
+    amount = unknown if trade.net_pnl_usd is None else format_gain(trade.net_pnl_usd, trade.currency)
     percents = "" if trade.pnl_pct is None else f"({format_percent(trade.pnl_pct)}%)"
     return _joined(
         f"- {format_span(trade.entry_at, trade.exit_at)}",
         *_what(trade),
         f"→ {_price(trade.exit_price)}",
-        made,
+        amount,
         percents,
         _r(trade.pnl_r, trade.r_source),
         format_duration((trade.exit_at - trade.entry_at) / MINUTE),
@@ -179,17 +179,17 @@ def _excursions(trade: Trade) -> str:
 def _marks(trade: Trade, still_open: bool = False) -> str:
     """What must be known to read the figures: how it ended, how sure they are, what the owner said of it."""
     liquidated = "partly liquidated" if still_open else "liquidated"
-    said = {"claimed": "claimed", "inferred": "inferred", "unpriced": "price unknown"}.get(trade.quality, "")
+    source = {"claimed": "claimed", "inferred": "inferred", "unpriced": "price unknown"}.get(trade.quality, "")
     left = ""
     if still_open and trade.qty_open is not None and trade.qty_exited and trade.qty_entered:
         left = f"{format_percent(100 * trade.qty_open / trade.qty_entered)} % still open"
     marks = [
-        left, liquidated if trade.liquidation_fills or trade.close_cause == "liquidation" else "", said,
+        left, liquidated if trade.liquidation_fills or trade.close_cause == "liquidation" else "", source,
         "adopted" if trade.adopted else "",
         "excluded by the owner" if trade.teach in NOT_TAUGHT else OWNERS_WORD.get(trade.teach, ""),
     ]  # fmt: skip
-    told = ", ".join(mark for mark in marks if mark)
-    return f"({told})" if told else ""
+    text = ", ".join(mark for mark in marks if mark)
+    return f"({text})" if text else ""
 
 
 def _of_trade(trade: Trade) -> tuple[SourceRef, ...]:
@@ -200,16 +200,16 @@ def discrepancy_lines(found: Sequence[Discrepancy]) -> Iterator[BriefLine]:
     """Where broker and record disagree, the newest first."""
     newest = sorted(found, key=lambda each: (each.symbol, each.leg))
     newest.sort(key=lambda each: each.at, reverse=True)
-    for each in newest[:DISCREPANCIES]:
-        told = "was already held when the record began" if each.why == "adopted" else "fills do not explain what the broker shows"
+    for each in newest[:MAX_DISCREPANCY_LINES]:
+        text = "was already held when the record began" if each.why == "adopted" else "fills do not explain what the broker shows"
         at = "" if each.price is None else f", priced at {format_number(each.price)}"
         yield BriefLine(
-            f"- Discrepancy {format_minute(each.at)} {safe_name(each.symbol)}: {told} "
+            f"- Discrepancy {format_minute(each.at)} {safe_name(each.symbol)}: {text} "
             f"(broker {format_number(each.broker_qty)}, record {format_number(each.ledger_qty)}{at})",
             (SourceRef("discrepancy", f"{each.symbol}/{each.leg}@{format_minute(each.at)}", 2),),
         )
-    if len(newest) > DISCREPANCIES:
-        yield BriefLine(f"- {len(newest) - DISCREPANCIES} more discrepancies in the last day")
+    if len(newest) > MAX_DISCREPANCY_LINES:
+        yield BriefLine(f"- {len(newest) - MAX_DISCREPANCY_LINES} more discrepancies in the last day")
 
 
 # --- where the account stands -------------------------------------------------------------------------------------------
@@ -235,8 +235,8 @@ def risk_lines(state: RiskState, currency: str) -> Iterator[BriefLine]:
             "" if state.realized_pct is None else f" ({format_percent(state.realized_pct)} % of the equity the day began with)"
         )
         trades = tuple(SourceRef("trade", id, 2) for id in state.closed)
-        made = format_gain(state.realized_usd, currency)
-        yield BriefLine(f"- Realised today: {made}{share} in {_several(len(state.closed), 'trade')}", trades)
+        amount = format_gain(state.realized_usd, currency)
+        yield BriefLine(f"- Realised today: {amount}{share} in {_several(len(state.closed), 'trade')}", trades)
     if state.unknown:
         yield BriefLine(f"- Closed today, outcome not known for sure: {_several(state.unknown, 'trade')}")
     if state.losing_streak is not None:
@@ -279,9 +279,9 @@ def _episode(episode: Episode, why: str) -> str:
     """A trade and why it is told. Labels are somebody's words too: unless they are plain, the sentence is quoted."""
     labels = (episode.symbol, episode.regime, episode.volatility_regime, episode.session)
     plain = all(label is None or safe_name(label) == label for label in labels)
-    told = one_line(f"{why[:1].lower()}{why[1:]}", PASSAGE) if plain else quote_text(why, PASSAGE)
+    text = one_line(f"{why[:1].lower()}{why[1:]}", PASSAGE) if plain else quote_text(why, PASSAGE)
     note = f" {quote_text(episode.reflection, NOTE)}" if episode.reflection else ""
-    return f"{safe_name(episode.symbol)} {episode.side}: {told}{note}"
+    return f"{safe_name(episode.symbol)} {episode.side}: {text}{note}"
 
 
 def evidence_lines(evidence: Evidence, situation: Situation, claimed: bool) -> Iterator[BriefLine]:
@@ -295,16 +295,16 @@ def evidence_lines(evidence: Evidence, situation: Situation, claimed: bool) -> I
             f", 90 %: {format_mean_r(interval[0])} to {format_mean_r(interval[1])}" if interval else "; too few for an interval"
         )
         sample = f"(n = {evidence.n}, n_eff = {evidence.n_eff:.1f}{sure})"
-        told = f"mean {format_mean_r(evidence.mean_r)} {sample}, {_won(evidence.win_rate)}"
-        told += f"; base rate {format_mean_r(base.mean_r or 0.0)}, {_won(base.win_rate)} (the same trades, each counted once)"
+        text = f"mean {format_mean_r(evidence.mean_r)} {sample}, {_won(evidence.win_rate)}"
+        text += f"; base rate {format_mean_r(base.mean_r or 0.0)}, {_won(base.win_rate)} (the same trades, each counted once)"
         by_atr = "; R by ATR, for want of stops" if evidence.r_source == "atr_proxy" else ""
-        yield BriefLine(f"- Evidence{where}: {told}{by_atr}{_claims(evidence, claimed)}", keep=LinePriority.EVIDENCE)
+        yield BriefLine(f"- Evidence{where}: {text}{by_atr}{_claims(evidence, claimed)}", keep=LinePriority.EVIDENCE)
     f = evidence.hint.f
     most = f"at most {100 * f:.2f} % of equity for 1R" if f else "none"
     yield BriefLine(f"- Size by evidence: {most}. {'; '.join(evidence.hint.reasons)}", keep=LinePriority.EVIDENCE)
     if evidence.shadows.n and evidence.shadows.mean_r is not None:
-        made = f"would have made {format_mean_r(evidence.shadows.mean_r)} on average"
-        yield BriefLine(f"- Decided against: {_several(evidence.shadows.n, 'trade')}, {made}", keep=LinePriority.EVIDENCE)
+        amount = f"would have made {format_mean_r(evidence.shadows.mean_r)} on average"
+        yield BriefLine(f"- Decided against: {_several(evidence.shadows.n, 'trade')}, {amount}", keep=LinePriority.EVIDENCE)
 
 
 def _won(rate: float | None) -> str:
@@ -322,8 +322,8 @@ def _where(situation: Situation) -> str:
         ("{}", situation.symbol), ("{}", situation.regime), ("{} volatility", situation.volatility_regime),
         ("{} session", situation.session),
     )  # fmt: skip
-    told = [form.format(safe_name(label)) for form, label in labels if label and label != ANY]
-    return f" for {', '.join(told)}" if told else ""
+    text = [form.format(safe_name(label)) for form, label in labels if label and label != ANY]
+    return f" for {', '.join(text)}" if text else ""
 
 
 def _ranked(ranked: RankedMemory) -> BriefLine:
@@ -388,9 +388,9 @@ def similar_lines(found: Sequence[SimilarDecision]) -> list[BriefLine]:
     if not found:
         return []
     known, won, mean_r = similar_summary(found)
-    told = "no outcome known" if mean_r is None else f"{won} of {known} with a known outcome won, mean {format_mean_r(mean_r)}"
+    text = "no outcome known" if mean_r is None else f"{won} of {known} with a known outcome won, mean {format_mean_r(mean_r)}"
     nearest = f"{_several(len(found), 'earlier decision')} nearest by {safe_line(found[0].by, 80)}"
-    head = BriefLine(f"- The {nearest}: {told}", keep=LinePriority.SIMILAR)
+    head = BriefLine(f"- The {nearest}: {text}", keep=LinePriority.SIMILAR)
     return [head, *(_similar(each) for each in found)]
 
 
@@ -400,9 +400,9 @@ def _similar(one: SimilarDecision) -> BriefLine:
         ended = f"decided against, would have been {ended}" if one.pnl_r is not None else "decided against"
     if one.claimed:
         ended = f"{ended} as claimed" if one.pnl_r is not None else "outcome claimed but unverified"
-    said = f" {quote_text(one.text, REASON)}" if one.text else ""
+    source = f" {quote_text(one.text, REASON)}" if one.text else ""
     what = f"{safe_name(one.symbol)} {safe_name(one.side)}, {100 * one.similarity:.0f} % alike"
-    text = f"- {format_minute(one.decided_at)} {what}: {ended}{said} {id_reference(one.id)}"
+    text = f"- {format_minute(one.decided_at)} {what}: {ended}{source} {id_reference(one.id)}"
     return BriefLine(text, (SourceRef("episode", one.id, one.tier),), LinePriority.SIMILAR)
 
 

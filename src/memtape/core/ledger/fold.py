@@ -2,8 +2,8 @@
 
 A position is (agent, symbol, leg). What happens to it comes in one order: by time, funding before fills before the
 snapshot of the same moment, then by sequence number and id. Fills say what was done; a snapshot says what is held. Where
-the two disagree, `_reconcile` adds the one fill that explains the difference, marked `inferred`, priced from what the
-broker shows and never from thin air, and reports a `Discrepancy`.
+the two disagree, `_Book.reconcile` adds the one fill that explains the difference, marks it `inferred`, prices it from what
+the broker shows (never from an invented price) and reports a `Discrepancy`.
 
 Long and short are +1 and -1 (`side`); quantities are positive. A trade's realised PnL is summed from its notionals when
 it closes; only an open trade uses the running average cost.
@@ -84,7 +84,7 @@ PositionEvent = SnapshotView | FillEvent | FundingEvent
 
 @dataclass(slots=True)
 class FoldResult:
-    """What a fold came to."""
+    """The result of a fold."""
 
     closed: list[Round]
     open: Round | None
@@ -96,11 +96,11 @@ class LastBar:
     """The last bar completed by a moment."""
 
     def __init__(self, bars: Iterable[KnownBar]) -> None:
-        self._bars = sorted(bars, key=lambda seen: (seen.bar.t1, -seen.bar.frame))
-        self._ends = [seen.bar.t1 for seen in self._bars]
+        self._bars = sorted(bars, key=lambda known: (known.bar.t1, -known.bar.frame))
+        self._ends = [known.bar.t1 for known in self._bars]
 
     def at(self, moment: datetime) -> KnownBar | None:
-        """It, if there is one."""
+        """The last bar that ended by a moment, or None."""
         found = bisect_right(self._ends, moment)
         return self._bars[found - 1] if found else None
 
@@ -110,31 +110,31 @@ def fold_events(
     symbol: str,
     leg: str,
     open_: Round | None,
-    happenings: Iterable[PositionEvent],
+    events: Iterable[PositionEvent],
     bars: Sequence[KnownBar] = (),
     earlier: KnownBar | None = None,
     before: Fill | None = None,
 ) -> FoldResult:
-    """Carry a position through what happened to it, in order, and then past the bars that watched it.
+    """Carry a position through its events, in order, and then over the bars, which show how far each trade ran.
 
-    `open_` is the round trip it was in (changed in place), or None when it was flat; `earlier` is the last bar before
-    these, which may price what has no mark; `before` is the last fill before these.
+    `open_` is the round trip it was in (changed in place), or None if it was flat; `earlier` is the last bar before
+    these, which may price a snapshot without a mark; `before` is the last fill before these.
     """
     book = _Book(terms, symbol, leg, open_, LastBar([*bars, earlier] if earlier else bars), before)
-    ordered = sorted(happenings, key=lambda h: h.order)
-    seen_by = _ticks_after(ordered)
+    ordered = sorted(events, key=lambda h: h.order)
+    explaining = _ticks_after(ordered)
     with localcontext(MONEY):
-        for happening, glance in zip(ordered, seen_by, strict=True):
-            if isinstance(happening, FillEvent):
-                book.execute(happening, glance)
-            elif isinstance(happening, FundingEvent):
-                book.pay(happening)
-            elif happening.snapshot:
-                book.reconcile(happening)
+        for event, tick in zip(ordered, explaining, strict=True):
+            if isinstance(event, FillEvent):
+                book.execute(event, tick)
+            elif isinstance(event, FundingEvent):
+                book.pay(event)
+            elif event.snapshot:
+                book.reconcile(event)
     mark_settled(book.closed, ordered)
-    by_end = sorted(bars, key=lambda seen: seen.bar.t1)
-    ends = [seen.bar.t1 for seen in by_end]
-    longest = max((seen.bar.t1 - seen.bar.t0 for seen in by_end), default=timedelta(0))
+    by_end = sorted(bars, key=lambda known: known.bar.t1)
+    ends = [known.bar.t1 for known in by_end]
+    longest = max((known.bar.t1 - known.bar.t0 for known in by_end), default=timedelta(0))
     for round_ in [*book.closed, *([book.round] if book.round else [])]:
         first = bisect_right(ends, round_.entry_at)
         last = len(ends) if round_.exit_at is None else bisect_right(ends, round_.exit_at + longest)
@@ -143,25 +143,29 @@ def fold_events(
 
 
 def _ticks_after(ordered: Sequence[PositionEvent]) -> list[SnapshotView | None]:
-    """For each happening the first tick at or after it: the run that saw it, whenever it was delivered.
+    """For each event the first tick at or after it, whenever it was delivered: the decision of that run explains the event.
 
-    What came from a file was seen by no run; its reasons come only from decisions that it names.
+    No run observed what came from a file. Its reasons come only from decisions that it names.
     """
     ticks: list[SnapshotView | None] = [None] * len(ordered)
     following: SnapshotView | None = None
     for n in range(len(ordered) - 1, -1, -1):
-        happening = ordered[n]
-        if isinstance(happening, SnapshotView):
-            following = happening
-        if not (isinstance(happening, FillEvent) and happening.imported):
+        event = ordered[n]
+        if isinstance(event, SnapshotView):
+            following = event
+        if not (isinstance(event, FillEvent) and event.imported):
             ticks[n] = following
     return ticks
 
 
 def mark_settled(closed: Sequence[Round], ordered: Sequence[PositionEvent]) -> None:
-    """Mark the trades after which nothing was learned late about what lay before, so that later work may start there."""
+    """Set `settled_at` of the rounds that no event so far has changed after something later was known.
+
+    Such an exit is a place from which a position can be derived again, without what lies before it.
+    """
     if not closed:
         return
+    # An event that was taken back counts as news until then.
     learned = [max(h.known_at, h.gone_at or h.known_at) for h in ordered]
     known_by = list(accumulate(learned, max))
     known_from = list(accumulate(reversed(learned), min))[::-1]
@@ -174,7 +178,7 @@ def mark_settled(closed: Sequence[Round], ordered: Sequence[PositionEvent]) -> N
 
 
 class _Book:
-    """The position while it is being folded."""
+    """The state of the position during the fold."""
 
     def __init__(
         self, terms: AccountTerms, symbol: str, leg: str, open_: Round | None, last_bar: LastBar, before: Fill | None
@@ -188,68 +192,68 @@ class _Book:
         self.filled = before is not None
         self.rate = before.rate if before else open_.rate if open_ else ONE
 
-    def pay(self, happening: FundingEvent) -> None:
-        """Funding belongs to the round that is open, or to none."""
-        self.last = happening.order
+    def pay(self, event: FundingEvent) -> None:
+        """Add funding to the round that is open; without one it belongs to none."""
+        self.last = event.order
         if self.round is not None:
-            self.round.learn(happening.known_at)
-            self.round.funding += happening.funding.usd
+            self.round.learn(event.known_at)
+            self.round.funding += event.funding.usd
 
-    def execute(self, happening: FillEvent, glance: SnapshotView | None) -> None:
-        """Apply a fill the broker reported."""
-        fill = happening.fill
-        self.last, self.filled, self.rate = happening.order, True, fill.rate
-        decision = happening.decision or (glance.decision if glance else None)
-        known_at = max(happening.known_at, happening.decided_at or happening.known_at)
+    def execute(self, event: FillEvent, tick: SnapshotView | None) -> None:
+        """Apply a fill that the broker reported; `tick` is the one whose decision explains it."""
+        fill = event.fill
+        self.last, self.filled, self.rate = event.order, True, fill.rate
+        decision = event.decision or (tick.decision if tick else None)
+        known_at = max(event.known_at, event.decided_at or event.known_at)
         self._apply(
-            1 if fill.side == "buy" else -1, fill.qty, fill.px, fill.t, f"fill:{fill.id}", decision, glance,
-            known_at, happening.skill_version,
+            1 if fill.side == "buy" else -1, fill.qty, fill.px, fill.t, f"fill:{fill.id}", decision, tick,
+            known_at, event.skill_version,
             seq=fill.seq, fee=fill.fee, rate=fill.rate, liquidated=fill.liq, trigger=fill.trigger,
         )  # fmt: skip
 
-    def reconcile(self, glance: SnapshotView) -> None:
-        """Make the ledger agree with what the broker says is held, by one inferred fill if it must."""
-        held = glance.held
-        seen = held.qty if held and abs(held.qty) > self.terms.dust_qty else ZERO
-        have = self.round.qty * self.round.side if self.round else ZERO
-        if abs(seen - have) <= self.terms.dust_qty:
+    def reconcile(self, tick: SnapshotView) -> None:
+        """Make the ledger agree with what the broker shows, by one inferred fill if they differ."""
+        held = tick.held
+        shown = held.qty if held and abs(held.qty) > self.terms.dust_qty else ZERO
+        booked = self.round.qty * self.round.side if self.round else ZERO
+        if abs(shown - booked) <= self.terms.dust_qty:
             return
-        mark, known_at = self._mark(glance)
+        mark, known_at = self._mark(tick)
         stated = held.entry_px if held else None
-        if have * seen < 0:
+        if booked * shown < 0:
             price = stated if stated is not None else mark
-        elif abs(seen) > abs(have):
-            price = self._implied_price(stated, abs(seen), mark)
+        elif abs(shown) > abs(booked):
+            price = self._implied_price(stated, abs(shown), mark)
         else:
             price = mark
-        adopted = glance.first and not have and not self.filled
-        self.last = glance.order
+        adopted = tick.first and not booked and not self.filled
+        self.last = tick.order
         if self.round is not None:
             self.round.learn(known_at)
         self.discrepancies.append(
-            Discrepancy(self.symbol, self.leg, glance.t, "adopted" if adopted else "snapshot", have, seen, price)
+            Discrepancy(self.symbol, self.leg, tick.t, "adopted" if adopted else "snapshot", booked, shown, price)
         )
         self._apply(
-            1 if seen > have else -1, abs(seen - have), price, glance.t, f"tick:{glance.id}",
-            None if adopted else glance.decision, glance, known_at, glance.skill_version,
+            1 if shown > booked else -1, abs(shown - booked), price, tick.t, f"tick:{tick.id}",
+            None if adopted else tick.decision, tick, known_at, tick.skill_version,
             seq=AFTER_FILLS, rate=self.rate, inferred=True, adopted=adopted,
         )  # fmt: skip
 
-    def _mark(self, glance: SnapshotView) -> tuple[Decimal | None, datetime]:
-        """The best price of the moment: the position's mark, the tick's, the last bar's close; and when it was known."""
-        for mark in (glance.held.mark if glance.held else None, glance.mark):
+    def _mark(self, tick: SnapshotView) -> tuple[Decimal | None, datetime]:
+        """The best price of the moment, and when it was known: the position's mark, else the tick's, else the last close."""
+        for mark in (tick.held.mark if tick.held else None, tick.mark):
             if mark is not None:
-                return mark, glance.known_at
-        seen = self.last_bar.at(glance.t)
-        return (seen.bar.c, max(seen.known_at, glance.known_at)) if seen else (None, glance.known_at)
+                return mark, tick.known_at
+        last = self.last_bar.at(tick.t)
+        return (last.bar.c, max(last.known_at, tick.known_at)) if last else (None, tick.known_at)
 
-    def _implied_price(self, stated: Decimal | None, seen: Decimal, mark: Decimal | None) -> Decimal | None:
-        """The price of what was added, from the broker's average before and after."""
+    def _implied_price(self, stated: Decimal | None, shown: Decimal, mark: Decimal | None) -> Decimal | None:
+        """The price of the quantity that was added, from the broker's average before and after."""
         if stated is None:
             return mark
         if self.round is None:
             return stated
-        return (seen * stated - self.round.cost) / (seen - self.round.qty)
+        return (shown * stated - self.round.cost) / (shown - self.round.qty)
 
     def _apply(
         self,
@@ -259,7 +263,7 @@ class _Book:
         at: datetime,
         key: str,
         decision: Decision | None,
-        glance: SnapshotView | None,
+        tick: SnapshotView | None,
         known_at: datetime,
         skill_version: int,
         *,
@@ -272,18 +276,19 @@ class _Book:
         adopted: bool = False,
     ) -> None:
         round_ = self.round
-        if glance is not None:
-            known_at = max(known_at, glance.known_at)
+        if tick is not None:
+            known_at = max(known_at, tick.known_at)
         if round_ is not None and way != round_.side:
             flips = qty - round_.qty > self.terms.dust_qty
-            leaving = round_.qty if flips else qty  # a crumb more than was held closes it, it does not flip
+            # A fill that exceeds the quantity held by no more than dust closes the round. It does not flip it.
+            leaving = round_.qty if flips else qty
             share = fee * leaving / qty
             self._exit(round_, leaving, price, share, rate, inferred)
             if liquidated:
                 round_.liquidation_fills += 1
             round_.learn(known_at)
             if round_.qty <= self.terms.dust_qty:
-                self._close(round_, at, decision, glance, flips, liquidated, trigger)
+                self._close(round_, at, decision, tick, flips, liquidated, trigger)
             else:
                 round_.remember(at)
             if not flips:
@@ -292,8 +297,8 @@ class _Book:
         if self.round is None:
             self.round = Round(
                 opened_by=key, seq=seq, side=way, entry_at=at, skill_version=skill_version, known_at=known_at, entry=decision,
-                adopted=adopted, entry_tick_at=glance.t if glance else None,
-                leverage=glance.held.leverage if glance and glance.held else None,
+                adopted=adopted, entry_tick_at=tick.t if tick else None,
+                leverage=tick.held.leverage if tick and tick.held else None,
             )  # fmt: skip
         self.round.learn(known_at)
         self._enter(self.round, qty, price, fee, rate, decision, inferred)
@@ -350,13 +355,13 @@ class _Book:
             round_.witness(round_.realized + round_.side * (price * rate * round_.qty - round_.cost_usd))
 
     def _close(
-        self, round_: Round, at: datetime, decision: Decision | None, glance: SnapshotView | None, flips: bool,
+        self, round_: Round, at: datetime, decision: Decision | None, tick: SnapshotView | None, flips: bool,
         liquidated: bool, trigger: str | None,
     ) -> None:  # fmt: skip
         if not round_.unpriced:
             round_.realized = round_.side * (round_.got_usd - round_.paid_usd + round_.cost_usd)
             round_.witness(round_.realized)
-        round_.exit_at, round_.exit_tick_at = at, glance.t if glance else None
+        round_.exit_at, round_.exit_tick_at = at, tick.t if tick else None
         round_.exit_order, round_.exit_trigger = self.last, trigger
         if liquidated:
             round_.close_cause, round_.exit_reason = "liquidation", "liquidation"

@@ -141,7 +141,7 @@ def equity_curve(closed: Sequence[Trade], marks: Sequence[EquityMark], flows: Se
 
 def performance(closed: Sequence[Trade], curve: Curve | None, settings: AgentSettings) -> Performance:
     """The figures of a set of closed trades; drawdown only with the curve of the whole account."""
-    told = outcome_sums(closed)
+    sums = outcome_sums(closed)
     priced = [t for t in closed if t.net_pnl_usd is not None]
     with localcontext(MONEY):
         gross = sum((t.realized_pnl_usd or ZERO for t in priced), ZERO)
@@ -149,9 +149,9 @@ def performance(closed: Sequence[Trade], curve: Curve | None, settings: AgentSet
     holding = [float(t.holding_minutes) for t in closed if t.holding_minutes is not None]
     deepest = curve.max_drawdown if curve and curve.points else None
     return Performance(
-        n=len(closed), n_priced=told.n, wins=told.wins, losses=told.losses, win_rate=told.win_rate,
-        net_pnl_usd=told.net_pnl, gross_pnl_usd=gross, fees_usd=fees, funding_usd=funding,
-        profit_factor=told.profit_factor, mean_r=told.mean_r, n_r=told.n_r,
+        n=len(closed), n_priced=sums.n, wins=sums.wins, losses=sums.losses, win_rate=sums.win_rate,
+        net_pnl_usd=sums.net_pnl, gross_pnl_usd=gross, fees_usd=fees, funding_usd=funding,
+        profit_factor=sums.profit_factor, mean_r=sums.mean_r, n_r=sums.n_r,
         mean_holding_minutes=sum(holding) / len(holding) if holding else None,
         max_drawdown_usd=deepest[0] if deepest else None, max_drawdown_pct=deepest[1] if deepest else None,
         sharpe_per_trade=_sharpe([float(t.net_pnl_usd or ZERO) for t in priced]),

@@ -1,8 +1,8 @@
-"""A round trip in the making, and the trade it is told as.
+"""A round trip while it is being folded, and the trade that it becomes.
 
-A `Round` holds the sums of one position from flat to flat: what was entered and left, at what cost, with which reasons, and
-the states it went through, by which bars show how far it ran. `trade_from_round` turns it into a row of the ledger, open or
-closed."""
+A `Round` holds the sums of one position from flat to flat: quantities entered and exited, cost, reasons, and the states it
+went through, by which bars show how far it ran. `trade_from_round` turns it into a row of the ledger, open or closed.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 
 from memtape.core.codec import canonical, make_id
+from memtape.core.ids import AgentId, MemoryId, SkillId, TradeId
 from memtape.core.ledger.excursions import MfeMode, State, observations
 from memtape.core.ledger.trades import Quality, Trade
 from memtape.core.observed import Bar, Decision
 from memtape.core.values import MONEY, ONE, ZERO
 
-KEPT_STATES = 16  # an open trade remembers its last states, enough to judge the next bar without its whole history
+STORED_STATES = 16  # of an open round: enough to judge the next bar without its whole history
 HUNDRED = Decimal(100)
 Order = tuple[datetime, int, int, str]  # time, rank, sequence number, id: the one order of what happens to a position
 
@@ -26,8 +27,8 @@ Order = tuple[datetime, int, int, str]  # time, rank, sequence number, id: the o
 class AccountTerms:
     """What an agent's account fixes for all its trades."""
 
-    agent: str
-    skill_id: str
+    agent: AgentId
+    skill_id: SkillId
     currency: str = "USD"
     dust_qty: Decimal = ZERO
     mfe_mode: MfeMode = "hl_strict"
@@ -43,7 +44,7 @@ class KnownBar:
 
 @dataclass(slots=True)
 class Round:
-    """A round trip in the making: the sums from which its trade is told."""
+    """A round trip while it is being folded: the sums from which its trade is computed."""
 
     opened_by: str
     seq: int
@@ -66,7 +67,7 @@ class Round:
     exited: Decimal = ZERO
     paid: Decimal = ZERO  # sum of price * quantity over entries, quote currency
     got: Decimal = ZERO  # the same over exits
-    paid_usd: Decimal = ZERO  # both again in the account currency
+    paid_usd: Decimal = ZERO  # both in the account currency
     got_usd: Decimal = ZERO
     cost: Decimal = ZERO  # what the open part cost, quote currency
     cost_usd: Decimal = ZERO
@@ -96,7 +97,7 @@ class Round:
         return "unpriced" if self.unpriced else "inferred" if self.inferred else "fills"
 
     def witness(self, value: Decimal) -> None:
-        """A path value that certainly occurred."""
+        """Take a value of the trade's path that certainly occurred."""
         self.mfe, self.mae = max(self.mfe, value), min(self.mae, value)
 
     def remember(self, at: datetime) -> None:
@@ -104,30 +105,30 @@ class Round:
         self.states.append(State(at, self.realized, self.cost_usd, self.qty, self.rate, not self.unpriced))
 
     def covers(self, moment: datetime) -> bool:
-        """Whether the kept states reach back to a moment."""
+        """Returns True if the stored states reach back to a moment."""
         return not self.pruned or self.states[0].at <= moment
 
     def learn(self, known_at: datetime) -> None:
-        """Something about it became known only now."""
+        """Move `known_at` to when the latest news about it became known."""
         self.known_at = max(self.known_at, known_at)
 
     def watch(self, bars: Iterable[KnownBar], mode: MfeMode) -> None:
-        """Learn from bars how far the trade ran."""
+        """Take from bars how far the trade ran."""
         with localcontext(MONEY):
-            for seen in bars:
-                for value in observations(self.side, self.entry_at, self.states, self.exit_at, seen.bar, mode):
+            for known in bars:
+                for value in observations(self.side, self.entry_at, self.states, self.exit_at, known.bar, mode):
                     self.witness(value)
-                    self.learn(seen.known_at)
+                    self.learn(known.known_at)
 
-    def kept(self) -> Round:
-        """Itself with only its latest states: what an open position carries from one tick to the next."""
-        if len(self.states) <= KEPT_STATES:
+    def with_last_states(self) -> Round:
+        """The round with only its last states: what the store carries from one tick to the next."""
+        if len(self.states) <= STORED_STATES:
             return self
-        return replace(self, states=self.states[-KEPT_STATES:], pruned=True)
+        return replace(self, states=self.states[-STORED_STATES:], pruned=True)
 
 
 def trade_from_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) -> Trade:
-    """A round trip as the trade it is, open or closed."""
+    """The trade of a round trip, open or closed."""
     with localcontext(MONEY):
         closed = round_.exit_at is not None
         realized = None if round_.unpriced else round_.realized
@@ -137,7 +138,7 @@ def trade_from_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) 
         entry, exit_ = round_.entry, round_.exit
         situation, left = entry.situation if entry else None, exit_.situation if exit_ else None
         return Trade(
-            id=make_id(terms.agent, round_.opened_by, symbol, leg),
+            id=TradeId(MemoryId(make_id(terms.agent, round_.opened_by, symbol, leg))),
             agent=terms.agent, skill_id=terms.skill_id, skill_version=round_.skill_version,
             strategy=(entry.strategy if entry else None) or terms.skill_id,
             symbol=symbol, leg=leg, side="long" if round_.side > 0 else "short", currency=terms.currency,

@@ -11,6 +11,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Literal, NamedTuple
 
 from memtape.core.codec import decimal_text, time_text
+from memtape.core.ids import AgentId, DecisionId, SkillId, TradeId
 from memtape.core.observed import Side
 from memtape.core.values import MONEY
 
@@ -22,9 +23,9 @@ PLACES = Decimal("1e-8")
 class Trade(NamedTuple):
     """One row of the ledger. A named tuple, because a ledger makes and reads them by the hundred thousand."""
 
-    id: str
-    agent: str
-    skill_id: str
+    id: TradeId
+    agent: AgentId
+    skill_id: SkillId
     skill_version: int
     strategy: str
     symbol: str
@@ -40,12 +41,12 @@ class Trade(NamedTuple):
     entry_size_usd: Decimal | None
     entry_leverage: Decimal | None
     entry_reason: str | None
-    entry_decision: str | None
+    entry_decision: DecisionId | None
     exit_tick_at: datetime | None
     exit_at: datetime | None
     exit_price: Decimal | None
     exit_reason: str | None
-    exit_decision: str | None
+    exit_decision: DecisionId | None
     close_cause: str | None
     exit_trigger: str | None
     qty_entered: Decimal | None

@@ -1,9 +1,9 @@
-"""What was believed when: the trades of one position in all the versions they had as items became known.
+"""The trades of one position in all the versions in which they were believed.
 
-The fold of everything is what we believe now. An item that became known after something later in order (a late fill, a
-bar that ended after the exit, a tick that explains a fill seen before it) changed the tale when it arrived; the fold of
-what was known before it gives the version it replaced. Versions are a function of the set of items with the times they
-became known, so any order of delivery gives the same ones.
+The fold of everything gives the trades as they are now. An item that became known after something that follows it (a late
+fill, a bar that ended after the exit, a tick that explains an earlier fill) changed the result when it arrived; the fold of
+what was known before that gives the version that it replaced. Versions are a function of the set of items with the times at
+which they became known, so every order of delivery gives the same versions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TradeVersion:
     trade: Trade
     known_from: datetime
     known_to: datetime | None
-    settled_at: datetime | None
+    settled_at: datetime | None  # since when no news so far has changed it; None: it may still change
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,48 +39,61 @@ class DerivedPosition:
     versions: tuple[TradeVersion, ...]
     open: Round | None
     discrepancies: tuple[Discrepancy, ...]
-    last: Order | None
+    last: Order | None  # the place of the last event folded
 
 
 def derive_versions(
     terms: AccountTerms,
     symbol: str,
     leg: str,
-    happenings: Iterable[PositionEvent],
+    events: Iterable[PositionEvent],
     bars: Sequence[KnownBar] = (),
     before: Fill | None = None,
 ) -> DerivedPosition:
-    """Fold a position from flat, with the earlier versions of its closed trades.
+    """Fold a position from flat and derive the earlier versions of its closed trades.
 
-    `before` is the last fill before these; without one, these are its whole history, which starts where it is first named.
+    `before` is the last fill before these events. Without one, they are its whole history, which starts where the position
+    is first named.
     """
-    ordered = sorted(happenings, key=lambda h: h.order)
+    ordered = sorted(events, key=lambda event: event.order)
     if before is None:
-        named = (n for n, h in enumerate(ordered) if not isinstance(h, SnapshotView) or h.held is not None)
+        # Ticks before the first mention show a flat position, which is nothing to fold.
+        named = (n for n, event in enumerate(ordered) if not isinstance(event, SnapshotView) or event.held is not None)
         ordered = ordered[next(named, len(ordered)) :]
-    now = fold_events(terms, symbol, leg, None, [h for h in ordered if h.gone_at is None], bars, before=before)
+    # What is believed now: everything that was not taken back.
+    now = fold_events(terms, symbol, leg, None, [event for event in ordered if event.gone_at is None], bars, before=before)
     mark_settled(now.closed, ordered)
-    bars = sorted(bars, key=lambda seen: (seen.bar.t1, -seen.bar.frame))
-    longest = max((seen.bar.t1 - seen.bar.t0 for seen in bars), default=timedelta(0))
+    bars = sorted(bars, key=lambda known: (known.bar.t1, -known.bar.frame))
+    longest = max((known.bar.t1 - known.bar.t0 for known in bars), default=timedelta(0))
+    # The history is cut where the position was flat in every belief. No fold of one segment needs events of another, so the
+    # cost of a surprise is a fold of its own segment and not of the whole history.
     versions: list[TradeVersion] = []
     start = 0
-    for segment, end in _segments(now.closed, ordered):
-        span = _explained(ordered, start, end)
-        versions += _versions(terms, symbol, leg, segment, span, bars, longest, _last_fill(ordered[:start], before))
+    for rounds, end in _segments(now.closed, ordered):
+        span = _with_explaining_tick(ordered, start, end)
+        versions += _versions(terms, symbol, leg, rounds, span, bars, longest, _last_fill(ordered[:start], before))
         start = end
-    if start < len(ordered):  # what follows the last settled trade: still open, or flat again in some earlier belief
+    if start < len(ordered):
+        # After the last settled trade the position is open now, but an earlier belief may have seen it closed.
         versions += _versions(terms, symbol, leg, [], ordered[start:], bars, longest, _last_fill(ordered[:start], before))
     return DerivedPosition(tuple(versions), now.open, tuple(now.discrepancies), now.last)
 
 
-def _explained(ordered: Sequence[PositionEvent], start: int, end: int) -> list[PositionEvent]:
-    """A segment with the tick that explains its last fill, which comes after it; what that tick shows belongs to the next."""
-    following = next((h for h in ordered[end:] if isinstance(h, SnapshotView)), None)
+def _with_explaining_tick(ordered: Sequence[PositionEvent], start: int, end: int) -> list[PositionEvent]:
+    """A segment and the tick after it, whose decision explains its last fill.
+
+    The tick comes without its snapshot, because what it shows belongs to the next segment.
+    """
+    following = next((event for event in ordered[end:] if isinstance(event, SnapshotView)), None)
     return [*ordered[start:end], *([replace(following, snapshot=False)] if following else [])]
 
 
 def _segments(closed: Sequence[Round], ordered: Sequence[PositionEvent]) -> Iterable[tuple[list[Round], int]]:
-    """The closed rounds in runs that end at a settled boundary, each with the index of the first happening after it."""
+    """The closed rounds in runs that end at a flat point of every belief, each with the index of the first event after it.
+
+    A round ends a run if it is settled (no belief since has seen it otherwise), if the next one starts strictly later, and
+    if it did not turn into the opposite side: at a flip the same fill ends one round and starts the next.
+    """
     run: list[Round] = []
     end = 0
     for n, round_ in enumerate(closed):
@@ -105,105 +118,127 @@ def _versions(
     terms: AccountTerms, symbol: str, leg: str, final: Sequence[Round], span: Sequence[PositionEvent], bars: Sequence[KnownBar],
     longest: timedelta, before: Fill | None,
 ) -> list[TradeVersion]:  # fmt: skip
+    """The versions of the trades of one segment; `final` are its rounds as they are believed now.
+
+    Between two surprises beliefs only grow: a trade appears when its last event becomes known and stays. So one fold for
+    each interval between surprises gives every version. A trade that comes out of two neighbouring folds alike is one
+    version; one that a later fold no longer gives ended at the surprise between them.
+    """
     if not span:
         return []
     near = _bars_near(span, bars, longest)
-    cuts = _surprises(span, near)
-    past: list[TradeVersion] = []
-    believed: dict[Trade, datetime] = {}
-    for n in range(len(cuts) + 1):
-        since, until = cuts[n - 1] if n else None, cuts[n] if n < len(cuts) else None
-        rounds = final if until is None else _world(terms, symbol, leg, span, near, until, before)
-        going: dict[Trade, datetime] = {}
+    surprises = _surprises(span, near)
+    ended: list[TradeVersion] = []
+    believed: dict[Trade, datetime] = {}  # the trades of the interval before, each with the start of its version
+    for n in range(len(surprises) + 1):
+        since, until = surprises[n - 1] if n else None, surprises[n] if n < len(surprises) else None
+        rounds = final if until is None else _rounds_known_before(terms, symbol, leg, span, near, until, before)
+        current: dict[Trade, datetime] = {}
         settled: dict[Trade, datetime | None] = {}
         for round_ in rounds:
             trade = trade_from_round(terms, symbol, leg, round_)
+            # A trade that is new in this interval was known from its own last event on, but not before the surprise.
             begin = believed.get(trade) or (max(round_.known_at, since) if since else round_.known_at)
             if until is None or begin < until:
-                going[trade], settled[trade] = begin, round_.settled_at
-        past += [TradeVersion(trade, begin, since, None) for trade, begin in believed.items() if trade not in going]
-        believed = going
-    return past + [TradeVersion(trade, begin, None, settled[trade]) for trade, begin in believed.items()]
+                current[trade], settled[trade] = begin, round_.settled_at
+        ended += [TradeVersion(trade, begin, since, None) for trade, begin in believed.items() if trade not in current]
+        believed = current
+    return ended + [TradeVersion(trade, begin, None, settled[trade]) for trade, begin in believed.items()]
 
 
-def _world(
-    terms: AccountTerms, symbol: str, leg: str, span: Sequence[PositionEvent], bars: Sequence[KnownBar], cut: datetime,
+def _rounds_known_before(
+    terms: AccountTerms, symbol: str, leg: str, span: Sequence[PositionEvent], bars: Sequence[KnownBar], moment: datetime,
     before: Fill | None,
 ) -> list[Round]:  # fmt: skip
-    """What was closed according to what was known before a moment."""
-    known = [_without_late_decision(h, cut) for h in span if h.known_at < cut and (h.gone_at is None or h.gone_at >= cut)]
-    seen = [watched for watched in bars if watched.known_at < cut]
-    return fold_events(terms, symbol, leg, None, known, seen, before=before).closed
+    """The closed rounds according to what was known before a moment, with what was taken back only later."""
+    known = [
+        _without_late_decision(event, moment) for event in span
+        if event.known_at < moment and (event.gone_at is None or event.gone_at >= moment)
+    ]  # fmt: skip
+    known_bars = [known_bar for known_bar in bars if known_bar.known_at < moment]
+    return fold_events(terms, symbol, leg, None, known, known_bars, before=before).closed
 
 
-def _last_fill(happenings: Sequence[PositionEvent], before: Fill | None) -> Fill | None:
-    for happening in reversed(happenings):
-        if isinstance(happening, FillEvent):
-            return happening.fill
+def _last_fill(events: Sequence[PositionEvent], before: Fill | None) -> Fill | None:
+    for event in reversed(events):
+        if isinstance(event, FillEvent):
+            return event.fill
     return before
 
 
-def _without_late_decision(happening: PositionEvent, cut: datetime) -> PositionEvent:
-    if isinstance(happening, FillEvent) and happening.decided_at is not None and happening.decided_at >= cut:
-        return replace(happening, decision=None, decided_at=None)
-    return happening
+def _without_late_decision(event: PositionEvent, moment: datetime) -> PositionEvent:
+    """A fill without its decision, if that became known only at this moment or later."""
+    if isinstance(event, FillEvent) and event.decided_at is not None and event.decided_at >= moment:
+        return replace(event, decision=None, decided_at=None)
+    return event
 
 
 def _bars_near(span: Sequence[PositionEvent], bars: Sequence[KnownBar], longest: timedelta) -> list[KnownBar]:
-    """The bars that can matter to a span: those that overlap it, and the last close before it in every belief."""
+    """The bars that can matter to a segment: those that overlap it, and the last close before it in every belief."""
     first, last = span[0].order[0], span[-1].order[0]
-    after = bisect_right(bars, first, key=lambda seen: seen.bar.t1)
+    after = bisect_right(bars, first, key=lambda known: known.bar.t1)
     near = []
     for n in range(after, len(bars)):
         if bars[n].bar.t0 <= last:
             near.append(bars[n])
         elif bars[n].bar.t1 > last + longest:
+            # Bars are sorted by their end, and none is longer than `longest`: no later one starts in time.
             break
-    least = min(happening.known_at for happening in span)
+    first_known = min(event.known_at for event in span)
     earliest: datetime | None = None
     for n in range(after - 1, -1, -1):
-        seen = bars[n]
-        if earliest is None or seen.known_at < earliest:  # in an earlier belief this was the last close
-            earliest = seen.known_at
-            near.append(seen)
-            if earliest <= least:
-                break  # it was known before anything of the span: no belief about it looked further back
+        known = bars[n]
+        if earliest is None or known.known_at < earliest:
+            # Before the later closes became known, this one was the last close.
+            earliest = known.known_at
+            near.append(known)
+            if earliest <= first_known:
+                # It was known before every event of the segment, so no belief about it looked further back.
+                break
     return near
 
 
 def _surprises(span: Sequence[PositionEvent], bars: Sequence[KnownBar]) -> list[datetime]:
     """The moments at which something became known that may have changed what was already believed."""
-    cuts: set[datetime] = set()
-    places = [h.order[0] for h in span]
-    first_known_from: list[datetime] = []  # per index, the least known_at from there on
-    least: datetime | None = None
-    for happening in reversed(span):
-        least = happening.known_at if least is None else min(least, happening.known_at)
-        first_known_from.append(least)
+    surprises: set[datetime] = set()
+    times = [event.order[0] for event in span]
+    # For each index, the earliest known_at of that event and all that follow it in order.
+    first_known_from: list[datetime] = []
+    earliest: datetime | None = None
+    for event in reversed(span):
+        earliest = event.known_at if earliest is None else min(earliest, event.known_at)
+        first_known_from.append(earliest)
     first_known_from.reverse()
-    for n, happening in enumerate(span):
-        if n + 1 < len(span) and first_known_from[n + 1] < happening.known_at:
-            cuts.add(happening.known_at)
-        if happening.gone_at is not None:
-            cuts.add(happening.gone_at)
-        if isinstance(happening, FillEvent) and happening.decided_at is not None and happening.decided_at > happening.known_at:
-            cuts.add(happening.decided_at)
-        if isinstance(happening, SnapshotView) and _explains(span, n, happening):
-            cuts.add(happening.known_at)
-    for seen in bars:
-        after = bisect_right(places, seen.bar.t0)
-        if after < len(span) and first_known_from[after] < seen.known_at:
-            cuts.add(seen.known_at)
-    return sorted(cuts)
+    for n, event in enumerate(span):
+        if n + 1 < len(span) and first_known_from[n + 1] < event.known_at:
+            # Something later in order was already known: this event was inserted before it.
+            surprises.add(event.known_at)
+        if event.gone_at is not None:
+            surprises.add(event.gone_at)
+        if isinstance(event, FillEvent) and event.decided_at is not None and event.decided_at > event.known_at:
+            # The decision that the fill names became known after the fill.
+            surprises.add(event.decided_at)
+        if isinstance(event, SnapshotView) and _explains(span, n, event):
+            surprises.add(event.known_at)
+    for known in bars:
+        after = bisect_right(times, known.bar.t0)
+        if after < len(span) and first_known_from[after] < known.known_at:
+            # Something that follows the start of the bar was known before the bar.
+            surprises.add(known.known_at)
+    return sorted(surprises)
 
 
 def _explains(span: Sequence[PositionEvent], place: int, tick: SnapshotView) -> bool:
-    """Whether a tick, when it was known, was the first after a fill that had been known before it."""
+    """Returns True if a tick, when it became known, was the first after a fill that had been known before it.
+
+    Such a fill was believed without a reason until then; the decision of the tick explains it.
+    """
     for n in range(place - 1, -1, -1):
-        happening = span[n]
-        if isinstance(happening, FillEvent):
-            if not happening.imported and happening.known_at < tick.known_at:
+        event = span[n]
+        if isinstance(event, FillEvent):
+            if not event.imported and event.known_at < tick.known_at:
                 return True
-        elif isinstance(happening, SnapshotView) and happening.known_at <= tick.known_at < (happening.gone_at or FOREVER):
-            return False  # that one had explained what lies before it
+        elif isinstance(event, SnapshotView) and event.known_at <= tick.known_at < (event.gone_at or FOREVER):
+            # This earlier tick had already explained everything before it.
+            return False
     return False

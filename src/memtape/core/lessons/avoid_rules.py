@@ -115,7 +115,7 @@ OVERRIDES: Final = tuple(re.compile(pattern) for pattern in (
 ))  # fmt: skip
 UNPROTECTED: Final = re.compile(r"\b(without|no) (a |any )?(stops?|stop-loss|limits?)\b")
 NUMBER: Final = re.compile(r"(?<![\w.])[-+−]?\d+(?:,\d{3})*(?:\.\d+)?")
-REACH = 4  # words that a negation reaches
+NEGATION_REACH_WORDS = 4  # words that a negation reaches
 
 
 def contradicted_rule(lesson: Lesson, avoid: Sequence[str], found: Mapping[str, Candidate]) -> str | None:
@@ -123,8 +123,8 @@ def contradicted_rule(lesson: Lesson, avoid: Sequence[str], found: Mapping[str, 
     candidate = found.get(lesson.candidate)
     if candidate is None:
         return "It rests on nothing that was computed"
-    if said := _overriding(lesson.text, candidate):
-        return f"It reads as an order past rules or limits, or as a promise: {quote_text(said, 60)}"
+    if phrase := _overriding(lesson.text, candidate):
+        return f"It reads as an order past rules or limits, or as a promise: {quote_text(phrase, 60)}"
     if problem := _against_ledger(lesson.text, candidate, tested_count(list(found.values()))):
         return problem
     good = candidate.kind == "cell" and candidate.mean > 0
@@ -144,9 +144,9 @@ def _overriding(text: str, candidate: Candidate) -> str | None:
             for match in pattern.finditer(clause):
                 if not _denied(_words(clause[: match.start()])):
                     return match.group()
-        told_well = (_leaning(clause) or math.copysign(1, candidate.mean)) > 0
+        is_praise = (_leaning(clause) or math.copysign(1, candidate.mean)) > 0
         bare = UNPROTECTED.search(clause)
-        if bare and told_well and not _denied(_words(clause[: bare.start()])):
+        if bare and is_praise and not _denied(_words(clause[: bare.start()])):
             return bare.group()
     return None
 
@@ -172,11 +172,11 @@ def _against_ledger(text: str, candidate: Candidate, cells: int) -> str | None:
 
 
 def _stands(written: str, candidate: Candidate, cells: int) -> bool:
-    """Whether a number is one of the candidate's, as precisely as it is written; with a sign, of that sign."""
+    """Returns True if a number is one of the candidate's, as precisely as it is written; with a sign, of that sign."""
     plain = written.replace(",", "").replace("−", "-")
     value, half = float(plain), 0.5 * 10.0 ** -len(plain.partition(".")[2]) + 1e-9
-    if any(abs(abs(value) - abs(float(said.replace(",", "").replace("−", "-")))) < 1e-9
-           for said in NUMBER.findall(f"{candidate.label} {candidate.value}")):  # fmt: skip
+    if any(abs(abs(value) - abs(float(phrase.replace(",", "").replace("−", "-")))) < 1e-9
+           for phrase in NUMBER.findall(f"{candidate.label} {candidate.value}")):  # fmt: skip
         return True
     one = candidate
     outside = () if one.rest is None else (one.rest, one.mean - one.rest)
@@ -190,13 +190,13 @@ def _stands(written: str, candidate: Candidate, cells: int) -> bool:
 
 
 def forbids(rule: str, text: str, good: bool = False) -> bool:
-    """Whether a text encourages what a rule forbids; `good` says which way a clause leans that says nothing of it."""
+    """Returns True if a text encourages what a rule forbids; `good` says which way a clause leans that says nothing of it."""
     for part in _clauses(rule):
         words = _words(part)
         if ONLY & set(words):
             continue
-        asked = _content(words) - FORBIDDING
-        if any(_covered(asked, about, text) for about in _encouraged(text, good)):
+        forbidden = _content(words) - FORBIDDING
+        if any(_covered(forbidden, about, text) for about in _encouraged(text, good)):
             return True
     return False
 
@@ -219,24 +219,24 @@ def _encouraged(text: str, good: bool) -> list[frozenset[str]]:
     return found
 
 
-def _covered(asked: frozenset[str], about: frozenset[str], text: str) -> bool:
-    """Whether a clause is about what a rule names: its side (or no side), and at least half of the rest of it."""
-    if any(AGAINST.get(word) in about and word not in about for word in asked):
+def _covered(forbidden: frozenset[str], about: frozenset[str], text: str) -> bool:
+    """Returns True if a clause is about what a rule names: its side (or no side), and at least half of the rest of it."""
+    if any(AGAINST.get(word) in about and word not in about for word in forbidden):
         return False
-    rest = asked - SIDES
+    rest = forbidden - SIDES
     if not rest:
-        return not asked or bool(asked & about)
+        return not forbidden or bool(forbidden & about)
     met = sum(word in about or _ticker(word, text) for word in rest)
     return 2 * met >= len(rest)
 
 
 def _ticker(word: str, text: str) -> bool:
-    """Whether a short name of a rule ("btc") begins a symbol of the text ("BTCUSDT")."""
+    """Returns True if a short name of a rule ("btc") begins a symbol of the text ("BTCUSDT")."""
     return 3 <= len(word) <= 5 and re.search(rf"\b{re.escape(word.upper())}[A-Z0-9]", text) is not None
 
 
 def _not_the_only(rule: str, text: str, good: bool, candidate: Candidate) -> bool:
-    """Whether a text encourages another of the kind that a rule allows only one of: "only London", "no trade outside London"."""
+    """Returns True if a text encourages another one where a rule allows only one: "only London", "no trade outside London"."""
     words = [word for clause in _clauses(rule) for word in _words(clause)]
     place = next((at for at, word in enumerate(words) if word in ONLY), None)
     if place is None:
@@ -299,5 +299,5 @@ def _leaning(clause: str, good: frozenset[str] = GOOD) -> int:
 
 
 def _denied(before: Sequence[str]) -> bool:
-    """Whether what comes next is denied: an odd number of negations shortly before it."""
-    return sum(word in NOT for word in before[-REACH:]) % 2 == 1
+    """Returns True if what comes next is denied: an odd number of negations shortly before it."""
+    return sum(word in NOT for word in before[-NEGATION_REACH_WORDS:]) % 2 == 1

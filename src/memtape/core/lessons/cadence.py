@@ -1,7 +1,7 @@
-"""When lessons are drawn anew: after every N closed trades, daily at an hour of UTC, or never.
+"""When new lessons are drawn: after every N closed trades, daily at an hour of UTC, or never.
 
 Whether a reflection is due follows from what is stored: how many trades are closed, and what the last note counted. So two
-closes in one tick make one reflection, a restart forgets nothing, and whoever looks comes to the same answer. A reflection that
+closes in one tick make one reflection, a restart forgets nothing, and every reader comes to the same answer. A reflection that
 failed is tried again, later each time.
 
 >>> from datetime import UTC
@@ -35,7 +35,7 @@ class ReflectionTrigger:
 def due_trigger(
     config: ReflectionConfig, *, closed: int, counted: int, last_at: datetime | None, at: datetime
 ) -> ReflectionTrigger | None:
-    """Whether a reflection is due: `closed` trades by now, `counted` when the last note was made, at `last_at`."""
+    """Returns True if a reflection is due: `closed` trades by now, `counted` at the last note, which was made at `last_at`."""
     if config.cadence == "off" or not closed:
         return None
     if config.cadence == "per_n_trades":

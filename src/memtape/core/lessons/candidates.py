@@ -54,14 +54,16 @@ from memtape.core.statistics import mean
 Unit = Literal["R", "account"]
 NO_ENTRY, NO_EXIT = "wrong_reason", "structural"  # what the owner says an outcome tells nothing of
 STOP = "stop"
-WORTH_SAYING = 0.1  # of the usual risk; after a loss equity is smaller, so that even a fixed size is a little more of it
-RATE = 0.08  # of false discoveries; cells overlap, and of histories without any effect fewer than one in ten shall tell a lesson
-UP = 1.0  # R at its best: from there on there is something to give back
+# Of the usual risk. After a loss equity is smaller, so even a fixed size is a slightly larger share of it.
+MIN_RISK_DIFFERENCE = 0.1
+# Cells overlap. Of histories without any effect, fewer than one in ten may give a lesson.
+FALSE_DISCOVERY_RATE = 0.08
+UP_AT_BEST_R = 1.0  # R at its best: from there on there is something to give back
 NOTHING_AFTER: Mapping[str, float] = MappingProxyType({})
 
 
 class Sample(NamedTuple):
-    """Trades and one figure of each: what is dealt out anew to judge questions about them."""
+    """Trades and one figure of each, which is shuffled to judge questions about them."""
 
     trades: tuple[Episode, ...]
     values: tuple[float, ...]
@@ -83,19 +85,22 @@ def find_candidates(
         return []
     exits = _without(measured, NO_EXIT)
     outcome_asked = [*_of_entries(_without(measured, NO_ENTRY)), *_of_holding(exits), *_of_losses(exits)]
-    asked = (outcome_asked, _of_sizes(exits), _of_what_came_after(exits, after))
-    found = [*_judged(asked), *_described(exits, after)]
+    families = (outcome_asked, _of_sizes(exits), _of_what_came_after(exits, after))
+    found = [*_judged(families), *_described(exits, after)]
     found.sort(key=lambda one: (one.p_value, SLOTS.index(one.slot), one.id))
     return [_leaving(one) for one in (_all(measured), *found)]
 
 
-def _judged(asked: Sequence[Sequence[Candidate]]) -> list[Candidate]:
+def _judged(families: Sequence[Sequence[Candidate]]) -> list[Candidate]:
     """Whether each could be chance: it must pass the gate over all that was asked, and over what was asked of the same figure.
 
     The gate opens wider the more passes it; that sizes follow losses, beyond doubt, must not carry a doubtful entry through.
     """
-    everything = [one for lot in asked for one in lot]
-    passing = [frozenset(accepted_cells({one.id: one.p_value for one in lot}, RATE)) for lot in (everything, *asked)]
+    everything = [one for sample in families for one in sample]
+    passing = [
+        frozenset(accepted_cells({one.id: one.p_value for one in sample}, FALSE_DISCOVERY_RATE))
+        for sample in (everything, *families)
+    ]
     return [replace(one, chance=not (one.id in passing[0] and any(one.id in own for own in passing[1:]))) for one in everything]
 
 
@@ -118,39 +123,41 @@ def comparable_outcomes(episodes: Sequence[Episode], claims_count: bool) -> Samp
     )
     in_r = [(e, r) for e in believed if (r := believed_outcome(e, claims_count)) is not None]
     lots = (
-        _lot([(e, r) for e, r in in_r if e.r_source in STOPS], "R"),
-        _lot([(e, r) for e, r in in_r if e.r_source == "atr_proxy"], "R"),
-        _lot([(e, e.pnl_usd) for e in believed if e.pnl_usd is not None], "account"),
+        _sample([(e, r) for e, r in in_r if e.r_source in STOPS], "R"),
+        _sample([(e, r) for e, r in in_r if e.r_source == "atr_proxy"], "R"),
+        _sample([(e, e.pnl_usd) for e in believed if e.pnl_usd is not None], "account"),
     )
-    return next((lot for lot in lots if len(lot.trades) >= MIN_GROUP_TRADES), max(lots, key=lambda lot: len(lot.trades)))
+    return next(
+        (sample for sample in lots if len(sample.trades) >= MIN_GROUP_TRADES), max(lots, key=lambda sample: len(sample.trades))
+    )
 
 
-def _lot(pairs: Sequence[tuple[Episode, float]], unit: Unit) -> Sample:
+def _sample(pairs: Sequence[tuple[Episode, float]], unit: Unit) -> Sample:
     return Sample(tuple(e for e, _ in pairs), tuple(value for _, value in pairs), unit)
 
 
-def _without(lot: Sample, teach: str) -> Sample:
-    return lot.of([i for i, e in enumerate(lot.trades) if e.teach != teach])
+def _without(sample: Sample, teach: str) -> Sample:
+    return sample.of([i for i, e in enumerate(sample.trades) if e.teach != teach])
 
 
 # --- what is asked ------------------------------------------------------------------------------------------------------
 
 
-def _of_entries(lot: Sample) -> list[Candidate]:
+def _of_entries(sample: Sample) -> list[Candidate]:
     """How trades end, by what was known at their entry."""
-    return _asked(lot, entry_groups(lot.trades))
+    return _tested(sample, entry_groups(sample.trades))
 
 
-def _of_holding(lot: Sample) -> list[Candidate]:
+def _of_holding(sample: Sample) -> list[Candidate]:
     """How trades end that were closed by choice, the longest and the shortest held third."""
-    chosen = lot.of([i for i, e in enumerate(lot.trades) if e.hold_minutes is not None and closed_by_trader(e)])
+    chosen = sample.of([i for i, e in enumerate(sample.trades) if e.hold_minutes is not None and closed_by_trader(e)])
     held = [e.hold_minutes or 0.0 for e in chosen.trades]
     if len(held) < 3 * MIN_GROUP_TRADES:
         return []
     third, everyone = len(held) // 3, tuple(range(len(held)))
     short, long = sorted(held)[third - 1], sorted(held)[-third]
     longest, shortest = (tuple(i for i in everyone if held[i] >= long), tuple(i for i in everyone if held[i] <= short))
-    return _asked(
+    return _tested(
         chosen,
         [
             TradeGroup(
@@ -175,23 +182,23 @@ def _of_holding(lot: Sample) -> list[Candidate]:
     )
 
 
-def _of_losses(lot: Sample) -> list[Candidate]:
+def _of_losses(sample: Sample) -> list[Candidate]:
     """How trades end that were entered after losses."""
-    counted = lot.of([i for i, e in enumerate(lot.trades) if e.consecutive_losses is not None])
-    return _asked(counted, _after_losses(counted.trades, "cell"))
+    counted = sample.of([i for i, e in enumerate(sample.trades) if e.consecutive_losses is not None])
+    return _tested(counted, _after_losses(counted.trades, "cell"))
 
 
-def _of_sizes(lot: Sample) -> list[Candidate]:
+def _of_sizes(sample: Sample) -> list[Candidate]:
     """How much was risked after losses, in multiples of what was risked otherwise: so `rest` is 1."""
-    sized = lot.of([i for i, e in enumerate(lot.trades) if e.consecutive_losses is not None and e.risk_share])
-    if lot.unit != "R":
+    sized = sample.of([i for i, e in enumerate(sample.trades) if e.consecutive_losses is not None and e.risk_share])
+    if sample.unit != "R":
         return []
     risks = sized._replace(values=tuple(e.risk_share or 0.0 for e in sized.trades))
     found = []
-    for one in _asked(risks, _after_losses(risks.trades, "size_after_losses")):
+    for one in _tested(risks, _after_losses(risks.trades, "size_after_losses")):
         usual = one.rest or 1.0
         times, bounds = one.mean / usual, (one.interval[0] / usual, one.interval[1] / usual)
-        p_value = one.p_value if abs(times - 1.0) >= WORTH_SAYING else 1.0
+        p_value = one.p_value if abs(times - 1.0) >= MIN_RISK_DIFFERENCE else 1.0
         found.append(replace(one, mean=times, interval=bounds, rest=1.0, p_value=p_value))
     return found
 
@@ -206,27 +213,29 @@ def _after_losses(trades: Sequence[Episode], kind: str) -> list[TradeGroup]:
     ]  # fmt: skip
 
 
-def _of_what_came_after(lot: Sample, after: Mapping[str, float]) -> list[Candidate]:
+def _of_what_came_after(sample: Sample, after: Mapping[str, float]) -> list[Candidate]:
     """How far the market went on after an exit, by what closed the trade, against the other exits."""
-    watched = _watched(lot, after)
-    everyone = tuple(range(len(watched.trades)))
-    return _asked(watched, [
-        TradeGroup("exit_timing", "exit", cause, _stopped(watched.of(inside), after), inside, everyone, kind="stopped_then_right")
+    followed = _followed_after_exit(sample, after)
+    everyone = tuple(range(len(followed.trades)))
+    return _tested(followed, [
+        TradeGroup("exit_timing", "exit", cause, _stopped(followed.of(inside), after), inside, everyone,
+                   kind="stopped_then_right")
         if cause == STOP else
         TradeGroup("exit_timing", "exit", cause, f"trades closed {close_phrase(cause)}", inside, everyone, kind="went_on")
-        for cause, inside in _causes(watched.trades).items()
+        for cause, inside in _causes(followed.trades).items()
     ])  # fmt: skip
 
 
-def _watched(lot: Sample, after: Mapping[str, float]) -> Sample:
+def _followed_after_exit(sample: Sample, after: Mapping[str, float]) -> Sample:
     """The trades that were watched after their exit, with how far the market then went their way, in R from the exit."""
-    watched = lot.of([i for i, e in enumerate(lot.trades) if e.id in after and lot.unit == "R"])
-    return watched._replace(values=tuple(after[e.id] - r for e, r in zip(watched.trades, watched.values, strict=True)))
+    followed = sample.of([i for i, e in enumerate(sample.trades) if e.id in after and sample.unit == "R"])
+    return followed._replace(values=tuple(after[e.id] - r for e, r in zip(followed.trades, followed.values, strict=True)))
 
 
-def _stopped(lot: Sample, after: Mapping[str, float]) -> str:
+def _stopped(sample: Sample, after: Mapping[str, float]) -> str:
     """Stopped trades, and how many of them would have been right after all."""
-    return f"stopped trades, {sum(after[e.id] >= UP for e in lot.trades)} of {len(lot.trades)} later at +1R or better"
+    recovered = sum(after[e.id] >= UP_AT_BEST_R for e in sample.trades)
+    return f"stopped trades, {recovered} of {len(sample.trades)} later at +1R or better"
 
 
 def _causes(trades: Sequence[Episode]) -> dict[str, tuple[int, ...]]:
@@ -240,20 +249,20 @@ def _causes(trades: Sequence[Episode]) -> dict[str, tuple[int, ...]]:
     return {cause: tuple(found[cause]) for cause in sorted(found, key=lambda cause: (cause != STOP, cause))}
 
 
-def _asked(lot: Sample, cells: Sequence[TradeGroup]) -> list[Candidate]:
+def _tested(sample: Sample, cells: Sequence[TradeGroup]) -> list[Candidate]:
     """The cells as candidates, each with its p-value; whether it could be chance is decided over all that is asked."""
-    cells = distinct_groups([cell for cell in cells if has_enough_trades(cell, lot.trades)])
+    cells = distinct_groups([cell for cell in cells if has_enough_trades(cell, sample.trades)])
     questions = [GroupQuestion(cell.inside, cell.known, cell.tail) for cell in cells]
-    p_values = shuffle_p_values(lot.values, [e.entry_at for e in lot.trades], questions)
-    return [_candidate(cell, lot, p) for cell, p in zip(cells, p_values, strict=True)]
+    p_values = shuffle_p_values(sample.values, [e.entry_at for e in sample.trades], questions)
+    return [_candidate(cell, sample, p) for cell, p in zip(cells, p_values, strict=True)]
 
 
-def _candidate(cell: TradeGroup, lot: Sample, p_value: float = 1.0) -> Candidate:
-    inside = lot.of(cell.inside)
-    rest = [lot.values[i] for i in sorted(set(cell.known).difference(cell.inside))]
+def _candidate(cell: TradeGroup, sample: Sample, p_value: float = 1.0) -> Candidate:
+    inside = sample.of(cell.inside)
+    rest = [sample.values[i] for i in sorted(set(cell.known).difference(cell.inside))]
     return Candidate(
         id=make_id(cell.slot, cell.kind, cell.field, cell.value), slot=cell.slot, kind=cell.kind, field=cell.field,
-        value=cell.value, label=cell.label, unit=lot.unit, n=len(inside.trades), total=len(lot.trades),
+        value=cell.value, label=cell.label, unit=sample.unit, n=len(inside.trades), total=len(sample.trades),
         mean=mean(inside.values), interval=mean_interval(inside.values, [e.entry_at for e in inside.trades]),
         rest=mean(rest) if rest else None, p_value=p_value, chance=True, trades=tuple(e.id for e in inside.trades),
         regime=cell.regime,
@@ -263,50 +272,56 @@ def _candidate(cell: TradeGroup, lot: Sample, p_value: float = 1.0) -> Candidate
 # --- what is described ---------------------------------------------------------------------------------------------------
 
 
-def _all(lot: Sample) -> Candidate:
+def _all(sample: Sample) -> Candidate:
     """All trades together; the slot is the first, where it is told that nothing stands out."""
-    everyone = tuple(range(len(lot.trades)))
-    return _candidate(TradeGroup("entry_timing", "all", "all", "all trades", everyone, everyone, kind="all"), lot)
+    everyone = tuple(range(len(sample.trades)))
+    return _candidate(TradeGroup("entry_timing", "all", "all", "all trades", everyone, everyone, kind="all"), sample)
 
 
-def _described(lot: Sample, after: Mapping[str, float]) -> list[Candidate]:
+def _described(sample: Sample, after: Mapping[str, float]) -> list[Candidate]:
     """What has nothing to be compared with: told as it is, or not at all."""
     found = [
-        _as_it_is("exit_cause", "exit", cause, f"trades closed {close_phrase(cause)}", lot.of(inside))
-        for cause, inside in _causes(lot.trades).items()
+        _as_it_is("exit_cause", "exit", cause, f"trades closed {close_phrase(cause)}", sample.of(inside))
+        for cause, inside in _causes(sample.trades).items()
     ]
-    if lot.unit == "R":
-        watched = _watched(lot, after)
-        stops = _causes(watched.trades).get(STOP, ())
-        found += [_given_back(lot), _heat(lot)]
-        if not has_enough_trades(TradeGroup("exit_timing", "", "", "", stops, tuple(range(len(watched.trades)))), watched.trades):
-            lot = watched.of(stops)
-            found.append(_as_it_is("stopped_then_right", "exit", STOP, _stopped(lot, after), lot))
+    if sample.unit == "R":
+        followed = _followed_after_exit(sample, after)
+        stops = _causes(followed.trades).get(STOP, ())
+        found += [_given_back(sample), _heat(sample)]
+        if not has_enough_trades(
+            TradeGroup("exit_timing", "", "", "", stops, tuple(range(len(followed.trades)))), followed.trades
+        ):
+            sample = followed.of(stops)
+            found.append(_as_it_is("stopped_then_right", "exit", STOP, _stopped(sample, after), sample))
     return [one for one in found if one is not None]
 
 
-def _as_it_is(kind: str, field: str, value: str, label: str, lot: Sample) -> Candidate | None:
-    if len(lot.trades) < MIN_GROUP_TRADES:
+def _as_it_is(kind: str, field: str, value: str, label: str, sample: Sample) -> Candidate | None:
+    if len(sample.trades) < MIN_GROUP_TRADES:
         return None
-    everyone = tuple(range(len(lot.trades)))
-    return _candidate(TradeGroup("exit_timing", field, value, label, everyone, everyone, kind=kind), lot)
+    everyone = tuple(range(len(sample.trades)))
+    return _candidate(TradeGroup("exit_timing", field, value, label, everyone, everyone, kind=kind), sample)
 
 
-def _given_back(lot: Sample) -> Candidate | None:
+def _given_back(sample: Sample) -> Candidate | None:
     """What trades that had been up 1R gave back from their best."""
-    pairs = [(e, r, e.mfe_r - r) for e, r in zip(lot.trades, lot.values, strict=True) if e.mfe_r is not None and e.mfe_r >= UP]
+    pairs = [
+        (e, r, e.mfe_r - r)
+        for e, r in zip(sample.trades, sample.values, strict=True)
+        if e.mfe_r is not None and e.mfe_r >= UP_AT_BEST_R
+    ]
     lost = sum(r <= 0 for _, r, _ in pairs)
     label = f"trades that had been up 1R or more ({lost} ended at or below zero)"
-    return _as_it_is("give_back", "best", "up 1R", label, _lot([(e, back) for e, _, back in pairs], "R"))
+    return _as_it_is("give_back", "best", "up 1R", label, _sample([(e, back) for e, _, back in pairs], "R"))
 
 
-def _heat(lot: Sample) -> Candidate | None:
+def _heat(sample: Sample) -> Candidate | None:
     """How far trades went against us that won in the end: where a stop may sit."""
-    pairs = [(e, -abs(e.mae_r)) for e, r in zip(lot.trades, lot.values, strict=True) if r > 0 and e.mae_r is not None]
+    pairs = [(e, -abs(e.mae_r)) for e, r in zip(sample.trades, sample.values, strict=True) if r > 0 and e.mae_r is not None]
     if not pairs:
         return None
     depth = sorted(heat for _, heat in pairs)[len(pairs) // 10]  # nine in ten stayed above it
-    return _as_it_is("heat", "worst", "winners", f"winners, 9 in 10 of which never went below {depth:.2f}R", _lot(pairs, "R"))
+    return _as_it_is("heat", "worst", "winners", f"winners, 9 in 10 of which never went below {depth:.2f}R", _sample(pairs, "R"))
 
 
 # --- words and marks -----------------------------------------------------------------------------------------------------
@@ -322,7 +337,7 @@ def close_phrase(cause: str) -> str:
 
 
 def closed_by_trader(episode: Episode) -> bool:
-    """Whether whoever traded closed it: neither stop nor target nor the venue did, by what the source says or by the outcome."""
+    """Returns True if the trader closed it: not the stop, the target or the venue, by the source or by the outcome."""
     if stopped_out(episode):
         return False
     if episode.trigger is not None:

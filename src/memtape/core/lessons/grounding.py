@@ -34,10 +34,10 @@ from memtape.core.lessons.answer import LONGEST_LESSON, LessonAnswer
 from memtape.core.lessons.avoid_rules import contradicted_rule
 from memtape.core.lessons.reflection import MAX_LESSON_CHARS, Candidate, Lesson
 
-MOST_TOKENS = 300  # of all lessons, as estimated
-MOST_LESSONS = 32
-BY_MODEL = 3  # the tier of what a model wrote
-LEVEL = 90  # per cent of the interval
+MAX_NOTE_TOKENS = 300  # of all lessons, as estimated
+MAX_ANSWER_LESSONS = 32
+MODEL_TIER = 3  # the tier of what a model wrote
+INTERVAL_PERCENT = 90  # per cent of the interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +63,17 @@ def ground_lessons(
     """The lessons of an answer that may be told or shown to the owner, and those rejected."""
     found, window = {one.id: one for one in candidates}, frozenset(window_ids)
     given = answer.get("lessons")
-    if not isinstance(given, list) or len(answer) != 1 or len(given) > MOST_LESSONS:
-        return (), (RejectedLesson("", "", f"the answer is not one list of at most {MOST_LESSONS} lessons"),)
-    told: list[Lesson] = []
+    if not isinstance(given, list) or len(answer) != 1 or len(given) > MAX_ANSWER_LESSONS:
+        return (), (RejectedLesson("", "", f"the answer is not one list of at most {MAX_ANSWER_LESSONS} lessons"),)
+    accepted: list[Lesson] = []
     rejected: list[RejectedLesson] = []
     for one in given:
-        lesson = _lesson(one, found, window, told)
+        lesson = _lesson(one, found, window, accepted)
         if isinstance(lesson, RejectedLesson):
             rejected.append(lesson)
         else:
-            told.append(replace(lesson, flagged=contradicted_rule(lesson, avoid, found)))
-    return tuple(told), tuple(rejected)
+            accepted.append(replace(lesson, flagged=contradicted_rule(lesson, avoid, found)))
+    return tuple(accepted), tuple(rejected)
 
 
 def rejection_summary(rejected: Sequence[RejectedLesson]) -> str:
@@ -90,54 +90,56 @@ def rejection_summary(rejected: Sequence[RejectedLesson]) -> str:
 
 
 def _lesson(
-    one: object, found: Mapping[str, Candidate], window: frozenset[str], told: Sequence[Lesson]
+    one: object, found: Mapping[str, Candidate], window: frozenset[str], accepted: Sequence[Lesson]
 ) -> Lesson | RejectedLesson:
     try:
-        said = _CompleteLesson.model_validate(one)
+        answer = _CompleteLesson.model_validate(one)
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         return RejectedLesson(
             "", "", f"it does not fit the schema: {'.'.join(map(str, first['loc'])) or 'lesson'}: {first['msg']}"
         )
-    candidate = found.get(said.candidate)
-    why = _problem(said, candidate, window, told)
+    candidate = found.get(answer.candidate)
+    why = _problem(answer, candidate, window, accepted)
     if why is not None or candidate is None:
-        return RejectedLesson(one_line(said.text, 160), one_line(said.candidate, 64), why or "")
-    text = clean_line(said.text)
+        return RejectedLesson(one_line(answer.text, 160), one_line(answer.candidate, 64), why or "")
+    text = clean_line(answer.text)
     return Lesson(
         id=make_id(candidate.id, text), slot=candidate.slot, text=text, candidate=candidate.id, n=candidate.n,
-        chance=candidate.chance, trades=tuple(dict.fromkeys(said.trades)), regime=candidate.regime, tier=BY_MODEL,
+        chance=candidate.chance, trades=tuple(dict.fromkeys(answer.trades)), regime=candidate.regime, tier=MODEL_TIER,
     )  # fmt: skip
 
 
-def _problem(said: _CompleteLesson, candidate: Candidate | None, window: frozenset[str], told: Sequence[Lesson]) -> str | None:
+def _problem(
+    answer: _CompleteLesson, candidate: Candidate | None, window: frozenset[str], accepted: Sequence[Lesson]
+) -> str | None:
     """The first rule that a lesson breaks."""
     if candidate is None:
         return "it names a candidate that was not computed"
-    text = clean_line(said.text)
+    text = clean_line(answer.text)
     return (
-        _uncited(said, candidate, window) or _unplain(said.text, text, candidate) or _commanding(text)
-        or _overclaimed(text, candidate) or _uncounted(text, candidate) or _crowded(text, candidate, told)
+        _uncited(answer, candidate, window) or _unplain(answer.text, text, candidate) or _commanding(text)
+        or _overclaimed(text, candidate) or _uncounted(text, candidate) or _crowded(text, candidate, accepted)
     )  # fmt: skip
 
 
-def _uncited(said: _CompleteLesson, candidate: Candidate, window: frozenset[str]) -> str | None:
-    if any(trade not in window for trade in said.trades):
+def _uncited(answer: _CompleteLesson, candidate: Candidate, window: frozenset[str]) -> str | None:
+    if any(trade not in window for trade in answer.trades):
         return "it cites a trade that is not of the window"
-    if any(trade not in candidate.trades for trade in said.trades):
+    if any(trade not in candidate.trades for trade in answer.trades):
         return "it cites a trade that its candidate does not count"
-    if said.slot != candidate.slot:
+    if answer.slot != candidate.slot:
         return f"its slot is not that of its candidate, {candidate.slot}"
-    if said.n != candidate.n or not _equal(Decimal(repr(said.mean)), candidate.mean):
+    if answer.n != candidate.n or not _equal(Decimal(repr(answer.mean)), candidate.mean):
         return "its n or mean is not that of its candidate"
     return None
 
 
-def _crowded(text: str, candidate: Candidate, told: Sequence[Lesson]) -> str | None:
-    if any(one.candidate == candidate.id for one in told):
+def _crowded(text: str, candidate: Candidate, accepted: Sequence[Lesson]) -> str | None:
+    if any(one.candidate == candidate.id for one in accepted):
         return "another lesson speaks of the same candidate"
-    note = "\n".join(f"- {line}" for line in (*(one.text for one in told), text))
-    fits = len(note) <= MAX_LESSON_CHARS and estimate_tokens(note) <= MOST_TOKENS
+    note = "\n".join(f"- {line}" for line in (*(one.text for one in accepted), text))
+    fits = len(note) <= MAX_LESSON_CHARS and estimate_tokens(note) <= MAX_NOTE_TOKENS
     return None if fits else "there is no room for it after the lessons before it"
 
 
@@ -303,10 +305,10 @@ def _uncounted(text: str, candidate: Candidate) -> str | None:
 
 
 def _computed(number: _Number, candidate: Candidate) -> bool:
-    """Whether a number is one of the candidate's: a share by its %, an amount by its unit or sign, else a count or a p-value."""
+    """Returns True if a number is the candidate's: a share by its %, an amount by its unit or sign, else a count or p-value."""
     shown = numbers_in(candidate)
     if number.unit == "%":
-        return not number.sign and (number.value == LEVEL or _equal(number.value, shown["share_pct"]))
+        return not number.sign and (number.value == INTERVAL_PERCENT or _equal(number.value, shown["share_pct"]))
     if not number.unit and not number.sign:
         if _P.search(number.before):
             return _equal(number.value, shown["p"])
@@ -317,14 +319,14 @@ def _computed(number: _Number, candidate: Candidate) -> bool:
 
 
 def _labelled(number: _Number, own: _Number) -> bool:
-    """Whether a number is one of the label's: the same, or an amount of R with its sign in words."""
+    """Returns True if a number is one of the label's: the same, or an amount of R with its sign in words."""
     if (number.sign, number.value, number.unit) == (own.sign, own.value, own.unit):
         return True
     return number.unit == own.unit == "R" and _amount(number, "label", float(f"{own.sign}{own.value}"), "label")
 
 
 def _amount(number: _Number, name: str, figure: float, kind: str) -> bool:
-    """Whether a number is this amount. Without a sign it is a gain, unless words beside it say that it was lost."""
+    """Returns True if a number is this amount. Without a sign it is a gain, unless words beside it say that it was lost."""
     if number.sign:
         return _equal(Decimal(f"{number.sign}{number.value}"), figure)
     if not _equal(number.value, abs(figure)):
@@ -337,7 +339,7 @@ def _amount(number: _Number, name: str, figure: float, kind: str) -> bool:
 
 
 def _equal(written: Decimal, figure: float) -> bool:
-    """Whether a number is a figure at the precision written, and not so coarse that it tells another story.
+    """Returns True if a number is a figure at the precision written, and not so coarse that it tells another story.
 
     >>> [_equal(Decimal(w), -0.4194) for w in ("-0.42", "-0.4", "-0.43", "0", "0.42")]
     [True, True, False, False, False]

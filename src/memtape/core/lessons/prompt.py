@@ -21,7 +21,7 @@ data-186496db88242efb
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from memtape.core.brief.number_format import format_duration, format_gain, format_mean_r, format_minute, format_span
@@ -34,9 +34,9 @@ from memtape.core.lessons.reflection import Candidate
 from memtape.core.skills import Skill
 
 REFLECTION_PROMPT_VERSION = 1
-MOST_TRADES = 200  # lines; the newest are shown
-MOST_CANDIDATES = 40  # those that passed the gate first
-MOST_CITED = 8  # ids shown with a candidate, for the answer to choose from
+MAX_TRADE_LINES = 200  # lines; the newest are shown
+MAX_CANDIDATE_LINES = 40  # those that passed the gate first
+MAX_CITED_TRADES = 8  # ids shown with a candidate, for the answer to choose from
 
 SYSTEM: Final = f"""\
 You are reviewing recent trades by an autonomous trading agent against the strategy it was given. Word the lessons for its
@@ -81,8 +81,8 @@ class ReflectionPrompt(NamedTuple):
 
 def reflection_prompt(skill: Skill, trades: Sequence[Trade], candidates: Sequence[Candidate]) -> ReflectionPrompt:
     """The question for the lessons of these trades; `trades` are the newest, `candidates` count all that were looked at."""
-    shown = sorted(trades, key=lambda trade: (trade.exit_at or trade.entry_at, trade.id), reverse=True)[:MOST_TRADES]
-    found = sorted(candidates, key=lambda one: (one.chance, one.p_value, one.id))[:MOST_CANDIDATES]
+    shown = sorted(trades, key=lambda trade: (trade.exit_at or trade.entry_at, trade.id), reverse=True)[:MAX_TRADE_LINES]
+    found = sorted(candidates, key=lambda one: (one.chance, one.p_value, one.id))[:MAX_CANDIDATE_LINES]
     ids = {trade.id for trade in shown}
     parts = [
         ("## Strategy, in the owner's words", [f"> {line}".rstrip() for line in owner_lines(skill.strategy)]),
@@ -105,10 +105,10 @@ def boundary(record: str) -> str:
     return mark
 
 
-def candidate_line(one: Candidate, shown: frozenset[str] | set[str] = frozenset()) -> str:
+def candidate_line(one: Candidate, shown: Collection[str] = frozenset()) -> str:
     """A candidate as a line of JSON: what it counts, its numbers, and ids to cite, those of trades shown first."""
     known = [id_ for id_ in one.trades if id_ in shown]
-    cited = [*known, *(id_ for id_ in one.trades if id_ not in shown)][:MOST_CITED]
+    cited = [*known, *(id_ for id_ in one.trades if id_ not in shown)][:MAX_CITED_TRADES]
     unit = "times the usual risk" if one.kind == TIMES else one.unit
     about = {"id": one.id, "slot": one.slot, "kind": one.kind, "about": one_line(one.label, 120), "unit": unit}
     return canonical({**about, "could_be_chance": one.chance, **numbers_in(one), "trades": cited})

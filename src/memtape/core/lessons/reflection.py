@@ -149,10 +149,10 @@ def compare_lessons(earlier: Reflection, later: Reflection) -> tuple[LessonChang
     found: list[LessonChange] = []
     for candidate in [*new, *(key for key in old if key not in new)]:
         before, after = old.get(candidate), new.get(candidate)
-        said = after or before
-        assert said is not None
+        lesson = after or before
+        assert lesson is not None
         what: Literal["added", "removed", "changed", "kept"] = (
             "added" if before is None else "removed" if after is None else "kept" if before.text == after.text else "changed"
         )
-        found.append(LessonChange(what, said.slot, before.text if before else None, after.text if after else None))
+        found.append(LessonChange(what, lesson.slot, before.text if before else None, after.text if after else None))
     return tuple(found)

@@ -38,11 +38,11 @@ from typing import Literal, NamedTuple
 from memtape.core.statistics import beta_quantile, mean
 
 SHUFFLES = 4_800
-PER_QUESTION = 48  # more deals where more is asked: the gate over m cells must be able to see p = 0.1 / m
-MATCHED = 10  # deals that do as much; more only sharpen a p-value that will not pass
-WHOLE = 1_000_000_000  # outcomes as whole numbers of this part
-TURNS = 8  # deals out of one order
-BLOCK = 16
+SHUFFLES_PER_QUESTION = 48  # more deals where more is asked: the gate over m cells must be able to see p = 0.1 / m
+ENOUGH_MATCHES = 10  # deals that do as much; more only sharpen a p-value that will not pass
+UNITS_PER_R = 1_000_000_000  # outcomes as whole numbers of this part
+DEALS_PER_ORDER = 8  # deals out of one order
+BLOCK_DEALS = 16
 
 Tail = Literal["both", "lower", "upper"]
 
@@ -59,7 +59,7 @@ _Sum = Callable[[Sequence[int]], int]
 
 
 @dataclass(slots=True)
-class _Asked:
+class _OpenQuestion:
     """A question while it is dealt for."""
 
     at: int
@@ -68,7 +68,7 @@ class _Asked:
     known: int
     tail: Tail
     centre: int = 0
-    seen: int = 0
+    observed: int = 0
     matched: int = 0
 
     def distance(self, inside: int, known: int) -> int:
@@ -83,24 +83,28 @@ def shuffle_p_values(values: Sequence[float], moments: Sequence[Hashable], quest
     if not questions:
         return found
     places = _arranged(moments)
-    whole = [round(values[i] * WHOLE) for i in places]
-    open_ = _asked(questions, places, whole, [moments[i] for i in places])
-    most = max(SHUFFLES, PER_QUESTION * len(questions))
+    whole = [round(values[i] * UNITS_PER_R) for i in places]
+    open_ = _open_questions(questions, places, whole, [moments[i] for i in places])
+    most = max(SHUFFLES, SHUFFLES_PER_QUESTION * len(questions))
     for deal, dealt in enumerate(_deals(whole, [moments[i] for i in places], most), 1):
         done = False
-        for known, asked in open_.items():
+        for known, several in open_.items():
             total = known(dealt)
-            for one in asked:
-                if one.distance(one.total(dealt), total) >= one.seen:
+            for one in several:
+                if one.distance(one.total(dealt), total) >= one.observed:
                     one.matched += 1
-                    done = done or one.matched == MATCHED
+                    done = done or one.matched == ENOUGH_MATCHES
         if done:
-            for one in (one for asked in open_.values() for one in asked if one.matched == MATCHED):
-                found[one.at] = MATCHED / deal
-            open_ = {known: left for known, asked in open_.items() if (left := [one for one in asked if one.matched < MATCHED])}
+            for one in (one for several in open_.values() for one in several if one.matched == ENOUGH_MATCHES):
+                found[one.at] = ENOUGH_MATCHES / deal
+            open_ = {
+                known: left
+                for known, several in open_.items()
+                if (left := [one for one in several if one.matched < ENOUGH_MATCHES])
+            }
             if not open_:
                 break
-    for one in (one for asked in open_.values() for one in asked):
+    for one in (one for several in open_.values() for one in several):
         found[one.at] = (one.matched + 1) / (most + 1)
     return found
 
@@ -111,21 +115,21 @@ def _arranged(moments: Sequence[Hashable]) -> list[int]:
     return sorted(range(len(moments)), key=lambda i: (size[moments[i]], first[moments[i]], i))
 
 
-def _asked(
+def _open_questions(
     questions: Sequence[GroupQuestion], places: Sequence[int], whole: Sequence[int], moments: Sequence[Hashable]
-) -> dict[_Sum, list[_Asked]]:
+) -> dict[_Sum, list[_OpenQuestion]]:
     """The questions by the trades that they know of, so that those are summed once a deal."""
     put = {trade: place for place, trade in enumerate(places)}
     expected = _expected(whole, moments)
     sums: dict[tuple[int, ...], _Sum] = {}
-    open_: dict[_Sum, list[_Asked]] = defaultdict(list)
+    open_: dict[_Sum, list[_OpenQuestion]] = defaultdict(list)
     for at, question in enumerate(questions):
         inside, known = [put[i] for i in question.inside], [put[i] for i in question.known]
-        one = _Asked(at, _summed(inside, whole), len(inside), len(known), question.tail)
+        one = _OpenQuestion(at, _summed(inside, whole), len(inside), len(known), question.tail)
         one.centre = round(
             len(known) * math.fsum(expected[i] for i in inside) - len(inside) * math.fsum(expected[i] for i in known)
         )
-        one.seen = one.distance(sum(whole[i] for i in inside), sum(whole[i] for i in known))
+        one.observed = one.distance(sum(whole[i] for i in inside), sum(whole[i] for i in known))
         open_[sums.setdefault(question.known, _summed(known, whole))].append(one)
     return dict(open_)
 
@@ -151,7 +155,7 @@ def _expected(whole: Sequence[int], moments: Sequence[Hashable]) -> list[float]:
 
 
 def _deals(whole: Sequence[int], moments: Sequence[Hashable], most: int) -> Iterator[list[int]]:
-    """The outcomes dealt anew, again and again. Trades stand arranged, and so does what is dealt to them.
+    """The outcomes, shuffled many times. Trades stand arranged, and so does what is dealt to them.
 
     Clusters of one size change places, and the outcomes in each are turned round by some places, which is as fair as any order.
     Every order that was drawn is used eight times, moved on by an eighth each time: each of them is as likely as any other.
@@ -159,29 +163,29 @@ def _deals(whole: Sequence[int], moments: Sequence[Hashable], most: int) -> Iter
     clusters: dict[Hashable, list[int]] = defaultdict(list)
     for value, moment in zip(whole, moments, strict=True):
         clusters[moment].append(value)
-    turned = [[lot[by:] + lot[:by] for by in range(len(lot))] for lot in clusters.values()]
+    turned = [[outcomes[by:] + outcomes[:by] for by in range(len(outcomes))] for outcomes in clusters.values()]
     sizes = sorted(Counter(map(len, turned)).items())
     ends = accumulate(count for _, count in sizes)
     spans = [(size, range(end - count, end)) for (size, count), end in zip(sizes, ends, strict=True)]
-    for draws in _draws(repr(whole), len(turned), -(-most // TURNS)):
+    for draws in _draws(repr(whole), len(turned), -(-most // DEALS_PER_ORDER)):
         lots = []
         for size, span in spans:
             order = sorted(span, key=draws.__getitem__)
             lots.append((list(chain.from_iterable([turned[at][draws[at] % size] for at in order])), size, len(span)))
-        for turn in range(TURNS):
+        for turn in range(DEALS_PER_ORDER):
             dealt: list[int] = []
-            for lot, size, count in lots:
-                first = count * turn // TURNS * size
-                dealt += lot[first:]
-                dealt += lot[:first]
+            for outcomes, size, count in lots:
+                first = count * turn // DEALS_PER_ORDER * size
+                dealt += outcomes[first:]
+                dealt += outcomes[:first]
             yield dealt
 
 
 def _draws(seed: str, width: int, most: int) -> Iterator[tuple[int, ...]]:
     """Numbers of 32 bits out of a hash."""
-    for block in range(-(-most // BLOCK)):
-        drawn = shake_256(f"{block}:{seed}".encode()).digest(4 * width * BLOCK)
-        for at in range(min(BLOCK, most - block * BLOCK)):
+    for block in range(-(-most // BLOCK_DEALS)):
+        drawn = shake_256(f"{block}:{seed}".encode()).digest(4 * width * BLOCK_DEALS)
+        for at in range(min(BLOCK_DEALS, most - block * BLOCK_DEALS)):
             yield unpack(f"<{width}I", drawn[4 * width * at : 4 * width * (at + 1)])
 
 

@@ -29,14 +29,14 @@ from memtape.core.lessons.reflection import MAX_LESSON_CHARS, SLOTS, Candidate, 
 from memtape.core.lessons.trade_groups import MIN_GROUP_TRADES
 from memtape.core.skills import Skill
 
-A_SLOT = 2  # lessons
-TOKENS = 300  # of all lessons, as estimated
-HINT, HINTS = 0.05, 2  # a p-value above it is not even worth a doubtful line; how many of those
-DESCRIPTIONS = 2
-MUCH_BACK = 0.5  # R given back on average: worth a line
-COSTLY = -1.1  # R that a stop costs on average: more than planned
-OFTEN_RIGHT = 2.0  # R that the market went on after a stop: enough to have made the trade right
-TOLD = 0.75  # of its trades: it was told by something stronger
+MAX_LESSONS_PER_SLOT = 2  # lessons
+MAX_LESSON_TOKENS = 300  # of all lessons, as estimated
+HINT, MAX_HINTS = 0.05, 2  # a p-value above it is not even worth a doubtful line; how many of those
+MAX_DESCRIPTIONS = 2
+NOTABLE_GIVE_BACK_R = 0.5  # R given back on average: worth a line
+COSTLY_STOP_R = -1.1  # R that a stop costs on average: more than planned
+STOPPED_THEN_RIGHT_R = 2.0  # R that the market went on after a stop: enough to have made the trade right
+COVERED_SHARE = 0.75  # of its trades are those of a stronger candidate: the same finding
 UNTESTED = "(described, not tested against chance)"
 NOT_THOSE: Final = {
     "hour": "at other hours", "weekday": "on other days", "session": "in other sessions", "tag": "without that tag",
@@ -60,26 +60,26 @@ def lessons_of(found: Sequence[Candidate], skill: Skill) -> tuple[Lesson, ...]:
     chosen = worth_showing(found)
     if all(one.chance for one in chosen):
         chosen = [everything, *chosen]
-    told: list[Lesson] = []
+    fitting: list[Lesson] = []
     for one in chosen:
         lesson = _lesson(
             one, nothing_found(one, tested_count(found)) if one is everything else lesson_sentence(one), skill, known
         )
-        if lesson.flagged or _fits(lesson_lines([*told, lesson])):
-            told.append(lesson)
-    return tuple(sorted(told, key=lambda lesson: SLOTS.index(lesson.slot)))
+        if lesson.flagged or _fits(lesson_lines([*fitting, lesson])):
+            fitting.append(lesson)
+    return tuple(sorted(fitting, key=lambda lesson: SLOTS.index(lesson.slot)))
 
 
 def _fits(text: str) -> bool:
-    return len(text) <= MAX_LESSON_CHARS and estimate_tokens(text) <= TOKENS
+    return len(text) <= MAX_LESSON_CHARS and estimate_tokens(text) <= MAX_LESSON_TOKENS
 
 
 def _lesson(one: Candidate, text: str, skill: Skill, known: Mapping[str, Candidate]) -> Lesson:
-    said = Lesson(
+    lesson = Lesson(
         id=make_id("lesson", one.id, _way(one)), slot=one.slot, text=text, candidate=one.id, n=one.n, chance=one.chance,
         trades=one.trades, regime=one.regime,
     )  # fmt: skip
-    return replace(said, flagged=contradicted_rule(said, skill.avoid, known))
+    return replace(lesson, flagged=contradicted_rule(lesson, skill.avoid, known))
 
 
 def worth_showing(found: Sequence[Candidate]) -> list[Candidate]:
@@ -87,16 +87,16 @@ def worth_showing(found: Sequence[Candidate]) -> list[Candidate]:
     passed = [one for one in found if not one.chance]
     described = [one for one in found if one.rest is None and _stands_alone(one)]
     hints = [one for one in found if one.chance and one.rest is not None and one.p_value <= HINT]
-    told: list[Candidate] = []
-    for lot, most in ((passed, len(passed)), (described, DESCRIPTIONS), (hints, HINTS)):
-        before = len(told)
-        for one in sorted(lot, key=_weight):
-            here = [other.slot for other in told].count(one.slot)
-            hinted = lot is hints and one.slot in [other.slot for other in told[before:]]
-            room = len(told) - before < most and here < A_SLOT and not hinted
-            if room and not any(_told_by(other, one) for other in told):
-                told.append(one)
-    return told
+    chosen: list[Candidate] = []
+    for group, most in ((passed, len(passed)), (described, MAX_DESCRIPTIONS), (hints, MAX_HINTS)):
+        before = len(chosen)
+        for one in sorted(group, key=_weight):
+            here = [other.slot for other in chosen].count(one.slot)
+            hinted = group is hints and one.slot in [other.slot for other in chosen[before:]]
+            room = len(chosen) - before < most and here < MAX_LESSONS_PER_SLOT and not hinted
+            if room and not any(_is_covered_by(other, one) for other in chosen):
+                chosen.append(one)
+    return chosen
 
 
 def _weight(one: Candidate) -> tuple[float, float, str]:
@@ -105,20 +105,20 @@ def _weight(one: Candidate) -> tuple[float, float, str]:
     return one.p_value, -apart * math.sqrt(one.n * max(one.total - one.n, 1) / one.total), one.id
 
 
-def _told_by(stronger: Candidate, one: Candidate) -> bool:
-    """Whether most trades of a cell were told of by a stronger one; of sizes, and of what came after exits, one line will do."""
+def _is_covered_by(stronger: Candidate, one: Candidate) -> bool:
+    """Returns True if a stronger candidate covers most trades of this one. Sizes, and what followed exits, get one line."""
     if one.kind != "cell" or stronger.kind != "cell":
         return one.rest is not None and one.slot == stronger.slot and "cell" not in (one.kind, stronger.kind)
-    return len(set(one.trades) & set(stronger.trades)) >= TOLD * len(one.trades)
+    return len(set(one.trades) & set(stronger.trades)) >= COVERED_SHARE * len(one.trades)
 
 
 def _stands_alone(one: Candidate) -> bool:
-    """Whether what is only described is large enough to be told."""
+    """Returns True if a candidate that is only described is large enough for a line."""
     if one.kind == "give_back":
-        return one.mean >= MUCH_BACK
+        return one.mean >= NOTABLE_GIVE_BACK_R
     if one.kind == "exit_cause":
-        return one.unit == "R" and one.value == STOP and one.mean <= COSTLY and one.interval[1] < -1.0
-    return one.kind == "heat" or (one.kind == "stopped_then_right" and one.mean >= OFTEN_RIGHT)
+        return one.unit == "R" and one.value == STOP and one.mean <= COSTLY_STOP_R and one.interval[1] < -1.0
+    return one.kind == "heat" or (one.kind == "stopped_then_right" and one.mean >= STOPPED_THEN_RIGHT_R)
 
 
 def _way(one: Candidate) -> str:
@@ -133,21 +133,21 @@ def nothing_found(one: Candidate, cells: int) -> str:
     """That nothing stands out, of all trades together."""
     if one.n < MIN_GROUP_TRADES:
         return f"Only {one.n} trade{'s' if one.n > 1 else ''} so far, too few to compare; mean {outcome_amount(one.mean, one)}."
-    asked = f"{cells} cell{'' if cells == 1 else 's'} looked at" if cells else "no cell holds enough of them to be looked at"
+    scope = f"{cells} cell{'' if cells == 1 else 's'} looked at" if cells else "no cell holds enough of them to be looked at"
     low, high = one.interval
     return (
-        f"Nothing in the last {one.n} trades stands out from chance ({asked}); "
+        f"Nothing in the last {one.n} trades stands out from chance ({scope}); "
         f"mean {outcome_amount(one.mean, one)} (90 %: {signed_figure(low)} to {signed_figure(high)})."
     )
 
 
 def lesson_sentence(one: Candidate) -> str:
     """A candidate as one says it."""
-    said = {
+    phrase_of = {
         "give_back": _given_back, "heat": _heat, "exit_cause": _cost, "stopped_then_right": _went_on, "went_on": _went_on,
         "size_after_losses": _size,
     }.get(one.kind, _cell)  # fmt: skip
-    text = said(one)
+    text = phrase_of(one)
     return f"{text[:1].upper()}{text[1:]}."
 
 
@@ -155,8 +155,8 @@ def _cell(one: Candidate) -> str:
     rest = one.rest or 0.0
     others = f"{outcome_amount(rest, one)} {_others(one)}"
     if one.chance:
-        told = f"({outcome_amount(one.mean, one)}, n = {one.n}, against {others})"
-        return f"{one.label} {_seem(one, rest)} {told}, but that could be chance"
+        figures = f"({outcome_amount(one.mean, one)}, n = {one.n}, against {others})"
+        return f"{one.label} {_seem(one, rest)} {figures}, but that could be chance"
     return f"{one.label}: {outcome_amount(one.mean, one)} a trade {_sure(one)} against {others}; {_look(one, rest)}"
 
 
@@ -188,33 +188,33 @@ def _given_back(one: Candidate) -> str:
 
 
 def _heat(one: Candidate) -> str:
-    told = f"(n = {one.n}, mean {outcome_amount(one.mean, one)})"
-    return f"heat on {one.label} {told}: a tighter stop would have cut some of them {UNTESTED}"
+    figures = f"(n = {one.n}, mean {outcome_amount(one.mean, one)})"
+    return f"heat on {one.label} {figures}: a tighter stop would have cut some of them {UNTESTED}"
 
 
 def _cost(one: Candidate) -> str:
-    told = f"stopped trades cost {outcome_amount(one.mean, one)} each {_sure(one)}"
-    return f"{told}, more than planned: look at slippage, gaps and fees {UNTESTED}"
+    finding = f"stopped trades cost {outcome_amount(one.mean, one)} each {_sure(one)}"
+    return f"{finding}, more than planned: look at slippage, gaps and fees {UNTESTED}"
 
 
 def _went_on(one: Candidate) -> str:
     who = one.label if one.kind == "stopped_then_right" else f"after {one.label}"
     more = one.rest is None or one.mean > one.rest
     against = "" if one.rest is None else f" against {outcome_amount(one.rest, one)} after other exits"
-    told = f"{who}: from the exit the market went on {outcome_amount(one.mean, one)} at its best"
+    finding = f"{who}: from the exit the market went on {outcome_amount(one.mean, one)} at its best"
     if one.chance and one.rest is not None:
-        return f"{told} (n = {one.n}){against}, but that could be chance"
+        return f"{finding} (n = {one.n}){against}, but that could be chance"
     where = "where the stop sits" if one.kind == "stopped_then_right" else "whether they come too early"
     look = f": look at {where}" if more else ": little was missed"
-    return f"{told} {_sure(one)}{against}{look}{f' {UNTESTED}' if one.rest is None else ''}"
+    return f"{finding} {_sure(one)}{against}{look}{f' {UNTESTED}' if one.rest is None else ''}"
 
 
 def _size(one: Candidate) -> str:
     when = one.label.removeprefix("trades entered ")
-    told = f"{when} the risk is {signed_figure(one.mean, '')} times the usual"
+    finding = f"{when} the risk is {signed_figure(one.mean, '')} times the usual"
     if one.chance:
-        return f"{told} (n = {one.n}), but that could be chance"
-    return f"{told} {_sure(one, '')}; see whether the plan asks for that"
+        return f"{finding} (n = {one.n}), but that could be chance"
+    return f"{finding} {_sure(one, '')}; see whether the plan asks for that"
 
 
 def _sure(one: Candidate, sign: str = "+") -> str:

@@ -22,8 +22,8 @@ from memtape.core.lessons.shuffle import Tail
 from memtape.core.memory.episodes import Episode
 
 MIN_GROUP_TRADES, MIN_HOUR_GROUP_TRADES = 10, 30  # trades, inside and outside: an eighth of all, within these bounds
-MOMENTS = 5  # at which they were entered
-ALIKE = 0.75  # of the trades of both: they say the same
+MIN_ENTRY_MOMENTS = 5  # at which they were entered
+ALIKE_SHARE = 0.75  # of the trades of both: they say the same
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 SESSIONS: Final = {
     "asia": "the Asian session", "london": "London", "overlap": "the London-New York overlap", "newyork": "New York",
@@ -97,9 +97,11 @@ def entry_groups(trades: Sequence[Episode]) -> list[TradeGroup]:
 
 
 def has_enough_trades(cell: TradeGroup, trades: Sequence[Episode]) -> bool:
-    """Whether a cell holds enough trades, entered at enough moments, inside and outside."""
+    """Returns True if a cell holds enough trades, entered at enough moments, inside and outside."""
     outside, least = set(cell.known).difference(cell.inside), min(MIN_HOUR_GROUP_TRADES, max(MIN_GROUP_TRADES, len(trades) // 8))
-    return all(len(lot) >= least and len({trades[i].entry_at for i in lot}) >= MOMENTS for lot in (cell.inside, outside))
+    return all(
+        len(group) >= least and len({trades[i].entry_at for i in group}) >= MIN_ENTRY_MOMENTS for group in (cell.inside, outside)
+    )
 
 
 def distinct_groups(cells: Sequence[TradeGroup]) -> list[TradeGroup]:
@@ -108,13 +110,13 @@ def distinct_groups(cells: Sequence[TradeGroup]) -> list[TradeGroup]:
     for cell in cells:
         inside = frozenset(cell.inside)
         outside = frozenset(cell.known) - inside
-        if not any(other.slot == cell.slot and (_alike(inside, lot) or outside == lot) for other, lot in left):
+        if not any(other.slot == cell.slot and (_alike(inside, group) or outside == group) for other, group in left):
             left.append((cell, inside))
     return [cell for cell, _ in left]
 
 
 def _alike(one: frozenset[int], other: frozenset[int]) -> bool:
-    return len(one & other) >= ALIKE * len(one | other)
+    return len(one & other) >= ALIKE_SHARE * len(one | other)
 
 
 def _by(condition: GroupCondition, trades: Sequence[Episode]) -> list[TradeGroup]:

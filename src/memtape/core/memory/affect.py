@@ -25,17 +25,6 @@ CONFIDENCE_MEMORY = 0.9  # how much of confidence the next trade leaves in place
 DRAWDOWN_LIMIT = 0.20
 
 
-def outcome_signal_original(pnl_r: float, expected_r: float | None) -> float:
-    """How a trade went, 0 to 1, measured by what was expected; below zero expectation it turns round, as in the original.
-
-    Without an expectation, or with one of zero, the measure is 1R.
-
-    >>> round(outcome_signal_original(3.0, 1.0), 6), outcome_signal_original(0.0, 0.0)
-    (0.952574, 0.5)
-    """
-    return sigmoid(pnl_r / expected_r if expected_r else pnl_r)
-
-
 def outcome_signal(pnl_r: float, sigma_r: float) -> float:
     """How a trade went, 0 to 1, measured by how much outcomes vary.
 
@@ -104,29 +93,6 @@ def affect_after_equity(state: Affect, equity: float) -> Affect:
         risk_appetite=risk_appetite(marked.drawdown, state.limit),
         drawdown_state=min(1.0, marked.drawdown / _checked(state.limit)),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AffectInput:
-    """A close, an equity mark, or both at once."""
-
-    pnl_r: float | None = None
-    expected_r: float | None = None
-    equity: float | None = None
-
-
-def affect_path(state: Affect, happened: Iterable[AffectInput]) -> Affect:
-    """The state after a stretch of trading, by the original signal.
-
-    >>> affect_path(Affect(peak_equity=100.0, equity=100.0), [AffectInput(pnl_r=-1.0, equity=90.0)]).risk_appetite
-    0.75
-    """
-    for event in happened:
-        if event.pnl_r is not None:
-            state = affect_after_trade(state, event.pnl_r, outcome_signal_original(event.pnl_r, event.expected_r))
-        if event.equity is not None:
-            state = affect_after_equity(state, event.equity)
-    return state
 
 
 # --- the fold over what happened to an account ------------------------------------------------------------------------

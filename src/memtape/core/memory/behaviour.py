@@ -8,7 +8,7 @@ Drift is watched in outcomes, and in what is risked and how long is held: outcom
 Hinkley's test compares with the running mean, so only the unit is taken from a baseline, the spread of the first 50 trades.
 Risk and hold enter as logarithms, because a habit changes by a factor, and one trade counts for four deviations at most, so
 that a forgotten position does not ring alone.
-An alarm is current while it lies inside the window; the test starts anew after each. At the price of some false alarms
+An alarm is current while it lies inside the window; the test starts again after each. At the price of some false alarms
 (6.5 % in 100 trades without any change) a fall by one deviation is noticed after 13 trades.
 
 Only trades that teach are looked at, and no claim that the broker has not confirmed. Like beliefs, this is a function of the
@@ -30,18 +30,19 @@ from typing import Literal, NamedTuple
 
 from memtape.core.memory import habits
 from memtape.core.memory.episodes import Episode
-from memtape.core.memory.habits import HALVES_AT_LEAST, SIDE_AT_LEAST
+from memtape.core.memory.habits import MIN_HALVES_TRADES, MIN_SIDE_TRADES
+from memtape.core.original.memories import window_literal
 from memtape.core.recall.sizing import kelly_from_average
 from memtape.core.statistics import mean, spread
 
-WIDEST = 100
-PATTERN_AT_LEAST = 10
-BENCHMARK_AT_LEAST = 10
-DRIFT_AT_LEAST, DRIFT_BASELINE = 20, 50
-CUSUM_BASELINE = 100
-ONE_TRADE = 4.0  # deviations that one trade's risk or hold may count for
-LIKE = 0.2  # within a fifth of the usual
-STOPPED_AT = -0.9  # where nobody says what closed a trade, a loss of about 1R was the stop
+WINDOW_TRADES = 100
+MIN_PATTERN_TRADES = 10
+MIN_BENCHMARK_TRADES = 10
+MIN_DRIFT_TRADES, DRIFT_BASELINE_TRADES = 20, 50
+CUSUM_BASELINE_TRADES = 100
+MAX_TRADE_DEVIATIONS = 4.0  # deviations that one trade's risk or hold may count for
+LIKE_USUAL_SHARE = 0.2  # within a fifth of the usual
+STOPPED_AT_R = -0.9  # where nobody says what closed a trade, a loss of about 1R was the stop
 # The least spread that a baseline is trusted to have: outcomes ½R; a tenth in risk, a quarter in hold (both logarithms).
 LEAST_SPREAD = {"outcome": 0.5, "risk": 0.1, "hold": 0.25}
 
@@ -141,7 +142,7 @@ def behaviour(
 ) -> Behaviour:
     """The habits that these episodes show; `kelly` overrides the fraction implied by what was before the window."""
     trades = habit_trades(episodes, claims_count)
-    steady = _stability(trades[-WIDEST - 1 : -1]).value
+    steady = _stability(trades[-WINDOW_TRADES - 1 : -1]).value
     size = habits.window(0.5 if steady is None else steady)
     earlier, latest = trades[:-size], trades[-size:]
     rs = [e.pnl_r for e in latest]
@@ -150,7 +151,7 @@ def behaviour(
     risks = [e.risk_share for e in latest]
     return Behaviour(
         strategy=_only([e.strategy for e in trades]), symbol=_only([e.symbol for e in trades]), n=len(trades), window=size,
-        window_of_the_original=habits.window_literal(0.5 if steady is None else steady),
+        window_of_the_original=window_literal(0.5 if steady is None else steady),
         first_exit=latest[0].exit_at if latest else None, last_exit=latest[-1].exit_at if latest else None,
         claimed=sum(e.claimed for e in latest),
         win_rate=_over(_known(rs), habits.win_rate, "closed trades with an outcome in R"),
@@ -166,8 +167,8 @@ def behaviour(
         momentum_bias=_over([_sign(e) * max(-1.0, min(1.0, e.move_atr)) for e in latest if e.move_atr is not None], mean,
                             "trades with the move before entry"),
         stability=_stability(latest),
-        expected_win_rate=_over(before, habits.win_rate, "trades before the window", BENCHMARK_AT_LEAST),
-        expected_mean_r=_over(before, habits.mean_r, "trades before the window", BENCHMARK_AT_LEAST),
+        expected_win_rate=_over(before, habits.win_rate, "trades before the window", MIN_BENCHMARK_TRADES),
+        expected_mean_r=_over(before, habits.mean_r, "trades before the window", MIN_BENCHMARK_TRADES),
         kelly=fraction, drifts=_drifts(trades, len(latest)), patterns=_patterns(latest),
     )  # fmt: skip
 
@@ -200,7 +201,7 @@ def realised_counts(
 
 
 def _over(
-    values: Sequence[float], figure: Callable[[Sequence[float]], float | None], what: str, at_least: int = SIDE_AT_LEAST
+    values: Sequence[float], figure: Callable[[Sequence[float]], float | None], what: str, at_least: int = MIN_SIDE_TRADES
 ) -> Figure:
     if len(values) < at_least:
         return Figure(None, len(values), f"needs {at_least} {what}, has {len(values)}")
@@ -210,19 +211,19 @@ def _over(
 
 def _exits(trades: Sequence[Episode]) -> list[float]:
     """How early or late each exit was, of trades that had a target and were not stopped out."""
-    told = [
+    values = [
         habits.exit_timing(e.pnl_r, e.target_r, e.mfe_r)
         for e in trades
         if e.pnl_r is not None and e.target_r is not None and e.mfe_r is not None and not stopped_out(e)
     ]
-    return _known(told)
+    return _known(values)
 
 
 def stopped_out(episode: Episode) -> bool:
-    """Whether the stop closed a trade: by what its source says, else by a loss of about 1R."""
+    """Returns True if the stop closed a trade: by what its source says, else by a loss of about 1R."""
     if episode.trigger is not None:
         return "stop" in episode.trigger.lower()
-    return episode.pnl_r is not None and episode.pnl_r <= STOPPED_AT
+    return episode.pnl_r is not None and episode.pnl_r <= STOPPED_AT_R
 
 
 def _size_v_kelly(risks: Sequence[float], kelly: Figure) -> Figure:
@@ -235,8 +236,8 @@ def _size_v_kelly(risks: Sequence[float], kelly: Figure) -> Figure:
 
 
 def _kelly(before: Sequence[float]) -> Figure:
-    if len(before) < BENCHMARK_AT_LEAST:
-        return Figure(None, len(before), f"needs {BENCHMARK_AT_LEAST} trades before the window, has {len(before)}")
+    if len(before) < MIN_BENCHMARK_TRADES:
+        return Figure(None, len(before), f"needs {MIN_BENCHMARK_TRADES} trades before the window, has {len(before)}")
     value = kelly_from_average(sum(r > 0 for r in before) / len(before), mean(before))
     return Figure(value, len(before), "" if value is not None else "has no win to go by before the window")
 
@@ -251,8 +252,8 @@ def _disposition(trades: Sequence[Episode]) -> Figure:
 def _bracket(trades: Sequence[Episode]) -> Figure:
     """What a driftless market makes of the usual target against the stop: the hold ratio that is nobody's doing."""
     targets = _known([e.target_r for e in trades])
-    if len(targets) < SIDE_AT_LEAST:
-        return Figure(None, len(targets), f"needs {SIDE_AT_LEAST} trades with a stop and a target, has {len(targets)}")
+    if len(targets) < MIN_SIDE_TRADES:
+        return Figure(None, len(targets), f"needs {MIN_SIDE_TRADES} trades with a stop and a target, has {len(targets)}")
     return Figure(habits.bracket_hold_ratio(mean(targets), 1.0), len(targets), "")
 
 
@@ -273,23 +274,23 @@ def _loss_aversion(risks: Sequence[float | None], rs: Sequence[float | None]) ->
 
 def _recency_bias(risks: Sequence[float | None], rs: Sequence[float | None]) -> Figure:
     n = sum(risk is not None for risk in risks[1:])
-    if n < SIDE_AT_LEAST:
-        return Figure(None, n, f"needs {SIDE_AT_LEAST} trades with a known risk after another, has {n}")
+    if n < MIN_SIDE_TRADES:
+        return Figure(None, n, f"needs {MIN_SIDE_TRADES} trades with a known risk after another, has {n}")
     value = habits.recency_bias(risks, rs)
     return Figure(value, n, "" if value is not None else "the risk never varies")
 
 
 def _stability(trades: Sequence[Episode]) -> Figure:
     risks, holds = _known([e.risk_share for e in trades]), _known([e.hold_minutes for e in trades])
-    if (n := min(len(risks), len(holds))) < HALVES_AT_LEAST:
-        return Figure(None, n, f"needs {HALVES_AT_LEAST} trades with a known risk and hold, has {n}")
+    if (n := min(len(risks), len(holds))) < MIN_HALVES_TRADES:
+        return Figure(None, n, f"needs {MIN_HALVES_TRADES} trades with a known risk and hold, has {n}")
     return Figure(habits.stability(risks, holds), n)
 
 
 def _both_sides(one: int, other: int, name: str, other_name: str) -> str:
-    if min(one, other) >= SIDE_AT_LEAST:
+    if min(one, other) >= MIN_SIDE_TRADES:
         return ""
-    return f"needs {SIDE_AT_LEAST} {name} and {SIDE_AT_LEAST} {other_name}, has {one} and {other}"
+    return f"needs {MIN_SIDE_TRADES} {name} and {MIN_SIDE_TRADES} {other_name}, has {one} and {other}"
 
 
 # --- drift ---------------------------------------------------------------------------------------------------------------
@@ -310,28 +311,28 @@ def _drifts(trades: Sequence[Episode], window: int) -> tuple[DriftReport, ...]:
 
 
 def _page_hinkley(
-    of: Literal["outcome", "risk", "hold"], told: Sequence[tuple[Episode, float]], current: frozenset[str]
+    of: Literal["outcome", "risk", "hold"], values: Sequence[tuple[Episode, float]], current: frozenset[str]
 ) -> DriftReport:
-    if len(told) < DRIFT_AT_LEAST:
-        return DriftReport(of, "page-hinkley", False, len(told), why=f"needs {DRIFT_AT_LEAST} trades, has {len(told)}")
-    unit = max(LEAST_SPREAD[of], spread([x for _, x in told[:DRIFT_BASELINE]]))
-    at_most = math.inf if of == "outcome" else ONE_TRADE
-    heard = habits.alarms([x / unit for _, x in told], at_most=at_most)
-    rung = [alarm for alarm in heard if told[alarm.at][0].id in current]
+    if len(values) < MIN_DRIFT_TRADES:
+        return DriftReport(of, "page-hinkley", False, len(values), why=f"needs {MIN_DRIFT_TRADES} trades, has {len(values)}")
+    unit = max(LEAST_SPREAD[of], spread([x for _, x in values[:DRIFT_BASELINE_TRADES]]))
+    at_most = math.inf if of == "outcome" else MAX_TRADE_DEVIATIONS
+    alarms = habits.alarms([x / unit for _, x in values], at_most=at_most)
+    rung = [alarm for alarm in alarms if values[alarm.at][0].id in current]
     if not rung:
-        return DriftReport(of, "page-hinkley", False, len(told))
+        return DriftReport(of, "page-hinkley", False, len(values))
     last = rung[-1]
     return DriftReport(
-        of, "page-hinkley", True, len(told), WORDS[of][last.direction == "degrading"], last.magnitude,
-        told[last.began][0].id, told[last.at][0].exit_at,
+        of, "page-hinkley", True, len(values), WORDS[of][last.direction == "degrading"], last.magnitude,
+        values[last.began][0].id, values[last.at][0].exit_at,
     )  # fmt: skip
 
 
-def _against_baseline(told: Sequence[tuple[Episode, float]], current: frozenset[str]) -> DriftReport:
+def _against_baseline(values: Sequence[tuple[Episode, float]], current: frozenset[str]) -> DriftReport:
     """CUSUM of the window's outcomes, in deviations from what was before it."""
-    before, latest = [r for e, r in told if e.id not in current], [(e, r) for e, r in told if e.id in current]
-    if len(before) < CUSUM_BASELINE:
-        lacks = f"needs a baseline of {CUSUM_BASELINE} trades before the window, has {len(before)}"
+    before, latest = [r for e, r in values if e.id not in current], [(e, r) for e, r in values if e.id in current]
+    if len(before) < CUSUM_BASELINE_TRADES:
+        lacks = f"needs a baseline of {CUSUM_BASELINE_TRADES} trades before the window, has {len(before)}"
         return DriftReport("outcome", "cusum", False, len(latest), why=lacks)
     middle, unit = mean(before), max(LEAST_SPREAD["outcome"], spread(before))
     zs = [(r - middle) / unit for _, r in latest]
@@ -356,16 +357,16 @@ def _patterns(trades: Sequence[Episode]) -> tuple[Pattern, ...]:
 
 
 def _around_the_usual(
-    kind: Literal["stop distance", "first partial"], told: Sequence[tuple[Episode, float]], words: str, of: int | None = None
+    kind: Literal["stop distance", "first partial"], values: Sequence[tuple[Episode, float]], words: str, of: int | None = None
 ) -> Pattern:
     """A pattern by its median: how many trades (out of `of`) come within a fifth of it, and how those went."""
-    if len(told) < PATTERN_AT_LEAST:
-        why = f"needs {PATTERN_AT_LEAST} trades with a {kind}, has {len(told)}"
-        return Pattern(kind, f"No {kind} to speak of yet.", None, Figure(None, len(told), why), _went(()), _went(()))
-    usual, n = median(x for _, x in told), of or len(told)
-    like = [e for e, x in told if abs(x - usual) <= LIKE * abs(usual)]
-    unlike = [e for e, x in told if abs(x - usual) > LIKE * abs(usual)]
-    sentence = f"{words.format(usual)} in {len(like)} of {n} trades{_told(_went(like))}."
+    if len(values) < MIN_PATTERN_TRADES:
+        why = f"needs {MIN_PATTERN_TRADES} trades with a {kind}, has {len(values)}"
+        return Pattern(kind, f"No {kind} to speak of yet.", None, Figure(None, len(values), why), _went(()), _went(()))
+    usual, n = median(x for _, x in values), of or len(values)
+    like = [e for e, x in values if abs(x - usual) <= LIKE_USUAL_SHARE * abs(usual)]
+    unlike = [e for e, x in values if abs(x - usual) > LIKE_USUAL_SHARE * abs(usual)]
+    sentence = f"{words.format(usual)} in {len(like)} of {n} trades{_outcome_words(_went(like))}."
     regimes = Counter(e.regime for e in like if e.regime is not None)
     contexts = tuple(sorted(regimes.items(), key=lambda one: (-one[1], one[0])))
     return Pattern(kind, sentence, usual, Figure(len(like) / n, n), _went(like), _went(unlike), contexts)
@@ -373,11 +374,12 @@ def _around_the_usual(
 
 def _side(trades: Sequence[Episode]) -> Pattern:
     long, short = [e for e in trades if e.side == "long"], [e for e in trades if e.side == "short"]
-    if len(trades) < PATTERN_AT_LEAST:
-        why = f"needs {PATTERN_AT_LEAST} trades, has {len(trades)}"
+    if len(trades) < MIN_PATTERN_TRADES:
+        why = f"needs {MIN_PATTERN_TRADES} trades, has {len(trades)}"
         return Pattern("side", "No side to speak of yet.", None, Figure(None, len(trades), why), _went(long), _went(short))
     share = len(long) / len(trades)
-    sentence = f"Long in {len(long)} of {len(trades)} trades{_told(_went(long))}; short in {len(short)}{_told(_went(short))}."
+    of_longs, of_shorts = _outcome_words(_went(long)), _outcome_words(_went(short))
+    sentence = f"Long in {len(long)} of {len(trades)} trades{of_longs}; short in {len(short)}{of_shorts}."
     regimes = Counter(e.regime for e in long if e.regime is not None)
     contexts = tuple(sorted(regimes.items(), key=lambda one: (-one[1], one[0])))
     return Pattern("side", sentence, share, Figure(share, len(trades)), _went(long), _went(short), contexts)
@@ -385,11 +387,11 @@ def _side(trades: Sequence[Episode]) -> Pattern:
 
 def _went(trades: Sequence[Episode]) -> GroupOutcome:
     rs = _known([e.pnl_r for e in trades])
-    enough = len(rs) >= SIDE_AT_LEAST
+    enough = len(rs) >= MIN_SIDE_TRADES
     return GroupOutcome(len(rs), habits.win_rate(rs) if enough else None, habits.mean_r(rs) if enough else None)
 
 
-def _told(went: GroupOutcome) -> str:
+def _outcome_words(went: GroupOutcome) -> str:
     return "" if went.mean_r is None else f" ({went.mean_r:+.2f}R on average)"
 
 

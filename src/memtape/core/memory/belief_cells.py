@@ -35,8 +35,8 @@ from typing import Literal, NamedTuple
 
 from memtape.core.codec import make_id
 from memtape.core.memory.beliefs import (
-    BELIEVED_FROM,
-    RETIRED_BELOW,
+    BELIEVED_FROM_TRADES,
+    RETIRED_BELOW_PROBABILITY,
     Belief,
     Beta,
     Proposition,
@@ -60,11 +60,11 @@ from memtape.core.observed import ANY, Situation
 
 CONDITIONS = ("regime", "volatility_regime", "session", "side")
 GROUPINGS: tuple[tuple[str, ...], ...] = (*((field,) for field in CONDITIONS), *combinations(CONDITIONS, 2))
-INDUCED_FROM = 10  # trades, inside and outside
-ALIKE = 0.9  # of the trades shared: the same belief in other words
-NO_DIFFERENCE_FROM = 100  # trades
-FADED_BELOW = 0.5  # half its strength is gone: no trade has tested it for four and a half years
-COMPUTED = 2  # the tier of what memtape computes
+INDUCED_FROM_TRADES = 10  # trades, inside and outside
+SAME_BELIEF_SHARE = 0.9  # of the trades shared: the same belief in other words
+NO_DIFFERENCE_FROM_TRADES = 100  # trades
+FADED_BELOW_STRENGTH = 0.5  # half its strength is gone: no trade has tested it for four and a half years
+COMPUTED_TIER = 2  # the tier of what memtape computes
 _MERGED: Status = "merged"
 _SPLIT: Status = "split"
 
@@ -91,7 +91,7 @@ class Tally(NamedTuple):
 
 
 class CellKey(NamedTuple):
-    """Which trades. No conditions: all of a strategy on a symbol; a condition `*`: all of whom that field is known."""
+    """Which trades. No conditions: all of a strategy on a symbol; a condition `*`: all of which that field is known."""
 
     strategy: str
     symbol: str
@@ -103,7 +103,7 @@ class CellKey(NamedTuple):
 
     @property
     def known(self) -> CellKey:
-        """All of whom the cell's fields are known: the cell and what is outside it."""
+        """All trades of which the cell's fields are known: the cell and what is outside it."""
         return CellKey(self.strategy, self.symbol, tuple((name, ANY) for name in self.names))
 
     def parents(self) -> list[CellKey]:
@@ -156,7 +156,7 @@ def tally_cells(tested: Iterable[Tested]) -> Tally:
     for evidence, r, confirmed, _ in ordered:
         sum_r, sum_r2 = sum_r + (r or 0.0), sum_r2 + (r or 0.0) * (r or 0.0)
         last[confirmed] = evidence
-    tenth = ordered[INDUCED_FROM - 1][0].exit_at if len(ordered) >= INDUCED_FROM else None
+    tenth = ordered[INDUCED_FROM_TRADES - 1][0].exit_at if len(ordered) >= INDUCED_FROM_TRADES else None
     return Tally(
         len(ordered), sum(confirmed for _, _, confirmed, _ in ordered), sum_r, sum_r2, max(tier for *_, tier in ordered),
         ordered[0][0].exit_at, tenth, last.get(True), last.get(False),
@@ -176,11 +176,11 @@ class StatedTally(NamedTuple):
 
 def count_stated(stated: Iterable[StatedBelief], episodes: Iterable[Episode], claims_count: bool) -> list[StatedTally]:
     """What the trades say of each stated belief."""
-    told = list({e.id: e for e in episodes}.values())
+    latest = list({e.id: e for e in episodes}.values())
     counted = []
     for one in stated:
         predicate, sides = one.predicate, {True: list[Tested](), False: list[Tested]()}
-        for episode in told:
+        for episode in latest:
             answer = confirms_proposition(one.proposition, episode, claims_count)
             if answer is None or not belief_concerns(one.strategy, one.symbol, episode) or not one.tests(episode.exit_at):
                 continue
@@ -210,7 +210,7 @@ class BeliefCell(NamedTuple):
 
     @property
     def base_rate(self) -> float | None:
-        return self.base_wins / self.base_n if self.base_n >= INDUCED_FROM else None
+        return self.base_wins / self.base_n if self.base_n >= INDUCED_FROM_TRADES else None
 
 
 class Split(NamedTuple):
@@ -232,21 +232,23 @@ def beliefs_from_tallies(tallies: Mapping[CellKey, Tally], stated: Iterable[Stat
 
 
 def fades_at(beliefs: Iterable[Belief]) -> datetime | None:
-    """When the first of these beliefs would retire for want of evidence; until then time alone changes none of them."""
+    """When the first of these beliefs would retire because no trade tests it; until then time alone changes none of them."""
     tested = [b.last_evidence_at for b in beliefs if b.last_evidence_at is not None and b.status != "retired"]
-    days = 180.0 * (FADED_BELOW ** (-1.0 / 0.3) - 1.0)  # where `belief_strength` falls to it
+    days = 180.0 * (FADED_BELOW_STRENGTH ** (-1.0 / 0.3) - 1.0)  # where `belief_strength` falls to it
     return min(tested) + timedelta(days=days) - timedelta(seconds=1) if tested else None
 
 
 def scan_cells(tallies: Mapping[CellKey, Tally]) -> dict[CellKey, BeliefCell]:
     """The cells with enough trades to speak of, in order, each with the trades outside it."""
     cells = {}
-    for key in sorted(key for key, found in tallies.items() if found.n >= INDUCED_FROM and key.conditions and key != key.known):
+    for key in sorted(
+        key for key, found in tallies.items() if found.n >= INDUCED_FROM_TRADES and key.conditions and key != key.known
+    ):
         inside, around = tallies[key], tallies[key.known]
         base_n, base_wins = around.n - inside.n, around.wins - inside.wins
-        p_value = difference_p_value(inside.wins, inside.n, base_wins, base_n) if base_n >= INDUCED_FROM else None
+        p_value = difference_p_value(inside.wins, inside.n, base_wins, base_n) if base_n >= INDUCED_FROM_TRADES else None
         id = make_id("belief", key.strategy, key.symbol, *(part for condition in key.conditions for part in condition))
-        cells[key] = BeliefCell(id, key, inside, base_n, base_wins, max(around.tier, COMPUTED), p_value)
+        cells[key] = BeliefCell(id, key, inside, base_n, base_wins, max(around.tier, COMPUTED_TIER), p_value)
     return cells
 
 
@@ -259,10 +261,10 @@ def merges(cells: Mapping[CellKey, BeliefCell]) -> dict[CellKey, CellKey]:
     pairs = [key for key in cells if len(key.conditions) == 2]
     for pair in pairs:
         first, second = sorted(pair.parents())
-        if cells[pair].inside.n >= ALIKE * max(cells[first].inside.n, cells[second].inside.n):
+        if cells[pair].inside.n >= SAME_BELIEF_SHARE * max(cells[first].inside.n, cells[second].inside.n):
             into.setdefault(second, first)
     for pair in pairs:
-        wider = [one for one in sorted(pair.parents()) if cells[pair].inside.n >= ALIKE * cells[one].inside.n]
+        wider = [one for one in sorted(pair.parents()) if cells[pair].inside.n >= SAME_BELIEF_SHARE * cells[one].inside.n]
         if wider:
             into[pair] = wider[0]
         elif twin := _twin(pair, into, cells):
@@ -278,7 +280,7 @@ def _twin(pair: CellKey, into: Mapping[CellKey, CellKey], cells: Mapping[CellKey
             continue
         twin = speaker.with_(other)
         sizes = sorted(cells[key].inside.n if key in cells else 0 for key in (pair, twin))
-        if sizes[0] >= ALIKE * sizes[1]:
+        if sizes[0] >= SAME_BELIEF_SHARE * sizes[1]:
             return twin
     return None
 
@@ -300,10 +302,10 @@ def splits(cells: Mapping[CellKey, BeliefCell]) -> dict[CellKey, Split]:
     children: defaultdict[tuple[CellKey, str], list[BeliefCell]] = defaultdict(list)
     for key, cell in cells.items():
         for parent, (_, (field, _)) in zip(key.parents(), (key.conditions, key.conditions[::-1]), strict=False):
-            if cell.inside.n < ALIKE * cells[parent].inside.n:  # else it is the parent, in other words
+            if cell.inside.n < SAME_BELIEF_SHARE * cells[parent].inside.n:  # else it is the parent, in other words
                 children[parent, field].append(cell)
     for (parent, field), parts in children.items():
-        if cells[parent].inside.n >= BELIEVED_FROM and cells[parent].base_rate is not None and len(parts) > 1:
+        if cells[parent].inside.n >= BELIEVED_FROM_TRADES and cells[parent].base_rate is not None and len(parts) > 1:
             considered[parent, field] = Split(field, tuple(parts), _furthest(parts))
     passing = accepted_cells({f"{cells[parent].id} {field}": split.p_value for (parent, field), split in considered.items()})
     best: dict[CellKey, Split] = {}
@@ -320,7 +322,7 @@ def _furthest(parts: Sequence[BeliefCell]) -> float:
 
 
 def _apart(a: Tally, b: Tally) -> bool:
-    """Whether two rates are a deviation apart at least: what is nearer passes no gate, and need not be tested."""
+    """Returns True if two rates are a deviation apart at least: what is nearer passes no gate, and need not be tested."""
     rate = (a.wins + b.wins) / (a.n + b.n)
     return (a.wins / a.n - b.wins / b.n) ** 2 >= rate * (1.0 - rate) * (1.0 / a.n + 1.0 / b.n)
 
@@ -339,41 +341,41 @@ def _induced(
     related: tuple[str, ...] = ()
     if cell.key in merged:
         wider = cells[merged[cell.key]]
-        standing, why, related = _MERGED, f"Says the same as {_where(wider.key)}, of {wider.inside.n} trades.", (wider.id,)
+        status, why, related = _MERGED, f"Says the same as {_where(wider.key)}, of {wider.inside.n} trades.", (wider.id,)
     elif split := parted.get(cell.key):
-        standing, why, related = _SPLIT, _told_split(split, cell), tuple(part.id for part in split.parts)
+        status, why, related = _SPLIT, _split_words(split, cell), tuple(part.id for part in split.parts)
     else:
-        standing, why = _judged(cell, probability, cell.id in passing, scanned, as_of)
+        status, why = _judged(cell, probability, cell.id in passing, scanned, as_of)
     return _formed(
         cell.inside, dict(cell.key.conditions), id=cell.id, sentence=_sentence(cell),
         strategy=cell.key.strategy, symbol=cell.key.symbol, proposition=Proposition(dict(cell.key.conditions)),
         source="induced", tier=cell.tier, prior=Beta(), base_rate=cell.base_rate, base_n=cell.base_n,
-        p_value=cell.p_value, probability=probability, standing=standing, why=why, related=related,
+        p_value=cell.p_value, probability=probability, status=status, why=why, related=related,
     )  # fmt: skip
 
 
 def _judged(cell: BeliefCell, probability: float | None, passes: bool, scanned: int, as_of: datetime) -> tuple[Status, str]:
     """How a cell that stands for itself is held, and why."""
     n, last = cell.inside.n, _last_tested(cell.inside)
-    if last is not None and belief_strength((as_of - last) / timedelta(days=1), None) < FADED_BELOW:
+    if last is not None and belief_strength((as_of - last) / timedelta(days=1), None) < FADED_BELOW_STRENGTH:
         return "retired", f"No trade has tested it since {last:%Y-%m-%d}."
     if probability is None or cell.p_value is None:
-        return "candidate", f"Only {cell.base_n} trades outside it: {INDUCED_FROM} are needed to compare."
-    if not passes and n >= NO_DIFFERENCE_FROM and 0.2 < probability < 0.8:
+        return "candidate", f"Only {cell.base_n} trades outside it: {INDUCED_FROM_TRADES} are needed to compare."
+    if not passes and n >= NO_DIFFERENCE_FROM_TRADES and 0.2 < probability < 0.8:
         return "retired", f"No difference seen in {n} trades."
-    if n < BELIEVED_FROM:
-        return "candidate", f"{n} trades: {BELIEVED_FROM} are needed."
-    return belief_status(n, passes), _told_chance(cell.p_value, passes, f"{scanned} cell{'s' if scanned > 1 else ''} scanned")
+    if n < BELIEVED_FROM_TRADES:
+        return "candidate", f"{n} trades: {BELIEVED_FROM_TRADES} are needed."
+    return belief_status(n, passes), _chance_words(cell.p_value, passes, f"{scanned} cell{'s' if scanned > 1 else ''} scanned")
 
 
 def _stated(counted: Sequence[StatedTally]) -> list[Belief]:
     """Stated beliefs, as far as they have been tested."""
-    enough = {one.stated.id: one for one in counted if min(one.inside.n, one.outside.n) >= INDUCED_FROM}
+    enough = {one.stated.id: one for one in counted if min(one.inside.n, one.outside.n) >= INDUCED_FROM_TRADES}
     p_values = {i: difference_p_value(t.inside.wins, t.inside.n, t.outside.wins, t.outside.n) for i, t in enough.items()}
     passing = frozenset(accepted_cells(p_values))
     formed = []
     for stated, inside, outside in sorted(counted, key=lambda one: (one.stated.stated_at, one.stated.id)):
-        base_rate = outside.wins / outside.n if outside.n >= INDUCED_FROM else None
+        base_rate = outside.wins / outside.n if outside.n >= INDUCED_FROM_TRADES else None
         prior, p_value = Beta(stated.alpha, stated.beta), p_values.get(stated.id)
         own = Beta(prior.alpha + inside.wins, prior.beta + inside.n - inside.wins)
         probability = (
@@ -384,39 +386,39 @@ def _stated(counted: Sequence[StatedTally]) -> list[Belief]:
         right = own.probability_above(0.5 if stated.rate is None else stated.rate)
         if stated.rate is None and probability is not None:
             right = probability
-        standing, why = _held(inside, right, p_value, stated.id in passing, len(p_values))
-        tier = max(stated.tier, inside.tier) if inside.tier > COMPUTED else stated.tier  # claims weaken it, fills do not
+        status, why = _held(inside, right, p_value, stated.id in passing, len(p_values))
+        tier = max(stated.tier, inside.tier) if inside.tier > COMPUTED_TIER else stated.tier  # claims weaken it, fills do not
         formed.append(_formed(
             inside, _plain(stated.predicate), id=stated.id, strategy=stated.strategy,
-            sentence=_told(stated.sentence, inside, base_rate, outside.n), symbol=stated.symbol,
+            sentence=_with_figures(stated.sentence, inside, base_rate, outside.n), symbol=stated.symbol,
             proposition=stated.proposition, source="seeded", tier=tier, prior=prior, base_rate=base_rate, base_n=outside.n,
-            p_value=p_value, probability=probability, standing=standing, why=why, since=stated.stated_at,
+            p_value=p_value, probability=probability, status=status, why=why, since=stated.stated_at,
         ))  # fmt: skip
     return formed
 
 
-def _held(inside: Tally, right: float, p_value: float | None, passes: bool, asked: int) -> tuple[Status, str]:
+def _held(inside: Tally, right: float, p_value: float | None, passes: bool, n_stated: int) -> tuple[Status, str]:
     """How a stated belief is held. What passes the gate by being wrong is not believed: it is retired."""
-    if inside.n >= BELIEVED_FROM and right < RETIRED_BELOW:
+    if inside.n >= BELIEVED_FROM_TRADES and right < RETIRED_BELOW_PROBABILITY:
         return "retired", f"{inside.wins} of {inside.n} trades confirm it: the chance that it is right is {_percent(right)}."
-    if inside.n < BELIEVED_FROM:
-        return "candidate", f"{inside.n} trades have tested it: {BELIEVED_FROM} are needed."
+    if inside.n < BELIEVED_FROM_TRADES:
+        return "candidate", f"{inside.n} trades have tested it: {BELIEVED_FROM_TRADES} are needed."
     if p_value is None:
-        return "candidate", f"Fewer than {INDUCED_FROM} trades outside its conditions to compare with."
-    return belief_status(inside.n, passes and right > 0.5), _told_chance(p_value, passes, f"{asked} stated")
+        return "candidate", f"Fewer than {INDUCED_FROM_TRADES} trades outside its conditions to compare with."
+    return belief_status(inside.n, passes and right > 0.5), _chance_words(p_value, passes, f"{n_stated} stated")
 
 
 def _formed(
     inside: Tally, plain: Mapping[str, object], *, id: str, sentence: str, strategy: str | None, symbol: str | None,
     proposition: Proposition, source: Literal["induced", "seeded"], tier: int, prior: Beta, base_rate: float | None,
-    base_n: int, p_value: float | None, probability: float | None, standing: Status, why: str,
+    base_n: int, p_value: float | None, probability: float | None, status: Status, why: str,
     related: tuple[str, ...] = (), since: datetime | None = None,
 ) -> Belief:  # fmt: skip
     in_r = proposition.metric == "pnl_r" and inside.n > 0
     return Belief(
         id=id, sentence=sentence, strategy=strategy, symbol=symbol, situation=_holding_in(symbol, plain), source=source,
         proposition=proposition, tier=tier, prior=prior, confirmed=inside.wins, contradicted=inside.n - inside.wins,
-        base_rate=base_rate, base_n=base_n, p_value=p_value, probability=probability, status=standing, related=related, why=why,
+        base_rate=base_rate, base_n=base_n, p_value=p_value, probability=probability, status=status, related=related, why=why,
         mean_r=inside.sum_r / inside.n if in_r else None,
         edge=mean_edge_of_sums(inside.n, inside.sum_r, inside.sum_r2) if in_r else None,
         last_confirmed=inside.last_confirmed.id if inside.last_confirmed else None,
@@ -426,7 +428,7 @@ def _formed(
 
 
 def _last_tested(inside: Tally) -> datetime | None:
-    return max((seen.exit_at for seen in (inside.last_confirmed, inside.last_contradicted) if seen), default=None)
+    return max((evidence.exit_at for evidence in (inside.last_confirmed, inside.last_contradicted) if evidence), default=None)
 
 
 OPEN_FIELDS = (*CONDITIONS[:3], "price", "atr_d1", "atr_h1", "atr_m5", "atr_ratio_h1_d1", "spread_points", "spread_as_atr_pct",
@@ -448,7 +450,7 @@ def _plain(predicate: Predicate) -> dict[str, object]:
 
 
 def _sentence(cell: BeliefCell) -> str:
-    return _told(_where(cell.key), cell.inside, cell.base_rate, cell.base_n, wins=True)
+    return _with_figures(_where(cell.key), cell.inside, cell.base_rate, cell.base_n, wins=True)
 
 
 def _where(key: CellKey) -> str:
@@ -458,12 +460,12 @@ def _where(key: CellKey) -> str:
     'VB on XAUUSD long in a trending up market'
     """
     words = {"regime": "in a {} market", "volatility_regime": "in {} volatility", "session": "in {}", "side": "{}"}
-    said = [words[name].format(label.replace("_", " ")) for name, label in reversed(key.conditions) if name != "session"]
-    said += [words[name].format(label) for name, label in key.conditions if name == "session"]
-    return " ".join([f"{key.strategy} on {key.symbol}", *said])
+    phrases = [words[name].format(label.replace("_", " ")) for name, label in reversed(key.conditions) if name != "session"]
+    phrases += [words[name].format(label) for name, label in key.conditions if name == "session"]
+    return " ".join([f"{key.strategy} on {key.symbol}", *phrases])
 
 
-def _told(who: str, inside: Tally, base_rate: float | None, base_n: int, wins: bool = False) -> str:
+def _with_figures(who: str, inside: Tally, base_rate: float | None, base_n: int, wins: bool = False) -> str:
     """A belief with its figures."""
     who = who.rstrip(". ")
     if not inside.n:
@@ -473,17 +475,17 @@ def _told(who: str, inside: Tally, base_rate: float | None, base_n: int, wins: b
     if base_rate is None:
         return f"{who}{' wins' if wins else ': confirmed by'} {counted}; {base_n} trades otherwise are too few to compare."
     how = "as often" if rate == base_rate else "more often" if rate > base_rate else "less often"
-    said = f"{who} wins {how}: {counted}" if wins else f"{who}: confirmed by {counted}"
-    return f"{said} against {_percent(base_rate)} of {base_n} otherwise."
+    claim = f"{who} wins {how}: {counted}" if wins else f"{who}: confirmed by {counted}"
+    return f"{claim} against {_percent(base_rate)} of {base_n} otherwise."
 
 
-def _told_split(split: Split, cell: BeliefCell) -> str:
+def _split_words(split: Split, cell: BeliefCell) -> str:
     labels = {part.id: dict(part.key.conditions)[split.field] for part in split.parts}
-    said = ", ".join(f"{labels[part.id]} wins {_percent(part.rate)} of {part.inside.n}" for part in split.parts)
-    return f"By {split.field}: {said}; otherwise {_percent(cell.base_rate or 0.0)} of {cell.base_n}."
+    parts = ", ".join(f"{labels[part.id]} wins {_percent(part.rate)} of {part.inside.n}" for part in split.parts)
+    return f"By {split.field}: {parts}; otherwise {_percent(cell.base_rate or 0.0)} of {cell.base_n}."
 
 
-def _told_chance(p_value: float, passes: bool, family: str) -> str:
+def _chance_words(p_value: float, passes: bool, family: str) -> str:
     often = "in less than 0.01 %" if p_value < 1e-4 else f"in {100 * p_value:.2g} %"
     return f"Chance alone would show as much {often} of histories: {'seldom' if passes else 'too often'}, of {family}."
 

@@ -2,12 +2,12 @@
 
 A belief says "if the situation is such, then the trade ends so". Each trade that tests it counts one, for or against; the
 rate of success is then a beta distribution, and what matters is not its mean but how likely it beats the base rate.
-Propositions about the mean outcome have a normal-inverse-gamma posterior instead. Whoever scans hundreds of cells finds
-some that look good by chance alone, so a belief stays a candidate until it has 30 trades and passes the
+Propositions about the mean outcome have a normal-inverse-gamma posterior instead. A scan of hundreds of cells finds some
+that look good by chance alone, so a belief stays a candidate until it has 30 trades and passes the
 Benjamini-Hochberg gate over all cells that were scanned.
 
-`updated_beta_by_outcome` is the original rule, which counts by |R| up to 2; its numbers are no longer counts, and its interval
-covers the truth far too rarely. It is kept to be compared.
+The original rule (`updated_beta_by_outcome` in `core/original/memories.py`) counts by |R| up to 2. Its numbers are no longer
+counts, and its interval covers the truth far too rarely. It is only shown for comparison.
 
 >>> seven_of_ten = beta_from_episodes(7, 3)
 >>> seven_of_ten.mean, round(seven_of_ten.probability_above(0.5), 6)
@@ -39,8 +39,8 @@ from memtape.core.statistics import beta_cdf, beta_quantile, mean, student_cdf
 from memtape.errors import Invalid
 
 Status = Literal["candidate", "believed", "merged", "split", "retired"]
-BELIEVED_FROM = 30
-RETIRED_BELOW = 0.05  # the chance that what is stated, or a losing edge, is right after all
+BELIEVED_FROM_TRADES = 30
+RETIRED_BELOW_PROBABILITY = 0.05  # the chance that what is stated, or a losing edge, is right after all
 TESTABLE: Mapping[str, Type] = {
     name: kind for name, kind in FIELDS.items() if name in {f.name for f in fields(Situation)} | {"strategy", "side"}
 }  # what is remembered of a trade's entry
@@ -102,18 +102,6 @@ def updated_beta(belief: Beta, confirmed: Iterable[bool | None]) -> Beta:
     """
     tested = [answer for answer in confirmed if answer is not None]
     return Beta(belief.alpha + sum(tested), belief.beta + len(tested) - sum(tested))
-
-
-def updated_beta_by_outcome(belief: Beta, trades: Iterable[tuple[float | None, bool]]) -> Beta:
-    """The original rule: a trade of r counts min(2, |r|), one without an outcome or at 0R counts ½.
-
-    >>> updated_beta_by_outcome(Beta(2.0, 1.0), [(0.0, False), (5.0, True)])
-    Beta(alpha=4.0, beta=1.5)
-    """
-    for pnl_r, confirmed in trades:
-        weight = min(2.0, abs(pnl_r)) if pnl_r else 0.5
-        belief = Beta(belief.alpha + weight, belief.beta) if confirmed else Beta(belief.alpha, belief.beta + weight)
-    return belief
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +211,7 @@ def accepted_cells(p_values: Mapping[str, float], false_discovery_rate: float = 
 
 def belief_status(n: int, passes: bool) -> Status:
     """Whether a belief may be called one."""
-    return "believed" if passes and n >= BELIEVED_FROM else "candidate"
+    return "believed" if passes and n >= BELIEVED_FROM_TRADES else "candidate"
 
 
 def wilson_interval(wins: int, n: int, z: float = 1.6448536269514722) -> tuple[float, float]:
@@ -290,10 +278,10 @@ class StatedBelief:
         say_when = 'Say when it holds, like {"regime": "trending_up"}'
         if not self.when:
             raise Invalid("validity_conditions", "says nothing", say_when)
-        asked = conditions(self.predicate)
-        if {condition.field for condition in asked} <= {"strategy", "symbol"}:
+        named = conditions(self.predicate)
+        if {condition.field for condition in named} <= {"strategy", "symbol"}:
             raise Invalid("validity_conditions", "names a strategy or a symbol only", say_when)
-        if before := [condition.op for condition in asked if condition.op in NEEDS_A_BEFORE]:
+        if before := [condition.op for condition in named if condition.op in NEEDS_A_BEFORE]:
             raise Invalid("validity_conditions", f"{before[0]} needs the tick before the entry", "Compare with a value")
         if not math.isfinite(self.value):
             raise Invalid("value", "is not a finite number", "Give the outcome that it speaks of, like 0")
@@ -301,7 +289,7 @@ class StatedBelief:
             raise Invalid("alpha", "or beta is not above zero", "Leave them out, or give counts like 2 and 1")
 
     def tests(self, exit_at: datetime) -> bool:
-        """Whether a trade that ended then may count."""
+        """Returns True if a trade that ended then may count."""
         return not self.later_only or exit_at > self.stated_at
 
     @property
@@ -378,7 +366,7 @@ def entry_facts(episode: Episode) -> dict[str, object]:
 
 
 def confirms_proposition(proposition: Proposition, episode: Episode, claims_count: bool) -> bool | None:
-    """Whether a trade ended as the proposition says; None where it does not count or the figure is unknown."""
+    """Returns True if a trade ended as the proposition says; None where it does not count or the figure is unknown."""
     measured: float | None = getattr(episode, proposition.metric)
     if measured is None or not episode.teaches or (episode.claimed and not claims_count):
         return None
@@ -399,7 +387,7 @@ def trades_for_and_against(belief: Belief, episodes: Iterable[Episode], claims_c
 
 
 def belief_concerns(strategy: str | None, symbol: str | None, episode: Episode) -> bool:
-    """Whether a trade is one of the strategy and symbol that a belief speaks of; None: of any."""
+    """Returns True if a trade is one of the strategy and symbol that a belief speaks of; None: of any."""
     return strategy in (None, episode.strategy) and symbol in (None, episode.symbol)
 
 
@@ -420,7 +408,7 @@ def suggested_plans(beliefs: Iterable[Belief], drawdown: float | None) -> list[d
     for belief in beliefs:
         if belief.status != "believed" or belief.leaning != "less" or belief.proposition.metric != "pnl_r":
             continue
-        losing = belief.edge_probability is not None and belief.edge_probability < RETIRED_BELOW
+        losing = belief.edge_probability is not None and belief.edge_probability < RETIRED_BELOW_PROBABILITY
         scope = {name: value for name, value in (("strategy", belief.strategy), ("symbol", belief.symbol)) if value}
         plans.append({
             "trigger_condition": {"all": [*([scope] if scope else []), belief.proposition.when]},

@@ -20,6 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from pydantic import ConfigDict, Field
 
 from memtape.core.codec import plain
+from memtape.core.ids import MemoryId
 from memtape.core.observed import Side, Situation
 from memtape.core.values import STRICT, Label, Line
 from memtape.errors import Invalid
@@ -33,7 +34,7 @@ NOT_TAUGHT = frozenset({"exclude", "anomaly"})  # what the owner keeps out of ev
 class Episode(NamedTuple):
     """One version of one episode. A named tuple, because they are made and read by the hundred thousand."""
 
-    id: str  # the trade's own id, or the shadow's
+    id: MemoryId  # the trade's own id, or the shadow's
     known_from: datetime
     known_to: datetime | None  # until when this version was believed; None: it is
     kind: Kind
@@ -88,7 +89,7 @@ class Episode(NamedTuple):
 
     @property
     def teaches(self) -> bool:
-        """Whether it may enter statistics: a trade that the owner has not set aside."""
+        """True if it may enter statistics: a trade that the owner has not set aside."""
         return self.kind == "trade" and self.teach not in NOT_TAUGHT
 
 
@@ -120,10 +121,10 @@ class Correction:
 
     def stated(self) -> dict[str, Any]:
         """What it says, as plain data; nothing at all is refused."""
-        said: dict[str, Any] = plain(self)
-        if not said:
+        stated: dict[str, Any] = plain(self)
+        if not stated:
             raise Invalid("changes", "is empty", "Name at least one field and its right value")
-        return said
+        return stated
 
 
 def known_episodes(episodes: Iterable[Episode], as_of: datetime) -> list[Episode]:

@@ -23,8 +23,8 @@ from typing import Literal
 
 from memtape.core.statistics import mean
 
-SIDE_AT_LEAST = 3
-HALVES_AT_LEAST = 20
+MIN_SIDE_TRADES = 3
+MIN_HALVES_TRADES = 20
 
 
 def window(stability: float) -> int:
@@ -34,15 +34,6 @@ def window(stability: float) -> int:
     (20, 28, 100)
     """
     return math.floor(20.0 + 80.0 * _clip(stability, 0.0, 1.0) + 0.5)
-
-
-def window_literal(stability: float) -> int:
-    """The original window, which never falls below 50.
-
-    >>> window_literal(0.0), window_literal(0.5)
-    (50, 75)
-    """
-    return max(20, min(100, round(50 * (1 + stability))))
 
 
 def win_rate(pnl_rs: Sequence[float | None]) -> float | None:
@@ -67,7 +58,7 @@ def holds_by_outcome(trades: Iterable[tuple[float | None, float | None]]) -> tup
     return [held for r, held in known if r > 0], [held for r, held in known if r < 0]
 
 
-def hold_ratio(winners: Sequence[float], losers: Sequence[float], at_least: int = SIDE_AT_LEAST) -> float | None:
+def hold_ratio(winners: Sequence[float], losers: Sequence[float], at_least: int = MIN_SIDE_TRADES) -> float | None:
     """How much longer losers were held than winners: 0.5 is half as long again."""
     if min(len(winners), len(losers)) < max(at_least, 1) or not (held := mean(winners)):
         return None
@@ -106,7 +97,7 @@ def realised_shares(gains: int, paper_gains: int, losses: int, paper_losses: int
     return RealisedShares(pgr, plr, pgr - plr, error)
 
 
-def loss_aversion(risks: Sequence[float | None], pnl_rs: Sequence[float | None], at_least: int = SIDE_AT_LEAST) -> float | None:
+def loss_aversion(risks: Sequence[float | None], pnl_rs: Sequence[float | None], at_least: int = MIN_SIDE_TRADES) -> float | None:
     """How much less is risked after a loss than after a win; risks are shares of equity, in the order of the trades.
 
     >>> loss_aversion([1.0, 1.0, 0.5] * 4, [1.0, -1.0, 1.0] * 4)
@@ -129,19 +120,19 @@ def risks_after(risks: Sequence[float | None], pnl_rs: Sequence[float | None]) -
 
 
 def recency_bias(
-    risks: Sequence[float | None], pnl_rs: Sequence[float | None], memory: float = 0.7, at_least: int = SIDE_AT_LEAST
+    risks: Sequence[float | None], pnl_rs: Sequence[float | None], memory: float = 0.7, at_least: int = MIN_SIDE_TRADES
 ) -> float | None:
     """Whether size follows the latest outcomes: rank correlation of each risk with the average of the outcomes before it.
 
     >>> round(recency_bias([1.0, 2.0, 1.0, 2.0, 1.0], [1.0, -1.0, 1.0, -1.0, 1.0]), 6)
     0.894427
     """
-    felt, before = 0.0, []
+    average, before = 0.0, []
     for r in pnl_rs:
-        felt = memory * felt + (1.0 - memory) * (0.0 if r is None else r)
-        before.append(felt)
-    pairs = [(risk, mood) for risk, mood in zip(risks[1:], before, strict=False) if risk is not None]
-    return rank_correlation([risk for risk, _ in pairs], [mood for _, mood in pairs]) if len(pairs) >= at_least else None
+        average = memory * average + (1.0 - memory) * (0.0 if r is None else r)
+        before.append(average)
+    pairs = [(risk, average) for risk, average in zip(risks[1:], before, strict=False) if risk is not None]
+    return rank_correlation([risk for risk, _ in pairs], [average for _, average in pairs]) if len(pairs) >= at_least else None
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
@@ -184,7 +175,7 @@ def momentum_bias(entries: Sequence[tuple[int, float]]) -> float | None:
 
 def stability(risks: Sequence[float], holds: Sequence[float]) -> float:
     """How alike the two halves of the window are in risk and in hold, 0 to 1; ½ while there are fewer than 20 trades."""
-    if min(len(risks), len(holds)) < HALVES_AT_LEAST:
+    if min(len(risks), len(holds)) < MIN_HALVES_TRADES:
         return 0.5
     return 1.0 - 0.5 * (_between_halves(risks) + _between_halves(holds))
 
@@ -201,7 +192,7 @@ class PageHinkley:
     up: float = 0.0
     down: float = 0.0
 
-    def seen(self, x: float, delta: float = 0.25) -> PageHinkley:
+    def updated(self, x: float, delta: float = 0.25) -> PageHinkley:
         n = self.n + 1
         middle = self.mean + (x - self.mean) / n
         return PageHinkley(n, middle, max(0.0, self.up + (x - middle) - delta), max(0.0, self.down - (x - middle) - delta))
@@ -214,7 +205,7 @@ class Cusum:
     up: float = 0.0
     down: float = 0.0
 
-    def seen(self, z: float, slack: float = 0.25) -> Cusum:
+    def updated(self, z: float, slack: float = 0.25) -> Cusum:
         return Cusum(max(0.0, self.up + z - slack), max(0.0, self.down - z - slack))
 
 
@@ -236,7 +227,7 @@ def page_hinkley(xs: Iterable[float], delta: float = 0.25, threshold: float = 10
     """
     state = PageHinkley()
     for at, x in enumerate(xs):
-        state = state.seen(x, delta)
+        state = state.updated(x, delta)
         if (direction := alarm(state, threshold)) is not None:
             return Drift(at, direction, state.up, state.down)
     return Drift(None, None, state.up, state.down)
@@ -253,7 +244,7 @@ class Alarm:
 
 
 def alarms(xs: Sequence[float], delta: float = 0.25, threshold: float = 10.0, at_most: float = math.inf) -> list[Alarm]:
-    """Every alarm of Page and Hinkley's test, which starts anew after each: so what has ended no longer rings.
+    """Every alarm of Page and Hinkley's test, which starts again after each: so what has ended no longer rings.
 
     The change began after the last moment at which the sum that rang was nil. `at_most` is how far from the running mean one
     value may count: a habit is what is done again and again, so that no single value should ring alone.
@@ -265,7 +256,7 @@ def alarms(xs: Sequence[float], delta: float = 0.25, threshold: float = 10.0, at
     start, n, middle, up, down, up_from, down_from = 0, 0, 0.0, 0.0, 0.0, 0, 0
     if math.isinf(at_most) and page_hinkley(xs, delta, threshold).alarm is None:
         return found
-    for at, x in enumerate(xs):  # `PageHinkley.seen`, with plain numbers: histories are long
+    for at, x in enumerate(xs):  # `PageHinkley.updated`, with plain numbers: histories are long
         n += 1
         x = max(middle - at_most, min(middle + at_most, x)) if n > 1 else x
         middle += (x - middle) / n
@@ -288,7 +279,7 @@ def cusum(zs: Iterable[float], slack: float = 0.25, threshold: float = 10.0) -> 
     """
     state = Cusum()
     for at, z in enumerate(zs):
-        state = state.seen(z, slack)
+        state = state.updated(z, slack)
         if (direction := alarm(state, threshold)) is not None:
             return Drift(at, direction, state.up, state.down)
     return Drift(None, None, state.up, state.down)

@@ -1,11 +1,11 @@
 """From trades to memories: one fold that live ticks, imports, replays and rebuilds share.
 
-In order of exit, each closed trade becomes an episode in the situation at its entry and moves the agent's state of mind.
-Beliefs and habits are counted from episodes whenever they are read, so they can never be out of step with them.
+In order of exit, each closed trade becomes an episode in the situation at its entry, and a step of the agent's affect.
+Beliefs and habits are counted from episodes whenever they are read, so they always agree with them.
 
-The situation at entry is what could be known then: bars that had ended and arrived, and the state that follows from trades
-known by then. What arrives later with an earlier knowledge (a backfill) changes it for all that were entered since; what
-arrives late (a late fill) does not. That makes memories a function of the set of what was recorded, whatever its order.
+The situation at entry is what could be known then: bars that had ended and arrived, and the affect that follows from trades
+known by then. A backfill (it arrives later but was known earlier) changes the situation of every trade entered since. A late
+arrival (a late fill) does not. Memories are therefore a function of the set of recorded items, whatever their order.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from decimal import Decimal
 from typing import Any
 
 from memtape.core.codec import MICROSECOND
+from memtape.core.ids import TradeId
 from memtape.core.items import StoredItem
 from memtape.core.ledger.trades import Trade
 from memtape.core.ledger.versions import TradeVersion
@@ -31,12 +32,12 @@ from memtape.core.values import read
 
 ATR_PER_R = 1.5  # without a stop, what is risked is taken as this many ATR
 TIER_OF = {"fills": 0, "reported": 0, "inferred": 2, "unpriced": 2, "claimed": 3}
-CLAIM_WITHIN, CLAIM_PRICE = timedelta(minutes=5), 0.0025
+CLAIM_ENTRY_TOLERANCE, CLAIM_PRICE_TOLERANCE = timedelta(minutes=5), 0.0025
 
 
 @dataclass(frozen=True, slots=True)
 class Amendment:
-    """What was said of a trade after it was recorded: a claim about it, a correction, the owner's label, that it be forgotten."""
+    """What was stated about a trade after it was recorded: a claim, a correction, a label, or that it is forgotten."""
 
     known_at: datetime
     changes: Mapping[str, Any] = field(default_factory=dict)  # by field of Episode
@@ -44,24 +45,24 @@ class Amendment:
 
     @property
     def moves_affect(self) -> bool:
-        """Whether it changes what an outcome counts as."""
+        """True if it changes whether or as what the outcome counts."""
         return self.forget or not self.changes.keys().isdisjoint(("pnl_r", "pnl_usd", "teach"))
 
 
 def amendment_of(item: StoredItem) -> Amendment:
-    """A correction as it was stated."""
+    """A correction, out of the store."""
     changes = dict(item.body.get("changes", {}))
     if "tags" in changes:
         changes["tags"] = tuple(changes["tags"])
     return Amendment(item.known_at, changes, bool(item.body.get("forget")))
 
 
-# ---- the state of mind -------------------------------------------------------------------------------------------------
+# ---- affect ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class AccountEvent:
-    """An event of the account with the time in which it was believed; a claim counts only while there is no broker."""
+    """A change of the account and until when it was believed. A claim counts only while there is no record of a broker."""
 
     event: AccountChange
     known_to: datetime | None = None
@@ -69,7 +70,7 @@ class AccountEvent:
 
 
 def account_change(kind: str, body: Any, key: str, known_at: datetime) -> AccountChange:
-    """An equity mark or a cash flow as affect feels it."""
+    """An equity mark or a cash flow as a change of the account."""
     if kind == "equity":
         mark = body if isinstance(body, EquityMark) else read(EquityMark, body)
         return AccountMark(mark.t, key, known_at, float(mark.equity))
@@ -78,115 +79,131 @@ def account_change(kind: str, body: Any, key: str, known_at: datetime) -> Accoun
 
 
 def account_event_of(item: StoredItem) -> AccountEvent:
-    """The same out of the store, with the time in which it was believed."""
+    """The same out of the store, with the time until which it was believed."""
     return AccountEvent(account_change(item.kind, item.body, item.key, item.known_at), item.gone_at)
 
 
-LOOKED_AT = 16
+STEPS_LOOKED_AT = 16  # before a moment, to find the last one that was known then
 
 
 class AffectTimeline:
-    """What the agent's state was, as far as it could be known at any moment."""
+    """The agent's affect at any moment, as far as it was known at that moment."""
 
     def __init__(
         self, steps: Callable[[datetime], Sequence[AffectStep]], replaced: Callable[[datetime], bool],
-        told: Callable[[], Sequence[AccountEvent]], starting: float, verified_from: datetime | None, claims: bool,
+        account_events: Callable[[], Sequence[AccountEvent]], starting: float, verified_from: datetime | None,
+        has_claims: bool,
     ) -> None:  # fmt: skip
-        """`steps` gives the last steps by a moment, of the fold of all that stands now; `replaced` whether something was then
-        believed that no longer stands; `told` all that happened to the account, for the rare case that the fold must be
-        made again; `claims` whether the agent ever claimed a trade."""
-        self._steps, self._replaced, self._told, self._starting = steps, replaced, told, starting
-        self._verified_from, self._claims = verified_from, claims
+        """A timeline over the fold of what is believed now.
+
+        `steps` gives the last steps by a moment. `replaced` says whether something was believed at a moment that is no
+        longer believed. `account_events` gives everything that ever happened to the account, for the rare case in which a
+        past belief must be folded from the beginning. `has_claims` says whether the agent ever claimed a trade.
+        """
+        self._steps, self._replaced, self._account_events, self._starting = steps, replaced, account_events, starting
+        self._verified_from, self._has_claims = verified_from, has_claims
 
     def at(self, moment: datetime) -> AffectStep | None:
-        """The state at a moment, from what was known at it."""
-        if self._claims and self._verified_from is not None and moment < self._verified_from:
-            return self._again(moment)  # then its claims still counted
+        """The state at a moment, from what was known at it; None before the first step.
+
+        The stored steps fold everything that is believed now, in the order in which it happened. The state of a past moment
+        is the last step of the fold of what was known then. In most cases that fold is a beginning of the stored one, and its
+        last step can be looked up. Where it is not, the past belief is folded again from the beginning.
+        """
+        if self._has_claims and self._verified_from is not None and moment < self._verified_from:
+            # At that time no broker had reported and claims counted. The stored steps leave them out.
+            return self._refold(moment)
         steps = self._steps(moment)
+        # `known_by` is when a step and all before it were known. Steps at the end that were not yet known are left out.
         place = len(steps) - 1
         while place >= 0 and steps[place].known_by > moment:
             if steps[place].known_at <= moment:
-                return self._again(moment)  # known although something before it was not
+                # This event was known although an earlier one was not: what was known then is no beginning of the fold.
+                return self._refold(moment)
             place -= 1
-        if (place < 0 and len(steps) == LOOKED_AT) or self._replaced(moment):
-            return self._again(moment)
+        if (place < 0 and len(steps) == STEPS_LOOKED_AT) or self._replaced(moment):
+            # Either the last known step lies further back than we looked, or a version that was believed then has been
+            # replaced since, and the stored steps contain the new version.
+            return self._refold(moment)
         return steps[place] if place >= 0 else None
 
     def steps_known_at(self, moment: datetime) -> list[AffectStep]:
-        """All steps by a moment, taken from what was known at it."""
-        return affect_steps(believed_changes(self._told(), moment, self._verified_from), self._starting)
+        """All steps by a moment, from what was known at it."""
+        return affect_steps(believed_changes(self._account_events(), moment, self._verified_from), self._starting)
 
-    def _again(self, moment: datetime) -> AffectStep | None:
+    def _refold(self, moment: datetime) -> AffectStep | None:
         steps = self.steps_known_at(moment)
         return steps[-1] if steps else None
 
 
 def steps_until(steps: Sequence[AffectStep]) -> Callable[[datetime], Sequence[AffectStep]]:
-    """Steps in memory, to be asked for the last of them by a moment."""
+    """A function that gives the last steps by a moment, out of steps in memory."""
     ats = [step.at for step in steps]
 
     def until(moment: datetime) -> Sequence[AffectStep]:
         place = bisect_right(ats, moment)
-        return steps[max(0, place - LOOKED_AT) : place]
+        return steps[max(0, place - STEPS_LOOKED_AT) : place]
 
     return until
 
 
 def timeline_of(
-    told: Sequence[AccountEvent], steps: Sequence[AffectStep], starting: float, verified_from: datetime | None
+    events: Sequence[AccountEvent], steps: Sequence[AffectStep], starting: float, verified_from: datetime | None
 ) -> AffectTimeline:
-    """The past out of all that happened, in memory."""
-    spans = [(t.event.known_at, t.known_to) for t in told if t.known_to is not None]
+    """The timeline out of everything that happened to the account, in memory."""
+    spans = [(event.event.known_at, event.known_to) for event in events if event.known_to is not None]
 
     def replaced(moment: datetime) -> bool:
         return any(start <= moment < end for start, end in spans)
 
-    return AffectTimeline(steps_until(steps), replaced, lambda: told, starting, verified_from, any(t.claimed for t in told))
+    has_claims = any(event.claimed for event in events)
+    return AffectTimeline(steps_until(steps), replaced, lambda: events, starting, verified_from, has_claims)
 
 
 def believed_changes(
-    told: Iterable[AccountEvent], moment: datetime | None, verified_from: datetime | None
+    events: Iterable[AccountEvent], moment: datetime | None, verified_from: datetime | None
 ) -> list[AccountChange]:
-    """The events as they were believed at a moment (None: now)."""
+    """The changes of the account as they were believed at a moment (None: now)."""
     if moment is None:
-        return [t.event for t in told if t.known_to is None and not (t.claimed and verified_from is not None)]
+        return [e.event for e in events if e.known_to is None and not (e.claimed and verified_from is not None)]
     claims_count = claims_count_at(moment, verified_from)
     return [
-        t.event for t in told
-        if t.event.at <= moment and t.event.known_at <= moment and (t.known_to is None or t.known_to > moment)
-        and (claims_count or not t.claimed)
+        e.event for e in events
+        if e.event.at <= moment and e.event.known_at <= moment and (e.known_to is None or e.known_to > moment)
+        and (claims_count or not e.claimed)
     ]  # fmt: skip
 
 
 def claims_count_at(moment: datetime, verified_from: datetime | None) -> bool:
-    """Whether the agent's own claims count at a moment: while there is no broker to ask."""
+    """Returns True if the agent's own claims count at a moment: before the first record of a broker."""
     return verified_from is None or moment < verified_from
 
 
-def account_events_of_trade(version: TradeVersion, seen: MarketState, notes: Sequence[Amendment]) -> list[AccountEvent]:
-    """A closed trade as the state of mind feels it, in the versions in which it was believed."""
+def account_events_of_trade(version: TradeVersion, market: MarketState, amendments: Sequence[Amendment]) -> list[AccountEvent]:
+    """A closed trade as it moves affect, in the versions in which it was believed."""
     trade = version.trade
     assert trade.exit_at is not None
     claimed, net = trade.quality == "claimed", _number(trade.net_pnl_usd)
     r = _number(trade.pnl_r)
-    if r is None and (proxy := proxy_risk(trade, _atr(entry_situation(trade, seen, None)))) is not None:
+    if r is None and (proxy := proxy_risk(trade, _atr(entry_situation(trade, market, None)))) is not None:
         r = proxy[1]
-    notes = [note for note in notes if note.moves_affect]
-    if not notes:
+    moving = [amendment for amendment in amendments if amendment.moves_affect]
+    if not moving:
         close = AccountClose(trade.exit_at, trade.id, version.known_from, r, net, trade.teach not in NOT_TAUGHT, trade.entry_at)
         return [AccountEvent(close, version.known_to, claimed)]
-    bare = episode_from_trade(trade, seen, None, 1.0, version.known_from, version.known_to)
+    bare = episode_from_trade(trade, market, None, 1.0, version.known_from, version.known_to)
     found = [
         AccountEvent(
             AccountClose(e.exit_at, e.id, e.known_from, e.pnl_r, e.pnl_usd, e.teach not in NOT_TAUGHT, e.entry_at),
             e.known_to,
             claimed,
         )
-        for e in episode_versions(bare, notes)
+        for e in episode_versions(bare, moving)
     ]
-    forgotten = min((note.known_at for note in notes if note.forget), default=None)
+    forgotten = min((amendment.known_at for amendment in moving if amendment.forget), default=None)
     since = max(forgotten, version.known_from) if forgotten is not None else None
-    if since is not None and (version.known_to is None or since < version.known_to):  # what the account lost it lost
+    if since is not None and (version.known_to is None or since < version.known_to):
+        # Forgetting a trade does not restore the equity that it lost.
         found.append(
             AccountEvent(
                 AccountClose(trade.exit_at, trade.id, since, None, net, False, trade.entry_at), version.known_to, claimed
@@ -198,10 +215,10 @@ def account_events_of_trade(version: TradeVersion, seen: MarketState, notes: Seq
 # ---- episodes ----------------------------------------------------------------------------------------------------------
 
 
-def entry_situation(trade: Trade, seen: MarketState, state: AffectStep | None) -> dict[str, Any]:
-    """The situation at entry: what the decision said of it, else what bars and the state of mind show; its own price."""
-    said = read(Situation, json.loads(trade.entry_situation)) if trade.entry_situation else None
-    found = entry_fields(trade.entry_at, said, seen, state)
+def entry_situation(trade: Trade, market: MarketState, state: AffectStep | None) -> dict[str, Any]:
+    """The fields of the situation at entry: as the decision stated them, else from bars and affect; the price is its own."""
+    stated = read(Situation, json.loads(trade.entry_situation)) if trade.entry_situation else None
+    found = entry_fields(trade.entry_at, stated, market, state)
     if trade.entry_price is not None:
         found["price"] = float(trade.entry_price)
     if found["spread_as_atr_pct"] is None and found["spread_points"] is not None and found["atr_m5"]:
@@ -210,7 +227,7 @@ def entry_situation(trade: Trade, seen: MarketState, state: AffectStep | None) -
 
 
 def proxy_risk(trade: Trade, atr: float | None) -> tuple[float, float] | None:
-    """1R of a trade without a stop, from ATR: in the account currency, or (without a size) in price; and the outcome in it."""
+    """1R of a trade without a stop, from ATR, and the outcome in it; 1R is in the account currency, without a size in price."""
     if not atr or trade.entry_price is None or not trade.entry_price:
         return None
     if trade.entry_size_usd and trade.net_pnl_usd is not None:
@@ -232,11 +249,11 @@ def _number(value: Decimal | None) -> float | None:
 
 
 def episode_from_trade(
-    trade: Trade, seen: MarketState, state: AffectStep | None, equity: float, known_from: datetime, known_to: datetime | None
+    trade: Trade, market: MarketState, state: AffectStep | None, equity: float, known_from: datetime, known_to: datetime | None
 ) -> Episode:
     """A closed trade as an episode."""
     assert trade.exit_at is not None
-    situation = entry_situation(trade, seen, state)
+    situation = entry_situation(trade, market, state)
     atr = _atr(situation)
     entry, stop = _number(trade.entry_price), _number(trade.stop_price)
     side = 1 if trade.side == "long" else -1
@@ -249,7 +266,7 @@ def episode_from_trade(
         r, r_source = proxy[1], "atr_proxy"
         risk = proxy[0] if trade.entry_size_usd else None
     target, partial = _number(trade.target_price), _number(trade.first_partial_price)
-    said = json.loads(trade.entry_situation).get("price") if trade.entry_situation else None
+    decided = json.loads(trade.entry_situation).get("price") if trade.entry_situation else None
     return Episode(
         id=trade.id, known_from=max(known_from, trade.exit_at), known_to=known_to, kind="trade", symbol=trade.symbol,
         strategy=trade.strategy, side=trade.side, tier=TIER_OF[trade.quality], claimed=trade.quality == "claimed",
@@ -260,8 +277,8 @@ def episode_from_trade(
         target_r=abs(target - entry) / distance if target is not None and entry is not None and distance else None,
         stop_atr=distance / atr if distance and atr else None,
         partial_r=side * (partial - entry) / distance if partial is not None and entry is not None and distance else None,
-        late_atr=side * (entry - said) / atr if isinstance(said, float | int) and entry is not None and atr else None,
-        move_atr=seen.move_atr, trigger=trade.exit_trigger, confidence=_number(trade.confidence), teach=trade.teach,  # type: ignore[arg-type]
+        late_atr=side * (entry - decided) / atr if isinstance(decided, float | int) and entry is not None and atr else None,
+        move_atr=market.move_atr, trigger=trade.exit_trigger, confidence=_number(trade.confidence), teach=trade.teach,  # type: ignore[arg-type]
         **situation,
         reflection=trade.reflection, tags=trade.tags,
     )  # fmt: skip
@@ -273,32 +290,32 @@ def _in_r(stated: Decimal | None, usd: Decimal | None, risk: float | None) -> fl
     return float(usd) / risk if usd is not None and risk else None
 
 
-def episode_versions(episode: Episode, notes: Sequence[Amendment]) -> list[Episode]:
-    """An episode in the versions that what was said of it later makes of it."""
-    starts = {episode.known_from} | {note.known_at for note in notes if note.known_at > episode.known_from}
+def episode_versions(episode: Episode, amendments: Sequence[Amendment]) -> list[Episode]:
+    """An episode in the versions that later amendments make of it: one from each amendment to the next."""
+    starts = {episode.known_from} | {each.known_at for each in amendments if each.known_at > episode.known_from}
     ordered = sorted(start for start in starts if episode.known_to is None or start < episode.known_to)
     found: list[Episode] = []
     for start, end in zip(ordered, [*ordered[1:], episode.known_to], strict=True):
-        said = [note for note in sorted(notes, key=lambda note: note.known_at) if note.known_at <= start]
-        if said and any(note.forget for note in said):
+        known = [each for each in sorted(amendments, key=lambda each: each.known_at) if each.known_at <= start]
+        if any(each.forget for each in known):
             continue
         changes: dict[str, Any] = {}
-        for note in said:
-            changes |= note.changes
+        for each in known:
+            changes |= each.changes
         found.append(episode._replace(**changes, known_from=start, known_to=end))
     return _joined(found)
 
 
 def until_gone(versions: Sequence[Episode], gone_at: datetime | None) -> list[Episode]:
-    """Versions as far as they were believed before what they rest on was taken back."""
+    """Versions, ended at the moment at which what they rest on was taken back."""
     if gone_at is None:
         return list(versions)
-    left = [v for v in versions if v.known_from < gone_at]
-    return [v._replace(known_to=gone_at if v.known_to is None else min(v.known_to, gone_at)) for v in left]
+    earlier = [v for v in versions if v.known_from < gone_at]
+    return [v._replace(known_to=gone_at if v.known_to is None else min(v.known_to, gone_at)) for v in earlier]
 
 
 def _joined(versions: Sequence[Episode]) -> list[Episode]:
-    """Neighbours that say the same are one."""
+    """The same versions, with equal neighbours joined into one."""
     found: list[Episode] = []
     for version in versions:
         if found and found[-1].known_to == version.known_from and found[-1][3:] == version[3:]:
@@ -309,60 +326,62 @@ def _joined(versions: Sequence[Episode]) -> list[Episode]:
 
 
 def episodes_from_versions(
-    versions: Iterable[TradeVersion], market: Callable[[str, datetime], Market | None], past: AffectTimeline, starting: float,
-    notes: Callable[[Trade], Sequence[Amendment]],
+    versions: Iterable[TradeVersion], market: Callable[[str, datetime], Market | None], timeline: AffectTimeline,
+    starting: float, amendments: Callable[[Trade], Sequence[Amendment]],
 ) -> list[Episode]:  # fmt: skip
     """The episodes of closed trades, in all their versions."""
     found: list[Episode] = []
     for version in versions:
         trade = version.trade
-        at_once = trade.exit_at is not None and trade.exit_at <= trade.entry_at  # told with one time only: not by its own outcome
-        state = past.at(trade.entry_at - MICROSECOND if at_once else trade.entry_at)
-        seen = market_state_at(market(trade.symbol, trade.entry_at), trade.entry_at)
+        # A trade reported with a single time ends when it starts. Its own outcome must not be part of its situation.
+        instant = trade.exit_at is not None and trade.exit_at <= trade.entry_at
+        state = timeline.at(trade.entry_at - MICROSECOND if instant else trade.entry_at)
+        at_entry = market_state_at(market(trade.symbol, trade.entry_at), trade.entry_at)
         equity = state.nav + state.flows if state is not None else starting
-        episode = episode_from_trade(trade, seen, state, equity, version.known_from, version.known_to)
+        episode = episode_from_trade(trade, at_entry, state, equity, version.known_from, version.known_to)
         if episode.known_to is not None and episode.known_to <= episode.known_from:
+            # Replaced before the exit: it was never believed as a closed trade.
             continue
-        said = notes(trade)
-        if said:
-            found += episode_versions(episode, said)
+        amended = amendments(trade)
+        if amended:
+            found += episode_versions(episode, amended)
         else:
             found.append(episode)
     return found
 
 
 def is_same_trade(claim: Trade, trade: Trade) -> bool:
-    """Whether a claim speaks of this trade of the ledger: symbol, side, and entry within five minutes and a quarter percent."""
-    if claim.symbol != trade.symbol or claim.side != trade.side or abs(claim.entry_at - trade.entry_at) > CLAIM_WITHIN:
+    """Returns True if a claim describes this trade of the ledger: same symbol and side, entry within 5 minutes and 0.25 %."""
+    if claim.symbol != trade.symbol or claim.side != trade.side or abs(claim.entry_at - trade.entry_at) > CLAIM_ENTRY_TOLERANCE:
         return False
     if claim.entry_price is None or trade.entry_price is None:
         return False
-    return abs(float(claim.entry_price) - float(trade.entry_price)) <= CLAIM_PRICE * float(trade.entry_price)
+    return abs(float(claim.entry_price) - float(trade.entry_price)) <= CLAIM_PRICE_TOLERANCE * float(trade.entry_price)
 
 
 def amendment_from_claim(claim: Trade, known_at: datetime) -> Amendment:
-    """What a claim adds to the trade of the ledger that it speaks of: words and confidence, no numbers."""
-    said = {"reflection": claim.reflection, "confidence": _number(claim.confidence)}
-    return Amendment(known_at, {name: value for name, value in said.items() if value is not None})
+    """What a claim adds to the trade of the ledger that it describes: words and confidence, no numbers."""
+    stated = {"reflection": claim.reflection, "confidence": _number(claim.confidence)}
+    return Amendment(known_at, {name: value for name, value in stated.items() if value is not None})
 
 
-def nearest_trade(claim: Trade, ledger: Iterable[Trade]) -> str | None:
-    """The trade of the ledger that a claim speaks of."""
+def nearest_trade(claim: Trade, ledger: Iterable[Trade]) -> TradeId | None:
+    """The trade of the ledger that a claim describes, nearest by entry."""
     matching = [trade for trade in ledger if is_same_trade(claim, trade)]
     return min(matching, key=lambda t: (abs(t.entry_at - claim.entry_at), t.id)).id if matching else None
 
 
 def claims_about(versions: Sequence[TradeVersion]) -> dict[str, list[Amendment]]:
-    """What claims add to trades of the ledger, by trade; a claim that the ledger confirms is no episode of its own."""
-    standing = [version for version in versions if version.known_to is None]
-    ledger = sorted((v.trade for v in standing if v.trade.quality != "claimed"), key=lambda trade: trade.entry_at)
+    """What claims add to trades of the ledger, by trade. A claim that the ledger confirms is no episode of its own."""
+    current = [version for version in versions if version.known_to is None]
+    ledger = sorted((v.trade for v in current if v.trade.quality != "claimed"), key=lambda trade: trade.entry_at)
     entered = [trade.entry_at for trade in ledger]
-    known_from = {version.trade.id: version.known_from for version in standing}
+    known_from = {version.trade.id: version.known_from for version in current}
     found: dict[str, list[Amendment]] = {}
-    for claim in standing:
+    for claim in current:
         if claim.trade.quality == "claimed":
-            first = bisect_right(entered, claim.trade.entry_at - CLAIM_WITHIN - timedelta(microseconds=1))
-            last = bisect_right(entered, claim.trade.entry_at + CLAIM_WITHIN)
+            first = bisect_right(entered, claim.trade.entry_at - CLAIM_ENTRY_TOLERANCE - timedelta(microseconds=1))
+            last = bisect_right(entered, claim.trade.entry_at + CLAIM_ENTRY_TOLERANCE)
             if (id_ := nearest_trade(claim.trade, ledger[first:last])) is not None:
                 since = known_from[id_]
                 found.setdefault(id_, []).append(amendment_from_claim(claim.trade, claim.known_from))

@@ -1,6 +1,6 @@
-"""All memories out of all that was recorded, in one fold: what a rebuild puts in place and what an earlier head had to say.
+"""All memories out of everything that was recorded, in one fold: for a rebuild, and for an earlier head of the log.
 
-The write path forms the same episodes, steps and shadows a few at a time; that it ends where this does is what `verify` proves.
+The write path forms the same episodes, steps and shadows a few at a time. `verify` proves that both give the same rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from memtape.core.observed import Decision
 from memtape.core.skills import Agent
 from memtape.core.values import read
 
-Bars = Callable[[str], Sequence[KnownBar]]  # all that is known of a symbol
+Bars = Callable[[str], Sequence[KnownBar]]  # all known bars of a symbol
 
 
 class LearnedMemories(NamedTuple):
@@ -41,70 +41,77 @@ class LearnedMemories(NamedTuple):
 
     episodes: list[Episode]  # in all their versions
     steps: list[AffectStep]
-    shadows: list[tuple[Decision, Shadow]]  # of the decisions not to trade that still stand
+    shadows: list[tuple[Decision, Shadow]]  # of the decisions not to trade that were not taken back
     past: AffectTimeline
 
 
 class _Charts:
-    """The markets of the symbols that were asked for."""
+    """The markets of symbols, each built once."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars, self._markets = bars, dict[str, Market]()
 
     def market(self, symbol: str, _: datetime) -> Market:
         if symbol not in self._markets:
-            self._markets[symbol] = Market(completed_bar(seen) for seen in self._bars(symbol))
+            self._markets[symbol] = Market(completed_bar(known) for known in self._bars(symbol))
         return self._markets[symbol]
 
 
 def learn_all(
-    agent: Agent, versions: Sequence[TradeVersion], kept: Sequence[StoredItem], bars: Bars, verified_from: datetime | None
+    agent: Agent, versions: Sequence[TradeVersion], items: Sequence[StoredItem], bars: Bars, verified_from: datetime | None
 ) -> LearnedMemories:
-    """All memories. Of what was `kept`, equity marks, cash flows, corrections and decisions count; the rest is in `versions`.
+    """All memories of an agent, from the versions of its trades and from its items.
+
+    Of the items, equity marks, cash flows, corrections and decisions count; fills and ticks are already in `versions`.
 
     >>> desk = Agent(id="desk", skill="breakout")
     >>> learn_all(desk, [], [], lambda symbol: [], None)[:3]
     ([], [], [])
     """
-    market, starting, notes = _Charts(bars).market, float(agent.settings.starting_equity), amended_later(kept, versions)
+    market, starting, amended = _Charts(bars).market, float(agent.settings.starting_equity), amended_later(items, versions)
 
-    def said(trade: Trade) -> Sequence[Amendment]:
-        return notes.get(trade.id, ())
+    def amendments(trade: Trade) -> Sequence[Amendment]:
+        return amended.get(trade.id, ())
 
-    told = [account_event_of(item) for item in in_log_order(item for item in kept if item.kind in ("equity", "flow"))]
+    # First affect: it is folded from everything that happened to the account, in all versions of it.
+    events = [account_event_of(item) for item in in_log_order(item for item in items if item.kind in ("equity", "flow"))]
     for version in versions:
         trade = version.trade
-        seen = market_state_at(market(trade.symbol, trade.entry_at), trade.entry_at) if trade.pnl_r is None else NO_MARKET_STATE
-        told += account_events_of_trade(version, seen, said(trade))
-    steps = affect_steps(believed_changes(told, None, verified_from), starting)
-    past = timeline_of(told, steps, starting, verified_from)
-    episodes = episodes_from_versions(versions, market, past, starting, said)
+        # The market is only needed for a trade whose outcome in R must be taken from ATR.
+        at_entry = (
+            market_state_at(market(trade.symbol, trade.entry_at), trade.entry_at) if trade.pnl_r is None else NO_MARKET_STATE
+        )
+        events += account_events_of_trade(version, at_entry, amendments(trade))
+    steps = affect_steps(believed_changes(events, None, verified_from), starting)
+    # Then episodes: each contains affect as it was known at its entry, which the timeline looks up.
+    timeline = timeline_of(events, steps, starting, verified_from)
+    episodes = episodes_from_versions(versions, market, timeline, starting, amendments)
     shadows: list[tuple[Decision, Shadow]] = []
-    for item, decision in _followed(kept):
+    for item, decision in _followed(items):
         assert decision.symbol is not None and decision.t is not None
-        seen = market_state_at(market(decision.symbol, decision.t), decision.t)
-        of_it = notes.get(shadow_id(agent.id, item.key), ())
+        at_decision = market_state_at(market(decision.symbol, decision.t), decision.t)
+        of_shadow = amended.get(shadow_id(agent.id, item.key), ())
         shadow = follow_shadow(
-            agent, decision, item.known_at, bars(decision.symbol), seen, past.at(decision.t), of_it, item.gone_at
+            agent, decision, item.known_at, bars(decision.symbol), at_decision, timeline.at(decision.t), of_shadow, item.gone_at
         )
         episodes += shadow.episodes
         if item.gone_at is None:
             shadows.append((decision, shadow))
-    return LearnedMemories(episodes, steps, shadows, past)
+    return LearnedMemories(episodes, steps, shadows, timeline)
 
 
-def amended_later(kept: Iterable[StoredItem], versions: Sequence[TradeVersion]) -> dict[str, list[Amendment]]:
-    """What was said of each memory after it was recorded: corrections, and claims that speak of a trade of the ledger."""
-    notes: dict[str, list[Amendment]] = {}
-    for item in kept:
+def amended_later(items: Iterable[StoredItem], versions: Sequence[TradeVersion]) -> dict[str, list[Amendment]]:
+    """What was stated about each memory after it was recorded: corrections, and claims about trades of the ledger."""
+    found: dict[str, list[Amendment]] = {}
+    for item in items:
         if item.kind == "correction":
-            notes.setdefault(item.symbol, []).append(amendment_of(item))
-    for id_, told in claims_about(versions).items():
-        notes.setdefault(id_, []).extend(told)
-    return notes
+            found.setdefault(item.symbol, []).append(amendment_of(item))
+    for id_, amendments in claims_about(versions).items():
+        found.setdefault(id_, []).extend(amendments)
+    return found
 
 
-def _followed(kept: Iterable[StoredItem]) -> Iterable[tuple[StoredItem, Decision]]:
-    for item in in_log_order(item for item in kept if item.kind == "decision"):
+def _followed(items: Iterable[StoredItem]) -> Iterable[tuple[StoredItem, Decision]]:
+    for item in in_log_order(item for item in items if item.kind == "decision"):
         if is_followed(decision := read(Decision, item.body)):
             yield item, decision

@@ -36,9 +36,9 @@ D1, H1, M5 = 86_400, 3_600, 300
 FRAMES = (D1, 14_400, 7_200, H1, 1_800, 900, 600, M5, 180, 120, 60)  # lengths in seconds that are looked at, longest first
 LABELLED_BY = (H1, 14_400, D1, M5)  # labels come from the first of these that there are bars for
 CANDLES, DAYS = 300, 30  # how far labels and ATR look back, and how far the ATR of the day
-MOST_BARS = 720  # of one length that are ever looked at: what a close costs does not grow with the chart
-LONGEST = 24  # how many bars at most make one longer one: minutes make five, not an hour
-MOMENTUM_OVER = 20
+MAX_BARS = 720  # of one length that a state is computed from, so that the cost of a close does not grow with the chart
+MAX_BARS_PER_BAR = 24  # that are joined into one longer bar: minutes make five minutes, not an hour
+MOMENTUM_BARS = 20
 
 
 class CompletedBar(NamedTuple):
@@ -54,11 +54,11 @@ class CompletedBar(NamedTuple):
     close: float
 
 
-def completed_bar(seen: KnownBar) -> CompletedBar:
+def completed_bar(known: KnownBar) -> CompletedBar:
     """A bar that was observed, in plain numbers."""
-    bar = seen.bar
+    bar = known.bar
     return CompletedBar(
-        bar.frame, micros(bar.t0), micros(bar.t1), micros(seen.known_at), float(bar.o), float(bar.h), float(bar.l), float(bar.c)
+        bar.frame, micros(bar.t0), micros(bar.t1), micros(known.known_at), float(bar.o), float(bar.h), float(bar.l), float(bar.c)
     )
 
 
@@ -87,9 +87,9 @@ def sources(present: Collection[int]) -> dict[int, tuple[int, int]]:
     for wanted, many in ((D1, DAYS), (14_400, CANDLES), (H1, CANDLES), (M5, CANDLES)):
         if wanted == 14_400 and wanted not in present:
             continue
-        source = next((f for f in FRAMES if f <= wanted <= LONGEST * f and wanted % f == 0 and f in present), None)
+        source = next((f for f in FRAMES if f <= wanted <= MAX_BARS_PER_BAR * f and wanted % f == 0 and f in present), None)
         if source is not None:
-            found[wanted] = (source, min(many * (wanted // source), MOST_BARS))
+            found[wanted] = (source, min(many * (wanted // source), MAX_BARS))
     return found
 
 
@@ -129,7 +129,7 @@ class Market:
 
     def __init__(self, bars: Iterable[CompletedBar]) -> None:
         self._series: dict[int, _Series] = {}
-        self._told: dict[tuple[int, ...], MarketState] = {}
+        self._states: dict[tuple[int, ...], MarketState] = {}
         for bar in sorted((bar for bar in bars if bar.frame in FRAMES), key=lambda bar: bar.end):
             self._series.setdefault(bar.frame, _Series()).add(bar)
         self._in_order = all(series.in_order for series in self._series.values())
@@ -142,13 +142,13 @@ class Market:
             return MarketState()
         # The same last bars and the same whole days give the same answer.
         key = (*tuple(last.get(frame, 0) for frame in FRAMES), at // (M5 * 1_000_000))
-        if not self._in_order or key not in self._told:
+        if not self._in_order or key not in self._states:
             most = bars_needed(last)
-            self._told[key] = _seen({frame: self._series[frame].known(at, most[frame]) for frame in last}, at)
-        return self._told[key]
+            self._states[key] = _market_state({frame: self._series[frame].known(at, most[frame]) for frame in last}, at)
+        return self._states[key]
 
 
-def _seen(known: Mapping[int, Sequence[CompletedBar]], at: int) -> MarketState:
+def _market_state(known: Mapping[int, Sequence[CompletedBar]], at: int) -> MarketState:
     latest = max((bars[-1] for bars in known.values()), key=lambda bar: (bar.end, -bar.frame))
     candles = {wanted: _candles(known[source], source, wanted, many, at) for wanted, (source, many) in sources(known).items()}
     frame = next((f for f in LABELLED_BY if candles.get(f)), None)
@@ -156,8 +156,8 @@ def _seen(known: Mapping[int, Sequence[CompletedBar]], at: int) -> MarketState:
     move = None
     if frame is not None:
         labels = market_labels(candles[frame])
-        if labels.atr and len(candles[frame]) > MOMENTUM_OVER:
-            move = (candles[frame][-1].close - candles[frame][-1 - MOMENTUM_OVER].close) / labels.atr
+        if labels.atr and len(candles[frame]) > MOMENTUM_BARS:
+            move = (candles[frame][-1].close - candles[frame][-1 - MOMENTUM_BARS].close) / labels.atr
     atr = {wanted: labels.atr if labels and wanted == frame else _atr(some) for wanted, some in candles.items()}
     return MarketState(
         price=latest.close, atr_d1=atr.get(D1), atr_h1=atr.get(H1), atr_m5=atr.get(M5),

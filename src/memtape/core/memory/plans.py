@@ -21,12 +21,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from memtape.core.codec import canonical
+from memtape.core.ids import PlanId
 from memtape.core.memory.predicate import Condition, Predicate, conditions, holds, read_predicate
 from memtape.core.memory.situation import Candle
-from memtape.core.values import STRICT, Key, Label, Line, Time, read
+from memtape.core.values import KEY, STRICT, Key, Label, Line, Time, clean_text, read
 from memtape.errors import Invalid
 
 Action = Literal["force_exit", "skip_trade", "reduce", "adjust_param", "alert"]
@@ -36,16 +37,16 @@ CAREFUL_FIRST: tuple[Action, ...] = ("force_exit", "skip_trade", "reduce", "adju
 SHARES = frozenset({"drawdown_pct", "drawdown_state", "confidence", "risk_appetite"})  # between 0 and 1
 FireMode = Literal["once", "rising_edge", "every"]
 Maker = Literal["owner", "agent", "reflection", "belief", "affect"]
-LASTS_DAYS = 30
+PLAN_DAYS = 30
 OWNERS_OWN: frozenset[str] = frozenset({"owner", "affect", "belief"})  # the owner's word, or computed by us from the broker's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """If the trigger holds, then the action: advice, to be followed or not by whoever trades."""
+    """If the trigger holds, then the action: advice that the trader may follow or not."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
-    id: Key
+    id: Annotated[PlanId, AfterValidator(clean_text), KEY]
     trigger: dict[str, Any]
     action: Action
     size_factor: Annotated[float, Field(ge=0, le=10)] | None = None
@@ -84,7 +85,7 @@ class Plan:
 class PlanState(NamedTuple):
     """A plan and where it stands: proposed, active, triggered (it fired its last), expired or cancelled."""
 
-    id: str
+    id: PlanId
     status: str
     at: datetime  # when it was made
     fired: int
@@ -103,13 +104,13 @@ def new_plan_state(body: Mapping[str, Any], at: datetime) -> PlanState:
     return PlanState(plan.id, plan.first_status, at, 0, None, None, canonical(plan))
 
 
-def changed_plan_state(standing: PlanState, status: str, at: datetime) -> PlanState:
+def changed_plan_state(state: PlanState, status: str, at: datetime) -> PlanState:
     """A plan that fired, expired, was confirmed or cancelled."""
     if status == "fired":
-        done = standing.plan.fire_mode == "once"
-        return standing._replace(status="triggered" if done else standing.status, fired=standing.fired + 1, fired_at=at,
+        done = state.plan.fire_mode == "once"
+        return state._replace(status="triggered" if done else state.status, fired=state.fired + 1, fired_at=at,
                                  ended_at=at if done else None)  # fmt: skip
-    return standing._replace(status=status, ended_at=None if status in ("active", "proposed") else at)
+    return state._replace(status=status, ended_at=None if status in ("active", "proposed") else at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ def _predicate(source: Mapping[str, Any]) -> Predicate:
 class FiredPlan:
     """A plan whose trigger is true. `size_factor` says by what the size is to be multiplied, where it says so at all."""
 
-    id: str
+    id: PlanId
     action: Action
     priority: float
     created_at: datetime

@@ -35,7 +35,7 @@ MEMBERSHIP: frozenset[str] = frozenset({"in", "nin"})
 ORDER: frozenset[str] = frozenset({"lt", "le", "gt", "ge", "crosses_above", "crosses_below"})
 OPS: frozenset[str] = EQUALITY | MEMBERSHIP | ORDER | {"between", "exists", "changed"}
 DEEPEST, MOST_NODES = 6, 64
-WIDEST = 10**300  # a whole number beyond this is no float any more
+MAX_WHOLE_NUMBER = 10**300  # a whole number beyond this is no float any more
 
 # What a trigger may speak of: the situation, the agent's state, the decision at hand, the next calendar event.
 FIELDS: Mapping[str, Type] = {
@@ -114,7 +114,7 @@ def conditions(predicate: Predicate) -> list[Condition]:
 
 
 def holds(predicate: Predicate, now: Mapping[str, object], before: Mapping[str, object] | None = None) -> Truth:
-    """Whether a predicate is true of what is the case now, and was the case before; None where nobody can tell."""
+    """Returns True if a predicate holds for the facts of now and before, None if that is unknown."""
     if isinstance(predicate, AllOf):
         return all_of([holds(part, now, before) for part in predicate.parts])
     if isinstance(predicate, AnyOf):
@@ -230,7 +230,7 @@ def _type_of(value: object) -> Type | None:
     if isinstance(value, str):
         return "text"
     if isinstance(value, int):
-        return "number" if abs(value) < WIDEST else None
+        return "number" if abs(value) < MAX_WHOLE_NUMBER else None
     return "number" if isinstance(value, float) and math.isfinite(value) else None
 
 

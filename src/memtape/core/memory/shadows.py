@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from memtape.core.codec import make_id
+from memtape.core.ids import AgentId, MemoryId
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.memory.affect import AffectStep
 from memtape.core.memory.episodes import Episode
@@ -47,39 +48,39 @@ class Shadow(NamedTuple):
 
 
 def is_followed(decision: Decision) -> bool:
-    """Whether a decision is one not to trade, and says enough of the trade to follow it."""
+    """Returns True if a decision is one not to trade and states enough of the trade to follow it."""
     return (
         (decision.action or "").lower() in NOT_TAKEN
         and None not in (decision.symbol, decision.side, decision.stop, decision.target)
     )  # fmt: skip
 
 
-def shadow_id(agent: str, decision: str) -> str:
+def shadow_id(agent: AgentId, decision: str) -> MemoryId:
     """The id of the episode of a decision not to trade."""
-    return make_id(agent, "shadow", decision)
+    return MemoryId(make_id(agent, "shadow", decision))
 
 
 def later_bars(decision: Decision, bars: Sequence[KnownBar]) -> list[KnownBar]:
     """The bars that may end a shadow: those that began after it, by their end; where lengths differ the shorter tell first."""
     assert decision.t is not None
     last, end = decision.t + FOLLOWED_FOR, decision.t + WATCHED_FOR
-    after = [seen for seen in bars if decision.t <= seen.bar.t0 < last and seen.bar.t1 <= end]
-    return sorted(after, key=lambda seen: (seen.bar.t1, seen.bar.frame))
+    after = [known for known in bars if decision.t <= known.bar.t0 < last and known.bar.t1 <= end]
+    return sorted(after, key=lambda known: (known.bar.t1, known.bar.frame))
 
 
 def shadow_endings(decision: Decision, known_at: datetime, bars: Sequence[KnownBar]) -> list[ShadowEnding]:
     """How a shadow ended, in the versions in which it was believed; none while it is open."""
     later = later_bars(decision, bars)
-    knowledge = sorted({max(known_at, seen.known_at) for seen in later})
+    knowledge = sorted({max(known_at, known.known_at) for known in later})
     if all(a.known_at <= b.known_at for a, b in itertools.pairwise(later)):
         ended = _end(decision, later)
         if ended is None:
             return []
         place, exit_at, price, trigger = ended
-        return [ShadowEnding(max([known_at, *(seen.known_at for seen in later[: place + 1])]), exit_at, price, trigger)]
+        return [ShadowEnding(max([known_at, *(known.known_at for known in later[: place + 1])]), exit_at, price, trigger)]
     found: list[ShadowEnding] = []
     for moment in knowledge:
-        ended = _end(decision, [seen for seen in later if seen.known_at <= moment])
+        ended = _end(decision, [known for known in later if known.known_at <= moment])
         if ended is not None and (not found or found[-1][1:] != ended[1:]):
             found.append(ShadowEnding(moment, *ended[1:]))
     return found
@@ -89,7 +90,7 @@ def _end(decision: Decision, later: Sequence[KnownBar]) -> tuple[int, datetime, 
     assert decision.t is not None and decision.stop is not None
     side, stop = 1 if decision.side == "long" else -1, float(decision.stop)
     target = float(decision.target) if decision.target is not None else None
-    past = next((n for n, seen in enumerate(later) if seen.bar.t1 >= decision.t + FOLLOWED_FOR), None)
+    past = next((n for n, known in enumerate(later) if known.bar.t1 >= decision.t + FOLLOWED_FOR), None)
     later = later if past is None else later[: past + 1]  # it ends there, whatever longer bars show after it
     candles = [Candle(float(s.bar.o), float(s.bar.h), float(s.bar.l), float(s.bar.c)) for s in later]
     if (ended := plan_ending(side, stop, target, candles)) is not None:
@@ -102,23 +103,23 @@ def _end(decision: Decision, later: Sequence[KnownBar]) -> tuple[int, datetime, 
 
 
 def follow_shadow(
-    agent: Agent, decision: Decision, known_at: datetime, bars: Sequence[KnownBar], seen: MarketState, state: AffectStep | None,
+    agent: Agent, decision: Decision, known_at: datetime, bars: Sequence[KnownBar], market: MarketState, state: AffectStep | None,
     notes: Sequence[Amendment] = (), gone_at: datetime | None = None,
 ) -> Shadow:  # fmt: skip
     """A decision not to trade, followed on bars to its end; with what was said of it later, and until it was taken back."""
     ends = shadow_endings(decision, known_at, bars)
     versions = [
-        version for episode in _episodes(agent, decision, ends, seen, state) for version in episode_versions(episode, notes)
+        version for episode in _episodes(agent, decision, ends, market, state) for version in episode_versions(episode, notes)
     ]
     return Shadow(until_gone(versions, gone_at), ends[-1].exit_at if ends else None)
 
 
 def _episodes(
-    agent: Agent, decision: Decision, ends: Sequence[ShadowEnding], seen: MarketState, state: AffectStep | None
+    agent: Agent, decision: Decision, ends: Sequence[ShadowEnding], market: MarketState, state: AffectStep | None
 ) -> list[Episode]:
     """The episode in all the versions that bars make of it."""
     assert decision.t is not None and decision.id is not None and decision.stop is not None and decision.symbol is not None
-    situation = entry_fields(decision.t, decision.situation, seen, state)
+    situation = entry_fields(decision.t, decision.situation, market, state)
     entry, stop, side = situation["price"], float(decision.stop), 1 if decision.side == "long" else -1
     if entry is None or side * (entry - stop) <= 0:
         return []  # no price was known, or it had already passed the stop: there was no trade to take
@@ -151,7 +152,7 @@ def _episodes(
                 stop_atr=None,
                 partial_r=None,
                 late_atr=None,
-                move_atr=seen.move_atr,
+                move_atr=market.move_atr,
                 trigger=ended.trigger,
                 confidence=float(decision.confidence) if decision.confidence is not None else None,
                 teach="learn",

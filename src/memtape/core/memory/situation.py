@@ -1,16 +1,15 @@
 """A situation: the market and the agent's own state at a moment, how it is labelled from bars, and how alike two are.
 
 The labels come from completed bars only, so what a situation says was knowable then. Volatility is the rank of ATR/close
-among its own past; a trend is a path that gets somewhere (efficiency ratio), and once called it is kept until the path
-has clearly lost its way; a session is a stretch of the UTC day.
+among its own past; a trend is a path that gets somewhere (efficiency ratio), and once called it stays until the path has
+clearly lost its direction; a session is a part of the UTC day.
 
-Three measures of likeness share one table of weights. `similarity_2_6` and `similarity_7_4` are the original forms, which
-look from the memory's side only and miss identity at zero drawdown. `similarity` is ours: the same from both sides, 1 for
-a situation with itself when everything is known, ½ for what is unknown, 1 for what a belief leaves open (`ANY`).
+`similarity` is the same from both sides: 1 for a situation with itself if everything is known, ½ for an unknown field, 1 for a
+field that a belief leaves open (`ANY`). The original forms are in `core/original/likeness.py`.
 
 >>> then = Situation(regime="ranging", atr_d1=80.0)
->>> round(similarity(then, then), 6), round(similarity_7_4(then, then), 6)
-(0.7, 0.421053)
+>>> round(similarity(then, then), 6)
+0.7
 
 References: Gower 1971 (mixed similarity); Wilder 1978 (ATR); Kaufman 1995 (efficiency ratio).
 """
@@ -38,9 +37,8 @@ NUMBERS: Numbers = (
     ("drawdown_pct", 0.10, 0.1),
     ("price", 0.10, 0.2),
 )
-NUMBERS_7_4: Numbers = tuple(row for row in NUMBERS if row[0] != "spread_as_atr_pct")
 DRAWDOWN_BANDWIDTH = 0.05
-UNKNOWN = 0.5
+UNKNOWN_MATCH = 0.5
 
 
 def similarity(a: Situation, b: Situation, labels: Labels = LABELS, numbers: Numbers = NUMBERS) -> float:
@@ -54,28 +52,7 @@ def similarity(a: Situation, b: Situation, labels: Labels = LABELS, numbers: Num
     """
     parts = [weight * _label_match(getattr(a, name), getattr(b, name)) for name, weight in labels]
     parts += [weight * _level_match(name, getattr(a, name), getattr(b, name), width) for name, weight, width in numbers]
-    return math.fsum(parts) / _total(labels, numbers)
-
-
-def similarity_2_6(memory: Situation, query: Situation, labels: Labels = LABELS, numbers: Numbers = NUMBERS) -> float:
-    """The first original form: eight fields; two unknown labels count as a match.
-
-    >>> similarity_2_6(Situation(), Situation())
-    0.5
-    """
-    parts = [weight for name, weight in labels if getattr(memory, name) == getattr(query, name)]
-    return math.fsum(parts + _kernels(memory, query, numbers)) / _total(labels, numbers)
-
-
-def similarity_7_4(memory: Situation, query: Situation, labels: Labels = LABELS, numbers: Numbers = NUMBERS_7_4) -> float:
-    """The second original form: seven fields; a label must be known to match.
-
-    >>> similarity_7_4(Situation(), Situation())
-    0.0
-    """
-    known = ((getattr(memory, name), getattr(query, name), weight) for name, weight in labels)
-    parts = [weight for then, now, weight in known if then and now and then == now]
-    return math.fsum(parts + _kernels(memory, query, numbers)) / _total(labels, numbers)
+    return math.fsum(parts) / total_weight(labels, numbers)
 
 
 def relative(situation: Situation) -> Situation:
@@ -100,40 +77,32 @@ def _divided(level: Level, price: float) -> Level:
     return level / price if isinstance(level, float | int) else level
 
 
-def _total(labels: Labels, numbers: Numbers) -> float:
+def total_weight(labels: Labels, numbers: Numbers) -> float:
+    """The sum of all weights."""
     return math.fsum([weight for _, weight in labels] + [weight for _, weight, _ in numbers])
 
 
-def _kernels(memory: Situation, query: Situation, numbers: Numbers) -> list[float]:
-    """Gaussian kernels whose width is scaled by the memory's value; at zero or unknown they give nothing, as written."""
-    found = []
-    for name, weight, width in numbers:
-        then, now = getattr(memory, name), getattr(query, name)
-        if isinstance(then, float | int) and isinstance(now, float | int) and then != 0:
-            found.append(weight * _bell((then - now) / abs(then) / width))
-    return found
-
-
-def _bell(deviations: float) -> float:
+def gaussian(deviations: float) -> float:
+    """1 at no deviation, falling on both sides."""
     return math.exp(-0.5 * deviations * deviations)
 
 
 def _label_match(a: str | None, b: str | None) -> float:
     if ANY in (a, b):
         return 1.0
-    return UNKNOWN if a is None or b is None else float(a == b)
+    return UNKNOWN_MATCH if a is None or b is None else float(a == b)
 
 
 def _level_match(name: str, a: Level, b: Level, width: float) -> float:
     if a == ANY or b == ANY:
         return 1.0
     if a is None or b is None:
-        return UNKNOWN
+        return UNKNOWN_MATCH
     if name == "drawdown_pct":
-        return _bell((a - b) / DRAWDOWN_BANDWIDTH)
+        return gaussian((a - b) / DRAWDOWN_BANDWIDTH)
     if a <= 0 or b <= 0:
         return float(a <= 0 and b <= 0)
-    return _bell((math.log(a) - math.log(b)) / math.log1p(width))
+    return gaussian((math.log(a) - math.log(b)) / math.log1p(width))
 
 
 # --- labels from bars ---------------------------------------------------------------------------------------------------
@@ -141,7 +110,7 @@ def _level_match(name: str, a: Level, b: Level, width: float) -> float:
 Session = Literal["asia", "london", "overlap", "newyork"]
 Volatility = Literal["low", "normal", "high", "extreme"]
 Regime = Literal["trending_up", "trending_down", "ranging", "volatile"]
-TREND_ENTERED, TREND_KEPT = 0.45, 0.30
+TREND_ENTERED, TREND_HYSTERESIS = 0.45, 0.30
 RANKED_AMONG, RANKED_AT_LEAST = 252, 20
 
 
@@ -280,7 +249,7 @@ def _regime(closes: Sequence[float], shares: Sequence[float | None], er_n: int) 
     called = _direction(closes, len(closes), er_n)
     for end in range(len(closes), er_n, -1):
         efficiency = efficiency_ratio(closes[end - er_n - 1 : end], er_n)
-        if efficiency is None or efficiency < TREND_KEPT or _direction(closes, end, er_n) != called:
+        if efficiency is None or efficiency < TREND_HYSTERESIS or _direction(closes, end, er_n) != called:
             return "ranging"
         if volatility_of(_rank(shares[max(end - RANKED_AMONG - 1, 0) : end])) == "extreme":
             return "ranging"  # a volatile bar ends a trend; what is left of it is not one yet

@@ -38,35 +38,35 @@ def market_state_at(market: Market | None, at: datetime) -> MarketState:
 
 
 def situation_at(
-    at: datetime, said: Situation | None, seen: MarketState, state: AffectStep | None, symbol: str | None = None
+    at: datetime, stated: Situation | None, market: MarketState, state: AffectStep | None, symbol: str | None = None
 ) -> Situation:
     """The situation at a moment: each field as it was said, else as bars, the clock and the state of mind show it."""
-    found = {"symbol": symbol, **_shown(at, seen, state), **_words(said)}
+    found = {"symbol": symbol, **_shown(at, market, state), **_words(stated)}
     found.setdefault("atr_ratio_h1_d1", _ratio(found["atr_h1"], found["atr_d1"]))
     if isinstance(found["drawdown_pct"], float):
         found["drawdown_pct"] = min(found["drawdown_pct"], 1.0)  # an account can lose more than it had; more than all is all
     return Situation(**found)
 
 
-def entry_fields(at: datetime, said: Situation | None, seen: MarketState, state: AffectStep | None) -> dict[str, Any]:
+def entry_fields(at: datetime, stated: Situation | None, market: MarketState, state: AffectStep | None) -> dict[str, Any]:
     """The situation at an entry, by the fields that an episode keeps; what was left open is filled."""
-    found = _shown(at, seen, state) | {name: value for name, value in _words(said).items() if value != ANY}
+    found = _shown(at, market, state) | {name: value for name, value in _words(stated).items() if value != ANY}
     return {name: found.get(name) for name in ENTRY}
 
 
-def _shown(at: datetime, seen: MarketState, state: AffectStep | None) -> dict[str, Any]:
+def _shown(at: datetime, market: MarketState, state: AffectStep | None) -> dict[str, Any]:
     drawdown, losses = (state.drawdown, state.losses) if state is not None else (0.0, 0)
     return {
-        "price": seen.price, "atr_d1": seen.atr_d1, "atr_h1": seen.atr_h1, "atr_m5": seen.atr_m5, "regime": seen.regime,
-        "volatility_regime": seen.volatility_regime, "session": session_at(at), "hour_utc": at.hour,
+        "price": market.price, "atr_d1": market.atr_d1, "atr_h1": market.atr_h1, "atr_m5": market.atr_m5, "regime": market.regime,
+        "volatility_regime": market.volatility_regime, "session": session_at(at), "hour_utc": at.hour,
         "day_of_week": at.weekday(), "drawdown_pct": drawdown, "consecutive_losses": losses,
     }  # fmt: skip
 
 
-def _words(said: Situation | None) -> dict[str, Any]:
-    if said is None:
+def _words(stated: Situation | None) -> dict[str, Any]:
+    if stated is None:
         return {}
-    return {name: value for name in Situation.__slots__ if (value := getattr(said, name)) is not None}
+    return {name: value for name in Situation.__slots__ if (value := getattr(stated, name)) is not None}
 
 
 def _ratio(a: Level, b: Level) -> float | None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from memtape.core.memory.episodes import Episode, believed_outcome
-from memtape.core.memory.situation import similarity_2_6, similarity_7_4
+from memtape.core.original import score_formulas as formulas
+from memtape.core.original.likeness import similarity_2_6, similarity_7_4
 from memtape.core.recall import scoring
 from memtape.core.recall.query import Query, situation_similarity
 
@@ -31,12 +32,14 @@ class ScoreForm:
 
 def score_forms(episode: Episode, known: Sequence[Episode], query: Query) -> list[ScoreForm]:
     """The factors of one episode in every form, among the episodes known then."""
-    r, now, mood = believed_outcome(episode, query.claims_count), query.situation, query.mood
+    r, now, affect = believed_outcome(episode, query.claims_count), query.situation, query.affect
     closed = [(e.exit_at, x) for e in known if e.teaches and (x := believed_outcome(e, query.claims_count)) is not None]
     outcomes = [x for _, x in closed]
     sigmas = {
-        "ours": scoring.sigma_known(closed, query.as_of), "7.4": scoring.sigma_rms(outcomes), "3.2": scoring.sigma_sd(outcomes),
-    }  # fmt: skip
+        "ours": scoring.sigma_known(closed, query.as_of),
+        "7.4": formulas.sigma_rms(outcomes),
+        "3.2": formulas.sigma_sd(outcomes),
+    }
     found = [ScoreForm("sigma", form, value) for form, value in sigmas.items()]
     found += [ScoreForm("Q", form, scoring.outcome_quality(r, sigmas[form], query.parameters.k)) for form in sigmas]
     found.append(ScoreForm("Q", "balanced", scoring.salience(r, sigmas["ours"]), "how much it mattered either way"))
@@ -45,12 +48,12 @@ def score_forms(episode: Episode, known: Sequence[Episode], query: Query) -> lis
         ScoreForm("Sim", "ours", situation_similarity(episode, query)), ScoreForm("Sim", "7.4", similarity_7_4(then, now)),
         ScoreForm("Sim", "2.6", similarity_2_6(then, now)),
         ScoreForm("Rec", "ours", scoring.recency(episode.exit_at, query.as_of), "as in 7.4"),
-        ScoreForm("Rec", "3.2", scoring.recency_by_whole_days(episode.exit_at, query.as_of), "age cut to whole days"),
+        ScoreForm("Rec", "3.2", formulas.recency_by_whole_days(episode.exit_at, query.as_of), "age cut to whole days"),
         ScoreForm("Conf", "ours", scoring.confidence_factor(episode.confidence), "as in 7.4"),
-        ScoreForm("Aff", "ours", scoring.affect_factor(r, mood.drawdown_state)),
-        ScoreForm("Aff", "7.4", scoring.affect_7_4(r, mood.drawdown_state, mood.consecutive_losses)),
-        ScoreForm("Aff", "3.2", scoring.affect_3_2(r, mood.drawdown_state, mood.consecutive_losses)),
-        ScoreForm("Aff", "2.4", scoring.retrieval_bias_2_4(r, mood.drawdown_state), "in place of Aff, never beside it"),
+        ScoreForm("Aff", "ours", scoring.affect_factor(r, affect.drawdown_state)),
+        ScoreForm("Aff", "7.4", formulas.affect_7_4(r, affect.drawdown_state, affect.consecutive_losses)),
+        ScoreForm("Aff", "3.2", formulas.affect_3_2(r, affect.drawdown_state, affect.consecutive_losses)),
+        ScoreForm("Aff", "2.4", formulas.retrieval_bias_2_4(r, affect.drawdown_state), "in place of Aff, never beside it"),
     ]  # fmt: skip
     found += _sharpe(episode, closed, query)
     return found + _scores(episode, query, sigmas)
@@ -62,7 +65,7 @@ def _sharpe(episode: Episode, closed: Sequence[tuple[datetime, float]], query: Q
     around = [x for at, x in closed if abs(at - episode.exit_at) <= HALF_WINDOW]
     return [
         ScoreForm("Sharpe", "ours", scoring.sharpe_weight_cautious(before, days)[1], f"{len(before)} trades before it; off here"),
-        ScoreForm("Sharpe", "3.6", scoring.sharpe_weight(around, days)[1], f"{len(around)} trades around it, later ones too"),
+        ScoreForm("Sharpe", "3.6", formulas.sharpe_weight(around, days)[1], f"{len(around)} trades around it, later ones too"),
     ]  # fmt: skip
 
 
@@ -71,8 +74,8 @@ def _scores(episode: Episode, query: Query, sigmas: dict[str, float]) -> list[Sc
         id=episode.id, formed=episode.exit_at, situation=episode.situation, pnl_r=believed_outcome(episode, query.claims_count),
         confidence=episode.confidence,
     )  # fmt: skip
-    (second,) = scoring.rank_7_4([candidate], query.situation, query.mood, query.as_of, sigmas["7.4"])
-    (first,) = scoring.rank_3_3([candidate], query.situation, query.mood, query.as_of)
+    (second,) = formulas.rank_7_4([candidate], query.situation, query.affect, query.as_of, sigmas["7.4"])
+    (first,) = formulas.rank_3_3([candidate], query.situation, query.affect, query.as_of)
     return [
         ScoreForm("Score", "7.4", second.score),
         ScoreForm("Score", "3.3", first.score, "sigma 1.5, likeness of 2.6, Aff of 3.2"),

@@ -34,13 +34,13 @@ class CheckReason:
 
 
 def order_verdict(
-    *, evidence: Evidence, warnings: Sequence[LossWarning], plans: ResolvedPlans, proposed: ResolvedPlans, mood: Affect,
+    *, evidence: Evidence, warnings: Sequence[LossWarning], plans: ResolvedPlans, proposed: ResolvedPlans, affect: Affect,
     beliefs: Iterable[Belief], events: Sequence[CalendarEvent], minutes_ahead: Sequence[float], risk_share: float | None,
     avoid: Sequence[str],
 ) -> tuple[CheckVerdict, list[CheckReason]]:  # fmt: skip
     """The verdict on an order, and its reasons, the heaviest first."""
     reasons = [
-        *_from_plans(plans, proposed), *_from_evidence(evidence), *_from_state(mood), *_from_warnings(warnings),
+        *_from_plans(plans, proposed), *_from_evidence(evidence), *_from_state(affect), *_from_warnings(warnings),
         *_from_size(evidence, risk_share), *_from_beliefs(beliefs), *_from_events(events, minutes_ahead),
     ]  # fmt: skip
     reasons += [CheckReason("clear", f"Your own rule: {rule}", "avoid") for rule in avoid]
@@ -74,21 +74,25 @@ def _from_evidence(evidence: Evidence) -> Iterable[CheckReason]:
         )
         return
     low, high = evidence.mean_r_interval or (evidence.mean_r, evidence.mean_r)
-    told = f"{evidence.n} trades (worth {evidence.n_eff:.1f}) in like situations: mean {evidence.mean_r:+.2f}R"
-    told += f", 90 % {low:+.2f} to {high:+.2f}R"
+    text = f"{evidence.n} trades (worth {evidence.n_eff:.1f}) in like situations: mean {evidence.mean_r:+.2f}R"
+    text += f", 90 % {low:+.2f} to {high:+.2f}R"
     weighs: CheckVerdict = "against" if high < 0 else "caution" if evidence.mean_r < 0 else "clear"
-    yield CheckReason(weighs, told, "evidence")
+    yield CheckReason(weighs, text, "evidence")
 
 
-def _from_state(mood: Affect) -> Iterable[CheckReason]:
-    if mood.drawdown_state >= 1.0:
-        yield CheckReason("against", f"Drawdown {100 * mood.drawdown:.1f} % is at its limit of {100 * mood.limit:.0f} %", "state")
-    elif mood.drawdown_state > 0.5:
+def _from_state(affect: Affect) -> Iterable[CheckReason]:
+    if affect.drawdown_state >= 1.0:
         yield CheckReason(
-            "caution", f"Drawdown {100 * mood.drawdown:.1f} %, past half of its limit; appetite {mood.risk_appetite:.2f}", "state"
+            "against", f"Drawdown {100 * affect.drawdown:.1f} % is at its limit of {100 * affect.limit:.0f} %", "state"
         )
-    if mood.consecutive_losses >= 3:
-        yield CheckReason("caution", f"{mood.consecutive_losses} losses in a row", "state")
+    elif affect.drawdown_state > 0.5:
+        yield CheckReason(
+            "caution",
+            f"Drawdown {100 * affect.drawdown:.1f} %, past half of its limit; appetite {affect.risk_appetite:.2f}",
+            "state",
+        )
+    if affect.consecutive_losses >= 3:
+        yield CheckReason("caution", f"{affect.consecutive_losses} losses in a row", "state")
 
 
 def _from_warnings(warnings: Sequence[LossWarning]) -> Iterable[CheckReason]:
@@ -101,9 +105,9 @@ def _from_size(evidence: Evidence, risk_share: float | None) -> Iterable[CheckRe
     hint = evidence.hint
     if risk_share is None or hint.sizing.n_eff < MIN_EFFECTIVE_SAMPLE:
         return
-    told = f"Risks {100 * risk_share:.2f} % of equity; evidence allows {100 * hint.f:.2f} %"
+    text = f"Risks {100 * risk_share:.2f} % of equity; evidence allows {100 * hint.f:.2f} %"
     far_more = risk_share > max(5 * hint.f, MAX_RISK_SHARE)
-    yield CheckReason("against" if far_more else "caution" if risk_share > hint.f + 1e-12 else "clear", told, "size")
+    yield CheckReason("against" if far_more else "caution" if risk_share > hint.f + 1e-12 else "clear", text, "size")
 
 
 def _from_beliefs(beliefs: Iterable[Belief]) -> Iterable[CheckReason]:

@@ -11,8 +11,8 @@ Inside, figures are unrounded; `rounded` gives them six significant digits on th
 
 >>> from datetime import UTC, datetime
 >>> at = datetime(2026, 6, 5, tzinfo=UTC)
->>> told = weighted_sums([WeightedTrade(1.0, 2.0, at, "a"), WeightedTrade(1.0, -1.0, at, "b"), WeightedTrade(2.0, -1.0, at, "c")])
->>> told.n_eff, told.mean_r, told.win_rate, told.median_r
+>>> sums = weighted_sums([WeightedTrade(1.0, 2.0, at, "a"), WeightedTrade(1.0, -1.0, at, "b"), WeightedTrade(2.0, -1.0, at, "c")])
+>>> sums.n_eff, sums.mean_r, sums.win_rate, sums.median_r
 (2.66666666667, -0.25, 0.25, -1.0)
 """
 
@@ -27,6 +27,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
 
 from memtape.core.memory.episodes import NOT_TAUGHT, Episode, RSource, believed_outcome
+from memtape.core.original.kelly_formulas import kelly_bet_of_r, kelly_exact, kelly_from_memory
 from memtape.core.recall import sizing
 from memtape.core.recall.query import Query, age_days, compared_fields
 from memtape.core.recall.scoring import confidence_factor, evidence_weight, faded
@@ -36,8 +37,8 @@ from memtape.core.statistics import beta_quantile, mean, normal_quantile
 MIN_N_EFF = 10.0  # effective trades
 BINS = ("<=-2R", "-2R..-1R", "-1R..0", "0", "0..1R", "1R..2R", ">2R")
 STOPS: tuple[RSource, ...] = ("stop", "stated")
-NO_FIGURE = 1e-9  # what is left of zero after sums of thousands; an R below it is none
-RECENT = 50
+NEGLIGIBLE_R = 1e-9  # what is left of zero after sums of thousands; an R below it is none
+RECENT_TRADES = 50
 Z95 = normal_quantile(0.95)
 
 T = TypeVar("T")
@@ -234,32 +235,34 @@ def evidence_sums(episodes: Sequence[Episode], query: Query) -> EvidenceSums:
 def trade_weight(episode: Episode, query: Query) -> float:
     """How much a trade tells about the situation asked about."""
     then, now = compared_fields(episode, query)
-    told = query.parameters
-    rec = faded(age_days(episode.exit_at, query), told.tau_days, told.exponent)
-    return evidence_weight(then, now, rec, confidence_factor(episode.confidence), told.power, told.labels, told.numbers)
+    parameters = query.parameters
+    rec = faded(age_days(episode.exit_at, query), parameters.tau_days, parameters.exponent)
+    return evidence_weight(
+        then, now, rec, confidence_factor(episode.confidence), parameters.power, parameters.labels, parameters.numbers
+    )
 
 
 def evidence_from_sums(found: EvidenceSums, query: Query, beside: tuple[ComparedSize, ...] = ()) -> Evidence:
     """The figures from their sums."""
     by_atr = found.stops.n_eff < MIN_N_EFF and found.by_atr.n_eff > found.stops.n_eff
-    told = found.by_atr if by_atr else found.stops
-    source: RSource | None = "atr_proxy" if by_atr else None if not told.n else "stop" if found.any_stop else "stated"
-    scale = told.n_eff / told.total if told.total else 0.0
+    sums = found.by_atr if by_atr else found.stops
+    source: RSource | None = "atr_proxy" if by_atr else None if not sums.n else "stop" if found.any_stop else "stated"
+    scale = sums.n_eff / sums.total if sums.total else 0.0
     return Evidence(
-        n=told.n, n_eff=told.n_eff, win_rate=told.win_rate, mean_r=told.mean_r, mean_r_interval=_interval(told),
-        median_r=told.median_r, distribution={name: held * scale for name, held in zip(BINS, told.bins, strict=True)},
-        base=BaseRate(told.n, told.wins / told.n if told.n else None, told.sum_r / told.n if told.n else None),
-        worst_r=told.worst_r, worst_id=told.worst_id, r_source=source, first_exit=told.first_exit, last_exit=told.last_exit,
-        n_claimed=found.n_claimed, shadows=found.shadows, hint=_hint(found.stops, query.mood.risk_appetite), beside=beside,
+        n=sums.n, n_eff=sums.n_eff, win_rate=sums.win_rate, mean_r=sums.mean_r, mean_r_interval=_interval(sums),
+        median_r=sums.median_r, distribution={name: held * scale for name, held in zip(BINS, sums.bins, strict=True)},
+        base=BaseRate(sums.n, sums.wins / sums.n if sums.n else None, sums.sum_r / sums.n if sums.n else None),
+        worst_r=sums.worst_r, worst_id=sums.worst_id, r_source=source, first_exit=sums.first_exit, last_exit=sums.last_exit,
+        n_claimed=found.n_claimed, shadows=found.shadows, hint=_hint(found.stops, query.affect.risk_appetite), beside=beside,
     )  # fmt: skip
 
 
-def _interval(told: WeightedSums) -> tuple[float, float] | None:
+def _interval(sums: WeightedSums) -> tuple[float, float] | None:
     """Where the mean lies with 90 %; None while there is hardly more than one trade."""
-    n, mean = told.n_eff, told.mean_r
+    n, mean = sums.n_eff, sums.mean_r
     if mean is None or n < 1.5:
         return None
-    half = _reach(n - 1.0) * math.sqrt(told.deviation / told.total / (n - 1.0))
+    half = _reach(n - 1.0) * math.sqrt(sums.deviation / sums.total / (n - 1.0))
     return mean - half, mean + half
 
 
@@ -292,27 +295,27 @@ def _hint(stops: WeightedSums, risk_appetite: float) -> EvidenceSize:
 
 
 def _reasons(found: SizingHint, risk_appetite: float, cap: float = 0.02) -> tuple[str, ...]:
-    told = [f"Trades whose R comes from a stop are worth {found.n_eff:.1f} equal ones here"]
+    reasons = [f"Trades whose R comes from a stop are worth {found.n_eff:.1f} equal ones here"]
     if found.n_eff < MIN_N_EFF:
-        return (*told, f"under {MIN_N_EFF:.0f} no size is hinted at")
+        return (*reasons, f"under {MIN_N_EFF:.0f} no size is hinted at")
     if found.win is None or found.p_bound is None:
-        return (*told, "none of them won: no size")
-    told.append(f"they won {100 * (found.p_hat or 0.0):.0f} %, +{found.win:.1f}R against -{found.loss or 0.0:.1f}R on average")
-    told.append(f"shrunk towards no edge, the cautious end of that win rate is {100 * found.p_bound:.0f} %")
+        return (*reasons, "none of them won: no size")
+    reasons.append(f"they won {100 * (found.p_hat or 0.0):.0f} %, +{found.win:.1f}R against -{found.loss or 0.0:.1f}R on average")
+    reasons.append(f"shrunk towards no edge, the cautious end of that win rate is {100 * found.p_bound:.0f} %")
     if not found.f:
-        return (*told, "which leaves no edge: no size")
+        return (*reasons, "which leaves no edge: no size")
     most = f"; no more than {100 * cap:.0f} % is hinted at" if found.f >= cap else ""
-    told.append(f"a quarter of Kelly is {25 * max(0.0, found.f_raw or 0.0):.2f} % of equity{most}")
+    reasons.append(f"a quarter of Kelly is {25 * max(0.0, found.f_raw or 0.0):.2f} % of equity{most}")
     braked = f"the drawdown leaves {100 * risk_appetite:.0f} % of it: {100 * found.f:.2f} %"
-    return (*told, braked) if risk_appetite < 0.995 else tuple(told)
+    return (*reasons, braked) if risk_appetite < 0.995 else tuple(reasons)
 
 
 def compared_sizes(literal: Sequence[sizing.Weighted], recent: Sequence[float], risk_appetite: float) -> tuple[ComparedSize, ...]:
     """The sizes of two other rules: the original's, from its 50 best memories and their scores, and the last 50 outcomes'."""
     return (
-        ComparedSize("kelly of the original", sizing.kelly_from_memory(literal, risk_appetite).f,
+        ComparedSize("kelly of the original", kelly_from_memory(literal, risk_appetite).f,
                "Computed from memories that were chosen for having won: it bets on a fair coin"),
-        ComparedSize("kelly of the last 50", sizing.kelly_from_memory([(1.0, r) for r in recent], risk_appetite).f,
+        ComparedSize("kelly of the last 50", kelly_from_memory([(1.0, r) for r in recent], risk_appetite).f,
                "Takes the win rate of the last 50 trades as certain, whatever the situation"),
         *_exactly(recent),
     )  # fmt: skip
@@ -322,12 +325,12 @@ def _exactly(recent: Sequence[float]) -> Iterable[ComparedSize]:
     """Kelly without the two-point shortcut, and as a share that a losing bet would cost; both whole, not a quarter."""
     pairs = [(1.0, r) for r in recent]
     won, lost = [r for r in recent if r > 0], [-r for r in recent if r < 0]
-    if (root := sizing.kelly_exact(pairs)) is not None:
+    if (root := kelly_exact(pairs)) is not None:
         yield ComparedSize(
             "whole kelly of the last 50, exact", root, "The growth-optimal share if the last 50 were the whole truth"
         )
     if won and lost:
-        share = sizing.kelly_bet_of_r(len(won) / len(recent), mean(lost), mean(won))
+        share = kelly_bet_of_r(len(won) / len(recent), mean(lost), mean(won))
         yield ComparedSize("whole kelly of the last 50, as a bet", share, "The share lost by a losing bet, not the share per 1R")
 
 
@@ -343,7 +346,7 @@ def rounded(value: T) -> T:
     found: Any = value
     if isinstance(value, float):
         found = (
-            0.0 if abs(value) < NO_FIGURE else significant_digits(significant_digits(value, 12), 6)
+            0.0 if abs(value) < NEGLIGIBLE_R else significant_digits(significant_digits(value, 12), 6)
         )  # twice: sums differ in the last digits
     elif isinstance(value, tuple):
         found = tuple(rounded(each) for each in value)

@@ -17,11 +17,11 @@ from memtape.core.observed import ANY, Situation
 from memtape.core.recall.query import PlanMemory, Query, age_days, compared_fields, last_tested
 from memtape.core.recall.scoring import Components
 
-SAID = {"regime": "regime", "volatility_regime": "volatility", "session": "session"}
+LABEL_WORDS = {"regime": "regime", "volatility_regime": "volatility", "session": "session"}
 MEASURED = {
     "atr_d1": "ATR", "atr_h1": "hourly ATR", "spread_as_atr_pct": "spread", "drawdown_pct": "drawdown", "price": "price",
 }  # fmt: skip
-PLAIN = 0.1  # bandwidths; a number nearer than this is the same number
+SAME_BANDWIDTHS = 0.1  # bandwidths; a number nearer than this is the same number
 
 
 def explain_episode(episode: Episode, query: Query) -> str:
@@ -31,10 +31,10 @@ def explain_episode(episode: Episode, query: Query) -> str:
     """
     then, now = compared_fields(episode, query)
     parts = [similarity_phrase(then, now), age_phrase(age_days(episode.exit_at, query)), outcome_phrase(episode, query)]
-    told = ", ".join(part for part in parts if part)
+    text = ", ".join(part for part in parts if part)
     other = "" if query.here in (None, episode.symbol) else f" in {episode.symbol}"
     different = difference_phrase(then, now, per_price=bool(other))
-    return f"{told[:1].upper()}{told[1:]}{other}{f'; {different}' if different else ''}"
+    return f"{text[:1].upper()}{text[1:]}{other}{f'; {different}' if different else ''}"
 
 
 def explain_belief(belief: Belief, query: Query) -> str:
@@ -59,7 +59,7 @@ def explain_near_miss(missed: Components, last: Components, episode: Episode | N
     if ratios[cost] >= 1.0:
         return "Equal to the last in every factor, but older or later by id"
     outcome = r_phrase(believed_outcome(episode, query.claims_count)) if episode else "a belief"
-    told = {
+    text = {
         "quality": f"Its outcome counts for less ({outcome})",
         "similarity": "Its situation is less like the present one",
         "recency": "It is older" if episode else "It was tested longer ago",
@@ -67,7 +67,7 @@ def explain_near_miss(missed: Components, last: Components, episode: Episode | N
         "affect": "The present drawdown brings others nearer",
         "sharpe": "The weeks before it went less well",
     }[cost]
-    return f"{told}: {mine:.2f} against {theirs:.2f}"
+    return f"{text}: {mine:.2f} against {theirs:.2f}"
 
 
 def outcome_phrase(episode: Episode, query: Query) -> str:
@@ -75,17 +75,17 @@ def outcome_phrase(episode: Episode, query: Query) -> str:
     r = believed_outcome(episode, query.claims_count)
     if r is None and episode.pnl_r is not None:
         return f"{r_phrase(episode.pnl_r)} claimed but unverified"
-    told = f"decided against, would have been {r_phrase(r)}" if episode.kind == "shadow" else r_phrase(r)
+    text = f"decided against, would have been {r_phrase(r)}" if episode.kind == "shadow" else r_phrase(r)
     claimed = " as claimed" if episode.claimed else ""
-    return f"{told}{claimed}{' (set aside by the owner)' if episode.teach in NOT_TAUGHT else ''}"
+    return f"{text}{claimed}{' (set aside by the owner)' if episode.teach in NOT_TAUGHT else ''}"
 
 
 def similarity_phrase(then: Situation, now: Situation) -> str:
     """Which labels are the same, and which are not."""
-    pairs = [(said, getattr(then, name), getattr(now, name)) for name, said in SAID.items()]
-    known = [(said, a, b) for said, a, b in pairs if a is not None and b is not None]
-    same = [said for said, a, b in known if a == b or ANY in (a, b)]
-    other = [f"{a} {said}" for said, a, b in known if said not in same]
+    pairs = [(label, getattr(then, name), getattr(now, name)) for name, label in LABEL_WORDS.items()]
+    known = [(label, a, b) for label, a, b in pairs if a is not None and b is not None]
+    same = [label for label, a, b in known if a == b or ANY in (a, b)]
+    other = [f"{a} {label}" for label, a, b in known if label not in same]
     if not known:
         return "situation not labelled"
     return ", ".join([*([f"same {_listed(same)}"] if same else []), *([f"then {_listed(other)}"] if other else [])])
@@ -95,16 +95,16 @@ def difference_phrase(then: Situation, now: Situation, per_price: bool) -> str:
     """The number that was most different, as likeness measures it."""
     found: list[tuple[float, str]] = []
     for name, _, width in NUMBERS:
-        a, b, said = getattr(then, name), getattr(now, name), MEASURED[name]
+        a, b, label = getattr(then, name), getattr(now, name), MEASURED[name]
         if not isinstance(a, float | int) or not isinstance(b, float | int):
             continue
         if name == "drawdown_pct":
             found.append((abs(a - b) / DRAWDOWN_BANDWIDTH, f"drawdown {100 * a:.0f} % against {100 * b:.0f} % now"))
         elif a > 0 and b > 0:
             per = " per price" if per_price and name.startswith("atr") else ""
-            found.append((abs(math.log(a / b)) / math.log1p(width), f"{said}{per} {_compared(a / b)}"))
-    far, told = max(found, default=(0.0, ""))
-    return told if far >= PLAIN else ""
+            found.append((abs(math.log(a / b)) / math.log1p(width), f"{label}{per} {_compared(a / b)}"))
+    far, text = max(found, default=(0.0, ""))
+    return text if far >= SAME_BANDWIDTHS else ""
 
 
 def _compared(ratio: float) -> str:

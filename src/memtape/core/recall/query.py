@@ -28,7 +28,7 @@ from memtape.errors import Invalid
 
 Profile = Literal["owm", "owm-literal", "balanced"]
 Switch = Literal["off", "on"]
-MOST = 100
+MAX_LIMIT = 100
 
 
 def _require(met: bool, field: str, problem: str, fix: str) -> None:
@@ -77,7 +77,7 @@ class RecallParameters:
     power: float = 4.0  # of likeness in evidence
     sharpe: Switch = "off"
     sharpe_window_days: float = 30.0
-    strength: Switch = "off"  # retrieval strength in place of Rec, from the query's citations
+    strength: Switch = "off"  # retrieval strength in place of Rec, from the query's times_shown
     boost_at_most: float = 1.25
 
     def __post_init__(self) -> None:
@@ -131,17 +131,17 @@ class Query:
     limit: int = 10
     warnings_limit: int = 5
     profile: Profile = "owm"
-    mood: AffectContext = AffectContext()
+    affect: AffectContext = AffectContext()
     claims_count: bool = True  # False: the agent has a broker, so an outcome it merely claims is unverified
     parameters: RecallParameters = RecallParameters()
-    citations: Mapping[str, int] = field(default_factory=dict)  # decisions that cited a memory, as of the start of the tick
+    times_shown: Mapping[str, int] = field(default_factory=dict)  # decisions that cited a memory, as of the start of the tick
     explain: bool = False
     kelly_beside: bool = False
 
     def __post_init__(self) -> None:
         _require(self.as_of.tzinfo is not None, "as_of", "has no time zone", "Add Z for UTC or an offset")
-        _require(0 <= self.limit <= MOST, "limit", f"is not within 0..{MOST}", "Ask for fewer")
-        _require(0 <= self.warnings_limit <= MOST, "warnings_limit", f"is not within 0..{MOST}", "Ask for fewer")
+        _require(0 <= self.limit <= MAX_LIMIT, "limit", f"is not within 0..{MAX_LIMIT}", "Ask for fewer")
+        _require(0 <= self.warnings_limit <= MAX_LIMIT, "warnings_limit", f"is not within 0..{MAX_LIMIT}", "Ask for fewer")
         _require(self.profile in get_args(Profile), "profile", "is not known", f"Choose one of {', '.join(get_args(Profile))}")
         _require(set(self.memory_types) <= set(get_args(Kind)), "memory_types", "name a kind that does not exist",
                  f"Choose from {', '.join(get_args(Kind))}")  # fmt: skip
@@ -152,7 +152,7 @@ class Query:
         return self.situation.symbol or self.symbol
 
     def asks_for(self, symbol: str | None, strategy: str | None) -> bool:
-        """Whether something about this symbol and strategy passes the filters; None holds for any."""
+        """Returns True if a memory of this symbol and strategy passes the filters; None stands for any."""
         return (self.symbol is None or symbol in (None, self.symbol)) and (
             self.strategy is None or strategy in (None, self.strategy)
         )

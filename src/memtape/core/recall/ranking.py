@@ -30,15 +30,16 @@ from memtape.core.memory.beliefs import Belief, belief_strength
 from memtape.core.memory.episodes import Episode, believed_outcome
 from memtape.core.memory.situation import similarity
 from memtape.core.observed import ANY
+from memtape.core.original.score_formulas import rank_7_4
 from memtape.core.recall import scoring
 from memtape.core.recall.explanations import explain_belief, explain_episode, explain_near_miss, explain_plan
 from memtape.core.recall.query import PlanMemory, Query, age_days, last_tested, situation_similarity
 from memtape.core.recall.scoring import Components, Kind, ScoringInput, confidence_factor, faded, score_order_key
 
 SOURCE_SHARE, BELIEF_SHARE = 0.4, 0.3
-CAPPED_FROM = 3  # the first tier of which one source may not fill a list
+CAPPED_FROM_TIER = 3  # the first tier of which one source may not fill a list
 SOFT = "beliefs"  # a group that gives way to others, and fills what they leave free
-MISSES = 5
+MAX_NEAR_MISSES = 5
 LIVE = frozenset({"candidate", "believed"})
 
 T = TypeVar("T")
@@ -133,7 +134,7 @@ def _explained(ranked: RankedMemory, query: Query) -> RankedMemory:
 def _missed(preferred: Sequence[RankedMemory], chosen: Sequence[RankedMemory], query: Query) -> tuple[RankedMemory, ...]:
     """The first without a place, and what cost them theirs."""
     seated_ones = {id(each) for each in chosen}
-    left = [each for each in preferred if id(each) not in seated_ones][:MISSES]
+    left = [each for each in preferred if id(each) not in seated_ones][:MAX_NEAR_MISSES]
     if not chosen:
         return tuple(replace(each, why="No place was asked for") for each in left)
     return tuple(replace(each, why=_cost(each, chosen[-1], len(chosen) < query.limit, query)) for each in left)
@@ -188,9 +189,9 @@ def may_hold(share: float, places: int) -> int:
 
 
 def is_capped(tier: int, memory: Memory, query: Query) -> bool:
-    """Whether one source of such memories may not fill a list. While an agent has no broker, its own reports are all it has."""
+    """Returns True if one source of such memories may not fill a list. Without a broker, an agent's own reports may."""
     its_own = isinstance(memory, Episode) and memory.claimed and query.claims_count
-    return tier >= CAPPED_FROM and not its_own
+    return tier >= CAPPED_FROM_TIER and not its_own
 
 
 def memory_source_groups(query: Query) -> Callable[[RankedMemory], Groups]:
@@ -212,7 +213,7 @@ def groups(query: Query) -> Callable[[RankedMemory], Groups]:
 
 
 def is_asked(belief: Belief, query: Query) -> bool:
-    """Whether a belief stands at as_of and passes the filters."""
+    """Returns True if a belief holds at as_of and passes the filters."""
     held = belief.status in LIVE and (belief.since is None or belief.since <= query.as_of)
     return held and query.asks_for(belief.symbol, belief.strategy)
 
@@ -238,44 +239,47 @@ def _ranked(memory: Memory, found: Components) -> RankedMemory:
 
 def components(episode: Episode, query: Query, yardstick: Yardstick) -> Components:
     """The factors of an episode in the profile `owm`."""
-    told, r = query.parameters, believed_outcome(episode, query.claims_count)
+    parameters, r = query.parameters, believed_outcome(episode, query.claims_count)
     return Components(
-        scoring.outcome_quality(r, yardstick.sigma_r, told.k),
+        scoring.outcome_quality(r, yardstick.sigma_r, parameters.k),
         situation_similarity(episode, query),
         memory_recency(episode, query),
         confidence_factor(episode.confidence),
-        scoring.affect_factor(r, query.mood.drawdown_state, told.alpha),
-        yardstick.sharpe(episode) if told.sharpe == "on" else 1.0,
+        scoring.affect_factor(r, query.affect.drawdown_state, parameters.alpha),
+        yardstick.sharpe(episode) if parameters.sharpe == "on" else 1.0,
     )
 
 
 def memory_recency(episode: Episode, query: Query) -> float:
     """Rec, or what time has left of a memory and use has added to it."""
-    told, age = query.parameters, age_days(episode.exit_at, query)
-    if told.strength == "off":
-        return faded(age, told.tau_days, told.exponent)
-    cited = query.citations.get(episode.id, 0)
-    return scoring.retrieval_strength(age, cited, 1.0, told.tau_days, told.exponent, told.boost_at_most)
+    parameters, age = query.parameters, age_days(episode.exit_at, query)
+    if parameters.strength == "off":
+        return faded(age, parameters.tau_days, parameters.exponent)
+    cited = query.times_shown.get(episode.id, 0)
+    return scoring.retrieval_strength(age, cited, 1.0, parameters.tau_days, parameters.exponent, parameters.boost_at_most)
 
 
 def _belief_components(belief: Belief, query: Query) -> Components:
-    told, tested, mean = query.parameters, last_tested(belief), belief.posterior.mean
+    parameters, tested, mean = query.parameters, last_tested(belief), belief.posterior.mean
     then, now = belief.situation.regime, query.situation.regime
     matches = None if then in (None, ANY) or now in (None, ANY) else then == now
     age = 0.0 if tested is None else age_days(tested, query)
-    strength = belief_strength(age, matches, tau_days=told.belief_tau_days, exponent=told.belief_exponent)
+    strength = belief_strength(age, matches, tau_days=parameters.belief_tau_days, exponent=parameters.belief_exponent)
     return Components(
-        mean, similarity(belief.situation, query.situation, told.labels, told.numbers), strength, confidence_factor(mean)
+        mean,
+        similarity(belief.situation, query.situation, parameters.labels, parameters.numbers),
+        strength,
+        confidence_factor(mean),
     )
 
 
 def _plan_components(plan: PlanMemory, query: Query, yardstick: Yardstick) -> Components:
-    told = query.parameters
+    parameters = query.parameters
     sources = [yardstick.sources[source] for source in plan.source_ids if source in yardstick.sources]
     return Components(
         scoring.quality_of_plan(plan.priority, sources),
-        similarity(plan.situation, query.situation, told.labels, told.numbers),
-        faded(age_days(plan.created_at, query), told.belief_tau_days, told.belief_exponent),
+        similarity(plan.situation, query.situation, parameters.labels, parameters.numbers),
+        faded(age_days(plan.created_at, query), parameters.belief_tau_days, parameters.belief_exponent),
         confidence_factor(None),
     )
 
@@ -306,7 +310,7 @@ def _back(scored: scoring.Scored, memories: Sequence[Memory]) -> RankedMemory:
 
 def _literal(memories: Sequence[Memory], query: Query, yardstick: Yardstick) -> list[RankedMemory]:
     candidates = _candidates(memories, query)
-    scored = scoring.rank_7_4(candidates, query.situation, query.mood, query.as_of, yardstick.sigma_rms)
+    scored = rank_7_4(candidates, query.situation, query.affect, query.as_of, yardstick.sigma_rms)
     return [_back(each, memories) for each in scored]
 
 

@@ -22,12 +22,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from memtape.core.memory.beliefs import BELIEVED_FROM, Belief
+from memtape.core.memory.beliefs import BELIEVED_FROM_TRADES, Belief
 from memtape.core.memory.episodes import Episode, believed_outcome, known_episodes
 from memtape.core.memory.predicate import holds, read_predicate
+from memtape.core.original.score_formulas import rank_7_4, sigma_rms
 from memtape.core.recall import scoring
 from memtape.core.recall.evidence import (
-    RECENT,
+    RECENT_TRADES,
     ComparedSize,
     Evidence,
     compared_sizes,
@@ -36,11 +37,11 @@ from memtape.core.recall.evidence import (
 )
 from memtape.core.recall.query import PlanMemory, Query
 from memtape.core.recall.ranking import RankedMemory, Ranking, Yardstick, is_asked, rank_memories
-from memtape.core.recall.scoring import sharpe_weight_cautious, sigma_known, sigma_rms
+from memtape.core.recall.scoring import sharpe_weight_cautious, sigma_known
 from memtape.core.recall.warnings import LossWarning, find_warnings
 
-TESTED_BY, WORTH_TESTING = 10, 3
-UNDECIDED = (0.2, 0.8)
+TESTED_BY_TRADES, WORTH_TESTING = 10, 3
+UNDECIDED_PROBABILITY = (0.2, 0.8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,12 @@ def recall_reference(
 ) -> Recalled:
     """What memory has to say about the situation asked about, as of the moment asked for."""
     believed_then = known_episodes(episodes, query.as_of)
-    asked = [e for e in believed_then if query.asks_for(e.symbol, e.strategy) and query.side in (None, e.side)]
-    yardstick = recall_yardstick(believed_then, asked, beliefs, plans, query)
-    ranking = rank_memories(asked, beliefs, plans, query, yardstick)
-    other = _beside(asked, query, yardstick) if query.kelly_beside else ()
+    matching = [e for e in believed_then if query.asks_for(e.symbol, e.strategy) and query.side in (None, e.side)]
+    yardstick = recall_yardstick(believed_then, matching, beliefs, plans, query)
+    ranking = rank_memories(matching, beliefs, plans, query, yardstick)
+    other = _beside(matching, query, yardstick) if query.kelly_beside else ()
     return assemble_recall(
-        ranking, find_warnings(asked, query), evidence_from_sums(evidence_sums(asked, query), query, other), beliefs, query
+        ranking, find_warnings(matching, query), evidence_from_sums(evidence_sums(matching, query), query, other), beliefs, query
     )
 
 
@@ -93,7 +94,7 @@ def assemble_recall(
 
 def recall_yardstick(
     believed_then: Sequence[Episode],
-    asked: Sequence[Episode],
+    matching: Sequence[Episode],
     beliefs: Sequence[Belief],
     plans: Sequence[PlanMemory],
     query: Query,
@@ -102,9 +103,9 @@ def recall_yardstick(
     closed = [(e.exit_at, r) for e in believed_then if e.teaches and (r := believed_outcome(e, query.claims_count)) is not None]
     sigma = sigma_known(closed, query.as_of)
     named = {source for plan in plans for source in plan.source_ids}
-    outcomes = {e.id: believed_outcome(e, query.claims_count) for e in believed_then if e.id in named}
+    outcomes: dict[str, float | None] = {e.id: believed_outcome(e, query.claims_count) for e in believed_then if e.id in named}
     return Yardstick(
-        sigma_r=sigma, sigma_rms=sigma_rms([believed_outcome(e, query.claims_count) for e in asked]),
+        sigma_r=sigma, sigma_rms=sigma_rms([believed_outcome(e, query.claims_count) for e in matching]),
         sharpe=sharpe_of(closed, query), sources=source_qualities(outcomes, beliefs, named, sigma, query),
     )  # fmt: skip
 
@@ -137,18 +138,18 @@ def literal_best(episodes: Sequence[Episode], query: Query, yardstick: Yardstick
                           confidence=e.confidence)
         for e in episodes
     ]  # fmt: skip
-    best = scoring.rank_7_4(candidates, query.situation, query.mood, query.as_of, yardstick.sigma_rms)[:RECENT]
+    best = rank_7_4(candidates, query.situation, query.affect, query.as_of, yardstick.sigma_rms)[:RECENT_TRADES]
     return [(each.score, each.candidate.pnl_r) for each in best]
 
 
-def _beside(asked: Sequence[Episode], query: Query, yardstick: Yardstick) -> tuple[ComparedSize, ...]:
+def _beside(matching: Sequence[Episode], query: Query, yardstick: Yardstick) -> tuple[ComparedSize, ...]:
     closed = [
         (-e.exit_at.timestamp(), e.id, r)
-        for e in asked
+        for e in matching
         if e.teaches and (r := believed_outcome(e, query.claims_count)) is not None
     ]
-    recent = [r for _, _, r in sorted(closed)[:RECENT]]
-    return compared_sizes(literal_best(asked, query, yardstick), recent, query.mood.risk_appetite)
+    recent = [r for _, _, r in sorted(closed)[:RECENT_TRADES]]
+    return compared_sizes(literal_best(matching, query, yardstick), recent, query.affect.risk_appetite)
 
 
 # --- beliefs that could be tested ---------------------------------------------------------------------------------------
@@ -166,9 +167,9 @@ def _probability(belief: Belief) -> float:
 
 
 def _undecided(belief: Belief) -> bool:
-    few, low, high = belief.n < BELIEVED_FROM, *UNDECIDED
+    untested, low, high = belief.n < BELIEVED_FROM_TRADES, *UNDECIDED_PROBABILITY
     comparable = belief.source == "seeded" or belief.base_rate is not None  # else no further trade of its kind can settle it
-    return comparable and belief.status == "candidate" and (few or low <= _probability(belief) <= high)
+    return comparable and belief.status == "candidate" and (untested or low <= _probability(belief) <= high)
 
 
 def _could_test(belief: Belief, query: Query) -> bool:
@@ -189,9 +190,9 @@ def _why_test(belief: Belief) -> str:
 
 def _plan_to_test(belief: Belief) -> dict[str, object]:
     scope = {name: value for name, value in (("strategy", belief.strategy), ("symbol", belief.symbol)) if value}
-    told = f"Test this edge on the next {TESTED_BY} trades: {belief.sentence}"
+    message = f"Test this edge on the next {TESTED_BY_TRADES} trades: {belief.sentence}"
     return {
         "trigger_condition": {"all": [scope, belief.proposition.when]} if scope else belief.proposition.when,
-        "planned_action": {"type": "alert", "message": told, "trades": TESTED_BY}, "fire_mode": "every",
+        "planned_action": {"type": "alert", "message": message, "trades": TESTED_BY_TRADES}, "fire_mode": "every",
         "reasoning": _why_test(belief), "sources": [belief.id],
     }  # fmt: skip

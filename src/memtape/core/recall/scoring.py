@@ -1,4 +1,4 @@
-"""What a memory is worth now: outcome, likeness, freshness, confidence and mood, multiplied.
+"""What a memory is worth now: outcome, likeness, freshness, confidence and affect, multiplied.
 
     Score = Q · Sim · Rec · Conf · Aff
 
@@ -8,8 +8,8 @@ Rec fades by a power law; Conf is what the decision was sure of, between ½ and 
 A score contains the outcome, so what ranks high was chosen for having won. It may order what is shown; it must never be
 averaged into a win rate or a size. For that there is `evidence_weight`, which does not know how a trade ended.
 
-Three rankings: `rank_7_4` and `rank_3_3`, the original forms to the letter, and `rank_balanced`, in which losses have
-seats of their own. Equal scores are ordered by time, newest first, then by id.
+`rank_balanced` gives losses seats of their own. The original rankings are in `core/original/score_formulas.py`. Equal scores are
+ordered by time, newest first, then by id.
 
 >>> round(outcome_quality(3.0, 1.5), 6), round(outcome_quality(-3.0, 1.5), 6), round(salience(-3.0, 1.5), 6)
 (0.982014, 0.017986, 0.982014)
@@ -21,18 +21,18 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from memtape.core.memory.situation import LABELS, NUMBERS, Labels, Numbers, similarity, similarity_2_6, similarity_7_4
+from memtape.core.memory.situation import LABELS, NUMBERS, Labels, Numbers, similarity
 from memtape.core.observed import Situation
 from memtape.core.statistics import mean, spread
 from memtape.errors import Invalid
 
 SIGMA_UNKNOWN, SIGMA_FLOOR = 1.5, 0.5
-NEUTRAL = 0.5
+NEUTRAL_QUALITY = 0.5
 DAY = timedelta(days=1)
 Kind = Literal["episodic", "semantic", "prospective"]
 
@@ -63,7 +63,7 @@ def sigmoid(x: float) -> float:
 def outcome_quality(pnl_r: float | None, sigma_r: float = SIGMA_UNKNOWN, k: float = 2.0) -> float:
     """Q: above ½ for what paid, below for what cost, ½ without an outcome."""
     if pnl_r is None:
-        return NEUTRAL
+        return NEUTRAL_QUALITY
     return sigmoid(k * pnl_r / (sigma_r if sigma_r > 0 else SIGMA_UNKNOWN))
 
 
@@ -83,23 +83,7 @@ def quality_of_plan(priority: float, sources: Sequence[float]) -> float:
     >>> quality_of_plan(0.8, [])
     0.4
     """
-    return priority * (mean(sources) if sources else NEUTRAL)
-
-
-def sigma_rms(pnl_rs: Sequence[float | None]) -> float:
-    """The original yardstick of Q: root mean square of the candidates' own outcomes, at least ½.
-
-    >>> sigma_rms([]), sigma_rms([0.1, None]), round(sigma_rms([3.0, -1.0]), 6)
-    (1.5, 0.5, 2.236068)
-    """
-    known = [r for r in pnl_rs if r is not None]
-    return max(SIGMA_FLOOR, math.sqrt(math.fsum(r * r for r in known) / len(known))) if known else SIGMA_UNKNOWN
-
-
-def sigma_sd(pnl_rs: Sequence[float | None], ddof: int = 1) -> float:
-    """The standard deviation of outcomes, as it is; 1.5 while there are too few to have one."""
-    known = [r for r in pnl_rs if r is not None]
-    return spread(known, ddof) if len(known) > ddof else SIGMA_UNKNOWN
+    return priority * (mean(sources) if sources else NEUTRAL_QUALITY)
 
 
 def sigma_known(closed: Sequence[tuple[datetime, float]], as_of: datetime, last: int = 100, at_least: int = 10) -> float:
@@ -136,9 +120,9 @@ class Spread:
         self._sum += whole
         self._squares += whole * whole
         if len(self._window) > self.last:
-            gone = self._window.popleft()
-            self._sum -= gone
-            self._squares -= gone * gone
+            oldest = self._window.popleft()
+            self._sum -= oldest
+            self._squares -= oldest * oldest
 
     def sigma(self, at_least: int = 10) -> float:
         """The standard deviation, at least ½; 1.5 while there are too few to have one."""
@@ -159,12 +143,7 @@ def recency(formed: datetime | None, as_of: datetime, tau_days: float = 30.0, ex
     >>> round(recency(day - 30 * DAY, day), 6), recency(day + DAY, day), recency(None, day)
     (0.707107, 1.0, 0.5)
     """
-    return NEUTRAL if formed is None else faded(_age_days(formed, as_of), tau_days, exponent)
-
-
-def recency_by_whole_days(formed: datetime | None, as_of: datetime, tau_days: float = 30.0, exponent: float = 0.5) -> float:
-    """Rec of the original text: the age is cut to whole days."""
-    return NEUTRAL if formed is None else faded(math.floor(_age_days(formed, as_of)), tau_days, exponent)
+    return NEUTRAL_QUALITY if formed is None else faded(days_since(formed, as_of), tau_days, exponent)
 
 
 def faded(age_days: float, tau_days: float, exponent: float) -> float:
@@ -189,25 +168,7 @@ def retrieval_strength(
 
 def confidence_factor(confidence: float | None) -> float:
     """Conf: from ½ (unsure) to 1 (sure); unknown is taken as 0.5. It can move a weight by 2:1 at most."""
-    return 0.5 + 0.5 * max(0.0, min(1.0, NEUTRAL if confidence is None else confidence))
-
-
-def affect_7_4(pnl_r: float | None, drawdown_state: float, consecutive_losses: int, alpha: float = 0.3) -> float:
-    """Aff, second original form: in a deep drawdown, or else on a losing streak, some memories come nearer.
-
-    >>> affect_7_4(-2.0, 0.6, 0), affect_7_4(-1.0, 0.2, 3), affect_7_4(None, 0.2, 3)
-    (1.15, 0.94, 1.0)
-    """
-    if drawdown_state <= 0.5 and consecutive_losses >= 3 and pnl_r is not None and pnl_r != 0:
-        return 1.0 + alpha * (0.3 if pnl_r > 0 else -0.2)
-    return affect_factor(pnl_r, drawdown_state, alpha)
-
-
-def affect_3_2(pnl_r: float | None, drawdown_state: float, consecutive_losses: int, alpha: float = 0.3) -> float:
-    """Aff, first original form: as 7.4, but a streak also pushes away what has no outcome, and scratches."""
-    if drawdown_state <= 0.5 and consecutive_losses >= 3:
-        return 1.0 + alpha * (0.3 if pnl_r is not None and pnl_r > 0 else -0.2)
-    return affect_factor(pnl_r, drawdown_state, alpha)
+    return 0.5 + 0.5 * max(0.0, min(1.0, NEUTRAL_QUALITY if confidence is None else confidence))
 
 
 def affect_factor(pnl_r: float | None, drawdown_state: float, alpha: float = 0.3) -> float:
@@ -218,23 +179,7 @@ def affect_factor(pnl_r: float | None, drawdown_state: float, alpha: float = 0.3
     return 1.0 + alpha * relevance
 
 
-def retrieval_bias_2_4(pnl_r: float | None, drawdown_state: float) -> float:
-    """The boost that the original text gives in place of Aff; never multiplied with it."""
-    if pnl_r is not None and pnl_r > 0 and drawdown_state > 0.5:
-        return 1.3
-    return 1.5 if pnl_r is not None and pnl_r < -2 and drawdown_state > 0.3 else 1.0
-
-
 # --- Sharpe weight: optional, never in evidence -------------------------------------------------------------------------
-
-
-def sharpe_weight(pnl_rs: Sequence[float | None], window_days: float, ddof: int = 1) -> tuple[float | None, float]:
-    """The original weight of a period: its Sharpe ratio and the weight, ½ to 2; 1 while fewer than five trades are known."""
-    known = [r for r in pnl_rs if r is not None]
-    if len(pnl_rs) < 5 or len(known) <= ddof or not (deviation := spread(known, ddof)):
-        return None, 1.0
-    sharpe = mean(known) / deviation * math.sqrt(252.0 / window_days)
-    return sharpe, 0.5 + 0.5 * min(3.0, max(0.0, sharpe))
 
 
 def sharpe_weight_cautious(
@@ -307,45 +252,6 @@ class AffectInputs:
     consecutive_losses: int = 0
 
 
-def rank_7_4(
-    candidates: Sequence[ScoringInput], query: Situation, mood: AffectInputs, as_of: datetime, sigma_r: float | None = None
-) -> list[Scored]:
-    """Every candidate by the second original form, best first: a belief's Q is ½.
-
-    Sigma is the RMS of the candidates; whoever ranks only the best of them gives the sigma of them all.
-    """
-    sigma = sigma_rms([c.pnl_r for c in candidates]) if sigma_r is None else sigma_r
-
-    def components(c: ScoringInput) -> Components:
-        return Components(
-            outcome_quality(c.pnl_r, sigma),
-            similarity_7_4(c.situation, query),
-            fade(c, as_of),
-            confidence_factor(c.confidence),
-            affect_7_4(c.pnl_r, mood.drawdown_state, mood.consecutive_losses),
-        )
-
-    return in_score_order(candidates, components)
-
-
-def rank_3_3(
-    candidates: Sequence[ScoringInput], query: Situation, mood: AffectInputs, as_of: datetime, sigma_r: float = SIGMA_UNKNOWN
-) -> list[Scored]:
-    """Every candidate by the first original form, best first: Q by kind, likeness of 2.6, Aff of 3.2."""
-    by_id = {c.id: c for c in candidates}
-
-    def components(c: ScoringInput) -> Components:
-        return Components(
-            _quality_by_kind(c, by_id, sigma_r),
-            similarity_2_6(c.situation, query),
-            fade(c, as_of),
-            confidence_factor(_posterior(c) if c.kind == "semantic" else c.confidence),
-            affect_3_2(c.pnl_r, mood.drawdown_state, mood.consecutive_losses),
-        )
-
-    return in_score_order(candidates, components)
-
-
 def rank_balanced(
     candidates: Sequence[ScoringInput], query: Situation, as_of: datetime, sigma_r: float, limit: int, share: float = 0.4
 ) -> tuple[list[Scored], list[Scored]]:
@@ -391,23 +297,8 @@ def score_order_key(score: float, formed: datetime | None, id: str) -> tuple[flo
     return -float(f"{score:.11e}"), math.inf if formed is None else -formed.timestamp(), id
 
 
-def _quality_by_kind(c: ScoringInput, by_id: Mapping[str, ScoringInput], sigma_r: float) -> float:
-    if c.kind == "semantic":
-        return _posterior(c)
-    if c.kind == "prospective":
-        sources = [by_id[source] for source in c.source_ids if source in by_id and source != c.id]
-        of = [_posterior(s) if s.kind == "semantic" else outcome_quality(s.pnl_r, sigma_r) for s in sources]
-        return quality_of_plan(NEUTRAL if c.priority is None else c.priority, of)
-    return outcome_quality(c.pnl_r, sigma_r)
-
-
-def _posterior(c: ScoringInput) -> float:
-    if c.alpha is None or c.beta is None:
-        return NEUTRAL if c.confidence is None else c.confidence
-    return quality_of_belief(c.alpha, c.beta)
-
-
-def _age_days(formed: datetime, as_of: datetime) -> float:
+def days_since(formed: datetime, as_of: datetime) -> float:
+    """The age of a memory in days, never below zero."""
     _aware(formed, "formed")
     _aware(as_of, "as_of")
     return max((as_of - formed) / DAY, 0.0)

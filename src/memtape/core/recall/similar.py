@@ -108,8 +108,8 @@ def similar_summary(found: Sequence[SimilarDecision]) -> tuple[int, int, float |
     """
     stops = [each.pnl_r for each in found if each.pnl_r is not None and each.r_source != "atr_proxy"]
     by_atr = [each.pnl_r for each in found if each.pnl_r is not None and each.r_source == "atr_proxy"]
-    told = stops if len(stops) >= len(by_atr) else by_atr
-    return len(told), sum(r > 0 for r in told), math.fsum(told) / len(told) if told else None
+    outcomes = stops if len(stops) >= len(by_atr) else by_atr
+    return len(outcomes), sum(r > 0 for r in outcomes), math.fsum(outcomes) / len(outcomes) if outcomes else None
 
 
 def _nearness(episode: Episode, query: Query, texts: Mapping[str, float]) -> float:

@@ -1,4 +1,4 @@
-"""How much to risk: Kelly's fraction in all its forms, and the only one that memtape advises.
+"""How much to risk: the only form of Kelly's fraction that memtape advises.
 
 Two units are in use and easily confused. f_R is the equity risked per 1R, from wins and losses in R: p/a - q/b. f_bet is
 the equity lost by a losing bet: (p·b' - q)/b' with b' = win/loss. They say the same: f_bet = a · f_R.
@@ -6,12 +6,11 @@ the equity lost by a losing bet: (p·b' - q)/b' with b' = win/loss. They say the
 All forms take the win rate as known. It is not: a rate from few, unequally weighted trades is uncertain, and betting too
 much costs more than betting too little. `lower_bound_size` therefore shrinks the rate towards zero edge, takes the lower
 quartile of what it may be, a quarter of the fraction that follows, and never more than 2 % of equity. Its weights must
-not know the outcomes (`scoring.evidence_weight`). `kelly_from_memory` is the original form, which does weigh by outcome and so
-bets on a fair coin; it is kept to be shown beside ours, labelled.
+not know the outcomes (`scoring.evidence_weight`). The original forms, which are only shown for comparison, are in
+`core/original/kelly_formulas.py`.
 
->>> coin = [(1.0, 1.0)] * 25 + [(1.0, -1.0)] * 25
->>> lower_bound_size(coin).f, round(kelly_from_memory([(0.88 if r > 0 else 0.12, r) for _, r in coin]).f, 2)
-(0.0, 0.19)
+>>> lower_bound_size([(1.0, 1.0)] * 25 + [(1.0, -1.0)] * 25).f
+0.0
 
 References: Kelly 1956; Thorp 2006; Browne & Whitt 1996; Baker & McHale 2013 (shrunken Kelly).
 """
@@ -27,15 +26,6 @@ from memtape.core.statistics import beta_quantile
 Weighted = tuple[float, float | None]  # weight, outcome in R; None while it is open
 
 
-def kelly_bet(p: float, ratio: float) -> float:
-    """f_bet: the share of equity to lose on a losing bet, for a win/loss ratio.
-
-    >>> round(kelly_bet(0.55, 2.0), 6)
-    0.325
-    """
-    return (p * ratio - (1.0 - p)) / ratio
-
-
 def kelly_r(p: float, loss: float, win: float) -> float:
     """f_R: the share of equity to risk per 1R, for a mean loss and a mean win in R. It has no upper limit.
 
@@ -43,15 +33,6 @@ def kelly_r(p: float, loss: float, win: float) -> float:
     (0.361111, 0.325)
     """
     return p / loss - (1.0 - p) / win
-
-
-def kelly_bet_of_r(p: float, loss: float, win: float) -> float:
-    """The same in the other unit, from a mean loss and a mean win in R.
-
-    >>> round(kelly_bet_of_r(0.9, 0.1, 0.5), 6), round(kelly_r(0.9, 0.1, 0.5), 6)
-    (0.88, 8.8)
-    """
-    return kelly_bet(p, win / loss)
 
 
 def win_from_average(p: float, mean_r: float, loss: float = 1.0) -> float | None:
@@ -71,54 +52,6 @@ def kelly_from_average(p: float, mean_r: float, loss: float = 1.0) -> float | No
     """
     win = win_from_average(p, mean_r, loss)
     return None if win is None or win <= 0 else kelly_r(p, loss, win)
-
-
-def kelly_exact(pairs: Sequence[Weighted]) -> float | None:
-    """The f that makes sum w·ln(1 + f·r) greatest, so that sum w·r/(1 + f·r) = 0; below zero where the edge is.
-
-    None without both a win and a loss: then more is always better, one way or the other.
-
-    >>> round(kelly_exact([(0.55, 2.0), (0.45, -1.0)]), 6), kelly_exact([(1.0, 2.0)])
-    (0.325, None)
-    """
-    known = [(w, r) for w, r in pairs if r is not None and w > 0]
-    best, worst = max((r for _, r in known), default=0.0), min((r for _, r in known), default=0.0)
-    if best <= 0 or worst >= 0:
-        return None
-    low, high = -1.0 / best, -1.0 / worst  # at the ends some 1 + f·r is zero and the slope infinite
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if middle in (low, high):
-            break
-        slope = math.fsum(w * r / (1.0 + middle * r) for w, r in known)
-        low, high = (middle, high) if slope > 0 else (low, middle)
-    return 0.5 * (low + high)
-
-
-@dataclass(frozen=True, slots=True)
-class MemorySizing:
-    """The original sizing, with what it was computed from; None where it did not get that far."""
-
-    f: float
-    p: float | None = None
-    loss: float | None = None
-    win: float | None = None
-    raw: float | None = None
-
-
-def kelly_from_memory(
-    scored: Sequence[Weighted], risk_appetite: float = 1.0, fraction: float = 0.25, at_least: int = 10
-) -> MemorySizing:
-    """The original form to the letter: weights are recall scores, and what neither won nor lost counts as lost."""
-    won = [(w, r) for w, r in scored if r is not None and r > 0]
-    lost = [(w, -r) for w, r in scored if r is not None and r < 0]
-    win_weight, loss_weight = math.fsum(w for w, _ in won), math.fsum(w for w, _ in lost)
-    if len(scored) < at_least or win_weight == 0 or loss_weight == 0:
-        return MemorySizing(0.0)
-    p = win_weight / math.fsum(w for w, _ in scored)
-    win, loss = _mean(won), _mean(lost)
-    raw = kelly_r(p, loss, win)
-    return MemorySizing(max(0.0, raw * fraction * risk_appetite), p, loss, win, raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +86,7 @@ def lower_bound_size(
         return SizingHint(0.0, n_eff)
     p_hat = math.fsum(w for w, _ in won) / math.fsum(w for w, _ in known)
     return bounded_kelly(
-        n_eff, p_hat, _mean(lost) if lost else None, _mean(won) if won else None, risk_appetite,
+        n_eff, p_hat, weighted_mean(lost) if lost else None, weighted_mean(won) if won else None, risk_appetite,
         kappa=kappa, gamma=gamma, fraction=fraction, cap=cap, at_least=at_least,
     )  # fmt: skip
 
@@ -187,5 +120,5 @@ def effective_count(weights: Sequence[float]) -> float:
     return math.fsum(weights) ** 2 / squares if squares else 0.0
 
 
-def _mean(weighted: Sequence[tuple[float, float]]) -> float:
+def weighted_mean(weighted: Sequence[tuple[float, float]]) -> float:
     return math.fsum(w * r for w, r in weighted) / math.fsum(w for w, _ in weighted)

@@ -24,7 +24,7 @@ from memtape.core.recall.ranking import SOURCE_SHARE, Groups, apply_caps, is_cap
 from memtape.core.recall.scoring import confidence_factor, faded, score_order_key
 
 MIN_SIMILARITY = 0.6
-LASTS_DAYS, LASTS_EXPONENT = 365.0, 0.3
+FADING_DAYS, FADING_EXPONENT = 365.0, 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +44,11 @@ class LossWarning:
 
 def severity(r: float, sim: float, age: float, conf: float) -> float:
     """How much a loss has to say now."""
-    return abs(r) * sim * faded(age, LASTS_DAYS, LASTS_EXPONENT) * conf
+    return abs(r) * sim * faded(age, FADING_DAYS, FADING_EXPONENT) * conf
 
 
 def is_loss(episode: Episode, query: Query) -> bool:
-    """Whether a trade lost, as far as its outcome may be believed, and may teach."""
+    """Returns True if a trade lost, as far as its outcome may be believed, and may teach."""
     r = believed_outcome(episode, query.claims_count)
     return episode.teaches and r is not None and r < 0
 

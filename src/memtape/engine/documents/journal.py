@@ -26,6 +26,8 @@ from pydantic import Field
 
 from memtape.core.codec import EPOCH, make_id
 from memtape.core.document_edits import NoteEntry, NoteKind, note_text
+from memtape.core.events import NoteAppended
+from memtape.core.ids import JournalNoteId
 from memtape.core.items import Item, StoredItem
 from memtape.core.values import Key, read
 from memtape.documents import workspace_files, write_policy
@@ -87,12 +89,13 @@ class Journal:
                 if not known:
                     entry = NoteEntry(id=key, kind=kind, agent=agent, at=self._written_at(at), run=run, text=str(content["text"]))
                     cited = workspace.append(inner or _path_of(workspace, entry), entry)
-                    place = {
-                        "path": f"{folder.prefix}{cited.path}", "start_line": cited.start_line, "end_line": cited.end_line,
-                        "content_hash": cited.content_hash,
-                    }  # fmt: skip
+                    written = f"{folder.prefix}{cited.path}"
+                    place = {"path": written, "start_line": cited.start_line, "end_line": cited.end_line,
+                             "content_hash": cited.content_hash}  # fmt: skip
                     item = Item("document_note", key, at, content | place | {"tier": MODEL_TIER}, _content_id(content))
-                    scope.writer(tables).declare(item, at, [{"event": "noted", "note": key, **place}])
+                    lines = (cited.start_line, cited.end_line)
+                    event = NoteAppended(JournalNoteId(key), written, *lines, cited.content_hash)
+                    scope.writer(tables).declare(item, at, [event])
                 note = _note(tables, tables.items("document_note", EVERYTHING, keys=[key])[0], duplicate=known)
             problem = index_written(scope.resources, agent)
         return replace(note, index_problem=problem or embed_documents(scope.resources, agent))

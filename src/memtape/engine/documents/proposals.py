@@ -22,6 +22,8 @@ from typing import Any
 
 from memtape.core.codec import digest, make_id, plain
 from memtape.core.document_edits import Edit, EditState, ProposalStatus, evaluate_edit, make_edit
+from memtape.core.events import EditProposed, proposal_event
+from memtape.core.ids import ProposalId
 from memtape.core.items import Item, StoredItem
 from memtape.core.text_diff import unified_diff
 from memtape.core.values import Key, Line, read
@@ -31,7 +33,6 @@ from memtape.engine.documents.index_update import embed_documents, index_written
 from memtape.engine.documents.journal import MODEL_TIER, receipt_of
 from memtape.engine.documents.workspace import Documents
 from memtape.engine.scope import AgentScope
-from memtape.engine.write.positions import EventData
 from memtape.engine.write.writer import Receipt
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
 from memtape.store.cutoff import EVERYTHING
@@ -86,7 +87,7 @@ class Proposals:
                 if (waiting := len(_proposal_ids(tables, "proposed"))) >= MAX_OPEN_PROPOSALS:
                     raise Conflict("agent", f"{waiting} proposals wait for the owner", "Ask the owner to decide some first")
                 at = scope.stated_at(tables)
-                event: EventData = {"event": "proposed", "proposal": key, "path": path}
+                event = EditProposed(ProposalId(key), path)
                 scope.writer(tables).declare(Item("proposal", key, at, body), at, [event])
             proposal = _proposal(tables, key, duplicate=known)
         return self._against_now(proposal)
@@ -167,7 +168,7 @@ class Proposals:
         at = self._scope.stated_at(tables)
         number = len(tables.items("proposal_status", EVERYTHING, symbol=id)) + 1
         item = Item("proposal_status", f"{id}#{number}", at, {"proposal": id, **stated}, id)
-        self._scope.writer(tables).declare(item, at, [{"event": stated["status"], "proposal": id}])
+        self._scope.writer(tables).declare(item, at, [proposal_event(stated["status"], ProposalId(id))])
 
     def _folder_of(self, proposal: Proposal) -> tuple[DocumentFolder, str]:
         """The folder of a proposed edit, and the document's path in it."""

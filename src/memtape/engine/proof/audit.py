@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memtape.core.codec import GENESIS, canonical_plain, chain_hash, digest, moment
+from memtape.core.ids import OwnerId
 from memtape.core.items import OWNER_STREAM, delivery_digest
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Bar
@@ -34,7 +35,7 @@ from memtape.store.tables import Tables, drop_other_streams, owners, streams, st
 class AuditProblem:
     """Something that does not agree with the log."""
 
-    owner: str
+    owner: OwnerId
     stream: str
     table: str
     key: str
@@ -71,7 +72,7 @@ def verify_store(memory: Memory, against: Iterable[dict[str, Any]] = ()) -> Audi
     return audit
 
 
-def _verify_owner(audit: Audit, session: Any, owner: str) -> None:
+def _verify_owner(audit: Audit, session: Any, owner: OwnerId) -> None:
     own = Tables(session, owner, OWNER_STREAM)
     agents, deleted = _stated_agents(own), deleted_streams(own.log_of(("agent_deleted", "erased")))
     known = streams(session, owner)
@@ -188,8 +189,8 @@ def _stated_agents(tables: Tables) -> dict[str, Agent]:
             replay.take(row)
     except Tampered:
         pass  # what stands before the break still counts; whoever asked comes to the break itself
-    deleted = {item.key for item in replay.kept if item.kind == "agent_deleted"}
-    return {item.key: read(Agent, item.body) for item in replay.kept if item.kind == "agent" and item.key not in deleted}
+    deleted = {item.key for item in replay.stored if item.kind == "agent_deleted"}
+    return {item.key: read(Agent, item.body) for item in replay.stored if item.kind == "agent" and item.key not in deleted}
 
 
 def _broken_link(row: LogRow, seq: int, last_hash: str, destroyed: DestroyedRows) -> str | None:

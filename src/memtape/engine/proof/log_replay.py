@@ -1,6 +1,6 @@
-"""A stream's log from nothing, row by row, into the rows that every projection must have.
+"""Replays the log of a stream, row by row, into the rows that every projection must have.
 
-It writes nothing and trusts no table: `verify` compares what it finds with this, `rebuild` puts this in place of it.
+It writes nothing and trusts no table: `verify` compares the tables with these rows, `rebuild` replaces them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from memtape.core.codec import micros, moment, read_time
+from memtape.core.codec import micros, moment
+from memtape.core.events import PlanEvent, read_event
+from memtape.core.ids import OwnerId
 from memtape.core.items import Item, NamedDecisions, Position, StoredItem, body_of, close_claim, position_events, unpack_items
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.versions import TradeVersion, derive_versions
@@ -42,33 +44,34 @@ Rows = list[dict[str, Any]]
 
 
 class LogReplay:
-    """A stream's log, row by row, into the rows that must follow from it."""
+    """Takes the log of a stream row by row and gives the rows that must follow from it."""
 
-    def __init__(self, owner: str, stream: str, agent: Agent | None, deleted: bool = False) -> None:
+    def __init__(self, owner: OwnerId, stream: str, agent: Agent | None, deleted: bool = False) -> None:
         self.owner, self.stream, self.agent, self.deleted = owner, stream, agent, deleted
-        self.items: Rows = []
-        self.kept: list[StoredItem] = []
+        self.items: Rows = []  # the rows of the table `items`
+        self.stored: list[StoredItem] = []  # the same items as values, at the same indexes
         self.reported: dict[str, list[tuple[int, TradeVersion]]] = {}  # by trade, with the index of the item
         self.first_snapshot: datetime | None = None
         self.last_tick: datetime | None = None
         self.known_at: datetime | None = None
-        self.deliveries: dict[int, dict[str, Any]] = {}  # log row -> what it says of its bars
+        self.deliveries: dict[int, dict[str, Any]] = {}  # log row -> count, range and digest of its bars
         self._here: dict[tuple[str, str], int] = {}  # (kind, key) -> index among the items
         self._batches: dict[str, list[int]] = {}
         self.verified_from: datetime | None = None
-        self._broker: dict[int, datetime] = {}  # items that are the broker's own word, and since when
+        self._broker: dict[int, datetime] = {}  # items that are records of a broker, and when they became known
         self.plans: dict[str, PlanState] = {}
 
     def take(self, row: LogRow) -> None:
-        """The next row."""
+        """Take the next row of the log."""
         known_at = moment(row.known_at)
         if row.payload is None and self.deleted:
             return
         self.known_at = known_at if self.known_at is None else max(self.known_at, known_at)
         if row.payload is None:
-            return  # destroyed, as a later row says
+            # The payload was destroyed; a later row says so.
+            return
         payload = json.loads(row.payload)
-        self._concluded_of_plans(payload["concluded"])
+        self._change_plans(payload["concluded"])
         if "stated" in payload:
             item = Item(row.kind, row.key, moment(row.occurred_at), payload["stated"], payload["symbol"])
             self._add(item, row, known_at, 1, None)
@@ -101,7 +104,7 @@ class LogReplay:
         if batch:
             self._batches.setdefault(batch, []).append(index)
         self.items.append(item_row(self.owner, self.stream, item, row.seq, known_at, version, batch))
-        kept = StoredItem(
+        stored = StoredItem(
             row.seq,
             item.kind,
             item.key,
@@ -114,14 +117,14 @@ class LogReplay:
             body_of(item),
             batch is not None,
         )
-        self.kept.append(kept)
+        self.stored.append(stored)
         if is_broker_record(item):
             self._broker[index] = known_at
             self.verified_from = known_at if self.verified_from is None else min(self.verified_from, known_at)
         if self.agent is None:
             return
         if item.kind == "closing":
-            claim = self.kept[self._here["claim", item.key]]
+            claim = self.stored[self._here["claim", item.key]]
             whole = close_claim(read(Claim, claim.body), item.body)
             item = Item("claim", item.key, item.at, whole, claim.symbol, claim.leg, claim.ref)
             self._report(index, reported_version(self.agent, item, known_at, version))
@@ -134,44 +137,44 @@ class LogReplay:
         elif kind == "plan_status":
             self.plans[stated["plan"]] = changed_plan_state(self.plans[stated["plan"]], stated["status"], at)
 
-    def _concluded_of_plans(self, concluded: Sequence[dict[str, Any]]) -> None:
-        for told in concluded:
-            if told["event"] in ("plan_fired", "plan_expired"):
-                status = told["event"].removeprefix("plan_")
-                self.plans[told["plan"]] = changed_plan_state(self.plans[told["plan"]], status, read_time(told["at"]))
+    def _change_plans(self, concluded: Sequence[dict[str, Any]]) -> None:
+        for event in map(read_event, concluded):
+            if isinstance(event, PlanEvent):
+                status = event.name.removeprefix("plan_")
+                self.plans[event.plan] = changed_plan_state(self.plans[event.plan], status, event.at)
 
     def _report(self, index: int, new: TradeVersion) -> None:
-        """A reported trade; if it was taken back before, the earlier version ends where this one begins."""
-        earlier = self.reported.get(new.trade.id, [])
-        kept = [(n, v) for n, v in earlier if v.known_from < new.known_from]
-        kept = [
+        """Add a reported trade. If it was taken back before, the earlier version ends where this one begins."""
+        earlier = [(n, v) for n, v in self.reported.get(new.trade.id, []) if v.known_from < new.known_from]
+        ended = [
             (n, replace(v, known_to=new.known_from) if v.known_to is not None and v.known_to > new.known_from else v)
-            for n, v in kept
+            for n, v in earlier
         ]
-        self.reported[new.trade.id] = [*kept, (index, new)]
+        self.reported[new.trade.id] = [*ended, (index, new)]
 
     def _void(self, batch: str, seq: int, known_at: datetime) -> None:
+        """Take back the items of an import."""
         for index in self._batches.pop(batch, ()):
-            row, kept = self.items[index], self.kept[index]
+            row, item = self.items[index], self.stored[index]
             row["void_seq"], row["void_at"] = seq, micros(known_at)
-            self.kept[index] = replace(kept, gone_at=known_at)
-            claim = self._here.get(("claim", kept.key))
-            self._here.pop((kept.kind, kept.key), None)
+            self.stored[index] = replace(item, gone_at=known_at)
+            claim = self._here.get(("claim", item.key))
+            self._here.pop((item.kind, item.key), None)
             self._broker.pop(index, None)
-            if self.agent is None or kept.kind not in ("trade", "claim", "closing"):
+            if self.agent is None or item.kind not in ("trade", "claim", "closing"):
                 continue
-            named = self.kept[claim] if kept.kind == "closing" and claim is not None else kept
-            kind = "trade" if kept.kind == "trade" else "claim"
-            id_ = reported_id(self.agent.id, kind, kept.key, (named.symbol, named.leg))
-            told = self.reported.get(id_, [])
-            self.reported[id_] = [(n, v if v.known_to is not None else replace(v, known_to=known_at)) for n, v in told]
+            named = self.stored[claim] if item.kind == "closing" and claim is not None else item
+            kind = "trade" if item.kind == "trade" else "claim"
+            id_ = reported_id(self.agent.id, kind, item.key, (named.symbol, named.leg))
+            versions = self.reported.get(id_, [])
+            self.reported[id_] = [(n, v if v.known_to is not None else replace(v, known_to=known_at)) for n, v in versions]
         self.verified_from = min(self._broker.values(), default=None)
 
     def _memories(self, versions: Sequence[TradeVersion], bars: dict[str, list[KnownBar]]) -> dict[str, Rows]:
-        """The rows of what was learned."""
+        """The rows of memories."""
         assert self.agent is not None
         who = self.owner, self.stream
-        found = learn_all(self.agent, versions, self.kept, lambda symbol: bars.get(symbol, []), self.verified_from)
+        found = learn_all(self.agent, versions, self.stored, lambda symbol: bars.get(symbol, []), self.verified_from)
         followed = [(d.id, d.symbol, micros_of(d.t), micros_of(shadow.until)) for d, shadow in found.shadows]
         return {
             "episodes": [row_of("episodes", episode_values(*who, e)) for e in found.episodes],
@@ -186,10 +189,9 @@ class LogReplay:
         positions: list[PositionRow] = []
         discrepancies: Rows = []
         if self.agent is not None:
-            for position, kept in self._by_position().items():
-                named = self._named(kept)
-                happened = position_events(position, kept, named, self.first_snapshot)
-                derived = derive_versions(self.agent.terms(), *position, happened, bars.get(position[0], []))
+            for position, items in self._by_position().items():
+                events = position_events(position, items, self._named(items), self.first_snapshot)
+                derived = derive_versions(self.agent.terms(), *position, events, bars.get(position[0], []))
                 versions += derived.versions
                 discrepancies += [discrepancy_row(self.owner, self.stream, d) for d in derived.discrepancies]
                 if derived.last is not None:
@@ -206,10 +208,10 @@ class LogReplay:
         return found
 
     def _by_position(self) -> dict[Position, list[StoredItem]]:
-        """What concerns each position: its own items, and every tick and tick decision from its first mention on."""
+        """The items that concern each position: its own, and every tick and tick decision from its first mention on."""
         own: dict[Position, list[StoredItem]] = {}
         shared: list[StoredItem] = []
-        for item in self.kept:
+        for item in self.stored:
             if item.kind in ("fill", "funding"):
                 own.setdefault((item.symbol, item.leg), []).append(item)
             elif item.kind in ("tick", "decision"):
@@ -226,9 +228,10 @@ class LogReplay:
             ]
         return found
 
-    def _named(self, kept: Sequence[StoredItem]) -> NamedDecisions:
+    def _named(self, items: Sequence[StoredItem]) -> NamedDecisions:
+        """The decisions that fills among these items name."""
         decisions: dict[str, tuple[Decision, datetime]] = {}
-        for item in kept:
+        for item in items:
             if item.kind == "fill" and item.ref is not None:
                 fill = read(Fill, item.body)
                 for name in (f"d:{fill.decision}", f"o:{fill.order_id}"):
@@ -240,6 +243,6 @@ class LogReplay:
         sort, _, id_ = name.partition(":")
         if sort == "o":
             order = self._here.get(("order", id_))
-            id_ = self.kept[order].ref or "" if order is not None else ""
+            id_ = self.stored[order].ref or "" if order is not None else ""
         index = self._here.get(("decision", id_))
-        return None if index is None else (read(Decision, self.kept[index].body), self.kept[index].known_at)
+        return None if index is None else (read(Decision, self.stored[index].body), self.stored[index].known_at)

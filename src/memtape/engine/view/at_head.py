@@ -26,7 +26,7 @@ from memtape.core.skills import Agent
 from memtape.engine.view.derived_ledger import all_versions, derive_trades, known_positions, open_claims, reported_versions
 from memtape.engine.view.plan_log import plan_states_from_log
 from memtape.engine.view.stored import believed_trades, newest_first
-from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, View, select_trades
+from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, TradePage, View, select_trades
 from memtape.engine.write.verification import first_broker_record
 from memtape.store.cutoff import Cutoff
 from memtape.store.tables import Tables
@@ -39,6 +39,9 @@ class ViewAtHead(View):
         super().__init__(tables, agent, cutoff)
         # An earlier moment of the same head shares the memories that were formed for the later one.
         self._origin = origin or self
+
+    def release(self) -> None:
+        """Nothing is held beside the transaction."""
 
     def at(self, moment: datetime) -> ViewAtHead:
         """The same transaction and head as of an earlier moment."""
@@ -77,6 +80,10 @@ class ViewAtHead(View):
     def trades(self, wanted: TradeFilter = ALL_TRADES) -> list[Trade]:
         """Trades, open and closed, ordered by entry time and id."""
         return select_trades(self, self._ledger[0], wanted)
+
+    def trade_page(self, page: TradePage) -> list[Trade]:
+        """A page of trades, open and closed, in the order asked for."""
+        return page.cut(self.trades())
 
     def trade(self, id: str) -> Trade | None:
         """One trade of the ledger."""

@@ -27,7 +27,8 @@ def derive_trades(
     tables: Tables, agent: Agent, cutoff: Cutoff, position: Position, flat: FlatPoint | None
 ) -> tuple[list[Trade], list[Discrepancy]]:
     """The trades and discrepancies of one position since it was last flat, from what was known and recorded by the cutoff."""
-    versions, open_round, discrepancies, _ = derive_position(tables, agent, position, flat, cutoff, tables.head().first_snapshot)
+    derived = derive_position(tables, agent, position, flat, cutoff, tables.head().first_snapshot)
+    versions, open_round, discrepancies = derived.versions, derived.open, derived.discrepancies
     trades = [version.trade for version in versions if version.known_to is None]
     if open_round is not None:
         trades.append(trade_from_round(agent.terms(), *position, open_round))
@@ -67,5 +68,5 @@ def all_versions(tables: Tables, agent: Agent, cutoff: Cutoff) -> list[TradeVers
     found = reported_versions(tables, agent, cutoff, gone=True)
     first = tables.head().first_snapshot
     for position in known_positions(tables, cutoff):
-        found += derive_position(tables, agent, position, None, cutoff, first)[0]
+        found += derive_position(tables, agent, position, None, cutoff, first).versions
     return found

@@ -60,8 +60,8 @@ def recall_query(view: View, question: RecallQuestion) -> Query:
         memory_types=question.memory_types, limit=question.limit,  # type: ignore[arg-type]
         profile=question.profile, claims_count=view.claims_count, explain=question.explain,  # type: ignore[arg-type]
         kelly_beside=question.kelly_beside,
-        mood=AffectContext(affect.drawdown_state, affect.consecutive_losses, affect.risk_appetite),
-        parameters=parameters, citations=times_shown(view) if parameters.strength == "on" else {},
+        affect=AffectContext(affect.drawdown_state, affect.consecutive_losses, affect.risk_appetite),
+        parameters=parameters, times_shown=times_shown(view) if parameters.strength == "on" else {},
     )  # fmt: skip
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
+from memtape.core.events import PlanFired
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.plans import (
     FiredPlan,
@@ -91,7 +91,7 @@ def plan_views(
         waiting = state.status in ("active", "proposed")
         finding = judge_plan(state.plan, inputs, state.fired, state.fired_at) if waiting else "waits"
         values = [
-            (at, value) for at, event in firings.get(state.id, ()) if (value := _worth(state, at, event, episodes)) is not None
+            (event.at, value) for event in firings.get(state.id, ()) if (value := _worth(state, event, episodes)) is not None
         ]
         found.append(PlanView(state, finding, tuple(values)))
     return found
@@ -107,9 +107,9 @@ def _looks_back(state: PlanState) -> bool:
     return any(condition.op in LOOKING_BACK for condition in asked)
 
 
-def _worth(state: PlanState, at: datetime, event: Mapping[str, Any], episodes: Sequence[Episode]) -> float | None:
+def _worth(state: PlanState, fired: PlanFired, episodes: Sequence[Episode]) -> float | None:
     """What a firing was worth in R, against what would have happened without it; None while that is not known."""
-    plan, symbol = state.plan, event.get("symbol")
+    plan, at, symbol = state.plan, fired.at, fired.symbol
     about = sorted(
         (e for e in episodes if (symbol is None or e.symbol == symbol) and at <= e.entry_at <= at + FOLLOWING
          and e.pnl_r is not None), key=lambda e: (e.entry_at, e.id),

@@ -28,7 +28,7 @@ from memtape.core.skills import Agent
 from memtape.engine.column_cache import CachedBeliefs, CachedColumns, ColumnCache
 from memtape.engine.view.derived_ledger import derive_trades, known_positions, open_claims
 from memtape.engine.view.plan_log import plan_states_from_log
-from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, View, select_trades, with_labels
+from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, TradePage, View, select_trades, with_labels
 from memtape.engine.write.learn import Learner
 from memtape.engine.write.verification import first_broker_record
 from memtape.store.cutoff import EVERYTHING, Cutoff
@@ -90,6 +90,19 @@ class StoredView(View):
                 limit=wanted.limit, after=wanted.after, claims=not self.is_verified,
             )  # fmt: skip
         return select_trades(self, closed if wanted.status == "closed" else closed + self._open_trades(), wanted)
+
+    def trade_page(self, page: TradePage) -> list[Trade]:
+        """A page of trades, open and closed, in the order asked for; its cost does not grow with the history."""
+        if not self.is_latest:
+            return page.cut(self.trades())
+        closed: list[Trade] = []
+        if page.status != "open":
+            closed = self.tables.sorted_trades(
+                page.sort, descending=page.descending, limit=page.offset + page.limit, symbol=page.symbol,
+                strategy=page.strategy, side=page.side, outcome=page.outcome, claims=not self.is_verified,
+            )  # fmt: skip
+        held = [] if page.status == "closed" else self._open_trades()
+        return page.cut(with_labels(self, [t for t in closed + held if not (self.is_verified and t.quality == "claimed")]))
 
     def trade(self, id: str) -> Trade | None:
         """One trade of the ledger, found by its key."""
@@ -225,16 +238,17 @@ class StoredView(View):
         return self._cached
 
     def _fetch(self, keys: list[tuple[str, int]]) -> list[Episode]:
-        found = {(e.id, micros(e.known_from)): e for e in self.memory_tables.episodes([id_ for id_, _ in keys])}
+        episodes = self.memory_tables.episodes([id_ for id_, _ in keys])
+        found: dict[tuple[str, int], Episode] = {(e.id, micros(e.known_from)): e for e in episodes}
         return [found[key] for key in keys]
 
     def affect_step(self) -> AffectStep | None:
         """The last step of the affect state that was known; None before anything happened."""
         if self._affect is None:
             if self.is_latest:
-                self._affect = (next(iter(self.memory_tables.felt_until(self.as_of, 1)), None),)
+                self._affect = (next(iter(self.memory_tables.affect_until(self.as_of, 1)), None),)
             else:
-                self._affect = (self._learner().past().at(self.as_of),)
+                self._affect = (self._learner().affect_timeline().at(self.as_of),)
         return self._affect[0]
 
     def _learner(self) -> Learner:
@@ -243,13 +257,13 @@ class StoredView(View):
     def affect_history(self, limit: int) -> list[AffectStep]:
         """The last steps of the affect state, oldest first."""
         if self.is_latest:
-            return self.memory_tables.felt_until(self.as_of, limit)
+            return self.memory_tables.affect_until(self.as_of, limit)
         # Stored steps rest on everything known by now: what was known at a past moment takes its steps again.
-        return self._learner().past().steps_known_at(self.as_of)[-limit:] if limit else []
+        return self._learner().affect_timeline().steps_known_at(self.as_of)[-limit:] if limit else []
 
     def affect_step_count(self) -> int:
         """How many closes, equity marks and cash flows lie behind the affect state."""
-        return self.memory_tables.felt_count(self.as_of)
+        return self.memory_tables.affect_count(self.as_of)
 
     def plan_states(self) -> list[PlanState]:
         """Every plan and its state."""

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -80,6 +80,50 @@ class TradeFilter:
         return trade.entry_at < after[0] if self.newest else trade.entry_at > after[0]
 
 
+SortName = Literal["entry", "exit", "symbol", "side", "held", "size", "net", "r"]
+SORT_FIELDS: Mapping[SortName, str] = {
+    "entry": "entry_at", "exit": "exit_at", "symbol": "symbol", "side": "side", "held": "holding_minutes",
+    "size": "entry_size_usd", "net": "net_pnl_usd", "r": "pnl_r",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TradePage:
+    """A page of trades: which ones, in which order, and how many after how many."""
+
+    status: str | None = None
+    symbol: str | None = None
+    strategy: str | None = None
+    side: str | None = None
+    outcome: Literal["win", "loss"] | None = None
+    sort: SortName = "entry"
+    descending: bool = True
+    offset: int = 0
+    limit: int = 25
+
+    def admits(self, trade: Trade) -> bool:
+        """True if a trade is one of those wanted."""
+        wanted = TradeFilter(status=self.status, symbol=self.symbol, strategy=self.strategy, side=self.side)
+        return wanted.admits(trade) and (self.outcome is None or self.outcome == outcome_of_trade(trade))
+
+    def cut(self, trades: Iterable[Trade]) -> list[Trade]:
+        """The page out of trades: sorted, equal ones by entry and id, unknown values last."""
+        field, admitted = SORT_FIELDS[self.sort], [trade for trade in trades if self.admits(trade)]
+        admitted.sort(key=lambda trade: trade.id)
+        admitted.sort(key=lambda trade: trade.entry_at, reverse=self.descending)
+        known = [trade for trade in admitted if getattr(trade, field) is not None]
+        known.sort(key=lambda trade: getattr(trade, field), reverse=self.descending)
+        unknown = [trade for trade in admitted if getattr(trade, field) is None]
+        return [*known, *unknown][self.offset : self.offset + self.limit]
+
+
+def outcome_of_trade(trade: Trade) -> Literal["win", "loss"] | None:
+    """Whether a closed trade won or lost; None for one that is open, has no known price, or ended at exactly zero."""
+    if trade.status != "closed" or not trade.net_pnl_usd:
+        return None
+    return "win" if trade.net_pnl_usd > 0 else "loss"
+
+
 ALL_TRADES = TradeFilter()
 MAX_TICKS_BACK = 20
 
@@ -99,9 +143,6 @@ class View(ABC):
         self._heads: dict[str, Head] = {} if head is None else {tables.stream: head}
         self._markets: dict[str, Market | None] = {}
         self._plans: list[PlanState] | None = None
-
-    def release(self) -> None:  # noqa: B027: a view of the log holds nothing
-        """Let go of what the view holds beside its transaction."""
 
     # ---- what both kinds of view share: items and heads are limited by the cutoff itself ----------------------------
 
@@ -192,6 +233,10 @@ class View(ABC):
     # ---- the primitives: stored rows and the log answer them in their own way ---------------------------------------
 
     @abstractmethod
+    def release(self) -> None:
+        """Let go of what the view holds beside its transaction."""
+
+    @abstractmethod
     def at(self, moment: datetime) -> View:
         """The same transaction as of an earlier moment."""
 
@@ -203,6 +248,10 @@ class View(ABC):
     @abstractmethod
     def trades(self, wanted: TradeFilter = ALL_TRADES) -> list[Trade]:
         """Trades, open and closed, ordered by entry time and id."""
+
+    @abstractmethod
+    def trade_page(self, page: TradePage) -> list[Trade]:
+        """A page of trades, open and closed, in the order asked for."""
 
     @abstractmethod
     def trade(self, id: str) -> Trade | None:

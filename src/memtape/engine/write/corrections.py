@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from memtape.core.events import MemoryCorrected, MemoryForgotten, MemoryShredded
+from memtape.core.ids import MemoryId
 from memtape.core.items import Item
 from memtape.core.memory.shadows import shadow_id
 from memtape.core.observed import Decision
 from memtape.core.values import read
+from memtape.engine.write.batch import Batch
 from memtape.engine.write.learn import learn_from_batch
-from memtape.engine.write.positions import Batch, EventData
 from memtape.engine.write.writer import Receipt, Writer
 from memtape.errors import Conflict, Unknown
 from memtape.store.cutoff import EVERYTHING
@@ -30,7 +32,8 @@ def correct_episode(
         fix = "Correct it at its source: undo the import, or send the missing fill"
         raise Conflict("changes", "the outcome of this trade is the broker's own", fix)
     number = len(tables.items("correction", EVERYTHING, symbol=id)) + 1
-    events: list[EventData] = [{"event": "forgotten" if forget else "corrected", "memory_id": id, "fields": sorted(changes)}]
+    event_type = MemoryForgotten if forget else MemoryCorrected
+    events = [event_type(MemoryId(id), tuple(sorted(changes)))]
     body = {"memory": id, "changes": changes, "forget": forget, "reason": reason}
     receipt = writer.declare(Item("correction", f"{id}#{number}", at, body, id), at, events)
     batch = Batch(changed={id: episode.exit_at} if episode.kind == "trade" else {})
@@ -61,7 +64,7 @@ def shred_claim(writer: Writer, id: str, at: datetime, reason: str) -> Receipt:
     tables.shred_log(rows)
     tables.drop_trade(id)
     body = {"memory": id, "changes": {}, "forget": True, "reason": reason, "shredded": rows}
-    events: list[EventData] = [{"event": "shredded", "memory_id": id, "log_rows": len(rows)}]
+    events = [MemoryShredded(MemoryId(id), len(rows))]
     receipt = writer.declare(Item("correction", f"{id}#shredded", at, body, id), at, events)
     memory_tables.drop_episodes([id])
     memory_tables.note_changes([id])

@@ -1,8 +1,8 @@
-"""Learning in the same transaction as the ledger: episodes, affect and shadows from what just changed.
+"""Learns in the same transaction as the ledger: episodes, affect and shadows from what just changed.
 
-In order, a close adds an episode and a step. Out of order (a late fill, an import into the past, a correction, an undo, the
-first word of a broker) the steps are taken again from the earliest moment concerned, and the episodes that could have
-known of it are formed again. Both roads use the same pure fold (`core/memory/learn.py`), as does a rebuild.
+In order, a close adds an episode and a step of affect. Out of order (a late fill, an import into the past, a correction, an
+undo, the first record of a broker) the steps are computed again from the earliest moment concerned, and so are the episodes
+whose entry could have known of it. Both ways use the same pure fold (`core/memory/learn.py`), as does a rebuild.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AccountChange, AffectStep, affect_steps
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.learn import (
-    CLAIM_WITHIN,
-    LOOKED_AT,
+    CLAIM_ENTRY_TOLERANCE,
+    STEPS_LOOKED_AT,
     AccountEvent,
     AffectTimeline,
     Amendment,
@@ -38,259 +38,275 @@ from memtape.core.memory.situation_fields import NO_MARKET_STATE, market_state_a
 from memtape.core.observed import Decision
 from memtape.core.skills import Agent
 from memtape.core.values import read
-from memtape.engine.write.positions import Batch
+from memtape.engine.write.batch import Batch
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables, ShadowRow
 from memtape.store.rows import Head
 from memtape.store.tables import Tables
 
-MANY = 64  # from so many trades on it is cheaper to load everything once than to ask for each
+BULK_FROM_TRADES = 64  # from so many trades on, loading everything once is cheaper than one query for each
 
 
-def learn_from_batch(tables: Tables, agent: Agent, start: Head, verified_from: datetime | None, fresh: Batch) -> None:
+def learn_from_batch(tables: Tables, agent: Agent, start: Head, verified_from: datetime | None, batch: Batch) -> None:
     """Form and change memories after what a transaction brought; `start` is the head before it."""
-    Learner(tables, agent, verified_from).follow(start, fresh)
+    Learner(tables, agent, verified_from).learn(start, batch)
 
 
 class Learner:
-    """What one agent learns, in one transaction."""
+    """Forms the memories of one agent, in one transaction.
+
+    `verified_from` is when the first record of a broker became known: from then on claims of the agent do not count.
+    """
 
     def __init__(self, tables: Tables, agent: Agent, verified_from: datetime | None) -> None:
         self.tables, self.agent, self.verified_from = tables, agent, verified_from
-        self.learned = MemoryTables(tables)
+        self.memories = MemoryTables(tables)
         self.starting = float(agent.settings.starting_equity)
-        self.claims = bool(tables.items("claim", EVERYTHING, limit=1, gone=True))  # one taken back was believed until then
-        self.known_at: datetime | None = None  # the latest that was known before this transaction
-        self._corrected = bool(tables.items("correction", EVERYTHING, limit=1))
-        self._notes: dict[str, list[Amendment]] | None = None  # all of them, once that is cheaper than asking for each
+        # Whether the agent ever claimed a trade. A claim that was taken back was believed until then, so it counts here.
+        self.has_claims = bool(tables.items("claim", EVERYTHING, limit=1, gone=True))
+        self.known_at: datetime | None = None  # the latest moment at which anything was known before this transaction
+        self._has_corrections = bool(tables.items("correction", EVERYTHING, limit=1))
+        self._corrections: dict[str, list[Amendment]] | None = None  # all of them by memory, once they are loaded in bulk
         self._undone = [item.known_at for item in tables.items("undo", EVERYTHING)]
-        self._whole: dict[str, Market | None] = {}  # markets with all their bars
-        self._at: dict[tuple[str, datetime], Market | None] = {}  # markets for one moment
+        self._whole_markets: dict[str, Market | None] = {}  # with all their bars, by symbol
+        self._markets_at: dict[tuple[str, datetime], Market | None] = {}  # with the bars that one moment needs
         self._bulk = False
-        self._told: list[AccountEvent] | None = None
-        self._taken: tuple[datetime, list[AffectStep]] | None = None  # the steps of this transaction, and since when
+        self._account_events: list[AccountEvent] | None = None
+        self._new_steps: tuple[datetime, list[AffectStep]] | None = None  # of this transaction, and from when they hold
 
-    def follow(self, start: Head, fresh: Batch) -> None:
-        """Take in what is new; everything else that it touches is found here."""
+    def learn(self, start: Head, batch: Batch) -> None:
+        """Form the memories that a batch adds or changes."""
         self.known_at = start.known_at
-        surprise = self._surprise(fresh)
-        if self.claims and self.verified_from != start.verified_from:
-            surprise = EPOCH  # what was claimed no longer counts
-        if not (fresh.changed or fresh.account or surprise or fresh.shadows or fresh.bars):
+        backfilled_from = self._backfilled_from(batch)
+        if self.has_claims and self.verified_from != start.verified_from:
+            # The first record of a broker: claims no longer count, so affect and every episode's state may change.
+            backfilled_from = EPOCH
+        if not (batch.changed or batch.account_changes or backfilled_from or batch.shadows or batch.bars):
             return
-        changed = dict(fresh.changed)
-        versions = list(fresh.versions) if not surprise else []
-        told_again = set(changed) - {version.trade.id for version in versions}
-        if surprise is not None:
-            versions = self.learned.versions(entered=surprise)
-            told_again = set(changed) - {version.trade.id for version in versions}
+        changed = dict(batch.changed)
+        # The trades whose episodes are formed: the new ones, those that changed, and after a backfill all entered since.
+        versions = list(batch.new_versions) if not backfilled_from else []
+        revised = set(changed) - {version.trade.id for version in versions}
+        if backfilled_from is not None:
+            versions = self.memories.versions(entered=backfilled_from)
+            revised = set(changed) - {version.trade.id for version in versions}
             changed |= {version.trade.id: None for version in versions if version.trade.id not in changed}
-        if told_again:
-            versions += self.learned.versions(ids=told_again)
-        if self.claims:
-            versions += self._spoken_of(versions, changed)
-        self._bulk = len(versions) > MANY
-        self._step(surprise, fresh, versions)
-        episodes = episodes_from_versions(versions, self.market_at, self.past(), self.starting, self.notes)
-        new: set[str] = set() if surprise else {version.trade.id for version in fresh.versions}
-        old = set(changed) - new
-        shadowed, of_shadows = self._shadows(fresh, surprise)
-        self.learned.drop_episodes(old | shadowed)
-        self.learned.put_episodes([*episodes, *of_shadows])
-        self.learned.note_changes({episode.id for episode in episodes} | old | shadowed)
+        if revised:
+            versions += self.memories.versions(ids=revised)
+        if self.has_claims:
+            versions += self._counterparts(versions, changed)
+        self._bulk = len(versions) > BULK_FROM_TRADES
+        # Affect comes first: the situation of an episode contains the state at its entry.
+        self._update_affect(backfilled_from, batch, versions)
+        episodes = episodes_from_versions(versions, self.market_at, self.affect_timeline(), self.starting, self.amendments)
+        new: set[str] = set() if backfilled_from else {version.trade.id for version in batch.new_versions}
+        replaced = set(changed) - new
+        shadow_ids, of_shadows = self._shadows(batch, backfilled_from)
+        self.memories.drop_episodes(replaced | shadow_ids)
+        self.memories.put_episodes([*episodes, *of_shadows])
+        self.memories.note_changes({episode.id for episode in episodes} | replaced | shadow_ids)
 
-    def _surprise(self, fresh: Batch) -> datetime | None:
-        """Since when something was known that is told only now, if it could have been known at the entry of an episode."""
-        if fresh.known_at is None or not self.learned.entered_since(fresh.known_at):
+    def _backfilled_from(self, batch: Batch) -> datetime | None:
+        """The earliest moment at which the batch was known, if an episode was entered since: it could have known of it."""
+        if batch.known_at is None or not self.memories.entered_since(batch.known_at):
             return None
-        return fresh.known_at
+        return batch.known_at
 
     # ---- affect ---------------------------------------------------------------------------------------------------
 
-    def _step(self, surprise: datetime | None, fresh: Batch, versions: Sequence[TradeVersion]) -> None:
-        """Take the steps that follow from what is new, again from the earliest moment concerned."""
-        moments = [at for at in fresh.changed.values() if at is not None]
-        moments += [event.at for event in fresh.account] + ([surprise] if surprise else [])
+    def _update_affect(self, backfilled_from: datetime | None, batch: Batch, versions: Sequence[TradeVersion]) -> None:
+        """Add the steps that follow from a batch, or compute them again from the earliest moment that it concerns."""
+        moments = [at for at in batch.changed.values() if at is not None]
+        moments += [change.at for change in batch.account_changes] + ([backfilled_from] if backfilled_from else [])
         if not moments:
             return
         since = min(moments)
-        before = self.learned.felt_until(since, 1, before=True)
-        later = self.learned.felt_until(None, 1)
-        if later and later[0].at >= since:
-            events = self._events(since)
-            self.learned.drop_felt(since)
+        before = self.memories.affect_until(since, 1, before=True)
+        last = self.memories.affect_until(None, 1)
+        if last and last[0].at >= since:
+            # Stored steps lie at or after this moment. Each step continues the one before it, so all of them are replaced.
+            changes = self._changes_since(since)
+            self.memories.drop_affect(since)
         else:
-            closed = [t for v in versions for t in self.told(v)]
-            events = [*believed_changes(closed, None, self.verified_from), *fresh.account]
-        steps = affect_steps(events, self.starting, before[0] if before else None, self.learned.outcomes_before(since))
-        self.learned.put_felt(steps)
-        self._taken = since, steps
+            closes = [event for version in versions for event in self.account_events(version)]
+            changes = [*believed_changes(closes, None, self.verified_from), *batch.account_changes]
+        steps = affect_steps(changes, self.starting, before[0] if before else None, self.memories.outcomes_before(since))
+        self.memories.put_affect(steps)
+        self._new_steps = since, steps
 
-    def _events(self, since: datetime) -> list[AccountChange]:
-        """All that stands and happened to the account since a moment."""
-        versions = self.learned.versions(exited=since, standing=True)
-        self._bulk = self._bulk or len(versions) > MANY
-        closed = [told for version in versions for told in self.told(version)]
-        return [*believed_changes(closed, None, self.verified_from), *self._account(since)]
+    def _changes_since(self, since: datetime) -> list[AccountChange]:
+        """Everything that happened to the account since a moment, as it is believed now."""
+        versions = self.memories.versions(exited=since, current_only=True)
+        self._bulk = self._bulk or len(versions) > BULK_FROM_TRADES
+        closes = [event for version in versions for event in self.account_events(version)]
+        marks_and_flows = [event.event for event in self._marks_and_flows(since) if event.known_to is None]
+        return [*believed_changes(closes, None, self.verified_from), *marks_and_flows]
 
-    def _account(self, since: datetime | None = None) -> list[AccountChange]:
-        return [told.event for told in self._account_told(since) if told.known_to is None]
+    def _marks_and_flows(self, since: datetime | None = None) -> list[AccountEvent]:
+        items = [item for kind in ("equity", "flow") for item in self.tables.items(kind, EVERYTHING, since=since, gone=True)]
+        return [account_event_of(item) for item in in_log_order(items)]
 
-    def _account_told(self, since: datetime | None = None) -> list[AccountEvent]:
-        kept = [item for kind in ("equity", "flow") for item in self.tables.items(kind, EVERYTHING, since=since, gone=True)]
-        return [account_event_of(item) for item in in_log_order(kept)]
-
-    def told(self, version: TradeVersion) -> list[AccountEvent]:
-        """A trade as affect feels it, in the versions in which it was believed."""
+    def account_events(self, version: TradeVersion) -> list[AccountEvent]:
+        """A trade as it moves affect, in the versions in which it was believed."""
         trade = version.trade
-        seen = (
-            market_state_at(self.market_at(trade.symbol, trade.entry_at), trade.entry_at)
-            if trade.pnl_r is None
-            else NO_MARKET_STATE
-        )
-        return account_events_of_trade(version, seen, self.notes(trade))
+        if trade.pnl_r is None:
+            state = market_state_at(self.market_at(trade.symbol, trade.entry_at), trade.entry_at)
+        else:
+            state = NO_MARKET_STATE  # an outcome in R needs no ATR
+        return account_events_of_trade(version, state, self.amendments(trade))
 
-    def all_told(self) -> list[AccountEvent]:
-        """All that ever happened to the account, in every version."""
-        if self._told is None:
+    def all_account_events(self) -> list[AccountEvent]:
+        """Everything that ever happened to the account, in every version. Read once, and only where nothing less will do."""
+        if self._account_events is None:
             self._bulk = True
-            closed = [told for version in self.learned.versions() for told in self.told(version)]
-            self._told = closed + self._account_told()
-        return self._told
+            closes = [event for version in self.memories.versions() for event in self.account_events(version)]
+            self._account_events = closes + self._marks_and_flows()
+        return self._account_events
 
-    def past(self) -> AffectTimeline:
-        """What the state was, as far as it could be known at any moment."""
+    def affect_timeline(self) -> AffectTimeline:
+        """The state at any moment, as far as it was known then."""
         if not self._bulk:
-            return AffectTimeline(self._until, self._replaced, self.all_told, self.starting, self.verified_from, self.claims)
-        since, taken = self._taken or (None, [])
-        steps = [*self.learned.felt_until(since, 2**31, before=since is not None), *taken]
-        spans, until = self.learned.replaced_spans(), steps_until(steps)
+            return AffectTimeline(self._steps_until, self._was_replaced, self.all_account_events, self.starting,
+                                  self.verified_from, self.has_claims)  # fmt: skip
+        since, new = self._new_steps or (None, [])
+        steps = [*self.memories.affect_until(since, 2**31, before=since is not None), *new]
+        spans, until = self.memories.replaced_spans(), steps_until(steps)
 
         def replaced(moment: datetime) -> bool:
-            return self._said_later(moment) or any(start <= moment < end for start, end in spans)
+            return self._amended_after(moment) or any(start <= moment < end for start, end in spans)
 
-        return AffectTimeline(until, replaced, self.all_told, self.starting, self.verified_from, self.claims)
+        return AffectTimeline(until, replaced, self.all_account_events, self.starting, self.verified_from, self.has_claims)
 
-    def _until(self, moment: datetime) -> Sequence[AffectStep]:
-        return self.learned.felt_until(moment, LOOKED_AT)
+    def _steps_until(self, moment: datetime) -> Sequence[AffectStep]:
+        return self.memories.affect_until(moment, STEPS_LOOKED_AT)
 
-    def _replaced(self, moment: datetime) -> bool:
-        """Whether something was then believed of the account that no longer stands."""
-        return self._said_later(moment) or self.learned.replaced_at(moment)
+    def _was_replaced(self, moment: datetime) -> bool:
+        """Returns True if the account was believed otherwise at that moment than now."""
+        return self._amended_after(moment) or self.memories.replaced_at(moment)
 
-    def _said_later(self, moment: datetime) -> bool:
+    def _amended_after(self, moment: datetime) -> bool:
+        """Returns True if an undo, or a correction that moves affect, became known after a moment."""
         if any(at > moment for at in self._undone):
             return True
-        later = self.tables.items("correction", EVERYTHING, since=moment) if self._corrected else []
+        later = self.tables.items("correction", EVERYTHING, since=moment) if self._has_corrections else []
         return any(item.known_at > moment and amendment_of(item).moves_affect for item in later)
 
     def corrections_of(self, id_: str) -> list[Amendment]:
-        """What was said of a memory later, in order."""
-        if not self._corrected:
+        """The corrections of a memory, in order."""
+        if not self._has_corrections:
             return []
-        if not self._bulk and self._notes is None:
+        if not self._bulk and self._corrections is None:
             return [amendment_of(item) for item in self.tables.items("correction", EVERYTHING, symbol=id_)]
-        if self._notes is None:
-            self._notes = {}
+        if self._corrections is None:
+            self._corrections = {}
             for item in self.tables.items("correction", EVERYTHING):
-                self._notes.setdefault(item.symbol, []).append(amendment_of(item))
-        return self._notes.get(id_, [])
+                self._corrections.setdefault(item.symbol, []).append(amendment_of(item))
+        return self._corrections.get(id_, [])
 
     # ---- what episodes are made of --------------------------------------------------------------------------------
 
     def market_at(self, symbol: str, moment: datetime) -> Market | None:
-        """The market of a symbol, with at least the bars that are looked at at a moment."""
+        """The market of a symbol, with at least the bars that a state at that moment is computed from."""
         if self._bulk:
-            if symbol not in self._whole:
-                self._whole[symbol] = self.learned.market(symbol, None)
-            return self._whole[symbol]
-        if (symbol, moment) not in self._at:
-            self._at[symbol, moment] = self.learned.market(symbol, moment)
-        return self._at[symbol, moment]
+            if symbol not in self._whole_markets:
+                self._whole_markets[symbol] = self.memories.market(symbol, None)
+            return self._whole_markets[symbol]
+        if (symbol, moment) not in self._markets_at:
+            self._markets_at[symbol, moment] = self.memories.market(symbol, moment)
+        return self._markets_at[symbol, moment]
 
-    def notes(self, trade: Trade) -> list[Amendment]:
-        """What was said of a trade later: corrections, and the claim that speaks of it."""
+    def amendments(self, trade: Trade) -> list[Amendment]:
+        """What was stated about a trade later: corrections, and the claim that describes the same trade.
+
+        A trade of the ledger takes the words of such a claim. The claim itself is then forgotten as an episode, from the
+        moment at which both are known.
+        """
         found = self.corrections_of(trade.id)
-        if self.claims and trade.quality != "claimed":
-            for claim in self._near(trade, claimed=True):
-                if (
-                    is_same_trade(claim.trade, trade)
-                    and (of := self._nearest(claim.trade)) is not None
-                    and of.trade.id == trade.id
-                ):
-                    found = [*found, amendment_from_claim(claim.trade, claim.known_from)]
-        elif self.claims and (of := self._nearest(trade)) is not None:
-            standing = next((v for v in self.learned.versions(ids=[trade.id], standing=True)), None)
-            if standing is not None:
-                found = [*found, Amendment(max(standing.known_from, of.known_from), forget=True)]
+        if self.has_claims and trade.quality != "claimed":
+            for claim in self._entered_near(trade, claimed=True):
+                if is_same_trade(claim.trade, trade):
+                    nearest = self._nearest_in_ledger(claim.trade)
+                    if nearest is not None and nearest.trade.id == trade.id:
+                        found = [*found, amendment_from_claim(claim.trade, claim.known_from)]
+        elif self.has_claims and (nearest := self._nearest_in_ledger(trade)) is not None:
+            current = next(iter(self.memories.versions(ids=[trade.id], current_only=True)), None)
+            if current is not None:
+                found = [*found, Amendment(max(current.known_from, nearest.known_from), forget=True)]
         return found
 
-    def _near(self, trade: Trade, *, claimed: bool) -> list[TradeVersion]:
-        """Claims, or trades of the ledger, that may speak of the same trade."""
-        first, last = trade.entry_at - CLAIM_WITHIN, trade.entry_at + CLAIM_WITHIN
-        return self.learned.entered_near(trade.symbol, first, last, claimed)
+    def _entered_near(self, trade: Trade, *, claimed: bool) -> list[TradeVersion]:
+        """Claims, or trades of the ledger, that were entered at about the same time."""
+        first, last = trade.entry_at - CLAIM_ENTRY_TOLERANCE, trade.entry_at + CLAIM_ENTRY_TOLERANCE
+        return self.memories.entered_near(trade.symbol, first, last, claimed)
 
-    def _nearest(self, claim: Trade) -> TradeVersion | None:
-        """The trade of the ledger that a claim speaks of."""
+    def _nearest_in_ledger(self, claim: Trade) -> TradeVersion | None:
+        """The trade of the ledger that a claim describes."""
         if self.verified_from is None:
             return None
-        ledger = self._near(claim, claimed=False)
+        ledger = self._entered_near(claim, claimed=False)
         id_ = nearest_trade(claim, [version.trade for version in ledger])
         return next((version for version in ledger if version.trade.id == id_), None)
 
-    def _spoken_of(self, versions: Sequence[TradeVersion], changed: dict[str, datetime | None]) -> list[TradeVersion]:
-        """The trades of the ledger that a new claim speaks of, and the claims that a new trade confirms; numbers stay."""
+    def _counterparts(self, versions: Sequence[TradeVersion], changed: dict[str, datetime | None]) -> list[TradeVersion]:
+        """The trades that new claims describe, and the claims that describe new trades: their episodes change in words only.
+
+        Their ids are added to `changed`, without an exit, because affect stays as it is.
+        """
         ids: set[str] = set()
         for version in versions:
             trade = version.trade
             if trade.quality == "claimed":
-                ids |= {of.trade.id for of in [self._nearest(trade)] if of is not None}
+                nearest = self._nearest_in_ledger(trade)
+                ids |= set() if nearest is None else {nearest.trade.id}
             else:
-                ids |= {claim.trade.id for claim in self._near(trade, claimed=True) if is_same_trade(claim.trade, trade)}
+                claims = self._entered_near(trade, claimed=True)
+                ids |= {claim.trade.id for claim in claims if is_same_trade(claim.trade, trade)}
         ids -= set(changed)
         changed |= dict.fromkeys(ids)
-        return self.learned.versions(ids=ids) if ids else []
+        return self.memories.versions(ids=ids) if ids else []
 
     # ---- shadows --------------------------------------------------------------------------------------------------
 
-    def _shadows(self, fresh: Batch, surprise: datetime | None) -> tuple[set[str], list[Episode]]:
-        """The shadows that something new may end or change: their episodes' ids, and what their episodes are now."""
-        touched = {decision.id or "" for decision in fresh.shadows}
-        if self._undone:  # what is brought again may end what was believed of it the first time
-            touched |= {item.key for item in fresh.decisions}
-        for symbol, watched in fresh.bars.items():
-            first, last = min(seen.bar.t0 for seen in watched), max(seen.bar.t1 for seen in watched)
-            known_at = min(seen.known_at for seen in watched)
+    def _shadows(self, batch: Batch, backfilled_from: datetime | None) -> tuple[set[str], list[Episode]]:
+        """Follow again the shadows that a batch may end or change. Returns the ids of their episodes, and the new episodes."""
+        touched = {decision.id or "" for decision in batch.shadows}
+        if self._undone:
+            # A decision that comes again after an undo ends what was believed of it the first time.
+            touched |= {item.key for item in batch.decisions}
+        for symbol, bars in batch.bars.items():
+            first, last = min(known.bar.t0 for known in bars), max(known.bar.t1 for known in bars)
+            known_at = min(known.known_at for known in bars)
+            # Bars that come late may also change shadows that have ended: look back as far as a shadow is followed.
             late = self.known_at is not None and known_at < self.known_at
-            touched |= {shadow.id for shadow in self.learned.shadows(symbol, first - FOLLOWED_FOR if late else first, last)}
-            touched |= self._unfollowed(known_at, first - FOLLOWED_FOR, symbol, last)
-        if surprise is not None:
-            touched |= {shadow.id for shadow in self.learned.shadows(since=surprise)}
-            touched |= self._unfollowed(surprise, surprise)
-        kept = self.tables.items("decision", EVERYTHING, keys=sorted(touched), gone=True) if touched else []
+            touched |= {shadow.id for shadow in self.memories.shadows(symbol, first - FOLLOWED_FOR if late else first, last)}
+            touched |= self._taken_back_after(known_at, first - FOLLOWED_FOR, symbol, last)
+        if backfilled_from is not None:
+            touched |= {shadow.id for shadow in self.memories.shadows(since=backfilled_from)}
+            touched |= self._taken_back_after(backfilled_from, backfilled_from)
+        items = self.tables.items("decision", EVERYTHING, keys=sorted(touched), gone=True) if touched else []
         found: list[Episode] = []
-        for item in in_log_order(kept):
+        for item in in_log_order(items):
             if is_followed(decision := read(Decision, item.body)):
                 shadow = self._shadow(decision, item.known_at, item.gone_at)
                 found += shadow.episodes
                 if item.gone_at is None:
-                    self.learned.put_shadows([ShadowRow(item.key, item.symbol, item.at, shadow.until)])
-        followed = {item.key for item in kept if is_followed(read(Decision, item.body))}
+                    self.memories.put_shadows([ShadowRow(item.key, item.symbol, item.at, shadow.until)])
+        followed = {item.key for item in items if is_followed(read(Decision, item.body))}
         return {shadow_id(self.agent.id, key) for key in followed}, found
 
-    def _unfollowed(
+    def _taken_back_after(
         self, known_at: datetime, since: datetime, symbol: str | None = None, before: datetime | None = None
     ) -> set[str]:
-        """Decisions of a time that were taken back after `known_at`: what was believed of them until then may change."""
+        """The decisions of a time that were taken back after `known_at`: what was believed of them until then may change."""
         if all(at <= known_at for at in self._undone):
             return set()
-        kept = self.tables.items("decision", EVERYTHING, symbol=symbol, since=since, before=before, gone=True)
-        return {item.key for item in kept if item.gone_at is not None and item.gone_at > known_at}
+        items = self.tables.items("decision", EVERYTHING, symbol=symbol, since=since, before=before, gone=True)
+        return {item.key for item in items if item.gone_at is not None and item.gone_at > known_at}
 
     def _shadow(self, decision: Decision, known_at: datetime, gone_at: datetime | None) -> Shadow:
         assert decision.symbol is not None and decision.t is not None
         at = decision.t
         bars = self.tables.bars(decision.symbol, EVERYTHING, ending_after=at, ending_by=at + WATCHED_FOR)
-        seen = market_state_at(self.market_at(decision.symbol, at), at)
-        notes = self.corrections_of(shadow_id(self.agent.id, decision.id or ""))
-        return follow_shadow(self.agent, decision, known_at, bars, seen, self.past().at(at), notes, gone_at)
+        state = market_state_at(self.market_at(decision.symbol, at), at)
+        amendments = self.corrections_of(shadow_id(self.agent.id, decision.id or ""))
+        return follow_shadow(self.agent, decision, known_at, bars, state, self.affect_timeline().at(at), amendments, gone_at)

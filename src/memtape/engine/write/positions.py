@@ -1,179 +1,170 @@
-"""Bringing positions up to date with what a transaction brought.
+"""Brings positions up to date with what a transaction brought.
 
-What comes after everything already folded is folded onto what is held. Anything else (a late fill, a bar that ended after
-the exit, the tick or the decision that explains a fill seen before it) derives its position again, from the last moment at
-which it was flat whatever was known. Both roads run through the same fold and end in the same rows.
+What comes after everything already folded is folded onto the open position. Anything else (a late fill, a bar that ended
+after the exit, the tick or the decision that explains an earlier fill) derives its position again, from the last moment at
+which it was flat in every belief. Both ways run through the same fold and end in the same rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
-from memtape.core.codec import EPOCH, decimal_text, make_id, time_text
-from memtape.core.events import Discrepancy
+from memtape.core.codec import EPOCH, make_id
+from memtape.core.events import Event, discrepancy_found, trade_closed, trade_opened, trade_revised
+from memtape.core.ids import MemoryId, TradeId
 from memtape.core.items import Item, NamedDecisions, Position, claimed_trade, position_events, reported_trade
 from memtape.core.ledger.fold import FillEvent, PositionEvent, SnapshotView, fold_events
-from memtape.core.ledger.rounds import KnownBar, Round, trade_from_round
-from memtape.core.ledger.trades import Trade, money_text
-from memtape.core.ledger.versions import TradeVersion, derive_versions
-from memtape.core.memory.affect import AccountChange
+from memtape.core.ledger.rounds import Round, trade_from_round
+from memtape.core.ledger.versions import DerivedPosition, TradeVersion, derive_versions
 from memtape.core.observed import Decision, Fill, Tick
 from memtape.core.skills import Agent
 from memtape.core.values import ZERO, read
+from memtape.engine.write.batch import Batch, note_changed_trades
 from memtape.store.cutoff import EVERYTHING, Cutoff, FlatPoint
 from memtape.store.memories import MemoryTables
 from memtape.store.rows import Head, PositionRow
 from memtape.store.tables import Tables
 
 JUST_AFTER = timedelta(microseconds=1)
-EventData = dict[str, object]
 
 
-@dataclass(slots=True)
-class Batch:
-    """What a transaction brings that was not there before."""
+def update_positions(tables: Tables, agent: Agent, start: Head, batch: Batch, report: bool = True) -> list[Event]:
+    """Bring every position that a batch touches up to date. Its items are already stored; `start` is the head before them.
 
-    happened: dict[Position, list[PositionEvent]] = field(default_factory=dict)
-    ticks: list[tuple[Tick, datetime]] = field(default_factory=list)  # with when they were known
-    first_snapshot: Tick | None = None  # if it is among them
-    bars: dict[str, list[KnownBar]] = field(default_factory=dict)
-    bars_ended: dict[str, datetime | None] = field(default_factory=dict)  # by symbol, before these came
-    trades: list[tuple[Item, datetime]] = field(default_factory=list)
-    decisions: list[Item] = field(default_factory=list)
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    account: list[AccountChange] = field(default_factory=list)  # equity marks and cash flows
-    shadows: list[Decision] = field(default_factory=list)  # decisions not to trade that can be followed
-    changed: dict[str, datetime | None] = field(default_factory=dict)  # closed trades, and the earliest exit concerned
-    versions: list[TradeVersion] = field(default_factory=list)  # of those that are new
-    known_at: datetime | None = None  # the least
-
-    def learn_of(self, closed: Iterable[TradeVersion]) -> None:
-        """Note trades that closed just now."""
-        for version in closed:
-            self.versions.append(version)
-            self.changed[version.trade.id] = version.trade.exit_at
-
-
-def note_changed_trades(changed: dict[str, datetime | None], *several: Iterable[TradeVersion]) -> None:
-    """Remember which closed trades are not what they were, and the earliest exit that this concerns."""
-    for versions in several:
-        for version in versions:
-            exit_at, earlier = version.trade.exit_at, changed.get(version.trade.id)
-            changed[version.trade.id] = exit_at if earlier is None or exit_at is None else min(exit_at, earlier)
-
-
-def update_positions(tables: Tables, agent: Agent, start: Head, fresh: Batch, tell: bool = True) -> list[EventData]:
-    """Conclude what follows from fresh items that are already in their table; `start` is the head before them."""
-    concluded = put_reported(tables, agent, fresh, tell)
-    if fresh.happened or fresh.ticks or fresh.bars or fresh.decisions:
-        named = set(fresh.happened) | {
-            (s, h.leg) for t, _ in fresh.ticks for s, several in (t.positions or {}).items() for h in several
-        }
-        explained = _explained(tables, start, fresh)
-        since = (explained or EPOCH) if fresh.ticks else None
-        held = tables.positions({s for s, _ in named}, since, legs={leg for _, leg in named})
-        late = _late(tables, agent, start, fresh, held, explained)
-        put: list[PositionRow] = []
-        for position in sorted(_touched(fresh, held) | late.keys()):
-            row = held.get(position)
+    Returns the events. Without `report`, trades that a source reports whole are stored and not reported.
+    """
+    events = put_reported(tables, agent, batch, report)
+    if batch.position_events or batch.ticks or batch.bars or batch.decisions:
+        shown = [positions.items() for tick, _ in batch.ticks if (positions := tick.positions) is not None]
+        named = set(batch.position_events) | {(symbol, one.leg) for held in shown for symbol, each in held for one in each}
+        explained = _last_explained(tables, start, batch)
+        since = (explained or EPOCH) if batch.ticks else None
+        stored = tables.positions({symbol for symbol, _ in named}, since, legs={leg for _, leg in named})
+        late = _late(tables, agent, start, batch, stored, explained)
+        updated: list[PositionRow] = []
+        for position in sorted(_touched(batch, stored) | late.keys()):
+            row = stored.get(position)
             if position in late:
-                assert fresh.known_at is not None
-                first = fresh.first_snapshot.t if fresh.first_snapshot else start.first_snapshot
-                concluded += rederive(tables, agent, position, row, late[position], fresh.known_at, first, fresh.changed)
+                assert batch.known_at is not None
+                first = batch.first_snapshot.t if batch.first_snapshot else start.first_snapshot
+                events += rederive(tables, agent, position, row, late[position], batch.known_at, first, batch.changed)
             else:
-                concluded += _fold_onto(tables, agent, start, fresh, position, row, put)
-        tables.put_positions(put)
-    return concluded
+                events += _fold_onto(tables, agent, start, batch, position, row, updated)
+        tables.put_positions(updated)
+    return events
 
 
-def _touched(fresh: Batch, held: dict[Position, PositionRow]) -> set[Position]:
-    """The positions that something new says something about."""
-    touched = set(fresh.happened)
-    open_ = {position for position, row in held.items() if row.round is not None}
-    for tick, _ in fresh.ticks:
+def _touched(batch: Batch, stored: dict[Position, PositionRow]) -> set[Position]:
+    """The positions that something new concerns."""
+    touched = set(batch.position_events)
+    open_ = {position for position, row in stored.items() if row.round is not None}
+    for tick, _ in batch.ticks:
         if tick.positions is not None:
+            # A snapshot also speaks of the positions that it does not show: they are flat.
             touched |= open_
-            touched |= {(symbol, held_.leg) for symbol, several in tick.positions.items() for held_ in several}
-    return touched | {position for position in open_ if position[0] in fresh.bars}
+            touched |= {(symbol, held.leg) for symbol, several in tick.positions.items() for held in several}
+    return touched | {position for position in open_ if position[0] in batch.bars}
 
 
-def _explained(tables: Tables, start: Head, fresh: Batch) -> datetime | None:
-    """When the last tick was that still stands: it has explained the fills before it."""
-    if not fresh.ticks or start.last_tick is None or not tables.items("undo", EVERYTHING, limit=1):
+def _last_explained(tables: Tables, start: Head, batch: Batch) -> datetime | None:
+    """The time of the last earlier tick that still counts: it has explained the fills before it."""
+    if not batch.ticks or start.last_tick is None or not tables.items("undo", EVERYTHING, limit=1):
         return start.last_tick
-    new = {tick.id for tick, _ in fresh.ticks}
+    # After an undo, the last tick may be one that was taken back: then the head's time is too late.
+    new = {tick.id for tick, _ in batch.ticks}
     ticks = tables.items("tick", EVERYTHING, newest=True, limit=len(new) + 1)
     return next((item.at for item in ticks if item.key not in new), None)
 
 
+# ---- what must be derived again ---------------------------------------------------------------------------------------
+
+
 def _late(
-    tables: Tables, agent: Agent, start: Head, fresh: Batch, held: dict[Position, PositionRow], explained: datetime | None
+    tables: Tables, agent: Agent, start: Head, batch: Batch, stored: dict[Position, PositionRow], explained: datetime | None
 ) -> dict[Position, datetime]:
-    """The positions to derive again, and from when: something new about them lies before what was folded."""
+    """The positions that cannot be folded onward, each with the earliest moment that something new concerns.
+
+    The fold takes events in their own order, and a row of `positions` is its state after the last of them. A position is
+    folded onward only if everything new about it comes after that state, and if it was not known before something that the
+    stored versions of its trades already take into account. In every other case the stored state is wrong or its versions
+    are incomplete, and the position is derived again.
+    """
     late: dict[Position, datetime] = {}
 
-    def since(position: Position, at: datetime) -> None:
+    def add(position: Position, at: datetime) -> None:
         late[position] = min(late.get(position, at), at)
 
-    surprising = start.known_at is not None and fresh.known_at is not None and fresh.known_at < start.known_at
-    for position, happened in fresh.happened.items():
-        first = min(h.order for h in happened)
-        row, bars_ended = held.get(position), fresh.bars_ended.get(position[0])
+    # A backfill: known earlier than the latest news in the store. Beliefs between the two moments did not contain it and
+    # should have, so the versions of the trades that it concerns change even if its own time lies at the end.
+    backfilled = start.known_at is not None and batch.known_at is not None and batch.known_at < start.known_at
+    for position, events in batch.position_events.items():
+        first = min(event.order for event in events)
+        row, bars_end = stored.get(position), batch.bars_end.get(position[0])
         if (
-            surprising
+            backfilled
+            # The position has already been folded beyond it.
             or (row is not None and first <= row.last)
+            # A tick after it has passed: its snapshot was compared with a ledger that lacked this fill.
             or (start.last_tick is not None and first[0] <= start.last_tick)
-            or (bars_ended is not None and bars_ended > first[0])
+            # Bars that ended after it are stored: they were folded without this fill.
+            or (bars_end is not None and bars_end > first[0])
         ):
-            since(position, first[0])
-    if fresh.ticks:
-        for position, row in held.items():
-            if row.last[0] > (explained or EPOCH):  # seen between ticks: only now is there a run that explains it
-                since(position, explained + JUST_AFTER if explained else EPOCH)
-        first_tick, last_tick = fresh.ticks[0][0].t, fresh.ticks[-1][0].t
-        for position in _outrun(tables, agent, fresh, held):
-            since(position, first_tick)
-        if surprising:  # it also speaks to what was believed otherwise then
-            assert fresh.known_at is not None
-            for position in _touched(fresh, held) | MemoryTables(tables).unsettled_since(fresh.known_at, last_tick):
-                since(position, first_tick)
-    for position, at in _watched(tables, fresh, held, surprising):
-        since(position, at)
-    for item in fresh.decisions:
+            add(position, first[0])
+    if batch.ticks:
+        for position, row in stored.items():
+            # Fills between two ticks take reason and stop from the decision of the tick that follows them. This tick is the
+            # first after them, so what was folded since the last tick gets its decision only now.
+            if row.last[0] > (explained or EPOCH):
+                add(position, explained + JUST_AFTER if explained else EPOCH)
+        first_tick, last_tick = batch.ticks[0][0].t, batch.ticks[-1][0].t
+        for position in _overtaken_by_bars(tables, agent, batch, stored):
+            add(position, first_tick)
+        if backfilled:
+            assert batch.known_at is not None
+            # The snapshot also contradicts or confirms positions that were believed otherwise at that time: those it names,
+            # and those of which something up to that moment was learned, or taken back, after it was known.
+            for position in _touched(batch, stored) | MemoryTables(tables).unsettled_since(batch.known_at, last_tick):
+                add(position, first_tick)
+    for position, at in _changed_by_bars(tables, batch, stored, backfilled):
+        add(position, at)
+    for item in batch.decisions:
+        # Fills stored earlier that name this decision, or one of its orders, did not find it then.
         names = [f"d:{item.key}", *(f"o:{order}" for order in item.body.order_ids)]
         for position, at in tables.fills_naming(names, upto=start.seq).items():
-            since(position, at)
+            add(position, at)
     return late
 
 
-def _watched(
-    tables: Tables, fresh: Batch, held: dict[Position, PositionRow], surprising: bool
+def _changed_by_bars(
+    tables: Tables, batch: Batch, stored: dict[Position, PositionRow], backfilled: bool
 ) -> Iterable[tuple[Position, datetime]]:
-    """The positions whose trades new bars tell something about that could not be folded on, and since when."""
-    for symbol, watched in fresh.bars.items():
-        t0, t1 = min(seen.bar.t0 for seen in watched), max(seen.bar.t1 for seen in watched)
-        ends = min(seen.bar.t1 for seen in watched)
+    """The positions whose trades new bars change in a way that cannot be folded onward, and from when."""
+    for symbol, bars in batch.bars.items():
+        t0, t1 = min(known.bar.t0 for known in bars), max(known.bar.t1 for known in bars)
+        first_end = min(known.bar.t1 for known in bars)
+        # Closed trades that overlap the bars: their excursions, or the price of an inferred exit, may change.
         yield from tables.watched_trades(symbol, t0, t1)
-        if surprising:
-            yield from MemoryTables(tables).replaced_since(symbol, t0, t1, min(seen.known_at for seen in watched))
-        for position, row in held.items():
+        if backfilled:
+            yield from MemoryTables(tables).replaced_since(symbol, t0, t1, min(known.known_at for known in bars))
+        for position, row in stored.items():
             if position[0] == symbol and row.round is not None:
-                priced = row.round.inferred and ends <= row.last[0]  # its close may be the price that was missing
-                if surprising or priced or not row.round.covers(t0):
+                # An inferred entry takes its price from the last close before it, which may be among these bars.
+                reprices = row.round.inferred and first_end <= row.last[0]
+                # An open round remembers its quantities only for a while: bars before that need the whole history.
+                if backfilled or reprices or not row.round.covers(t0):
                     yield position, row.round.entry_at
 
 
-def _outrun(tables: Tables, agent: Agent, fresh: Batch, held: dict[Position, PositionRow]) -> Iterable[Position]:
-    """The positions that late ticks change although bars after them are here, which were watched as if nothing changed."""
-    (first, known_at), several = fresh.ticks[0], len(fresh.ticks) > 1
-    for position in _touched(fresh, held):
-        open_ = held[position].round if position in held else None
-        if several or not _agrees(agent, open_, _glance(agent, fresh, first, known_at, position, None)):
-            ended = tables.bars_end(position[0])
-            if ended is not None and ended > first.t:
+def _overtaken_by_bars(tables: Tables, agent: Agent, batch: Batch, stored: dict[Position, PositionRow]) -> Iterable[Position]:
+    """The positions that a tick changes although bars after it are stored: these bars were folded with the old quantity."""
+    (first, known_at), several = batch.ticks[0], len(batch.ticks) > 1
+    for position in _touched(batch, stored):
+        open_ = stored[position].round if position in stored else None
+        if several or not _agrees(agent, open_, _snapshot_view(agent, batch, first, known_at, position, None)):
+            bars_end = tables.bars_end(position[0])
+            if bars_end is not None and bars_end > first.t:
                 yield position
 
 
@@ -181,79 +172,81 @@ def _outrun(tables: Tables, agent: Agent, fresh: Batch, held: dict[Position, Pos
 
 
 def _fold_onto(
-    tables: Tables, agent: Agent, start: Head, fresh: Batch, position: Position, row: PositionRow | None,
-    put: list[PositionRow],
-) -> list[EventData]:  # fmt: skip
-    """Fold what is new onto what is held."""
+    tables: Tables, agent: Agent, start: Head, batch: Batch, position: Position, row: PositionRow | None,
+    updated: list[PositionRow],
+) -> list[Event]:  # fmt: skip
+    """Fold what is new onto the open position; its new row is added to `updated`."""
     symbol, leg = position
-    happened = [*fresh.happened.get(position, ())]
-    decided = {item.ref: item.body for item in reversed(fresh.decisions) if item.symbol == symbol}  # by tick, if it is new
-    glances = [_glance(agent, fresh, tick, known_at, position, decided.get(tick.id)) for tick, known_at in fresh.ticks]
-    bars = fresh.bars.get(symbol, [])
+    executions = [*batch.position_events.get(position, ())]
+    # By tick: the decisions of ticks that are new with them. The first decision for a symbol counts.
+    decided = {item.ref: item.body for item in reversed(batch.decisions) if item.symbol == symbol}
+    views = [_snapshot_view(agent, batch, tick, known_at, position, decided.get(tick.id)) for tick, known_at in batch.ticks]
+    bars = batch.bars.get(symbol, [])
     open_ = row.round if row else None
-    if not happened and not bars and all(_agrees(agent, open_, glance) for glance in glances):
+    if not executions and not bars and all(_agrees(agent, open_, view) for view in views):
         return []
     terms = agent.terms()
     opened_before = open_.opened_by if open_ else None
-    unmarked = any(g.snapshot and g.mark is None and (g.held is None or g.held.mark is None) for g in glances)
-    earlier = tables.last_bar(symbol, max(g.t for g in glances), EVERYTHING) if unmarked else None
-    named = _named(tables, [h.fill for h in happened if isinstance(h, FillEvent)], EVERYTHING)
-    events = [_with_decision(h, named) for h in happened]
-    before = tables.last_fill(position, upto=start.seq) if open_ is None and any(g.held for g in glances) else None
-    folded = fold_events(terms, symbol, leg, open_, [*events, *glances], bars, earlier, before)
+    # A snapshot without any price needs the last close before it, in case it must be explained by an inferred fill.
+    unmarked = any(view.snapshot and view.mark is None and (view.held is None or view.held.mark is None) for view in views)
+    earlier = tables.last_bar(symbol, max(view.t for view in views), EVERYTHING) if unmarked else None
+    named = _decisions_named_by(tables, [e.fill for e in executions if isinstance(e, FillEvent)], EVERYTHING)
+    happened = [_with_decision(execution, named) for execution in executions]
+    before = tables.last_fill(position, upto=start.seq) if open_ is None and any(view.held for view in views) else None
+    folded = fold_events(terms, symbol, leg, open_, [*happened, *views], bars, earlier, before)
     closed = [TradeVersion(trade_from_round(terms, symbol, leg, r), r.known_at, None, r.settled_at) for r in folded.closed]
     tables.put_versions(closed)
-    fresh.learn_of(closed)
+    batch.add_closed(closed)
     tables.put_discrepancies(folded.discrepancies)
     last = folded.last or (row.last if row else None)
     if last is not None:
-        put.append(PositionRow(symbol, leg, last, folded.open))
-    concluded = [_closing(version.trade) for version in closed]
+        updated.append(PositionRow(symbol, leg, last, folded.open))
+    events: list[Event] = [trade_closed(version.trade) for version in closed]
     if folded.open is not None and folded.open.opened_by != opened_before:
-        concluded.append(_opening(trade_from_round(terms, symbol, leg, folded.open)))
-    return concluded + [_differing(found) for found in folded.discrepancies]
+        events.append(trade_opened(trade_from_round(terms, symbol, leg, folded.open)))
+    return events + [discrepancy_found(found) for found in folded.discrepancies]
 
 
-def _glance(
-    agent: Agent, fresh: Batch, tick: Tick, known_at: datetime, position: Position, decision: Decision | None
+def _snapshot_view(
+    agent: Agent, batch: Batch, tick: Tick, known_at: datetime, position: Position, decision: Decision | None
 ) -> SnapshotView:
     symbol, leg = position
     return SnapshotView(
         id=tick.id, t=tick.t, known_at=known_at, skill_version=agent.skill_version,
-        first=tick is fresh.first_snapshot, snapshot=tick.positions is not None,
-        held=next((h for h in (tick.positions or {}).get(symbol, ()) if h.leg == leg), None),
+        first=tick is batch.first_snapshot, snapshot=tick.positions is not None,
+        held=next((held for held in (tick.positions or {}).get(symbol, ()) if held.leg == leg), None),
         mark=tick.marks.get(symbol), decision=decision,
     )  # fmt: skip
 
 
-def _agrees(agent: Agent, open_: Round | None, glance: SnapshotView) -> bool:
-    """Whether a tick tells nothing new of a position."""
-    if not glance.snapshot:
+def _agrees(agent: Agent, open_: Round | None, view: SnapshotView) -> bool:
+    """Returns True if a tick says nothing new about a position: no snapshot, or one that shows the quantity of the ledger."""
+    if not view.snapshot:
         return True
     dust = agent.settings.dust_qty
-    seen = glance.held.qty if glance.held and abs(glance.held.qty) > dust else ZERO
-    have = open_.qty * open_.side if open_ else ZERO
-    return abs(seen - have) <= dust
+    shown = view.held.qty if view.held and abs(view.held.qty) > dust else ZERO
+    booked = open_.qty * open_.side if open_ else ZERO
+    return abs(shown - booked) <= dust
 
 
-def _with_decision(happened: PositionEvent, named: NamedDecisions) -> PositionEvent:
-    if isinstance(happened, FillEvent):
-        decision, decided_at = named.of(happened.fill)
+def _with_decision(event: PositionEvent, named: NamedDecisions) -> PositionEvent:
+    if isinstance(event, FillEvent):
+        decision, decided_at = named.of(event.fill)
         if decision is not None:
-            return replace(happened, decision=decision, decided_at=decided_at)
-    return happened
+            return replace(event, decision=decision, decided_at=decided_at)
+    return event
 
 
-def _named(tables: Tables, fills: Iterable[Fill], known: Cutoff) -> NamedDecisions:
-    """The decisions that fills name, by id or by the order they belong to."""
+def _decisions_named_by(tables: Tables, fills: Iterable[Fill], known: Cutoff) -> NamedDecisions:
+    """The decisions that fills name, by id or by the order to which they belong."""
     fills = list(fills)
     orders = sorted({fill.order_id for fill in fills if fill.order_id})
-    decided = {item.key: item.ref or "" for item in tables.items("order", known, keys=orders)} if orders else {}
-    ids = sorted({fill.decision for fill in fills if fill.decision} | set(decided.values()))
+    of_orders = {item.key: item.ref or "" for item in tables.items("order", known, keys=orders)} if orders else {}
+    ids = sorted({fill.decision for fill in fills if fill.decision} | set(of_orders.values()))
     decisions = tables.items("decision", known, keys=ids) if ids else []
     found = {item.key: (read(Decision, item.body), item.known_at) for item in decisions}
     names = {f"d:{id_}": decision for id_, decision in found.items()}
-    return NamedDecisions(names | {f"o:{order}": found[id_] for order, id_ in decided.items() if id_ in found})
+    return NamedDecisions(names | {f"o:{order}": found[id_] for order, id_ in of_orders.items() if id_ in found})
 
 
 # ---- out of order -----------------------------------------------------------------------------------------------------
@@ -262,47 +255,56 @@ def _named(tables: Tables, fills: Iterable[Fill], known: Cutoff) -> NamedDecisio
 def rederive(
     tables: Tables, agent: Agent, position: Position, row: PositionRow | None, since: datetime, known_at: datetime,
     first_snapshot: datetime | None, changed: dict[str, datetime | None],
-) -> list[EventData]:  # fmt: skip
-    """Derive a position again from the last moment before `since` at which it was flat."""
+) -> list[Event]:  # fmt: skip
+    """Derive a position again because something about it changed from `since` on, and replace its rows.
+
+    Not the whole history is folded: only what follows the last flat point before `since`. `known_at` is the earliest moment
+    at which the news was known. The flat point must have been settled by then, or a belief between the two could have seen
+    the position open across it. Trades that change are added to `changed`.
+    """
     open_at = row.round.entry_at if row and row.round else None
     flat = tables.boundary(position, since, known_at, open_at)
     after = flat.at if flat else None
     before = tables.versions(position, after)
-    versions, open_, discrepancies, last = derive_position(tables, agent, position, flat, EVERYTHING, first_snapshot)
+    derived = derive_position(tables, agent, position, flat, EVERYTHING, first_snapshot)
+    # All versions after the flat point are replaced, those that ended too: the news may lie inside an earlier belief.
     tables.drop_versions(position, after)
-    tables.put_versions(versions)
-    tables.put_discrepancies(discrepancies)
-    if last is not None:
-        tables.put_positions([PositionRow(*position, last, open_)])
+    tables.put_versions(derived.versions)
+    tables.put_discrepancies(derived.discrepancies)
+    if derived.last is not None:
+        tables.put_positions([PositionRow(*position, derived.last, derived.open)])
     elif row is not None:
         tables.drop_position(position)
-    note_changed_trades(changed, before, versions)
-    was = {v.trade.id: v.trade for v in before if v.known_to is None}
-    now = {v.trade.id: v.trade for v in versions if v.known_to is None}
-    concluded = [_closing(trade) for id_, trade in now.items() if id_ not in was]
-    concluded += [{"event": "revised", "trade_id": id_, "symbol": position[0], "leg": position[1],
-                   "net_pnl_usd": money_text(now[id_].net_pnl_usd) if id_ in now else None}
-                  for id_, trade in was.items() if now.get(id_) != trade]  # fmt: skip
+    # Learning must see both: trades that were there and are gone, and trades that are there now.
+    note_changed_trades(changed, before, derived.versions)
+    was = {version.trade.id: version.trade for version in before if version.known_to is None}
+    now = {version.trade.id: version.trade for version in derived.versions if version.known_to is None}
+    events: list[Event] = [trade_closed(trade) for id_, trade in now.items() if id_ not in was]
+    events += [trade_revised(id_, *position, now.get(id_)) for id_, trade in was.items() if now.get(id_) != trade]
     opened_before = row.round.opened_by if row and row.round else None
-    if open_ is not None and open_.opened_by != opened_before:
-        concluded.append(_opening(trade_from_round(agent.terms(), *position, open_)))
-    return concluded + [_differing(found) for found in discrepancies]
+    if derived.open is not None and derived.open.opened_by != opened_before:
+        events.append(trade_opened(trade_from_round(agent.terms(), *position, derived.open)))
+    return events + [discrepancy_found(found) for found in derived.discrepancies]
 
 
 def derive_position(
     tables: Tables, agent: Agent, position: Position, flat: FlatPoint | None, known: Cutoff, first_snapshot: datetime | None
-) -> tuple[tuple[TradeVersion, ...], Round | None, tuple[Discrepancy, ...], Any]:
-    """A position from a moment at which it was flat, out of what a reader may know."""
+) -> DerivedPosition:
+    """Derive a position from a flat point (None: from its beginning), out of what a reader may know.
+
+    Items that were taken back are read too: they were believed until then, and versions of trades rest on them.
+    """
     after = flat.at if flat else None
-    kept = tables.span(position, after, known)
+    items = tables.span(position, after, known)
     bars = tables.bars(position[0], known, ending_after=after)
     if flat is not None:
+        # Closes before the flat point may price what follows it, where no bar has ended in between.
         bars = [*tables.bars_before(position[0], flat, known), *bars]
-    named = _named(tables, (read(Fill, item.body) for item in kept if item.kind == "fill"), known)
+    named = _decisions_named_by(tables, (read(Fill, item.body) for item in items if item.kind == "fill"), known)
+    # The last fill before the flat point says that this is not the beginning: what a snapshot shows first was not adopted.
     before = tables.last_fill(position, until=after) if after else None
-    happened = position_events(position, kept, named, first_snapshot)
-    derived = derive_versions(agent.terms(), *position, happened, bars, before)
-    return derived.versions, derived.open, derived.discrepancies, derived.last
+    events = position_events(position, items, named, first_snapshot)
+    return derive_versions(agent.terms(), *position, events, bars, before)
 
 
 # ---- trades that a source reports whole ---------------------------------------------------------------------------------
@@ -310,47 +312,21 @@ def derive_position(
 
 def reported_version(agent: Agent, item: Item, known_at: datetime, skill_version: int) -> TradeVersion:
     """A reported trade as the one version it has."""
-    tell = claimed_trade if item.kind == "claim" else reported_trade
-    trade = tell(agent.terms(), item.body, skill_version, reported_id(agent.id, item.kind, item.key, (item.symbol, item.leg)))
-    return TradeVersion(trade, known_at, None, None)
+    trade_from = claimed_trade if item.kind == "claim" else reported_trade
+    id_ = reported_id(agent.id, item.kind, item.key, (item.symbol, item.leg))
+    return TradeVersion(trade_from(agent.terms(), item.body, skill_version, id_), known_at, None, None)
 
 
-def reported_id(agent: str, kind: str, key: str, position: Position) -> str:
+def reported_id(agent: str, kind: str, key: str, position: Position) -> TradeId:
     """The id of a trade that is reported whole, by a source or by the agent itself."""
-    return make_id(agent, f"{kind}:{key}", *position)
+    return TradeId(MemoryId(make_id(agent, f"{kind}:{key}", *position)))
 
 
-def put_reported(tables: Tables, agent: Agent, fresh: Batch, tell: bool) -> list[EventData]:
-    """Write the trades that a source reports whole."""
-    versions = [reported_version(agent, item, known_at, agent.skill_version) for item, known_at in fresh.trades]
+def put_reported(tables: Tables, agent: Agent, batch: Batch, report: bool) -> list[Event]:
+    """Write the trades that a source reports whole; with `report`, return their events."""
+    versions = [reported_version(agent, item, known_at, agent.skill_version) for item, known_at in batch.reported_trades]
+    # A trade that was taken back with its import and comes again is not new: it has earlier versions.
     replaced = tables.replace_versions(versions)
-    fresh.learn_of([version for version in versions if version.trade.id not in replaced])
-    note_changed_trades(fresh.changed, [version for version in versions if version.trade.id in replaced])
-    return [_closing(version.trade) for version in versions] if tell else []
-
-
-# ---- words --------------------------------------------------------------------------------------------------------------
-
-
-def _opening(trade: Trade) -> EventData:
-    return {
-        "event": "opened",
-        "trade_id": trade.id,
-        "symbol": trade.symbol,
-        "leg": trade.leg,
-        "side": trade.side,
-        "qty": money_text(trade.qty_open),
-        "entry_price": money_text(trade.entry_price),
-        "quality": trade.quality,
-    }
-
-
-def _closing(trade: Trade) -> EventData:
-    return {"event": "closed", "trade_id": trade.id, "symbol": trade.symbol, "leg": trade.leg, "side": trade.side,
-            "net_pnl_usd": money_text(trade.net_pnl_usd), "pnl_r": money_text(trade.pnl_r), "close_cause": trade.close_cause,
-            "quality": trade.quality}  # fmt: skip
-
-
-def _differing(found: Discrepancy) -> EventData:
-    return {"event": "discrepancy", "symbol": found.symbol, "leg": found.leg, "at": time_text(found.at), "why": found.why,
-            "ledger_qty": decimal_text(found.ledger_qty), "broker_qty": decimal_text(found.broker_qty)}  # fmt: skip
+    batch.add_closed([version for version in versions if version.trade.id not in replaced])
+    note_changed_trades(batch.changed, [version for version in versions if version.trade.id in replaced])
+    return [trade_closed(version.trade) for version in versions] if report else []

@@ -1,7 +1,7 @@
-"""The one way in: observed values -> a log row each, and everything concluded from them, in one transaction.
+"""Writes observed values: a log row each, and everything that follows from them, in one transaction.
 
-READ what is already known, DECIDE with the pure ledger, WRITE the log rows, the items and the projections. What comes
-in order is folded onto what is held; what comes late re-derives its position from the last moment at which it was flat.
+READ which items are already stored, DECIDE with the pure ledger, WRITE the log rows, the items and the projections. What
+comes in order is folded onto the open positions; what comes late derives its position again (`positions`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, make_id, micros, plain, time_text
+from memtape.core.events import Event, StaleTick, TradeRevised, bar_differs, event_data, read_event
 from memtape.core.items import Item, bars_digest, close_claim, delivery_digest, observed_bars, unpack_items
 from memtape.core.ledger.fold import FillEvent, FundingEvent
 from memtape.core.ledger.rounds import KnownBar
@@ -20,9 +21,10 @@ from memtape.core.memory.shadows import is_followed
 from memtape.core.observed import Bar, Bars, Claim, ClosedTrade, Closing, EquityMark, Observed, Tick, occurred_at
 from memtape.core.skills import Agent
 from memtape.core.values import read
+from memtape.engine.write.batch import Batch
 from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.plan_firing import fire_plans
-from memtape.engine.write.positions import Batch, EventData, put_reported, update_positions
+from memtape.engine.write.positions import put_reported, update_positions
 from memtape.engine.write.verification import is_broker_record
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
@@ -30,48 +32,54 @@ from memtape.store.rows import Head, LogRow, item_row
 from memtape.store.tables import Tables
 
 CLOCK_TOLERANCE = timedelta(minutes=5)
-CHUNK = 500
+CHUNK_VALUES = 500  # of an import, after which rows are written
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What an observation came to: its place in the log and what was concluded from it."""
+    """The result of an observation: its place in the log and the events that followed from it."""
 
     stream: str
     seq: int
     hash: str
-    concluded: tuple[EventData, ...]
+    concluded: tuple[Event, ...]
     duplicate: bool = False
-    reflection_due: bool = False  # enough trades have closed for lessons to be drawn anew
+    reflection_due: bool = False  # enough trades have closed for new lessons
 
     @property
     def revised(self) -> bool:
-        """Whether it changed what had been concluded before."""
-        return any(told_["event"] == "revised" for told_ in self.concluded)
+        """True if it changed trades that were closed before."""
+        return any(isinstance(event, TradeRevised) for event in self.concluded)
+
+    def concluded_data(self) -> list[dict[str, object]]:
+        """The events as plain data."""
+        data = [event_data(event) for event in self.concluded]
+        # The events of a duplicate come from the log, where canonical JSON sorts the keys, and answers keep that order.
+        return [dict(sorted(each.items())) for each in data] if self.duplicate else data
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """An observed value on its way in."""
+    """An observed value that is about to be recorded."""
 
-    seen: Observed
+    value: Observed
     known_at: datetime
-    batch: str | None = None
-    own_times: bool = False  # a delivery of bars told after the fact: each counts as known from its own close
+    batch: str | None = None  # the import that it belongs to
+    own_times: bool = False  # bars reported after the fact: each counts as known from its own close
 
 
-def check_time(seen: Observed, now: datetime) -> None:
-    """Refuse what claims to come from the future."""
+def check_time(value: Observed, now: datetime) -> None:
+    """Raises Invalid if a time in a value lies in the future."""
     latest = now + CLOCK_TOLERANCE
-    at = occurred_at(seen)
-    named: list[tuple[str, datetime | None]] = [("exit_at" if seen.kind in ("trade", "claim", "closing") else "t", at)]
-    if isinstance(seen, Tick):
-        named += [(f"fills.{n}.t", fill.t) for n, fill in enumerate(seen.fills)]
-        named += [(f"funding.{n}.t", paid.t) for n, paid in enumerate(seen.funding)]
-        named += [(f"cash_flows.{n}.t", flow.t) for n, flow in enumerate(seen.cash_flows)]
-        named += [(f"bars.{n}.t1", bar.t1) for n, bar in enumerate(seen.bars)]
-    if isinstance(seen, Bars):
-        named = [(f"bars.{n}.t1", bar.t1) for n, bar in enumerate(seen.bars)]
+    at = occurred_at(value)
+    named: list[tuple[str, datetime | None]] = [("exit_at" if value.kind in ("trade", "claim", "closing") else "t", at)]
+    if isinstance(value, Tick):
+        named += [(f"fills.{n}.t", fill.t) for n, fill in enumerate(value.fills)]
+        named += [(f"funding.{n}.t", paid.t) for n, paid in enumerate(value.funding)]
+        named += [(f"cash_flows.{n}.t", flow.t) for n, flow in enumerate(value.cash_flows)]
+        named += [(f"bars.{n}.t1", bar.t1) for n, bar in enumerate(value.bars)]
+    if isinstance(value, Bars):
+        named = [(f"bars.{n}.t1", bar.t1) for n, bar in enumerate(value.bars)]
     for name, time in named:
         if time is not None and time > latest:
             problem = f"{time_text(time)} is more than 5 minutes ahead of the clock"
@@ -79,12 +87,15 @@ def check_time(seen: Observed, now: datetime) -> None:
 
 
 def independent_items(items: Iterable[Item]) -> list[Item]:
-    """The items of a tick that count even when the tick itself comes too late or a second time."""
+    """The items of a tick that count even if the tick itself comes too late or a second time."""
     return [item for item in items if item.kind in ("fill", "funding", "flow", "equity")]
 
 
 def open_claim(tables: Tables, key: str) -> Item:
-    """A trade that the agent reported open, by the id it gave; refused if there is none or it has ended."""
+    """The trade that the agent reported open under this id.
+
+    Raises Unknown if there is none, Conflict if it was reported closed.
+    """
     found = tables.items("claim", EVERYTHING, keys=[key])
     if not found:
         raise Unknown("trade_id", "open trade of this agent's own report", key, "Report it first with remember_trade")
@@ -94,46 +105,43 @@ def open_claim(tables: Tables, key: str) -> Item:
     return Item("claim", key, found[0].at, claim, found[0].symbol, found[0].leg, found[0].ref)
 
 
-def key_of(seen: Observed) -> str:
-    """The key under which a delivery is logged: its source's own."""
-    match seen:
+def key_of(value: Observed) -> str:
+    """The key under which a value is logged: its source's own."""
+    match value:
         case Bars():
-            return bars_digest(seen.bars)
+            return bars_digest(value.bars)
         case ClosedTrade() | Claim() | Closing():
-            assert seen.trade_id is not None
-            return seen.trade_id
+            assert value.trade_id is not None
+            return value.trade_id
         case EquityMark():
-            return seen.id or time_text(seen.t)
+            return value.id or time_text(value.t)
         case _:
-            assert seen.id is not None
-            return seen.id
+            assert value.id is not None
+            return value.id
 
 
-def observed_json(seen: Observed, new_bars: Sequence[KnownBar]) -> str:
-    """What the log keeps of a delivery, in canonical JSON; bars only by count, range and digest."""
-    if not isinstance(seen, Tick | Bars):
-        return canonical(seen)
-    observed = plain(replace(seen, bars=()))
-    if seen.bars:
-        observed["bars"] = {
-            "count": len(new_bars),
-            "digest": delivery_digest(new_bars),
-        }
+def observed_json(value: Observed, new_bars: Sequence[KnownBar]) -> str:
+    """What the log stores of a value, in canonical JSON; bars only by count, range and digest."""
+    if not isinstance(value, Tick | Bars):
+        return canonical(value)
+    observed = plain(replace(value, bars=()))
+    if value.bars:
+        observed["bars"] = {"count": len(new_bars), "digest": delivery_digest(new_bars)}
         if new_bars:
-            first, last = min(seen.bar.t0 for seen in new_bars), max(seen.bar.t1 for seen in new_bars)
+            first, last = min(known.bar.t0 for known in new_bars), max(known.bar.t1 for known in new_bars)
             observed["bars"] |= {"first": plain(first), "last": plain(last)}
     return canonical_plain(observed)
 
 
-def payload_json(observed: str, concluded: Sequence[EventData], skill_version: int, batch: str | None) -> str:
-    """A whole payload in canonical JSON, around what was observed: its keys are known and sorted."""
-    came_with = f'"batch":"{batch}",' if batch else ""
-    told = canonical_plain(concluded) if concluded else "[]"
-    return f'{{{came_with}"concluded":{told},"observed":{observed},"skill_version":{skill_version}}}'
+def payload_json(observed: str, concluded: Sequence[Event], skill_version: int, batch: str | None) -> str:
+    """A whole payload in canonical JSON, around the observed value. Its keys are fixed, so they are written out sorted."""
+    of_import = f'"batch":"{batch}",' if batch else ""
+    events = canonical_plain([event_data(event) for event in concluded]) if concluded else "[]"
+    return f'{{{of_import}"concluded":{events},"observed":{observed},"skill_version":{skill_version}}}'
 
 
 class Writer:
-    """Observations of one agent in one transaction."""
+    """Records values of one agent in one transaction."""
 
     def __init__(self, tables: Tables, agent: Agent, now: datetime) -> None:
         self.tables, self.agent, self.now = tables, agent, now
@@ -142,168 +150,185 @@ class Writer:
         self.first_snapshot, self.last_tick = self.start.first_snapshot, self.start.last_tick
         self.verified_from = self.start.verified_from
         self.log: list[LogRow] = []
-        self.fresh = Batch()
-        self._new_here: list[KnownBar] = []  # the new bars of the value being taken
+        self.batch = Batch()
+        self._new_bars_of_value: list[KnownBar] = []  # of the value that is being recorded
         self._observed = ""  # that value in canonical JSON
-        self._open_claims: list[tuple[Item, datetime]] = []  # of this transaction
+        self._open_claims: list[Item] = []  # of this transaction
 
     @property
     def head(self) -> Head:
-        """Where the stream stands with what was taken so far."""
+        """The head of the stream, with the values recorded so far."""
         return Head(self.seq, self.hash, self.first_snapshot, self.last_tick, self.known_at, self.verified_from)
 
     # ---- READ: is it new? --------------------------------------------------------------------------------------
 
-    def one(self, entry: Arrival) -> Receipt:
-        """Record a single observation."""
-        seen = entry.seen
-        items, earlier = self._unseen(seen)
+    def one(self, arrival: Arrival) -> Receipt:
+        """Record a single value. A value that was recorded before gets the receipt of that time."""
+        value = arrival.value
+        items, earlier = self._new_items(value)
         if earlier is not None:
             return earlier
-        concluded: list[EventData] = []
-        self._take(entry, items, concluded)
-        concluded += self._conclude()
-        if isinstance(seen, Tick) and self.fresh.ticks:
-            concluded += fire_plans(self.tables, self.agent, seen, self.start.last_tick)
-        return self._append(entry, concluded)
+        events: list[Event] = []
+        self._take(arrival, items, events)
+        events += self._conclude()
+        if isinstance(value, Tick) and self.batch.ticks:
+            events += fire_plans(self.tables, self.agent, value, self.start.last_tick)
+        return self._append(arrival, events)
 
-    def many(self, entries: Iterable[Arrival]) -> tuple[int, int]:
-        """Record a batch: one log row each, concluded together. How many were new, how many known."""
+    def many(self, arrivals: Iterable[Arrival]) -> tuple[int, int]:
+        """Record an import: one log row for each value, everything else once at the end.
+
+        Returns how many values were new and how many were known.
+        """
         new = known = 0
-        listed = [(entry, unpack_items(entry.seen)) for entry in entries]
-        keys: set[tuple[str, str]] = set(self.tables.seen((item.kind, item.key) for _, items in listed for item in items))
-        for entry, items in listed:
+        listed = [(arrival, unpack_items(arrival.value)) for arrival in arrivals]
+        keys: set[tuple[str, str]] = set(self.tables.log_rows_of((item.kind, item.key) for _, items in listed for item in items))
+        for arrival, items in listed:
             items = [item for item in items if (item.kind, item.key) not in keys]
-            own = (entry.seen.kind, key_of(entry.seen))  # the same bars twice in one file are one delivery
-            if not items and (not observed_bars(entry.seen) or own in keys):
+            # Bars are no items. The same bars twice in one file are one delivery, by their common key.
+            own = (arrival.value.kind, key_of(arrival.value))
+            if not items and (not observed_bars(arrival.value) or own in keys):
                 known += 1
                 continue
             keys.update([*((item.kind, item.key) for item in items), own])
-            concluded: list[EventData] = []
-            self._take(entry, items, concluded)
-            self._append(entry, concluded, flush=False)
+            events: list[Event] = []
+            self._take(arrival, items, events)
+            self._append(arrival, events, flush=False)
             new += 1
-            if new % CHUNK == 0:
-                self._spill()
-        self._conclude(tell=False)
+            if new % CHUNK_VALUES == 0:
+                self._write_early()
+        self._conclude(report=False)
         self.flush()
         return new, known
 
-    def _unseen(self, seen: Observed) -> tuple[list[Item], Receipt | None]:
-        """The items of a delivery that are not here yet; or the receipt of the first, if there are none."""
-        items = list({(item.kind, item.key): item for item in reversed(unpack_items(seen))}.values())[::-1]  # the first of two
-        logged = self.tables.logged(seen.kind, key_of(seen)) if isinstance(seen, Tick | Bars) else None
+    def _new_items(self, value: Observed) -> tuple[list[Item], Receipt | None]:
+        """The items of a value that are not stored yet; or, if nothing in it is new, the receipt of its first delivery."""
+        # Of two items with the same key in one value, the first counts.
+        items = list({(item.kind, item.key): item for item in reversed(unpack_items(value))}.values())[::-1]
+        logged = self.tables.logged(value.kind, key_of(value)) if isinstance(value, Tick | Bars) else None
         if logged is not None:
             items = independent_items(items)
-        places = self.tables.seen((item.kind, item.key) for item in items)
-        fresh = [item for item in items if (item.kind, item.key) not in places]
-        if fresh:
-            return fresh, None
-        if observed_bars(seen) and (logged is None or isinstance(seen, Tick)):
-            new, differing = self._new_bars(observed_bars(seen))
-            if new or (differing and logged is None):
+        log_rows = self.tables.log_rows_of((item.kind, item.key) for item in items)
+        new = [item for item in items if (item.kind, item.key) not in log_rows]
+        if new:
+            return new, None
+        if observed_bars(value) and (logged is None or isinstance(value, Tick)):
+            new_bars, differing = self._new_bars(observed_bars(value))
+            if new_bars or (differing and logged is None):
                 return [], None
-        if logged is None:  # every part of it came before, by another road
-            came_in = places[items[0].kind, items[0].key] if items else self.tables.bar_row(observed_bars(seen)[0])
-            logged = next(iter(self.tables.log(after=came_in - 1, chunk=1)))
+        if logged is None:
+            # Every part of it is stored, but came in other values: the receipt is that of the first part.
+            seq = log_rows[items[0].kind, items[0].key] if items else self.tables.bar_row(observed_bars(value)[0])
+            logged = next(iter(self.tables.log(after=seq - 1, chunk=1)))
         return [], _receipt_of(logged)
 
-    def _new_bars(self, bars: Sequence[Bar]) -> tuple[list[Bar], list[EventData]]:
-        """The bars not yet here; one that differs from what is here is told and not taken."""
-        fresh: list[Bar] = []
-        differing: list[EventData] = []
+    def _new_bars(self, bars: Sequence[Bar]) -> tuple[list[Bar], list[Event]]:
+        """The bars that are not stored yet. A bar that differs from the stored one is reported and ignored."""
+        new: list[Bar] = []
+        differing: list[Event] = []
         for symbol in sorted({bar.symbol for bar in bars}):
             own = [bar for bar in bars if bar.symbol == symbol]
-            here = self.tables.bars_between(symbol, min(b.t0 for b in own), max(b.t0 for b in own))
+            stored = self.tables.bars_between(symbol, min(b.t0 for b in own), max(b.t0 for b in own))
             for bar in own:
-                known = here.get((bar.frame, bar.t0))
-                if known is None:
-                    here[bar.frame, bar.t0] = bar
-                    fresh.append(bar)
-                elif known != bar:
-                    differing.append({"event": "bar_differs", "symbol": symbol, "t0": time_text(bar.t0),
-                                      "kept": plain([known.o, known.h, known.l, known.c]),
-                                      "given": plain([bar.o, bar.h, bar.l, bar.c])})  # fmt: skip
-        return fresh, differing
+                earlier = stored.get((bar.frame, bar.t0))
+                if earlier is None:
+                    stored[bar.frame, bar.t0] = bar
+                    new.append(bar)
+                elif earlier != bar:
+                    differing.append(bar_differs(earlier, bar))
+        return new, differing
 
-    def _take(self, entry: Arrival, items: list[Item], concluded: list[EventData]) -> None:
-        """Note what is new: rows to write, and what happened to which position."""
-        seen, known_at, seq = entry.seen, entry.known_at, self.seq + 1
-        fresh = self.fresh
-        if isinstance(seen, Tick) and any(item.kind == "tick" for item in items):
-            if self.last_tick is not None and seen.t <= self.last_tick:
-                concluded.append({"event": "stale", "tick": seen.id, "t": time_text(seen.t),
-                                  "last_tick": time_text(self.last_tick)})  # fmt: skip
-                items = independent_items(items)
-            else:
-                fresh.ticks.append((seen, known_at))
-                self.last_tick = seen.t
-                if seen.positions is not None and self.first_snapshot is None:
-                    fresh.first_snapshot, self.first_snapshot = seen, seen.t
-        watched: list[KnownBar] = []
-        if bars := observed_bars(seen):
-            new_bars, differing = self._new_bars(bars)
-            concluded += differing
-            watched = [KnownBar(bar, bar.t1 if entry.own_times else known_at) for bar in new_bars]
-        for item in items:
-            if item.kind == "fill" and item.symbol not in fresh.bars_ended:  # before the new ones are there
-                fresh.bars_ended[item.symbol] = self.tables.bars_end(item.symbol)
-        for one in watched:
-            fresh.bars.setdefault(one.bar.symbol, []).append(one)
-        self.tables.put_bars(watched, seq)
-        self._observed = observed_json(seen, watched)
-        for item in items:
-            position = (item.symbol, item.leg)
-            if item.kind == "fill":
-                execution = FillEvent(item.body, known_at, self.agent.skill_version, imported=entry.batch is not None)
-                fresh.happened.setdefault(position, []).append(execution)
-            elif item.kind == "funding":
-                fresh.happened.setdefault(position, []).append(FundingEvent(item.body, known_at))
-            elif item.kind == "trade" or (item.kind == "claim" and item.body.exit_price is not None):
-                fresh.trades.append((item, known_at))
-            elif item.kind == "claim":
-                self._open_claims.append((item, known_at))
-            elif item.kind == "closing":
-                fresh.trades.append((self._closed(item), known_at))
-            elif item.kind == "decision":
-                fresh.decisions.append(item)
-                if is_followed(item.body):
-                    fresh.shadows.append(item.body)
-            elif item.kind in ("equity", "flow"):
-                fresh.account.append(account_change(item.kind, item.body, item.key, known_at))
-            if is_broker_record(item) and (self.verified_from is None or known_at < self.verified_from):
-                self.verified_from = known_at
-            body = self._observed if item.body is seen and item.kind != "tick" else None
-            fresh.rows.append(item_row(self.tables.owner, self.tables.stream, item, seq, known_at,
-                                       self.agent.skill_version, entry.batch, body))  # fmt: skip
-        least = min([known_at, *(one.known_at for one in watched)]) if watched else known_at
-        fresh.known_at = least if fresh.known_at is None else min(fresh.known_at, least)
-        self._new_here = watched
+    # ---- fill the batch ------------------------------------------------------------------------------------------------
 
-    def _closed(self, closing: Item) -> Item:
-        """The claim that a closing ends, whole."""
-        claim = next((item for item, _ in self._open_claims if item.key == closing.key), None)
+    def _take(self, arrival: Arrival, items: list[Item], events: list[Event]) -> None:
+        """Put the new parts of a value into the batch."""
+        value, known_at, seq = arrival.value, arrival.known_at, self.seq + 1
+        if isinstance(value, Tick) and any(item.kind == "tick" for item in items):
+            items = self._take_tick(value, known_at, items, events)
+        bars: list[KnownBar] = []
+        if observed := observed_bars(value):
+            new_bars, differing = self._new_bars(observed)
+            events += differing
+            bars = [KnownBar(bar, bar.t1 if arrival.own_times else known_at) for bar in new_bars]
+        batch = self.batch
+        for item in items:
+            if item.kind == "fill" and item.symbol not in batch.bars_end:
+                # Asked for before the new bars are stored.
+                batch.bars_end[item.symbol] = self.tables.bars_end(item.symbol)
+        for known in bars:
+            batch.bars.setdefault(known.bar.symbol, []).append(known)
+        self.tables.put_bars(bars, seq)
+        self._observed = observed_json(value, bars)
+        for item in items:
+            self._take_item(item, arrival)
+            # The body of an item that is the value itself is already written out; a tick's body leaves its parts out.
+            body = self._observed if item.body is value and item.kind != "tick" else None
+            batch.item_rows.append(item_row(self.tables.owner, self.tables.stream, item, seq, known_at,
+                                            self.agent.skill_version, arrival.batch, body))  # fmt: skip
+        earliest = min([known_at, *(known.known_at for known in bars)]) if bars else known_at
+        batch.known_at = earliest if batch.known_at is None else min(batch.known_at, earliest)
+        self._new_bars_of_value = bars
+
+    def _take_tick(self, tick: Tick, known_at: datetime, items: list[Item], events: list[Event]) -> list[Item]:
+        """Take a tick and return the items that count: of a tick that is not later than the last, only some do."""
+        if self.last_tick is not None and tick.t <= self.last_tick:
+            events.append(StaleTick(tick.id, tick.t, self.last_tick))
+            return independent_items(items)
+        self.batch.ticks.append((tick, known_at))
+        self.last_tick = tick.t
+        if tick.positions is not None and self.first_snapshot is None:
+            self.batch.first_snapshot, self.first_snapshot = tick, tick.t
+        return items
+
+    def _take_item(self, item: Item, arrival: Arrival) -> None:
+        """Put an item into the batch, where its reader looks for it."""
+        batch, known_at, position = self.batch, arrival.known_at, (item.symbol, item.leg)
+        if item.kind == "fill":
+            execution = FillEvent(item.body, known_at, self.agent.skill_version, imported=arrival.batch is not None)
+            batch.position_events.setdefault(position, []).append(execution)
+        elif item.kind == "funding":
+            batch.position_events.setdefault(position, []).append(FundingEvent(item.body, known_at))
+        elif item.kind == "trade" or (item.kind == "claim" and item.body.exit_price is not None):
+            batch.reported_trades.append((item, known_at))
+        elif item.kind == "claim":
+            self._open_claims.append(item)
+        elif item.kind == "closing":
+            batch.reported_trades.append((self._closed_claim(item), known_at))
+        elif item.kind == "decision":
+            batch.decisions.append(item)
+            if is_followed(item.body):
+                batch.shadows.append(item.body)
+        elif item.kind in ("equity", "flow"):
+            batch.account_changes.append(account_change(item.kind, item.body, item.key, known_at))
+        if is_broker_record(item) and (self.verified_from is None or known_at < self.verified_from):
+            self.verified_from = known_at
+
+    def _closed_claim(self, closing: Item) -> Item:
+        """The claim that a closing ends, complete with its end."""
+        claim = next((item for item in self._open_claims if item.key == closing.key), None)
         if claim is None:
             claim = open_claim(self.tables, closing.key)
         return replace(claim, at=closing.at, body=close_claim(claim.body, closing.body))
 
     # ---- WRITE: the log ------------------------------------------------------------------------------------------
 
-    def _append(self, entry: Arrival, concluded: Sequence[EventData], flush: bool = True) -> Receipt:
-        seen = entry.seen
-        kind, key = seen.kind, key_of(seen)
-        if entry.batch:
-            key = f"{key}@{entry.batch}"
-        elif isinstance(seen, Tick) and not self.fresh.ticks and self.tables.logged(kind, key):
-            part = make_id([row["key"] for row in self.fresh.rows], delivery_digest(self._new_here))
+    def _append(self, arrival: Arrival, events: Sequence[Event], flush: bool = True) -> Receipt:
+        """Add the log row of a value."""
+        value = arrival.value
+        kind, key = value.kind, key_of(value)
+        if arrival.batch:
+            key = f"{key}@{arrival.batch}"
+        elif isinstance(value, Tick) and not self.batch.ticks and self.tables.logged(kind, key):
+            # A known tick came again with new parts: a row of its own kind, with a key made from these parts.
+            part = make_id([row["key"] for row in self.batch.item_rows], delivery_digest(self._new_bars_of_value))
             kind, key = "more", f"{key}:{part}"
-        payload = payload_json(self._observed, concluded, self.agent.skill_version, entry.batch)
-        at = occurred_at(seen) or entry.known_at
-        return self.state(kind, key, at, entry.known_at, payload, tuple(concluded), flush)
+        payload = payload_json(self._observed, events, self.agent.skill_version, arrival.batch)
+        at = occurred_at(value) or arrival.known_at
+        return self.state(kind, key, at, arrival.known_at, payload, tuple(events), flush)
 
     def state(
         self, kind: str, key: str, at: datetime, known_at: datetime, payload: str,
-        concluded: tuple[EventData, ...] = (), flush: bool = True,
+        concluded: tuple[Event, ...] = (), flush: bool = True,
     ) -> Receipt:  # fmt: skip
         """Add one row to the log; its payload is canonical JSON."""
         payload_hash = digest(payload)
@@ -317,11 +342,11 @@ class Writer:
             self.flush()
         return Receipt(stream, self.seq, self.hash, concluded)
 
-    def declare(self, item: Item, known_at: datetime, concluded: Sequence[EventData] = ()) -> Receipt:
-        """Record a statement, like a skill, an agent, an import or its undoing: an item and its log row."""
+    def declare(self, item: Item, known_at: datetime, concluded: Sequence[Event] = ()) -> Receipt:
+        """Record a statement, such as a skill, an agent, an import or its undo: an item and its log row."""
         row = item_row(self.tables.owner, self.tables.stream, item, self.seq + 1, known_at, 1, None)
         self.tables.put_items([row])
-        payload = {"stated": item.body, "symbol": item.symbol, "concluded": list(concluded)}
+        payload = {"stated": item.body, "symbol": item.symbol, "concluded": [event_data(event) for event in concluded]}
         return self.state(item.kind, item.key, item.at, known_at, canonical_plain(payload), tuple(concluded))
 
     def flush(self) -> None:
@@ -330,21 +355,22 @@ class Writer:
         self.tables.set_head(self.head)
         self.log = []
 
-    def _spill(self) -> None:
-        """Write what nothing else waits for, so that a long batch does not pile up."""
-        self.tables.put_items(self.fresh.rows)
-        put_reported(self.tables, self.agent, self.fresh, tell=False)
+    def _write_early(self) -> None:
+        """Write the rows that nothing else waits for, so that a long import does not fill the memory."""
+        self.tables.put_items(self.batch.item_rows)
+        put_reported(self.tables, self.agent, self.batch, report=False)
         self.tables.append(self.log)
-        self.fresh.rows, self.fresh.trades, self.log = [], [], []
+        self.batch.item_rows, self.batch.reported_trades, self.log = [], [], []
 
-    def _conclude(self, tell: bool = True) -> list[EventData]:
-        """Write the items, then bring every position they touch up to date."""
-        self.tables.put_items(self.fresh.rows)
-        concluded = update_positions(self.tables, self.agent, self.start, self.fresh, tell)
-        learn_from_batch(self.tables, self.agent, self.start, self.verified_from, self.fresh)
-        return concluded
+    def _conclude(self, report: bool = True) -> list[Event]:
+        """Write the items, bring every position that they touch up to date, and learn. Returns the events."""
+        self.tables.put_items(self.batch.item_rows)
+        events = update_positions(self.tables, self.agent, self.start, self.batch, report)
+        learn_from_batch(self.tables, self.agent, self.start, self.verified_from, self.batch)
+        return events
 
 
 def _receipt_of(row: LogRow) -> Receipt:
     payload = json.loads(row.payload) if row.payload else {}
-    return Receipt(row.stream, row.seq, row.hash, tuple(payload.get("concluded", ())), duplicate=True)
+    events = tuple(read_event(data) for data in payload.get("concluded", ()))
+    return Receipt(row.stream, row.seq, row.hash, events, duplicate=True)

@@ -1,9 +1,11 @@
-"""The operations as commands: `get_trades` becomes `memtape get-trades`, each field of its params an option.
+"""The operations as commands: `get_trades` becomes `memtape get-trades`, and each field of its params an option.
 
-Listing the commands must be quick, so `memtape --help` reads the names and first lines of the operations off the source
-of `operations/`, without importing it; only the command that is called imports the operations and grows its options.
-All options are read as text and judged by the operation's params: the same words are refused for the same reason here
-as over HTTP and MCP.
+An operation that names a short `command` has that one too: it prints the chosen columns of the register also into a pipe.
+
+Listing the commands must be quick, so `memtape --help` reads the names and first lines of the operations from the source
+of `operations/` without importing it. Only the command that is called imports the operations and gets its options.
+All options are text and validated by the operation's params, so the same input is refused for the same reason here as over
+HTTP and MCP.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import typer
 from typer.core import TyperCommand
 
 from memtape.errors import Invalid, MemtapeError
-from memtape.surfaces.translate import Input, error_report, inputs, json_text, problem
+from memtape.surfaces.translate import EVERY_TABLE, Columns, Input, error_report, inputs, json_text, problem
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
@@ -31,24 +33,26 @@ if TYPE_CHECKING:
     OpenMemory = Callable[[str | None, str | None], Memory]
     Load = Callable[[], Mapping[str, Operation]]
 
+LISTED_KEYWORDS = ("writes", "aliases", "command")
 OPERATIONS_FILE = Path(__file__).parents[1] / "operations"
-INPUT_HELP = "All fields as one JSON object; @FILE reads a file, - reads stdin. Options add to it."
-OWNER_HELP = "Whose memory (default: MEMTAPE_OWNER, then 'local')."
+INPUT_HELP = "All fields as one JSON object, @FILE or - (stdin). Options override its fields."
+OWNER_HELP = "The owner of the data (default: MEMTAPE_OWNER, then 'local')."
 DB_HELP = "The store: a path, sqlite:///... or postgresql://... (default: MEMTAPE_DB, then ~/.memtape/memory.db)."
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What `memtape --help` needs to know of an operation."""
+    """What `memtape --help` shows of an operation."""
 
     name: str
     summary: str
     writes: bool
-    aliases: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
+    command: str | None = None
 
 
 def listing(file: Path = OPERATIONS_FILE) -> list[Listed]:
-    """The operations of a source file (or of a folder of them), read without importing anything."""
+    """The operations of a source file or folder, read without importing anything."""
     folder = file.with_suffix("")
     files = [file] if file.is_file() else sorted(folder.glob("*.py"))
     return [found for each in files for found in _listed(ast.parse(each.read_text(encoding="utf-8")))]
@@ -60,15 +64,18 @@ def _listed(module: ast.Module) -> Iterator[Listed]:
             continue
         for mark in node.decorator_list:
             if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Name) and mark.func.id == "operation":
-                written = {word.arg: word.value for word in mark.keywords}
-                said = {name: ast.literal_eval(written[name]) for name in ("writes", "aliases") if name in written}
-                summary = (ast.get_docstring(node) or "").partition("\n")[0]
-                yield Listed(node.name, summary, said["writes"], tuple(said.get("aliases", ())))
+                shown = {word.arg: ast.literal_eval(word.value) for word in mark.keywords if word.arg in LISTED_KEYWORDS}
+                yield Listed(node.name, (ast.get_docstring(node) or "").partition("\n")[0], **shown)
 
 
 def add_operations(app: typer.Typer, open_memory: OpenMemory, *, file: Path = OPERATIONS_FILE, load: Load | None = None) -> None:
-    """Add one command per operation to `app`. `open_memory` is given what --db and --owner say, or None."""
-    for found in listing(file):
+    """Add the commands of every operation to `app`. `open_memory` gets the values of --db and --owner, or None."""
+    listed = listing(file)
+    for found in listed:
+        if found.command is not None:
+            lazy = _lazy(found.name, open_memory, load or _load, short=True)
+            app.command(found.command, cls=lazy, help=_plain_markup(found.summary))(_unused)
+    for found in listed:
         lazy = _lazy(found.name, open_memory, load or _load)
         for name in (found.name, *found.aliases):
             app.command(
@@ -81,7 +88,7 @@ def add_operations(app: typer.Typer, open_memory: OpenMemory, *, file: Path = OP
 
 
 def _unused() -> None:
-    """Stands in for a command until it is called."""
+    """A placeholder for a command until it is called."""
 
 
 def _load() -> Mapping[str, Operation]:
@@ -90,20 +97,20 @@ def _load() -> Mapping[str, Operation]:
     return all_operations()
 
 
-def _lazy(name: str, open_memory: OpenMemory, load: Load) -> type[TyperCommand]:
+def _lazy(name: str, open_memory: OpenMemory, load: Load, *, short: bool = False) -> type[TyperCommand]:
     class Lazy(TyperCommand):
-        """Becomes the real command as soon as someone parses its arguments, asks for its help or completes it."""
+        """Becomes the real command when its arguments are parsed, its help is shown or it is completed."""
 
         def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-            real = command(load()[name], open_memory)
+            real = command(load()[name], open_memory, short=short)
             return real.make_context(info_name, args, parent=parent, **extra)
 
     return Lazy
 
 
-def command(known: Operation, open_memory: OpenMemory) -> Any:
-    """The click command of one operation."""
-    from memtape.surfaces.registry import params_schema, perform
+def command(known: Operation, open_memory: OpenMemory, *, short: bool = False) -> Any:
+    """The click command of one operation, or its short form."""
+    from memtape.surfaces.registry import params_schema
 
     fields = inputs(params_schema(known))
 
@@ -113,11 +120,11 @@ def command(known: Operation, open_memory: OpenMemory) -> Any:
             data = json_object(whole, "input") if whole is not None else {}
             data |= {field.name: _value(field, given[field.name]) for field in fields if field.name in given}
             with open_memory(db, owner) as memory:
-                done = perform(memory, known, data)
-            answer(done, as_json)
+                done = perform_as_owner(memory, known, data)
+            answer(done, as_json, known.columns, chosen_in_pipes=short)
 
     parameters = [
-        *(_option(field) for field in fields),
+        *(_option(field, _other_names(known, field.name)) for field in fields),
         _parameter("whole", str | None, typer.Option("--input", metavar="JSON", help=INPUT_HELP), None),
         _parameter("db", str | None, typer.Option("--db", metavar="STORE", help=DB_HELP), None),
         _parameter("owner", str | None, typer.Option("--owner", help=OWNER_HELP), None),
@@ -125,24 +132,49 @@ def command(known: Operation, open_memory: OpenMemory) -> Any:
     ]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     alone = typer.Typer(add_completion=False)
-    alone.command(known.name.replace("_", "-"), help=_plain_markup(known.doc))(run)
+    alone.command(known.command if short else known.name.replace("_", "-"), help=_plain_markup(known.doc))(run)
     return typer.main.get_command(alone)
 
 
-def _option(field: Input) -> inspect.Parameter:
-    flag = "--" + field.name.replace("_", "-")
+def print_operation(memory: Memory, name: str, data: dict[str, Any], as_json: bool) -> dict[str, Any]:
+    """Perform an operation and print its chosen columns, or all of it as JSON. Returns the answer."""
+    from memtape.surfaces.registry import find
+
+    known = find(name)
+    done = perform_as_owner(memory, known, data)
+    answer(done, as_json, known.columns, chosen_in_pipes=True)
+    return done
+
+
+def perform_as_owner(memory: Memory, known: Operation | str, data: dict[str, Any]) -> dict[str, Any]:
+    """The answer of an operation, given itself or by name. The command line calls as the owner, bound to no agent."""
+    from memtape.surfaces.caller import Caller
+    from memtape.surfaces.registry import find, perform
+
+    return perform(memory, find(known) if isinstance(known, str) else known, data, Caller("owner"))
+
+
+def _other_names(known: Operation, name: str) -> tuple[str, ...]:
+    """The other names by which the params accept a field."""
+    alias = getattr(known.params.model_fields.get(name), "validation_alias", None)
+    return tuple(str(choice) for choice in getattr(alias, "choices", ()) if choice != name)
+
+
+def _option(field: Input, other_names: tuple[str, ...] = ()) -> inspect.Parameter:
+    flags = ["--" + name.replace("_", "-") for name in (field.name, *other_names)]
     notes = ["required"] if field.required else []
     if field.default not in (None, "", [], {}) and field.default is not False:
         notes.append(f"default: {field.default}")
     if field.kind in ("json", "either"):
-        notes.append("@FILE reads a file, - reads stdin")
+        notes.append("@FILE or - (stdin)")
     if field.kind == "list":
         notes.append("repeat it, or give a JSON list")
     text = _plain_markup(field.help + (f" ({'; '.join(notes)})" if notes else ""))
     if field.kind == "flag":
-        return _parameter(f"{field.name}_", bool | None, typer.Option(f"{flag}/--no-{flag[2:]}", help=text), None)
+        pairs = [f"{flag}/--no-{flag[2:]}" for flag in flags]
+        return _parameter(f"{field.name}_", bool | None, typer.Option(*pairs, help=text), None)
     kind = list[str] | None if field.kind == "list" else str | None
-    return _parameter(f"{field.name}_", kind, typer.Option(flag, metavar=field.form, help=text), None)
+    return _parameter(f"{field.name}_", kind, typer.Option(*flags, metavar=field.form, help=text), None)
 
 
 def _parameter(name: str, kind: Any, option: Any, default: object) -> inspect.Parameter:
@@ -150,7 +182,7 @@ def _parameter(name: str, kind: Any, option: Any, default: object) -> inspect.Pa
 
 
 def _plain_markup(text: str) -> str:
-    return text.replace("[", r"\[")  # typer reads help as rich markup, where [x] would be a style
+    return text.replace("[", r"\[")  # in rich markup, [x] is a style
 
 
 def _value(field: Input, given: Any) -> object:
@@ -163,7 +195,7 @@ def _value(field: Input, given: Any) -> object:
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:
-    """What an option says: one JSON object."""
+    """The JSON object of an option."""
     try:
         found = json.loads(_fetched(option, text))
     except ValueError:
@@ -174,7 +206,7 @@ def json_object(text: str, option: str) -> dict[str, Any]:
 
 
 def _fetched(name: str, text: str) -> str:
-    """What an option says: itself, the file it names after an @, or stdin for -."""
+    """The text of an option: itself, the file after @, or stdin for -."""
     try:
         if text == "-":
             return sys.stdin.buffer.read().decode("utf-8-sig")
@@ -185,28 +217,61 @@ def _fetched(name: str, text: str) -> str:
         raise Invalid(name, f"the file cannot be read: {error.strerror}", f"Check the path (got {text[1:]!r})") from None
 
 
-# What a command says, for these commands and for the others of the command line
+# What every command prints
 
 
 @contextmanager
 def reporting(as_json: bool = False) -> Iterator[None]:
-    """A `MemtapeError` inside becomes one line on stderr and its exit code; a bug stays a bug."""
+    """Prints a `MemtapeError` on stderr and ends with its exit code. Several wrong fields have one line each."""
     try:
         yield
     except MemtapeError as error:
-        line = f"memtape: {_printable(' '.join(str(error).split()))}"
-        typer.echo(json_text(problem(error)) if as_json else line, err=True)
+        problems = error.errors if isinstance(error, Invalid) else (error,)
+        lines = "\n".join(f"memtape: {_printable(' '.join(str(each).split()))}" for each in problems)
+        typer.echo(json_text(problem(error)) if as_json else lines, err=True)
         raise typer.Exit(error_report(error).exit_code) from None
 
 
-def answer(data: Mapping[str, Any], as_json: bool = False) -> None:
-    """Print a result: as JSON, as tables on a terminal, or as plain lines into a pipe."""
+def answer(
+    data: Mapping[str, Any], as_json: bool = False, columns: Columns | None = None, *, chosen_in_pipes: bool = False
+) -> None:
+    """Print a result: as JSON, as tables of chosen columns on a terminal, or as plain lines into a pipe."""
     if as_json:
-        typer.echo(json_text(data).encode())  # bytes: UTF-8 whatever the console is set to
+        # Bytes are UTF-8, whatever the console is set to.
+        typer.echo(json_text(data).encode())
     elif sys.stdout.isatty():
-        _show(data)
+        _show(summary(data, columns or {}))
     else:
-        typer.echo("\n".join(_lines(data)).encode())
+        typer.echo("\n".join(_lines(summary(data, columns or {}) if chosen_in_pipes else data)).encode())
+
+
+def summary(data: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
+    """The answer for people: the chosen columns of its tables and objects, without empty values, with short figures.
+
+    >>> summary({"agent": "desk", "note": None, "rows": [{"id": "a", "r": 0.12345678, "x": 1}]}, {"rows": ("r", "id")})
+    {'agent': 'desk', 'rows': [{'r': 0.123457, 'id': 'a'}]}
+    """
+    shown: dict[str, Any] = {}
+    for name, value in data.items():
+        names = columns.get(name)
+        if _is_table(value):
+            shown[name] = [_chosen(row, names or columns.get(EVERY_TABLE)) for row in value]
+        elif isinstance(value, Mapping):
+            parts = summary(_chosen(value, names), columns)
+            shown[name] = {key: part for key, part in parts.items() if part not in ([], {})}
+        elif value is not None:
+            shown[name] = _short_figures(value)
+    return shown
+
+
+def _chosen(row: Mapping[str, Any], names: tuple[str, ...] | None) -> dict[str, Any]:
+    """The named entries of a row. A table without any of the names is shown whole."""
+    chosen = [name for name in names or () if name in row] or list(row)
+    return {name: _short_figures(row[name]) for name in chosen}
+
+
+def _short_figures(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _lines(data: Mapping[str, Any], indent: str = "") -> Iterator[str]:
@@ -227,6 +292,7 @@ def _lines(data: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 
 
 def _show(data: Mapping[str, Any]) -> None:
+    from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -241,7 +307,10 @@ def _show(data: Mapping[str, Any]) -> None:
     for name, value in data.items():
         if _is_table(value):
             columns = _columns(value)
-            table = Table(*columns, title=name, title_justify="left")
+            table = Table(title=name, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+            for column in columns:
+                # Ids and dates are never cut.
+                table.add_column(column, no_wrap=column == "id" or column.endswith(("_id", "_at")))
             for row in value:
                 table.add_row(*(Text(_cell(row.get(column))) for column in columns))
             console.print(table)
@@ -264,5 +333,5 @@ def _cell(value: object) -> str:
 
 
 def _printable(text: str) -> str:
-    """Text that a terminal shows and does not obey: notes may come from anywhere."""
+    """Text that a terminal shows but does not interpret: notes may come from anywhere."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

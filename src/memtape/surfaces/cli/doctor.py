@@ -1,4 +1,4 @@
-"""`memtape doctor`: is everything well, and what is empty and why."""
+"""`memtape doctor`: checks the installation and the store, and reports what is empty and why."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from memtape.errors import Damaged, MemtapeError
 from memtape.store.schema import LATEST
 
 NETWORK = {"nfs", "nfs4", "cifs", "smbfs", "smb3", "fuse.sshfs", "9p", "afs", "glusterfs", "fuse.glusterfs", "ceph"}
-MIN_FREE = 200 * 2**20
+MIN_FREE_BYTES = 200 * 2**20
 
 
 def examine(db: str | None) -> dict[str, Any]:
-    """Every check with its verdict; `problems` are those that failed, `notes` what is empty and why."""
+    """Every check with its result: `problems` are the failed ones, `notes` say what is empty and why."""
     checks: list[dict[str, Any]] = []
     problems: list[str] = []
     notes: list[str] = []
@@ -33,11 +33,11 @@ def examine(db: str | None) -> dict[str, Any]:
     if embedded and where != ":memory:":
         folder = next(parent for parent in [Path(where).parent, *Path(where).parents] if parent.exists())
         free = shutil.disk_usage(folder).free
-        check("disk", free > MIN_FREE, f"{free // 2**20} MB free in {folder}", "Free some space")
+        check("disk", free > MIN_FREE_BYTES, f"{free // 2**20} MB free in {folder}", "Free some space")
         kind = _file_system(folder)
-        check("file system", kind not in NETWORK, kind or "unknown", "SQLite's locks need a local disk: move the store")
+        check("file system", kind not in NETWORK, kind or "unknown", "SQLite's locks need a local disk. Move the store")
         if not Path(where).exists():
-            notes.append(f"there is no store at {where} yet: the first write makes it")
+            notes.append(f"there is no store at {where} yet: the first write creates it")
     try:
         with open_memory(db) as memory:
             facts = memory.database.facts()
@@ -63,18 +63,18 @@ def _contents(memory: Any, checks: list[dict[str, Any]]) -> list[str]:
     notes = []
     agents = memory.agents()
     if not agents:
-        notes.append("there are no agents yet: memtape create-agent, or just observe a tick (agent 'main' is made)")
+        notes.append("there are no agents yet: run memtape create-agent, or observe a tick (that creates the agent 'main')")
     for agent in agents:
         handle = memory.agent(agent.id)
         head = handle.head()
         last = time_text(head.known_at) if head.known_at else "never"
         checks.append({"check": f"agent {agent.id}", "ok": True, "found": f"head {head.seq} {head.hash[:12]}, last {last}"})
         if head.seq == 0:
-            notes.append(f"agent {agent.id} has observed nothing yet: send it ticks, fills or trades")
+            notes.append(f"agent {agent.id} has no observations yet: record ticks, fills or trades")
         elif not handle.ledger.trades(limit=1):
             notes.append(f"agent {agent.id} has no trades yet: {head.seq} observations, none opened a position")
         elif handle.ledger.trades(limit=1, status="closed") and not handle.memories.affect_step_count():
-            notes.append(f"agent {agent.id} has trades from before there were memories: memtape rebuild forms them")
+            notes.append(f"agent {agent.id} has trades without memories: run memtape rebuild")
     return notes
 
 
@@ -87,7 +87,7 @@ def _index(memory: Any) -> tuple[bool, str]:
 
 
 def _file_system(folder: Path) -> str:
-    """The kind of file system a folder is on, where the system tells."""
+    """The kind of file system of a folder, if the system tells."""
     mounts = Path("/proc/mounts")
     if not mounts.exists():
         return ""

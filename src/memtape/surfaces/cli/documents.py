@@ -1,4 +1,4 @@
-"""The commands about documents: `docs index`, `docs watch`, `docs search`, `docs eval` and `docs eval-spans`."""
+"""The commands about documents: `docs index`, `reindex`, `watch`, `search`, `eval` and `eval-spans`."""
 
 from __future__ import annotations
 
@@ -7,76 +7,78 @@ from typing import Annotated, Any
 
 import typer
 
-from memtape.surfaces.cli.commands import answer, reporting
+from memtape.surfaces.cli.commands import answer, print_operation, reporting
 from memtape.surfaces.cli.notes import add_to
 from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store, say
 
-docs_app = typer.Typer(help="An agent's documents, searched with citations.", no_args_is_help=True, rich_markup_mode=None)
+docs_app = typer.Typer(
+    help="Documents of an agent: index, search, notes, proposed edits.", no_args_is_help=True, rich_markup_mode=None
+)
 add_to(docs_app)
-SlotName = Annotated[str | None, typer.Option("--slot", help="sqlite_fts or hybrid_embeddings; default: as MEMTAPE_SLOT says.")]
-Judged = Annotated[str | None, typer.Option("--slot", help="sqlite_fts or hybrid_embeddings; default: this one with --embedder.")]
-EmbedderName = Annotated[str | None, typer.Option("--embedder", help="static, minilm or remote; default: as set, or static.")]
+SlotName = Annotated[str | None, typer.Option("--slot", help="sqlite_fts or hybrid_embeddings; default: MEMTAPE_SLOT.")]
+Judged = Annotated[
+    str | None, typer.Option("--slot", help="sqlite_fts or hybrid_embeddings; default with --embedder: the second.")
+]
+EmbedderName = Annotated[
+    str | None, typer.Option("--embedder", help="static, minilm or remote; default: MEMTAPE_EMBEDDER, or static.")
+]
 Fused = Annotated[str, typer.Option("--fusion", help="weighted or reciprocal.")]
 
 
 @docs_app.command("index")
 def index(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The workspace.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder.")],
     agent: AgentName = "main",
-    shared: Annotated[bool, typer.Option("--shared", help="For all agents: playbooks, runbooks.")] = False,
+    shared: Annotated[bool, typer.Option("--shared", help="Share it with all agents: playbooks, runbooks.")] = False,
     anew: Annotated[bool, typer.Option("--anew", help="Read every file again.")] = False,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Let a folder belong to an agent's documents, and index it; unchanged files are not read again."""
+    """Add a folder to an agent's documents and index it. Unchanged files are not read again."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
-        asked = {"agent": agent, "folder": str(folder.absolute()), "shared": shared, "anew": anew}
-        answer(execute(memory, "reindex_documents", asked), as_json)
+        question = {"agent": agent, "folder": str(folder.absolute()), "shared": shared, "anew": anew}
+        print_operation(memory, "reindex_documents", question, as_json)
 
 
 @docs_app.command("reindex")
 def reindex(
     agent: AgentName = "main",
-    shared: Annotated[bool, typer.Option("--shared", help="What all agents share.")] = False,
+    shared: Annotated[bool, typer.Option("--shared", help="The documents that all agents share.")] = False,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Make the index anew from the files."""
+    """Rebuild the index from the files."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
-        answer(execute(memory, "reindex_documents", {"agent": agent, "shared": shared, "anew": True}), as_json)
+        print_operation(memory, "reindex_documents", {"agent": agent, "shared": shared, "anew": True}, as_json)
 
 
 @docs_app.command("watch")
 def watch(agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
-    """Keep an agent's index in step with its files until ctrl-C; `memtape serve` does so for all agents."""
+    """Sync an agent's index with its files until ctrl-C. `memtape serve` does this for all agents."""
     with reporting(as_json), open_store(db, owner) as memory:
         from threading import Event
 
         from memtape.workers.documents import syncing_documents
 
         memory.agent(agent)
-        say(f"Keeping the documents of {agent} in step. End with ctrl-C.")
+        say(f"Syncing the documents of {agent}. Stop with ctrl-C.")
         try:
-            with syncing_documents(memory, sync_minutes(), agents=[agent], on_sync=lambda outcome: _tell(outcome, as_json)):
+            with syncing_documents(memory, sync_minutes(), agents=[agent], on_sync=lambda sync: _print_sync(sync, as_json)):
                 Event().wait()
         except KeyboardInterrupt:
-            say("Ended.")
+            say("Stopped.")
 
 
-def _tell(told: Any, as_json: bool) -> None:
-    """A sync that did something, or failed."""
-    whose = told.agent or "all agents"
-    if told.synced is None:
-        say(f"{whose}: {told.problem}")
-    elif told.synced.added or told.synced.changed or told.synced.removed:
-        counted = {name: getattr(told.synced, name) for name in ("documents", "chunks", "added", "changed", "removed")}
+def _print_sync(sync: Any, as_json: bool) -> None:
+    """Print a sync that changed something or failed."""
+    whose = sync.agent or "all agents"
+    if sync.synced is None:
+        say(f"{whose}: {sync.problem}")
+    elif sync.synced.added or sync.synced.changed or sync.synced.removed:
+        counted = {name: getattr(sync.synced, name) for name in ("documents", "chunks", "added", "changed", "removed")}
         answer({"agent": whose, **counted}, as_json)
 
 
 def sync_minutes() -> float:
-    """How often all documents are looked at, as it is set."""
+    """The setting of how often all documents are synced."""
     from memtape.compose import setting
     from memtape.errors import Invalid
 
@@ -86,33 +88,21 @@ def sync_minutes() -> float:
     except ValueError:
         minutes = -1.0
     if not 0 <= minutes < float("inf"):
-        raise Invalid("MEMTAPE_SYNC_MINUTES", f"'{given}' is no number of minutes", "Set a number; 0 turns the timed sync off")
+        raise Invalid("MEMTAPE_SYNC_MINUTES", f"'{given}' is not a number of minutes", "Set a number; 0 turns the timed sync off")
     return minutes
 
 
 @docs_app.command("search")
 def search(
-    query: Annotated[str, typer.Argument(help="Words, a ticker, a rule id, an error code, a quoted phrase.")],
+    query: Annotated[str, typer.Argument(help="Words, a ticker, a rule id, an error code or a quoted phrase.")],
     agent: AgentName = "main", slot: SlotName = None, fusion: Fused = "weighted",
     limit: Annotated[int, typer.Option(help="How many passages.")] = 10,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Search an agent's documents: path, lines, score, snippet, and why."""
+    """Search an agent's documents."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
-        asked = {"agent": agent, "query": query, "limit": limit, "fusion": fusion} | ({"slot": slot} if slot else {})
-        found = execute(memory, "search_documents", asked)
-        answer(found if as_json else _told(found), as_json)
-
-
-def _told(found: dict[str, Any]) -> dict[str, Any]:
-    rows = [
-        {"score": round(hit["score"], 3), "where": f"{hit['path']}:{hit['start_line']}-{hit['end_line']}",
-         "snippet": hit["snippet"], "reason": hit["reason"]}
-        for hit in found["results"]
-    ]  # fmt: skip
-    return {"agent": found["agent"], "slot": found["slot"], "model": found["model"], "note": found["note"], "results": rows}
+        question = {"agent": agent, "query": query, "limit": limit, "fusion": fusion} | ({"slot": slot} if slot else {})
+        print_operation(memory, "search_documents", question, as_json)
 
 
 @docs_app.command("eval")
@@ -124,7 +114,7 @@ def evaluate(
     within: Annotated[str | None, typer.Option(help="Search only within documents that share this field with the query.")] = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Judge the search on a set in BEIR form."""
+    """Evaluate the search on a data set in BEIR form."""
     with reporting(as_json):
         from memtape.lab.retrieval import evaluate_retrieval as judge
 
@@ -139,7 +129,7 @@ def evaluate_spans(
     questions: Annotated[Path, typer.Option(help="questions.jsonl(.gz): text, path, references.")],
     slot: Judged = None, embedder: EmbedderName = None, fusion: Fused = "weighted", as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Judge which lines the search returns."""
+    """Evaluate which lines the search returns."""
     with reporting(as_json):
         from memtape.lab.retrieval import evaluate_span_retrieval as judge
 
@@ -148,7 +138,7 @@ def evaluate_spans(
 
 
 def _slot(name: str | None, embedder: str | None) -> Any:
-    """The slot to judge; an embedder is named for the slot that has one."""
+    """The slot to evaluate; naming an embedder selects the slot that uses one."""
     from memtape.errors import Invalid
 
     if name is None:

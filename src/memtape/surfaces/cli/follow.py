@@ -1,4 +1,4 @@
-"""`memtape follow`: a live account, looked at again and again, into an agent's memory."""
+"""`memtape follow`: reads a live account repeatedly into an agent's memory."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store,
 
 
 def follow(
-    address: Annotated[str, typer.Option(help="The account, 0x and 40 hex digits. Only read: no key is needed.")],
+    address: Annotated[str, typer.Option(help="The account: 0x and 40 hex digits. It is only read, so no key is needed.")],
     agent: AgentName = "main",
     source: Annotated[str, typer.Option(help="hyperliquid.")] = "hyperliquid",
-    url: Annotated[str | None, typer.Option(help="Where the venue is asked, if not at its own address.")] = None,
-    coins: Annotated[str | None, typer.Option(help="Coins whose bars are kept before the first trade, with commas.")] = None,
-    every: Annotated[float, typer.Option(help="Seconds between two looks; at least 1.")] = 10.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
+    url: Annotated[str | None, typer.Option(help="Another address of the venue.")] = None,
+    coins: Annotated[str | None, typer.Option(help="Coins whose bars are recorded before the first trade: A,B,C.")] = None,
+    every: Annotated[float, typer.Option(help="Seconds between two reads; at least 1.")] = 10.0,
+    once: Annotated[bool, typer.Option("--once", help="Read once and stop.")] = False,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Follow a live account: its fills, funding, positions and bars go into the agent's memory; lessons are drawn when due."""
+    """Follow a live account: record its fills, funding, positions and bars; compute lessons when they are due."""
     with reporting(as_json), open_store(db, owner) as memory:
         from datetime import timedelta
         from threading import Event
 
         from memtape.brokers.live import MAINNET, Hyperliquid
         from memtape.errors import Invalid, MemtapeError
-        from memtape.workers.live_account import FollowStep, follow_until
-        from memtape.workers.live_account import follow_account as look
+        from memtape.workers.live_account import FollowStep, follow_account, follow_until
         from memtape.workers.schedule import running_schedule
 
         if source != "hyperliquid":
@@ -36,29 +35,29 @@ def follow(
         venue = Hyperliquid(address, url or MAINNET, coins=[coin.strip() for coin in (coins or "").split(",") if coin.strip()])
         handle = memory.agent(agent)
         if once:
-            answer(_told(look(handle, venue)), as_json)
+            answer(_step_report(follow_account(handle, venue)), as_json)
             return
 
-        def tell(told: FollowStep | MemtapeError) -> None:
-            if isinstance(told, MemtapeError):
-                say(str(told))
-            elif told.written:
-                answer(_told(told), as_json)
+        def report(step: FollowStep | MemtapeError) -> None:
+            if isinstance(step, MemtapeError):
+                say(str(step))
+            elif step.written:
+                answer(_step_report(step), as_json)
 
-        say(f"Following {address} for {agent}, every {every:g} s. End with ctrl-C.")
+        say(f"Following {address} for {agent}, every {every:g} s. Stop with ctrl-C.")
         try:
             with running_schedule(memory):
-                follow_until(handle, venue, Event(), every=timedelta(seconds=every), on_step=tell)
+                follow_until(handle, venue, Event(), every=timedelta(seconds=every), on_step=report)
         except KeyboardInterrupt:
-            say("Ended.")
+            say("Stopped.")
 
 
-def _told(step: Any) -> dict[str, Any]:
-    """One look, in words."""
+def _step_report(step: Any) -> dict[str, Any]:
+    """What one read recorded."""
     tick, receipt = step.tick, step.receipt
     return {
         "t": tick.t.isoformat().replace("+00:00", "Z"), "written": step.written, "fills": len(tick.fills),
         "funding": len(tick.funding), "bars": len(tick.bars), "positions": len(tick.positions or {}),
         "equity": None if tick.equity is None else str(tick.equity),
-        "concluded": [] if receipt is None else [told["event"] for told in receipt.concluded],
+        "concluded": [] if receipt is None else [event.name for event in receipt.concluded],
     }  # fmt: skip

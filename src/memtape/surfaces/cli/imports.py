@@ -26,11 +26,11 @@ from memtape.engine.write.writer import CLOCK_TOLERANCE
 from memtape.errors import Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.surfaces.answers import optional_time_text
+from memtape.surfaces.questions import DEFAULT_AGENT
 
 if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
 
-DEFAULT_AGENT = "main"
 MAX_LISTED_PROBLEMS = 1000
 BATCH_KEYS = 500
 # A second delivery under the same id must agree with the first in these fields.
@@ -167,7 +167,7 @@ def _stored_bodies(handle: AgentMemory, found: Sequence[FoundRow]) -> dict[tuple
     """Returns the stored bodies under the ids of these rows."""
     bodies: dict[tuple[str, str], dict[str, Any]] = {}
     with handle.reading() as tables:
-        stored = sorted(tables.seen((each.value.kind, _key(each)) for each in found))
+        stored = sorted(tables.log_rows_of((each.value.kind, _key(each)) for each in found))
         for kind in sorted({kind for kind, _ in stored}):
             keys = [key for own, key in stored if own == kind]
             for start in range(0, len(keys), BATCH_KEYS):

@@ -1,4 +1,4 @@
-"""The command line: housekeeping here, one command per operation from `operations.py`.
+"""The command line: the housekeeping commands, and the commands that are derived from the operations.
 
 Everything heavy is imported inside the command that needs it, so that `memtape --help` is quick.
 """
@@ -15,7 +15,7 @@ import typer
 
 from memtape.brokers.formats import format_names
 from memtape.surfaces.cli.briefs import brief, lessons_app, reflect
-from memtape.surfaces.cli.commands import add_operations, answer, json_object, reporting
+from memtape.surfaces.cli.commands import add_operations, answer, print_operation, reporting
 from memtape.surfaces.cli.documents import docs_app, sync_minutes
 from memtape.surfaces.cli.embedder import embedder_app
 from memtape.surfaces.cli.follow import follow
@@ -28,13 +28,13 @@ app = typer.Typer(
     help="memtape: the memory of AI trading agents.", no_args_is_help=True, add_completion=False, rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )  # fmt: skip
-imports_app = typer.Typer(help="The files that were imported.", no_args_is_help=True, rich_markup_mode=None)
+imports_app = typer.Typer(help="Imported files.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(imports_app, name="imports")
 
 PORT = 8765
-# The housekeeping commands: command line only, and all of them.
+# All housekeeping commands: they exist on the command line only.
 HOUSEKEEPING = (
-    "serve", "mcp", "init", "doctor", "conform", "ledger", "recall", "brief", "reflect", "lessons", "follow", "docs", "embedder",
+    "serve", "mcp", "init", "doctor", "conform", "brief", "reflect", "lessons", "follow", "docs", "embedder",
     "sim", "import", "imports", "verify", "rebuild", "backup", "restore", "export", "bench", "migrate", "docs-reference",
 )  # fmt: skip
 
@@ -45,11 +45,11 @@ HOUSEKEEPING = (
 @app.command()
 def serve(
     db: Db = None, owner: Owner = None,
-    host: Annotated[str, typer.Option(help="Loopback only.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 picks a free one.", min=0, max=65535)] = PORT,
-    agent: Annotated[str | None, typer.Option(help="The agent that /mcp and /v1 speak for by default.")] = None,
+    host: Annotated[str, typer.Option(help="A loopback address.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes a free port.", min=0, max=65535)] = PORT,
+    agent: Annotated[str | None, typer.Option(help="The default agent of /mcp and /v1.")] = None,
     tools: Annotated[str, typer.Option(help="Tool set of /mcp: trader, coach or full.")] = "full",
-    demo: Annotated[bool, typer.Option("--demo", help="Simulated agents on real prices, in a store of their own.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Serve simulated agents on real prices, from a separate store.")] = False,
 ) -> None:  # fmt: skip
     """Serve the pages, HTTP (/v1) and MCP (/mcp) on loopback."""
     with reporting():
@@ -82,12 +82,12 @@ def serve(
 
 
 def _demo_store(db: str | None, owner: str | None) -> str:
-    """The demo's own file, filled whole before it gets its name: an interrupted filling starts anew."""
+    """The store of the demo. It is filled before it gets its name, so an interrupted run starts over."""
     from memtape.sim.demo import fill_demo
 
     target = Path(db or Path.home() / ".memtape" / "demo.db").expanduser().absolute()
     if not target.exists():
-        say("Filling the demo: simulated trades on real prices (daily stock bars).")
+        say("Filling the demo store: simulated trades on real daily stock bars.")
         part = target.with_name(target.name + ".part")
         for leftover in target.parent.glob(part.name + "*"):
             leftover.unlink()
@@ -98,7 +98,7 @@ def _demo_store(db: str | None, owner: str | None) -> str:
 
 
 def _demo_documents(memory: Memory, where: str) -> None:
-    """A workspace for the demo, after the store has its name: the index is named after it."""
+    """A workspace for the demo. The store must have its name: the index is named after it."""
     from memtape.sim.demo_documents import fill_documents
 
     fill_documents(memory, Path(where).with_suffix(".workspace") / "tech-breakout")
@@ -126,7 +126,7 @@ def _greeting(at: str, url: str, demo: bool) -> str:
 @app.command()
 def mcp(
     db: Db = None, owner: Owner = None,
-    agent: Annotated[str | None, typer.Option(help="The agent the tools speak for by default.")] = None,
+    agent: Annotated[str | None, typer.Option(help="The default agent of the tools.")] = None,
     tools: Annotated[str, typer.Option("--tools", "--profile", help="trader, coach or full.")] = "full",
 ) -> None:  # fmt: skip
     """Serve MCP on standard input and output, for Claude Code, Cursor and others."""
@@ -136,12 +136,12 @@ def mcp(
 
         minutes = sync_minutes()
 
-        def keeping(memory: Memory) -> AbstractContextManager[None]:
+        def background(memory: Memory) -> AbstractContextManager[None]:
             from memtape.workers.documents import syncing_documents
 
-            return syncing_documents(memory, minutes, ends_seconds=0.2)  # whoever closes the pipe does not wait for a sync
+            return syncing_documents(memory, minutes, ends_seconds=0.2)  # closing the pipe does not wait for a sync
 
-        run_stdio(lambda: open_store(db, owner), tools=tool_set(tools), agent=agent, keeping=keeping)
+        run_stdio(lambda: open_store(db, owner), tools=tool_set(tools), agent=agent, background=background)
 
 
 # ---- setting up --------------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def mcp(
 
 @app.command()
 def init(db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
-    """Make the store, and say how to reach it."""
+    """Create the store and print its MCP configuration."""
     with reporting(as_json), open_store(db, owner) as memory:
         block = {"mcpServers": {"memtape": {"command": "memtape", "args": ["mcp", "--db", memory.url]}}}
         answer({"db": memory.url, "owner": memory.owner, "schema": memory.database.schema(), "mcp": block}, as_json)
@@ -157,7 +157,7 @@ def init(db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
 
 @app.command()
 def migrate(db: Db = None, as_json: Json = False) -> None:
-    """Bring the store to this memtape's schema. PostgreSQL changes only by this command."""
+    """Migrate the store to the schema of this version. PostgreSQL is migrated only by this command."""
     with reporting(as_json):
         from memtape.compose import open_database
 
@@ -169,7 +169,7 @@ def migrate(db: Db = None, as_json: Json = False) -> None:
 
 @app.command()
 def doctor(db: Db = None, as_json: Json = False) -> None:
-    """Check Python, SQLite, lock, schema, chain heads, disk and file system; say what is empty and why."""
+    """Check Python, SQLite, lock, schema, chain heads, disk and file system; report what is empty and why."""
     with reporting(as_json):
         from memtape.surfaces.cli.doctor import examine
 
@@ -179,73 +179,16 @@ def doctor(db: Db = None, as_json: Json = False) -> None:
             raise typer.Exit(1)
 
 
-# ---- the record --------------------------------------------------------------------------------------------------------
-
-
-@app.command()
-def ledger(
-    agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False,
-    as_of: Annotated[str | None, typer.Option(help="What was known at this moment.")] = None,
-    head: Annotated[int | None, typer.Option(help="What had been recorded by this log row.")] = None,
-) -> None:  # fmt: skip
-    """The whole ledger of an agent, with totals."""
-    with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
-        found = execute(memory, "get_ledger", {"agent": agent, "as_of": as_of, "head": head})
-        if not as_json:
-            found["rows"] = [{name: row[name] for name in LEDGER_COLUMNS} for row in found["rows"]]
-        answer(found, as_json)
-
-
-@app.command()
-def recall(
-    agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False,
-    context: Annotated[str | None, typer.Option(metavar="JSON", help="The situation; without it, the agent's own.")] = None,
-    symbol: Annotated[str | None, typer.Option(help="Only this symbol.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="Only this strategy.")] = None,
-    limit: Annotated[int, typer.Option(help="How many to rank.")] = 10,
-    as_of: Annotated[str | None, typer.Option(help="What was known at this moment.")] = None,
-    head: Annotated[int | None, typer.Option(help="What had been recorded by this log row.")] = None,
-    profile: Annotated[str, typer.Option(help="owm, owm-literal or balanced.")] = "owm",
-    explain: Annotated[bool, typer.Option(help="Also what barely missed its place, and why.")] = False,
-    kelly: Annotated[bool, typer.Option(help="Also the original's Kelly and recency Kelly, labelled.")] = False,
-) -> None:  # fmt: skip
-    """What memory has to say about a situation: ranked, warnings, evidence."""
-    with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
-        asked = {
-            "agent": agent, "symbol": symbol, "strategy_name": strategy, "limit": limit, "as_of": as_of, "head": head,
-            "context": json_object(context, "context") if context is not None else None, "profile": profile,
-            "explain": explain, "kelly_beside": kelly,
-        }  # fmt: skip
-        found = execute(memory, "recall_memories", asked)
-        answer(found if as_json else told_recall(found), as_json)
-
-
-def told_recall(found: dict[str, Any]) -> dict[str, Any]:
-    """An answer of recall for people: one line an item."""
-    told = {name: found[name] for name in ("agent", "as_of", "n", "window", "outcomes", "profile")}
-    told["ranked"] = [{"score": round(i["score"], 6), **{k: i[k] for k in ("kind", "tier", "why")}} for i in found["ranked"]]
-    told["warnings"] = [{"r": i["r"], "similarity": round(i["similarity"], 3), "why": i["why"]} for i in found["warnings"]]
-    told["evidence"] = {name: value for name, value in found["evidence"].items() if value not in (None, [], {})}
-    told["near_misses"] = [{"score": round(i["score"], 6), "why": i["why"]} for i in found["near_misses"]]
-    told["worth_testing"] = [u["why"] for u in found["worth_testing"]]
-    return told
-
-
-LEDGER_COLUMNS = ("entry_at", "exit_at", "symbol", "side", "qty_entered", "entry_price", "exit_price", "net_pnl_usd", "pnl_r",
-                  "close_cause", "quality")  # fmt: skip
+# ---- the store --------------------------------------------------------------------------------------------------------
 
 
 @app.command()
 def verify(
     db: Db = None, owner: Owner = None, as_json: Json = False,
-    against: Annotated[Path | None, typer.Option(help="Heads exported earlier: finds a cut tail.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Heads exported earlier: detects removed rows at the end.")] = None,
     export_heads: Annotated[Path | None, typer.Option(help="Write the heads to this file.")] = None,
 ) -> None:  # fmt: skip
-    """Recompute the hash chain and every projection; names the first bad row. Exit 4 if anything was altered."""
+    """Recompute the hash chain and every projection and report the first bad row. Exit code 4 if anything was altered."""
     with reporting(as_json), open_store(db, owner) as memory:
         from memtape.engine.proof.audit import verify_store as prove
 
@@ -266,7 +209,7 @@ def _heads(file: Path) -> list[dict[str, Any]]:
         kinds = {"owner": str, "stream": str, "seq": int, "hash": str}
         return [{name: kind(head[name]) for name, kind in kinds.items()} for head in heads]
     except (OSError, ValueError, KeyError, TypeError):
-        raise Invalid("against", f"{file} holds no exported heads", "Make it with: memtape verify --export-heads FILE") from None
+        raise Invalid("against", f"{file} has no exported heads", "Create it with: memtape verify --export-heads FILE") from None
 
 
 def _audit(found: Any) -> dict[str, Any]:
@@ -279,16 +222,16 @@ def _audit(found: Any) -> dict[str, Any]:
 
 @app.command()
 def rebuild(db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
-    """Throw every projection away and make it anew from the log."""
+    """Rebuild every projection from the log."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.engine.proof.audit import rebuild_store as make_anew
+        from memtape.engine.proof.audit import rebuild_store
 
-        answer(_audit(make_anew(memory)), as_json)
+        answer(_audit(rebuild_store(memory)), as_json)
 
 
 @app.command()
 def backup(path: Annotated[Path, typer.Argument(help="A new file.")], db: Db = None, as_json: Json = False) -> None:
-    """A consistent copy of an embedded store, while others write."""
+    """Copy an embedded store consistently, while others write to it."""
     with reporting(as_json), open_store(db) as memory:
         memory.database.backup(str(path))
         answer({"db": memory.url, "backup": str(path.absolute()), "bytes": path.stat().st_size}, as_json)
@@ -299,7 +242,7 @@ def restore(
     path: Annotated[Path, typer.Argument(help="A backup file, a .jsonl export or an export folder.")],
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Bring a backup or an export into an empty store, and verify it."""
+    """Restore a backup or an export into an empty store, and verify it."""
     with reporting(as_json):
         from memtape.surfaces.cli.restore import restore_from
 
@@ -312,7 +255,7 @@ def export(
     form: Annotated[str, typer.Option("--format", help="jsonl, csv, parquet or markdown.")] = "jsonl",
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Everything you have, to take with you: jsonl, csv and parquet restore to the same digests."""
+    """Export everything. jsonl, csv and parquet can be restored, to the same digests."""
     with reporting(as_json), open_store(db, owner) as memory:
         from memtape.engine.proof.transfer import export_store as leave
 
@@ -326,16 +269,16 @@ def export(
 def import_(
     file: Annotated[Path, typer.Argument(help="CSV or JSONL of fills or closed trades, .gz too; a tradememory .db.")],
     agent: AgentName = "main",
-    form: Annotated[str | None, typer.Option("--format", help=f"One of {', '.join(format_names())}; default: guessed.")] = None,
-    mapping: Annotated[list[str] | None, typer.Option("--map", help="field=column, for what was guessed wrong.")] = None,
-    where: Annotated[list[str] | None, typer.Option("--where", help="column=value: only rows that have it.")] = None,
-    zone: Annotated[str | None, typer.Option(help="Zone of times without one, like Europe/Berlin.")] = None,
+    form: Annotated[str | None, typer.Option("--format", help=f"One of {', '.join(format_names())}; default: detected.")] = None,
+    mapping: Annotated[list[str] | None, typer.Option("--map", help="field=column, to correct the detected mapping.")] = None,
+    where: Annotated[list[str] | None, typer.Option("--where", help="column=value: only rows with this value.")] = None,
+    zone: Annotated[str | None, typer.Option(help="Time zone of times without one, like Europe/Berlin.")] = None,
     symbol: Annotated[str | None, typer.Option(help="Symbol of a file without one.")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows with problems.")] = False,
-    commit: Annotated[bool, typer.Option("--commit", help="Write; without it only a preview.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip rows with problems.")] = False,
+    commit: Annotated[bool, typer.Option("--commit", help="Import; without it only a preview is shown.")] = False,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Preview a file of fills or closed trades; --commit imports it. Nothing is written twice."""
+    """Preview a file of fills or closed trades; --commit imports it. Imports are idempotent."""
     with reporting(as_json), open_store(db, owner) as memory, progress("import") as report:
         from memtape.surfaces.cli.imports import option_pairs, run_import
 
@@ -346,28 +289,24 @@ def import_(
         )  # fmt: skip
         answer(found, as_json)
         if not commit and not as_json:
-            say("A preview; nothing was written. Add --commit to import.")
+            say("This is a preview; nothing was written. Add --commit to import.")
 
 
 @imports_app.command("list")
 def imports_list(agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
-    """The imports of an agent, oldest first."""
+    """List the imports of an agent, oldest first."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
-        answer(execute(memory, "list_imports", {"agent": agent}), as_json)
+        print_operation(memory, "list_imports", {"agent": agent}, as_json)
 
 
 @imports_app.command("undo")
 def imports_undo(
-    batch: Annotated[str, typer.Argument(help="From: memtape imports list")],
+    batch: Annotated[str, typer.Argument(help="The batch, from: memtape imports list.")],
     agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Take an import back."""
+    """Undo an import."""
     with reporting(as_json), open_store(db, owner) as memory:
-        from memtape.surfaces.registry import execute
-
-        answer(execute(memory, "undo_import", {"agent": agent, "batch": batch}), as_json)
+        print_operation(memory, "undo_import", {"agent": agent, "batch": batch}, as_json)
 
 
 # ---- simulation and evidence -------------------------------------------------------------------------------------------
@@ -378,19 +317,19 @@ def sim(
     bars: Annotated[Path, typer.Option("--bars", help="CSV: time, open, high, low, close, volume; symbol optional.")],
     strategy: Annotated[str, typer.Option(help="breakout, mean_reversion, or a model: anthropic/NAME.")] = "breakout",
     agent: AgentName = "sim",
-    skill: Annotated[str | None, typer.Option(help="A skill that exists; without it one is made for the strategy.")] = None,
+    skill: Annotated[str | None, typer.Option(help="An existing skill; without it one is created for the strategy.")] = None,
     symbol: Annotated[str | None, typer.Option(help="Symbol of a file without one.")] = None,
     fee_bps: Annotated[str, typer.Option(help="Fee in basis points.")] = "5",
     slippage_bps: Annotated[str, typer.Option(help="Slippage in basis points.")] = "2",
     starting_equity: Annotated[str, typer.Option(help="Account currency.")] = "10000",
-    leverage: Annotated[str | None, typer.Option(help="Largest leverage; positions can then be liquidated.")] = None,
-    funding: Annotated[str | None, typer.Option(help="Funding rate every 8 hours; a long pays a positive one.")] = None,
-    participation: Annotated[str | None, typer.Option(help="Largest share of a bar's volume that one order fills.")] = None,
-    limit: Annotated[list[str] | None, typer.Option("--limit", help="Guarded: 'risk per trade=1 % of equity'.")] = None,
-    report: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("report.md"),
+    leverage: Annotated[str | None, typer.Option(help="Maximum leverage; positions can then be liquidated.")] = None,
+    funding: Annotated[str | None, typer.Option(help="Funding rate every 8 hours; a long pays a positive rate.")] = None,
+    participation: Annotated[str | None, typer.Option(help="Maximum share of a bar's volume that one order fills.")] = None,
+    limit: Annotated[list[str] | None, typer.Option("--limit", help="A guarded limit: 'risk per trade=1 % of equity'.")] = None,
+    report: Annotated[Path, typer.Option(help="Where to write the report.")] = Path("report.md"),
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Trade a plain strategy or a model over your bars on paper, through the same engine calls as live."""
+    """Simulate a strategy or a model on your bars, with the same engine calls as live trading."""
     with reporting(as_json), open_store(db, owner) as memory, progress("sim") as tick:
         from memtape.surfaces.cli.imports import option_pairs
         from memtape.surfaces.cli.simulation import SimulationOptions, simulate
@@ -406,8 +345,8 @@ def sim(
 
 
 @app.command()
-def conform(file: Annotated[Path, typer.Argument(help="Golden vectors.")], as_json: Json = False) -> None:
-    """Run golden vectors through the product's own functions; exit 1 on any failure."""
+def conform(file: Annotated[Path, typer.Argument(help="File of golden vectors.")], as_json: Json = False) -> None:
+    """Run golden vectors through memtape's own functions. Exit code 1 on any failure."""
     with reporting(as_json):
         from memtape.lab.conform import run_vectors as judge
 
@@ -419,11 +358,11 @@ def conform(file: Annotated[Path, typer.Argument(help="Golden vectors.")], as_js
 
 @app.command()
 def bench(
-    name: Annotated[str | None, typer.Argument(help="Only this one.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to see that it runs.")] = False,
+    name: Annotated[str | None, typer.Argument(help="Only this benchmark.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, as a smoke test.")] = False,
     as_json: Json = False,
 ) -> None:
-    """The performance budgets, as ratios against a baseline timed in the same run; exit 1 when a bar is missed."""
+    """Measure the performance budgets, as ratios to a baseline of the same run. Exit code 1 if a bar is missed."""
     with reporting(as_json):
         from memtape.lab.checkout import import_from_checkout
 
@@ -434,8 +373,8 @@ def bench(
 
 
 @app.command("docs-reference", hidden=True)
-def docs_reference(folder: Annotated[Path, typer.Argument(help="Where the pages go.")]) -> None:
-    """Write the reference pages from the program itself."""
+def docs_reference(folder: Annotated[Path, typer.Argument(help="Folder for the pages.")]) -> None:
+    """Write the reference pages."""
     with reporting():
         from memtape.surfaces.cli.reference import write_reference
 
@@ -446,8 +385,8 @@ def docs_reference(folder: Annotated[Path, typer.Argument(help="Where the pages 
 app.add_typer(lessons_app, name="lessons")
 app.add_typer(docs_app, name="docs")
 app.add_typer(embedder_app, name="embedder")
-for told in (brief, reflect, follow):
-    app.command()(told)
+for function in (brief, reflect, follow):
+    app.command()(function)
 add_operations(app, open_store)
 
 

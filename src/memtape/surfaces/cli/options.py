@@ -1,4 +1,4 @@
-"""What the commands share: the store, whose it is, JSON or words, a bar of progress."""
+"""What the commands share: the options of every command, the store, a progress bar."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AgentName = Annotated[str, typer.Option("--agent", help="The agent.")]
 
 
 def open_store(db: str | None, owner: str | None = None) -> Memory:
-    """The memory at --db."""
+    """Open the memory at --db."""
     from memtape.compose import open_memory
 
     return open_memory(db, owner)
@@ -42,5 +42,5 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def say(text: str) -> None:
-    """A line for people, out of the way of data."""
+    """Print a line for people on stderr, separate from the data."""
     typer.echo(text, err=True)

@@ -1,4 +1,4 @@
-"""The reference pages, written from the program itself: operations, settings, errors, command line."""
+"""The reference pages, generated from the program: operations, settings, errors, command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memtape.surfaces.registry import all_operations, operations_page
 
 
 def write_reference(folder: Path) -> list[Path]:
-    """Write every page; which ones."""
+    """Write every page. Returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     pages = {"operations.md": operations_page(list(all_operations().values())), "settings.md": settings_page(),
              "errors.md": errors_page(), "cli.md": cli_page()}  # fmt: skip
@@ -32,24 +32,34 @@ def settings_page() -> str:
 def errors_page() -> str:
     """Every error and its message."""
     found = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, errors.MemtapeError)]
-    lines = ["# Errors", "", "What is in braces is filled in when the error is raised.", ""]
+    lines = [
+        "# Errors",
+        "",
+        "Words in braces are filled in when the error is raised. `Invalid` has one line for each wrong field.",
+        "",
+    ]
     for kind in sorted(found, key=lambda c: c.__name__):
         lines += [f"## {kind.__name__}", "", (kind.__doc__ or "").strip(), ""]
     return "\n".join(lines)
 
 
 def cli_page() -> str:
-    """Every housekeeping command with its help; the operations have a page of their own."""
+    """Every command that is not just an operation, with its help; the operations have their own page."""
     from memtape.surfaces.cli.main import HOUSEKEEPING, app
 
     group = typer.main.get_command(app)
     lines = [
         "# Command line",
         "",
-        "Every command that answers takes `--json`. Exit codes: 0 ok, 1 check failed, 2 usage or bad input, 3 locked or "
+        "Every command that prints a result takes `--json`. Exit codes: 0 ok, 1 check failed, 2 usage or bad input, 3 locked or "
         "conflict, 4 integrity.",
         "",
-        "Each operation is also a command: `get_trades` is `memtape get-trades` (see operations.md).",
+        "Each operation is also a command: `get_trades` is `memtape get-trades` (see [operations](operations.md)). Short "
+        "commands take the same options and print the chosen columns:",
+        "",
+        "| short command | operation |",
+        "|---|---|",
+        *(f"| `memtape {known.command}` | `{known.name}` |" for known in all_operations().values() if known.command),
         "",
     ]
     commands = getattr(group, "commands", {})

@@ -1,4 +1,4 @@
-"""`memtape restore`: a backup file or an export, into a store that is still empty."""
+"""`memtape restore`: restores a backup file or an export into an empty store."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ SQLITE_HEADER = b"SQLite format 3\x00"
 
 
 def restore_from(path: Path, db: str | None, owner: str | None) -> dict[str, Any]:
-    """Restore and verify; what is there now."""
+    """Restore, verify, and report the content of the store."""
     if not path.exists():
-        raise Invalid("path", f"{path} is not there", "Name a backup, a .jsonl export or an export folder")
+        raise Invalid("path", f"{path} does not exist", "Name a backup, a .jsonl export or an export folder")
     if path.is_file() and _starts_with(path, SQLITE_HEADER):
         return _copied(path, db, owner)
     with open_memory(db, owner) as memory:
-        return _told(memory.url, restore_store(memory, path))
+        return _report(memory.url, restore_store(memory, path))
 
 
 def _copied(path: Path, db: str | None, owner: str | None) -> dict[str, Any]:
     target = Path(store_address(db))
     if store_address(db).startswith("postgres"):
-        raise Invalid("db", "a backup file restores into an embedded store", "Export it as jsonl for PostgreSQL")
+        raise Invalid("db", "is PostgreSQL; a backup file restores only into an embedded store", "Restore a jsonl export")
     if target.exists():
-        raise Conflict("db", f"{target} is already there", "Name a new store")
+        raise Conflict("db", f"{target} exists already", "Name a new store")
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(path, target)
     with open_memory(str(target), owner) as memory:
@@ -37,10 +37,10 @@ def _copied(path: Path, db: str | None, owner: str | None) -> dict[str, Any]:
         if not found.ok:
             first = found.problems[0]
             raise Tampered(url=str(path), problem=f"{first.table} {first.key}: {first.problem}")
-        return _told(memory.url, found)
+        return _report(memory.url, found)
 
 
-def _told(url: str, found: Audit) -> dict[str, Any]:
+def _report(url: str, found: Audit) -> dict[str, Any]:
     return {"db": url, "ok": found.ok, "log_rows": found.log_rows, "rows": found.rows, "digests": found.digests}
 
 

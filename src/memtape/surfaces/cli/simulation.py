@@ -1,7 +1,7 @@
-"""`memtape sim`: a strategy, or a model, over a file of bars, into an agent of its own, with a report.
+"""`memtape sim`: runs a strategy or a model over a file of bars as a separate agent, and writes a report.
 
-A model is asked at every tick, for each symbol, with the agent's brief before it; what it answers goes through the guard that the
-skill's limits make, and what it was shown is recorded with its decision. Lessons are drawn between ticks, as live.
+A model is asked at every tick for each symbol, with the agent's brief. Its answer passes the guard made from the skill's limits,
+and the brief it was shown is recorded with its decision. Lessons are computed between ticks, as in live trading.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ANSWER_TOKENS = 800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationOptions:
-    """Under what the account is traded, as words of the command line."""
+    """The terms of the simulated account, as text from the command line."""
 
     leverage: str | None = None
     funding: str | None = None  # rate every 8 hours; a long pays a positive one
@@ -42,7 +42,7 @@ class SimulationOptions:
     limits: Mapping[str, str] = field(default_factory=dict)
 
     def venue(self, symbols: set[str]) -> Venue:
-        """The venue they make."""
+        """The venue with these terms."""
         rate = None if self.funding is None else read(Number, self.funding, at="funding")
         leverage = None if self.leverage is None else read(Quantity, self.leverage, at="leverage")
         share = None if self.participation is None else read(Quantity, self.participation, at="participation")
@@ -57,7 +57,7 @@ def simulate(
     starting_equity: str, report: Path | None, on_progress: Callable[[int, int], object] | None = None,
     skill: str | None = None, terms: SimulationOptions | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Run it; the figures, and where the report is."""
+    """Run the simulation. Returns its figures and the path of the report."""
     terms = terms or SimulationOptions()
     if strategy not in STRATEGIES and "/" not in strategy:
         fix = f"Choose one of {', '.join(sorted(STRATEGIES))}, or a model like anthropic/claude-haiku-4-5"
@@ -93,10 +93,10 @@ def simulate(
 def _agent(
     memory: Memory, agent: str, strategy: str, skill: str | None, starting_equity: str, terms: SimulationOptions
 ) -> AgentMemory:
-    """The agent to trade as: of a skill that exists, or of one made from the strategy's own words and the limits given."""
+    """The agent to trade as, with an existing skill or with one created from the strategy and the given limits."""
     if skill is not None:
         if terms.limits:
-            raise Invalid("limit", "is given beside a skill, which has its own", "Leave one of them out")
+            raise Invalid("limit", "cannot be combined with --skill, which has its own limits", "Leave one of them out")
         memory.skill(skill)
     else:
         skill = strategy.replace("/", "-").replace("_", "-").lower()
@@ -108,30 +108,30 @@ def _agent(
 
 
 class _Model:
-    """A model at the desk: briefed before each decision, asked by schema, and what it was shown is recorded after the tick."""
+    """A model as trader: gets a brief before each decision, answers by schema; its briefs are recorded after the tick."""
 
     def __init__(self, memory: Memory, agent: AgentMemory, name: str) -> None:
         self._agent, self._model = agent, memory.resources.models(name)
         self._shown: list[tuple[str, AssembledBrief]] = []
 
     def brief(self, symbol: str, _: datetime) -> str:
-        """What it is told, with this tick observed and nothing decided yet."""
+        """Its brief, with this tick observed and nothing decided yet."""
         made = self._agent.briefs.make(symbol=symbol)
         self._shown.append((symbol, made))
         return made.brief.of("user")
 
-    def decide(self, asked: ModelQuestion) -> object:
-        """Its answer; that it failed is an answer too, which is refused and recorded. What cannot be mended ends the run."""
+    def decide(self, question: ModelQuestion) -> object:
+        """The model's answer. A failure that may pass counts as a bad answer and is recorded; any other ends the run."""
         system = self._shown[-1][1].brief.of("system")
         try:
-            return self._model.answer(system, asked.prompt, ProposeOrder, max_tokens=ANSWER_TOKENS).data
+            return self._model.answer(system, question.prompt, ProposeOrder, max_tokens=ANSWER_TOKENS).data
         except ModelFailed as failed:
             if not failed.retry_later:
                 raise
             return UnusableAnswer(failed.problem)
 
     def record(self, tick: Tick) -> None:
-        """Record what it was shown, with what it decided."""
+        """Record the briefs it was shown, with its decisions."""
         for symbol, made in self._shown:
             decided = next((d.id for d in tick.decisions if d.symbol == symbol), None)
             self._agent.briefs.record_shown(made, decision=decided, run=tick.id)

@@ -1,20 +1,22 @@
-"""Every operation of memtape, once. The command line, MCP, HTTP and the pages all call these.
+"""Every operation of memtape, once. The command line, MCP, HTTP and the pages all call these; each module is one noun."""
 
-`skills` holds skills and agents, `records` what is observed and the ledger, `memories` what is remembered and recalled, `minds`
-beliefs, habits and state, `reviews` one trade and the order to come, `plans` what is intended, `lessons` what the record taught,
-`briefs` what an agent is told and was shown, `documents` what is written in its workspace, `rules` which of it is always
-in context and what decisions rest on, `notes` what agents write and propose, `keeping` what is corrected, forgotten and erased.
-"""
-
+import memtape.surfaces.operations.agents
+import memtape.surfaces.operations.behaviour
+import memtape.surfaces.operations.beliefs
 import memtape.surfaces.operations.briefs
+import memtape.surfaces.operations.calendar
+import memtape.surfaces.operations.checks
 import memtape.surfaces.operations.corrections
 import memtape.surfaces.operations.documents
+import memtape.surfaces.operations.explanations
+import memtape.surfaces.operations.imports
+import memtape.surfaces.operations.journal
+import memtape.surfaces.operations.ledger
 import memtape.surfaces.operations.lessons
 import memtape.surfaces.operations.memories
-import memtape.surfaces.operations.minds
-import memtape.surfaces.operations.notes
+import memtape.surfaces.operations.observe
 import memtape.surfaces.operations.plans
-import memtape.surfaces.operations.records
-import memtape.surfaces.operations.reviews
+import memtape.surfaces.operations.proposals
 import memtape.surfaces.operations.rules
-import memtape.surfaces.operations.skills  # noqa: F401
+import memtape.surfaces.operations.skills
+import memtape.surfaces.operations.state  # noqa: F401

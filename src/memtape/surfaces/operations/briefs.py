@@ -1,8 +1,8 @@
-"""What an agent is told before a decision, and the record of what it was shown."""
+"""Operations on briefs: what an agent is shown before a decision, and the record of what it was shown."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AliasChoices, Field
 
@@ -13,35 +13,35 @@ from memtape.core.skills import MemoryConfig
 from memtape.core.values import Key, Label, Line, Symbol
 from memtape.engine.brief_question import MAX_BRIEF_TOKENS, MIN_BRIEF_TOKENS
 from memtape.errors import Unknown
-from memtape.surfaces.answers import Answer, AsOf, OfAgent, ReceiptAnswer, optional_time_text, receipt_answer
-from memtape.surfaces.operations.records import reader
+from memtape.surfaces.answer_models import Answer, SparseAnswer
+from memtape.surfaces.answers import ReceiptAnswer, optional_time_text, receipt_answer
+from memtape.surfaces.questions import AsOf, OfAgent, agent_of
 from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
     from memtape.engine.brief_question import AssembledBrief
+    from memtape.surfaces.caller import Caller
 
 
 class GetBrief(AsOf):
-    """For which decision."""
+    """What the brief is for."""
 
     context: Annotated[Situation | None, Field(validation_alias=AliasChoices("context", "situation"),
-                       description="the situation; what is missing comes from bars and the agent's state")] = None  # fmt: skip
-    symbol: Annotated[Symbol | None, Field(description="what the decision is about; default: the last one decided on")] = None
+                       description="the situation; missing fields come from bars and the agent's state")] = None  # fmt: skip
+    symbol: Annotated[Symbol | None, Field(description="what the decision is about; default: the last symbol decided on")] = None
     strategy: Annotated[Label | None, Field(validation_alias=AliasChoices("strategy", "strategy_name"),
                         description="only memories of this strategy")] = None  # fmt: skip
-    thesis: Annotated[Line | None, Field(description="what you are considering, in words: finds decisions like it")] = None
+    thesis: Annotated[Line | None, Field(description="what you consider, in words: finds similar decisions")] = None
     budget: Annotated[
         int,
         Field(
-            ge=MIN_BRIEF_TOKENS, le=MAX_BRIEF_TOKENS, description="tokens at most; what does not fit is left out in a fixed order"
+            ge=MIN_BRIEF_TOKENS, le=MAX_BRIEF_TOKENS, description="maximum tokens; what does not fit is left out in a fixed order"
         ),
     ] = BRIEF_TOKENS
-    without_memory: Annotated[bool, Field(description="the same without anything from memory, to see the difference")] = False
-    owner_head: Annotated[
-        int | None, Field(ge=0, le=2**53, description="with head: what the owner had stated by this row of the owner's log")
-    ] = None
-    papers: Annotated[Key | None, Field(description="with head: of several shown alike, the one with these documents")] = None
+    without_memory: Annotated[bool, Field(description="leave out everything from memory, for comparison")] = False
+    owner_head: Annotated[int | None, Field(ge=0, le=2**53, description="with head: as of this row of the owner's log")] = None
+    papers: Annotated[Key | None, Field(description="with head: of several equal briefs, the one with these documents")] = None
 
 
 class SegmentRow(Answer):
@@ -50,41 +50,39 @@ class SegmentRow(Answer):
     name: Annotated[str, Field(description="header, leash, strategy, lessons, footer, rules, recent_trades, ...")]
     role: Annotated[str, Field(description="system or user")]
     text: Annotated[str, Field(description="its text")]
-    tokens: Annotated[int, Field(description="how many tokens, as counted_by says")]
-    left_out: Annotated[int, Field(description="lines that did not fit")]
+    tokens: Annotated[int, Field(description="tokens, counted as counted_by says")]
+    left_out: Annotated[int, Field(description="lines left out")]
 
 
 class CitationRow(Answer):
-    """What one line rests on."""
+    """The source of one line."""
 
-    segment: Annotated[str, Field(description="in which segment")]
-    line: Annotated[int, Field(description="line of the whole text, from 1")]
+    segment: Annotated[str, Field(description="its segment")]
+    line: Annotated[int, Field(description="line number in the whole text, from 1")]
     kind: Annotated[str, Field(description="trade, lesson, rule, episode, belief, plan, event, ...")]
     id: Annotated[str, Field(description="its id")]
-    tier: Annotated[int, Field(description="0 broker, 1 owner, 2 computed, 3 a model, 4 external")]
+    tier: Annotated[int, Field(description="0 broker, 1 owner, 2 computed, 3 model, 4 external")]
 
 
 class BriefAnswer(Answer):
     """A brief."""
 
-    agent: Annotated[str, Field(description="whose")]
-    as_of: Annotated[str, Field(description="UTC; what was known then")]
-    head: Annotated[int, Field(description="log row up to which it was made")]
-    owner_head: Annotated[int, Field(description="the same of the owner's own log: with both it is made again")]
-    text: Annotated[str, Field(description="the whole text, system part first")]
-    segments: Annotated[list[SegmentRow], Field(description="its parts in order; empty ones are left out")]
-    citations: Annotated[list[CitationRow], Field(description="what each line rests on")]
+    agent: Annotated[str, Field(description="the agent")]
+    as_of: Annotated[str, Field(description="UTC; contains only what was known then")]
+    head: Annotated[int, Field(description="last log row it uses")]
+    owner_head: Annotated[int, Field(description="last row of the owner's log it uses; both heads reproduce it")]
+    text: Annotated[str, Field(description="the brief, system part first")]
+    segments: Annotated[list[SegmentRow], Field(description="its parts in order; empty ones are omitted")]
+    citations: Annotated[list[CitationRow], Field(description="the source of each line")]
     tokens: Annotated[int, Field(description="of the whole text")]
-    counted_by: Annotated[str, Field(description="the tokenizer, or how the count was estimated")]
+    counted_by: Annotated[str, Field(description="tokenizer, or how tokens were estimated")]
     digest: Annotated[str, Field(description="SHA-256 of the text")]
-    warnings: Annotated[list[str], Field(description="what to know about the brief itself: budget, length")]
-    receipt: Annotated[
-        str, Field(description="give it back as `brief` with your decision: records that you were shown this, and when")
-    ]
+    warnings: Annotated[list[str], Field(description="about the brief itself: budget, length")]
+    receipt: Annotated[str, Field(description="pass it as `brief` with your decision: records that you were shown this")]
 
 
 def brief_answer(agent: str, made: AssembledBrief) -> BriefAnswer:
-    """A brief as it leaves."""
+    """The answer of a brief."""
     brief = made.brief
     return BriefAnswer(
         agent=agent, as_of=optional_time_text(made.question.as_of) or "", head=made.question.head,
@@ -98,13 +96,17 @@ def brief_answer(agent: str, made: AssembledBrief) -> BriefAnswer:
     )  # fmt: skip
 
 
-@operation(writes=False, tools={"trader"})
-def get_brief(memory: Memory, ask: GetBrief) -> BriefAnswer:
-    """What you should know before the next decision: rules, lessons, recent trades, open positions, risk, what memory says.
+@operation(
+    writes=False,
+    tools={"trader"},
+    columns={"segments": ("name", "role", "tokens", "left_out"), "citations": ("line", "segment", "kind", "id", "tier")},
+)
+def get_brief(memory: Memory, ask: GetBrief, caller: Caller) -> BriefAnswer:
+    """Get your brief for the next decision: rules, lessons, recent trades, open positions, risk, and what memory knows.
 
-    The same inputs give the same bytes. With as_of and head it gives again what was shown at a past moment.
+    Equal inputs give equal bytes. With as_of and head it reproduces a past brief.
     """
-    handle = reader(memory, ask)
+    handle = agent_of(memory, ask)
     made = handle.briefs.make(
         ask.context, symbol=ask.symbol, strategy=ask.strategy, thesis=ask.thesis, as_of=ask.as_of, head=ask.head,
         owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory, papers=ask.papers,
@@ -115,14 +117,14 @@ def get_brief(memory: Memory, ask: GetBrief) -> BriefAnswer:
 class RecordShown(OfAgent):
     """Which brief was shown."""
 
-    brief: Annotated[str, Field(min_length=2, max_length=8_000, description="the receipt that get_brief gave")]
-    decision: Annotated[Key | None, Field(description="id of the decision that was taken on it")] = None
-    run: Annotated[Key | None, Field(description="id of the run that saw it")] = None
+    brief: Annotated[str, Field(min_length=2, max_length=8_000, description="receipt from get_brief")]
+    decision: Annotated[Key | None, Field(description="id of the decision based on it")] = None
+    run: Annotated[Key | None, Field(description="id of the run")] = None
 
 
 @operation(writes=True)
-def record_shown(memory: Memory, ask: RecordShown) -> ReceiptAnswer:
-    """Record that a brief was put before the agent: its text once, by digest. Only what was shown reinforces a memory."""
+def record_shown(memory: Memory, ask: RecordShown, caller: Caller) -> ReceiptAnswer:
+    """Record that the agent was shown a brief. Only shown briefs reinforce memories."""
     handle = memory.agent_for_writing(ask.agent)
     return receipt_answer(handle.briefs.record_shown(ask.brief, decision=ask.decision, run=ask.run))
 
@@ -133,19 +135,36 @@ class ListShown(OfAgent):
     limit: Annotated[int, Field(ge=1, le=1000, description="how many, newest first")] = 50
 
 
+class ShownRow(SparseAnswer):
+    """A shown brief, with what reproduces it."""
+
+    id: Annotated[str, Field(description="its id")]
+    digest: Annotated[str, Field(description="SHA-256 of the text")]
+    known_at: Annotated[str | None, Field(description="UTC; when it was recorded", default_factory=str)]
+    as_of: Annotated[str, Field(description="UTC", default_factory=str)]
+    head: Annotated[int, Field(description="last log row it uses", default_factory=int)]
+    owner_head: Annotated[int, Field(description="last row of the owner's log it uses", default_factory=int)]
+    budget: Annotated[int, Field(description="maximum tokens", default_factory=int)]
+    tokens: Annotated[int, Field(description="its tokens", default_factory=int)]
+    symbol: Annotated[str | None, Field(description="what it was for", default_factory=str)]
+    decision: Annotated[str | None, Field(description="the decision based on it", default_factory=str)]
+    run: Annotated[str | None, Field(description="the run", default_factory=str)]
+    papers: Annotated[str | None, Field(description="the documents it contains, as a hash", default_factory=str)]
+
+
 class ShownList(Answer):
-    """Briefs that were shown."""
+    """Shown briefs."""
 
-    agent: Annotated[str, Field(description="to whom")]
-    shown: Annotated[list[dict[str, Any]], Field(description="digest, as_of, head, owner_head, papers, decision, run, ...")]
-    n: Annotated[int, Field(description="how many are listed")]
+    agent: Annotated[str, Field(description="the agent")]
+    shown: Annotated[list[ShownRow], Field(description="shown briefs")]
+    n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False)
-def list_shown_briefs(memory: Memory, ask: ListShown) -> ShownList:
-    """Which briefs an agent was shown, newest first, with what makes each again."""
-    handle = reader(memory, ask)
-    found = handle.briefs.shown(ask.limit)
+@operation(writes=False, columns=("known_at", "digest", "as_of", "head", "symbol", "tokens", "decision", "run"))
+def list_shown_briefs(memory: Memory, ask: ListShown, caller: Caller) -> ShownList:
+    """List the briefs an agent was shown, newest first, with what reproduces each."""
+    handle = agent_of(memory, ask)
+    found = [ShownRow(**shown) for shown in handle.briefs.shown(ask.limit)]
     return ShownList(agent=handle.agent.id, shown=found, n=len(found))
 
 
@@ -158,47 +177,52 @@ class ShownBrief(OfAgent):
 class ShownText(Answer):
     """A brief as it was shown."""
 
-    agent: Annotated[str, Field(description="to whom")]
+    agent: Annotated[str, Field(description="the agent")]
     digest: Annotated[str, Field(description="SHA-256 of the text")]
-    text: Annotated[str, Field(description="the whole text, byte for byte")]
+    text: Annotated[str, Field(description="the exact text")]
 
 
 @operation(writes=False)
-def get_shown_brief(memory: Memory, ask: ShownBrief) -> ShownText:
-    """The text of a brief that an agent was shown, as it was."""
-    handle = reader(memory, ask)
+def get_shown_brief(memory: Memory, ask: ShownBrief, caller: Caller) -> ShownText:
+    """Get the exact text of a brief that an agent was shown."""
+    handle = agent_of(memory, ask)
     text = handle.briefs.text(ask.digest)
     if text is None:
-        raise Unknown("digest", "brief that was shown", ask.digest, "List them with list_shown_briefs")
+        raise Unknown("digest", "shown brief", ask.digest, "List them with list_shown_briefs")
     return ShownText(agent=handle.agent.id, digest=ask.digest, text=text)
 
 
 class PreviewBrief(GetBrief):
-    """A brief under another memory config."""
+    """A brief with another memory configuration."""
 
-    memory: Annotated[MemoryConfig | None, Field(description="the skill's memory block to try; default: as it is")] = None
+    memory: Annotated[
+        MemoryConfig | None, Field(description="the skill's memory configuration to try; default: the current one")
+    ] = None
 
 
 class PreviewAnswer(BriefAnswer):
-    """What the agent would see, and what memory adds to it."""
+    """The brief an agent would see, and how much of it comes from memory."""
 
-    memory_tokens: Annotated[int, Field(description="tokens of what comes from memory")]
-    threshold: Annotated[int, Field(description="tokens past which a warning is given")]
-    past_threshold: Annotated[bool, Field(description="whether the whole is past it")]
+    memory_tokens: Annotated[int, Field(description="tokens from memory")]
+    threshold: Annotated[int, Field(description="tokens above which a warning is given")]
+    past_threshold: Annotated[bool, Field(description="true: the brief is above it")]
 
 
-@operation(writes=False)
-def preview_brief(memory: Memory, ask: PreviewBrief) -> PreviewAnswer:
-    """What the agent sees, or would see under another memory config of its skill: the same bytes, with tokens per segment."""
-    handle = reader(memory, ask)
+@operation(
+    writes=False,
+    columns={"segments": ("name", "role", "tokens", "left_out"), "citations": ("line", "segment", "kind", "id", "tier")},
+)
+def preview_brief(memory: Memory, ask: PreviewBrief, caller: Caller) -> PreviewAnswer:
+    """Preview the brief, also with another memory configuration of the skill, with tokens per segment."""
+    handle = agent_of(memory, ask)
     skill, _ = memory.skill_of(handle.agent)
     made = handle.briefs.make(
         ask.context, symbol=ask.symbol, strategy=ask.strategy, thesis=ask.thesis, as_of=ask.as_of, head=ask.head,
         owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory, papers=ask.papers,
         skill=None if ask.memory is None else skill.with_memory(ask.memory),
     )  # fmt: skip
-    told = brief_answer(handle.agent.id, made)
+    brief = brief_answer(handle.agent.id, made)
     return PreviewAnswer(
-        **told.model_dump(), memory_tokens=sum(s.tokens for s in made.brief.segments if s.name in FROM_MEMORY),
+        **brief.model_dump(), memory_tokens=sum(s.tokens for s in made.brief.segments if s.name in FROM_MEMORY),
         threshold=WARN_TOKENS, past_threshold=made.brief.tokens > WARN_TOKENS,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is corrected, forgotten and erased. Each is an event; what was derived from it is derived anew."""
+"""Operations that correct, forget and erase. Each is an event in the log; what depends on it is recomputed."""
 
 from __future__ import annotations
 
@@ -9,63 +9,63 @@ from pydantic import Field
 from memtape.core.codec import plain
 from memtape.core.memory.episodes import Correction
 from memtape.core.values import Key, Line, Slug
-from memtape.surfaces.answers import Answer, Ask, OfAgent, ReceiptAnswer, receipt_answer
-from memtape.surfaces.operations.records import reader
-from memtape.surfaces.registry import operation, owners_word
+from memtape.surfaces.answer_models import Answer
+from memtape.surfaces.answers import ReceiptAnswer, receipt_answer
+from memtape.surfaces.questions import Ask, OfAgent, agent_of
+from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
 
 
 class CorrectMemory(OfAgent):
-    """Which memory, and what is right."""
+    """Which memory, and the right values."""
 
-    memory_id: Annotated[Key, Field(description="the episode: the id of its trade")]
-    changes: Annotated[
-        Correction, Field(description="fields and their right values; teach: learn, exclude, wrong_reason, structural, anomaly")
-    ]
+    memory_id: Annotated[Key, Field(description="the id of its trade")]
+    changes: Annotated[Correction, Field(description="fields and their right values")]
     reason: Annotated[Line, Field(description="why")] = ""
 
 
 @operation(writes=True)
-def correct_memory(memory: Memory, ask: CorrectMemory) -> ReceiptAnswer:
-    """Correct an episode: from now on it says so, and beliefs, habits and state follow; what it said before stays on record.
+def correct_memory(memory: Memory, ask: CorrectMemory, caller: Caller) -> ReceiptAnswer:
+    """Correct an episode. Beliefs, habits and state follow; the earlier values stay on record.
 
-    The outcome can be corrected only where it was the agent's own claim; the broker's numbers are corrected at their source.
+    An outcome can be corrected only if the agent claimed it; correct the broker's numbers at their source.
     """
-    handle, said = reader(memory, ask), plain(ask.changes)
-    if "teach" in said:
-        owners_word("say how a trade may teach")
+    handle, changes = agent_of(memory, ask), plain(ask.changes)
+    if "teach" in changes:
+        caller.require_owner("set what a trade counts for")
     episode = handle.memories.episode(ask.memory_id)
-    if episode is not None and not episode.claimed and said.keys() - {"reflection"}:
-        owners_word("correct a trade of the broker's own record, except for its reflection")
-    return receipt_answer(handle.memories.correct(ask.memory_id, said, ask.reason))
+    if episode is not None and not episode.claimed and changes.keys() - {"reflection"}:
+        caller.require_owner("correct a trade of the broker's record (a model may correct only its reflection)")
+    return receipt_answer(handle.memories.correct(ask.memory_id, changes, ask.reason))
 
 
 class ForgetMemory(OfAgent):
     """Which memory to forget."""
 
-    memory_id: Annotated[Key, Field(description="an episode (the id of its trade), a stated belief or a plan")]
+    memory_id: Annotated[Key, Field(description="a trade, a stated belief or a plan")]
     reason: Annotated[Line, Field(description="why")] = ""
     shred: Annotated[
-        bool, Field(description="also destroy what the agent itself reported; its hash stays, so the log still verifies")
+        bool, Field(description="also destroy what the agent reported; its hash stays, so the log still verifies")
     ] = False
 
 
 @operation(writes=True)
-def forget_memory(memory: Memory, ask: ForgetMemory) -> ReceiptAnswer:
-    """Forget a memory: from now on nothing rests on it. The ledger keeps the broker's trades.
+def forget_memory(memory: Memory, ask: ForgetMemory, caller: Caller) -> ReceiptAnswer:
+    """Forget a memory: nothing is based on it any more. The ledger keeps the broker's trades.
 
-    With `shred`, a trade that the agent itself reported is destroyed in the log too, as if it had never been told.
+    With `shred`, a trade that the agent reported is destroyed in the log too.
     """
-    handle = reader(memory, ask)
+    handle = agent_of(memory, ask)
     episode = handle.memories.episode(ask.memory_id)
     if episode is not None and not episode.claimed:
-        owners_word("forget a trade of the broker's own record")
-    if any(seen.state.plan.id == ask.memory_id and seen.state.plan.tier < 3 for seen in handle.plans.all()):
-        owners_word("forget the owner's plan")
+        caller.require_owner("forget a trade of the broker's record")
+    if any(view.state.plan.id == ask.memory_id and view.state.plan.tier < 3 for view in handle.plans.all()):
+        caller.require_owner("forget the owner's plan")
     if any(belief.id == ask.memory_id and belief.tier < 3 for belief in handle.memories.beliefs()[0]):
-        owners_word("forget the owner's belief")
+        caller.require_owner("forget the owner's belief")
     return receipt_answer(handle.memories.forget(ask.memory_id, ask.reason, shred=ask.shred))
 
 
@@ -73,33 +73,33 @@ class DeleteAgent(Ask):
     """Which agent to delete."""
 
     id: Annotated[Slug, Field(description="the agent")]
-    confirm: Annotated[str, Field(max_length=64, description="its id again: there is no way back")]
+    confirm: Annotated[str, Field(max_length=64, description="its id again; this cannot be undone")]
 
 
 class Deleted(Answer):
     """What was destroyed."""
 
-    deleted: Annotated[list[str], Field(description="streams whose content is gone")]
-    log_rows: Annotated[int, Field(description="rows whose content was destroyed; their hashes stay and still verify")]
+    deleted: Annotated[list[str], Field(description="streams whose content was destroyed")]
+    log_rows: Annotated[int, Field(description="destroyed rows; their hashes stay and still verify")]
 
 
 @operation(writes=True)
-def delete_agent(memory: Memory, ask: DeleteAgent) -> Deleted:
-    """Delete an agent and destroy all that was recorded of it. Hashes stay: the log still verifies."""
-    owners_word("delete an agent")
+def delete_agent(memory: Memory, ask: DeleteAgent, caller: Caller) -> Deleted:
+    """Delete an agent and destroy everything recorded about it. Hashes stay, so the log still verifies. Owner only."""
+    caller.require_owner("delete an agent")
     rows = memory.delete_agent(ask.id, ask.confirm)
     return Deleted(deleted=[ask.id], log_rows=rows)
 
 
 class EraseOwner(Ask):
-    """That it is meant."""
+    """A confirmation."""
 
-    confirm: Annotated[str, Field(max_length=64, description="the owner's name: there is no way back")]
+    confirm: Annotated[str, Field(max_length=64, description="the owner's name; this cannot be undone")]
 
 
 @operation(writes=True)
-def erase_owner(memory: Memory, ask: EraseOwner) -> Deleted:
-    """Destroy everything of this owner: agents, skills, memories. Hashes stay, so the log still verifies."""
-    owners_word("erase everything")
+def erase_owner(memory: Memory, ask: EraseOwner, caller: Caller) -> Deleted:
+    """Destroy all data of this owner: agents, skills, memories. Hashes stay, so the log still verifies. Owner only."""
+    caller.require_owner("erase everything")
     streams, rows = memory.erase_owner(ask.confirm)
     return Deleted(deleted=streams, log_rows=rows)

@@ -1,4 +1,4 @@
-"""Lessons: drawing them, reading them with what stands behind each, and the owner's hand on them."""
+"""Operations on lessons: compute, read, retire and promote them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from memtape.core.lessons.reflection import Lesson, compare_lessons
 from memtape.core.memory.episodes import Teach
 from memtape.core.values import Key, Label, Line
 from memtape.errors import Conflict
-from memtape.surfaces.answers import Answer, AsOf, OfAgent, ReceiptAnswer, optional_time_text, receipt_answer, rounded_figure
-from memtape.surfaces.operations.records import reader
-from memtape.surfaces.registry import operation, owners_word, speaker
+from memtape.surfaces.answer_models import Answer
+from memtape.surfaces.answers import ReceiptAnswer, optional_time_text, receipt_answer, rounded_figure
+from memtape.surfaces.questions import AsOf, OfAgent, agent_of
+from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,81 +23,115 @@ if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
     from memtape.engine.lessons import FailedReflection
     from memtape.engine.view.lessons import ReflectionView
+    from memtape.surfaces.caller import Caller
+
+NOTE_TABLES = {
+    "note": ("id", "generated_at", "trades_considered", "scanned", "model_used", "lessons"),
+    "skill_note": ("id", "generated_at", "trades_considered", "model_used", "lessons"),
+    "lessons": ("status", "slot", "n", "text"),
+}
+
+
+class LessonFigures(Answer):
+    """The statistics behind a lesson."""
+
+    kind: Annotated[str, Field(description="what is compared")]
+    label: Annotated[str, Field(description="which trades")]
+    unit: Annotated[str, Field(description="R, or the account currency")]
+    n: Annotated[int, Field(description="these trades")]
+    of: Annotated[int, Field(description="all trades")]
+    share: Annotated[float | None, Field(description="share of the trades")]
+    mean: Annotated[float | None, Field(description="mean outcome of these trades")]
+    interval_90: Annotated[list[float | None], Field(description="90 % interval of the mean")]
+    rest: Annotated[float | None, Field(description="mean outcome of the other trades")]
+    p_value: Annotated[float | None, Field(description="how often chance gives such a difference")]
+    chance: Annotated[bool, Field(description="true: it could be luck")]
+
+
+class FailureRow(Answer):
+    """A failed reflection."""
+
+    at: Annotated[str | None, Field(description="UTC")]
+    model: Annotated[str, Field(description="the model")]
+    why: Annotated[str, Field(description="why it failed")]
+    failures: Annotated[int, Field(description="failures in a row")]
+    retry_at: Annotated[str | None, Field(description="UTC; the next attempt")]
+
+
+class LessonChangeRow(Answer):
+    """How one lesson changed."""
+
+    what: Annotated[str, Field(description="added, removed, changed or kept")]
+    slot: Annotated[str, Field(description="its slot")]
+    before: Annotated[str | None, Field(description="its text before")]
+    after: Annotated[str | None, Field(description="its text after")]
 
 
 class LessonRow(Answer):
-    """One lesson and what stands behind it."""
+    """One lesson and its evidence."""
 
     id: Annotated[str, Field(description="its id")]
     slot: Annotated[str, Field(description="entry_timing, sizing, symbol_selection, exit_timing or regime_fit")]
-    text: Annotated[str, Field(description="as the agent reads it")]
-    status: Annotated[Literal["told", "retired", "expired", "held_back"], Field(description="whether the agent is told")]
-    why_held_back: Annotated[str | None, Field(description="what it contradicts, if it is held back for the owner")]
-    n: Annotated[int, Field(description="trades it counts")]
-    chance: Annotated[bool, Field(description="true: it could be chance")]
+    text: Annotated[str, Field(description="as the agent sees it")]
+    status: Annotated[Literal["told", "retired", "expired", "held_back"], Field(description="told: the agent sees it")]
+    why_held_back: Annotated[str | None, Field(description="what it contradicts, if it is held back")]
+    n: Annotated[int, Field(description="number of trades")]
+    chance: Annotated[bool, Field(description="true: it could be luck")]
     tier: Annotated[int, Field(description="2 computed, 3 written by a model")]
-    regime: Annotated[str | None, Field(description="the only regime it speaks of")]
-    expires_at: Annotated[str | None, Field(description="until when it is told, UTC")]
-    trades: Annotated[list[str], Field(description="the trades behind it")]
-    figures: Annotated[dict[str, Any] | None, Field(description="what was computed: mean, interval, rest, p_value, share, unit")]
+    regime: Annotated[str | None, Field(description="only in this regime")]
+    expires_at: Annotated[str | None, Field(description="UTC; the agent sees it until then")]
+    trades: Annotated[list[str], Field(description="ids of its trades")]
+    figures: Annotated[LessonFigures | None, Field(description="its statistics")]
 
 
 class NoteRow(Answer):
-    """What one reflection came to."""
+    """The result of one reflection."""
 
     id: Annotated[str, Field(description="its id")]
-    scope: Annotated[Literal["agent", "skill"], Field(description="whom it speaks to")]
-    status: Annotated[Literal["active", "superseded"], Field(description="the newest of a scope is active")]
-    skill: Annotated[str, Field(description="of which skill")]
-    skill_version: Annotated[int, Field(description="in which version")]
+    scope: Annotated[Literal["agent", "skill"], Field(description="one agent, or all of the skill")]
+    status: Annotated[Literal["active", "superseded"], Field(description="the newest is active")]
+    skill: Annotated[str, Field(description="the skill")]
+    skill_version: Annotated[int, Field(description="its version")]
     generated_at: Annotated[str, Field(description="UTC")]
-    window: Annotated[list[str | None], Field(description="first and last exit of the trades looked at, UTC")]
+    window: Annotated[list[str | None], Field(description="first and last exit of its trades, UTC")]
     trades_considered: Annotated[int, Field(description="how many")]
-    closed: Annotated[int, Field(description="trades closed by then: what the cadence counts from")]
-    scanned: Annotated[int, Field(description="statements that were computed and judged together")]
+    closed: Annotated[int, Field(description="trades closed by then; the cadence counts from here")]
+    scanned: Annotated[int, Field(description="patterns tested together")]
     model_used: Annotated[str, Field(description="stats, or the model")]
-    asked_by: Annotated[str, Field(description="cadence, owner or model")]
+    asked_by: Annotated[str, Field(description="what started it: cadence, owner or model")]
     input_tokens: Annotated[int | None, Field(description="of the model")]
     output_tokens: Annotated[int | None, Field(description="of the model")]
     cost_usd: Annotated[str | None, Field(description="of the model")]
-    from_note: Annotated[str | None, Field(description="the agent's note that this was promoted from")]
+    from_note: Annotated[str | None, Field(description="the agent's note it was promoted from")]
     lessons: Annotated[list[LessonRow], Field(description="its lessons")]
 
 
-def _figures(found: Candidate | None) -> dict[str, Any] | None:
+def _figures(found: Candidate | None) -> LessonFigures | None:
     if found is None:
         return None
-    return {
-        "kind": found.kind,
-        "label": found.label,
-        "unit": found.unit,
-        "n": found.n,
-        "of": found.total,
-        "share": rounded_figure(found.share),
-        "mean": rounded_figure(found.mean),
-        "interval_90": [rounded_figure(bound) for bound in found.interval],
-        "rest": rounded_figure(found.rest),
-        "p_value": rounded_figure(found.p_value),
-        "chance": found.chance,
-    }
+    return LessonFigures(
+        kind=found.kind, label=found.label, unit=found.unit, n=found.n, of=found.total, share=rounded_figure(found.share),
+        mean=rounded_figure(found.mean), interval_90=[rounded_figure(bound) for bound in found.interval],
+        rest=rounded_figure(found.rest), p_value=rounded_figure(found.p_value), chance=found.chance,
+    )  # fmt: skip
 
 
-def _status(one: Lesson, seen: ReflectionView, at: datetime) -> Literal["told", "retired", "expired", "held_back"]:
+def _status(one: Lesson, view: ReflectionView, at: datetime) -> Literal["told", "retired", "expired", "held_back"]:
     if one.flagged is not None:
         return "held_back"
-    if one.id in seen.retired:
+    if one.id in view.retired:
         return "retired"
     return "expired" if one.expires_at is not None and one.expires_at <= at else "told"
 
 
-def note_row(seen: ReflectionView, at: datetime) -> NoteRow:
-    """A note as it leaves."""
-    note = seen.note
+def note_row(view: ReflectionView, at: datetime) -> NoteRow:
+    """The answer row of a note: the result of one reflection."""
+    note = view.note
     known = {one.id: one for one in note.candidates}
     return NoteRow(
         id=note.id,
         scope="agent" if note.agent else "skill",
-        status=seen.status,
+        status=view.status,
         skill=note.skill,
         skill_version=note.skill_version,
         generated_at=optional_time_text(note.generated_at) or "",
@@ -115,7 +150,7 @@ def note_row(seen: ReflectionView, at: datetime) -> NoteRow:
                 id=one.id,
                 slot=one.slot,
                 text=one.text,
-                status=_status(one, seen, at),
+                status=_status(one, view, at),
                 why_held_back=one.flagged,
                 n=one.n,
                 chance=one.chance,
@@ -131,25 +166,25 @@ def note_row(seen: ReflectionView, at: datetime) -> NoteRow:
 
 
 class LessonsAnswer(Answer):
-    """The lessons an agent is told, and how the next reflection stands."""
+    """The lessons an agent sees, and when the next reflection is due."""
 
     agent: Annotated[str, Field(description="the agent")]
-    note: Annotated[NoteRow | None, Field(description="its active note; null before the first reflection")]
-    skill_note: Annotated[NoteRow | None, Field(description="the active note of its skill, which speaks to all its agents")]
-    due: Annotated[str | None, Field(description="why a reflection is due now; null: it is not")]
-    cadence: Annotated[str, Field(description="when lessons are drawn, as the skill says")]
-    last_failure: Annotated[dict[str, Any] | None, Field(description="the last reflection that failed since the active note")]
+    note: Annotated[NoteRow | None, Field(description="its active lessons; null before the first reflection")]
+    skill_note: Annotated[NoteRow | None, Field(description="the active lessons of its skill, shown to all its agents")]
+    due: Annotated[str | None, Field(description="why a reflection is due; null: it is not")]
+    cadence: Annotated[str, Field(description="when lessons are computed")]
+    last_failure: Annotated[FailureRow | None, Field(description="the last failed reflection since then")]
 
 
-def _failure(failed: FailedReflection) -> dict[str, Any]:
-    return {"at": optional_time_text(failed.at), "model": failed.model, "why": failed.why, "failures": failed.failures,
-            "retry_at": optional_time_text(failed.retry_at)}  # fmt: skip
+def _failure(failed: FailedReflection) -> FailureRow:
+    return FailureRow(at=optional_time_text(failed.at), model=failed.model, why=failed.why, failures=failed.failures,
+                      retry_at=optional_time_text(failed.retry_at))  # fmt: skip
 
 
-@operation(writes=False)
-def get_lessons(memory: Memory, ask: AsOf) -> LessonsAnswer:
-    """The lessons an agent is told now or was told at a moment, with the trades and figures behind each."""
-    handle = reader(memory, ask)
+@operation(writes=False, columns=NOTE_TABLES)
+def get_lessons(memory: Memory, ask: AsOf, caller: Caller) -> LessonsAnswer:
+    """Get the lessons an agent sees, now or at a past time, with the trades and figures behind each."""
+    handle = agent_of(memory, ask)
     own, shared = handle.lessons.active(as_of=ask.as_of, head=ask.head)
     at = ask.as_of or handle.now()
     skill, _ = memory.skill_of(handle.agent)
@@ -173,12 +208,12 @@ def _cadence(config: Any) -> str:
 
 
 class LessonHistory(Answer):
-    """Every note."""
+    """Every reflection."""
 
     agent: Annotated[str, Field(description="the agent")]
-    notes: Annotated[list[NoteRow], Field(description="the agent's, newest first")]
-    skill_notes: Annotated[list[NoteRow], Field(description="its skill's, newest first")]
-    failures: Annotated[list[dict[str, Any]], Field(description="reflections that came to nothing, newest first")]
+    notes: Annotated[list[NoteRow], Field(description="of the agent, newest first")]
+    skill_notes: Annotated[list[NoteRow], Field(description="of its skill, newest first")]
+    failures: Annotated[list[FailureRow], Field(description="failed reflections, newest first")]
 
 
 class GetHistory(AsOf):
@@ -187,45 +222,45 @@ class GetHistory(AsOf):
     limit: Annotated[int, Field(ge=1, le=500, description="how many of each, newest first")] = 50
 
 
-@operation(writes=False)
-def get_lesson_history(memory: Memory, ask: GetHistory) -> LessonHistory:
-    """What an agent was told over time: every note, active and superseded, and every reflection that failed."""
-    handle = reader(memory, ask)
+@operation(writes=False, columns=("id", "status", "generated_at", "trades_considered", "model_used"))
+def get_lesson_history(memory: Memory, ask: GetHistory, caller: Caller) -> LessonHistory:
+    """List all lessons an agent saw over time, active and superseded, and every failed reflection."""
+    handle = agent_of(memory, ask)
     at = ask.as_of or handle.now()
     own = handle.lessons.reflections(as_of=ask.as_of, head=ask.head)
     return LessonHistory(
-        agent=handle.agent.id, notes=[note_row(seen, at) for seen in own[: ask.limit]],
-        skill_notes=[note_row(seen, at) for seen in handle.lessons.skill_reflections(as_of=ask.as_of)[: ask.limit]],
+        agent=handle.agent.id, notes=[note_row(view, at) for view in own[: ask.limit]],
+        skill_notes=[note_row(view, at) for view in handle.lessons.skill_reflections(as_of=ask.as_of)[: ask.limit]],
         failures=[_failure(one) for one in handle.lessons.failures()[: ask.limit]],
     )  # fmt: skip
 
 
 class DiffLessons(OfAgent):
-    """Which two notes."""
+    """Which two reflections."""
 
-    earlier: Annotated[Key | None, Field(description="id of a note; default: the one before the active note")] = None
-    later: Annotated[Key | None, Field(description="id of a note; default: the active note")] = None
+    earlier: Annotated[Key | None, Field(description="note id; default: the note before the active one")] = None
+    later: Annotated[Key | None, Field(description="note id; default: the active one")] = None
 
 
 class LessonsDiff(Answer):
-    """What changed between two notes."""
+    """The changes between two notes."""
 
     agent: Annotated[str, Field(description="the agent")]
-    earlier: Annotated[str, Field(description="id of the note")]
-    later: Annotated[str, Field(description="id of the note")]
-    changes: Annotated[list[dict[str, Any]], Field(description="what (added, removed, changed, kept), slot, before, after")]
-    n: Annotated[dict[str, int], Field(description="how many of each")]
+    earlier: Annotated[str, Field(description="note id")]
+    later: Annotated[str, Field(description="note id")]
+    changes: Annotated[list[LessonChangeRow], Field(description="lesson by lesson")]
+    n: Annotated[dict[str, int], Field(description="how many were added, removed, changed, kept")]
 
 
-@operation(writes=False)
-def diff_lessons(memory: Memory, ask: DiffLessons) -> LessonsDiff:
-    """What changed from one note to another, lesson by lesson."""
-    handle = reader(memory, ask)
+@operation(writes=False, columns=("what", "slot", "before", "after"))
+def diff_lessons(memory: Memory, ask: DiffLessons, caller: Caller) -> LessonsDiff:
+    """Compare two notes of lessons, lesson by lesson."""
+    handle = agent_of(memory, ask)
     earlier, later = _two_notes(handle, ask.earlier, ask.later)
     found = compare_lessons(earlier, later)
     return LessonsDiff(
         agent=handle.agent.id, earlier=earlier.id, later=later.id,
-        changes=[{"what": c.what, "slot": c.slot, "before": c.before, "after": c.after} for c in found],
+        changes=[LessonChangeRow(what=c.what, slot=c.slot, before=c.before, after=c.after) for c in found],
         n={what: sum(c.what == what for c in found) for what in ("added", "removed", "changed", "kept")},
     )  # fmt: skip
 
@@ -233,45 +268,43 @@ def diff_lessons(memory: Memory, ask: DiffLessons) -> LessonsDiff:
 def _two_notes(handle: AgentMemory, earlier: str | None, later: str | None) -> tuple[Reflection, Reflection]:
     own = handle.lessons.reflections()
     if (earlier is None or later is None) and len(own) < 2:
-        raise Conflict("agent", f"has {len(own)} note{'' if len(own) == 1 else 's'}", "Compare when there are two, or name both")
+        raise Conflict("agent", f"has {len(own)} note{'' if len(own) == 1 else 's'}", "Wait until there are two, or name both")
     last = handle.lessons.reflection(later).note if later is not None else own[0].note
     if earlier is not None:
         return handle.lessons.reflection(earlier).note, last
-    place = next((n for n, seen in enumerate(own) if seen.note.id == last.id), 0)
+    place = next((n for n, view in enumerate(own) if view.note.id == last.id), 0)
     return own[min(place + 1, len(own) - 1)].note, last
 
 
 class Reflect(OfAgent):
-    """How."""
+    """How to reflect."""
 
     model: Annotated[Label | None, Field(description="stats, anthropic/..., openai/...; default: as the skill says")] = None
-    only_if_due: Annotated[bool, Field(description="do nothing unless the cadence says so")] = False
+    only_if_due: Annotated[bool, Field(description="do nothing unless it is due")] = False
 
 
 class ReflectAnswer(Answer):
-    """What a reflection came to."""
+    """The result of a reflection."""
 
     agent: Annotated[str, Field(description="the agent")]
-    note: Annotated[NoteRow | None, Field(description="the note that is active now")]
-    new: Annotated[
-        bool, Field(description="whether it is new; from the same trades by the same model it is the one that was there")
-    ]
-    failed: Annotated[dict[str, Any] | None, Field(description="why it came to nothing; the note before it stays")]
-    waits: Annotated[str | None, Field(description="why nothing was done: not due, another worker is at it, tried again later")]
+    note: Annotated[NoteRow | None, Field(description="the active note")]
+    new: Annotated[bool, Field(description="true: it is new; equal trades and model give the existing note")]
+    failed: Annotated[FailureRow | None, Field(description="why it failed; the previous note stays active")]
+    waits: Annotated[str | None, Field(description="why nothing was done: not due, another worker runs it, retried later")]
 
 
-@operation(writes=True)
-def reflect_now(memory: Memory, ask: Reflect) -> ReflectAnswer:
-    """Draw lessons from the closed trades now. The note before it is superseded and stays on record.
+@operation(writes=True, columns=NOTE_TABLES)
+def reflect_now(memory: Memory, ask: Reflect, caller: Caller) -> ReflectAnswer:
+    """Compute lessons from the closed trades now. The previous note is superseded and stays on record.
 
-    A model that is down or answers badly leaves the old note, and the answer says so.
+    If the model fails, the previous note stays active and the answer says so.
     """
     handle = memory.agent_for_writing(ask.agent)
-    done = handle.lessons.reflect_if_due() if ask.only_if_due else handle.lessons.reflect(model=ask.model, asked_by=speaker())
+    done = handle.lessons.reflect_if_due() if ask.only_if_due else handle.lessons.reflect(model=ask.model, asked_by=caller.role)
     own = handle.lessons.reflections()
-    seen = next((each for each in own if done.note is not None and each.note.id == done.note.id), own[0] if own else None)
+    view = next((each for each in own if done.note is not None and each.note.id == done.note.id), own[0] if own else None)
     return ReflectAnswer(
-        agent=handle.agent.id, note=note_row(seen, handle.now()) if seen else None, new=done.new,
+        agent=handle.agent.id, note=note_row(view, handle.now()) if view else None, new=done.new,
         failed=_failure(done.failed) if done.failed else None, waits=done.waits or None,
     )  # fmt: skip
 
@@ -281,45 +314,45 @@ class RetireLesson(OfAgent):
 
     lesson_id: Annotated[Key, Field(description="its id")]
     scope: Annotated[
-        Literal["agent", "skill"] | None, Field(description="for this agent, or for all of its skill; default: where it stands")
+        Literal["agent", "skill"] | None, Field(description="for this agent or its whole skill; default: where the lesson is")
     ] = None
     reason: Annotated[Line, Field(description="why, for the record")] = ""
 
 
 @operation(writes=True)
-def retire_lesson(memory: Memory, ask: RetireLesson) -> ReceiptAnswer:
-    """Let a lesson be told no more, also when it comes back with other numbers. It stays on record. The owner's word."""
-    owners_word("retire a lesson")
+def retire_lesson(memory: Memory, ask: RetireLesson, caller: Caller) -> ReceiptAnswer:
+    """Stop showing a lesson, even if it is recomputed with new figures. It stays on record. Owner only."""
+    caller.require_owner("retire a lesson")
     return receipt_answer(memory.agent_for_writing(ask.agent).lessons.retire(ask.lesson_id, ask.reason, scope=ask.scope))
 
 
 class PromoteNote(OfAgent):
     """Which note."""
 
-    note_id: Annotated[Key, Field(description="a note of this agent")]
+    note_id: Annotated[Key, Field(description="note id")]
 
 
 @operation(writes=True)
-def promote_lessons(memory: Memory, ask: PromoteNote) -> NoteRow:
-    """Let what a note tells be told to every agent of the skill. The owner's word; the skill's note before it is superseded."""
-    owners_word("promote a note")
+def promote_lessons(memory: Memory, ask: PromoteNote, caller: Caller) -> NoteRow:
+    """Show the lessons of a note to every agent of the skill; they replace the skill's earlier ones. Owner only."""
+    caller.require_owner("promote a note")
     handle = memory.agent_for_writing(ask.agent)
     note = handle.lessons.promote(ask.note_id)
     return note_row(handle.lessons.reflection(note.id), memory.clock.now())
 
 
 class LabelTrade(OfAgent):
-    """Which trade, and how it may teach."""
+    """Which trade, and what it counts for."""
 
     trade_id: Annotated[Key, Field(description="its id")]
-    teach: Annotated[Teach, Field(description="learn; exclude, anomaly: out of every statistic; wrong_reason: not for entries; "
+    teach: Annotated[Teach, Field(description="learn: counts; exclude, anomaly: in no statistic; wrong_reason: not for entries; "
                                   "structural: not for exits and sizes")]  # fmt: skip
     reason: Annotated[Line, Field(description="why, for the record")] = ""
 
 
 @operation(writes=True)
-def label_trade(memory: Memory, ask: LabelTrade) -> ReceiptAnswer:
-    """Say how a closed trade may teach. The owner's word: lessons, beliefs, habits, evidence and state follow it."""
-    owners_word("label a trade")
+def label_trade(memory: Memory, ask: LabelTrade, caller: Caller) -> ReceiptAnswer:
+    """Set what a closed trade counts for in lessons, beliefs, habits, evidence and state. Owner only."""
+    caller.require_owner("label a trade")
     handle = memory.agent_for_writing(ask.agent)
     return receipt_answer(handle.memories.correct(ask.trade_id, {"teach": ask.teach}, ask.reason))

@@ -1,32 +1,33 @@
-"""What is intended: plans with their triggers, and the calendar they may look at."""
+"""Operations on plans: if a trigger holds, then an action."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AliasChoices, Field
 
-from memtape.core.calendar import CalendarEvent, upcoming_events
 from memtape.core.codec import plain
 from memtape.core.memory.plans import CAREFUL_FIRST, FireMode, Maker, resolve_plans
 from memtape.core.observed import Situation
 from memtape.core.values import Key, Line, Symbol, Time
 from memtape.engine.view.plans import PlanView
 from memtape.errors import Invalid
-from memtape.store.cutoff import Cutoff
-from memtape.surfaces.answers import Answer, Ask, AsOf, OfAgent, OfOwner, optional_time_text, rounded_figure
-from memtape.surfaces.operations.records import reader
-from memtape.surfaces.registry import operation, owners_word, speaker
+from memtape.surfaces.answer_models import Answer, Real
+from memtape.surfaces.answers import optional_time_text, rounded_figure
+from memtape.surfaces.questions import AsOf, OfAgent, agent_of
+from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
+
 
 ACTIONS = {"skip": "skip_trade", "exit": "force_exit", "reduce_size": "reduce", "adjust": "adjust_param", "warn": "alert"}
 
 
 class CreatePlan(OfAgent):
-    """If the trigger holds, then the action."""
+    """A plan: if the trigger holds, then the action."""
 
     trigger_condition: Annotated[
         dict[str, Any], Field(description='a predicate: {"regime": "ranging"} or {"all": [{"field", "op", "value"}]}')
@@ -35,88 +36,104 @@ class CreatePlan(OfAgent):
         dict[str, Any], Field(description='{"type": skip_trade | reduce | force_exit | adjust_param | alert, "size_factor": 0.5}')
     ]
     reasoning: Annotated[Line, Field(description="why")]
-    expiry_days: Annotated[float, Field(gt=0, le=3650, description="when it ends")] = 30
-    expires_at: Annotated[Time | None, Field(description="when it ends, in place of expiry_days")] = None
+    expiry_days: Annotated[float, Field(gt=0, le=3650, description="days until it ends")] = 30
+    expires_at: Annotated[Time | None, Field(description="when it ends, instead of expiry_days")] = None
     expire_when: Annotated[dict[str, Any] | None, Field(description="a predicate that ends it")] = None
-    priority: Annotated[float, Field(ge=0, le=1, description="among plans of one kind")] = 0.5
-    fire_mode: Annotated[FireMode, Field(description="once, rising_edge (when it becomes true) or every tick")] = "rising_edge"
-    cooldown_minutes: Annotated[float, Field(ge=0, le=525_600, description="quiet for so long after firing")] = 0.0
-    maker: Annotated[Maker, Field(description="who makes it; an agent's or a reflection's is only proposed until confirmed")] = (
-        "agent"
-    )
-    sources: Annotated[list[Key], Field(max_length=64, description="memories it is made from")] = Field(default_factory=list)
+    priority: Annotated[float, Field(ge=0, le=1, description="order among plans with the same action")] = 0.5
+    fire_mode: Annotated[FireMode, Field(description="once, rising_edge (when it becomes true) or every (tick)")] = "rising_edge"
+    cooldown_minutes: Annotated[float, Field(ge=0, le=525_600, description="pause after firing")] = 0.0
+    maker: Annotated[
+        Maker, Field(description="who makes it; a plan of an agent or a reflection is only proposed until the owner confirms it")
+    ] = "agent"
+    sources: Annotated[list[Key], Field(max_length=64, description="memories it is based on")] = Field(default_factory=list)
     id: Annotated[Key | None, Field(description="default: made from the content")] = None
 
 
+class PlanValue(Answer):
+    """What past firings of a plan were worth."""
+
+    n: Annotated[int, Field(description="firings with a known value")]
+    mean_r: Annotated[float | None, Field(description="mean, in R")]
+    sum_r: Annotated[float | None, Field(description="sum, in R")]
+    unit: Annotated[str, Field(description="what is measured")]
+
+
+class PlanRow(Answer):
+    """A plan and its status."""
+
+    id: Annotated[str, Field(description="its id")]
+    status: Annotated[str, Field(description="proposed, active, or how it ended")]
+    trigger_condition: Annotated[Any, Field(description="the predicate of the trigger")]
+    action: Annotated[str, Field(description="skip_trade, reduce, force_exit, adjust_param or alert")]
+    size_factor: Annotated[Real | None, Field(description="0 do not trade, 1 normal size")]
+    parameters: Annotated[dict[str, Any], Field(description="further parameters of the action")]
+    priority: Annotated[Real, Field(description="order among plans with the same action")]
+    reasoning: Annotated[str, Field(description="why")]
+    maker: Annotated[str, Field(description="who made it")]
+    tier: Annotated[int, Field(description="1 owner, 3 model")]
+    sources: Annotated[list[str], Field(description="memories it is based on")]
+    created_at: Annotated[str | None, Field(description="UTC")]
+    expires_at: Annotated[str | None, Field(description="UTC")]
+    expire_when: Annotated[Any, Field(description="predicate that ends it; null: none")]
+    fire_mode: Annotated[str, Field(description="once, rising_edge or every")]
+    cooldown_minutes: Annotated[Real, Field(description="pause after firing")]
+    fired: Annotated[int, Field(description="how often it fired")]
+    triggered_at: Annotated[str | None, Field(description="UTC; the last time")]
+    ended_at: Annotated[str | None, Field(description="UTC")]
+    now: Annotated[str, Field(description="fires, holds, waits or expired")]
+    value: Annotated[PlanValue, Field(description="what past firings were worth")]
+
+
 class PlanAnswer(Answer):
-    """A plan and where it stands."""
+    """A plan and its status."""
 
-    plan: Annotated[dict[str, Any], Field(description="id, status, trigger, action, expiry, fired, tier, value")]
+    plan: Annotated[PlanRow, Field(description="the plan")]
 
 
-def plan_row(seen: PlanView) -> dict[str, Any]:
-    """A plan as it leaves."""
-    standing, plan = seen.state, seen.state.plan
-    worth = [value for _, value in seen.values]
-    return {
-        "id": plan.id,
-        "status": standing.status,
-        "trigger_condition": plan.trigger,
-        "action": plan.action,
-        "size_factor": plan.size_factor,
-        "parameters": plain(plan.parameters),
-        "priority": plan.priority,
-        "reasoning": plan.reasoning,
-        "maker": plan.maker,
-        "tier": plan.tier,
-        "sources": list(plan.sources),
-        "created_at": optional_time_text(standing.at),
-        "expires_at": optional_time_text(plan.expires_at),
-        "expire_when": plan.expire_when,
-        "fire_mode": plan.fire_mode,
-        "cooldown_minutes": plan.cooldown_minutes,
-        "fired": standing.fired,
-        "triggered_at": optional_time_text(standing.fired_at),
-        "ended_at": optional_time_text(standing.ended_at),
-        "now": seen.finding,
-        "value": {
-            "n": len(worth),
-            "mean_r": rounded_figure(sum(worth) / len(worth)) if worth else None,
-            "sum_r": rounded_figure(sum(worth)) if worth else None,
-            "unit": "R gained against doing without it",
-        },
-    }
+def plan_row(view: PlanView) -> PlanRow:
+    """The answer row of a plan."""
+    state, plan = view.state, view.state.plan
+    worth = [value for _, value in view.values]
+    return PlanRow(
+        id=plan.id, status=state.status, trigger_condition=plan.trigger, action=plan.action, size_factor=plan.size_factor,
+        parameters=plain(plan.parameters), priority=plan.priority, reasoning=plan.reasoning, maker=plan.maker, tier=plan.tier,
+        sources=list(plan.sources), created_at=optional_time_text(state.at), expires_at=optional_time_text(plan.expires_at),
+        expire_when=plan.expire_when, fire_mode=plan.fire_mode, cooldown_minutes=plan.cooldown_minutes, fired=state.fired,
+        triggered_at=optional_time_text(state.fired_at), ended_at=optional_time_text(state.ended_at), now=view.finding,
+        value=PlanValue(
+            n=len(worth), mean_r=rounded_figure(sum(worth) / len(worth)) if worth else None,
+            sum_r=rounded_figure(sum(worth)) if worth else None, unit="R gained against doing without it",
+        ),
+    )  # fmt: skip
 
 
 def _action(given: dict[str, Any]) -> dict[str, Any]:
-    """A planned action: its type, its factor, and whatever else it says as parameters."""
-    said = dict(given)
-    kind = str(said.pop("type", said.pop("action", ""))).lower()
+    """A planned action: its type, its size factor, and the rest as parameters."""
+    rest = dict(given)
+    kind = str(rest.pop("type", rest.pop("action", ""))).lower()
     kind = ACTIONS.get(kind, kind)
     if kind not in CAREFUL_FIRST:
         raise Invalid("planned_action.type", f"there is no action '{kind}'", f"Use one of: {', '.join(CAREFUL_FIRST)}")
-    factor = said.pop("size_factor", said.pop("magnitude", None))
+    factor = rest.pop("size_factor", rest.pop("magnitude", None))
     if factor is not None and (isinstance(factor, bool) or not isinstance(factor, int | float)):
         raise Invalid("planned_action.size_factor", "is not a number", "Give a factor, like 0.5 for half the size")
-    return {"action": kind, "size_factor": factor, "parameters": said}
+    return {"action": kind, "size_factor": factor, "parameters": rest}
 
 
 @operation(writes=True)
-def create_trading_plan(memory: Memory, ask: CreatePlan) -> PlanAnswer:
-    """Make a plan: if the trigger holds, then the action. A model's plan is a proposal until the owner confirms it."""
-    maker = ask.maker or ("agent" if speaker() == "model" else "owner")
-    if speaker() == "model" and maker not in ("agent", "reflection"):
-        raise Invalid("maker", "a model does not speak for the owner", "Leave it out: the owner can confirm the plan")
+def create_trading_plan(memory: Memory, ask: CreatePlan, caller: Caller) -> PlanAnswer:
+    """Create a plan: if the trigger holds, then the action. A model's plan is only proposed until the owner confirms it."""
+    if caller.is_model and ask.maker not in ("agent", "reflection"):
+        raise Invalid("maker", "owner only, permission denied for a model", "Leave it out; the owner can confirm the plan")
     handle = memory.agent_for_writing(ask.agent)
     body: dict[str, Any] = {
         "trigger": ask.trigger_condition, **_action(ask.planned_action), "reasoning": ask.reasoning, "priority": ask.priority,
-        "fire_mode": ask.fire_mode, "cooldown_minutes": ask.cooldown_minutes, "maker": maker, "sources": tuple(ask.sources),
+        "fire_mode": ask.fire_mode, "cooldown_minutes": ask.cooldown_minutes, "maker": ask.maker, "sources": tuple(ask.sources),
         "expire_when": ask.expire_when, "id": ask.id,
     }  # fmt: skip
     body = {k: v for k, v in body.items() if v is not None}
     body["expires_at"] = ask.expires_at or handle.now() + timedelta(days=ask.expiry_days)
-    standing = handle.plans.create(body)
-    return PlanAnswer(plan=plan_row(PlanView(standing, "waits", ())))
+    return PlanAnswer(plan=plan_row(PlanView(handle.plans.create(body), "waits", ())))
 
 
 class NamePlan(OfAgent):
@@ -126,115 +143,59 @@ class NamePlan(OfAgent):
 
 
 @operation(writes=True)
-def confirm_plan(memory: Memory, ask: NamePlan) -> PlanAnswer:
-    """Confirm a proposed plan as the owner: from now on it is active. A model cannot: it must ask the owner."""
-    if speaker() == "model":
-        raise Invalid("plan_id", "a model does not confirm plans", f"Ask the owner: memtape confirm-plan --plan-id {ask.plan_id}")
-    return PlanAnswer(plan=plan_row(PlanView(reader(memory, ask).plans.confirm(ask.plan_id), "waits", ())))
+def confirm_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
+    """Confirm a proposed plan: it is active from now on. Owner only."""
+    if caller.is_model:
+        fix = f"Ask the owner to confirm it: memtape confirm-plan --plan-id {ask.plan_id}"
+        raise Invalid("plan_id", "owner only, permission denied for a model", fix)
+    return PlanAnswer(plan=plan_row(PlanView(agent_of(memory, ask).plans.confirm(ask.plan_id), "waits", ())))
 
 
 @operation(writes=True)
-def cancel_plan(memory: Memory, ask: NamePlan) -> PlanAnswer:
-    """Let a plan end. A model ends only what a model made."""
-    handle = reader(memory, ask)
-    if any(seen.state.plan.id == ask.plan_id and seen.state.plan.tier < 3 for seen in handle.plans.all()):
-        owners_word("end the owner's plan")
-    return PlanAnswer(plan=plan_row(PlanView(reader(memory, ask).plans.cancel(ask.plan_id), "waits", ())))
+def cancel_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
+    """Cancel a plan. A model can cancel only plans that a model made."""
+    handle = agent_of(memory, ask)
+    if any(view.state.plan.id == ask.plan_id and view.state.plan.tier < 3 for view in handle.plans.all()):
+        caller.require_owner("cancel the owner's plan")
+    return PlanAnswer(plan=plan_row(PlanView(agent_of(memory, ask).plans.cancel(ask.plan_id), "waits", ())))
 
 
 class CheckPlans(AsOf):
-    """In which situation."""
+    """The situation to check."""
 
     current_context: Annotated[dict[str, Any] | None, Field(validation_alias=AliasChoices("current_context", "context"),
-                               description="what is the case now; the rest comes from bars, state, calendar")] = None  # fmt: skip
+                               description="the situation; missing fields come from bars, state, calendar")] = None  # fmt: skip
     symbol: Annotated[Symbol | None, Field(description="for this symbol")] = None
-    all: Annotated[bool, Field(description="also those that have ended")] = False
+    all: Annotated[bool, Field(description="also plans that have ended")] = False
 
 
 class PlansAnswer(Answer):
-    """Plans, and what those that would fire now say together."""
+    """Plans, and the combined effect of those whose trigger holds."""
 
-    agent: Annotated[str, Field(description="whose")]
+    agent: Annotated[str, Field(description="the agent")]
     as_of: Annotated[str, Field(description="UTC")]
-    plans: Annotated[list[dict[str, Any]], Field(description="each with `now`: fires, holds, waits or expired")]
+    plans: Annotated[list[PlanRow], Field(description="each with `now`: fires, holds, waits or expired")]
     n: Annotated[int, Field(description="how many")]
-    firing: Annotated[
-        list[str], Field(description="active plans whose trigger is true now, in the order in which they are heard")
-    ]
-    leads: Annotated[str | None, Field(description="the one that leads: leaving before skipping before reducing")]
-    size_factor: Annotated[float, Field(description="what they say together: 0 do not, 1 as usual")]
-    overruled: Annotated[list[str], Field(description="those that are not followed, and are shown all the same")]
-    proposed: Annotated[list[str], Field(description="a model's, true now, not confirmed: advice only")]
+    firing: Annotated[list[str], Field(description="active plans whose trigger holds now, by precedence")]
+    leads: Annotated[str | None, Field(description="the plan that takes precedence: exit before skip before reduce")]
+    size_factor: Annotated[float, Field(description="their combined size factor: 0 do not trade, 1 normal size")]
+    overruled: Annotated[list[str], Field(description="plans that another one overrules")]
+    proposed: Annotated[list[str], Field(description="unconfirmed plans of a model whose trigger holds now: advice only")]
 
 
-@operation(writes=False)
-def check_active_plans(memory: Memory, ask: CheckPlans) -> PlansAnswer:
-    """Which plans apply now, what they say together, and what their past firings were worth. Only reports: nothing fires here."""
-    handle = reader(memory, ask)
+@operation(writes=False, columns=("id", "status", "now", "action", "size_factor", "expires_at", "fired", "reasoning"))
+def check_active_plans(memory: Memory, ask: CheckPlans, caller: Caller) -> PlansAnswer:
+    """Report which plans apply now, their combined effect, and what past firings were worth. Nothing fires by this."""
+    handle = agent_of(memory, ask)
     at = ask.as_of or handle.now()
     given = {k.removeprefix("context_"): v for k, v in (ask.current_context or {}).items()}
     situation = {k: v for k, v in given.items() if k in Situation.__slots__}
-    seen = handle.plans.all(situation or None, symbol=ask.symbol or given.get("symbol"), as_of=at, head=ask.head, context=given)
-    firing = [s for s in seen if s.finding in ("fires", "holds")]
-    told = resolve_plans([s.fired() for s in firing if s.state.status == "active"])
-    listed = [s for s in seen if ask.all or s.state.status in ("active", "proposed")]
+    views = handle.plans.all(situation or None, symbol=ask.symbol or given.get("symbol"), as_of=at, head=ask.head, context=given)
+    firing = [s for s in views if s.finding in ("fires", "holds")]
+    effect = resolve_plans([s.fired() for s in firing if s.state.status == "active"])
+    listed = [s for s in views if ask.all or s.state.status in ("active", "proposed")]
     return PlansAnswer(
         agent=handle.agent.id, as_of=optional_time_text(at) or "", plans=[plan_row(s) for s in listed], n=len(listed),
-        firing=[f.id for f in told.in_order], leads=told.leads.id if told.leads else None, size_factor=told.size_factor,
-        overruled=[f.id for f in told.overruled], proposed=[s.state.id for s in firing if s.state.status == "proposed"],
+        firing=[f.id for f in effect.in_order], leads=effect.leads.id if effect.leads else None, size_factor=effect.size_factor,
+        overruled=[f.id for f in effect.overruled], proposed=[s.state.id for s in firing if s.state.status == "proposed"],
     )  # fmt: skip
-
-
-# ---- the calendar --------------------------------------------------------------------------------------------------------
-
-
-class RecordEvents(Ask):
-    """Scheduled events."""
-
-    events: Annotated[
-        list[CalendarEvent], Field(min_length=1, max_length=5000, description="id, t, name, currency, impact, forecast, actual")
-    ]
-    backfill: Annotated[
-        bool, Field(description="of the past: a schedule counts as known a month ahead, its figure from the release on")
-    ] = False
-
-
-class RecordedEvents(Answer):
-    """What came of it."""
-
-    new: Annotated[int, Field(description="new, or with something newly known")]
-    known: Annotated[int, Field(description="known already")]
-
-
-@operation(writes=True)
-def record_events(memory: Memory, ask: RecordEvents) -> RecordedEvents:
-    """Take in scheduled events, or what is newly known of them (the actual figure): plans and checks look at them."""
-    new, known = memory.record_events(ask.events, backfill=ask.backfill)
-    return RecordedEvents(new=new, known=known)
-
-
-class GetEvents(OfOwner):
-    """Which events."""
-
-    hours: Annotated[float, Field(gt=0, le=8784, description="how far ahead")] = 24.0
-    impact: Annotated[Literal["low", "medium", "high", "holiday"] | None, Field(description="only of this impact")] = None
-    currency: Annotated[str | None, Field(max_length=64, description="only of this currency")] = None
-
-
-class EventsAnswer(Answer):
-    """Events ahead."""
-
-    as_of: Annotated[str, Field(description="UTC")]
-    events: Annotated[list[dict[str, Any]], Field(description="in order of time, UTC")]
-    n: Annotated[int, Field(description="how many")]
-
-
-@operation(writes=False, tools={"coach"})
-def get_upcoming_events(memory: Memory, ask: GetEvents) -> EventsAnswer:
-    """Scheduled events ahead, as they were known at the moment asked about."""
-    at = ask.as_of or memory.clock.now()
-    found = [
-        e for e in upcoming_events(memory.events(Cutoff(ask.as_of, ask.head)), at, timedelta(hours=ask.hours))
-        if ask.impact in (None, e.impact) and ask.currency in (None, e.currency)
-    ]  # fmt: skip
-    return EventsAnswer(as_of=optional_time_text(at) or "", events=[plain(e) for e in found], n=len(found))

@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memtape.core.brief.inputs import FROM_MEMORY
 from memtape.core.codec import EPOCH, read_time, time_text
 from memtape.surfaces.web.svg import BOX_HEIGHT, BOX_WIDTH, LinearScale, Point, area, polyline, stack, steps, strokes, thin_points
 
 if TYPE_CHECKING:
+    from memtape.surfaces.operations.beliefs import BeliefRow
     from memtape.surfaces.operations.briefs import PreviewAnswer, SegmentRow
-    from memtape.surfaces.operations.records import EquityAnswer
+    from memtape.surfaces.operations.ledger import EquityAnswer
+    from memtape.surfaces.operations.state import StateStep
     from memtape.surfaces.web.trades import TradeFields
 
 TIMELINE_POINTS = 900
@@ -112,16 +114,16 @@ class Density(NamedTuple):
     prior: str
 
 
-def belief_density(belief: Mapping[str, Any]) -> Density:
+def belief_density(belief: BeliefRow) -> Density:
     """What is known of how often a belief holds, beside what was assumed before the first trade.
 
-    >>> prior = {"alpha": 1.0, "beta": 1.0}
-    >>> drawn = belief_density({"alpha": 8.0, "beta": 4.0, "prior": prior, "interval_90": [0.436, 0.865]})
+    >>> from types import SimpleNamespace as Row
+    >>> drawn = belief_density(Row(alpha=8.0, beta=4.0, prior=Row(alpha=1.0, beta=1.0), interval_90=[0.436, 0.865]))
     >>> drawn.line.split()[0], drawn.inside.split()[0], len(drawn.line.split())
     ('1,100', '436,100', 241)
     """
-    now = beta_density(belief["alpha"], belief["beta"])
-    before = beta_density(belief["prior"]["alpha"], belief["prior"]["beta"])
+    now = beta_density(belief.alpha, belief.beta)
+    before = beta_density(belief.prior.alpha, belief.prior.beta)
     # The ends are left out: a density may be infinite there.
     grid = [0.001 + 0.998 * n / DENSITY_STEPS for n in range(DENSITY_STEPS + 1)]
     top = max(now(rate) for rate in grid) * DENSITY_HEADROOM
@@ -130,7 +132,7 @@ def belief_density(belief: Mapping[str, Any]) -> Density:
     def points(rates: Iterable[float], density: Callable[[float], float]) -> list[Point]:
         return [(rate, min(density(rate), top)) for rate in rates]
 
-    low, high = belief["interval_90"]
+    low, high = (bound or 0.0 for bound in belief.interval_90)
     inside = points([low, *(rate for rate in grid if low < rate < high), high], now)
     return Density(polyline(points(grid, now), x, y), area(inside, x, y, 0.0), polyline(points(grid, before), x, y))
 
@@ -253,22 +255,22 @@ class AffectChart(NamedTuple):
     days: tuple[str, ...]
 
 
-def affect_chart(history: Sequence[Mapping[str, Any]], limit: float) -> AffectChart | None:
+def affect_chart(history: Sequence[StateStep], limit: float) -> AffectChart | None:
     """The history of the affect state as a drawing; None where there are no two moments to draw a line between."""
-    times = [seconds(read_time(step["at"])) for step in history]
+    times = [seconds(read_time(step.at or "")) for step in history]
     if not times or times[0] == times[-1]:
         return None
     x = LinearScale(times[0], times[-1], 0, BOX_WIDTH)
 
     def line(name: str, at_foot: float, at_top: float) -> str:
-        values = dict(zip(times, (float(step[name]) for step in history), strict=True))
+        values = dict(zip(times, (getattr(step, name) or 0.0 for step in history), strict=True))
         points = thin_points(steps(list(values.items())), TIMELINE_POINTS)
         return polyline(points, x, LinearScale(at_foot, at_top, BOX_HEIGHT, 0))
 
-    navs = [float(step["equity"]) for step in history]
-    deepest = max(*(float(step["drawdown_pct"]) for step in history), limit)
-    known = ((t, step["pnl_r"]) for t, step in zip(times, history, strict=True) if step["what"] == "close")
-    closes = [(t, max(-LONGEST_STROKE_R, min(LONGEST_STROKE_R, float(r)))) for t, r in known if r is not None]
+    navs = [step.equity or 0.0 for step in history]
+    deepest = max(*(step.drawdown_pct or 0.0 for step in history), limit)
+    known = ((t, step.pnl_r) for t, step in zip(times, history, strict=True) if step.what == "close")
+    closes = [(t, max(-LONGEST_STROKE_R, min(LONGEST_STROKE_R, r))) for t, r in known if r is not None]
     y = LinearScale(-LONGEST_STROKE_R, LONGEST_STROKE_R, BOX_HEIGHT, 0)
     return AffectChart(
         equity=LinePanel(min(navs), max(navs), {"equity": line("equity", min(navs), max(navs))}),

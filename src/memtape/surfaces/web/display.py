@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
+from memtape.core.ledger.trades import money_text
+
 UNKNOWN = "–"
 MINUS = "−"
 
@@ -69,6 +71,15 @@ def visible(value: object) -> object:
     'buy [U+202E]yllaer'
     """
     return value.translate(_DIRECTION_CHARACTERS) if isinstance(value, str) else value
+
+
+def show_value(value: object) -> object:
+    """A value as a template writes it where no filter formats it: a visible text, an amount with at most 8 places.
+
+    >>> show_value(Decimal("1.50000000001")), show_value(3)
+    ('1.5', 3)
+    """
+    return money_text(value) if isinstance(value, Decimal) else visible(value)
 
 
 def show_amount(value: str | float | Decimal | None, places: int = 2) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from memtape.surfaces.answers import AsOf, PerformanceAnswer, performance_answer
-from memtape.surfaces.operations.records import EquityAnswer, EquityPoint, get_equity, get_open_positions
+from memtape.core.ledger.performance import Performance
+from memtape.surfaces.answers import rounded_figure
+from memtape.surfaces.operations.ledger import EquityAnswer, EquityPoint, get_equity, get_open_positions
+from memtape.surfaces.questions import AsOf
 from memtape.surfaces.web.charts import equity_line
 from memtape.surfaces.web.site import Site
 
@@ -29,16 +31,16 @@ class EquitySummary:
 class AgentCard:
     """The figures of an agent for one state of its log."""
 
-    performance: PerformanceAnswer
+    performance: Performance
     equity: EquitySummary
     n_open: int
 
 
 def agent_card(site: Site, agent: str) -> AgentCard:
     """The figures of an agent."""
-    handle = site.memory.agent(agent)
     # The operation also computes the agent's habits, which cost most and have a page of their own.
-    performance = performance_answer(handle.agent.id, handle.agent.skill, handle.ledger.performance(), {})
+    performance = site.memory.agent(agent).ledger.performance()
+    performance = replace(performance, mean_r=rounded_figure(performance.mean_r))
     equity = equity_summary(site.ask(get_equity, AsOf(agent=agent)))
     return AgentCard(performance, equity, site.ask(get_open_positions, AsOf(agent=agent)).n)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 from pydantic import BaseModel, ValidationError
@@ -21,7 +21,13 @@ def read_question(model: type[Question], **fields: object) -> Question:
     try:
         return model.model_validate(fields)
     except ValidationError as error:
-        raise invalid_from(error) from None
+        raise invalid_from(error, model.model_json_schema) from None
+
+
+def row_fields(row: object) -> dict[str, Any]:
+    """The fields of an answer or of a row of one, by name, as its JSON has them."""
+    assert isinstance(row, BaseModel)
+    return row.model_dump()
 
 
 def form_fields(body: bytes) -> dict[str, str]:

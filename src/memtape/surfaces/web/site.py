@@ -22,13 +22,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
-from memtape.surfaces.operations.skills import AgentAnswer, ShowAgent, show_agent
+from memtape.surfaces.caller import Caller
+from memtape.surfaces.operations.agents import AgentAnswer, ShowAgent, show_agent
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web import display, words
 from memtape.surfaces.web.forms import form_fields, read_question
 from memtape.surfaces.web.register import NavLink, PageEntry, all_pages, navigation_of
 
 if TYPE_CHECKING:
+    from memtape.core.skills import AgentSettings
     from memtape.engine import Memory
 
 CONTENT_POLICY = (
@@ -42,12 +44,13 @@ HEADERS = {
     "referrer-policy": "same-origin",
 }
 WORKER_THREADS = 8
+OWNER = Caller("owner")
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 Question = TypeVar("Question", bound=BaseModel)
 Reply = TypeVar("Reply", bound=BaseModel)
 Value = TypeVar("Value")
-OperationFunction: TypeAlias = "Callable[[Memory, Question], Reply]"
+OperationFunction: TypeAlias = "Callable[[Memory, Question, Caller], Reply]"
 
 
 class Site:
@@ -59,7 +62,7 @@ class Site:
         self._computed: dict[tuple[str, str], tuple[str, object]] = {}
         self._templates = Environment(
             loader=PackageLoader("memtape.surfaces.web"), autoescape=True, undefined=StrictUndefined,
-            finalize=display.visible, trim_blocks=True, lstrip_blocks=True,
+            finalize=display.show_value, trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
         self._templates.filters |= {**display.FILTERS, **words.FILTERS}
         self._templates.globals |= {**display.LABELS, **words.LABELS}
@@ -68,8 +71,8 @@ class Site:
     # ---- reading --------------------------------------------------------------------------------------------------
 
     def ask(self, operation: OperationFunction[Question, Reply], question: Question) -> Reply:
-        """Returns the answer of an operation. All pages call operations here."""
-        return operation(self.memory, question)
+        """Returns the answer of an operation. All pages call operations here, as the owner."""
+        return operation(self.memory, question, OWNER)
 
     def by_log(self, agent: str, compute: Callable[[Site, str], Value]) -> Value:
         """Returns `compute(self, agent)`, computed again only when the agent's log has grown since the last call."""
@@ -162,6 +165,12 @@ class PageRequest:
         except (Invalid, Unknown):
             # Invalid: no agent can have such a name.
             raise Unknown("agent", "agent", id_, "Choose one from the list of agents") from None
+
+    @property
+    def currency(self) -> str:
+        """The account currency of the agent."""
+        # The row has the fields of the settings that it mirrors.
+        return cast("AgentSettings", self.agent.settings).currency
 
     @property
     def agent_path(self) -> str:

@@ -6,25 +6,21 @@ table chose is in the address, so a view can be bookmarked, sent to someone, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 from urllib.parse import urlencode
 
-from memtape.core.codec import plain, read_time
+from memtape.core.codec import plain
+from memtape.core.ledger.trades import Trade
+from memtape.engine.view.view import SortName, TradePage, outcome_of_trade
 from memtape.errors import Unknown
-from memtape.surfaces.answers import AsOf
-from memtape.surfaces.operations.records import (
-    GetTrade,
-    GetTrades,
-    get_ledger,
-    get_open_positions,
-    get_trade,
-    get_trades,
-)
+from memtape.surfaces.answers import trade_row
+from memtape.surfaces.operations.ledger import GetTrade, get_ledger, get_open_positions, get_trade
+from memtape.surfaces.questions import AsOf
 from memtape.surfaces.web.display import visible
 
 if TYPE_CHECKING:
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
     from memtape.surfaces.web.site import Site
 
 ROWS_PER_PAGE = 25
-MAX_ROWS_READ = 1000  # the most that get_trades gives at once
 MAX_SINGLE_READS = 60  # for more trades than this, one reading of the ledger costs less
 FILTER_CHOICES: Mapping[str, Mapping[str, str]] = {
     "side": {"long": "long", "short": "short"},
@@ -71,36 +66,35 @@ class TradeFields(Protocol):
     mfe_r: str | None
 
 
+def trade_fields(row: object) -> TradeFields:
+    """The row of a trade in an answer. Its model is made from the columns of a trade, which no type checker can see."""
+    return cast("TradeFields", row)
+
+
 # ---- what the reader chose -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column that can be sorted: its name in the address, its heading, and the field that it sorts by."""
+    """A column that can be sorted: its name in the address, and its heading."""
 
-    name: str
+    name: SortName
     heading: str
-    field: str
-    sort_key: Callable[[str], Any] = str
+    number: bool = False  # True: its values are aligned to the right
     style: str = ""
-
-    @property
-    def number(self) -> bool:
-        """True if its values are aligned to the right."""
-        return self.sort_key is Decimal
 
 
 def table_columns(currency: str) -> tuple[TableColumn, ...]:
     """The columns that can be sorted."""
     return (
-        TableColumn("symbol", "Symbol", "symbol"),
-        TableColumn("side", "Side", "side", style="roomy"),
-        TableColumn("entry", "Entry", "entry_at", read_time),
-        TableColumn("exit", "Exit", "exit_at", read_time, style="wide"),
-        TableColumn("held", "Held", "holding_minutes", Decimal, style="wide"),
-        TableColumn("size", f"Size ({currency})", "entry_size_usd", Decimal, style="wide"),
-        TableColumn("net", f"Net PnL ({currency})", "net_pnl_usd", Decimal),
-        TableColumn("r", "R", "pnl_r", Decimal),
+        TableColumn("symbol", "Symbol"),
+        TableColumn("side", "Side", style="roomy"),
+        TableColumn("entry", "Entry"),
+        TableColumn("exit", "Exit", style="wide"),
+        TableColumn("held", "Held", number=True, style="wide"),
+        TableColumn("size", f"Size ({currency})", number=True, style="wide"),
+        TableColumn("net", f"Net PnL ({currency})", number=True),
+        TableColumn("r", "R", number=True),
     )
 
 
@@ -154,26 +148,17 @@ class TableQuery:
         """True if any filter is set."""
         return any((self.symbol, self.side, self.status, self.strategy, self.outcome))
 
-    def matches(self, trade: TradeFields) -> bool:
-        """Returns True if a trade passes every filter."""
-        return (
-            (not self.symbol or trade.symbol == self.symbol)
-            and (not self.side or trade.side == self.side)
-            and (not self.status or trade.status == self.status)
-            and (not self.strategy or visible(trade.strategy) == self.strategy)
-            and (not self.outcome or trade_outcome(trade) == self.outcome)
-        )
+    def first_page(self, strategy: str) -> TradePage:
+        """The first page of the trades that pass every filter. `strategy` is the name behind the one that a page shows."""
+        outcome = cast("Literal['win', 'loss'] | None", self.outcome or None)
+        return TradePage(
+            status=self.status or None, symbol=self.symbol or None, strategy=strategy or None, side=self.side or None,
+            outcome=outcome, sort=cast("SortName", self.sort.removeprefix("-")), descending=self.sort.startswith("-"),
+            limit=ROWS_PER_PAGE,
+        )  # fmt: skip
 
 
 _DEFAULT_QUERY = TableQuery()
-
-
-def trade_outcome(trade: TradeFields) -> str:
-    """`win` or `loss`; empty for a trade that is open, has no known price, or ended at exactly zero."""
-    if trade.status != "closed" or trade.net_pnl_usd is None:
-        return ""
-    net = Decimal(trade.net_pnl_usd)
-    return "win" if net > 0 else "loss" if net < 0 else ""
 
 
 # ---- a page of the table -------------------------------------------------------------------------------------------------
@@ -199,24 +184,31 @@ class TradeTable:
         return (self.page - 1) * ROWS_PER_PAGE + 1
 
 
-def trade_table(trades: Sequence[TradeFields], query: TableQuery) -> TradeTable:
-    """The page that a query selects from trades. Equal ones are newest first; a trade with an unknown sort value comes last."""
-    column = next(column for column in table_columns("") if column.name == query.sort.removeprefix("-"))
-    passing = [trade for trade in trades if query.matches(trade)]
-    # The order of get_trades: the newest entry first, of equal ones the smaller id first.
-    passing.sort(key=lambda trade: trade.id)
-    passing.sort(key=lambda trade: read_time(trade.entry_at), reverse=True)
-    known = [trade for trade in passing if getattr(trade, column.field) is not None]
-    known.sort(key=lambda trade: column.sort_key(getattr(trade, column.field)), reverse=query.sort.startswith("-"))
-    ordered = known + [trade for trade in passing if getattr(trade, column.field) is None]
-    pages = max(-(-len(ordered) // ROWS_PER_PAGE), 1)
-    page = min(query.page, pages)
-    outcomes = [trade_outcome(trade) for trade in passing]
-    nets = [Decimal(trade.net_pnl_usd or 0) for trade in passing if trade.status == "closed"]
-    return TradeTable(
-        rows=ordered[(page - 1) * ROWS_PER_PAGE : page * ROWS_PER_PAGE], n=len(passing), of=len(trades), page=page, pages=pages,
-        won=outcomes.count("win"), lost=outcomes.count("loss"), open=len(passing) - len(nets), net=sum(nets, Decimal(0)),
-    )  # fmt: skip
+class TableTotals(NamedTuple):
+    """The totals of the trades that pass the filters; `net` counts the closed ones."""
+
+    n: int
+    won: int
+    lost: int
+    open: int
+    net: Decimal
+
+    @classmethod
+    def of_card(cls, card: AgentCard) -> TableTotals:
+        """The totals of all trades, from the figures of the agent."""
+        did = card.performance
+        return cls(did.n + card.n_open, did.wins, did.losses, card.n_open, did.net_pnl_usd)
+
+    @classmethod
+    def of_trades(cls, trades: Sequence[Trade]) -> TableTotals:
+        """The totals of some trades.
+
+        >>> TableTotals.of_trades([])
+        TableTotals(n=0, won=0, lost=0, open=0, net=Decimal('0'))
+        """
+        outcomes = [outcome_of_trade(trade) for trade in trades]
+        nets = [trade.net_pnl_usd or Decimal(0) for trade in trades if trade.status == "closed"]
+        return cls(len(trades), outcomes.count("win"), outcomes.count("loss"), len(trades) - len(nets), sum(nets, Decimal(0)))
 
 
 # ---- the trades of an agent ----------------------------------------------------------------------------------------------
@@ -244,9 +236,14 @@ class TradeIndex(NamedTuple):
     by_decision: Mapping[str, TradeLink]
 
 
+def every_trade(site: Site, agent: str) -> list[TradeFields]:
+    """The whole ledger of an agent, in order of entry. It grows with the history: pages ask for less where they can."""
+    return [trade_fields(row) for row in site.ask(get_ledger, AsOf(agent=agent)).rows]
+
+
 def trade_index(site: Site, agent: str) -> TradeIndex:
     """The index of an agent's trades. It follows from the log alone: pages get it by `Site.by_log`."""
-    trades: Sequence[TradeFields] = site.ask(get_ledger, AsOf(agent=agent)).rows
+    trades = every_trade(site, agent)
     symbols = dict.fromkeys(trade.symbol for trade in reversed(trades))
     links: dict[str, TradeLink] = {}
     # A decision that closes one trade and opens another leads to the one that it opened.
@@ -261,44 +258,46 @@ class AgentTrades:
     def __init__(self, site: Site, agent: str) -> None:
         self._site, self._agent = site, agent
 
-    def _every_trade(self) -> Sequence[TradeFields]:
-        return self._site.ask(get_ledger, AsOf(agent=self._agent)).rows
-
     def table(self, query: TableQuery, card: AgentCard) -> TradeTable:
         """One page of the table, with the totals of all trades that pass its filters.
 
-        The newest trades without a filter are read as they are shown. Other sorts and filters read the whole ledger.
+        Only a filter reads more trades than the page shows: its totals need all that pass it.
         """
-        last = query.page * ROWS_PER_PAGE
-        if query.filtered or query.sort != _DEFAULT_QUERY.sort or last > MAX_ROWS_READ:
-            return trade_table(self._every_trade(), query)
-        did = card.performance
-        n = did.n + card.n_open
-        pages = max(-(-n // ROWS_PER_PAGE), 1)
+        ledger = self._site.memory.agent(self._agent).ledger
+        every = totals = TableTotals.of_card(card)
+        strategy = chosen_name({"strategy": query.strategy}, "strategy", self.names().strategies) if query.strategy else ""
+        wanted = query.first_page(strategy)
+        if query.strategy and not strategy:
+            totals = TableTotals.of_trades([])
+        elif query.filtered:
+            found = ledger.trades(status=wanted.status, symbol=wanted.symbol, strategy=wanted.strategy, side=wanted.side)
+            totals = TableTotals.of_trades([trade for trade in found if wanted.admits(trade)])
+        pages = max(-(-totals.n // ROWS_PER_PAGE), 1)
         page = min(query.page, pages)
-        found = self._site.ask(get_trades, GetTrades(agent=self._agent, limit=page * ROWS_PER_PAGE)).trades
+        rows = ledger.trade_page(replace(wanted, offset=(page - 1) * ROWS_PER_PAGE)) if totals.n else []
         return TradeTable(
-            rows=found[(page - 1) * ROWS_PER_PAGE :], n=n, of=n, page=page, pages=pages, won=did.wins, lost=did.losses,
-            open=card.n_open, net=Decimal(did.net_pnl_usd),
+            rows=[trade_fields(trade_row(trade)) for trade in rows], n=totals.n, of=every.n, page=page, pages=pages,
+            won=totals.won, lost=totals.lost, open=totals.open, net=totals.net,
         )  # fmt: skip
 
     def open_positions(self) -> list[TradeFields]:
         """The open trades, in order of entry."""
-        return self._site.ask(get_open_positions, AsOf(agent=self._agent)).positions[::-1]
+        found = self._site.ask(get_open_positions, AsOf(agent=self._agent)).positions
+        return [trade_fields(row) for row in reversed(found)]
 
     def by_id(self, ids: Iterable[str]) -> dict[str, TradeFields]:
         """The trades with these ids; an id that the ledger does not have is left out."""
         unique, found = set(ids), dict[str, TradeFields]()
         if len(unique) > MAX_SINGLE_READS:
-            return {trade.id: trade for trade in self._every_trade() if trade.id in unique}
+            return {trade.id: trade for trade in every_trade(self._site, self._agent) if trade.id in unique}
         for id_ in unique:
             with suppress(Unknown):
-                found[id_] = self._site.ask(get_trade, GetTrade(agent=self._agent, trade_id=id_)).trade
+                found[id_] = trade_fields(self._site.ask(get_trade, GetTrade(agent=self._agent, trade_id=id_)).trade)
         return found
 
-    def by_decision(self, decision: str) -> TradeLink | None:
+    def by_decision(self, decision: str | None) -> TradeLink | None:
         """The trade that a decision opened, else the one that it closed; None if it did neither."""
-        return self._site.by_log(self._agent, trade_index).by_decision.get(decision)
+        return self._site.by_log(self._agent, trade_index).by_decision.get(decision or "")
 
     def names(self) -> TradedNames:
         """The symbols and strategies that were traded."""
@@ -311,7 +310,7 @@ class AgentTrades:
 
 def unlisted_trade(id_: str) -> TradeFields:
     """The place holder of a trade that no ledger lists: only its id is known."""
-    return cast("TradeFields", SimpleNamespace(id=id_, symbol=id_, side="", exit_at=None, pnl_r=None))
+    return trade_fields(SimpleNamespace(id=id_, symbol=id_, side="", exit_at=None, pnl_r=None))
 
 
 def chosen_symbol(query: Mapping[str, str], names: TradedNames) -> str:

@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from memtape.core.memory.predicate import AllOf, AnyOf, Condition, Not, Predicate, Scalar, read_predicate
 from memtape.surfaces.web.display import (
@@ -20,6 +20,11 @@ from memtape.surfaces.web.display import (
     show_price,
     show_signed,
 )
+
+if TYPE_CHECKING:
+    from memtape.core.skills import ReflectionConfig
+    from memtape.surfaces.operations.beliefs import SuggestedPlan
+    from memtape.surfaces.operations.lessons import LessonFigures
 
 FACTORS: Mapping[str, str] = {
     "Q": "outcome", "Sim": "similarity", "Rec": "recency", "Conf": "confidence", "Aff": "affect state", "Sharpe": "Sharpe",
@@ -104,39 +109,68 @@ def _value_text(field: str, value: Scalar | None) -> str:
     return show_label(value)
 
 
-def action_text(plan: Mapping[str, Any]) -> str:
+class PlannedAction(Protocol):
+    """The action of a plan that was made, or of one that beliefs suggest."""
+
+    @property
+    def action(self) -> str:
+        """Its kind."""
+        ...
+
+    @property
+    def size_factor(self) -> float | None:
+        """The share of the usual size; None: it does not change the size."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """What else belongs to it."""
+        ...
+
+
+def action_text(plan: PlannedAction) -> str:
     """What a plan does.
 
-    >>> (action_text({"action": "reduce", "size_factor": 0.5, "parameters": {}}),
-    ...  action_text({"action": "skip_trade", "size_factor": None}))
+    >>> (action_text(PlanIdea("reduce", 0.5, {}, {}, "", [])), action_text(PlanIdea("skip_trade", None, {}, {}, "", [])))
     ('take 50 % of the usual size', 'do not enter')
     """
-    factor = plan.get("size_factor")
+    factor = plan.size_factor
     size = f"take {100 * factor:.4g} % of the usual size" if factor is not None else ""
     words = {"force_exit": "close the position", "skip_trade": "do not enter", "reduce": size, "alert": "alert"}
-    given = ", ".join(f"{field_name(str(name))} {value}" for name, value in (plan.get("parameters") or {}).items())
-    return f"{words.get(plan['action']) or size or 'adjust'}{': ' if given else ''}{given}"
+    given = ", ".join(f"{field_name(str(name))} {value}" for name, value in plan.parameters.items())
+    return f"{words.get(plan.action) or size or 'adjust'}{': ' if given else ''}{given}"
 
 
-def suggested_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
+class PlanIdea(NamedTuple):
     """A plan that beliefs suggest, in the shape of a plan that was made."""
-    action = dict(plan["planned_action"])
+
+    action: str
+    size_factor: float | None
+    parameters: Mapping[str, Any]
+    trigger_condition: Mapping[str, Any]
+    reasoning: str
+    sources: Sequence[str]
+
+
+def plan_idea(plan: SuggestedPlan) -> PlanIdea:
+    """The idea of a plan that beliefs suggest."""
+    action = dict(plan.planned_action)
     kind, factor = action.pop("type"), action.pop("size_factor", None)
-    same = {name: plan[name] for name in ("trigger_condition", "reasoning", "sources")}
-    return {"action": kind, "size_factor": factor, "parameters": action, **same}
+    return PlanIdea(kind, factor, action, plan.trigger_condition, plan.reasoning, plan.sources)
 
 
 # ---- situations ----------------------------------------------------------------------------------------------------------
 
 
-def situation_text(episode: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def situation_text(episode: object) -> Iterator[tuple[str, str]]:
     """The known values of the situation at a trade's entry, with their names.
 
-    >>> dict(situation_text({"regime": "trending_up", "drawdown_pct": 0.0543, "price": 56.137}))
+    >>> from types import SimpleNamespace
+    >>> dict(situation_text(SimpleNamespace(regime="trending_up", drawdown_pct=0.0543, price=56.137)))
     {'regime': 'trending up', 'price': '56.137', 'drawdown': '5.4 %'}
     """
     for field in SITUATION:
-        value = episode.get(field)
+        value = getattr(episode, field, None)
         if value is None:
             continue
         if field == "drawdown_pct" and not isinstance(value, str):
@@ -238,31 +272,33 @@ SEGMENTS: Mapping[str, str] = {
 CADENCES: Mapping[str, str] = {"off": "never", "per_n_trades": "after every N closed trades", "daily": "daily, at an hour (UTC)"}
 
 
-def lesson_unit(slot: str, figures: Mapping[str, Any], currency: str) -> str:
+def lesson_unit(slot: str, figures: LessonFigures, currency: str) -> str:
     """The unit of the figures of a lesson. A size is a multiple of the usual size, so the mean of all trades is 1.
 
-    >>> (lesson_unit("sizing", {"unit": "R", "rest": 1.0}, "USD"),
-    ...  lesson_unit("exit_timing", {"unit": "account", "rest": 2.5}, "USD"))
+    >>> from types import SimpleNamespace as Figures
+    >>> (lesson_unit("sizing", Figures(unit="R", rest=1.0), "USD"),
+    ...  lesson_unit("exit_timing", Figures(unit="account", rest=2.5), "USD"))
     ('× the usual risk', 'USD')
     """
-    if slot == "sizing" and figures["rest"] == 1.0:
+    if slot == "sizing" and figures.rest == 1.0:
         return "× the usual risk"
-    return "R" if figures["unit"] == "R" else currency
+    return "R" if figures.unit == "R" else currency
 
 
-def next_reflection(reflection: Mapping[str, Any], closed: int) -> str:
+def next_reflection(reflection: ReflectionConfig, closed: int) -> str:
     """When lessons are computed next, if they are not due already.
 
-    >>> next_reflection({"cadence": "per_n_trades", "everyNTrades": 10}, 34)
+    >>> from memtape.core.skills import ReflectionConfig
+    >>> next_reflection(ReflectionConfig(cadence="per_n_trades", everyNTrades=10), 34)
     'when 40 trades have closed (34 so far, 6 to go)'
-    >>> next_reflection({"cadence": "daily", "dailyHourUtc": 8}, 34)
+    >>> next_reflection(ReflectionConfig(cadence="daily", dailyHourUtc=8), 34)
     'at the next 08:00 UTC, if a trade has closed by then'
     """
-    if reflection["cadence"] == "off":
+    if reflection.cadence == "off":
         return "not scheduled: the cadence of its skill is off"
-    if reflection["cadence"] == "daily":
-        return f"at the next {reflection['dailyHourUtc']:02d}:00 UTC, if a trade has closed by then"
-    every = reflection["everyNTrades"]
+    if reflection.cadence == "daily":
+        return f"at the next {reflection.dailyHourUtc:02d}:00 UTC, if a trade has closed by then"
+    every = reflection.everyNTrades
     then = (closed // every + 1) * every
     return f"when {then} trades have closed ({closed} so far, {then - closed} to go)"
 

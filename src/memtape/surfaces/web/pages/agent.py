@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from starlette.responses import Response
 
-from memtape.surfaces.answers import AsOf
-from memtape.surfaces.operations.records import GetDecisions, get_decisions, get_equity
+from memtape.surfaces.operations.ledger import GetDecisions, get_decisions, get_equity
 from memtape.surfaces.operations.skills import ShowSkill, show_skill
+from memtape.surfaces.questions import AsOf
 from memtape.surfaces.translate import json_text
 from memtape.surfaces.web.charts import equity_points
 from memtape.surfaces.web.display import visible
@@ -20,6 +22,9 @@ from memtape.surfaces.web.site import PageRequest
 from memtape.surfaces.web.svg import thin_points
 from memtape.surfaces.web.trades import FILTER_CHOICES, AgentTrades, TableQuery, TradedNames, table_columns
 
+if TYPE_CHECKING:
+    from memtape.core.observed import Decision
+
 RECENT_DECISIONS = 15
 MAX_CHART_POINTS = 4000  # a chart is about 1200 pixels wide; two values per pixel show every extreme
 
@@ -27,20 +32,21 @@ MAX_CHART_POINTS = 4000  # a chart is about 1200 pixels wide; two values per pix
 @page("/agents/{agent}", nav="Overview", order=0)
 def agent_page(request: PageRequest) -> Response:
     """One agent, or only its table of trades."""
-    agent = request.agent
-    currency = agent.settings["currency"]
+    agent, currency = request.agent, request.currency
     card = request.site.by_log(agent.id, agent_card)
     trades, query = AgentTrades(request.site, agent.id), TableQuery.read(request.query)
     table = {"currency": currency, "query": query, "columns": table_columns(currency), "table": trades.table(query, card)}
     if request.partial:
         return request.show("trades.html", **table)
-    decisions = request.ask(get_decisions, GetDecisions(agent=agent.id, limit=RECENT_DECISIONS)).decisions
+    found = request.ask(get_decisions, GetDecisions(agent=agent.id, limit=RECENT_DECISIONS)).decisions
+    # The rows have the fields of the decisions that they mirror.
+    decisions = cast("list[Decision]", found)
     return request.show(
         "agent.html", **table,
         skill=request.ask(show_skill, ShowSkill(id=agent.skill, version=agent.skill_version)),
         performance=card.performance, equity=card.equity, chart_size=CHART_SIZE,
         positions=trades.open_positions(),
-        decisions=[(decision, trades.by_decision(decision["id"])) for decision in decisions],
+        decisions=[(decision, trades.by_decision(decision.id)) for decision in decisions],
         discrepancies=trades.discrepancies(),
         choices=_filter_choices(trades.names()),
     )  # fmt: skip

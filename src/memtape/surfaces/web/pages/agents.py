@@ -7,8 +7,9 @@ from decimal import Decimal
 
 from starlette.responses import Response
 
-from memtape.surfaces.answers import OfOwner
-from memtape.surfaces.operations.skills import AgentAnswer, list_agents, list_skills
+from memtape.surfaces.operations.agents import AgentAnswer, list_agents
+from memtape.surfaces.operations.skills import list_skills
+from memtape.surfaces.questions import OfOwner
 from memtape.surfaces.web.figures import SPARKLINE_SIZE, AgentCard, agent_card
 from memtape.surfaces.web.register import page
 from memtape.surfaces.web.site import PageRequest
@@ -37,7 +38,7 @@ class ModeTotal:
         did = card.performance
         return ModeTotal(
             self.mode, self.currency, self.agents + 1, self.n + did.n, self.n_open + card.n_open, self.n_priced + did.n_priced,
-            self.wins + did.wins, self.net + Decimal(did.net_pnl_usd),
+            self.wins + did.wins, self.net + did.net_pnl_usd,
         )  # fmt: skip
 
 

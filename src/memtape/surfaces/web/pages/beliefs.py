@@ -12,7 +12,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from memtape.errors import Invalid, Unknown
-from memtape.surfaces.operations.minds import GetBelief, GetBeliefs, get_belief, get_beliefs
+from memtape.surfaces.operations.beliefs import GetBelief, GetBeliefs, get_belief, get_beliefs
 from memtape.surfaces.web.charts import belief_density
 from memtape.surfaces.web.forms import chosen_fields, read_question
 from memtape.surfaces.web.register import page
@@ -53,12 +53,12 @@ def belief_page(request: PageRequest) -> Response:
         raise Unknown("belief", "belief", id_, f"Choose one from the beliefs of '{agent}'") from None
     belief = found.belief
     trades = AgentTrades(request.site, agent)
-    every = {each["id"]: each for each in request.ask(get_beliefs, GetBeliefs(agent=agent, limit=MAX_BELIEFS)).beliefs}
+    every = {each.id: each for each in request.ask(get_beliefs, GetBeliefs(agent=agent, limit=MAX_BELIEFS)).beliefs}
     return request.show(
         "belief.html", belief=belief, density=belief_density(belief),
         sides=[_side("confirming", found.confirming, trades), _side("contradicting", found.contradicting, trades)],
-        into=[every[other] for other in belief["related"] if other in every],
-        out_of=[each for each in every.values() if id_ in each["related"]],
+        into=[every[other] for other in belief.related if other in every],
+        out_of=[each for each in every.values() if id_ in each.related],
     )  # fmt: skip
 
 

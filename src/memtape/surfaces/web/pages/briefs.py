@@ -129,19 +129,19 @@ def shown_brief_page(request: PageRequest) -> Response:
     """A brief as the agent read it, and whether its record still gives the same bytes."""
     agent, id_ = request.agent.id, request.value("id")
     every = request.ask(list_shown_briefs, ListShown(agent=agent, limit=SHOWN_SEARCHED)).shown
-    record = next((one for one in every if one["id"] == id_), None)
+    record = next((one for one in every if one.id == id_), None)
     if record is None:
         raise Unknown("brief", "shown brief", id_, f"Choose one from the briefs that '{agent}' was shown")
-    stored = request.ask(get_shown_brief, ShownBrief(agent=agent, digest=record["digest"])).text
-    made, problem = _reproduced(request, record)
-    same = made is not None and made.digest == record["digest"] and made.text == stored
+    stored = request.ask(get_shown_brief, ShownBrief(agent=agent, digest=record.digest)).text
+    made, problem = _reproduced(request, record.model_dump())
+    same = made is not None and made.digest == record.digest and made.text == stored
     if made is not None and same:
         lines = brief_text_lines(made, request.agent_path)
     else:
         lines = diff_lines(stored, made.text if made else stored)
     return request.show(
         "shown_brief.html", record=record, made=made, same=same, problem=problem, lines=lines,
-        intact=digest(stored) == record["digest"], differs=made is not None and not same,
+        intact=digest(stored) == record.digest, differs=made is not None and not same,
     )  # fmt: skip
 
 

@@ -17,7 +17,6 @@ from memtape.core.recall.explanations import age_phrase
 from memtape.documents.citations import lines_of
 from memtape.documents.sources import SYNC_PROBLEM, WATCH_PROBLEM
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
-from memtape.surfaces.answers import OfAgent
 from memtape.surfaces.operations.documents import (
     CitationAnswer,
     DocumentRow,
@@ -34,9 +33,10 @@ from memtape.surfaces.operations.documents import (
     search_documents,
     verify_citation,
 )
+from memtape.surfaces.questions import OfAgent
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web.document_text import DocumentWindow, document_window, lines_address, match_marker
-from memtape.surfaces.web.forms import chosen_fields, query_text, read_question, whole_number
+from memtape.surfaces.web.forms import chosen_fields, query_text, read_question, row_fields, whole_number
 from memtape.surfaces.web.register import form, page
 from memtape.surfaces.web.site import PageRequest
 
@@ -213,11 +213,10 @@ def _index_shown(request: PageRequest, done: str = "", error: MemtapeError | Non
 
 def _index_views(request: PageRequest) -> list[IndexView]:
     """The index of the agent's own documents, and that of the shared ones if there are any."""
-    health = request.ask(index_health, OfAgent(agent=request.agent.id))
-    own = health.model_dump(exclude={"shared"})
-    views = [_index_view("its own", own)]
-    if health.shared["roots"]:
-        views.append(_index_view("shared with all agents", health.shared))
+    health = row_fields(request.ask(index_health, OfAgent(agent=request.agent.id)))
+    views = [_index_view("its own", health)]
+    if health["shared"]["roots"]:
+        views.append(_index_view("shared with all agents", health["shared"]))
     return views
 
 
@@ -280,7 +279,7 @@ def reindex_form(request: PageRequest) -> Response:
     agent = request.agent.id
     try:
         request.ask(reindex_documents, Reindex(agent=agent))
-        if request.ask(index_health, OfAgent(agent=agent)).shared["roots"]:
+        if row_fields(request.ask(index_health, OfAgent(agent=agent)))["shared"]["roots"]:
             request.ask(reindex_documents, Reindex(agent=agent, shared=True))
     except (Conflict, Invalid) as error:
         return _index_shown(request, error=error)

@@ -11,12 +11,12 @@ htmx gets only the comparison of two notes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from starlette.responses import RedirectResponse, Response
 
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
-from memtape.surfaces.answers import AsOf, OfOwner
+from memtape.surfaces.operations.agents import list_agents
 from memtape.surfaces.operations.lessons import (
     DiffLessons,
     GetHistory,
@@ -33,7 +33,8 @@ from memtape.surfaces.operations.lessons import (
     reflect_now,
     retire_lesson,
 )
-from memtape.surfaces.operations.skills import ShowSkill, list_agents, show_skill
+from memtape.surfaces.operations.skills import ShowSkill, show_skill
+from memtape.surfaces.questions import AsOf, OfOwner
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web import words
 from memtape.surfaces.web.figures import agent_card
@@ -43,6 +44,7 @@ from memtape.surfaces.web.site import PageRequest, Site
 from memtape.surfaces.web.trades import AgentTrades, unlisted_trade
 
 if TYPE_CHECKING:
+    from memtape.core.skills import MemoryConfig
     from memtape.surfaces.web.trades import TradeFields
 
 NOTES_LISTED = 50
@@ -87,11 +89,13 @@ def _lessons_shown(request: PageRequest) -> dict[str, Any]:
     found = request.ask(get_lessons, AsOf(agent=agent.id))
     history = request.ask(get_lesson_history, GetHistory(agent=agent.id, limit=NOTES_LISTED))
     skill = request.ask(show_skill, ShowSkill(id=agent.skill, version=agent.skill_version))
+    # The row has the fields of the configuration that it mirrors.
+    memory = cast("MemoryConfig", skill.memory)
     closed = request.site.by_log(agent.id, agent_card).performance.n
     return {
         "found": found, "closed": closed, "notes": [*history.notes, *history.skill_notes], "failures": history.failures,
-        "next": words.next_reflection(skill.memory["reflection"], closed), "memory_on": skill.memory["enabled"],
-        "currency": agent.settings["currency"], "lesson_trades": _lesson_trades(request, found), **_comparison(request),
+        "next": words.next_reflection(memory.reflection, closed), "memory_on": memory.enabled,
+        "currency": request.currency, "lesson_trades": _lesson_trades(request, found), **_comparison(request),
     }  # fmt: skip
 
 

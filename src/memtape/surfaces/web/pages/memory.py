@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from starlette.responses import Response
 
@@ -23,6 +23,9 @@ from memtape.surfaces.web.register import page
 from memtape.surfaces.web.site import PageRequest
 from memtape.surfaces.web.svg import LinearScale
 from memtape.surfaces.web.trades import AgentTrades, chosen_name, chosen_symbol
+
+if TYPE_CHECKING:
+    from memtape.core.recall.evidence import Evidence
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "regime": get_args(Regime),
@@ -97,15 +100,16 @@ class RecallForm:
         }  # fmt: skip
         return {name: value for name, value in values.items() if value not in (None, "")}
 
-    def filled(self, situation: Mapping[str, Any]) -> RecallForm:
+    def filled(self, situation: object) -> RecallForm:
         """The form with the situation of the answer, so that the reader can change one value and recall again.
 
-        >>> RecallForm(now="1").filled({"price": 56.137353, "drawdown_pct": 0.0543898}).price
+        >>> from types import SimpleNamespace
+        >>> RecallForm(now="1").filled(SimpleNamespace(price=56.137353, drawdown_pct=0.0543898)).price
         '56.1374'
         """
         values: dict[str, str] = {}
         for name in (*LABEL_FIELDS, *NUMBER_FIELDS):
-            value = situation.get(name)
+            value = getattr(situation, name, None)
             if isinstance(value, int | float):
                 values[name] = f"{100 * value:.4g}" if name == "drawdown_pct" else f"{value:.6g}"
             else:
@@ -126,13 +130,14 @@ def memory_page(request: PageRequest) -> Response:
         found = request.ask(recall_memories, read_question(RecallMemories, agent=request.agent.id, **form.question_fields()))
     except Invalid as error:
         return request.show(template, error_report(error).status, **offered, form=form, found=None, problem=str(error))
-    evidence = found.evidence
-    interval = evidence["mean_r_interval"] or ()
+    # The row has the fields of the evidence that it mirrors.
+    evidence = cast("Evidence", found.evidence)
+    interval = evidence.mean_r_interval or ()
     return request.show(
         template, **offered, form=form.filled(found.situation), found=found, problem="", evidence=evidence,
         ranked=_with_bars(found.ranked), beliefs=_with_bars(found.beliefs), near_misses=_with_bars(found.near_misses),
-        scale=LinearScale.around([evidence["mean_r"], evidence["base"]["mean_r"], *interval]),
-        outcomes=outcome_histogram(evidence["distribution"]),
+        scale=LinearScale.around([evidence.mean_r, evidence.base.mean_r, *interval]),
+        outcomes=outcome_histogram(evidence.distribution),
     )  # fmt: skip
 
 

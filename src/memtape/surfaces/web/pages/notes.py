@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from memtape.surfaces.operations.notes import ListNotes, list_notes
+from memtape.surfaces.operations.journal import ListNotes, list_notes
 from memtape.surfaces.web.document_text import lines_address
 from memtape.surfaces.web.forms import chosen_fields, read_question
 from memtape.surfaces.web.register import page
@@ -20,8 +20,5 @@ def notes_page(request: PageRequest) -> Response:
     filters = chosen_fields({"run": run}, "run")
     found = request.ask(list_notes, read_question(ListNotes, agent=request.agent.id, limit=NOTES_LISTED, **filters))
     path = request.agent_path
-    notes = [
-        (note, lines_address(path, note["path"], note["start_line"], note["end_line"], note["content_hash"]))
-        for note in found.notes
-    ]
+    notes = [(note, lines_address(path, note.path, note.start_line, note.end_line, note.content_hash)) for note in found.notes]
     return request.show("notes.html", notes=notes, limit=NOTES_LISTED, run=run)

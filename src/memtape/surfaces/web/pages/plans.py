@@ -11,7 +11,7 @@ from typing import Any
 from starlette.responses import RedirectResponse, Response
 
 from memtape.errors import Invalid, MemtapeError
-from memtape.surfaces.operations.minds import GetBeliefs, get_beliefs
+from memtape.surfaces.operations.beliefs import GetBeliefs, get_beliefs
 from memtape.surfaces.operations.plans import CheckPlans, NamePlan, cancel_plan, check_active_plans, confirm_plan
 from memtape.surfaces.web import words
 from memtape.surfaces.web.forms import chosen_fields, read_question
@@ -34,16 +34,16 @@ def _plans_shown(request: PageRequest, problem: str = "") -> dict[str, Any]:
     symbol = chosen_symbol(request.query, names)
     filters = chosen_fields({"symbol": symbol}, "symbol")
     check = request.ask(check_active_plans, read_question(CheckPlans, agent=agent, all=True, **filters))
-    by_status = {status: [plan for plan in check.plans if plan["status"] == status] for status in ("active", "proposed")}
-    ended = [plan for plan in check.plans if plan["status"] not in by_status]
-    ended.sort(key=lambda plan: plan["ended_at"] or plan["created_at"], reverse=True)
+    by_status = {status: [plan for plan in check.plans if plan.status == status] for status in ("active", "proposed")}
+    ended = [plan for plan in check.plans if plan.status not in by_status]
+    ended.sort(key=lambda plan: plan.ended_at or plan.created_at or "", reverse=True)
     suggestions = request.ask(get_beliefs, GetBeliefs(agent=agent, limit=1)).suggested_plans
     return {
         "check": check, "symbol": symbol, "symbols": sorted({*names.symbols, symbol} - {""}),
         "active": by_status["active"], "proposed": by_status["proposed"],
         "ended": ended[:ENDED_LISTED], "n_ended": len(ended),
-        "by_id": {plan["id"]: plan for plan in check.plans}, "problem": problem,
-        "suggested": [words.suggested_plan(plan) for plan in suggestions],
+        "by_id": {plan.id: plan for plan in check.plans}, "problem": problem,
+        "suggested": [words.plan_idea(plan) for plan in suggestions],
     }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from starlette.responses import RedirectResponse, Response
 
 from memtape.errors import Invalid, MemtapeError, Unknown
-from memtape.surfaces.operations.notes import (
+from memtape.surfaces.operations.proposals import (
     DecideProposal,
     ListProposals,
     NameProposal,

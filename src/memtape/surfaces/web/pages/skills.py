@@ -16,24 +16,15 @@ from typing import Any, NamedTuple
 from starlette.responses import RedirectResponse, Response
 
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
-from memtape.surfaces.answers import OfOwner
+from memtape.surfaces.operations.agents import AgentAnswer, UseSkillVersion, list_agents, use_skill_version
 from memtape.surfaces.operations.briefs import PreviewBrief, preview_brief
-from memtape.surfaces.operations.skills import (
-    AgentAnswer,
-    CreateSkill,
-    ShowSkill,
-    SkillAnswer,
-    UseSkillVersion,
-    create_skill,
-    list_agents,
-    show_skill,
-    use_skill_version,
-)
+from memtape.surfaces.operations.skills import CreateSkill, ShowSkill, SkillAnswer, create_skill, show_skill
+from memtape.surfaces.questions import OfOwner
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web import words
 from memtape.surfaces.web.brief_lines import brief_text_lines
 from memtape.surfaces.web.charts import brief_token_bar
-from memtape.surfaces.web.forms import read_question, whole_number
+from memtape.surfaces.web.forms import read_question, row_fields, whole_number
 from memtape.surfaces.web.register import form, page
 from memtape.surfaces.web.site import PageRequest
 
@@ -112,7 +103,7 @@ class SkillVersion(NamedTuple):
 def skill_page(request: PageRequest) -> Response:
     """The skill and the panel, or only what an agent would see with the panel as it is."""
     latest = _latest(request)
-    panel = MemoryForm.read(request.query) if "edit" in request.query else MemoryForm.of(latest.memory)
+    panel = MemoryForm.read(request.query) if "edit" in request.query else MemoryForm.of(row_fields(latest.memory))
     if request.partial:
         preview = _preview(request, latest, panel, request.query.get("agent", ""))
         return request.show("skill_preview.html", skill=latest, **preview)
@@ -173,12 +164,13 @@ def skill_changes(before: SkillAnswer, after: SkillAnswer) -> Iterator[str]:
 
     >>> old = SkillAnswer(id="s", version=1, name="", strategy="Buy.", avoid=[], limits={},
     ...                   memory={"recentTradesK": 10, "reflection": {"model": "stats"}})
-    >>> memory = {"recentTradesK": 5, "reflection": {"model": "stats"}}
-    >>> list(skill_changes(old, old.model_copy(update={"strategy": "Sell.", "memory": memory})))
+    >>> new = SkillAnswer(**{**old.model_dump(), "strategy": "Sell.",
+    ...                      "memory": {"recentTradesK": 5, "reflection": {"model": "stats"}}})
+    >>> list(skill_changes(old, new))
     ['strategy', 'recentTradesK 10 to 5']
     """
     yield from (name for name in ("name", "strategy", "avoid", "limits") if getattr(before, name) != getattr(after, name))
-    old, new = ({**skill.memory, **skill.memory["reflection"]} for skill in (before, after))
+    old, new = ({**memory, **memory["reflection"]} for memory in (row_fields(before.memory), row_fields(after.memory)))
     for name in new:
         if name != "reflection" and old.get(name) != new[name]:
             yield f"{name} {_setting_text(old.get(name))} to {_setting_text(new[name])}"
@@ -194,7 +186,7 @@ def _setting_text(value: object) -> str:
 def _with_problem(request: PageRequest, error: MemtapeError) -> Response:
     """The page with the problem above it, and everything as it was typed."""
     latest = _latest(request)
-    panel = MemoryForm.read(request.form) if "edit" in request.form else MemoryForm.of(latest.memory)
+    panel = MemoryForm.read(request.form) if "edit" in request.form else MemoryForm.of(row_fields(latest.memory))
     shown = _skill_shown(request, latest, panel, {"agent": request.form.get("agent", "")})
     return request.show("skill.html", error_report(error).status, **shown, problem=str(error))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from memtape.surfaces.operations.minds import GetState, get_agent_state
+from memtape.surfaces.operations.state import GetState, get_agent_state
 from memtape.surfaces.web.charts import affect_chart
 from memtape.surfaces.web.register import page
 from memtape.surfaces.web.site import PageRequest
@@ -19,7 +19,7 @@ def state_page(request: PageRequest) -> Response:
     state = request.ask(get_agent_state, GetState(agent=request.agent.id, history=MAX_STEPS))
     history = state.history
     return request.show(
-        "state.html", state=state, history=history, currency=request.agent.settings["currency"],
-        recent=history[::-1][:STEPS_LISTED], closes=sum(step["what"] == "close" for step in history),
+        "state.html", state=state, history=history, currency=request.currency,
+        recent=history[::-1][:STEPS_LISTED], closes=sum(step.what == "close" for step in history),
         chart=affect_chart(history, state.max_acceptable_drawdown),
     )  # fmt: skip

@@ -15,9 +15,9 @@ from starlette.responses import RedirectResponse, Response
 
 from memtape.core.codec import plain, read_time
 from memtape.errors import Invalid, Unknown
+from memtape.surfaces.operations.explanations import GetReflection, ReflectionAnswer, get_trade_reflection
+from memtape.surfaces.operations.ledger import GetTrade, get_trade
 from memtape.surfaces.operations.lessons import LabelTrade, label_trade
-from memtape.surfaces.operations.records import GetTrade, get_trade
-from memtape.surfaces.operations.reviews import GetReflection, ReflectionAnswer, get_trade_reflection
 from memtape.surfaces.operations.rules import GetCitations, RestedRow, get_citations
 from memtape.surfaces.translate import json_text
 from memtape.surfaces.web.charts import excursion_axis
@@ -26,17 +26,17 @@ from memtape.surfaces.web.pages.lessons import lessons_from_trade
 from memtape.surfaces.web.price_chart import bars_around, candle_chart
 from memtape.surfaces.web.register import data, form, page
 from memtape.surfaces.web.site import PageRequest
+from memtape.surfaces.web.trades import TradeFields, trade_fields
 
 if TYPE_CHECKING:
     from memtape.core.observed import Bar
-    from memtape.surfaces.web.trades import TradeFields
 
 
 @page("/agents/{agent}/trades/{trade}")
 def trade_page(request: PageRequest) -> Response:
     """One trade. A shadow, or a claim that no broker confirms, has an episode and no trade."""
     reflection = _reflection(request)
-    trade = reflection.trade
+    trade = None if reflection.trade is None else trade_fields(reflection.trade)
     learned: dict[str, Any] = {
         "reflection": reflection, "episode": reflection.episode,
         "lessons": lessons_from_trade(request.site, request.agent.id, request.value("trade")),
@@ -80,7 +80,7 @@ def bars_data(request: PageRequest) -> Response:
     """The bars around a trade as their chart takes them."""
     agent, id_ = request.agent.id, request.value("trade")
     try:
-        trade = request.ask(get_trade, read_question(GetTrade, agent=agent, trade_id=id_)).trade
+        trade = trade_fields(request.ask(get_trade, read_question(GetTrade, agent=agent, trade_id=id_)).trade)
     except (Invalid, Unknown):
         raise _unknown_trade(agent, id_) from None
     return Response(json_text(candle_chart(trade, _bars(request, trade))), media_type="application/json")

@@ -1,0 +1,38 @@
+"""Who calls an operation. Each surface makes a `Caller` in one place and passes it on; nothing reads it from a global.
+
+The command line, HTTP, the pages and Python call as the owner. Every MCP client calls as a model: it may read, record and
+propose, and `require_owner` refuses the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from memtape.errors import Conflict
+
+Role = Literal["owner", "model"]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The caller of an operation: its role, and the agent of the surface, used where a call names none.
+
+    >>> Caller("owner").require_owner("delete an agent")
+    >>> Caller("model", agent="desk").require_owner("delete an agent")
+    Traceback (most recent call last):
+    memtape.errors.Conflict: caller: owner only, permission denied for a model. Ask the owner to delete an agent
+    """
+
+    role: Role
+    agent: str | None = None
+
+    @property
+    def is_model(self) -> bool:
+        """True if a model calls."""
+        return self.role == "model"
+
+    def require_owner(self, what: str) -> None:
+        """Raises `Conflict` if a model asks for what only the owner may do."""
+        if self.is_model:
+            raise Conflict("caller", "owner only, permission denied for a model", f"Ask the owner to {what}")

@@ -1,0 +1,235 @@
+"""Operations that read the ledger: trades, open positions, performance, decisions, equity."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from memtape.core.codec import micros, moment, plain
+from memtape.core.events import Discrepancy
+from memtape.core.ledger.trades import entry_order
+from memtape.core.ledger.trades import money_text as money
+from memtape.core.observed import Decision
+from memtape.core.values import Key, Label, Symbol, Time
+from memtape.engine.view.ledger import trade_totals
+from memtape.errors import Invalid, Unknown
+from memtape.surfaces.answer_models import Answer, answer_model
+from memtape.surfaces.answers import PerformanceAnswer, TradeRow, habits_row, optional_time_text, performance_answer, trade_row
+from memtape.surfaces.questions import DEFAULT_AGENT, AsOf, agent_of
+from memtape.surfaces.registry import operation
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
+
+TRADE_TABLE = ("entry_at", "exit_at", "symbol", "side", "entry_price", "exit_price", "net_pnl_usd", "pnl_r")
+
+
+class GetTrades(AsOf):
+    """Which trades."""
+
+    status: Annotated[Literal["open", "closed"] | None, Field(description="default: both")] = None
+    symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
+    strategy: Annotated[Label | None, Field(description="only this strategy")] = None
+    side: Annotated[Literal["long", "short"] | None, Field(description="only this side")] = None
+    limit: Annotated[int, Field(ge=1, le=1000, description="trades per page")] = 50
+    cursor: Annotated[str | None, Field(max_length=200, description="next_cursor of the previous page")] = None
+
+
+class TradesPage(Answer):
+    """Trades, newest entry first."""
+
+    agent: Annotated[str, Field(description="the agent")]
+    trades: Annotated[list[TradeRow], Field(description="one page")]  # type: ignore[valid-type]
+    n: Annotated[int, Field(description="trades on this page")]
+    next_cursor: Annotated[str | None, Field(description="pass it as cursor for the next page; null at the end")]
+
+
+def _cursor(text: str | None) -> tuple[datetime, str] | None:
+    if text is None:
+        return None
+    at, _, id_ = text.partition("-")
+    if not at.isdigit() or not id_.isalnum() or int(at) > 8_000_000_000_000_000:
+        raise Invalid("cursor", "is not a cursor of get_trades", "Give next_cursor of the previous page, or leave it out")
+    return moment(int(at)), id_
+
+
+@operation(writes=False, columns=TRADE_TABLE)
+def get_trades(memory: Memory, ask: GetTrades, caller: Caller) -> TradesPage:
+    """List an agent's trades, open and closed, newest entry first."""
+    found = agent_of(memory, ask).ledger.trades(
+        status=ask.status, symbol=ask.symbol, strategy=ask.strategy, side=ask.side, as_of=ask.as_of, head=ask.head,
+        limit=ask.limit + 1, after=_cursor(ask.cursor),
+    )  # fmt: skip
+    page = found[: ask.limit]
+    more = f"{micros(page[-1].entry_at)}-{page[-1].id}" if len(found) > ask.limit else None
+    return TradesPage(
+        agent=ask.agent or DEFAULT_AGENT, trades=[trade_row(trade) for trade in page], n=len(page), next_cursor=more
+    )
+
+
+class GetTrade(AsOf):
+    """Which trade."""
+
+    trade_id: Annotated[Key, Field(description="its id")]
+
+
+class TradeAnswer(Answer):
+    """One trade."""
+
+    trade: Annotated[TradeRow, Field(description="every column")]  # type: ignore[valid-type]
+
+
+@operation(writes=False)
+def get_trade(memory: Memory, ask: GetTrade, caller: Caller) -> TradeAnswer:
+    """Get one trade with its reasons, prices and excursions."""
+    found = agent_of(memory, ask).ledger.trade(ask.trade_id, as_of=ask.as_of, head=ask.head)
+    if found is None:
+        raise Unknown("trade_id", "trade", ask.trade_id, "List them with get_trades")
+    return TradeAnswer(trade=trade_row(found))
+
+
+class OpenPositions(Answer):
+    """Open positions."""
+
+    agent: Annotated[str, Field(description="the agent")]
+    positions: Annotated[list[TradeRow], Field(description="the open trades")]  # type: ignore[valid-type]
+    n: Annotated[int, Field(description="how many")]
+
+
+@operation(writes=False, columns=("entry_at", "symbol", "side", "qty_open", "entry_price", "stop_price", "mfe_usd", "mae_usd"))
+def get_open_positions(memory: Memory, ask: AsOf, caller: Caller) -> OpenPositions:
+    """List an agent's open trades, with realised PnL and excursions so far."""
+    found = agent_of(memory, ask).ledger.trades(status="open", as_of=ask.as_of, head=ask.head)
+    return OpenPositions(agent=ask.agent or DEFAULT_AGENT, positions=[trade_row(t) for t in found], n=len(found))
+
+
+class GetPerformance(AsOf):
+    """Which trades to count."""
+
+    strategy: Annotated[Label | None, Field(description="only this strategy")] = None
+    symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
+
+
+@operation(writes=False)
+def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller) -> PerformanceAnswer:  # type: ignore[valid-type]
+    """Get performance over closed trades, of the agent or of one strategy or symbol, with n for every figure."""
+    handle = agent_of(memory, ask)
+    found = handle.ledger.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
+    habits, _ = handle.memories.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
+    return performance_answer(handle.agent.id, handle.agent.skill, found, habits_row(habits), ask.strategy, ask.symbol)
+
+
+class LedgerTotals(Answer):
+    """Counts and sums over the whole ledger."""
+
+    n: Annotated[int, Field(description="trades")]
+    n_open: Annotated[int, Field(description="open trades")]
+    n_unpriced: Annotated[int, Field(description="trades without a known outcome")]
+    currency: Annotated[str, Field(description="account currency")]
+    net_pnl_usd: Annotated[str | None, Field(description="realized - fees + funding")]
+    realized_pnl_usd: Annotated[str | None, Field(description="gross")]
+    fees_usd: Annotated[str | None, Field(description="paid is positive")]
+    funding_usd: Annotated[str | None, Field(description="received is positive")]
+    orphan_funding_usd: Annotated[dict[str, str | None], Field(description="funding without a position, by symbol")]
+
+
+DiscrepancyRow = answer_model(
+    Discrepancy,
+    {
+        "why": "snapshot: it differs from the fills; adopted: a position without fills",
+        "ledger_qty": "by the fills",
+        "broker_qty": "by the snapshot",
+    },
+    sparse=True,
+)
+
+
+class LedgerAnswer(Answer):
+    """The whole ledger."""
+
+    agent: Annotated[str, Field(description="the agent")]
+    rows: Annotated[list[TradeRow], Field(description="every trade, by entry time and symbol")]  # type: ignore[valid-type]
+    totals: Annotated[LedgerTotals, Field(description="counts, and sums in the account currency")]
+    discrepancies: Annotated[list[DiscrepancyRow], Field(description="where snapshots and fills disagree")]  # type: ignore[valid-type]
+
+
+@operation(writes=False, command="ledger", columns=TRADE_TABLE)
+def get_ledger(memory: Memory, ask: AsOf, caller: Caller) -> LedgerAnswer:
+    """Get an agent's whole ledger: every trade by entry time, totals, and where snapshots and fills disagree."""
+    handle = agent_of(memory, ask)
+    rows = sorted(handle.ledger.trades(as_of=ask.as_of, head=ask.head, newest=False), key=entry_order)
+    orphans = {symbol: money(usd) for symbol, usd in handle.ledger.orphan_funding(as_of=ask.as_of, head=ask.head).items()}
+    totals = LedgerTotals(
+        n=len(rows), n_open=sum(t.status == "open" for t in rows), n_unpriced=sum(t.quality == "unpriced" for t in rows),
+        currency=handle.agent.settings.currency, **{name: money(usd) for name, usd in trade_totals(rows).items()},
+        orphan_funding_usd=orphans,
+    )  # fmt: skip
+    found = [DiscrepancyRow(**plain(d)) for d in handle.ledger.discrepancies(as_of=ask.as_of, head=ask.head)]
+    return LedgerAnswer(agent=handle.agent.id, rows=[trade_row(t) for t in rows], totals=totals, discrepancies=found)
+
+
+class GetDecisions(AsOf):
+    """Which decisions."""
+
+    symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
+    limit: Annotated[int, Field(ge=1, le=1000, description="how many")] = 20
+    before: Annotated[Time | None, Field(description="only decisions before this time")] = None
+
+
+DecisionRow = answer_model(
+    Decision, {"t": "UTC", "action": "buy, sell, close, no_trade, ...", "verdict": "of the guard", "run": "the run that decided"},
+    sparse=True,
+    known_at=(Annotated[str | None, Field(description="UTC; when it was recorded")], Field(default_factory=str)),
+    tick=(Annotated[str | None, Field(description="the tick it came with; null: none")], Field(default_factory=str)),
+)  # fmt: skip
+
+
+class DecisionsAnswer(Answer):
+    """Decisions, newest first."""
+
+    agent: Annotated[str, Field(description="the agent")]
+    decisions: Annotated[list[DecisionRow], Field(description="newest first")]  # type: ignore[valid-type]
+    n: Annotated[int, Field(description="how many")]
+
+
+@operation(writes=False, columns=("t", "symbol", "action", "side", "stop", "confidence", "reason"))
+def get_decisions(memory: Memory, ask: GetDecisions, caller: Caller) -> DecisionsAnswer:
+    """List an agent's decisions, newest first, including decisions not to trade, each with its run."""
+    found = agent_of(memory, ask).ledger.decisions(
+        symbol=ask.symbol, limit=ask.limit, as_of=ask.as_of, head=ask.head, before=ask.before
+    )
+    rows = [DecisionRow(**plain(row.decision), known_at=optional_time_text(row.known_at), tick=row.tick) for row in found]
+    return DecisionsAnswer(agent=ask.agent or DEFAULT_AGENT, decisions=rows, n=len(rows))
+
+
+class EquityPoint(Answer):
+    """NAV at a time."""
+
+    t: Annotated[str, Field(description="UTC")]
+    nav: Annotated[str, Field(description="account currency, without deposits and withdrawals")]
+
+
+class EquityAnswer(Answer):
+    """The equity curve."""
+
+    agent: Annotated[str, Field(description="the agent")]
+    points: Annotated[list[EquityPoint], Field(description="oldest first")]
+    n: Annotated[int, Field(description="how many")]
+    source: Annotated[str, Field(description="'marks' (from the broker) or 'closed trades' (added to the starting equity)")]
+    currency: Annotated[str, Field(description="account currency")]
+    max_drawdown_pct: Annotated[str | None, Field(description="largest fall from a peak, in % of the peak")]
+
+
+@operation(writes=False)
+def get_equity(memory: Memory, ask: AsOf, caller: Caller) -> EquityAnswer:
+    """Get an agent's equity curve, adjusted for deposits and withdrawals."""
+    handle = agent_of(memory, ask)
+    curve = handle.ledger.equity(as_of=ask.as_of, head=ask.head)
+    points = [EquityPoint(t=optional_time_text(t) or "", nav=money(nav) or "0") for t, nav in curve.points]
+    return EquityAnswer(
+        agent=handle.agent.id, points=points, n=len(points), source=curve.source, currency=handle.agent.settings.currency,
+        max_drawdown_pct=money(curve.max_drawdown[1]) if curve.points else None,
+    )  # fmt: skip

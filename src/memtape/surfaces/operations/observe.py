@@ -1,0 +1,166 @@
+"""Operations that record what an agent observed and decided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from memtape.core.events import BriefNotRecorded, Event
+from memtape.core.observed import Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, Tick
+from memtape.engine.write.arrivals import complete_value
+from memtape.errors import Conflict
+from memtape.surfaces.answers import ReceiptAnswer, receipt_answer
+from memtape.surfaces.questions import flattened, value_of
+from memtape.surfaces.registry import operation
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+    from memtape.engine.brief_question import AssembledBrief
+    from memtape.surfaces.caller import Caller
+
+
+_TICK_WORDS = {
+    "t": "time of the run (ISO 8601 with zone)", "marks": "symbol -> price", "fills": "executions since the last tick",
+    "funding": "funding since the last tick", "bars": "bars completed since the last tick",
+    "equity": "account equity at t, account currency", "cash_flows": "deposits (+) and withdrawals (-)",
+    "id": "the run's own id; a second tick with it writes nothing",
+}  # fmt: skip
+
+SHOWN = (Annotated[str | None, Field(max_length=8_000, description="receipt of the brief you decided on, from get_brief: "
+                   "records that you were shown it")], None)  # fmt: skip
+
+ObserveTick = flattened("ObserveTick", Tick, "tick", _TICK_WORDS, brief=SHOWN)
+
+ObserveFill = flattened(
+    "ObserveFill",
+    Fill,
+    "fill",
+    {"symbol": "what was traded", "side": "buy or sell", "qty": "base units, above 0", "order_id": "the broker's order id"},
+)
+
+ObserveFunding = flattened(
+    "ObserveFunding",
+    Funding,
+    "funding",
+    {"id": "the source's own id", "symbol": "the position's symbol", "t": "when it was paid"},
+)
+
+ObserveTrade = flattened(
+    "ObserveTrade",
+    ClosedTrade,
+    "trade",
+    {
+        "pnl": "gross, if the source states it",
+        "qty": "base units",
+        "symbol": "what was traded",
+        "side": "long or short",
+        "entry_at": "ISO 8601 with zone",
+        "exit_at": "ISO 8601 with zone",
+        "fees": "paid is positive",
+        "funding": "received is positive",
+        "rate": "account currency per quote unit",
+        "stop": "stop price at entry",
+        "target": "target price at entry",
+        "trigger": "stop, target, manual, ...",
+    },
+)
+
+ObserveEquity = flattened("ObserveEquity", EquityMark, "mark", {"equity": "account currency", "t": "ISO 8601 with zone"})
+
+ObserveCashFlow = flattened(
+    "ObserveCashFlow",
+    CashFlow,
+    "flow",
+    {"usd": "deposit +, withdrawal -, account currency", "id": "the source's own id", "t": "ISO 8601 with zone"},
+)
+
+ObserveBars = flattened("ObserveBars", Bars, "delivery", {"bars": "completed bars: symbol, t0, t1, o, h, l, c, v"})
+
+RecordDecision = flattened("RecordDecision", Decision, "decision", {"stop": "stop price", "target": "target price",
+    "id": "default: made from the content", "t": "default: now", "reason": "why, at most 280 characters",
+    "symbol": "what the decision is about", "qty": "base units", "confidence": "0 to 1", "order_ids": "orders it led to",
+    "situation": "the market then", "verdict": "verdict of the guard", "run": "the run that decided", "tags": "your labels",
+    "citations": "document lines it is based on"},
+    brief=SHOWN)  # fmt: skip
+
+
+def _observe(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
+    handle = memory.agent_for_writing(ask.agent)
+    return receipt_answer(handle.observe(value_of(ask, value), backfill=ask.backfill))
+
+
+def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
+    """Record a tick or a decision, and that the brief was shown."""
+    handle = memory.agent_for_writing(ask.agent)
+    made: AssembledBrief | None = None
+    lost: tuple[Event, ...] = ()
+    try:
+        made = handle.briefs.reproduce(ask.brief) if ask.brief else None
+    except Conflict as problem:
+        # The tick or decision is recorded in any case; only the record of the shown brief is missing, and the answer says so.
+        lost = (BriefNotRecorded(str(problem)),)
+    observed = complete_value(value_of(ask, value), memory.clock.now())
+    receipt = handle.observe(observed, backfill=ask.backfill)
+    if made is not None:
+        decisions = observed.decisions if isinstance(observed, Tick) else (observed,) if isinstance(observed, Decision) else ()
+        decided = next(iter(decisions), None)
+        run = decided.run.id if decided is not None and decided.run is not None else ask.id
+        handle.briefs.record_shown(made, decision=decided.id if decided is not None else None, run=run)
+    return receipt_answer(replace(receipt, concluded=(*receipt.concluded, *lost)))
+
+
+@operation(writes=True, tools={"trader"})
+def observe_tick(memory: Memory, ask: ObserveTick, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Record what one run observed and decided: positions, fills, funding, bars, equity, decisions.
+
+    Send it once per tick; a repetition changes nothing. Without `positions` no snapshot was taken; empty means flat. A tick not
+    later than the last one adds its fills, funding and bars, but no snapshot and no decision.
+    """
+    return _decide(memory, ask, Tick)
+
+
+@operation(writes=True)
+def observe_fill(memory: Memory, ask: ObserveFill, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Record one execution at the broker. Late and repeated fills are handled."""
+    return _observe(memory, ask, Fill)
+
+
+@operation(writes=True)
+def observe_funding(memory: Memory, ask: ObserveFunding, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Record one funding, swap or borrow payment."""
+    return _observe(memory, ask, Funding)
+
+
+@operation(writes=True)
+def observe_trade(memory: Memory, ask: ObserveTrade, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Record a closed trade that its source reports as a whole."""
+    return _observe(memory, ask, ClosedTrade)
+
+
+@operation(writes=True)
+def observe_equity(memory: Memory, ask: ObserveEquity, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Record the account's equity at a time."""
+    return _observe(memory, ask, EquityMark)
+
+
+@operation(writes=True)
+def observe_cash_flow(memory: Memory, ask: ObserveCashFlow, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Record a deposit or withdrawal: it changes equity but is not profit."""
+    return _observe(memory, ask, CashFlow)
+
+
+@operation(writes=True)
+def observe_bars(memory: Memory, ask: ObserveBars, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Record completed bars: they give excursions of open trades and prices without a mark. The first version of a bar wins."""
+    return _observe(memory, ask, Bars)
+
+
+@operation(writes=True, tools={"trader"})
+def record_decision(memory: Memory, ask: RecordDecision, caller: Caller) -> ReceiptAnswer:  # type: ignore[valid-type]
+    """Record what a run decided, including not to trade.
+
+    Fills that name this decision, or one of its order_ids, take their reason and stop from it, in whatever order they arrive.
+    """
+    return _decide(memory, ask, Decision)
