@@ -20,8 +20,11 @@ $(READY): requirements.lock pyproject.toml tools/setup.sh tools/build_minilm.py 
 run: setup  ## the demo on 127.0.0.1:8765
 	$(BIN)/memtape serve --demo --db .demo/demo.db
 
-test: setup chromium lint  ## lint, types, all tests; ends with the list of those skipped
-	$(BIN)/python -m pytest -n 2 -r fEs --ignore=tests/soak
+# SEED draws the order of the tests: today's date, unless `make test SEED=20261117` repeats a run. SEED= keeps the order of the files.
+SEED ?= $(shell date +%Y%m%d)
+
+test: setup chromium lint  ## lint, types, all tests in the order of SEED; ends with the list of those skipped
+	MEMTAPE_TEST_SEED=$(SEED) $(BIN)/python -m pytest -n 2 -r fEs --ignore=tests/soak
 
 lint: setup  ## ruff, and mypy on src
 	$(BIN)/ruff check .
@@ -30,8 +33,8 @@ lint: setup  ## ruff, and mypy on src
 bench: setup  ## the performance budgets
 	$(BIN)/python -m bench
 
-soak: setup  ## the long tests
-	MEMTAPE_SOAK=1 $(BIN)/python -m pytest tests/soak -n 0 -r fEs
+soak: setup  ## the long tests, and every property with many more examples
+	MEMTAPE_SOAK=1 $(BIN)/python -m pytest tests -m 'soak or hypothesis' -n 0 -r fEs
 
 docs: setup  ## docs/reference, written from the program itself
 	$(BIN)/memtape docs-reference docs/reference

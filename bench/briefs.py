@@ -25,4 +25,4 @@ def measure_brief(bench: BenchRun) -> dict[str, Result]:
                 agent.memories.recall(symbol=symbol)
 
         (sides,) = time_in_turn([(recall, whole)] * bench.scale.rounds, cpu)
-    return {"brief": judge(f"A brief of an agent with {n} stored trades, compared with one whole recall.", n, sides, 5.0)}
+    return {"brief": judge(f"A brief of an agent with {n} stored trades, compared with one whole recall.", n, sides, 3.0)}

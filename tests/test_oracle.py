@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import histories, oracle
+from tests.effort import examples
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "ledger_golden.json").read_text(encoding="utf-8"))
 HL_STRICT = {"mfe_mode": "hl_strict", "dust_qty": "0"}
@@ -26,7 +27,7 @@ KINDS = {
     "with rates": (histories.histories(rates=True), HL_STRICT),
     "dusty": (histories.histories(crumbs=True), DUSTY),
 }
-modest = settings(max_examples=100, deadline=None, derandomize=True)
+modest = settings(max_examples=examples(25, 400), deadline=None, derandomize=True)
 
 
 @pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: str(case["name"]))

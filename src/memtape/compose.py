@@ -56,13 +56,18 @@ def without_password(url: str) -> str:
     return re.sub(r"//([^:/@]+):[^@]*@", r"//\1:***@", url)
 
 
+def number_setting(name: str) -> float:
+    """A setting that is a number."""
+    given = setting(name)
+    try:
+        return float(given)
+    except ValueError:
+        raise Invalid(name, f"'{given}' is not a number", "Set a number") from None
+
+
 def open_database(url: str | None = None, *, migrating: bool = False) -> Database:
     """Open the database at an address."""
-    wait = setting("MEMTAPE_WAIT_SECONDS")
-    try:
-        seconds = float(wait)
-    except ValueError:
-        raise Invalid("MEMTAPE_WAIT_SECONDS", f"'{wait}' is not a number", "Set a number of seconds") from None
+    seconds = number_setting("MEMTAPE_WAIT_SECONDS")
     where = store_address(url)
     if where.startswith("postgres"):
         from memtape.store.postgres import PostgresDatabase
@@ -79,6 +84,7 @@ def open_memory(url: str | None = None, owner: str | None = None, clock: Clock |
         open_database(url), owner or setting("MEMTAPE_OWNER"), clock, models=model,
         embedder=partial(document_embedder, "sqlite_fts"), tokens=token_counter(), documents=documents(url),
         workspaces=workspaces(url), slot=slot(), document_embedder=document_embedder, embedder_by_id=previous_embedder,
+        columns_mb=number_setting("MEMTAPE_COLUMNS_MB"),
     )  # fmt: skip
 
 

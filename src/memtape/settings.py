@@ -40,5 +40,8 @@ SETTINGS: tuple[Setting, ...] = (
         "5",
         "minutes between two syncs of all documents by `serve`, which also watches for changes; 0: never",
     ),
+    Setting(
+        "MEMTAPE_COLUMNS_MB", "512", "memory for the episodes that recall keeps ready, in MB; the least recently used leave first"
+    ),
     Setting("MEMTAPE_WAIT_SECONDS", "5", "seconds that a writer waits for another writer before it fails"),
 )

@@ -6,26 +6,23 @@ import pytest
 
 from bench.budgets import BENCHES, run_benches
 from memtape.errors import Unknown
+from tests.effort import SOAK
 
 FIELDS = {"n", "ratio", "bar", "better", "ok", "what", "baseline_ms", "subject_ms"}
+# Even the quick form of these takes a second or more: make soak runs them, and make bench runs all in full.
+SLOW = {"verify_100k", "rebuild_100k", "docs_search_10k", "docs_search_100k", "docs_hybrid", "docs_memory_100k", "tick_flat"}
 
 
-@pytest.fixture(scope="module")
-def results():
-    return run_benches(None, quick=True, say=lambda line: None)
-
-
-def test_every_bench_reports_its_ratio_and_its_bar(results):
-    assert list(results) == list(BENCHES)
-    for name, result in results.items():
-        assert result.keys() >= FIELDS, name
-        assert result["better"] in ("lower", "higher")
-        assert isinstance(result["ok"], bool)
-        assert result["n"] > 0 and result["ratio"] > 0 and result["bar"] > 0
-
-
-def test_one_bench_can_be_run_alone():
-    assert list(run_benches("tick_vs_commit", quick=True, say=lambda line: None)) == ["tick_vs_commit"]
+@pytest.mark.soak
+@pytest.mark.parametrize("name", [name for name in BENCHES if SOAK or name not in SLOW])
+def test_a_bench_reports_its_ratio_and_its_bar(name):
+    results = run_benches(name, quick=True, say=lambda line: None)
+    assert list(results) == [name]
+    result = results[name]
+    assert result.keys() >= FIELDS
+    assert result["better"] in ("lower", "higher")
+    assert isinstance(result["ok"], bool)
+    assert result["n"] > 0 and result["ratio"] > 0 and result["bar"] > 0
 
 
 def test_an_unknown_bench_is_refused_with_the_names_there_are():

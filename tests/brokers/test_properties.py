@@ -23,6 +23,7 @@ from memtape.core.codec import decimal_text, time_text
 from memtape.core.observed import ClosedTrade
 from memtape.errors import MemtapeError
 from memtape.surfaces.cli.imports import run_import
+from tests.effort import examples
 
 from .desk import given_memory, ledger
 
@@ -94,7 +95,7 @@ def seen(trade: ClosedTrade) -> dict[str, Any]:
     return {name: getattr(trade, name) for name in HEADS}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40, 1000))
 @given(st.lists(trades(), min_size=1, max_size=8), st.data())
 def test_a_list_of_trades_reads_the_same_in_every_dialect(listed: list[dict[str, Any]], data: st.DataObject) -> None:
     file, said = data.draw(dressed(listed))
@@ -108,7 +109,7 @@ def test_a_list_of_trades_reads_the_same_in_every_dialect(listed: list[dict[str,
     assert kept == expected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10, 250))
 @given(st.lists(trades(), min_size=1, max_size=8), st.data())
 def test_twice_is_once_in_any_dialect_and_undo_gives_back_the_same(listed: list[dict[str, Any]], data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:
@@ -145,7 +146,7 @@ def answered(data: bytes, **options: Any) -> None:
     assert len(reading.found) + len(reading.problems) <= reading.rows + 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(80, 2000))
 @given(st.binary(max_size=300))
 def test_any_bytes_are_answered(data: bytes) -> None:
     answered(data)
@@ -168,7 +169,7 @@ headings = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(120, 3000))
 @given(headings, st.data())
 def test_any_cells_under_known_headings_are_answered(names: list[str], data: st.DataObject) -> None:
     rows = data.draw(st.lists(st.lists(nasty, min_size=len(names), max_size=len(names)), max_size=5))
@@ -181,7 +182,7 @@ def test_any_cells_under_known_headings_are_answered(names: list[str], data: st.
         answered(out.getvalue().encode("utf-8", "replace"), zone=data.draw(st.sampled_from([None, "Europe/Berlin"])))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40, 1000))
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -196,7 +197,7 @@ def test_any_json_is_answered(value: Any) -> None:  # fmt: skip
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(20, 500))
 @given(
     st.dictionaries(
         st.sampled_from(["symbol", "side", "qty", "price", "time", "fees", "id", "kind", "dates", "zone", "nonsense"]),

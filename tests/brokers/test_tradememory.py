@@ -459,7 +459,7 @@ def test_an_id_that_is_known_with_another_price_is_told_and_not_taken_for_a_repe
     other = changed(tmp_path, "UPDATE trade_records SET exit_price = 2908.9, pnl = 87 WHERE id = 'T-2026-0001'")
     answer = run_import(memory, other, agent="desk", commit=True)
     assert (answer["trades"], answer["new"]) == (11, 0)
-    assert "id T-2026-0001 is stored with exit_price 2907.9, but here it is 2908.9" in [p["problem"] for p in answer["problems"]]
+    assert "id T-2026-0001 is known with exit_price 2907.9, here it is 2908.9" in [p["problem"] for p in answer["problems"]]
 
 
 def test_a_belief_whose_counts_have_moved_on_is_told_and_the_one_that_stands_is_kept(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from memtape.core.recall.reference import recall_reference as scan
 from memtape.engine import AgentMemory
 from memtape.store.memories import MemoryTables
 from tests.desk import given_agent, given_memory
+from tests.effort import examples
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
-ROWS, QUERIES = 10_000, 200
 
 
 def a_trade(n: int, chance: random.Random) -> ClosedTrade:
@@ -76,20 +76,16 @@ def same_as_a_scan(agent: AgentMemory, queries: int) -> None:
             assert c.quality * c.similarity * c.recency * c.confidence * c.affect * c.sharpe == item.score
 
 
-def test_ten_thousand_trades_with_ties_and_gaps_are_recalled_as_by_a_full_scan():
-    agent = given_agent(given_memory())
-    the_past(agent, ROWS)
-    same_as_a_scan(agent, QUERIES)
-
-
 def test_recall_is_exact_on_every_store(memory):
+    """Ten thousand trades are in tests/soak."""
     agent = given_agent(memory)
-    the_past(agent, 1_000)
+    the_past(agent, 600)
     same_as_a_scan(agent, 40)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("what", ["regime", "loss"])
-def test_neither_the_right_regime_nor_a_bad_loss_is_buried_under_ten_thousand_newer_trades(what):
+def test_neither_the_right_regime_nor_a_bad_loss_is_buried_under_thousands_of_newer_trades(what):
     agent = given_agent(given_memory())
     old = [a_trade(n, random.Random(n)) for n in range(5)]
     mine = Situation(regime="volatile", session="asia", volatility_regime="extreme", atr_d1=90.0)
@@ -99,7 +95,7 @@ def test_neither_the_right_regime_nor_a_bad_loss_is_buried_under_ten_thousand_ne
     ]
     newer = [
         replace(a_trade(100 + n, random.Random(n)), symbol="XAU", pnl=Decimal(-1), stop=Decimal(98), side="long")
-        for n in range(10_000)
+        for n in range(examples(2_000, 10_000))
     ]
     agent.imports.commit([*old, *newer], {"file": "all.csv"})
     found, _, _ = agent.memories.recall(

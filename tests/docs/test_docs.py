@@ -153,6 +153,14 @@ def test_the_architecture_names_every_room_and_only_files_that_are_there() -> No
     assert files and [file for file in files if not (source / file).exists()] == []
 
 
+def test_the_architecture_lists_every_module() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"\w+", text[text.index("## 3. Rooms") : text.index("## 4. Data")]))
+    modules = [path.relative_to(ROOT / "src") for path in (ROOT / "src" / "memtape").rglob("*.py")]
+    of_one_format = [path for path in modules if path.parent.name == "tradememory"]
+    assert [str(path) for path in modules if path.stem not in {*listed, "__init__"} and path not in of_one_format] == []
+
+
 # ---- the reference ---------------------------------------------------------------------------------------------------
 
 

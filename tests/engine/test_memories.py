@@ -551,12 +551,12 @@ def test_a_model_neither_speaks_for_the_owner_nor_confirms_its_own_plan(diary):
     plan = {"agent": "desk", "trigger_condition": {"regime": "ranging"}, "planned_action": {"type": "alert"}, "reasoning": "x"}
     operations = all_operations()
     with pytest.raises(Invalid, match="maker"):
-        perform(diary.memory, operations["create_trading_plan"], {**plan, "maker": "owner"}, model)
-    made = perform(diary.memory, operations["create_trading_plan"], plan, model)["plan"]
+        perform(Memory.of(diary.resources), operations["create_trading_plan"], {**plan, "maker": "owner"}, model)
+    made = perform(Memory.of(diary.resources), operations["create_trading_plan"], plan, model)["plan"]
     assert (made["status"], made["maker"], made["tier"]) == ("proposed", "agent", 3)
     with pytest.raises(Invalid, match="confirm"):
-        perform(diary.memory, operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]}, model)
-    confirmed = perform(diary.memory, operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]}, owner)
+        perform(Memory.of(diary.resources), operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]}, model)
+    confirmed = perform(Memory.of(diary.resources), operations["confirm_plan"], {"agent": "desk", "plan_id": made["id"]}, owner)
     assert confirmed["plan"]["status"] == "active"
     with pytest.raises(Invalid, match="share"):
         perform(

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from memtape.core.values import read
 from memtape.engine import Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
 from tests.desk import given_agent, given_memory, projections
+from tests.effort import examples
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 LEARNED = ("trades", "episodes", "affect", "shadows")
@@ -107,7 +109,7 @@ def test_memories_are_the_same_in_whatever_order_a_history_is_told(history, chan
     chance.shuffle(shuffled)
     one, other = told(history), told(shuffled)
     assert learned(one) == learned(other)
-    audit = verify_store(other.memory)
+    audit = verify_store(Memory.of(other.resources))
     assert audit.ok, audit.problems[0]
 
 
@@ -119,11 +121,11 @@ def test_row_by_row_and_in_one_batch_give_the_same_memories(history):
     values: list[Observed] = [read(READERS[kind], body) for kind, body in history]
     whole.imports.commit(values, {"file": "all.csv"})
     assert learned(one) == learned(whole)
-    assert verify_store(whole.memory).ok
+    assert verify_store(Memory.of(whole.resources)).ok
 
 
 @given(histories)
-@settings(max_examples=40)
+@settings(max_examples=examples(30, 500))
 def test_a_rebuild_gives_the_same_memories(history):
     agent = told(unlike(history))
     before = projections(Memory.of(agent.resources))
@@ -158,7 +160,7 @@ def test_what_memory_says_as_of_a_moment_does_not_depend_on_what_came_later(hist
 
 
 @given(histories)
-@settings(max_examples=40)
+@settings(max_examples=examples(30, 500))
 def test_as_of_a_head_memory_says_what_it_said_when_the_log_stood_there(history):
     agent = given_agent(given_memory())
     asked = {"regime": "ranging", "session": "london"}
@@ -227,7 +229,7 @@ def done(agent: Any, deeds: list[tuple[str, Any]]) -> None:
 
 
 @given(taken_back, st.sampled_from(["sim", "paper"]))
-@settings(max_examples=200)
+@settings(max_examples=examples(60, 2_000))
 def test_whatever_is_taken_back_and_whatever_comes_after_it_memories_follow_from_the_log(deeds, mode):
     agent = given_agent(given_memory(), mode=mode)
     done(agent, deeds)
@@ -235,3 +237,18 @@ def test_whatever_is_taken_back_and_whatever_comes_after_it_memories_follow_from
     assert audit.ok, audit.problems[0]
     rebuild_store(Memory.of(agent.resources))
     assert projections(Memory.of(agent.resources)) == before
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a bar that ends at the very time of a decision is not taken for its price if it comes after later bars"
+)
+def test_a_bar_that_comes_late_prices_the_trade_that_was_decided_against():
+    memory = given_memory()
+    agent = given_agent(memory)
+    passed = {"id": "d0", "t": at(60), "symbol": "XAU", "action": "no_trade", "side": "long", "stop": 97, "target": 104}
+    later = {"symbol": "XAU", "t0": at(60), "t1": at(120), "o": 90, "h": 90, "l": 90, "c": 90}
+    earlier = {"symbol": "XAU", "t0": at(0), "t1": at(60), "o": 90, "h": 98, "l": 90, "c": 98}
+    agent.observe(passed, kind="decision")
+    agent.observe({"bars": [later]}, kind="bars")
+    agent.observe({"bars": [earlier]}, kind="bars")
+    assert verify_store(memory).problems == []

@@ -7,7 +7,7 @@ import pytest
 from tests.faults.offices import books, furnish, office, open_office
 from tests.faults.processes import together
 
-WRITERS, EACH = 4, 100
+WRITERS, EACH = 4, 40
 
 
 def test_four_processes_at_once_write_what_one_after_another_would(

@@ -122,9 +122,9 @@ MISBEHAVING = {
     "not a number": Case((Says(answer().replace("-0.38,", "NaN,").replace("-0.38}", "NaN}")),), "not_json"),
     "nested without end": Case((Says('{"lessons": ' + "[" * 100_000),), "not_json"),
     "half a character": Case((Says(answer(text="\ud83d")),), "not_json"),
-    "wrong schema: another name": Case((Says('{"rules": []}'),), "off_schema", says="answer.lessons: field required"),
-    "wrong schema: a list": Case((Says("[]"),), "off_schema", says="answer: should be a valid dictionary"),
-    "wrong schema: text for a number": Case((Says(answer(n="41")),), "off_schema", says="answer.lessons.0.n: should be a valid integer"),
+    "wrong schema: another name": Case((Says('{"rules": []}'),), "off_schema", says="answer.lessons: required (list)"),
+    "wrong schema: a list": Case((Says("[]"),), "off_schema", says="answer: should be a JSON object"),
+    "wrong schema: text for a number": Case((Says(answer(n="41")),), "off_schema", says="answer.lessons.0.n: should be a whole number"),
     "wrong schema: more than asked": Case((Says(answer(order="buy 100 BTC")),), "off_schema", says="answer.lessons.0.order: "),
     "wrong schema: another slot": Case((Says(answer(slot="leverage")),), "off_schema", says="answer.lessons.0.slot: should be 'entry_timing'"),
     # the lessons

@@ -24,6 +24,7 @@ from memtape.sim.paper import Order, PaperBroker
 from memtape.sim.session import SimSession
 from memtape.sim.strategies import OrderProposal
 from memtape.sim.venue import PLAIN_VENUE, Venue
+from tests.effort import examples
 
 D = Decimal
 DAYS, ORDERLY = 12, 3  # of the days, the last few are for leaving
@@ -106,7 +107,7 @@ def an_agent() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", VENUES)
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=examples(8, 120))
 @given(seed=st.integers(0, 100_000))
 def test_when_all_is_closed_the_cash_is_what_the_ledger_says_was_earned(seed: int, name: str, words: Any) -> None:
     venue = VENUES[name]

@@ -15,6 +15,7 @@ from memtape.errors import Invalid
 from memtape.sim.margin import Margin
 from memtape.sim.paper import Order, PaperBroker
 from memtape.sim.venue import Venue
+from tests.effort import examples
 
 D = Decimal
 TENFOLD = Margin(initial=D("0.1"), maintenance=D("0.05"))
@@ -363,7 +364,7 @@ def live(words: Any, adventure: Any) -> Any:
             broker.place(Order(**order))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(24, 600))
 @given(adventure=adventures())
 def test_after_every_bar_the_account_is_flat_or_above_its_maintenance_margin(adventure: Any, words: Any) -> None:
     keep = 1 / D(adventure[0]) / 2
@@ -373,7 +374,7 @@ def test_after_every_bar_the_account_is_flat_or_above_its_maintenance_margin(adv
         assert not tied or broker.equity > tied
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(24, 600))
 @given(adventure=adventures())
 def test_only_a_gap_makes_the_equity_negative_and_never_by_more_than_the_gap(adventure: Any, words: Any) -> None:
     for broker, (held, cash), _, bars in live(words, adventure):
@@ -388,7 +389,7 @@ def test_only_a_gap_makes_the_equity_negative_and_never_by_more_than_the_gap(adv
             return  # the account is closed
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(24, 600))
 @given(adventure=adventures())
 def test_an_order_that_only_reduces_never_turns_and_positions_are_the_sums_of_fills(adventure: Any, words: Any) -> None:
     reducing = {
@@ -409,7 +410,7 @@ def test_an_order_that_only_reduces_never_turns_and_positions_are_the_sums_of_fi
         assert broker.cash == cash
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(24, 600))
 @given(adventure=adventures())
 def test_nothing_is_liquidated_at_a_price_its_bar_does_not_hold(adventure: Any, words: Any) -> None:
     for _, _, fills, bars in live(words, adventure):

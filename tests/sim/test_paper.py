@@ -15,6 +15,7 @@ from memtape.core.observed import Bar, Fill, HeldPosition
 from memtape.core.values import MONEY, read
 from memtape.errors import Invalid
 from memtape.sim.paper import Order, PaperBroker
+from tests.effort import examples
 
 D = Decimal
 
@@ -317,7 +318,7 @@ def play(tape: Any, words: Any, fee: str = "7.5", slippage: str = "3") -> tuple[
     return broker, fills, bars
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(60, 1500))
 @given(tape=tapes())
 def test_cash_and_positions_are_always_what_the_fills_say(tape: Any, words: Any) -> None:
     broker, fills, bars = play(tape, words)
@@ -331,7 +332,7 @@ def test_cash_and_positions_are_always_what_the_fills_say(tape: Any, words: Any)
     assert set(broker.snapshot()) == ({"AAPL"} if held else set())
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(40, 1000))
 @given(tape=tapes())
 def test_nothing_fills_outside_its_bar_but_for_the_slippage(tape: Any, words: Any) -> None:
     _, fills, bars = play(tape, words)
@@ -341,7 +342,7 @@ def test_nothing_fills_outside_its_bar_but_for_the_slippage(tape: Any, words: An
         assert bar.l - slack <= fill.px <= bar.h + slack
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(40, 1000))
 @given(tape=tapes())
 def test_every_order_fills_at_most_once_and_of_a_bracket_only_one_side(tape: Any, words: Any) -> None:
     orders = [fill.order_id or "" for fill in play(tape, words)[1]]
@@ -350,7 +351,7 @@ def test_every_order_fills_at_most_once_and_of_a_bracket_only_one_side(tape: Any
     assert len(set(brackets)) == len(brackets)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(24, 600))
 @given(tape=tapes())
 def test_the_same_days_give_the_same_fills_whatever_the_callers_arithmetic(tape: Any, words: Any) -> None:
     once = play(tape, words)[1]
@@ -360,7 +361,7 @@ def test_the_same_days_give_the_same_fills_whatever_the_callers_arithmetic(tape:
     assert once == again
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(24, 600))
 @given(tape=tapes())
 def test_what_the_broker_says_can_be_kept_and_read_again(tape: Any, words: Any) -> None:
     broker, fills, _ = play(tape, words)

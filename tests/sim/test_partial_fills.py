@@ -13,6 +13,7 @@ from memtape.errors import Invalid
 from memtape.sim.margin import Margin
 from memtape.sim.paper import Order, PaperBroker
 from memtape.sim.venue import Venue
+from tests.effort import examples
 
 D = Decimal
 CALM = "100 100 100 100"
@@ -193,7 +194,7 @@ def test_a_limit_that_does_not_suit_its_stop_is_refused_by_name(words: Any, orde
 # ---- laws ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(24, 600))
 @given(data=st.data())
 def test_no_bar_gives_more_than_its_share_and_no_order_fills_beyond_its_size(data: st.DataObject, words: Any) -> None:
     broker = PaperBroker(D(100_000), fee_bps=D(3), venue=Venue(participation=D("0.25")))

@@ -10,10 +10,22 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import SOAK
+
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks all tests of this folder, so that `-m soak` chooses them."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker("soak")
+
 
 @pytest.fixture(autouse=True)
 def _only_when_asked() -> None:
-    if os.environ.get("MEMTAPE_SOAK") != "1":
+    if not SOAK:
         pytest.skip("a long test: set MEMTAPE_SOAK=1, or run make soak")
 
 

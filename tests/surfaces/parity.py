@@ -23,6 +23,8 @@ import httpx
 from typer.testing import CliRunner
 
 STARTED_WITHIN_SECONDS = 60.0
+# One client for all requests: making a client reads all certificates, which takes longer than most answers.
+HTTP = httpx.Client(timeout=30)
 MEMTAPE = (sys.executable, "-c", "from memtape.surfaces.cli.main import main; main()")
 
 
@@ -70,17 +72,20 @@ def through_http(address: str, name: str, data: Mapping[str, Any], *, by_query: 
     """POST with a JSON body; or GET, with what is not plain spelt as JSON."""
     if by_query:
         spelt = {key: value if isinstance(value, str) else json.dumps(value) for key, value in data.items()}
-        answer = httpx.get(f"{address}/v1/{name}", params=spelt, timeout=30)
+        answer = HTTP.get(f"{address}/v1/{name}", params=spelt)
     else:
-        answer = httpx.post(f"{address}/v1/{name}", json=dict(data), timeout=30)
+        answer = HTTP.post(f"{address}/v1/{name}", json=dict(data))
     body = answer.json()
     if answer.is_success:
         return Asked(body, code=answer.status_code)
     return Asked(None, body["detail"], answer.status_code)
 
 
-def through_mcp(program: Program, db: str, name: str, data: Mapping[str, Any], *, era: str = "auto") -> Asked:
-    """`era` is "legacy" for the 2025 handshake, "auto" for what the client would choose (2026-07-28)."""
+def through_mcp(program: Program, db: str, calls: Sequence[tuple[str, Mapping[str, Any]]], *, era: str = "auto") -> list[Asked]:
+    """All calls in one session with one process.
+
+    `era` is "legacy" for the 2025 handshake, "auto" for what the client would choose (2026-07-28).
+    """
     from mcp import Client, StdioServerParameters
 
     server = StdioServerParameters(
@@ -89,15 +94,19 @@ def through_mcp(program: Program, db: str, name: str, data: Mapping[str, Any], *
         env=program.environment(),
     )
 
-    async def ask() -> Asked:
+    async def ask() -> list[Asked]:
+        found: list[Asked] = []
         async with Client(server, mode=era) as client:
             await client.list_tools()  # then the client checks the result against the output schema itself
-            result = await client.call_tool(name, dict(data))
-            text = "".join(getattr(block, "text", "") for block in result.content)
-            if result.is_error:
-                return Asked(None, text)
-            assert json.loads(text) == result.structured_content
-            return Asked(result.structured_content)
+            for name, data in calls:
+                result = await client.call_tool(name, dict(data))
+                text = "".join(getattr(block, "text", "") for block in result.content)
+                if result.is_error:
+                    found.append(Asked(None, text))
+                else:
+                    assert json.loads(text) == result.structured_content
+                    found.append(Asked(result.structured_content))
+        return found
 
     return anyio.run(ask)
 
@@ -147,7 +156,7 @@ def _wait_until_alive(process: subprocess.Popen[bytes], port: int) -> None:
     while time.monotonic() < until:
         assert process.poll() is None, f"the server ended with exit code {process.returncode}"
         try:
-            if httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=2).is_success:
+            if HTTP.get(f"http://127.0.0.1:{port}/healthz", timeout=2).is_success:
                 return
         except httpx.TransportError:
             time.sleep(0.05)

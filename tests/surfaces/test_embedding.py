@@ -61,7 +61,7 @@ def test_the_list_says_what_can_be_used_here_and_what_is_missing(monkeypatch):
 
 def test_only_minilm_is_built():
     for name in ("static", "remote", "bert"):
-        assert "is not built" in json.dumps(told("build", name, code=2))
+        assert "cannot be built" in json.dumps(told("build", name, code=2))
 
 
 def test_a_build_that_fails_says_why_in_one_line_and_leaves_nothing(tmp_path, monkeypatch):

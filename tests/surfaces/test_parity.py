@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import anyio
 import pytest
 from typer.testing import CliRunner
 
@@ -17,7 +15,7 @@ from memtape.surfaces.cli.main import app
 from memtape.surfaces.registry import all_operations
 from memtape.surfaces.translate import error_report
 
-from .parity import Asked, Program, through_cli, through_command, through_http, through_python
+from .parity import Program, through_cli, through_command, through_http, through_mcp, through_python
 
 PROGRAM = Program()
 T = "2026-06-04T{:02d}:00:00Z"
@@ -203,31 +201,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 
-def over_mcp(db: str, calls: list[tuple[str, dict[str, Any]]], era: str) -> list[Asked]:
-    """All calls in one session with one subprocess."""
-    from mcp import Client, StdioServerParameters
-
-    server = StdioServerParameters(
-        command=PROGRAM.argv[0], args=[*PROGRAM.argv[1:], "mcp", "--db", db], env=PROGRAM.environment()
-    )
-
-    async def ask() -> list[Asked]:
-        found: list[Asked] = []
-        async with Client(server, mode=era) as client:
-            await client.list_tools()
-            for name, data in calls:
-                result = await client.call_tool(name, data)
-                text = "".join(getattr(block, "text", "") for block in result.content)
-                if result.is_error:
-                    found.append(Asked(None, text))
-                else:
-                    assert json.loads(text) == result.structured_content
-                    found.append(Asked(result.structured_content))
-        return found
-
-    return anyio.run(ask)
-
-
 def told(memory: Any, name: str) -> dict[str, Any]:
     """What a question about lessons, briefs and edits must name: the note, the lesson, the heads, the brief, the proposal."""
     diary = memory.agent("diary") if name in ("diff_lessons", "promote_lessons", "retire_lesson", "get_brief", "preview_brief",
@@ -322,12 +295,12 @@ def test_over_http_every_operation_answers_and_refuses_alike(primed):
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 def test_over_mcp_every_operation_answers_and_refuses_alike(primed, era):
     db, calls, expected, refused = primed
-    answers = dict(zip(calls, over_mcp(db, list(calls.items()), era), strict=True))
+    wrong = {name: data for name, (data, _) in REFUSED.items() if name not in OWNER_ASKED}
+    answered = through_mcp(PROGRAM, db, [*calls.items(), *wrong.items()], era=era)
+    answers, refusals = dict(zip(calls, answered, strict=False)), answered[len(calls) :]
     for name in OWNERS_OWN:  # what a model says does not count as the owner's word
         assert answers.pop(name).data is None, name
     assert {name: asked.data for name, asked in answers.items()} == {n: a for n, a in expected.items() if n not in OWNERS_OWN}
-    wrong = {name: data for name, (data, _) in REFUSED.items() if name not in OWNER_ASKED}
-    refusals = over_mcp(db, list(wrong.items()), era)
     assert [asked.error for asked in refusals] == [str(refused[name]) for name in wrong]
 
 
@@ -344,11 +317,14 @@ def test_on_the_command_line_every_operation_answers_and_refuses_alike(primed):
 
 
 @pytest.mark.parametrize("name", ["get_trades", "get_brief", "search_documents"])
-def test_a_program_of_its_own_answers_and_refuses_so_too(primed, name):
+def test_a_program_of_its_own_answers_so_too(primed, name):
     db, calls, expected, _ = primed
     assert through_cli(PROGRAM, db, name, calls[name]).data == expected[name]
-    data, field = REFUSED[name]
-    asked = through_cli(PROGRAM, db, name, data)
+
+
+def test_a_program_of_its_own_refuses_so_too(primed):
+    data, field = REFUSED["get_trades"]
+    asked = through_cli(PROGRAM, primed[0], "get_trades", data)
     assert asked.code == 2 and (asked.error or "").split(":")[0] == field
 
 

@@ -11,6 +11,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 import memtape
+from memtape.surfaces.mcp import build_server
 from memtape.surfaces.prompts import PROMPTS
 
 from .parity import Program
@@ -35,10 +36,12 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path
 
 
-def talking(db: str, talk: Callable[[Client], Any], *args: str) -> Any:
-    server = StdioServerParameters(
-        command=PROGRAM.argv[0], args=[*PROGRAM.argv[1:], "mcp", "--db", db, *args], env=PROGRAM.environment()
-    )
+def talking(db: str, talk: Callable[[Client], Any], *, tools: str = "full", process: bool = False) -> Any:
+    """What is said in a session with the server of the agent `desk`, in a process of its own or in this one."""
+    argv = [*PROGRAM.argv[1:], "mcp", "--db", db, "--agent", "desk", "--tools", tools]
+    server: Any = StdioServerParameters(command=PROGRAM.argv[0], args=argv, env=PROGRAM.environment())
+    if not process:
+        server = build_server(lambda: memtape.open(db), agent="desk", tools=tools)
 
     async def session() -> Any:
         async with Client(server, mode="2026-07-28") as client:
@@ -54,7 +57,7 @@ def test_each_prompt_is_filled_with_figures_between_marks_that_no_text_can_forge
         asked = {"pre_trade_check": {"symbol": "BTC", "side": "long", "entry_price": "100", "stop": "98"}}
         return {p.name: (await client.get_prompt(p.name, asked.get(p.name, {}))).messages[0].content.text for p in listed}
 
-    texts = talking(db, talk, "--agent", "desk")
+    texts = talking(db, talk)
     assert "Never average down." in texts["pre_trade_check"] and '"verdict"' not in texts["weekly_review"]
     for text in texts.values():
         mark = text.rsplit("\n", 1)[-1]
@@ -71,7 +74,7 @@ def test_a_prompt_that_lacks_an_argument_says_which(db):
             await client.get_prompt("pre_trade_check", {})
         return str(refused.value)
 
-    assert "symbol: required (what to trade)\nside: required (long or short)" in talking(db, talk, "--agent", "desk")
+    assert "symbol: required (what to trade)\nside: required (long or short)" in talking(db, talk)
 
 
 def test_a_trader_reads_its_brief_decides_on_it_and_that_is_on_record(db):
@@ -83,7 +86,7 @@ def test_a_trader_reads_its_brief_decides_on_it_and_that_is_on_record(db):
                                          "action": "no_trade", "reason": "chop", "brief": brief["receipt"]})  # fmt: skip
         return tools, brief, page, decided.structured_content
 
-    tools, brief, page, decided = talking(db, talk, "--agent", "desk", "--tools", "trader")
+    tools, brief, page, decided = talking(db, talk, tools="trader", process=True)
     assert {"get_brief", "observe_tick", "record_decision", "remember_trade", "close_trade"} <= set(tools)
     assert not {"recall_memories", "get_trades", "reflect_now"} & set(tools)  # an unattended agent never queries memory
     assert page.splitlines()[0] == brief["text"].splitlines()[0]

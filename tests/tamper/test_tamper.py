@@ -16,6 +16,7 @@ from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.errors import Tampered
 from memtape.store.rows import COLUMNS
 from memtape.store.schema import TABLES
+from tests.effort import examples
 from tests.tamper.forger import Forger, Forgery, Refused, insertion, update
 from tests.tamper.house import at, furnish
 from tests.tamper.trial import Trial
@@ -39,7 +40,7 @@ def test_the_house_has_something_in_every_column_to_forge(on_sqlite: Trial, tabl
 @pytest.mark.parametrize("kind", ALL_KINDS)
 @pytest.mark.parametrize("table", TABLES)
 def test_a_forged_row_is_found_and_named(on_sqlite: Trial, table: str, kind: str) -> None:
-    most = {"edits": 1, "swaps": 4}.get(kind, 8)  # the soak test takes every row
+    most = {"edits": 1, "swaps": 2}.get(kind, 4)  # the soak test takes every row
     for forgery in forgeries(on_sqlite.forger, kind, table, most):
         on_sqlite.attempt(forgery)
     assert on_sqlite.committed
@@ -154,7 +155,8 @@ def vandalism(draw: st.DrawFn) -> list[tuple[str, str, int]]:
     return draw(st.lists(one, min_size=1, max_size=6))
 
 
-def test_a_rebuild_mends_whatever_was_done_to_the_projections(on_sqlite: Trial) -> None:
+@pytest.mark.soak
+def test_a_rebuild_repairs_whatever_was_done_to_the_projections(on_sqlite: Trial) -> None:
     memory, forger = on_sqlite.memory, on_sqlite.forger
     true = verify_store(memory).digests
     known: dict[tuple[str, str], list[Forgery]] = {
@@ -162,9 +164,9 @@ def test_a_rebuild_mends_whatever_was_done_to_the_projections(on_sqlite: Trial) 
         for table in PROJECTIONS for kind in ALL_KINDS
     }  # fmt: skip
 
-    @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=examples(15, 400), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
     @given(vandalism())
-    def mends(deeds: list[tuple[str, str, int]]) -> None:
+    def repairs(deeds: list[tuple[str, str, int]]) -> None:
         try:
             for table, kind, n in deeds:
                 several = known[table, kind]
@@ -176,7 +178,7 @@ def test_a_rebuild_mends_whatever_was_done_to_the_projections(on_sqlite: Trial) 
         finally:
             forger.restore()
 
-    mends()
+    repairs()
 
 
 def attempt(forger: Forger, forgery: Forgery) -> None:

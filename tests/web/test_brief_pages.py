@@ -290,17 +290,17 @@ def test_only_a_page_of_memtapes_own_may_change_a_skill_and_only_its_own_agents(
 # ---- all of it -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (400, False)])
 def test_what_it_sees_and_its_skill_fit_their_window_and_bring_no_script_of_their_own(
-    visit: Come, floor: Memory, client: TestClient, width: int, dark: bool
+    visit: Come, floor: Memory, client: TestClient
 ) -> None:
-    here = visit(width=width, dark=dark)
+    here = visit()
     sees = [f"/agents/{agent}/sees{query}" for agent in ("swing", "crypto", "fresh") for query in ("", "?view=difference")]
     for path in (*sees, "/skills/breakout"):
         page = here.at(path)
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-        assert page.evaluate(STICKING_OUT) == [], path
         brings_nothing_of_its_own(client, path)
-        if "?" not in path:
-            keep(here, f"{path.strip('/').replace('/', '-')}-{width}-{'dark' if dark else 'light'}")
+        for width, colours in here.windows():
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+            assert page.evaluate(STICKING_OUT) == [], path
+            if "?" not in path:
+                keep(here, f"{path.strip('/').replace('/', '-')}-{width}-{colours}")

@@ -42,18 +42,16 @@ def pages_of(memory: Memory, agent: str) -> list[str]:
 # ---- all of them ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (400, False)])
-def test_every_page_of_memory_fits_its_window_and_complains_of_nothing(
-    visit: Come, floor: Memory, width: int, dark: bool
-) -> None:
-    here = visit(width=width, dark=dark)
+def test_every_page_of_memory_fits_its_window_and_complains_of_nothing(visit: Come, floor: Memory) -> None:
+    here = visit()
     for path in (path for agent in ("swing", "crypto", "fresh") for path in pages_of(floor, agent)):
         answer = here.page.goto(here.address + path)
         assert answer is not None and answer.status == 200, path
-        assert here.page.evaluate("document.documentElement.scrollWidth") <= width, path
-        assert here.page.evaluate(STICKING_OUT) == [], path
-        if "swing" in path and "?" not in path and "%" not in path:
-            keep(here, f"{path.replace('/agents/swing/', '').replace('/', '-')}-{width}-{'dark' if dark else 'light'}")
+        for width, colours in here.windows():
+            assert here.page.evaluate("document.documentElement.scrollWidth") <= width, path
+            assert here.page.evaluate(STICKING_OUT) == [], path
+            if "swing" in path and "?" not in path and "%" not in path:
+                keep(here, f"{path.replace('/agents/swing/', '').replace('/', '-')}-{width}-{colours}")
 
 
 def test_the_pages_of_an_agent_lead_to_each_other(visit: Come) -> None:
@@ -417,7 +415,6 @@ def test_a_claim_that_no_broker_confirms_has_a_page_that_says_so(visit: Come, tm
 
 def test_hostile_words_in_plans_and_beliefs_are_shown_as_words(visit: Come, floor: Memory) -> None:
     here = visit()
-    here.page.on("dialog", lambda dialog: here.amiss.append(f"a dialog: {dialog.message}"))
     here.at("/agents/crypto/plans")
     assert HOSTILE_SEEN in here.text("#proposed")
     here.at("/agents/crypto/beliefs")

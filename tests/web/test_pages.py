@@ -138,7 +138,6 @@ def test_without_scripts_everything_can_still_be_read_and_filtered(visit: Come, 
 
 def test_hostile_text_is_shown_as_text(visit: Come, floor: Memory) -> None:
     here = visit()
-    here.page.on("dialog", lambda dialog: here.amiss.append(f"a dialog: {dialog.message}"))
     here.at("/agents/crypto")
     here.drawn()
     assert HOSTILE_SEEN in here.text(".decisions")
@@ -209,18 +208,19 @@ def test_an_unknown_address_is_an_error_page(visit: Come, path: str) -> None:
     assert here.text("h1") == "Agents"
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (400, False), (760, False)])
-def test_every_page_fits_its_window(visit: Come, floor: Memory, width: int, dark: bool) -> None:
-    here = visit(width=width, dark=dark)
+def test_every_page_fits_its_window(visit: Come, floor: Memory) -> None:
+    here = visit()
     trade = floor.agent("swing").ledger.trades(status="closed")[0]
     for name, path in (("agents", "/"), ("agent", "/agents/swing"), ("trade", f"/agents/swing/trades/{trade.id}"),
                        ("troubles", "/agents/crypto")):  # fmt: skip
         here.at(path)
         if path != "/":
             here.drawn()
-        assert here.page.evaluate("document.documentElement.scrollWidth") <= width, path
-        if width != 760:
-            keep(here, f"{name}-{width}-{'dark' if dark else 'light'}")
+        for width, colours in here.windows():
+            assert here.page.evaluate("document.documentElement.scrollWidth") <= width, path
+            keep(here, f"{name}-{width}-{colours}")
+        here.page.set_viewport_size({"width": 760, "height": 900})
+        assert here.page.evaluate("document.documentElement.scrollWidth") <= 760, path
 
 
 def test_a_change_of_colours_reaches_the_charts(visit: Come) -> None:

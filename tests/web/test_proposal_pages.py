@@ -266,9 +266,8 @@ def test_what_a_model_writes_into_a_proposal_or_a_note_is_only_read(visit: Come,
         assert page.locator(".own-note").count() == 1
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (400, False)])
 def test_the_pages_of_proposals_fit_their_window_and_bring_no_script_of_their_own(
-    visit: Come, desk: Memory, client: TestClient, width: int, dark: bool
+    visit: Come, desk: Memory, client: TestClient
 ) -> None:
     agent = desk.agent("desk")
     agent.proposals.propose(
@@ -277,11 +276,12 @@ def test_the_pages_of_proposals_fit_their_window_and_bring_no_script_of_their_ow
     agent.proposals.reject(change(desk, "notes/gaps.md"), "Not now.")
     pages = {"proposals": "/agents/desk/proposals", "proposal": f"/agents/desk/proposals/{change(desk)}", "notes": "/agents/desk/notes",
              "proposals-none": "/agents/other/proposals", "notes-none": "/agents/other/notes"}  # fmt: skip
-    with looking(visit, desk, width=width, dark=dark) as here:
+    with looking(visit, desk) as here:
         for name, path in pages.items():
             page = here.at(path)
             page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-            assert page.evaluate(STICKING_OUT) == [], path
             brings_nothing_of_its_own(client, path)
-            keep(here, f"{name}-{width}-{'dark' if dark else 'light'}")
+            for width, colours in here.windows():
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+                assert page.evaluate(STICKING_OUT) == [], path
+                keep(here, f"{name}-{width}-{colours}")

@@ -30,9 +30,10 @@ from memtape.engine.documents.rules import PinnedRules
 from memtape.engine.documents.workspace import Documents
 from memtape.engine.imports import Imports
 from memtape.engine.ledger import Ledger
-from memtape.engine.lessons import Lessons, due_after
+from memtape.engine.lessons import Lessons
 from memtape.engine.memories import Memories
 from memtape.engine.plans import Plans
+from memtape.engine.reflection import due_after
 from memtape.engine.resources import Resources
 from memtape.engine.scope import AgentScope
 from memtape.engine.view import present_of

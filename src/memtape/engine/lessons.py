@@ -1,109 +1,31 @@
-"""Reflection: from closed trades to a note of lessons, between ticks and never inside one.
-
-READ what is due, and the trades; DECIDE: candidates are computed, then put into words, by us or by a model; WRITE the note, or
-that it failed. A lease keeps two workers from asking a model twice; that there is only one note for one cause is kept by the
-log itself, where the cause is the note's key.
-"""
+"""An agent's lessons: the reflections on record, drawing new ones, and what the owner retires or promotes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timedelta
-from decimal import Decimal
-from uuid import uuid4
+from dataclasses import replace
+from datetime import datetime
 
-from memtape.core.codec import canonical_plain, digest, make_id, plain, read_time
-from memtape.core.events import LessonRetired, LessonsPromoted, Reflected, ReflectionFailed
+from memtape.core.codec import make_id, plain
+from memtape.core.events import LessonRetired, LessonsPromoted
 from memtape.core.ids import LessonId, ReflectionId
 from memtape.core.items import OWNER_STREAM, Item
-from memtape.core.ledger.trades import Trade
-from memtape.core.lessons.avoid_rules import contradicted_rule
-from memtape.core.lessons.cadence import ReflectionTrigger, due_trigger, next_attempt_at
-from memtape.core.lessons.candidates import find_candidates, tested_count
-from memtape.core.lessons.grounding import ground_lessons, rejection_summary
-from memtape.core.lessons.prompt import reflection_prompt
-from memtape.core.lessons.reflection import AskedBy, Candidate, Lesson, Reflection, with_expiry
-from memtape.core.lessons.stats_lessons import lessons_of
-from memtape.core.memory.episodes import Episode
+from memtape.core.lessons.cadence import ReflectionTrigger
+from memtape.core.lessons.reflection import AskedBy, Reflection, with_expiry
 from memtape.core.skills import Skill
-from memtape.core.values import read
+from memtape.engine.reflection import FailedReflection, ReflectionResult, Reflector, failed_reflections
 from memtape.engine.scope import AgentScope
-from memtape.engine.view.lessons import ReflectionView, active_lessons, last_reflection, own_reflections, skill_reflections
+from memtape.engine.view.lessons import ReflectionView, active_lessons, own_reflections, skill_reflections
 from memtape.engine.view.owner_stream import skill_of
 from memtape.engine.write.writer import Receipt
-from memtape.errors import Conflict, Invalid, MissingExtra, ModelFailed, Unknown
-from memtape.plugs.models import Model
+from memtape.errors import Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
-from memtape.store.leases import Leases
-from memtape.store.memories import MemoryTables
-from memtape.store.tables import Tables
-
-STATS = "stats"
-LEASE, LEASED_FOR = "reflection", timedelta(minutes=10)
-WINDOW = 500  # trades looked at
-SHOWN_TO_MODEL = 60  # trades that a model reads; its candidates count them all
-MAX_ANSWER_TOKENS = 4_000  # models that think count their thoughts
-AFTERWARDS = timedelta(days=5)  # how long a stopped trade is watched for being right after all
-
-
-@dataclass(frozen=True, slots=True)
-class FailedReflection:
-    """A reflection that came to nothing; the note before it stays."""
-
-    trigger: str
-    at: datetime
-    model: str
-    why: str
-    failures: int  # in a row, for this cause
-    retry_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ReflectionResult:
-    """What a reflection came to: a note (new, or the one that was there), a failure, or another worker is at it."""
-
-    note: Reflection | None = None
-    failed: FailedReflection | None = None
-    new: bool = False
-    waits: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class WordedLessons:
-    """Lessons in words, and what the words cost."""
-
-    lessons: tuple[Lesson, ...]
-    model: str
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: Decimal | None = None
-
-    def failed(self, why: str) -> ModelFailed:
-        """That they cannot be used; they were paid for all the same."""
-        return ModelFailed(
-            self.model, why, input_tokens=self.input_tokens, output_tokens=self.output_tokens, cost_usd=self.cost_usd
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ReflectionWindow:
-    """What a reflection looks at."""
-
-    skill: Skill
-    version: int
-    episodes: tuple[Episode, ...]
-    trades: tuple[Trade, ...]  # the newest of them, newest first
-    found: tuple[Candidate, ...]
-    closed: int
-    said_at: datetime
 
 
 class Lessons:
     """The lessons of one agent."""
 
     def __init__(self, scope: AgentScope) -> None:
-        self._scope = scope
+        self._scope, self._reflector = scope, Reflector(scope)
 
     # ---- what is on record -------------------------------------------------------------------------------------------
 
@@ -136,206 +58,63 @@ class Lessons:
     def failures(self) -> list[FailedReflection]:
         """The reflections that failed, newest first."""
         with self._scope.reading() as tables:
-            return _failures(tables)
+            return failed_reflections(tables)
 
-    # ---- reflecting ----------------------------------------------------------------------------------------------------
+    # ---- drawing new ones --------------------------------------------------------------------------------------------
 
     def due(self) -> ReflectionTrigger | None:
         """What makes a reflection due now; None if nothing does."""
-        with self._scope.reading() as tables:
-            return self._due(tables, self._skill(tables)[0])
-
-    def _current_skill(self) -> Skill:
-        with self._scope.reading() as tables:
-            return self._skill(tables)[0]
-
-    def _skill(self, tables: Tables) -> tuple[Skill, int]:
-        return skill_of(Tables(tables.session, tables.owner, OWNER_STREAM), self._scope.agent)
-
-    def _due(self, tables: Tables, skill: Skill) -> ReflectionTrigger | None:
-        config, last = skill.context.memory, last_reflection(tables)
-        if not config.enabled:
-            return None
-        found = due_trigger(
-            config.reflection, closed=closed_count(tables), counted=last.closed if last else 0,
-            last_at=last.generated_at if last else None, at=self._scope.stated_at(tables),
-        )  # fmt: skip
-        if found is None:
-            return None
-        undone, verified = len(tables.items("undo", EVERYTHING)), tables.head().verified_from is not None
-        # After an undo, or once the broker is heard, other trades count: the same number of trades is another cause.
-        if undone or verified:
-            found = replace(found, key=f"{found.key}@{undone}{'v' if verified else ''}")
-        return None if tables.items("note", EVERYTHING, keys=[found.key]) else found
+        return self._reflector.due()
 
     def reflect_if_due(self) -> ReflectionResult:
-        """Draw lessons if they are due, no other worker is at it, and the last failure is long enough ago."""
-        now = self._scope.resources.clock.now()
-        with self._scope.reading() as tables:
-            trigger = self._due(tables, self._skill(tables)[0])
-            failed = _failed_since(tables)
-        if trigger is None:
-            return ReflectionResult(waits="not due")
-        # A clock that was set back must not make the next attempt wait.
-        if failed and failed[0].at <= now < failed[0].retry_at:
-            return ReflectionResult(failed=failed[0], waits="tried again later")
-        return self._reflect(trigger.key, "cadence", None)
+        """Draw lessons if they are due, no other worker does it, and the last failure is long enough ago."""
+        return self._reflector.reflect_if_due()
 
     def reflect(self, *, model: str | None = None, asked_by: AskedBy = "owner") -> ReflectionResult:
-        """Draw lessons now, whatever the cadence says; from the same trades by the same model, the note that is there."""
-        if model is not None and model != STATS:
-            self._scope.resources.models(model)  # refused here, by name, if there is no such model
-        return self._reflect(None, asked_by, model)
+        """Draw lessons now, whatever the cadence says. The same trades and model give the reflection that is there."""
+        return self._reflector.reflect(model=model, asked_by=asked_by)
 
-    def _reflect(self, key: str | None, asked_by: AskedBy, model: str | None) -> ReflectionResult:
-        holder, now = uuid4().hex, self._scope.resources.clock.now()
-        with self._scope.resources.repairing(self._scope.agent.id) as tables:
-            if not Leases(tables).take(LEASE, holder, now, now + LEASED_FOR):
-                return ReflectionResult(waits="another worker is at it")
-        try:
-            return self._leased(key, asked_by, model)
-        finally:
-            with self._scope.resources.repairing(self._scope.agent.id) as tables:
-                Leases(tables).release(LEASE, holder)
-
-    def _leased(self, key: str | None, asked_by: AskedBy, model: str | None) -> ReflectionResult:
-        window = self._window()
-        name = model or window.skill.context.memory.reflection.model
-        key = key or self._asked_anew(_asked_key(window, name))
-        if (earlier := self._noted(key)) is not None:
-            return ReflectionResult(note=earlier)
-        if not window.episodes:
-            raise Conflict("agent", "no trade has closed yet", "Reflect when there is something to reflect on")
-        try:
-            worded = self._in_words(window, name)
-        except ModelFailed as failure:
-            return ReflectionResult(failed=self._fail(key, name, failure))
-        return self._write(key, asked_by, window, worded)
-
-    def _asked_anew(self, key: str) -> str:
-        """The key of a question: the same as before while its note is the active one, else a new one."""
-        with self._scope.reading() as tables:
-            notes = sorted(tables.items("note", EVERYTHING, symbol=""), key=lambda item: item.seq)
-        asked = [item.key for item in notes if item.key == key or item.key.startswith(f"{key}#")]
-        if not asked or notes[-1].key == asked[-1]:
-            return asked[-1] if asked else key
-        return f"{key}#{len(asked) + 1}"
-
-    def _noted(self, key: str) -> Reflection | None:
-        with self._scope.reading() as tables:
-            found = tables.items("note", EVERYTHING, keys=[key])
-        return read(Reflection, found[0].body) if found else None
-
-    def _window(self) -> ReflectionWindow:
-        with self._scope.reading() as tables:
-            skill, version = self._skill(tables)
-            at = self._scope.stated_at(tables)
-            verified = tables.head().verified_from is not None
-            episodes = MemoryTables(tables).latest(at, WINDOW, None, None, trades=True, claims=not verified)
-            ids = [e.id for e in episodes]
-            trades: dict[str, Trade] = {v.trade.id: v.trade for v in MemoryTables(tables).versions(ids=ids, current_only=True)}
-            found = find_candidates(episodes, claims_count=not verified, after=_afterwards(tables, episodes, trades, at))
-            newest = [trades[id_] for id_ in reversed(ids) if id_ in trades][:SHOWN_TO_MODEL]
-            return ReflectionWindow(skill, version, tuple(episodes), tuple(newest), tuple(found), closed_count(tables), at)
-
-    def _in_words(self, window: ReflectionWindow, name: str) -> WordedLessons:
-        avoid, known = window.skill.avoid, {one.id: one for one in window.found}
-        if name == STATS or not window.found:  # nothing computed, nothing to put into words
-            said = lessons_of(window.found, window.skill)
-            return WordedLessons(tuple(replace(one, flagged=contradicted_rule(one, avoid, known)) for one in said), STATS)
-        system, user, schema = reflection_prompt(window.skill, window.trades, window.found)
-        answer = self._model(name).answer(system, user, schema, max_tokens=MAX_ANSWER_TOKENS)
-        said, rejected = ground_lessons(answer.data, window.found, [e.id for e in window.episodes], avoid)
-        worded = WordedLessons(said, name, answer.input_tokens, answer.output_tokens, answer.cost_usd)
-        held = {one.flagged for one in said}
-        if not said:
-            raise worded.failed(f"no lesson of its answer stands: {rejection_summary(rejected)}")
-        if None not in held:
-            raise worded.failed(f"every lesson of its answer is held back: {'; '.join(sorted(map(str, held)))}")
-        return worded
-
-    def _model(self, name: str) -> Model:
-        """The model of a name; that there is none is a failure like any other, told and tried again."""
-        try:
-            return self._scope.resources.models(name)
-        except (Invalid, MissingExtra) as problem:
-            raise ModelFailed(name, str(problem).rstrip("."), what="not_configured", retry_later=False) from problem
-
-    # ---- what is written ---------------------------------------------------------------------------------------------
-
-    def _write(self, key: str, asked_by: AskedBy, window: ReflectionWindow, worded: WordedLessons) -> ReflectionResult:
-        exits = [e.exit_at for e in window.episodes]
-        cited = {one.candidate for one in worded.lessons}
-        with self._scope.writing() as tables:
-            if found := tables.items("note", EVERYTHING, keys=[key]):
-                return ReflectionResult(note=read(Reflection, found[0].body))
-            at = max(window.said_at, self._scope.stated_at(tables))
-            config = window.skill.context.memory.reflection
-            note = Reflection(
-                id=make_id(self._scope.agent.id, "note", key), agent=self._scope.agent.id, skill=self._scope.agent.skill,
-                skill_version=window.version, generated_at=at, window_start=min(exits), window_end=max(exits),
-                trades_considered=len(window.episodes), closed=window.closed, model_used=worded.model, asked_by=asked_by,
-                lessons=with_expiry(worded.lessons, at, config.expireDays), scanned=tested_count(window.found),
-                candidates=tuple(one for one in window.found if one.id in cited or not one.chance)[:100],
-                input_tokens=worded.input_tokens, output_tokens=worded.output_tokens, cost_usd=worded.cost_usd,
-            )  # fmt: skip
-            writer = self._scope.writer(tables)
-            writer.declare(Item("note", key, at, plain(note)), at, [Reflected(ReflectionId(note.id))])
-            return ReflectionResult(note=note, new=True)
-
-    def _fail(self, key: str, model: str, failure: ModelFailed) -> FailedReflection:
-        with self._scope.writing() as tables:
-            at, now = self._scope.stated_at(tables), self._scope.resources.clock.now()
-            earlier = len(_failed_since(tables))
-            failed = FailedReflection(key, now, model, str(failure), earlier + 1, next_attempt_at(earlier + 1, now))
-            number = len(tables.items("reflection_failed", EVERYTHING)) + 1
-            spent = {"input_tokens": failure.input_tokens, "output_tokens": failure.output_tokens, "cost_usd": failure.cost_usd}
-            body = plain(asdict(failed)) | plain({name: value for name, value in spent.items() if value is not None})
-            writer = self._scope.writer(tables)
-            writer.declare(Item("reflection_failed", f"{key}#{number}", at, body), at, [ReflectionFailed()])
-        return failed
-
-    # ---- the owner's hand --------------------------------------------------------------------------------------------
+    # ---- owner only --------------------------------------------------------------------------------------------
 
     def retire(self, lesson: str, reason: str = "", *, scope: str | None = None) -> Receipt:
-        """Let a lesson be told no more, now and when it comes back with other numbers; it stays on record.
+        """Stop showing a lesson, even if it is recomputed with new figures; it stays on record.
 
-        By default it is retired for this agent, or for all agents of the skill where only the skill's note has it.
+        By default it is retired for this agent, or for all agents of the skill where only the skill's reflection has it.
         """
         mine = next((n for n in self.reflections() if any(one.id == lesson for one in n.note.lessons)), None)
         skills = next((n for n in self.skill_reflections() if any(one.id == lesson for one in n.note.lessons)), None)
         if scope == "skill":
             mine = None
-        seen = mine or (skills if scope != "agent" else None)
-        if seen is None:
+        found = mine or (skills if scope != "agent" else None)
+        if found is None:
             raise Unknown("lesson_id", "lesson", lesson, "List them with get_lessons")
-        one = next(each for each in seen.note.lessons if each.id == lesson)
+        one = next(each for each in found.note.lessons if each.id == lesson)
         stream, scope_ = (self._scope.agent.id, "") if mine else (OWNER_STREAM, self._scope.agent.skill)
         with self._scope.resources.writing(stream) as tables:
             key = f"{scope_}:{lesson}" if scope_ else lesson
-            if done := tables.logged("lesson_retired", key):
-                return Receipt(done.stream, done.seq, done.hash, (), duplicate=True)
+            if earlier := tables.logged("lesson_retired", key):
+                return Receipt(earlier.stream, earlier.seq, earlier.hash, (), duplicate=True)
             at = self._scope.stated_at(tables) if mine else self._scope.resources.clock.now()
-            body = {"lesson": lesson, "note": seen.note.id, "candidate": one.candidate, "text": one.text, "reason": reason}
+            body = {"lesson": lesson, "note": found.note.id, "candidate": one.candidate, "text": one.text, "reason": reason}
             writer = self._scope.writer(tables)
             return writer.declare(Item("lesson_retired", key, at, body, scope_), at, [LessonRetired(LessonId(lesson))])
 
     def promote(self, note_id: str) -> Reflection:
-        """Let what a note tells be told to every agent of the skill, from now on; the skill's note before it is superseded."""
-        seen = next((one for one in self.reflections() if one.note.id == note_id), None)
-        if seen is None:
+        """Show the lessons of a reflection to every agent of the skill from now on; the skill's earlier one is superseded."""
+        promoted = next((one for one in self.reflections() if one.note.id == note_id), None)
+        if promoted is None:
             raise Unknown("note_id", "note of this agent", note_id, "List them with get_lesson_history")
         now = self._scope.resources.clock.now()
-        days = self._current_skill().context.memory.reflection.expireDays
-        lessons = with_expiry(seen.lessons_shown(seen.note.generated_at), now, days)
+        days = self._skill().context.memory.reflection.expireDays
+        lessons = with_expiry(promoted.lessons_shown(promoted.note.generated_at), now, days)
         if not lessons:
-            raise Invalid("note_id", "tells nothing: its lessons are retired or held back", "Promote another note")
-        standing = next(iter(self.skill_reflections()), None)
-        told = (note_id, [one.id for one in lessons])
-        if standing is not None and (standing.note.from_note, [one.id for one in standing.note.lessons]) == told:
-            return standing.note
-        key = f"{self._scope.agent.skill}:{note_id}:{make_id(told[1], len(self.skill_reflections()))}"
-        note = replace(seen.note, id=make_id(self._scope.agent.skill, "note", key), agent=None, lessons=lessons,
+            raise Invalid("note_id", "shows nothing: its lessons are retired or held back", "Promote another note")
+        active = next(iter(self.skill_reflections()), None)
+        content = (note_id, [one.id for one in lessons])
+        if active is not None and (active.note.from_note, [one.id for one in active.note.lessons]) == content:
+            return active.note
+        key = f"{self._scope.agent.skill}:{note_id}:{make_id(content[1], len(self.skill_reflections()))}"
+        note = replace(promoted.note, id=make_id(self._scope.agent.skill, "note", key), agent=None, lessons=lessons,
                        from_note=note_id, generated_at=now, asked_by="owner")  # fmt: skip
         with self._scope.resources.writing(OWNER_STREAM) as tables:
             if not tables.items("note", EVERYTHING, keys=[key]):
@@ -345,62 +124,6 @@ class Lessons:
                 )
         return note
 
-
-def closed_count(tables: Tables) -> int:
-    """How many closed trades the ledger shows."""
-    return tables.count_closed(claims=tables.head().verified_from is None)
-
-
-def due_after(tables: Tables, skill: Skill, at: datetime) -> bool:
-    """Whether the trade that has just closed makes lessons due: counted from the last note on, and no further than needed."""
-    config, last = skill.context.memory, last_reflection(tables)
-    if not config.enabled or config.reflection.cadence == "off":
-        return False
-    counted = last.closed if last else 0
-    since = MemoryTables(tables).ended_after(last.window_end if last else None, config.reflection.everyNTrades)
-    found = due_trigger(
-        config.reflection, closed=counted + since, counted=counted, last_at=last.generated_at if last else None, at=at
-    )
-    return found is not None
-
-
-def _asked_key(window: ReflectionWindow, model: str) -> str:
-    """What makes one question the same as another: the trades with their outcomes, the skill and the model."""
-    found = [plain(one) for one in window.found]
-    return f"asked:{model}:{digest(canonical_plain([found, len(window.episodes), window.version]))[:16]}"
-
-
-def _failed_since(tables: Tables) -> list[FailedReflection]:
-    """The failures since the last note, newest first."""
-    notes = [item.seq for item in tables.items("note", EVERYTHING, symbol="")]
-    return _failures(tables, max(notes, default=0))
-
-
-def _failures(tables: Tables, after: int = 0) -> list[FailedReflection]:
-    items = [item for item in tables.items("reflection_failed", EVERYTHING) if item.seq > after]
-    items.sort(key=lambda item: item.seq, reverse=True)
-    return [
-        FailedReflection(b["trigger"], read_time(b["at"]), b["model"], b["why"], b["failures"], read_time(b["retry_at"]))
-        for b in (item.body for item in items)
-    ]
-
-
-def _afterwards(tables: Tables, episodes: Sequence[Episode], trades: dict[str, Trade], at: datetime) -> dict[str, float]:
-    """How far the market went each trade's way after its exit, in R from its entry, by the bars known."""
-    found: dict[str, float] = {}
-    for episode in episodes:
-        trade = trades.get(episode.id)
-        if trade is None or not trade.entry_price or not trade.stop_price or not trade.exit_at:
-            continue
-        risk = abs(trade.entry_price - trade.stop_price)
-        later = [
-            bar for bar in tables.bars_between(trade.symbol, trade.exit_at, trade.exit_at + AFTERWARDS).values() if bar.t1 <= at
-        ]
-        if later and risk:
-            best = (
-                max(b.h for b in later) - trade.entry_price
-                if trade.side == "long"
-                else trade.entry_price - min(b.l for b in later)
-            )
-            found[episode.id] = float(best / risk)
-    return found
+    def _skill(self) -> Skill:
+        with self._scope.resources.reading(OWNER_STREAM) as tables:
+            return skill_of(tables, self._scope.agent)[0]

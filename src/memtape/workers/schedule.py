@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 
 from memtape.engine import Memory
-from memtape.engine.lessons import ReflectionResult
+from memtape.engine.reflection import ReflectionResult
 from memtape.errors import MemtapeError
 
 SCHEDULE_SECONDS = 60.0

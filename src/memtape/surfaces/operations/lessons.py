@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from memtape.core.lessons.reflection import Candidate, Reflection
     from memtape.engine import AgentMemory, Memory
-    from memtape.engine.lessons import FailedReflection
+    from memtape.engine.reflection import FailedReflection
     from memtape.engine.view.lessons import ReflectionView
     from memtape.surfaces.caller import Caller
 

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from memtape.core.events import BriefNotRecorded, Event
 from memtape.core.observed import Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, Tick
-from memtape.engine.write.arrivals import complete_value
 from memtape.errors import Conflict
 from memtape.surfaces.answers import ReceiptAnswer, receipt_answer
 from memtape.surfaces.questions import flattened, value_of
@@ -101,13 +100,8 @@ def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
     except Conflict as problem:
         # The tick or decision is recorded in any case; only the record of the shown brief is missing, and the answer says so.
         lost = (BriefNotRecorded(str(problem)),)
-    observed = complete_value(value_of(ask, value), memory.clock.now())
-    receipt = handle.observe(observed, backfill=ask.backfill)
-    if made is not None:
-        decisions = observed.decisions if isinstance(observed, Tick) else (observed,) if isinstance(observed, Decision) else ()
-        decided = next(iter(decisions), None)
-        run = decided.run.id if decided is not None and decided.run is not None else ask.id
-        handle.briefs.record_shown(made, decision=decided.id if decided is not None else None, run=run)
+    # The question has been validated field by field: it is recorded as it is, with the shown brief in the same transaction.
+    receipt = handle.record(value_of(ask, value), backfill=ask.backfill, shown=made, run=ask.id)
     return receipt_answer(replace(receipt, concluded=(*receipt.concluded, *lost)))
 
 

@@ -23,9 +23,10 @@ from memtape.core.memory.beliefs import difference_p_value
 from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
 from memtape.core.skills import Skill
 from memtape.core.values import read
+from tests.effort import examples
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
-GOLDEN = Path(__file__).parent.parent / "golden/lessons.txt"
+GOLDEN = Path(__file__).parents[2] / "golden/lessons.txt"
 SKILL = Skill(id="vb")
 SYMBOLS, TAGS = ("BTCUSDT", "ETHUSDT", "SOLUSDT", "XAUUSD"), ("breakout", "pullback", "fade", "retest")
 REGIMES, VOLATILITY = ("trending_up", "trending_down", "ranging", "volatile"), ("low", "normal", "high")
@@ -98,15 +99,20 @@ def shifted(trades: list[Episode], by: float, where: Callable[[Episode], bool]) 
 # --- chance is called chance, and what is there is found -----------------------------------------------------------------
 
 
-def test_of_200_shuffles_of_a_real_looking_history_at_most_one_in_ten_yields_a_lesson_not_marked_chance():
-    trades = history(seed=1, n=220)
-    yielding = sum(any(not lesson.chance for lesson in told(shuffled(trades, seed))) for seed in range(200))
-    assert yielding <= 20, yielding
+@pytest.mark.soak
+def test_at_most_one_in_ten_shuffles_of_a_real_looking_history_yields_a_lesson_not_marked_chance():
+    trades, runs = history(seed=1, n=220), examples(30, 200)
+    yielding = sum(any(not lesson.chance for lesson in told(shuffled(trades, seed))) for seed in range(runs))
+    assert yielding <= runs // 10, yielding
 
 
+@pytest.mark.soak
 def test_trades_entered_together_do_not_make_lessons_out_of_one_shared_fate():
-    yielding = sum(any(not lesson.chance for lesson in told(history(seed=1000 + seed, n=120, shared=0.9))) for seed in range(60))
-    assert yielding <= 6, yielding
+    runs = examples(20, 60)
+    yielding = sum(
+        any(not lesson.chance for lesson in told(history(seed=1000 + seed, n=120, shared=0.9))) for seed in range(runs)
+    )
+    assert yielding <= runs // 10, yielding
 
 
 CELLS: dict[str, Callable[[Episode], bool]] = {
@@ -126,8 +132,9 @@ def planted(seed: int, n: int, where: Callable[[Episode], bool], by: float) -> l
     return shifted(inside, by, lambda _: True) + outside
 
 
+@pytest.mark.soak
 def test_an_effect_of_1r_on_40_of_300_trades_is_found_and_named_in_four_of_five_histories():
-    runs = [(seed, label) for seed, label in enumerate(list(CELLS) * 10)]
+    runs = [(seed, label) for seed, label in enumerate(list(CELLS) * examples(2, 10))]
     hits = 0
     for seed, label in runs:
         lessons = told(planted(7000 + seed, 300, CELLS[label], by=-1.0 if seed % 2 else 1.0))
@@ -424,8 +431,9 @@ def test_a_lesson_keeps_its_id_while_it_says_the_same_and_gets_another_when_it_t
     assert worse.candidate == again.candidate == better.candidate
 
 
+@pytest.mark.soak
 def test_no_lesson_of_ours_is_held_back_by_our_own_linter():
-    for seed in range(25):
+    for seed in range(examples(8, 25)):
         trades = shifted(
             history(seed, 160), random.Random(seed).choice((-1.4, 1.4)), lambda e, s=seed: e.symbol == SYMBOLS[s % 4]
         )

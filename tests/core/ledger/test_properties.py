@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memtape.engine import Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
 from tests import desk, histories, oracle
+from tests.effort import examples
 
+MANY = settings(max_examples=examples(60, 1_000))
+SOME = settings(max_examples=examples(25, 1_000))  # each example is a store or two, told in another order
 CONFIGS = st.sampled_from([{"mfe_mode": "hl_strict", "dust_qty": "0"}, {"mfe_mode": "close", "dust_qty": "0"}])
 
 
@@ -24,31 +27,56 @@ def fed(ticks: list[dict[str, Any]], config: dict[str, Any]) -> Any:
     return agent
 
 
+def differences(expected: dict[str, Any], got: dict[str, Any]) -> list[str]:
+    """Where a ledger differs from the second opinion, ties in the rounding of inferred trades aside.
+
+    The price of an inferred fill comes from a division. The second opinion computes it as a fraction, the ledger to 60 digits,
+    and where the exact amount lies halfway between two last digits the two may round to either.
+    """
+    for want, have in zip(expected["rows"], got["rows"], strict=False):
+        if have["quality"] == "inferred":
+            have |= {name: value for name, value in want.items() if is_amount(value) and close(value, have.get(name), "1e-8")}
+    return desk.ledger_differences(expected, got)
+
+
+def is_amount(value: object) -> bool:
+    """Whether a column of a golden row holds a number."""
+    try:
+        return isinstance(value, str) and Decimal(value).is_finite()
+    except InvalidOperation:
+        return False
+
+
+@MANY
 @given(histories.histories(), CONFIGS)
 def test_the_ledger_equals_the_second_opinion(ticks, config):
     expected = oracle.rows(ticks, config)
-    assert desk.ledger_differences(expected, desk.folded_whole(ticks, config)) == []
-    assert desk.ledger_differences(expected, desk.rows_of(fed(ticks, config))) == []
+    assert differences(expected, desk.folded_whole(ticks, config)) == []
+    assert differences(expected, desk.rows_of(fed(ticks, config))) == []
 
 
+@MANY
 @given(histories.histories(hedge=True))
 def test_hedge_legs_are_positions_of_their_own(ticks):
     config = {"mfe_mode": "hl_strict", "dust_qty": "0"}
-    assert desk.ledger_differences(oracle.rows(ticks, config), desk.rows_of(fed(ticks, config))) == []
+    assert differences(oracle.rows(ticks, config), desk.rows_of(fed(ticks, config))) == []
 
 
+@MANY
 @given(histories.histories(rates=True))
 def test_amounts_are_in_the_account_currency(ticks):
     config = {"mfe_mode": "hl_strict", "dust_qty": "0"}
-    assert desk.ledger_differences(oracle.rows(ticks, config), desk.rows_of(fed(ticks, config))) == []
+    assert differences(oracle.rows(ticks, config), desk.rows_of(fed(ticks, config))) == []
 
 
+@MANY
 @given(histories.histories(crumbs=True))
 def test_a_crumb_that_the_venue_leaves_counts_as_flat(ticks):
     config = {"mfe_mode": "hl_strict", "dust_qty": "0.001"}
-    assert desk.ledger_differences(oracle.rows(ticks, config), desk.rows_of(fed(ticks, config))) == []
+    assert differences(oracle.rows(ticks, config), desk.rows_of(fed(ticks, config))) == []
 
 
+@SOME
 @given(histories.histories(), CONFIGS)
 def test_a_replay_of_the_log_gives_every_row_again(ticks, config):
     agent = fed(ticks, config)
@@ -58,6 +86,7 @@ def test_a_replay_of_the_log_gives_every_row_again(ticks, config):
     assert verify_store(Memory.of(agent.resources)).digests == found.digests
 
 
+@SOME
 @given(st.data(), histories.histories())
 def test_the_order_of_deliveries_changes_nothing(data, ticks):
     config = {"mfe_mode": "hl_strict", "dust_qty": "0"}
@@ -74,6 +103,7 @@ def test_the_order_of_deliveries_changes_nothing(data, ticks):
     assert ledgers[0] == ledgers[1]
 
 
+@SOME
 @given(st.data(), histories.histories())
 def test_a_second_delivery_of_everything_writes_nothing(data, ticks):
     agent = fed(ticks, {})
@@ -85,6 +115,7 @@ def test_a_second_delivery_of_everything_writes_nothing(data, ticks):
     assert agent.head().last_tick == rows.last_tick
 
 
+@SOME
 @given(st.data(), histories.histories())
 def test_what_was_known_then_is_what_a_history_cut_there_would_have_told(data, ticks):
     """No look-ahead: as of T the whole history answers like the one in which nothing after T was ever delivered."""
@@ -99,7 +130,7 @@ def test_what_was_known_then_is_what_a_history_cut_there_would_have_told(data, t
     whole = agent
     part = desk.given_agent(desk.given_memory(), config, mode="paper")
     for n, (kind, value) in enumerate(deliveries[:cut]):
-        part.memory.clock.at = desk.NOON + timedelta(minutes=n)
+        part.resources.clock.at = desk.NOON + timedelta(minutes=n)
         part.observe(desk.plain_tick(value), kind=kind)
     as_of = desk.NOON + timedelta(minutes=cut - 1, seconds=30)
     assert desk.rows_of(whole, as_of=as_of) == desk.rows_of(part)
@@ -107,6 +138,7 @@ def test_what_was_known_then_is_what_a_history_cut_there_would_have_told(data, t
     assert desk.rows_of(whole, head=head) == desk.rows_of(part)
 
 
+@SOME
 @given(histories.histories(), st.integers(0, 7))
 def test_splitting_a_fill_at_one_price_changes_nothing(ticks, some):
     config = {"mfe_mode": "hl_strict", "dust_qty": "0"}
@@ -130,5 +162,6 @@ def split(fill: dict[str, Any], some: int) -> list[dict[str, Any]]:
     ]
 
 
-def close(one: str | None, other: str | None) -> bool:
-    return one == other or (one is not None and other is not None and abs(Decimal(one) - Decimal(other)) <= Decimal("1e-7"))
+def close(one: str | None, other: str | None, by: str = "1e-7") -> bool:
+    """Whether two amounts differ by no more than `by`."""
+    return one == other or (one is not None and other is not None and abs(Decimal(one) - Decimal(other)) <= Decimal(by))

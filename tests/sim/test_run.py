@@ -26,6 +26,7 @@ from memtape.sim.report import CAVEAT, render_report
 from memtape.sim.run import run_simulation
 from memtape.sim.strategies import STRATEGIES, Breakout, MeanReversion, OrderProposal
 from memtape.sim.venue import Venue
+from tests.effort import examples
 
 D = Decimal
 
@@ -85,7 +86,7 @@ def test_a_symbol_is_not_decided_on_in_the_tick_that_reports_its_stop(words: Any
     assert stopped > 5
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=examples(8, 150))
 @given(seed=st.integers(0, 10_000), name=st.sampled_from(sorted(STRATEGIES)))
 def test_the_same_bars_give_the_same_bytes(seed: int, name: str, words: Any) -> None:
     bars = [*wander(words, seed, "AAPL"), *wander(words, seed + 1, "MSFT")]
@@ -98,7 +99,7 @@ def test_the_same_bars_give_the_same_bytes(seed: int, name: str, words: Any) -> 
     assert [canonical(tick) for tick in once.ticks] == [canonical(tick) for tick in again.ticks]
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=examples(8, 150))
 @given(seed=st.integers(0, 10_000), name=st.sampled_from(sorted(STRATEGIES)), cut=st.integers(70, 159))
 def test_the_future_changes_nothing_in_the_past(seed: int, name: str, cut: int, words: Any) -> None:
     bars = wander(words, seed, "AAPL")
@@ -108,7 +109,7 @@ def test_the_future_changes_nothing_in_the_past(seed: int, name: str, cut: int, 
     assert whole.ticks[:cut] == part.ticks
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=examples(8, 150))
 @given(seed=st.integers(0, 10_000), name=st.sampled_from(sorted(STRATEGIES)))
 def test_the_ledger_finds_nothing_to_correct_and_accounts_for_all_the_equity(seed: int, name: str, words: Any) -> None:
     notebook = words.Notebook()

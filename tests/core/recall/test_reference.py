@@ -23,7 +23,7 @@ from memtape.core.recall.reference import recall_reference
 from memtape.errors import Invalid
 from tests.columns.memories import DAY, LONDON, NOON, Plan, asked, belief, by_chance, episode, queries
 
-GOLDEN = json.loads((Path(__file__).parent.parent / "golden/recall_owm.json").read_text())
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden/recall_owm.json").read_text())
 ASIA = Situation(symbol="XAU", regime="ranging", volatility_regime="low", session="asia", price=3000.0, atr_d1=30.0, atr_h1=6.0)
 pasts = st.builds(by_chance, st.integers(0, 40), st.integers(0, 10**6))
 

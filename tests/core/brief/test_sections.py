@@ -34,7 +34,7 @@ from tests.core.briefs import (
     section,
 )
 
-GOLDEN = Path(__file__).parent.parent / "golden/briefs"
+GOLDEN = Path(__file__).parents[2] / "golden/briefs"
 
 
 # --- the pinned texts ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from memtape.lab.conform import is_near
 from memtape.lab.formulas import FORMULAS
 
-VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parent.parent / "golden/owm_golden.json").read_text())
+VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "golden/owm_golden.json").read_text())
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])

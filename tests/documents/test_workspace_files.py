@@ -367,7 +367,7 @@ def test_what_a_crash_left_half_written_is_cleared_away(desk):
 
 
 def test_a_second_writer_waits_for_the_first_and_gives_up_in_the_end(desk):
-    with locked_workspace(desk), pytest.raises(Locked, match="is locked"), locked_workspace(desk, wait_seconds=0.05):
+    with locked_workspace(desk), pytest.raises(Locked, match="has been locked"), locked_workspace(desk, wait_seconds=0.05):
         pass
     with locked_workspace(desk):  # and it was let go
         pass

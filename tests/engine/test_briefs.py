@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given as examples
+from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
 
@@ -23,6 +23,7 @@ from memtape.engine.briefs import AssembledBrief
 from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.errors import Conflict, Invalid
 from tests.desk import given_memory
+from tests.effort import examples
 
 START = datetime(2026, 3, 2, 8, tzinfo=UTC)
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -93,20 +94,20 @@ def again(agent: AgentMemory, made: AssembledBrief) -> AssembledBrief:
 def test_every_brief_that_was_shown_is_made_again_byte_for_byte_whatever_came_later(memory):
     agent = given(memory, reflection={"everyNTrades": 2})
     agent.plans.create({"trigger": {"regime": "ranging"}, "action": "reduce", "size_factor": 0.5, "reasoning": "ranges chop"})
-    made = trading(agent, 40)
-    late = {"id": "late", "t": hour(20.2), "symbol": "BTC", "side": "buy", "qty": "0.5", "px": 101, "fee": 0}
+    made = trading(agent, 24)
+    late = {"id": "late", "t": hour(14.2), "symbol": "BTC", "side": "buy", "qty": "0.5", "px": 101, "fee": 0}
     agent.observe(late, kind="fill")
     agent.observe({"bars": [{**bar(-3, 99), "o": 99}]}, kind="bars", backfill=True)
-    memory.record_events([{"id": "cpi", "t": hour(30), "name": "CPI", "impact": "high"}], backfill=True)
+    memory.record_events([{"id": "cpi", "t": hour(18), "name": "CPI", "impact": "high"}], backfill=True)
     memory.create_skill("breakout", strategy="Sell strength.", avoid=[])
     memory.use_skill_version("desk", 2)
     agent = memory.agent("desk")
-    trading(agent, 6, first=40)
+    trading(agent, 6, first=24)
     for each in made:
         same = again(agent, each)
         assert same.brief.text == each.brief.text, each.question
         assert same.brief.citations == each.brief.citations
-    assert len({each.brief.digest for each in made}) > 30
+    assert len({each.brief.digest for each in made}) > 18
     assert verify_store(memory).ok
 
 
@@ -122,8 +123,8 @@ def test_a_live_agents_briefs_are_made_again_too(memory):
         assert again(agent, each).brief.text == each.brief.text, each.question
 
 
-@settings(max_examples=25)
-@examples(st.integers(3, 25), st.integers(1, 12), st.booleans())
+@settings(max_examples=examples(6, 100))
+@drawn(st.integers(3, 25), st.integers(1, 12), st.booleans())
 def test_what_comes_later_changes_no_brief_as_of_a_moment(hours, more, daily):
     config: dict[str, Any] = {"cadence": "daily"} if daily else {"everyNTrades": 2}
     whole, cut = (given(given_memory(), reflection=config) for _ in range(2))
@@ -143,14 +144,15 @@ SCRIPT = """
 import locale, sys
 locale.setlocale(locale.LC_ALL, "")
 from tests.desk import given_memory
-from tests.engine.test_briefing import given, trading
+from tests.effort import examples
+from tests.engine.test_briefs import given, trading
 print(*[each.brief.digest for each in trading(given(given_memory(), reflection={"everyNTrades": 3}, similarSituations=True), 20)])
 """
 
 
 def test_the_bytes_do_not_depend_on_process_hash_seed_locale_or_time_zone():
     told = set()
-    for seed, words, zone in (("0", "C", "UTC"), ("1", "C.UTF-8", "Asia/Tokyo"), ("4711", "POSIX", "America/New_York")):
+    for seed, words, zone in (("0", "C", "UTC"), ("4711", "C.UTF-8", "Asia/Tokyo")):
         env = {**os.environ, "PYTHONHASHSEED": seed, "LC_ALL": words, "TZ": zone,
                "PYTHONPATH": os.pathsep.join([str(Path(memtape.__file__).parents[1]), str(Path(__file__).parents[2])])}  # fmt: skip
         told.add(subprocess.run([sys.executable, "-c", SCRIPT], env=env, check=True, capture_output=True, text=True).stdout)

@@ -41,6 +41,7 @@ from memtape.sim.strategies import OrderProposal
 from memtape.store.cutoff import EVERYTHING
 from memtape.workers.live_account import follow_account
 from tests.brokers.hyperliquid_server import ADDRESS, Server, Venue
+from tests.effort import examples
 
 START = datetime(2026, 6, 4, tzinfo=UTC)
 D = Decimal
@@ -361,7 +362,7 @@ def play(draw: Draw, untimely: bool) -> None:
 
 
 # Told as drawn: a history of this size takes minutes to make smaller.
-AS_DRAWN = settings(max_examples=25, phases=[Phase.explicit, Phase.generate])
+AS_DRAWN = settings(max_examples=examples(8, 200), phases=[Phase.explicit, Phase.generate])
 
 
 @AS_DRAWN

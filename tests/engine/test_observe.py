@@ -15,6 +15,7 @@ from memtape.engine.proof.audit import verify_store
 from memtape.errors import Conflict, Invalid, Unknown
 from memtape.surfaces.registry import execute
 from tests import desk
+from tests.desk_language import replay
 
 T = "2026-06-04T{:02d}:{:02d}:00Z"
 
@@ -28,40 +29,35 @@ def agent():
     return desk.given_agent(desk.given_memory())
 
 
-def test_a_round_trip_gives_its_risk_its_r_and_its_reasons(agent):
-    agent.observe({"id": "s1", "t": T.format(8, 0), "positions": {"BTC": {"qty": "0.5", "entry_px": "65000"}},
-                   "fills": [fill("f1", T.format(8, 0), "buy", "0.5", "65000", fee="1")],
-                   "decision": {"symbol": "BTC", "reason": "breakout", "stop": "64000", "target": "67000", "tags": ["swing"],
-                                "situation": {"regime": "trending_up"}}})  # fmt: skip
-    receipt = agent.observe({"id": "s2", "t": T.format(9, 0), "positions": {},
-                             "fills": [fill("f2", T.format(9, 0), "sell", "0.5", "66000", fee="1", trigger="target")],
-                             "decision": {"symbol": "BTC", "reason": "target hit"}})  # fmt: skip
-    (trade,) = agent.ledger.trades()
-    assert receipt.concluded[0].name == "closed"
-    assert (trade.net_pnl_usd, trade.initial_risk_usd) == (Decimal(498), Decimal(500))
-    assert trade.pnl_r == Decimal("0.996")
+def test_a_round_trip_gives_its_risk_its_r_and_its_reasons():
+    desk = replay("""
+        08:00 tick BTC 0.5 @ 65000; buy 0.5 BTC @ 65000 fee 1 stop 64000 target 67000 tags swing regime trending_up "breakout"
+        09:00 tick flat; sell 0.5 BTC @ 66000 fee 1 trigger target "target hit"
+    """)
+    trade = desk.trade
+    assert desk.trades == ["BTC long +498.00 +1.0R closed 09:00"]
+    assert desk.receipts[-1].concluded[0].name == "closed"
+    assert (trade.initial_risk_usd, trade.pnl_r) == (Decimal(500), Decimal("0.996"))
     assert (trade.entry_reason, trade.exit_reason, trade.exit_trigger) == ("breakout", "target hit", "target")
     assert (trade.stop_price, trade.target_price, trade.tags, trade.entry_regime) == (64000, 67000, ("swing",), "trending_up")
 
 
-def test_the_stop_in_force_at_each_entry_makes_the_risk_and_later_moves_do_not(agent):
-    agent.observe({"id": "s1", "t": T.format(8, 0), "fills": [fill("f1", T.format(8, 0), "buy", "1", "100")],
-                   "decision": {"symbol": "BTC", "stop": "90"}})  # fmt: skip
-    agent.observe({"id": "s2", "t": T.format(9, 0), "fills": [fill("f2", T.format(9, 0), "buy", "1", "110")],
-                   "decision": {"symbol": "BTC", "stop": "105"}})  # fmt: skip
-    agent.observe({"id": "s3", "t": T.format(10, 0), "decision": {"symbol": "BTC", "stop": "109"}})
-    agent.observe({"id": "s4", "t": T.format(11, 0), "fills": [fill("f3", T.format(11, 0), "sell", "2", "120")]})
-    (trade,) = agent.ledger.trades()
-    assert trade.initial_risk_usd == Decimal(15)  # 10 on the first, 5 on the second
+def test_the_stop_in_force_at_each_entry_makes_the_risk_and_later_moves_do_not():
+    desk = replay("""
+        08:00 buy  1 BTC @ 100 stop 90
+        09:00 buy  1 BTC @ 110 stop 105
+        10:00 tick decide BTC stop 109
+        11:00 sell 2 BTC @ 120
+    """)
+    assert desk.trade.initial_risk_usd == Decimal(15)  # 10 on the first, 5 on the second
+    assert desk.trades == ["BTC long +30.00 +2.0R closed 11:00"]
 
 
-def test_a_fill_takes_reason_and_stop_from_the_decision_whose_order_it_names_whichever_comes_first(agent):
-    agent.observe(fill("f1", T.format(8, 5), "buy", "1", "100", order_id="o-1"), kind="fill")
-    assert agent.ledger.trades()[0].entry_reason is None
-    receipt = agent.observe(Decision(id="d1", t=read_time(8, 0), symbol="BTC", reason="funding flip", order_ids=("o-1",),
-                                     stop=Decimal(95)))  # fmt: skip
-    (trade,) = agent.ledger.trades()
-    assert (trade.entry_reason, trade.entry_decision, trade.stop_price) == ("funding flip", "d1", Decimal(95))
+def test_a_fill_takes_reason_and_stop_from_the_decision_whose_order_it_names_whichever_comes_first():
+    desk = replay("08:05 buy 1 BTC @ 100 order o-1")
+    assert desk.trade.entry_reason is None
+    (receipt,) = desk.observe('08:00 decide BTC id d1 orders o-1 stop 95 "funding flip" known 09:00')
+    assert (desk.trade.entry_reason, desk.trade.entry_decision, desk.trade.stop_price) == ("funding flip", "d1", Decimal(95))
     assert receipt.concluded == ()  # nothing opened or closed; the open trade merely learned its reason
 
 
@@ -71,77 +67,94 @@ def read_time(hour: int, minute: int):
     return read_(T.format(hour, minute))
 
 
-def test_the_second_delivery_of_a_tick_returns_the_first_receipt_and_writes_nothing(agent):
-    tick = {"id": "s1", "t": T.format(8, 0), "fills": [fill("f1", T.format(8, 0), "buy", "1", "100")]}
-    first = agent.observe(tick)
-    again = agent.observe(tick)
-    assert again.duplicate and (again.seq, again.hash, again.concluded) == (first.seq, first.hash, first.concluded)
-    assert agent.head().seq == 1
+def test_the_second_delivery_of_a_tick_returns_the_first_receipt_and_writes_nothing():
+    desk = replay("""
+        08:00 tick id s1; buy 1 BTC @ 100 id f1
+        08:00 tick id s1; buy 1 BTC @ 100 id f1
+    """)
+    first, second = desk.receipts
+    assert second.duplicate and (second.seq, second.hash, second.concluded) == (first.seq, first.hash, first.concluded)
+    assert desk.agent.head().seq == 1
 
 
-def test_a_fill_that_stands_twice_in_one_tick_counts_once(agent):
-    twice = [fill("f1", T.format(8, 0), "buy", "1", "100"), fill("f1", T.format(8, 0), "buy", "1", "100")]
-    agent.observe({"id": "s1", "t": T.format(8, 0), "fills": twice})
-    assert agent.ledger.trades()[0].qty_open == 1
+def test_a_fill_that_stands_twice_in_one_tick_counts_once():
+    assert replay("08:00 tick buy 1 BTC @ 100 id f1; buy 1 BTC @ 100 id f1").trades == ["BTC long 1 @ 100 open"]
 
 
-def test_bars_that_are_all_known_write_nothing(agent):
-    bars = [{"symbol": "BTC", "t0": T.format(h, 0), "t1": T.format(h + 1, 0), "o": 1, "h": 2, "l": 1, "c": 2} for h in (8, 9)]
-    first = agent.observe({"bars": bars}, kind="bars")
-    part = agent.observe({"bars": bars[1:]}, kind="bars")
-    assert part.duplicate and part.seq == first.seq and agent.head().seq == 1
+def test_bars_that_are_all_known_write_nothing():
+    desk = replay("""
+        10:00 tick bar 08:00-09:00 BTC 1 2 1 2; bar 09:00-10:00 BTC 1 2 1 2
+        09:00-10:00 bar BTC 1 2 1 2
+    """)
+    first, part = desk.receipts
+    assert part.duplicate and part.seq == first.seq and desk.agent.head().seq == 1
 
 
-def test_a_fill_that_came_in_a_tick_is_known_when_it_comes_alone(agent):
-    first = agent.observe({"id": "s1", "t": T.format(8, 0), "fills": [fill("f1", T.format(8, 0), "buy", "1", "100")]})
-    again = agent.observe(fill("f1", T.format(8, 0), "buy", "1", "100"), kind="fill")
-    assert again.duplicate and again.seq == first.seq
-    assert agent.head().seq == 1
+def test_a_fill_that_came_in_a_tick_is_known_when_it_comes_alone():
+    desk = replay("""
+        08:00 tick buy 1 BTC @ 100 id f1
+        08:00 buy 1 BTC @ 100 id f1
+    """)
+    first, second = desk.receipts
+    assert second.duplicate and second.seq == first.seq and desk.agent.head().seq == 1
 
 
-def test_a_replayed_tick_adds_the_fills_it_did_not_have_and_nothing_else(agent):
-    agent.observe({"id": "s1", "t": T.format(8, 0), "positions": {}, "decision": {"symbol": "BTC", "reason": "first word"}})
-    receipt = agent.observe({"id": "s1", "t": T.format(8, 0), "positions": {"BTC": {"qty": "9"}},
-                             "fills": [fill("f1", T.format(7, 59), "buy", "1", "100"), fill("f2", T.format(8, 0), "sell", "1", "101")],
-                             "decision": {"symbol": "BTC", "reason": "second word"}})  # fmt: skip
-    (trade,) = agent.ledger.trades()
-    assert not receipt.duplicate
-    assert (trade.entry_reason, trade.net_pnl_usd, trade.quality) == ("first word", Decimal(1), "fills")
-    assert [row.decision.reason for row in agent.ledger.decisions()] == ["first word"]
+def test_a_replayed_tick_adds_the_fills_it_did_not_have_and_nothing_else():
+    desk = replay("""
+        08:00 tick id s1; flat; decide BTC "first word"
+        08:00 tick id s1; BTC 9; buy 1 BTC @ 100 at 07:59; sell 1 BTC @ 101; decide BTC "second word"
+    """)
+    assert not desk.receipts[-1].duplicate
+    assert desk.trades == ["BTC long +1.00 closed 08:00"] and desk.discrepancies == []
+    assert desk.trade.entry_reason == "first word"
+    assert [row.decision.reason for row in desk.agent.ledger.decisions()] == ["first word"]
 
 
-def test_a_tick_that_is_not_later_than_the_last_says_so_and_takes_no_snapshot_and_no_decision(agent):
-    agent.observe({"id": "s2", "t": T.format(9, 0), "positions": {}})
-    receipt = agent.observe({"id": "s1", "t": T.format(8, 0), "positions": {"BTC": {"qty": "1", "entry_px": "5"}},
-                             "decision": {"symbol": "BTC", "reason": "too late"}})  # fmt: skip
-    assert [event.name for event in receipt.concluded] == ["stale"]
-    assert agent.ledger.trades() == [] and agent.ledger.decisions() == []
-    assert agent.observe({"id": "s1", "t": T.format(8, 0), "positions": {}}).duplicate
+def test_a_tick_that_is_not_later_than_the_last_says_so_and_takes_no_snapshot_and_no_decision():
+    desk = replay("""
+        09:00 tick id s2; flat
+        08:00 tick id s1; BTC 1 @ 5; decide BTC "too late"
+        08:00 tick id s1; flat
+    """)
+    _, stale, second = desk.receipts
+    assert [event.name for event in stale.concluded] == ["stale"] and second.duplicate
+    assert desk.trades == [] and desk.agent.ledger.decisions() == []
 
 
-def test_a_bar_that_differs_from_the_one_we_have_is_told_and_not_taken(agent):
-    bar = {"symbol": "BTC", "t0": T.format(8, 0), "t1": T.format(9, 0), "o": 1, "h": 2, "l": 1, "c": 2}
-    agent.observe({"bars": [bar]}, kind="bars")
-    receipt = agent.observe({"bars": [{**bar, "h": 3}]}, kind="bars")
-    assert [event.name for event in receipt.concluded] == ["bar_differs"]
-    assert verify_store(Memory.of(agent.resources)).ok
+def test_a_bar_that_differs_from_the_one_we_have_is_reported_and_not_recorded():
+    desk = replay("""
+        08:00-09:00 bar BTC 1 2 1 2
+        08:00-09:00 bar BTC 1 3 1 2
+    """)
+    assert [event.name for event in desk.receipts[-1].concluded] == ["bar_differs"]
+    assert verify_store(desk.memory).ok
 
 
-def test_what_a_live_agent_is_told_late_counts_from_when_it_was_told(agent):
-    memory = desk.given_memory()
-    live = desk.given_agent(memory, mode="live")
-    live.observe(fill("f1", T.format(8, 0), "buy", "1", "100"), kind="fill")
-    memory.clock.at += timedelta(hours=1)
-    live.observe(fill("f2", T.format(9, 0), "sell", "1", "101"), kind="fill", backfill=True)
-    assert live.ledger.trades(as_of=desk.NOON)[0].status == "closed"  # backfilled: known from its own time
-    assert live.ledger.trades(as_of=desk.NOON - timedelta(seconds=1)) != live.ledger.trades()
+LATE = """
+    08:00 buy  1 BTC @ 100 known 08:00
+    09:00 sell 1 BTC @ 101 known 12:00
+"""
 
 
-def test_deposits_are_not_profit(agent):
-    for value in (EquityMark(t=read_time(8, 0), equity=Decimal(1000)), CashFlow(id="c", t=read_time(9, 0), usd=Decimal(500)),
-                  EquityMark(t=read_time(10, 0), equity=Decimal(1490))):  # fmt: skip
-        agent.observe(value)
-    assert [nav for _, nav in agent.ledger.equity().points] == [Decimal(1000), Decimal(990)]
+def test_what_a_live_agent_learns_late_counts_from_when_it_learned_it():
+    desk = replay(LATE, mode="live")
+    assert desk.trades_known_at("11:59") == ["BTC long 1 @ 100 open"]
+    assert desk.trades_known_at("12:00") == ["BTC long +1.00 closed 09:00"]
+
+
+def test_what_is_backfilled_counts_from_its_own_time():
+    desk = replay(LATE, mode="live", backfill=True)
+    assert desk.trades_known_at("08:59") == ["BTC long 1 @ 100 open"]
+    assert desk.trades_known_at("09:00") == ["BTC long +1.00 closed 09:00"]
+
+
+def test_deposits_are_not_profit():
+    desk = replay("""
+        08:00 equity 1000
+        09:00 deposit 500
+        10:00 equity 1490
+    """)
+    assert [nav for _, nav in desk.agent.ledger.equity().points] == [Decimal(1000), Decimal(990)]
 
 
 def test_every_kind_of_value_can_be_observed_and_the_log_follows(agent):
@@ -196,10 +209,12 @@ def test_bad_input_is_refused_with_the_field_and_nothing_is_written(agent, kind,
     assert agent.head().seq == 0
 
 
-def test_an_option_may_expire_at_zero(agent):
-    agent.observe(fill("f1", T.format(8, 0), "buy", "1", "2.5"), kind="fill")
-    agent.observe(fill("f2", T.format(9, 0), "sell", "1", "0"), kind="fill")
-    assert agent.ledger.trades()[0].net_pnl_usd == Decimal("-2.5")
+def test_an_option_may_expire_at_zero():
+    desk = replay("""
+        08:00 buy  1 BTC-70000-C @ 2.5
+        09:00 sell 1 BTC-70000-C @ 0
+    """)
+    assert desk.trades == ["BTC-70000-C long -2.50 closed 09:00"]
 
 
 def test_a_skill_with_new_content_is_a_new_version_and_a_trade_keeps_the_one_of_its_entry():
@@ -293,16 +308,14 @@ def test_skills_agents_imports_and_discrepancies_are_told_as_they_stood():
 
 def test_a_bar_that_comes_late_and_tells_nothing_leaves_the_books_in_order():
     """The tick that explains an exit comes after it: what was believed before the bar must not lose that reason."""
-    memory = desk.given_memory()
-    agent = desk.given_agent(memory, mode="paper")
-    for n, side in enumerate(("buy", "sell", "buy", "sell")):
-        memory.clock.at = read_time(9, n)
-        agent.observe({"id": f"s{n}", "t": T.format(9, n), "positions": {"BTC": {"qty": 1}} if side == "buy" else {},
-                       "fills": [fill(f"f{n}", f"2026-06-04T09:{n - 1 if n else 0:02d}:{55 if n else 0:02d}Z", side, "1", "100")],
-                       "decision": {"symbol": "BTC", "reason": f"r{n}"}})  # fmt: skip
-    agent.observe(
-        {"bars": [{"symbol": "BTC", "t0": T.format(7, 0), "t1": T.format(8, 0), "o": 1, "h": 1, "l": 1, "c": 1}]}, kind="bars"
-    )
-    assert verify_store(memory).problems == []
-    with memory.resources.reading("desk") as tables:
+    desk = replay("""
+        09:00 tick BTC 1; buy  1 BTC @ 100; decide BTC "r0"
+        09:01 tick flat;  sell 1 BTC @ 100 at 09:00:55; decide BTC "r1"
+        09:02 tick BTC 1; buy  1 BTC @ 100 at 09:01:55; decide BTC "r2"
+        09:03 tick flat;  sell 1 BTC @ 100 at 09:02:55; decide BTC "r3"
+        07:00-08:00 bar BTC 1 1 1 1 known 09:03
+    """)
+    assert [(trade.entry_reason, trade.exit_reason) for trade in desk.rows] == [("r0", "r1"), ("r2", "r3")]
+    assert verify_store(desk.memory).problems == []
+    with desk.memory.resources.reading("desk") as tables:
         assert [row["known_to"] for row in tables.rows("trades")] == [None, None]

@@ -479,7 +479,7 @@ def test_an_edit_that_a_crash_interrupts_anywhere_is_made_once(sqlite_url, desk,
 
 
 def test_four_writers_and_an_owner_who_accepts_edits_of_the_same_document_lose_nothing(store_url, desk):
-    writers, each, edits = (4, 50, 20) if store_url.startswith("sqlite") else (4, 12, 8)
+    writers, each, edits = (4, 12, 8)
     write(desk, {"notes/notes.md": "".join(f"rule {n}: old\n" for n in range(edits))})
     with memtape.open(store_url, clock=FixedClock(NOON)) as memory:
         agent = working(memory, desk)

@@ -15,8 +15,8 @@ from memtape.core.lessons.reflection import Reflection
 from memtape.core.observed import ClosedTrade
 from memtape.core.values import read
 from memtape.engine import AgentMemory, Memory
-from memtape.engine.lessons import LEASE, LEASED_FOR
 from memtape.engine.proof.audit import rebuild_store, verify_store
+from memtape.engine.reflection import LEASE, LEASE_TIME
 from memtape.errors import Conflict, Invalid, ModelFailed, Unknown
 from memtape.plugs.clock import FixedClock
 from memtape.plugs.models import ModelAnswer
@@ -214,9 +214,9 @@ def test_while_another_holds_the_lease_nothing_is_done_and_when_it_runs_out_it_i
     told(agent, 0)
     told(agent, 1)
     with memory.resources.repairing("desk") as tables:  # a worker that asked its model and died
-        assert Leases(tables).take(LEASE, "dead", NOON, NOON + LEASED_FOR)
+        assert Leases(tables).take(LEASE, "dead", NOON, NOON + LEASE_TIME)
     assert agent.lessons.reflect_if_due().waits == "another worker is at it" and agent.lessons.reflections() == []
-    memory.clock.at = NOON + LEASED_FOR + timedelta(seconds=1)
+    memory.clock.at = NOON + LEASE_TIME + timedelta(seconds=1)
     assert agent.lessons.reflect_if_due().new and len(agent.lessons.reflections()) == 1
 
 

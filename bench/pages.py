@@ -1,0 +1,78 @@
+"""The cost of what pages ask most: one trade by its id, a page of trades by any column, and columns in a bounded cache."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bench.desk import BenchRun, desk
+from bench.recall import row
+from bench.timing import Result, Sides, cpu, judge, time_in_turn
+from memtape.engine.column_cache import ColumnCache
+from memtape.engine.view.view import SORT_FIELDS, TradePage
+
+PAGE_ROWS, REPEATS, FLAT = 25, 10, 1.3
+AGENTS, EPISODES, LIMIT_MB = 1_000, 200, 8.0
+
+
+def measure_trade_by_id(bench: BenchRun) -> dict[str, Result]:
+    """Measure `trade_by_id`."""
+    few, many = bench.scale.few, bench.scale.many
+    with desk(bench.store(few)) as (_, small), desk(bench.store(many)) as (_, large):
+        ids = [agent.ledger.trades(limit=50)[-1].id for agent in (small, large)]
+
+        def look_up(agent: object, id: str) -> None:
+            for _ in range(REPEATS):
+                assert agent.ledger.trade(id) is not None  # type: ignore[attr-defined]
+
+        rounds = [(partial(look_up, small, ids[0]), partial(look_up, large, ids[1]))] * bench.scale.pages
+        (sides,) = time_in_turn(rounds, cpu)
+    return {"trade_by_id": judge(f"One trade by its id among {many} trades, compared with among {few}.", many, sides, FLAT)}
+
+
+def measure_trade_page(bench: BenchRun) -> dict[str, Result]:
+    """Measure `trade_page`: the worst of all sorts and filters is judged."""
+    few, many = bench.scale.few, bench.scale.many
+    worst: tuple[float, str, Sides] | None = None
+    with desk(bench.store(few)) as (_, small), desk(bench.store(many)) as (_, large):
+        symbol = large.ledger.trades(limit=1)[0].symbol
+        pages = {f"by {sort}, {'down' if down else 'up'}": TradePage(sort=sort, descending=down, limit=PAGE_ROWS)
+                 for sort in SORT_FIELDS for down in (True, False)}  # fmt: skip
+        pages |= {
+            "of one symbol": TradePage(symbol=symbol, limit=PAGE_ROWS), "of one side": TradePage(side="long", limit=PAGE_ROWS),
+            "closed": TradePage(status="closed", limit=PAGE_ROWS), "open": TradePage(status="open", limit=PAGE_ROWS),
+            "won": TradePage(outcome="win", limit=PAGE_ROWS),
+            "lost, by net": TradePage(outcome="loss", sort="net", limit=PAGE_ROWS),
+        }  # fmt: skip
+        for name, page in pages.items():
+            rounds = [(partial(small.ledger.trade_page, page), partial(large.ledger.trade_page, page))] * bench.scale.pages
+            (sides,) = time_in_turn(rounds, cpu)
+            if worst is None or sides.ratio > worst[0]:
+                worst = (sides.ratio, name, sides)
+    assert worst is not None
+    what = f"A page of {PAGE_ROWS} of {many} trades, the worst of {len(pages)} sorts and filters, compared with of {few}."
+    return {"trade_page": judge(what, many, worst[2], FLAT, worst=worst[1])}
+
+
+class _Agent:
+    """The episodes of one agent as the cache reads them."""
+
+    def __init__(self, episodes: int) -> None:
+        self._episodes = episodes
+
+    def revision(self) -> int:
+        return 1
+
+    def episode_rows(self) -> list[tuple[object, ...]]:
+        return [row(n, self._episodes) for n in range(self._episodes)]
+
+
+def measure_column_cache(bench: BenchRun) -> dict[str, Result]:
+    """Measure `column_cache`: the memory that many agents take, as a share of the limit."""
+    agents = AGENTS if bench.scale.many > 1_000 else 50
+    cache, most = ColumnCache(LIMIT_MB), 0
+    for n in range(agents):
+        with cache.columns("local", f"agent-{n}", _Agent(EPISODES)):  # type: ignore[arg-type]
+            most = max(most, cache.nbytes())
+    sides = Sides([LIMIT_MB * 1024 * 1024], [float(most)])
+    what = f"The most bytes of columns that {agents} agents of {EPISODES} episodes took, compared with the limit."
+    return {"column_cache": judge(what, agents, sides, 1.0)}
