@@ -18,7 +18,7 @@ from bench.documents import (
     measure_search_10k,
     measure_search_100k,
 )  # fmt: skip
-from bench.pages import measure_column_cache, measure_trade_by_id, measure_trade_page
+from bench.pages import measure_agent_page, measure_column_cache, measure_trade_by_id, measure_trade_page
 from bench.recall import measure_load, measure_ranked, measure_recall
 from bench.records import measure_import, measure_page, measure_rebuild, measure_verify
 from bench.startup import measure_help, measure_mcp
@@ -40,6 +40,7 @@ BENCHES: dict[str, Callable[[BenchRun], dict[str, Result]]] = {
     "read_trades": measure_page,
     "trade_by_id": measure_trade_by_id,
     "trade_page": measure_trade_page,
+    "agent_page": measure_agent_page,
     "column_cache": measure_column_cache,
     "ranked_100k": measure_ranked,
     "recall_100k": measure_recall,

@@ -1,12 +1,14 @@
-"""The cost of what pages ask most: one trade by its id, a page of trades by any column, and columns in a bounded cache."""
+"""The cost of what pages ask most: one trade, a page of trades by any column, an agent's page, and columns in a bounded cache."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
-from bench.desk import BenchRun, desk
+from bench.desk import AGENT, BenchRun, desk, tick
 from bench.recall import row
-from bench.timing import Result, Sides, cpu, judge, time_in_turn
+from bench.ticks import observe
+from bench.timing import Result, Sides, Work, cpu, judge, time_in_turn
 from memtape.engine.column_cache import ColumnCache
 from memtape.engine.view.view import SORT_FIELDS, TradePage
 
@@ -33,6 +35,7 @@ def measure_trade_page(bench: BenchRun) -> dict[str, Result]:
     """Measure `trade_page`: the worst of all sorts and filters is judged."""
     few, many = bench.scale.few, bench.scale.many
     worst: tuple[float, str, Sides] | None = None
+    ratios: dict[str, float] = {}
     with desk(bench.store(few)) as (_, small), desk(bench.store(many)) as (_, large):
         symbol = large.ledger.trades(limit=1)[0].symbol
         pages = {f"by {sort}, {'down' if down else 'up'}": TradePage(sort=sort, descending=down, limit=PAGE_ROWS)
@@ -46,11 +49,12 @@ def measure_trade_page(bench: BenchRun) -> dict[str, Result]:
         for name, page in pages.items():
             rounds = [(partial(small.ledger.trade_page, page), partial(large.ledger.trade_page, page))] * bench.scale.pages
             (sides,) = time_in_turn(rounds, cpu)
+            ratios[name] = round(sides.ratio, 3)
             if worst is None or sides.ratio > worst[0]:
                 worst = (sides.ratio, name, sides)
     assert worst is not None
     what = f"A page of {PAGE_ROWS} of {many} trades, the worst of {len(pages)} sorts and filters, compared with of {few}."
-    return {"trade_page": judge(what, many, worst[2], FLAT, worst=worst[1])}
+    return {"trade_page": judge(what, many, worst[2], FLAT, worst=worst[1], ratios=ratios)}
 
 
 class _Agent:
@@ -76,3 +80,37 @@ def measure_column_cache(bench: BenchRun) -> dict[str, Result]:
     sides = Sides([LIMIT_MB * 1024 * 1024], [float(most)])
     what = f"The most bytes of columns that {agents} agents of {EPISODES} episodes took, compared with the limit."
     return {"column_cache": judge(what, agents, sides, 1.0)}
+
+
+def measure_agent_page(bench: BenchRun) -> dict[str, Result]:
+    """Measure `agent_page`: the first view of an agent's page after a tick, when nothing computed before still holds."""
+    from starlette.testclient import TestClient
+
+    from memtape.surfaces.http import build_app
+    from memtape.surfaces.web import add_pages
+
+    n, path = bench.scale.paged, bench.copy(bench.store(bench.scale.paged), "agent-page.db")
+    with desk(path) as (memory, agent):
+        app = build_app(memory, mcp=False, web=partial(add_pages, memory=memory))
+        client = TestClient(app, base_url="http://127.0.0.1")
+
+        def queries() -> None:
+            agent.ledger.performance()
+            agent.ledger.equity()
+            agent.ledger.trade_page(TradePage(limit=PAGE_ROWS))
+            agent.ledger.trades(status="open")
+            agent.ledger.decisions(limit=PAGE_ROWS)
+            agent.ledger.discrepancies(PAGE_ROWS)
+            memory.skill_of(agent.agent)
+
+        def page() -> None:
+            assert client.get(f"/agents/{AGENT}").status_code == 200
+
+        def rounds() -> Iterator[tuple[Work, Work]]:
+            for number in range(bench.scale.rounds * 5):
+                observe(memory, agent, tick(number))
+                yield queries, page
+
+        (sides,) = time_in_turn(rounds(), cpu)
+    what = f"The page of an agent with {n} trades, after a tick, compared with the queries behind it."
+    return {"agent_page": judge(what, n, sides, 3.0)}

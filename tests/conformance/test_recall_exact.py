@@ -60,7 +60,7 @@ def asked(chance: random.Random) -> tuple[dict[str, object], dict[str, object]]:
 
 
 def same_as_a_scan(agent: AgentMemory, queries: int) -> None:
-    with agent.reading() as tables:
+    with agent.resources.reading(agent.agent.id) as tables:
         episodes = MemoryTables(tables).episodes()
     chance = random.Random(11)
     for _ in range(queries):

@@ -1,4 +1,4 @@
-"""An import taken back: gone from then on, and still told to whoever asks what was believed before."""
+"""The undo of an import: its items do not count from then on, but reads as of an earlier moment still show them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def agrees_with_its_log(memory: Memory) -> bool:
 
 
 @pytest.mark.parametrize("file", [[REPORTED], ROUND_TRIP], ids=["a reported trade", "fills"])
-def test_what_was_believed_before_an_undo_can_still_be_told(memory: Memory, file: list[Observed]) -> None:
+def test_reads_as_of_a_moment_before_an_undo_are_unchanged(memory: Memory, file: list[Observed]) -> None:
     agent = given_desk(memory)
     batch = agent.imports.commit(file, {"file": "x.csv"}).batch
     head, believed = agent.head().seq, agent.ledger.trades()
@@ -71,12 +71,12 @@ def test_what_was_believed_before_an_undo_can_still_be_told(memory: Memory, file
 
 
 @pytest.mark.parametrize("file", [[REPORTED], ROUND_TRIP], ids=["a reported trade", "fills"])
-def test_in_a_simulation_an_undo_is_known_at_the_last_moment_it_saw(memory: Memory, file: list[Observed]) -> None:
+def test_in_a_simulation_an_undo_is_known_at_the_last_moment_observed(memory: Memory, file: list[Observed]) -> None:
     agent = given_desk(memory, "sim")
     batch = agent.imports.commit(file, {"file": "x.csv"}).batch
-    head, believed, seen = agent.head().seq, agent.ledger.trades(), agent.now()
+    head, believed, now = agent.head().seq, agent.ledger.trades(), agent.now()
     undo(memory, batch)
-    assert agent.now() == seen == minute(2)  # the clock of whoever undoes it is no part of the simulation
+    assert agent.now() == now == minute(2)  # the clock of the computer is no part of the simulation
     assert agent.ledger.trades() == agent.ledger.trades(as_of=minute(2)) == []
     assert agent.ledger.trades(head=head) == believed
     agent.observe(a_tick(3, a_fill("z1", 3)))
@@ -84,7 +84,7 @@ def test_in_a_simulation_an_undo_is_known_at_the_last_moment_it_saw(memory: Memo
     assert agrees_with_its_log(memory)
 
 
-def test_a_decision_taken_back_no_longer_explains_a_fill_that_stays(memory: Memory) -> None:
+def test_an_undone_decision_no_longer_explains_a_fill_that_stays(memory: Memory) -> None:
     agent = given_desk(memory)
     decision = Decision(id="d1", t=minute(0), symbol="AAPL", stop=Decimal(90), reason="from the file")
     batch = agent.imports.commit([decision], {"file": "x.csv"}).batch
@@ -101,7 +101,7 @@ def shadows(agent: AgentMemory, as_of: float) -> list[tuple[float | None, int | 
     return [(round(e.pnl_r, 2) if e.pnl_r is not None else None, e.consecutive_losses) for e in found]
 
 
-def test_bars_told_after_an_undo_end_the_shadow_as_it_was_believed_until_then(memory: Memory) -> None:
+def test_bars_recorded_after_an_undo_end_the_shadow_as_it_was_believed_until_then(memory: Memory) -> None:
     agent = given_desk(memory)
     undo(memory, agent.imports.commit([STOOD_ASIDE], {"file": "x.csv"}).batch)
     agent.observe(bars((5, "101"), (10, "104")), backfill=True)
@@ -110,7 +110,7 @@ def test_bars_told_after_an_undo_end_the_shadow_as_it_was_believed_until_then(me
     assert agrees_with_its_log(memory)
 
 
-def test_a_loss_told_after_an_undo_counts_in_the_state_of_a_shadow_taken_back(memory: Memory) -> None:
+def test_a_loss_recorded_after_an_undo_counts_in_the_state_of_an_undone_shadow(memory: Memory) -> None:
     agent = given_desk(memory)
     late = replace(STOOD_ASIDE, t=minute(4))
     agent.observe(bars((5, "101"), (10, "104")), backfill=True)
@@ -124,7 +124,7 @@ def test_a_loss_told_after_an_undo_counts_in_the_state_of_a_shadow_taken_back(me
 
 
 @pytest.mark.parametrize("mode", ["sim", "paper"])
-def test_a_decision_brought_again_is_one_shadow(memory: Memory, mode: Mode) -> None:
+def test_a_decision_imported_a_second_time_is_one_shadow(memory: Memory, mode: Mode) -> None:
     agent = given_desk(memory, mode)
     agent.observe(bars((5, "101"), (10, "104")), backfill=True)
     undo(memory, agent.imports.commit([STOOD_ASIDE], {"file": "x.csv"}).batch)
@@ -133,17 +133,17 @@ def test_a_decision_brought_again_is_one_shadow(memory: Memory, mode: Mode) -> N
     assert agrees_with_its_log(memory)
 
 
-def test_a_claim_taken_back_with_the_first_word_of_the_broker_is_remembered_as_it_counted(memory: Memory) -> None:
+def test_a_claim_undone_with_the_first_broker_record_is_remembered_as_it_counted(memory: Memory) -> None:
     agent = given_desk(memory)
     claim = Claim(trade_id="k1", symbol="ETH", side="long", entry_at=minute(1), exit_at=minute(2), entry_price=Decimal(100),
                   exit_price=Decimal(50), qty=Decimal(1))  # fmt: skip
     batch = agent.imports.commit([claim, REPORTED], {"file": "x.csv"}).batch
     agent.observe(a_tick(10, a_fill("f1", 5), a_fill("f2", 6, "sell", px="101")))
-    undo(memory, batch)  # and with it all that the broker had said by then
+    undo(memory, batch)  # it contains every broker record so far
     assert agrees_with_its_log(memory)
 
 
-def test_the_next_tick_explains_a_fill_when_the_tick_that_had_is_taken_back(memory: Memory) -> None:
+def test_the_next_tick_explains_a_fill_after_the_tick_that_explained_it_is_undone(memory: Memory) -> None:
     agent = given_desk(memory)
     agent.observe(a_fill("f1", 1))
     batch = agent.imports.commit([Tick(id="from-file", t=minute(5))], {"file": "x.csv"}).batch
@@ -156,8 +156,8 @@ def test_the_next_tick_explains_a_fill_when_the_tick_that_had_is_taken_back(memo
 # ---- the same laws without an undo: a simulation that lives before what it was given ----------------------------------
 
 
-def ticks(*told: tuple[int, list[Fill], dict[str, Any] | None]) -> Iterable[dict[str, Any]]:
-    for n, fills, positions in told:
+def ticks(*each: tuple[int, list[Fill], dict[str, Any] | None]) -> Iterable[dict[str, Any]]:
+    for n, fills, positions in each:
         yield a_tick(n, *fills, **({} if positions is None else {"positions": positions}))
 
 
@@ -170,7 +170,7 @@ def test_a_tick_known_before_the_bar_that_watched_a_trade_leaves_it_unsettled(me
     assert agrees_with_its_log(memory)
 
 
-def test_what_a_late_tick_opens_has_been_watched_by_the_bars_that_are_here(memory: Memory) -> None:
+def test_a_position_opened_by_a_late_tick_takes_its_excursions_from_the_stored_bars(memory: Memory) -> None:
     agent = given_desk(memory)
     agent.observe(bars((20, "97"), (25, "103")), backfill=True)
     agent.observe(a_tick(10, positions={"AAPL": [{"qty": "1", "entry_px": "100"}]}))
@@ -180,14 +180,14 @@ def test_what_a_late_tick_opens_has_been_watched_by_the_bars_that_are_here(memor
 
 def test_a_decision_that_two_ticks_name_belongs_to_the_first(memory: Memory) -> None:
     agent = given_desk(memory, "sim")
-    said = {"id": "d1", "symbol": "AAPL", "action": "buy", "reason": "breakout"}
-    agent.observe({"id": "t1", "t": minute(1), "decision": said})
-    agent.observe({**a_tick(2, a_fill("f1", 2), a_fill("f2", 2, "sell", seq=1)), "decision": said})
+    decision = {"id": "d1", "symbol": "AAPL", "action": "buy", "reason": "breakout"}
+    agent.observe({"id": "t1", "t": minute(1), "decision": decision})
+    agent.observe({**a_tick(2, a_fill("f1", 2), a_fill("f2", 2, "sell", seq=1)), "decision": decision})
     assert [trade.entry_reason for trade in agent.ledger.trades()] == [None]
     assert agrees_with_its_log(memory)
 
 
-def test_a_tick_that_is_told_late_leaves_alone_what_was_believed_before_it(memory: Memory) -> None:
+def test_a_tick_that_is_recorded_late_does_not_change_what_was_believed_before_it(memory: Memory) -> None:
     """A fill is explained by the first tick after it that was known: here by one of the afternoon before that of noon came in."""
     agent = given_desk(memory)
     agent.observe(a_fill("f1", 1), backfill=True)

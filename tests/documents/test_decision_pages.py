@@ -46,7 +46,7 @@ def agent(memory):
 
 
 def text_of(agent, path: str) -> str | None:
-    with agent.reading() as tables:
+    with agent.resources.reading(agent.agent.id) as tables:
         return decision_page_text(tables, path)
 
 

@@ -26,8 +26,8 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     made.close()
 
 
-def told(memory, name: str, word: str) -> None:
-    """Let an agent write a word wherever words are kept, and often enough that pages are split."""
+def write_word_everywhere(memory, name: str, word: str) -> None:
+    """Let an agent write a word wherever text is stored, and often enough that database pages are split."""
     agent = memory.agent(name)
     for n in range(60):
         reason = f"{word} {n} " * (1 + 7 * n)
@@ -43,10 +43,10 @@ def left(folder: Path, word: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("closed", [True, False], ids=["after the store is closed", "while it is open"])
-def test_of_a_deleted_agent_no_word_is_left_in_any_file(memory, tmp_path, closed):
+def test_no_file_contains_a_word_of_a_deleted_agent(memory, tmp_path, closed):
     for name, word in (("gold", "zebraquartz"), ("silver", "okapi")):
         memory.agent(name).documents.add(write(tmp_path / name, {"TRADING_MANUAL.md": MANUAL.replace("Zebraquartz", word)}))
-        told(memory, name, word)
+        write_word_everywhere(memory, name, word)
     assert left(tmp_path, "zebraquartz")
     memory.delete_agent("gold", "gold")
     if closed:
@@ -56,19 +56,19 @@ def test_of_a_deleted_agent_no_word_is_left_in_any_file(memory, tmp_path, closed
         assert verify_store(memory).ok and memory.agent("silver").documents.search("okapi").hits
 
 
-def test_of_a_shredded_trade_no_word_is_left_in_the_store(memory, tmp_path):
+def test_the_store_contains_no_word_of_a_shredded_trade(memory, tmp_path):
     agent = memory.agent("gold")
     claim = {"symbol": "XAUUSD", "side": "long", "entry_price": "100", "exit_price": "99", "qty": "1", "stop": "98"}
     agent.remember_trade({**claim, "trade_id": "t1", "reflection": "zebraquartz", "entry_at": NOON, "exit_at": NOON})
     agent.remember_trade({**claim, "trade_id": "t2", "reflection": "okapi", "entry_at": NOON, "exit_at": NOON})
-    gone = next(trade.id for trade in agent.ledger.trades() if trade.leg == "t1")
+    trade_id = next(trade.id for trade in agent.ledger.trades() if trade.leg == "t1")
     assert left(tmp_path, "zebraquartz")
-    agent.memories.forget(gone, shred=True)
+    agent.memories.forget(trade_id, shred=True)
     assert left(tmp_path, "zebraquartz") == {} and left(tmp_path, "okapi")
 
 
-def test_an_agent_is_deleted_though_another_process_reads_all_the_while(memory, tmp_path):
-    told(memory, "gold", "zebraquartz")
+def test_an_agent_can_be_deleted_while_another_process_reads(memory, tmp_path):
+    write_word_everywhere(memory, "gold", "zebraquartz")
     other = memtape.open(str(tmp_path / "desk.db"), clock=FixedClock(NOON))
     with other.resources.reading("gold") as tables:
         assert tables.head().seq

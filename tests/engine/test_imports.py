@@ -1,4 +1,4 @@
-"""A file brings decisions and what they cite, and no quotes of its own."""
+"""Imported decisions: the lines they cite are quoted from the documents, never from the file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import memtape
 from memtape.core.observed import Decision, Tick
 from memtape.core.values import read
-from memtape.errors import Invalid
+from memtape.errors import Invalid, Locked
 from memtape.plugs.clock import FixedClock
 from tests.conftest import NOON
 from tests.documents.desk import write
@@ -40,7 +40,7 @@ def quotes(agent) -> list[str]:
     return [each.citation.quoted for each in agent.citations.of()]
 
 
-def test_what_an_imported_decision_cites_is_quoted_from_the_document(agent):
+def test_the_lines_that_an_imported_decision_cites_are_quoted_from_the_document(agent):
     agent.imports.commit([read(Decision, citing())], {"file": "a.jsonl"})
     tick = {"id": "t1", "t": NOON - timedelta(hours=1), "marks": {"XAUUSD": "4000"}, "decision": [{**citing(line=1), "id": "d2"}]}
     agent.imports.commit([read(Tick, tick)], {"file": "b.jsonl"})
@@ -61,12 +61,26 @@ def test_a_quote_that_no_document_has_is_refused_with_the_whole_file(agent, cite
     assert refused.value.field == field and quotes(agent) == []
 
 
-def test_a_file_that_is_imported_again_is_known_though_the_document_has_changed(agent, desk):
+def test_a_second_import_of_a_file_is_a_duplicate_even_if_the_document_has_changed(agent, desk):
     one = agent.documents.cite("TRADING_MANUAL.md", 3, 3)
-    seen = [read(Decision, citing(content_hash=one.content_hash, quoted=one.quoted))]
-    first = agent.imports.commit(seen, {"file": "a.jsonl"})
+    decisions = [read(Decision, citing(content_hash=one.content_hash, quoted=one.quoted))]
+    first = agent.imports.commit(decisions, {"file": "a.jsonl"})
     write(desk, {"TRADING_MANUAL.md": "All is new.\n"})
-    assert (agent.imports.commit(seen, {"file": "a.jsonl"}).duplicates, quotes(agent)) == (1, [one.quoted])
+    assert (agent.imports.commit(decisions, {"file": "a.jsonl"}).duplicates, quotes(agent)) == (1, [one.quoted])
     agent.imports.undo(first.batch)
     with pytest.raises(Invalid, match="no longer say"):
-        agent.imports.commit(seen, {"file": "a.jsonl"})
+        agent.imports.commit(decisions, {"file": "a.jsonl"})
+
+
+def test_stored_bodies_are_those_of_items_that_were_not_undone(agent):
+    done = agent.imports.commit([read(Decision, citing())], {"file": "a.jsonl"})
+    names = [("decision", "d1"), ("decision", "unknown"), ("fill", "d1")]
+    assert {name: body["symbol"] for name, body in agent.imports.stored_bodies(names).items()} == {("decision", "d1"): "XAUUSD"}
+    agent.imports.undo(done.batch)
+    assert agent.imports.stored_bodies(names) == {}
+
+
+def test_a_check_for_writing_raises_while_another_process_holds_the_lock(agent):
+    agent.resources.check_writable()
+    with memtape.open(agent.resources.database.url) as other, other.resources.writing("gold"), pytest.raises(Locked):
+        agent.resources.check_writable()

@@ -69,7 +69,7 @@ QUESTIONS: dict[str, Callable[[View], Any]] = {
 @contextmanager
 def both_views(memory: Memory, hours: float) -> Iterator[tuple[View, View]]:
     agent = memory.agent("desk")
-    with agent.reading() as tables:
+    with agent.resources.reading(agent.agent.id) as tables:
         cutoff = Cutoff(START + hours * HOUR, tables.head().seq)
         stored = StoredView(tables, agent.agent, cutoff, agent.resources.columns)
         yield stored, ViewAtHead(tables, agent.agent, cutoff)

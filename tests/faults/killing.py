@@ -53,7 +53,7 @@ def in_step(agent: AgentMemory) -> None:
     """Every kind of memory has learned from the very same trades, and nothing else."""
     closed = {trade.id for trade in agent.ledger.trades(status="closed")}
     marks = len({row.at for row in agent.memories.affect_history(limit=10**6) if row.rank == 2})
-    with agent.reading() as tables:
+    with agent.resources.reading(agent.agent.id) as tables:
         learned = MemoryTables(tables)
         episodes = {e.id for e in learned.episodes() if e.kind == "trade" and e.known_to is None}
         steps = learned.affect_until(None, 10**6)

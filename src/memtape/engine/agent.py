@@ -72,10 +72,6 @@ class AgentMemory:
         """Open one read transaction with one cutoff; every read is a plain function of it."""
         return self._scope.view(as_of, head, owner_head)
 
-    def reading(self) -> AbstractContextManager[Tables]:
-        """Open a transaction that reads the agent's stream, for importers and readers that look for known ids."""
-        return self._scope.reading()
-
     def head(self) -> Head:
         """The head of the agent's stream."""
         return self._scope.head()

@@ -1,7 +1,8 @@
-"""Destroying what was recorded, and still proving the rest: payloads go, hashes stay.
+"""Destroys the records of an agent or of an owner. The rest of the log can still be verified.
 
-A log row without its payload is whole as long as something in the log says that it was destroyed: a correction that names its
-row, the deletion of its agent, the erasure of its owner. What was derived from it is gone from every projection.
+The payloads of log rows are removed, their hashes stay. `verify` accepts a row without its payload if the log says that it was
+destroyed: by a correction that names the row, by the deletion of its agent, or by the erasure of its owner. Everything that was
+derived from the payload is removed from every projection.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from memtape.store.tables import Tables, streams
 
 
 def destroy_agent(resources: Resources, id: str, confirm: str) -> int:
-    """Destroy all that was recorded of an agent; how many log rows."""
+    """Destroy everything that was recorded about an agent. Returns how many log rows lost their payload."""
     if confirm != id:
-        raise Invalid("confirm", "is not the agent's id", f"Repeat it to confirm: {id}")
+        raise Invalid("confirm", f"'{confirm}' is not the id of the agent", f"To delete it, repeat its id: {id}")
     with resources.writing(OWNER_STREAM) as tables:
         if not tables.items("agent", EVERYTHING, keys=[id]) or tables.items("agent_deleted", EVERYTHING, keys=[id]):
             raise Unknown("id", "agent", id, "List them with list_agents")
@@ -29,35 +30,37 @@ def destroy_agent(resources: Resources, id: str, confirm: str) -> int:
         rows = _shred(Tables(tables.session, resources.owner, id))
         now = resources.clock.now()
         body = {"agent": id, "log_rows": rows, "at": time_text(now)}
-        _owner(tables, resources).declare(Item("agent_deleted", id, now, body, id), now)
+        _owner_writer(tables, resources).declare(Item("agent_deleted", id, now, body, id), now)
     resources.database.scrub(whole=True)
     return rows
 
 
 def destroy_owner(resources: Resources, confirm: str) -> tuple[list[str], int]:
-    """Destroy everything of an owner; which streams, and how many log rows."""
+    """Destroy everything that an owner has. Returns the streams, and how many log rows lost their payload."""
     if confirm != resources.owner:
-        raise Invalid("confirm", "is not the owner's name", f"Repeat it to confirm: {resources.owner}")
+        problem, fix = f"'{confirm}' is not the name of the owner", f"To erase everything, repeat it: {resources.owner}"
+        raise Invalid("confirm", problem, fix)
     with resources.writing(OWNER_STREAM) as tables:
         names = streams(tables.session, resources.owner)
         rows = 0
         for name in names:
+            # The transaction holds the lock of the owner's stream from its beginning.
             if name != OWNER_STREAM:
                 tables.session.lock(resources.owner, name)
             rows += _shred(Tables(tables.session, resources.owner, name))
         now = resources.clock.now()
         body = {"streams": names, "log_rows": rows, "at": time_text(now)}
-        _owner(tables, resources).declare(Item("erased", resources.owner, now, body), now)
+        _owner_writer(tables, resources).declare(Item("erased", resources.owner, now, body), now)
     resources.database.scrub(whole=True)
     return names, rows
 
 
-def _owner(tables: Tables, resources: Resources) -> Writer:
+def _owner_writer(tables: Tables, resources: Resources) -> Writer:
     return Writer(tables, OWNER_AGENT, resources.clock.now())
 
 
 def _shred(tables: Tables) -> int:
-    """Empty a stream: its log keeps hashes only, its head only its place."""
+    """Empty a stream. Its log keeps only hashes, its head only the number and the hash of the last row."""
     rows = tables.shred_log()
     for table in (*PROJECTIONS, *CACHES, "bars"):
         tables.clear(table)

@@ -1,15 +1,15 @@
-"""Files taken in whole, and taken back: an import is one transaction, and so is its undoing."""
+"""Imports of files and their undo. An import is one transaction, and so is its undo."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from memtape.core.codec import EPOCH, canonical_plain, digest, make_id, plain, time_text
 from memtape.core.events import Event
-from memtape.core.items import Item, StoredItem, unpack_items
+from memtape.core.items import Item, Position, StoredItem, unpack_items
 from memtape.core.memory.shadows import is_followed
 from memtape.core.observed import Bars, Decision, Observed, occurred_at
 from memtape.core.values import read
@@ -22,22 +22,32 @@ from memtape.engine.write.batch import Batch
 from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.positions import rederive, reported_id
 from memtape.engine.write.verification import first_broker_record
-from memtape.engine.write.writer import Arrival, Receipt, check_time
+from memtape.engine.write.writer import Arrival, Receipt, Writer, check_time
 from memtape.errors import Unknown
 from memtape.store.cutoff import EVERYTHING
+from memtape.store.database import in_batches
 from memtape.store.memories import MemoryTables
 from memtape.store.tables import Tables
 
-Gone = tuple[str, str, tuple[str, str], datetime]  # kind, key, position and time of an item that was taken back
+ItemName = tuple[str, str]  # kind, key
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
-    """What an import came to."""
+class ImportReceipt:
+    """The result of an import: its batch, and how many values were new or known already."""
 
     batch: str
     new: int
     duplicates: int
+
+
+class VoidedItem(NamedTuple):
+    """An item that the undo of an import made void."""
+
+    kind: str
+    key: str
+    position: Position
+    at: datetime
 
 
 class Imports:
@@ -47,113 +57,164 @@ class Imports:
         self._scope = scope
 
     def all(self, *, as_of: datetime | None = None, head: int | None = None) -> list[tuple[StoredItem, bool]]:
-        """The imports, oldest first, and whether each was undone."""
+        """The imports, oldest first, each with True if it was undone."""
         with self._scope.view(as_of, head) as view:
             return listed_imports(view)
 
-    def commit(self, seen: Iterable[Observed], source: Mapping[str, Any]) -> Imported:
-        """Take in a file's worth of observations, all or none; each counts as known from its own time on.
+    def stored_bodies(self, names: Iterable[ItemName]) -> dict[ItemName, dict[str, Any]]:
+        """The bodies of the items with these kinds and keys that are stored and not undone."""
+        bodies: dict[ItemName, dict[str, Any]] = {}
+        with self._scope.reading() as tables:
+            stored = sorted(tables.log_rows_of(names))
+            for kind in sorted({kind for kind, _ in stored}):
+                for keys in in_batches(key for own_kind, key in stored if own_kind == kind):
+                    bodies |= {(kind, item.key): item.body for item in tables.items(kind, EVERYTHING, keys=keys)}
+        return bodies
 
-        Lines that a decision cites are quoted from the documents of today: a file brings no quotes of its own.
+    def preview(self, values: Iterable[Observed]) -> tuple[int, int]:
+        """Returns how many of these values are new and how many are known already; writes nothing."""
+        names_by_value = [_item_names(value) for value in values]
+        with self._scope.reading() as tables:
+            known = set(tables.log_rows_of(name for names in names_by_value for name in names))
+        new = 0
+        for names in names_by_value:
+            if any(name not in known for name in names):
+                new += 1
+            # A value that is repeated within the file is new only once.
+            known |= set(names)
+        return new, len(names_by_value) - new
+
+    # ---- commit ----------------------------------------------------------------------------------------------------
+
+    def commit(self, values: Iterable[Observed], source: Mapping[str, Any]) -> ImportReceipt:
+        """Record all values of a file or none of them. Each counts as known from its own time on.
+
+        The lines that a decision cites are quoted from today's documents, because a file contains no quotes.
         """
-        listed = self._quoting([complete_value(checked_value(value), None) for value in seen])
+        listed = self._with_quotes([complete_value(checked_value(value), None) for value in values])
         now = self._scope.resources.clock.now()
         for value in listed:
             check_time(value, now)
         with self._scope.writing() as tables:
+            # The count makes the id of a file that is imported a second time, after an undo, another one.
             earlier = len(tables.items("import", EVERYTHING))
             batch = make_id(self._scope.agent.id, "import", digest(canonical_plain(plain(dict(source)))), earlier)
             writer = self._scope.writer(tables)
-            entries = [Arrival(value, occurred_at(value) or now, batch, own_times=isinstance(value, Bars)) for value in listed]
-            new, known = writer.many(entries)
+            arrivals = [Arrival(value, occurred_at(value) or now, batch, own_times=isinstance(value, Bars)) for value in listed]
+            new, duplicates = writer.many(arrivals)
             if new:
-                body = {**plain(dict(source)), "new": new, "duplicates": known, "recorded_at": time_text(now)}
-                known_at = max(entry.known_at for entry in entries)  # told after the fact, like all that it brought
+                body = {**plain(dict(source)), "new": new, "duplicates": duplicates, "recorded_at": time_text(now)}
+                # The import counts as known when its last value does, so that no read shows it before its values.
+                known_at = max(arrival.known_at for arrival in arrivals)
                 writer.declare(Item("import", batch, known_at, body), known_at)
-            return Imported(batch, new, known)
+            return ImportReceipt(batch, new, duplicates)
 
-    def _quoting(self, listed: list[Observed]) -> list[Observed]:
-        """Decisions with the words of what they cite; those that are here already stay duplicates, whatever stands there now."""
-        made = {at: [(item.kind, item.key) for item in unpack_items(value) if item.kind == "decision"]
-                for at, value in enumerate(listed) if cited_decisions(value)}  # fmt: skip
-        if not made:
-            return listed
+    def _with_quotes(self, values: list[Observed]) -> list[Observed]:
+        """Add the text of cited lines to decisions that are new.
+
+        A decision that is stored stays as it is and counts as a duplicate, even if the cited document has changed since.
+        """
+        citing = {
+            index: [name for name in _item_names(value) if name[0] == "decision"]
+            for index, value in enumerate(values)
+            if cited_decisions(value)
+        }
+        if not citing:
+            return values
+        with self._scope.reading() as tables:
+            known = tables.log_rows_of(name for names in citing.values() for name in names)
+        new = {index for index, names in citing.items() if any(name not in known for name in names)}
         citations = Citations(self._scope)
-        with self._scope.reading() as tables:
-            known = tables.log_rows_of(name for names in made.values() for name in names)
-        fresh = {at for at, names in made.items() if any(name not in known for name in names)}
-        return [citations.add_quotes(value) if at in fresh else value for at, value in enumerate(listed)]
+        return [citations.add_quotes(value) if index in new else value for index, value in enumerate(values)]
 
-    def preview(self, seen: Iterable[Observed]) -> tuple[int, int]:
-        """How many of these would be new, and how many are known already; writes nothing."""
-        names = [[(item.kind, item.key) for item in unpack_items(value)] for value in seen]
-        with self._scope.reading() as tables:
-            known = tables.log_rows_of(name for several in names for name in several)
-        taken: set[tuple[str, str]] = set(known)
-        new = 0
-        for several in names:
-            if any(name not in taken for name in several):
-                new += 1
-            taken |= set(several)
-        return new, len(names) - new
+    # ---- undo ------------------------------------------------------------------------------------------------------
 
     def undo(self, batch: str) -> Receipt:
-        """Take an import back: what it brought no longer counts, from now on; the log keeps it."""
-        receipt = self._undone(batch)
+        """Undo an import: from now on its items do not count. They stay in the log."""
+        receipt = self._write_undo(batch)
         refresh_pages(self._scope.resources, self._scope.agent.id)
         return receipt
 
-    def _undone(self, batch: str) -> Receipt:
+    def _write_undo(self, batch: str) -> Receipt:
         with self._scope.writing() as tables:
-            now = self._scope.stated_at(tables)
             if not tables.items("import", EVERYTHING, keys=[batch]):
                 raise Unknown("batch", "import", batch, "List them with: memtape imports list")
-            if done := tables.logged("undo", batch):
-                return Receipt(done.stream, done.seq, done.hash, (), duplicate=True)
+            if earlier := tables.logged("undo", batch):
+                return Receipt(earlier.stream, earlier.seq, earlier.hash, (), duplicate=True)
+            now = self._scope.stated_at(tables)
             writer = self._scope.writer(tables)
-            gone = tables.void_batch(batch, writer.head.seq + 1, now)
-            whole = self._reported(tables, gone)
-            tables.end_versions(list(whole), now)
-            touched: dict[tuple[str, str], datetime] = {}
-            everywhere = list(tables.positions(since=EPOCH)) if any(kind == "tick" for kind, *_ in gone) else []
-            for kind, _, position, at in gone:
-                for each in [position] if kind in ("fill", "funding") else everywhere if kind == "tick" else []:
-                    touched[each] = min(touched.get(each, at), at)
-            names = [f"{kind[0]}:{key}" for kind, key, _, _ in gone if kind in ("decision", "order")]
-            for position, at in tables.fills_naming(names, upto=writer.head.seq).items() if names else ():
-                touched[position] = min(touched.get(position, at), at)
-            held = tables.positions({symbol for symbol, _ in touched})
-            concluded: list[Event] = []
-            fresh = Batch(known_at=now)
-            for position in sorted(touched):
-                since, first = EPOCH, writer.head.first_snapshot  # from its beginning: what it stood on may be gone
-                concluded += rederive(tables, self._scope.agent, position, held.get(position), since, since, first, fresh.changed)
-            fresh.changed |= whole
-            fresh.shadows = self._unfollow(tables, [key for kind, key, *_ in gone if kind == "decision"])
-            moved = min((at for kind, _, _, at in gone if kind in ("equity", "flow")), default=None)
-            if moved is not None:
-                fresh.changed[""] = moved  # no trade, but the account felt it
+            # The items become void with the log row of the undo, which is the next one.
+            voided = [VoidedItem(*row) for row in tables.void_batch(batch, writer.head.seq + 1, now)]
+            changes = Batch(known_at=now)
+            ended = self._end_reported_trades(tables, voided, now)
+            events = self._rederive_positions(tables, writer, voided, changes)
+            changes.changed |= ended
+            self._drop_shadows(tables, voided, changes)
+            _note_account_change(voided, changes)
+            # The undone items may have been the only records of a broker: then claims of the agent count again.
             writer.verified_from = first_broker_record(tables)
-            receipt = writer.declare(Item("undo", batch, now, {"batch": batch, "items": len(gone)}), now, concluded)
-            learn_from_batch(tables, self._scope.agent, writer.start, writer.verified_from, fresh)
+            receipt = writer.declare(Item("undo", batch, now, {"batch": batch, "items": len(voided)}), now, events)
+            # Learning comes last: it reads the trades that were derived above.
+            learn_from_batch(tables, self._scope.agent, writer.start, writer.verified_from, changes)
             return receipt
 
-    def _unfollow(self, tables: Tables, decisions: Sequence[str]) -> list[Decision]:
-        """Follow decisions that were taken back no longer; those whose shadows end with that."""
-        kept = tables.items("decision", EVERYTHING, keys=decisions, gone=True) if decisions else []
-        found = [decision for item in kept if is_followed(decision := read(Decision, item.body))]
-        for decision in found:
-            MemoryTables(tables).drop_shadow(decision.id or "")
-        return found
+    def _rederive_positions(self, tables: Tables, writer: Writer, voided: Sequence[VoidedItem], changes: Batch) -> list[Event]:
+        """Derive every position again that an undone item had a part in. Returns the events."""
+        positions = _positions_of(tables, voided, writer.head.seq)
+        rows = tables.positions({symbol for symbol, _ in positions})
+        events: list[Event] = []
+        for position in sorted(positions):
+            # From the beginning of the position: the flat point from which a shorter derivation would start may rest on
+            # an undone item.
+            events += rederive(
+                tables, self._scope.agent, position, rows.get(position), EPOCH, EPOCH, writer.head.first_snapshot, changes.changed
+            )
+        return events
 
-    def _reported(self, tables: Tables, gone: Iterable[Gone]) -> dict[str, datetime | None]:
-        """The trades reported whole that items taken back had told of, and when each ended."""
-        found: dict[str, datetime | None] = {}
-        for kind, key, position, at in gone:
-            if kind == "closing":
-                claims = tables.items("claim", EVERYTHING, keys=[key], gone=True)
-                position = (claims[0].symbol, claims[0].leg) if claims else position
-            if kind in ("trade", "claim", "closing"):
-                id_ = reported_id(self._scope.agent.id, "trade" if kind == "trade" else "claim", key, position)
-                found[id_] = min(at, found.get(id_) or at)
-        return found
+    def _end_reported_trades(self, tables: Tables, voided: Iterable[VoidedItem], now: datetime) -> dict[str, datetime]:
+        """End the trades that undone items had reported complete, without fills. Returns when each had closed."""
+        ended: dict[str, datetime] = {}
+        for item in voided:
+            position = item.position
+            # A closing names only its claim: the claim has the position that is part of the trade's id.
+            if item.kind == "closing" and (claims := tables.items("claim", EVERYTHING, keys=[item.key], gone=True)):
+                position = claims[0].symbol, claims[0].leg
+            if item.kind in ("trade", "claim", "closing"):
+                source = "trade" if item.kind == "trade" else "claim"
+                id_ = reported_id(self._scope.agent.id, source, item.key, position)
+                ended[id_] = min(item.at, ended.get(id_, item.at))
+        tables.end_versions(list(ended), now)
+        return ended
+
+    def _drop_shadows(self, tables: Tables, voided: Iterable[VoidedItem], changes: Batch) -> None:
+        """Stop following the shadows of undone decisions not to trade."""
+        keys = [item.key for item in voided if item.kind == "decision"]
+        items = tables.items("decision", EVERYTHING, keys=keys, gone=True) if keys else []
+        changes.shadows = [decision for item in items if is_followed(decision := read(Decision, item.body))]
+        for decision in changes.shadows:
+            MemoryTables(tables).drop_shadow(decision.id or "")
+
+
+def _item_names(value: Observed) -> list[ItemName]:
+    return [(item.kind, item.key) for item in unpack_items(value)]
+
+
+def _positions_of(tables: Tables, voided: Sequence[VoidedItem], upto: int) -> set[Position]:
+    """The positions whose trades may differ without these items."""
+    found = {item.position for item in voided if item.kind in ("fill", "funding")}
+    # A tick may contain a snapshot, which speaks about every position: also about those that it does not list.
+    if any(item.kind == "tick" for item in voided):
+        found |= set(tables.positions(since=EPOCH))
+    # A fill takes its reason and its stop from the decision or order that it names.
+    names = [f"{item.kind[0]}:{item.key}" for item in voided if item.kind in ("decision", "order")]
+    if names:
+        found |= set(tables.fills_naming(names, upto=upto))
+    return found
+
+
+def _note_account_change(voided: Iterable[VoidedItem], changes: Batch) -> None:
+    """Let affect be computed again from the first undone equity mark or cash flow on."""
+    moved = [item.at for item in voided if item.kind in ("equity", "flow")]
+    if moved:
+        # The id "" stands for a change of the account that is no trade.
+        changes.changed[""] = min(moved)

@@ -73,6 +73,11 @@ class Resources:
             session.lock(self.owner, stream)
             yield Tables(session, self.owner, stream)
 
+    def check_writable(self) -> None:
+        """Raise Locked, ReadOnly or another store error if a write transaction cannot begin now. Writes nothing."""
+        with self.database.writing(self.owner):
+            pass
+
     # ---- models and documents --------------------------------------------------------------------------------------
 
     @cached_property

@@ -23,21 +23,21 @@ HISTORY = [
 
 @pytest.fixture
 def memory():
-    kept = desk.given_memory()
-    agent = desk.given_agent(kept)
+    filled = desk.given_memory()
+    agent = desk.given_agent(filled)
     for tick in HISTORY:
         agent.observe(tick)
-    return kept
+    return filled
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
 def test_an_export_restores_into_an_empty_store_to_the_same_digests(memory, form, tmp_path):
     export_store(memory, tmp_path / "out", form)
-    fresh = desk.given_memory()
-    restore_store(fresh, tmp_path / "out")
-    assert verify_store(fresh).digests == verify_store(memory).digests
-    assert verify_store(fresh).heads == verify_store(memory).heads
-    assert desk.rows_of(fresh.agent("desk")) == desk.rows_of(memory.agent("desk"))
+    restored = desk.given_memory()
+    restore_store(restored, tmp_path / "out")
+    assert verify_store(restored).digests == verify_store(memory).digests
+    assert verify_store(restored).heads == verify_store(memory).heads
+    assert desk.rows_of(restored.agent("desk")) == desk.rows_of(memory.agent("desk"))
 
 
 def test_a_spreadsheet_takes_no_cell_of_an_export_for_a_formula(memory, tmp_path):
@@ -52,19 +52,19 @@ def test_an_export_that_was_altered_is_refused(memory, tmp_path):
     export_store(memory, tmp_path / "out.jsonl", "jsonl")
     text = (tmp_path / "out.jsonl").read_text().replace("104.123456789", "204.123456789")
     (tmp_path / "bad.jsonl").write_text(text)
-    fresh = desk.given_memory()
+    restored = desk.given_memory()
     with pytest.raises(Tampered):
-        restore_store(fresh, tmp_path / "bad.jsonl")
-    assert fresh.agents() == []  # nothing of it was let in
+        restore_store(restored, tmp_path / "bad.jsonl")
+    assert restored.agents() == []
 
 
-def test_an_export_whose_bars_were_altered_is_taken_back_whole(memory, tmp_path):
+def test_an_export_whose_bars_were_altered_leaves_the_store_empty(memory, tmp_path):
     export_store(memory, tmp_path / "out.jsonl", "jsonl")
     (tmp_path / "bad.jsonl").write_text((tmp_path / "out.jsonl").read_text().replace('"h":"101"', '"h":"201"'))
-    fresh = desk.given_memory()
+    restored = desk.given_memory()
     with pytest.raises(Tampered, match="bars"):
-        restore_store(fresh, tmp_path / "bad.jsonl")
-    assert fresh.agents() == []
+        restore_store(restored, tmp_path / "bad.jsonl")
+    assert restored.agents() == []
 
 
 def test_a_row_without_its_payload_is_found_and_nothing_is_rebuilt_from_it(memory):
@@ -77,7 +77,7 @@ def test_a_row_without_its_payload_is_found_and_nothing_is_rebuilt_from_it(memor
     assert desk.projections(memory) == before
 
 
-def test_nothing_is_restored_over_what_is_there(memory, tmp_path):
+def test_a_restore_into_a_store_that_is_not_empty_is_refused(memory, tmp_path):
     export_store(memory, tmp_path / "out.jsonl", "jsonl")
     with pytest.raises(Conflict):
         restore_store(memory, tmp_path / "out.jsonl")

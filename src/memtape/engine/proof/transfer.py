@@ -1,8 +1,8 @@
-"""Leaving with everything, and coming back: export and restore.
+"""Exports a store to files, and restores a store from them.
 
-An export holds the log and the bars, which is all there is: the rest follows. JSONL is one file; CSV and parquet are
-folders with a file per table, and beside them the trades as people read them. Restoring puts log and bars into an empty
-store, rebuilds, and verifies: the digests are those of the store that was left.
+An export contains the log and the bars: everything else is derived from them. JSONL is one file. CSV and parquet are folders with
+one file for each table, and one more with the trades for people to read. A restore writes log and bars into an empty store,
+rebuilds it and verifies it. The digests are those of the exported store.
 """
 
 from __future__ import annotations
@@ -17,25 +17,27 @@ from memtape.core.codec import canonical_plain
 from memtape.core.items import OWNER_STREAM
 from memtape.core.ledger.trades import TRADE_FIELDS, entry_order, trade_json
 from memtape.engine.memory import Memory
-from memtape.engine.proof.audit import Audit, deleted_streams, destroyed_in, rebuild_store, verify_store, whole_chain
+from memtape.engine.proof.audit import Audit, checked_chain, deleted_streams, destroyed_in, rebuild_store, verify_store
 from memtape.errors import Conflict, Invalid, MissingExtra, Tampered
 from memtape.store.rows import COLUMNS, LogRow
 from memtape.store.schema import TABLES
 from memtape.store.tables import Tables, streams
 
-KEPT = ("streams", "log", "bars")
+EXPORTED_TABLES = ("streams", "log", "bars")
 FORMATS = ("jsonl", "csv", "parquet", "markdown")
 _INTEGERS = {"seq", "occurred_at", "known_at", "recorded_at", "frame", "t0", "t1", "first_snapshot", "last_tick", "verified_from"}
-_RISKY = ("=", "+", "-", "@", "\t", "\r", "'")
+# A spreadsheet may take a cell that begins with one of these for a formula. An apostrophe before it prevents that, so a text
+# that begins with an apostrophe gets another one.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
 Rows = Iterable[tuple[str, dict[str, Any]]]
 
 
 def export_store(memory: Memory, path: Path, form: str) -> dict[str, int]:
-    """Write everything the owner has; how many rows of each table."""
+    """Write everything that the owner has to files. Returns how many rows of each table were written."""
     if form not in FORMATS:
-        raise Invalid("format", f"there is no format '{form}'", f"Choose one of {', '.join(FORMATS)}")
+        raise Invalid("format", f"there is no format '{form}'", f"Use one of {', '.join(FORMATS)}")
     if path.exists() and (path.is_file() or any(path.iterdir())):
-        raise Conflict("path", f"{path} is already there", "Name a new file or folder")
+        raise Conflict("path", f"{path} exists already", "Name a new file or an empty folder")
     path.parent.mkdir(parents=True, exist_ok=True)
     counts: dict[str, int] = {}
     if form == "jsonl":
@@ -47,14 +49,14 @@ def export_store(memory: Memory, path: Path, form: str) -> dict[str, int]:
     if form == "markdown":
         return _markdown(memory, path)
     path.mkdir(exist_ok=True)
-    by_table: dict[str, list[dict[str, Any]]] = {table: [] for table in KEPT}
+    by_table: dict[str, list[dict[str, Any]]] = {table: [] for table in EXPORTED_TABLES}
     for table, row in _rows(memory):
         by_table[table].append(row)
     by_table["trades"] = list(_trades(memory))
     write = _write_csv if form == "csv" else _parquet_writer()
     for table, rows in by_table.items():
-        write(path / f"{table}.{form}", ["agent", *(f for f in TRADE_FIELDS if f != "agent")] if table == "trades"
-              else list(COLUMNS[table]), rows)  # fmt: skip
+        columns = ["agent", *(f for f in TRADE_FIELDS if f != "agent")] if table == "trades" else list(COLUMNS[table])
+        write(path / f"{table}.{form}", columns, rows)
         counts[table] = len(rows)
     return counts
 
@@ -63,7 +65,7 @@ def _rows(memory: Memory) -> Rows:
     with memory.database.reading(memory.owner) as session:
         for stream in streams(session, memory.owner):
             tables = Tables(session, memory.owner, stream)
-            for table in KEPT:
+            for table in EXPORTED_TABLES:
                 for row in tables.rows(table):
                     yield table, row
 
@@ -79,12 +81,12 @@ def _write_csv(file: Path, columns: list[str], rows: list[dict[str, Any]]) -> No
     with file.open("w", encoding="utf-8", newline="") as out:
         writer = csv.writer(out)
         writer.writerow(columns)
-        writer.writerows([_safe(row.get(column)) for column in columns] for row in rows)
+        writer.writerows([_escaped(row.get(column)) for column in columns] for row in rows)
 
 
-def _safe(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula; `_unsafe` gives the text back."""
-    if isinstance(value, str) and value.startswith(_RISKY) and not _is_number(value):
+def _escaped(value: Any) -> Any:
+    """Returns a cell that no spreadsheet takes for a formula. `_unescaped` returns the original text."""
+    if isinstance(value, str) and value.startswith(_FORMULA_STARTS) and not _is_number(value):
         return "'" + value
     return value
 
@@ -93,7 +95,7 @@ def _is_number(text: str) -> bool:
     return text[1:].replace(".", "", 1).isdigit() and text[:1] in "-+"
 
 
-def _unsafe(text: str) -> str | None:
+def _unescaped(text: str) -> str | None:
     return None if text == "" else text[1:] if text.startswith("'") else text
 
 
@@ -143,10 +145,13 @@ def _markdown(memory: Memory, path: Path) -> dict[str, int]:
 
 
 def restore_store(memory: Memory, path: Path) -> Audit:
-    """Bring an export into an empty store; refused if it holds anything, or if the export does not verify."""
+    """Restore an export into an empty store.
+
+    Raises Conflict if the store is not empty, and Tampered if the export does not verify. Then the store stays empty.
+    """
     with memory.database.reading(memory.owner) as session:
         if streams(session, memory.owner):
-            raise Conflict("db", f"the store {memory.url} is not empty", "Name a new store")
+            raise Conflict("db", f"the store {memory.url} is not empty", "Restore into a new store")
     by_stream: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for table, row in _read(path):
         if row["owner"] != memory.owner:
@@ -157,25 +162,26 @@ def restore_store(memory: Memory, path: Path) -> Audit:
         for stream, t in by_stream.items()
     }
     deleted = deleted_streams(logs.get(OWNER_STREAM, [])) - {OWNER_STREAM}
-    for stream, rows in logs.items():  # nothing of a forged log is let in
-        for _ in whole_chain(rows, str(path), destroyed_in(rows, stream in deleted)):
+    # The chains are checked before anything is written: nothing of a forged log enters the store.
+    for stream, rows in logs.items():
+        for _ in checked_chain(rows, str(path), destroyed_in(rows, stream in deleted)):
             pass
     with memory.database.writing(memory.owner) as session:
         for stream, tables_ in by_stream.items():
             tables = Tables(session, memory.owner, stream)
-            for table in KEPT:
+            for table in EXPORTED_TABLES:
                 tables.insert(table, tables_.get(table, []))
     rebuild_store(memory)
-    found = verify_store(memory)
-    if not found.ok:
-        first = found.problems[0]
+    audit = verify_store(memory)
+    if not audit.ok:
+        first = audit.problems[0]
         _empty(memory, by_stream)
         raise Tampered(url=str(path), problem=f"{first.table} {first.key}: {first.problem}")
-    return found
+    return audit
 
 
 def _empty(memory: Memory, by_stream: Iterable[str]) -> None:
-    """Take back what does not verify."""
+    """Remove the rows of an export that does not verify."""
     with memory.database.writing(memory.owner) as session:
         for stream in by_stream:
             for table in TABLES:
@@ -186,22 +192,23 @@ def _read(path: Path) -> Rows:
     if path.is_file():
         yield from _read_jsonl(path)
     elif (path / "log.csv").is_file():
-        for table in KEPT:
+        for table in EXPORTED_TABLES:
             with (path / f"{table}.csv").open(encoding="utf-8", newline="") as lines:
+                # A payload may be longer than the 128 kB that the csv module allows by default.
                 csv.field_size_limit(2**31 - 1)
                 for cells in csv.DictReader(lines):
-                    row = {name: _unsafe(text) for name, text in cells.items()}
+                    row = {name: _unescaped(text) for name, text in cells.items()}
                     yield table, {n: int(v) if n in _INTEGERS and v is not None else v for n, v in row.items()}
     elif (path / "log.parquet").is_file():
         try:
             from pyarrow import parquet
         except ImportError:
             raise MissingExtra(what="The parquet format", extra="parquet") from None
-        for table in KEPT:
+        for table in EXPORTED_TABLES:
             for row in parquet.read_table(path / f"{table}.parquet").to_pylist():
                 yield table, row
     else:
-        raise Invalid("path", f"{path} is not an export of memtape", "Name a .jsonl file or a folder with log.csv or log.parquet")
+        raise Invalid("path", f"{path} is not an export of memtape", "Give a .jsonl file or a folder with log.csv or log.parquet")
 
 
 def _read_jsonl(path: Path) -> Rows:
@@ -210,8 +217,10 @@ def _read_jsonl(path: Path) -> Rows:
             try:
                 row = json.loads(line)
                 table = row.pop("table")
-                if table not in KEPT or set(row) != set(COLUMNS[table]):
-                    raise ValueError("not a row of ours")
+                if table not in EXPORTED_TABLES or set(row) != set(COLUMNS[table]):
+                    raise ValueError("not a row of an export")
             except (ValueError, KeyError, AttributeError, TypeError):
-                raise Invalid("path", f"line {number} of {path.name} is not a row of an export", "Export again") from None
+                raise Invalid(
+                    "path", f"line {number} of {path.name} is not a row of an export", "Export the store again"
+                ) from None
             yield table, row

@@ -17,7 +17,7 @@ MIN_FREE_BYTES = 200 * 2**20
 
 
 def examine(db: str | None) -> dict[str, Any]:
-    """Every check with its result: `problems` are the failed ones, `notes` say what is empty and why."""
+    """Returns every check with its result. `problems` has the failed ones; `notes` says what is empty and why."""
     checks: list[dict[str, Any]] = []
     problems: list[str] = []
     notes: list[str] = []
@@ -49,8 +49,8 @@ def examine(db: str | None) -> dict[str, Any]:
             found = memory.database.schema()
             check("schema", found == LATEST, f"{found} of {LATEST}", "Run: memtape migrate")
             if not facts["read_only"]:
-                with memory.database.writing(memory.owner):
-                    check("lock", True, "free")
+                memory.resources.check_writable()
+                check("lock", True, "free")
             notes += _contents(memory, checks)
             if memory.resources.has_documents:
                 check("documents", *_index(memory))
@@ -87,7 +87,7 @@ def _index(memory: Any) -> tuple[bool, str]:
 
 
 def _file_system(folder: Path) -> str:
-    """The kind of file system of a folder, if the system tells."""
+    """Returns the kind of a folder's file system, or "" if the operating system does not say."""
     mounts = Path("/proc/mounts")
     if not mounts.exists():
         return ""

@@ -24,7 +24,6 @@ from memtape.core.observed import Claim, ClosedTrade, Closing, Fill, Observed, o
 from memtape.core.values import ZERO, Slug, read
 from memtape.engine.write.writer import CLOCK_TOLERANCE
 from memtape.errors import Invalid, Unknown
-from memtape.store.cutoff import EVERYTHING
 from memtape.surfaces.answers import optional_time_text
 from memtape.surfaces.questions import DEFAULT_AGENT
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
 
 MAX_LISTED_PROBLEMS = 1000
-BATCH_KEYS = 500
 # A second delivery under the same id must agree with the first in these fields.
 _IDENTIFYING_FIELDS: Mapping[str, tuple[str, ...]] = {
     "fill": ("symbol", "side", "t", "qty", "px"),
@@ -141,7 +139,7 @@ def _drop_changed(
     handle: AgentMemory, found: Sequence[FoundRow], problems: list[ImportProblem], *, blocks: bool = True
 ) -> list[FoundRow]:
     """Drop rows whose id is known with other content. A write would ignore them as a second delivery, so they are reported."""
-    known = _stored_bodies(handle, found)
+    known = handle.imports.stored_bodies((each.value.kind, _key(each)) for each in found)
     rows: list[FoundRow] = []
     for each in found:
         kind = each.value.kind
@@ -161,19 +159,6 @@ def _fields_to_compare(kind: str, earlier: Mapping[str, Any] | None) -> tuple[st
     """Returns the fields that must agree. A claimed trade that was open may have ended since."""
     still_open = kind == "claim" and earlier is not None and "exit_price" not in earlier
     return tuple(name for name in _IDENTIFYING_FIELDS[kind] if not (still_open and name.startswith("exit_")))
-
-
-def _stored_bodies(handle: AgentMemory, found: Sequence[FoundRow]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Returns the stored bodies under the ids of these rows."""
-    bodies: dict[tuple[str, str], dict[str, Any]] = {}
-    with handle.reading() as tables:
-        stored = sorted(tables.log_rows_of((each.value.kind, _key(each)) for each in found))
-        for kind in sorted({kind for kind, _ in stored}):
-            keys = [key for own, key in stored if own == kind]
-            for start in range(0, len(keys), BATCH_KEYS):
-                some = tables.items(kind, EVERYTHING, keys=keys[start : start + BATCH_KEYS])
-                bodies |= {(kind, item.key): item.body for item in some}
-    return bodies
 
 
 def _refuse_bad(result: ImportResult, skip_bad: bool) -> None:
@@ -218,15 +203,15 @@ def _listed(problems: Sequence[ImportProblem]) -> list[dict[str, Any]]:
     return listed
 
 
-def _totals_json(whole: FileTotals) -> dict[str, Any]:
+def _totals_json(totals: FileTotals) -> dict[str, Any]:
     def sums_json(sums: AccountSums) -> dict[str, Any]:
         return {"n": sums.n, "net_pnl": money(sums.net), "gross_pnl": money(sums.gross), "fees": money(sums.fees),
                 "funding": money(sums.funding)}  # fmt: skip
 
     return {
-        **sums_json(whole), "first": optional_time_text(whole.first), "last": optional_time_text(whole.last),
-        "by_symbol": {symbol: {"n": sums.n, "net_pnl": money(sums.net)} for symbol, sums in whole.by_symbol.items()},
-        "open": {symbol: money(qty) for symbol, qty in whole.open.items()},
+        **sums_json(totals), "first": optional_time_text(totals.first), "last": optional_time_text(totals.last),
+        "by_symbol": {symbol: {"n": sums.n, "net_pnl": money(sums.net)} for symbol, sums in totals.by_symbol.items()},
+        "open": {symbol: money(qty) for symbol, qty in totals.open.items()},
     }  # fmt: skip
 
 
@@ -291,13 +276,12 @@ def _drop_expired(statements: ImportedStatements, notes: list[str], now: datetim
 
 def _drop_changed_statements(handle: AgentMemory, statements: ImportedStatements, result: ImportResult) -> None:
     """Drop beliefs and plans whose id is known with other content: a write would refuse them, so they are reported."""
-    with handle.reading() as tables:
-        beliefs = {b.key: b.body for b in tables.items("belief", EVERYTHING, keys=[b["id"] for b in statements.beliefs])}
-        plans = {p.key: p.body for p in tables.items("plan", EVERYTHING, keys=[p["id"] for p in statements.plans])}
+    names = [("belief", belief["id"]) for belief in statements.beliefs] + [("plan", plan["id"]) for plan in statements.plans]
+    bodies = handle.imports.stored_bodies(names)
     problem = "is known with other content: the stored one stays"
     fix = "Withdraw the stored one and state this one under a new id"
-    both = (("belief", statements.beliefs, beliefs, _same_belief), ("plan", statements.plans, plans, _same_plan))
-    for name, listed, stored, is_same in both:
+    for name, listed, is_same in (("belief", statements.beliefs, _same_belief), ("plan", statements.plans, _same_plan)):
+        stored = {key: body for (kind, key), body in bodies.items() if kind == name}
         other = [each["id"] for each in listed if each["id"] in stored and not is_same(each, stored[each["id"]])]
         result.problems += [ImportProblem(None, name, f"{id_} {problem}", fix, blocks=False) for id_ in other]
         listed[:] = [each for each in listed if each["id"] not in other]
@@ -317,14 +301,11 @@ def _with_closings(handle: AgentMemory | None, claims: Sequence[Claim]) -> list[
     """Returns the claims; a trade that an earlier import left open comes as its closing."""
     if handle is None:
         return list(claims)
-    known: dict[str, Any] = {}
-    with handle.reading() as tables:
-        for start in range(0, len(claims), BATCH_KEYS):
-            some = [claim.trade_id or "" for claim in claims[start : start + BATCH_KEYS]]
-            known |= {item.key: item.body for item in tables.items("claim", EVERYTHING, keys=some)}
+    bodies = handle.imports.stored_bodies(("claim", claim.trade_id or "") for claim in claims)
 
     def was_open(claim: Claim) -> bool:
-        return claim.exit_price is not None and "exit_price" not in known.get(claim.trade_id or "", {"exit_price": None})
+        stored = bodies.get(("claim", claim.trade_id or ""))
+        return claim.exit_price is not None and stored is not None and "exit_price" not in stored
 
     return [_closing(claim) if was_open(claim) else claim for claim in claims]
 
@@ -337,14 +318,14 @@ def _closing(claim: Claim) -> Closing:
 
 def _claimed_totals(claims: Sequence[Claim]) -> FileTotals:
     """Returns the sums of the claimed trades. They are net, because a claim's profit is net."""
-    whole = FileTotals()
+    totals = FileTotals()
     for claim in claims:
         side = 1 if claim.side == "long" else -1
         if claim.exit_price is None or claim.exit_at is None:
-            whole.open[claim.symbol] = whole.open.get(claim.symbol, ZERO) + side * (claim.qty or ZERO)
+            totals.open[claim.symbol] = totals.open.get(claim.symbol, ZERO) + side * (claim.qty or ZERO)
             continue
         net = claim.pnl if claim.pnl is not None else side * (claim.exit_price - claim.entry_price) * (claim.qty or ZERO)
-        for sums in (whole, whole.by_symbol.setdefault(claim.symbol, AccountSums())):
+        for sums in (totals, totals.by_symbol.setdefault(claim.symbol, AccountSums())):
             sums.add(net, ZERO, ZERO, claim.entry_at or claim.exit_at, claim.exit_at)
-    whole.by_symbol = dict(sorted(whole.by_symbol.items()))
-    return whole
+    totals.by_symbol = dict(sorted(totals.by_symbol.items()))
+    return totals
