@@ -134,7 +134,7 @@ class Visit:
 
     def _check_address(self, url: str) -> None:
         if not url.startswith((self.address, "data:")):
-            self.amiss.append(f"asked elsewhere: {url}")
+            self.amiss.append(f"request to another host: {url}")
 
     def _refuse_dialog(self, dialog: Any) -> None:
         self.amiss.append(f"a dialog: {dialog.message}")

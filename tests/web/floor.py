@@ -50,19 +50,19 @@ def furnished(path: Path) -> Iterator[Memory]:
 
 
 def intentions(memory: Memory) -> None:
-    """What the agent that simulates believes by its owner's word, and intends: two plans that apply, a proposal, one that ended."""
+    """A belief that the owner states, and plans of the simulated agent: two that apply, a proposal, and one that ended."""
 
-    def say(operation: str, **said: Any) -> None:
-        execute(memory, operation, said, agent="swing")
+    def write(operation: str, **fields: Any) -> None:
+        execute(memory, operation, fields, agent="swing")
 
-    say("state_belief", id="shorts-lose", sentence="Shorts lose", validity_conditions={"side": "short"}, op="le")
+    write("state_belief", id="shorts-lose", sentence="Shorts lose", validity_conditions={"side": "short"}, op="le")
     plan = {"trigger_condition": {"field": "consecutive_losses", "op": "ge", "value": 1}, "expiry_days": 3650}
     half, less = ({"type": "reduce", "size_factor": factor} for factor in (0.5, 0.25))
-    say("create_trading_plan", **plan, id="half", planned_action=half, reasoning="After a loss.", maker="owner")
-    say("create_trading_plan", **plan, id="less", planned_action=less, reasoning="Under water.", maker="owner")
-    say("create_trading_plan", **plan, id="proposal", planned_action=half, reasoning="A model thinks so.")
-    say("create_trading_plan", **plan, id="ended", planned_action={"type": "skip_trade"}, reasoning="No longer.", maker="owner")
-    say("cancel_plan", plan_id="ended")
+    write("create_trading_plan", **plan, id="half", planned_action=half, reasoning="After a loss.", maker="owner")
+    write("create_trading_plan", **plan, id="less", planned_action=less, reasoning="Under water.", maker="owner")
+    write("create_trading_plan", **plan, id="proposal", planned_action=half, reasoning="A model thinks so.")
+    write("create_trading_plan", **plan, id="ended", planned_action={"type": "skip_trade"}, reasoning="No longer.", maker="owner")
+    write("cancel_plan", plan_id="ended")
 
 
 def troubles(memory: Memory) -> None:
@@ -90,7 +90,7 @@ def troubles(memory: Memory) -> None:
     for tick in ticks:
         day = int(agent.head().seq) + 1
         agent.observe({"id": f"t{day}", "t": f"2026-06-0{day}T08:00:00Z", **tick})
-    said = {"trigger_condition": {"session": HOSTILE[:30]}, "planned_action": {"type": "alert", "message": HOSTILE}}
-    execute(memory, "create_trading_plan", {**said, "reasoning": HOSTILE, "id": 'p<b>"1/2'}, agent="crypto")
+    plan = {"trigger_condition": {"session": HOSTILE[:30]}, "planned_action": {"type": "alert", "message": HOSTILE}}
+    execute(memory, "create_trading_plan", {**plan, "reasoning": HOSTILE, "id": 'p<b>"1/2'}, agent="crypto")
     stated = {"sentence": HOSTILE, "validity_conditions": {"session": HOSTILE[:30]}, "id": 'b<i>"1/2'}
     execute(memory, "state_belief", stated, agent="crypto")

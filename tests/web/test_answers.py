@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from decimal import Decimal
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,10 +15,10 @@ from starlette.testclient import TestClient
 import memtape
 from memtape.engine import Memory
 from memtape.surfaces.http import build_app
-from memtape.surfaces.web import add_pages, pages
-from memtape.surfaces.web.table import ON_A_PAGE, Wanted, tabled
+from memtape.surfaces.web import STATIC, add_pages
+from memtape.surfaces.web.trades import TableQuery
 
-WEB = Path(pages.__file__).parent
+WEB = STATIC.parent
 ADDRESSES = ("src", "href", "action", "hx-get", "hx-push-url", "data-url")
 
 
@@ -176,36 +175,14 @@ def test_a_new_trade_is_on_the_list_at_once(tmp_path: Path) -> None:
             "exit_at": "2026-06-04T09:00:00Z", "entry_price": "65200", "exit_price": "66434.5678", "fees": "10",
         }  # fmt: skip
         memory.agent("desk").observe(trade, kind="trade")
-        said = client.get("/").text
-        assert "+1,224.57" in said and 'title="1224.5678 USD"' in said and "2026-06-04 09:00 UTC" in said
+        content = client.get("/").text
+        assert "+1,224.57" in content and 'title="1224.5678 USD"' in content and "2026-06-04 09:00 UTC" in content
         page = client.get(f"/agents/desk/trades/{memory.agent('desk').ledger.trades()[0].id}").text
-        assert "Its source reported this trade whole." in page and "reported as closed by its source" in page
-
-
-def ledger(*nets: str | None) -> list[dict[str, Any]]:
-    return [
-        {"symbol": "BTC", "side": "long", "status": "closed", "strategy": "s", "net_pnl_usd": net, "pnl_r": None,
-         "entry_at": f"2026-06-04T08:{n:02d}:00Z", "exit_at": None, "holding_minutes": None, "entry_size_usd": None}
-        for n, net in enumerate(nets)
-    ]  # fmt: skip
-
-
-def test_a_trade_without_an_outcome_is_ordered_last_either_way() -> None:
-    rows = ledger("5", None, "-20", "100")
-    for sort, order in (("net", ["-20", "5", "100", None]), ("-net", ["100", "5", "-20", None])):
-        assert [row["net_pnl_usd"] for row in tabled(rows, Wanted(sort=sort)).rows] == order
-    assert [row["net_pnl_usd"] for row in tabled(rows, Wanted()).rows] == ["100", "-20", None, "5"]
-
-
-def test_won_and_lost_are_told_of_all_that_fit_not_of_the_page() -> None:
-    table = tabled(ledger(*["1", "-2"] * 20, "0", None), Wanted(page=2))
-    assert (table.n, table.of, table.won, table.lost, table.net) == (42, 42, 20, 20, Decimal(-20))
-    assert len(table.rows) == 42 - ON_A_PAGE and table.first == ON_A_PAGE + 1
-    assert tabled(ledger(), Wanted(page=7)).page == 1
+        assert "The source reported this trade as a whole, without fills." in page and "reported as closed by its source" in page
 
 
 def test_an_address_says_only_what_differs_from_the_plain_view() -> None:
-    wanted = Wanted.read({"symbol": "BTC/USDT", "page": "3"})
-    assert wanted.address("/agents/desk") == "/agents/desk?symbol=BTC%2FUSDT"
-    assert wanted.address("/agents/desk", page=4) == "/agents/desk?symbol=BTC%2FUSDT&page=4"
-    assert Wanted().address("/agents/desk") == "/agents/desk"
+    query = TableQuery.read({"symbol": "BTC/USDT", "page": "3"})
+    assert query.address("/agents/desk") == "/agents/desk?symbol=BTC%2FUSDT"
+    assert query.address("/agents/desk", page=4) == "/agents/desk?symbol=BTC%2FUSDT&page=4"
+    assert TableQuery().address("/agents/desk") == "/agents/desk"

@@ -52,10 +52,10 @@ def shown_lines(here: Visit, within: str = "#text") -> list[str]:
     return [str(line.text_content()) for line in here.page.locator(f"{within} .line code").all()]
 
 
-def weights(here: Visit) -> dict[str, int]:
-    rows = here.page.locator(".weights tbody tr, .weights tfoot tr").all()
-    told = [[str(cell.text_content()) for cell in row.locator("th, td").all()] for row in rows]
-    return {cells[0]: int(cells[2].replace(",", "")) for cells in told}
+def token_table(here: Visit) -> dict[str, int]:
+    rows = here.page.locator(".token-table tbody tr, .token-table tfoot tr").all()
+    table = [[str(cell.text_content()) for cell in row.locator("th, td").all()] for row in rows]
+    return {cells[0]: int(cells[2].replace(",", "")) for cells in table}
 
 
 # ---- the brief -----------------------------------------------------------------------------------------------------------
@@ -68,34 +68,34 @@ def test_the_page_shows_the_very_bytes_of_the_brief_and_what_each_part_weighs(
     here = visit()
     page = here.at("/agents/swing/sees")
     assert "\n".join(shown_lines(here)) + "\n" == brief["text"] == client.get("/agents/swing/sees/text").text
-    told = weights(here)
-    assert told["Whole"] == brief["tokens"] == sum(told.values()) - brief["tokens"]
-    assert {"Recent trades", "Open positions", "Risk state", "From memory", "Strategy"} < set(told)
-    assert [n for name, n in told.items() if name == "From memory"] == [
+    tokens = token_table(here)
+    assert tokens["Whole"] == brief["tokens"] == sum(tokens.values()) - brief["tokens"]
+    assert {"Recent trades", "Open positions", "Risk state", "From memory", "Strategy"} < set(tokens)
+    assert [n for name, n in tokens.items() if name == "From memory"] == [
         s["tokens"] for s in brief["segments"] if s["name"] == "memory"
     ]
-    assert brief["past_threshold"] and f"{brief['tokens']:,} tokens, past the threshold of 1,500" in here.text(
-        "#weight [role=alert]"
+    assert brief["past_threshold"] and f"{brief['tokens']:,} tokens, above the threshold of 1,500" in here.text(
+        "#tokens [role=alert]"
     )
     mark = float((page.locator("svg.tokens .base").get_attribute("x1") or "").rstrip("%"))
     assert mark == pytest.approx(100 * 1500 / brief["tokens"], abs=0.01)
     assert brief["digest"].startswith(here.text("#brief [role=status] code"))
 
 
-def test_every_line_leads_to_what_it_rests_on(visit: Come, floor: Memory, client: TestClient) -> None:
+def test_every_line_leads_to_its_source(visit: Come, floor: Memory, client: TestClient) -> None:
     brief = ask(floor, "swing", "get_brief")
     here = visit()
     page = here.at("/agents/swing/sees")
     kinds = {"trade", "episode", "belief", "plan"}
     assert kinds == {cited["kind"] for cited in brief["citations"]}
     for cited in brief["citations"]:
-        line = page.locator(f"#line-{cited['line']} .rests[title^='{cited['kind']} {cited['id']},']")
+        line = page.locator(f"#line-{cited['line']} .source[title^='{cited['kind']} {cited['id']},']")
         to = line.get_attribute("href") or ""
         assert client.get(to.partition("#")[0]).status_code == 200, to
-    page.locator("#text .rests", has_text="belief").first.click()
+    page.locator("#text .source", has_text="belief").first.click()
     page.wait_for_url("**/beliefs/shorts-lose")
     page.go_back()
-    page.locator("#text .rests", has_text="plan").first.click()
+    page.locator("#text .source", has_text="plan").first.click()
     page.wait_for_url("**/plans#plan-half")
 
 
@@ -113,8 +113,8 @@ def test_a_past_moment_is_shown_with_what_was_known_then(visit: Come, floor: Mem
     asked = {"as_of": "2024-08-01T00:00:00Z", "symbol": "MSFT", "budget": 1200}
     brief = ask(floor, "swing", "get_brief", **asked)
     assert "\n".join(shown_lines(here)) + "\n" == brief["text"] and brief["tokens"] <= 1200
-    assert page.get_by_label("As of (UTC)").input_value() == "2024-08-01T00:00" and page.locator("#weight svg").count() == 1
-    assert "past the threshold" not in here.text("#brief") and "Lines left out for want of room" in here.text("#weight")
+    assert page.get_by_label("As of (UTC)").input_value() == "2024-08-01T00:00" and page.locator("#tokens svg").count() == 1
+    assert "above the threshold" not in here.text("#brief") and "Lines left out for want of room" in here.text("#tokens")
 
 
 def test_what_memory_adds_is_marked_line_by_line(visit: Come, floor: Memory) -> None:
@@ -129,10 +129,10 @@ def test_what_memory_adds_is_marked_line_by_line(visit: Come, floor: Memory) -> 
     assert f"With memory: {full['tokens']:,} tokens. Without: {bare['tokens']:,}." in here.text("#text [role=status]")
     page.locator("#sees-view").select_option("without")
     page.wait_for_selector("#text h2:has-text('without memory')")
-    assert "\n".join(shown_lines(here)) + "\n" == bare["text"] and "From memory" not in weights(here)
+    assert "\n".join(shown_lines(here)) + "\n" == bare["text"] and "From memory" not in token_table(here)
 
 
-_texts = st.lists(st.sampled_from(["", "a", "b", "- long", "- short"]), max_size=12).map(lambda told: "\n".join(told) + "\n")
+_texts = st.lists(st.sampled_from(["", "a", "b", "- long", "- short"]), max_size=12).map(lambda lines: "\n".join(lines) + "\n")
 
 
 @given(_texts, _texts)
@@ -145,7 +145,7 @@ def test_a_comparison_holds_both_texts_whole(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("query", "words"), [("budget=dear", "budget: is not a whole number"), ("as_of=yesterday", "as_of"), ("budget=7", "budget")]
 )
-def test_a_question_that_makes_no_sense_is_told_beside_the_form(client: TestClient, query: str, words: str) -> None:
+def test_a_wrong_field_is_reported_beside_the_form(client: TestClient, query: str, words: str) -> None:
     answer = client.get(f"/agents/swing/sees?{query}")
     assert answer.status_code == 422 and words in answer.text and 'name="budget"' in answer.text
     assert client.get(f"/agents/swing/sees/text?{query}").status_code == 422
@@ -163,7 +163,7 @@ def test_a_brief_that_was_shown_is_reproduced_byte_for_byte_after_more_trades(vi
         assert "run morning" in here.text("#past")
         page.locator("#past tbody a").first.click()
         page.wait_for_url("**/sees/shown/*")
-        assert "Reproduced byte for byte." in here.text("#again") and record["digest"] in here.text("#again")
+        assert "Reproduced byte for byte." in here.text("#reproduced") and record["digest"] in here.text("#reproduced")
         assert "\n".join(shown_lines(here)) + "\n" == stored
         here.at("/agents/other/sees")
         assert "None yet." in here.text("#past")
@@ -172,13 +172,15 @@ def test_a_brief_that_was_shown_is_reproduced_byte_for_byte_after_more_trades(vi
 def test_a_brief_that_comes_out_otherwise_now_says_so_and_shows_what_differs(visit: Come, desk: Memory) -> None:
     record = ask(desk, "desk", "list_shown_briefs")["shown"][0]
     stored = ask(desk, "desk", "get_shown_brief", digest=record["digest"])["text"]
-    desk.tokens = (lambda text: len(text) // 2, "another tokenizer")  # what fitted then does not fit now
+    desk.resources.tokens = (lambda text: len(text) // 2, "another tokenizer")  # what fitted then does not fit now
     with looking(visit, desk) as here:
         page = here.at(f"/agents/desk/sees/shown/{record['id']}")
-        assert "it comes out otherwise" in here.text("#again [role=alert]") and "Reproduced" not in here.text("#again")
+        assert "Computed again, it is different" in here.text("#reproduced [role=alert]") and "Reproduced" not in here.text(
+            "#reproduced"
+        )
         signs = [str(sign.text_content()) for sign in page.locator("#text .line .sign").all()]
-        kept = [line for line, sign in zip(shown_lines(here), signs, strict=True) if sign != "+"]
-        assert "\n".join(kept) + "\n" == stored and "−" in signs
+        stored_lines = [line for line, sign in zip(shown_lines(here), signs, strict=True) if sign != "+"]
+        assert "\n".join(stored_lines) + "\n" == stored and "−" in signs
 
 
 def test_a_brief_that_nobody_was_shown_is_a_page_that_says_so(client: TestClient) -> None:
@@ -191,13 +193,13 @@ def test_a_brief_that_nobody_was_shown_is_a_page_that_says_so(client: TestClient
 def test_the_panel_previews_what_an_agent_would_see_while_it_is_filled_in(visit: Come, desk: Memory) -> None:
     with looking(visit, desk) as here:
         page = here.at("/skills/trend")
-        before = weights(here)
+        before = token_table(here)
         assert "What desk would see" in here.text("#preview") and before["Recent trades"] > 100
         page.get_by_label("Recent trades, 0 to 30").fill("2")
-        until(page, f"!document.querySelector('.weights tfoot').textContent.includes('{before['Whole']:,}')")
+        until(page, f"!document.querySelector('.token-table tfoot').textContent.includes('{before['Whole']:,}')")
         memory = ask(desk, "desk", "show_skill", id="trend")["memory"] | {"recentTradesK": 2}
         brief = preview(desk, memory)
-        assert weights(here)["Whole"] == brief["tokens"] < before["Whole"]
+        assert token_table(here)["Whole"] == brief["tokens"] < before["Whole"]
         page.get_by_label("Memory on").uncheck()
         page.wait_for_selector("#preview:not(:has-text('Recent trades'))")
         page.locator("#preview summary").click()
@@ -220,7 +222,7 @@ def test_saving_the_panel_makes_a_version_that_an_agent_runs_when_the_owner_says
     with looking(visit, desk, scripts=scripts) as here:
         page = here.at("/skills/trend")
         page.get_by_label("Recent trades, 0 to 30").fill("1")
-        page.get_by_label("A lesson is told for, days").fill("30")
+        page.get_by_label("A lesson is shown for, days").fill("30")
         if not scripts:
             page.get_by_role("button", name="Preview").click()
             assert page.get_by_label("Recent trades, 0 to 30").input_value() == "1"
@@ -245,8 +247,13 @@ def test_an_earlier_version_can_be_read(visit: Come, desk: Memory) -> None:
         assert "Sell weakness." in here.text("section:has(#text-title)")
         page.get_by_role("link", name="version 1", exact=True).click()
         page.wait_for_url("**version=1")
-        said = here.text("section:has(#text-title)")
-        assert "An earlier version." in said and "Stop below the range." in said and "No shorts." in said and "risk 1 %" in said
+        content = here.text("section:has(#text-title)")
+        assert (
+            "An earlier version." in content
+            and "Stop below the range." in content
+            and "No shorts." in content
+            and "risk 1 %" in content
+        )
 
 
 @pytest.mark.parametrize(

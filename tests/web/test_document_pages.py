@@ -21,7 +21,7 @@ from memtape.plugs.clock import FixedClock
 from memtape.sim.demo_documents import fill_documents
 from memtape.sim.run import run_simulation
 from memtape.sim.strategies import STRATEGIES
-from memtape.surfaces.web.document_pages import HEAVIEST, WINDOW
+from memtape.surfaces.web.document_text import MAX_PAGE_CHARACTERS, WINDOW_LINES
 from tests.web.conftest import Visit, served
 from tests.web.floor import HOSTILE, HOSTILE_SEEN, bars
 from tests.web.test_answers import Reader, brings_nothing_of_its_own, client_of
@@ -108,12 +108,12 @@ def test_a_question_finds_the_note_and_opens_it_at_its_lines(visit: Come, desk: 
             assert words in first
         page.locator(".hit a").first.click()
         page.wait_for_url("**/documents/view?path=journal%2F2026-05-04.md&start=1&end=3&hash=**#L1")
-        assert "Valid. Lines 1 to 3 still say what was cited." in here.text("#verdict")
+        assert "Valid. Lines 1 to 3 are unchanged since the citation." in here.text("#verdict")
         assert page.locator(".line.cited").count() == 3 and "We stopped trading it" in here.text("#L3")
         assert "Written by an agent" in here.text(".head")
 
 
-def test_the_words_that_were_asked_for_are_marked_as_the_index_compares_them(visit: Come, desk: Memory) -> None:
+def test_matching_words_are_marked_as_the_index_compares_them(visit: Come, desk: Memory) -> None:
     with looking(visit, desk) as here:
         for asked, marked in (
             ("trades stop edges", ["stopped", "trading", "edge"]), ("ERR-4031", ["ERR-4031"]), ("金突", ["金突"]), ('"spread ate" edges', ["spread ate", "edge"]),
@@ -131,21 +131,21 @@ def test_a_search_is_narrowed_to_a_type_and_says_which_slot_answered(visit: Come
         }
         page.get_by_label("Type").select_option("external")
         page.wait_for_url("**type=external**")
-        page.wait_for_selector("#found [role=status]:has-text('among type external')")
+        page.wait_for_selector("#found [role=status]:has-text('of type external')")
         assert [one.inner_text() for one in page.locator(".hit .file").all()] == ["research/web/outlook.md"]
         assert "external" in here.text(".hit .tier-4")
         here.at("/agents/desk/documents?q=gold&slot=hybrid_embeddings")
         assert "by words and meaning." in here.text("#found [role=status]")
         here.at("/agents/desk/documents?q=nothingofthekind")
-        assert "No document has these words." in here.text("#found")
+        assert "No document matches." in here.text("#found")
 
 
 def test_without_a_question_every_document_is_listed_by_its_type(visit: Come, desk: Memory) -> None:
     with looking(visit, desk) as here:
         here.at("/agents/desk/documents")
-        said = here.text("#found")
-        assert "All documents n = 5" in said and "Journal n = 2" in said and "Rules n = 1" in said
-        assert "TRADING_MANUAL.md owner's rule" in said
+        content = here.text("#found")
+        assert "All documents n = 5" in content and "Journal n = 2" in content and "Rules n = 1" in content
+        assert "TRADING_MANUAL.md owner's rule" in content
         here.page.get_by_role("link", name="TRADING_MANUAL.md").click()
         here.page.wait_for_url("**/documents/view?path=TRADING_MANUAL.md")
         assert "R3: never risk more than 1 %" in here.text("#L4") and here.page.locator(".cited, #verdict").count() == 0
@@ -154,7 +154,7 @@ def test_without_a_question_every_document_is_listed_by_its_type(visit: Come, de
 def test_a_long_shelf_names_the_documents_written_last_and_leads_to_all(desk: Memory, work: Path, client: TestClient) -> None:
     written(work, {f"journal/day-{n:03}.md": f"# Day {n}\nQuiet.\n" for n in range(40)})
     desk.agent("desk").documents.sync()
-    journal = next(shelf for shelf in list_by_type(desk.documents, "local", "desk") if shelf.type == "journal")
+    journal = next(shelf for shelf in list_by_type(desk.resources.documents, "local", "desk") if shelf.type == "journal")
     assert journal.n == 42 and len(journal.latest) == 8
     assert "All of type journal" in client.get("/agents/desk/documents").text
     assert client.get("/agents/desk/documents?type=journal").text.count("/documents/view?path=journal") == 42
@@ -183,22 +183,22 @@ def test_an_agent_without_documents_is_told_what_to_do(visit: Come, desk: Memory
         here.at("/agents/other/documents")
         assert "memtape docs index DIR --agent other" in here.text(".empty")
         here.at("/agents/other/documents?q=gold")
-        assert "No document has these words." in here.text("#found")
+        assert "No document matches." in here.text("#found")
 
 
 # ---- one document --------------------------------------------------------------------------------------------------------
 
 
-def test_a_citation_says_whether_its_words_still_stand(visit: Come, desk: Memory, work: Path) -> None:
+def test_a_citation_states_whether_its_lines_are_unchanged(visit: Come, desk: Memory, work: Path) -> None:
     cited = desk.agent("desk").documents.cite("TRADING_MANUAL.md", 4, 5)
     address = at("TRADING_MANUAL.md", 4, 5, hash=cited.content_hash)
     with looking(visit, desk, expected=("404",)) as here:
         page = here.at(address + "#L4")
-        assert here.text("#verdict") == "Valid. Lines 4 to 5 still say what was cited."
+        assert here.text("#verdict") == "Valid. Lines 4 to 5 are unchanged since the citation."
         (work / "TRADING_MANUAL.md").write_text("# Preface\n\nNew.\n\n" + MANUAL, encoding="utf-8")
         here.at("/agents/desk")
         here.at(address)
-        assert here.text("#verdict").startswith("Moved. What was cited from lines 4 to 5 stands on other lines now: lines 8 to 9")
+        assert here.text("#verdict").startswith("Moved. The text cited from lines 4 to 5 has moved to lines 8 to 9")
         page.locator("#verdict a").click()
         page.wait_for_url("**start=8&end=9**#L8")
         assert "Valid." in here.text("#verdict") and [one.get_attribute("id") for one in page.locator(".cited").all()] == [
@@ -207,10 +207,10 @@ def test_a_citation_says_whether_its_words_still_stand(visit: Come, desk: Memory
         ]
         (work / "TRADING_MANUAL.md").write_text(MANUAL.replace("1 %", "5 %"), encoding="utf-8")
         here.at(address)
-        assert here.text("#verdict").startswith("Changed. Lines 4 to 5 no longer say what was cited")
+        assert here.text("#verdict").startswith("Changed. Lines 4 to 5 have changed since the citation")
         (work / "TRADING_MANUAL.md").unlink()
         here.at(address)
-        assert here.text("#verdict").startswith("Gone. There is no such document any more.")
+        assert here.text("#verdict").startswith("Gone. The document no longer exists.")
 
 
 def test_a_document_opens_with_the_cited_line_in_sight(visit: Come, desk: Memory, work: Path) -> None:
@@ -230,18 +230,18 @@ def test_a_document_of_four_megabytes_is_a_page_of_some_lines(visit: Come, desk:
     written(work, {"journal/huge.md": "\n".join(lines), "notes/one-line.md": "<&" * 1_900_000})  # files are read as they are now
     with looking(visit, desk) as here:
         page = here.at(at("journal/huge.md", 30_000, 30_010) + "#L30000")
-        assert page.locator(".document .line").count() == WINDOW and len(page.content()) < 1_000_000
+        assert page.locator(".document .line").count() == WINDOW_LINES and len(page.content()) < 1_000_000
         assert "Lines 29,985 to 30,284 of 55,000 lines; lines 30000 to 30010 cited" in here.text("#text-title")
-        page.get_by_role("link", name="The lines after").click()
+        page.get_by_role("link", name="Later lines").click()
         page.wait_for_url("**from=30285#L30285")
         assert "30285:" in here.text("#L30285")
-        page.get_by_role("link", name="To the cited lines").click()
+        page.get_by_role("link", name="Go to the cited lines").click()
         page.wait_for_url("**end=30010#L30000")
         assert page.locator(".cited").count() == 11
         here.at(at("journal/huge.md", **{"from": 54_999}))
-        assert page.locator(".document .line").count() == 2 and page.get_by_role("link", name="The lines after").count() == 0
+        assert page.locator(".document .line").count() == 2 and page.get_by_role("link", name="Later lines").count() == 0
         here.at(at("notes/one-line.md"))
-        assert "and 3,798,000 characters more" in here.text("#L1") and len(page.content()) < 4 * HEAVIEST
+        assert "and 3,798,000 characters more" in here.text("#L1") and len(page.content()) < 4 * MAX_PAGE_CHARACTERS
 
 
 @pytest.mark.parametrize(
@@ -280,18 +280,18 @@ def test_only_what_was_found_is_sent_where_only_that_changes(client: TestClient)
 def test_the_owner_brings_a_stale_index_in_step(visit: Come, desk: Memory, work: Path, scripts: bool) -> None:
     written(work, {"journal/2026-05-12.md": "# Copper\nBought the dip.\n"})
     (work / "journal" / "linked.md").symlink_to(work / "TRADING_MANUAL.md")
-    desk.clock = FixedClock(NOW + timedelta(days=3))
+    desk.resources.clock = FixedClock(NOW + timedelta(days=3))
     with looking(visit, desk, scripts=scripts) as here:
         page = here.at("/agents/desk/documents")
-        said = here.text("#standing")
-        for words in ("Files differ from the index now: 1 added. What they say is not found yet.", "2026-05-12 08:00 UTC 3 days ago",
-                      "Documents 5", str(work), "no vectors: found by words alone"):  # fmt: skip
-            assert words in said
-        page.get_by_role("button", name="Reindex now").click()
+        content = here.text("#index-health")
+        for words in ("The files differ from the index: 1 added. A search does not find these changes yet.", "2026-05-12 08:00 UTC 3 days ago",
+                      "Documents 5", str(work), "no vectors: search by words only"):  # fmt: skip
+            assert words in content
+        page.get_by_role("button", name="Sync now").click()
         page.wait_for_url("**/documents/health?done=reindexed")
-        said = here.text("#standing")
-        assert "The index is in step with the files." in said and "Documents 6" in said and "just now" in said
-        assert "journal/linked.md: a symbolic link: not followed" in said and "Files differ" not in said
+        content = here.text("#index-health")
+        assert "The index is in sync with the files." in content and "Documents 6" in content and "just now" in content
+        assert "journal/linked.md: a symbolic link: not followed" in content and "Files differ" not in content
         here.at("/agents/desk/documents?q=copper")
         assert "journal/2026-05-12.md" in here.text(".hit")
 
@@ -299,7 +299,7 @@ def test_the_owner_brings_a_stale_index_in_step(visit: Come, desk: Memory, work:
 def test_a_folder_that_is_gone_is_told_and_never_a_broken_page(desk: Memory, work: Path, client: TestClient) -> None:
     work.rename(work.with_name("moved"))
     answer = client.post("/agents/desk/documents/reindex", headers=OWN)
-    assert answer.status_code in (200, 422) and "How the index stands" in answer.text and str(work) in answer.text
+    assert answer.status_code in (200, 422) and "Health of the index" in answer.text and str(work) in answer.text
     assert client.get("/agents/desk/documents?q=gold").status_code == 200
 
 
@@ -314,11 +314,11 @@ def test_only_a_page_of_memtapes_own_may_reindex(client: TestClient, desk: Memor
 def test_what_is_wrong_with_the_whole_index_is_told_apart_from_files_that_are_left_out(
     desk: Memory, work: Path, client: TestClient
 ) -> None:
-    report_problem(desk.documents, desk.owner, "desk", SYNC_PROBLEM, "failed: the disk is full", NOW)
-    report_problem(desk.documents, desk.owner, "desk", "notes/odd.md", "not text", NOW)
-    said = client.get("/agents/desk/documents/health").text
-    assert '<p class="notice">The last sync: failed: the disk is full; since 2026-05-12T08:00:00Z.</p>' in said
-    assert 'Left out <span class="n">n = 1</span>' in said and "notes/odd.md</span>: not text" in said
+    report_problem(desk.resources.documents, desk.owner, "desk", SYNC_PROBLEM, "failed: the disk is full", NOW)
+    report_problem(desk.resources.documents, desk.owner, "desk", "notes/odd.md", "not text", NOW)
+    content = client.get("/agents/desk/documents/health").text
+    assert '<p class="notice">The last sync: failed: the disk is full; since 2026-05-12T08:00:00Z.</p>' in content
+    assert 'Files left out <span class="n">n = 1</span>' in content and "notes/odd.md</span>: not text" in content
 
 
 def test_the_demo_has_documents_to_search_and_a_proposal_to_decide(tmp_path: Path) -> None:
@@ -342,9 +342,9 @@ def test_the_demo_has_documents_to_search_and_a_proposal_to_decide(tmp_path: Pat
         before = memory.agent("tech-breakout").head(), {file: file.read_bytes() for file in home.rglob("*.md")}
         fill_documents(memory, home)
         assert before == (memory.agent("tech-breakout").head(), {file: file.read_bytes() for file in home.rglob("*.md")})
-        said = client.get("/agents/tech-breakout/documents").text
+        content = client.get("/agents/tech-breakout/documents").text
         assert all(
-            words in said
+            words in content
             for words in ("TRADING_MANUAL.md", "journal/2024-", "reports/breakout", "computed", "external", "owner&#39;s rule")
         )
         assert "0.5</span> % of equity at risk" in client.get("/agents/tech-breakout/proposals").text
@@ -408,10 +408,10 @@ def test_the_pages_of_documents_fit_their_window_and_bring_no_script_of_their_ow
                 keep(here, f"{name}-{width}-{colours}")
 
 
-# --- what a decision rests on -------------------------------------------------------------------------------------------
+# --- what a decision cites -------------------------------------------------------------------------------------------
 
 
-def test_the_page_of_a_trade_shows_the_lines_its_decision_rests_on_and_whether_they_still_stand(desk, client, work):
+def test_the_page_of_a_trade_shows_the_lines_its_decision_cites_and_whether_they_changed(desk, client, work):
     agent = desk.agent("desk")
     cited = {"path": "TRADING_MANUAL.md", "start_line": 4, "end_line": 4}
     fill = {"id": "f1", "t": NOW, "symbol": "XAUUSD", "side": "buy", "qty": "1", "px": "2400"}
@@ -420,8 +420,8 @@ def test_the_page_of_a_trade_shows_the_lines_its_decision_rests_on_and_whether_t
     trade = agent.ledger.trades()[0].id
     page, reader = client.get(f"/agents/desk/trades/{trade}").text, Reader()
     reader.feed(page)
-    assert "What it rests on" in page and "still stands" in page and "R3: never risk more than 1 %" in page
+    assert "Documents it cites" in page and "unchanged" in page and "R3: never risk more than 1 %" in page
     link = next(to for to in reader.addresses if "documents/view" in to)
     assert "path=TRADING_MANUAL.md" in link and link.endswith("#L4") and client.get(link).status_code == 200
     (work / "TRADING_MANUAL.md").write_text(MANUAL.replace("1 %", "5 %"), encoding="utf-8")
-    assert "changed since" in client.get(f"/agents/desk/trades/{trade}").text
+    assert "; changed</span>" in client.get(f"/agents/desk/trades/{trade}").text

@@ -1,4 +1,4 @@
-"""The page of lessons in a real browser: what an agent is told, what is held back, and the owner's hand on both."""
+"""The page of lessons in a real browser: what an agent is shown, what is held back, and what the owner can change."""
 
 from __future__ import annotations
 
@@ -121,43 +121,45 @@ def lessons(memory: Memory, agent: str = "desk") -> dict[str, str]:
 def test_a_lesson_shows_its_numbers_and_leads_to_every_trade_behind_it(visit: Come, desk: Memory) -> None:
     with looking(visit, desk) as here:
         page = here.at("/agents/desk/lessons")
-        said = here.text("#lesson-l1")
-        for words in ("Shorts in a range: -1.10R a trade (n = 8).", "stands out from chance", "n = 8 of 24 looked at, 33 %", "−1.10 R",
-                      "−1.20 to −1.00; the others +0.61", "p = 0.00040", "From model", "Only in ranging",
+        content = here.text("#lesson-l1")
+        for words in ("Shorts in a range: -1.10R a trade (n = 8).", "distinguishable from luck", "n = 8 of 24 trades, 33 %", "−1.10 R",
+                      "−1.20 to −1.00; the other trades +0.61", "p = 0.00040", "From model", "Only in ranging",
                       "until 2026-04-05 08:00 UTC"):  # fmt: skip
-            assert words in said
-        assert "could be chance" in here.text("#lesson-l2") and "until another note" in here.text("#lesson-l2")
+            assert words in content
+        assert "could be luck" in here.text("#lesson-l2") and "until the next note" in here.text("#lesson-l2")
         shorts = [trade.id for trade in desk.agent("desk").ledger.trades(status="closed") if trade.side == "short"]
-        page.locator("#lesson-l1 summary", has_text="The trades behind it").click()
+        page.locator("#lesson-l1 summary", has_text="Its trades").click()
         paths = [link.get_attribute("href") for link in page.locator("#lesson-l1 .trades-list a").all()]
         assert paths == [f"/agents/desk/trades/{id_}" for id_ in shorts]
         page.locator("#lesson-l1 .trades-list a").first.click()
         page.wait_for_url("**/trades/*")
-        behind = page.locator("section:has(#taught-title) a[href='/agents/desk/lessons#lesson-l1']")
-        assert behind.count() == 1 and "Mornings" not in here.text("section:has(#taught-title)")
+        behind = page.locator("section:has(#learned-title) a[href='/agents/desk/lessons#lesson-l1']")
+        assert behind.count() == 1 and "Mornings" not in here.text("section:has(#learned-title)")
         behind.click()
         page.wait_for_url("**/lessons#lesson-l1")
 
 
-def test_a_lesson_that_is_held_back_is_for_the_owner_alone(visit: Come, desk: Memory) -> None:
+def test_a_lesson_that_is_held_back_is_shown_only_to_the_owner(visit: Come, desk: Memory) -> None:
     with looking(visit, desk) as here:
         here.at("/agents/desk/lessons")
         assert HOSTILE_SEEN in here.text("#held") and "speaks against the rule: No shorts." in here.text("#held")
-        assert HOSTILE_SEEN not in here.text("#told") and "gnol" not in ask(desk, "desk", "get_brief")["text"]
+        assert HOSTILE_SEEN not in here.text("#shown-lessons") and "gnol" not in ask(desk, "desk", "get_brief")["text"]
         assert here.page.locator("main img, main script").count() == 0
 
 
-def test_the_page_says_when_lessons_are_drawn_next(visit: Come, desk: Memory) -> None:
+def test_the_page_shows_when_lessons_are_computed_next(visit: Come, desk: Memory) -> None:
     with looking(visit, desk) as here:
         here.at("/agents/desk/lessons")
-        said = here.text("section:has(#next-title)")
-        assert "after every 10 closed trades, by stats" in said and "when 30 trades have closed: 24 have, 6 to go" in said
+        content = here.text("section:has(#next-title)")
+        assert (
+            "after every 10 closed trades, by stats" in content and "when 30 trades have closed (24 so far, 6 to go)" in content
+        )
         here.at("/agents/other/lessons")
-        said = here.text("main")
-        for words in ("Lessons come when the first trades have closed.", "nothing to reflect on", "0 have, 10 to go", "every note stays here",
-                      "No note speaks to every agent", "when there are two notes"):  # fmt: skip
-            assert words in said
-        assert here.page.get_by_role("button", name="Reflect now").is_disabled()
+        content = here.text("main")
+        for words in ("Lessons need closed trades.", "there is nothing to compute", "0 so far, 10 to go", "Every note stays in this list",
+                      "No note is shown to every agent", "A comparison needs two notes."):  # fmt: skip
+            assert words in content
+        assert here.page.get_by_role("button", name="Compute lessons now").is_disabled()
 
 
 def test_the_history_has_every_note_and_compares_any_two_in_words(visit: Come, desk: Memory) -> None:
@@ -169,7 +171,7 @@ def test_the_history_has_every_note_and_compares_any_two_in_words(visit: Come, d
             and "active" in here.text("#note-note2")
         )
         assert "superseded" in here.text("#note-note1") and "stats" in here.text("#note-note1")
-        assert "2 added, 0 removed, 1 changed, 0 kept." in here.text("#diff")
+        assert "2 added, 0 removed, 1 changed, 0 unchanged." in here.text("#diff")
         assert "Before: Shorts in a range: -1.00R a trade (n = 5). Now: Shorts in a range: -1.10R" in here.text("#diff .changed")
         page.locator("#diff-earlier").select_option("note2")
         page.wait_for_url("**earlier=note2**")
@@ -184,20 +186,20 @@ def test_the_history_has_every_note_and_compares_any_two_in_words(visit: Come, d
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_a_lesson_is_retired_and_the_agent_is_told_it_no_more(visit: Come, desk: Memory, scripts: bool) -> None:
+def test_a_retired_lesson_is_no_longer_shown_to_the_agent(visit: Come, desk: Memory, scripts: bool) -> None:
     with looking(visit, desk, scripts=scripts) as here:
         page = here.at("/agents/desk/lessons")
         assert "Mornings do a little better." in ask(desk, "desk", "get_brief")["text"]
         page.locator("#lesson-l2 summary", has_text="Retire it").click()
-        page.locator("#lesson-l2").get_by_label("Why, for the record").fill("Not enough of them.")
+        page.locator("#lesson-l2").get_by_label("Reason, for the record").fill("Not enough of them.")
         page.get_by_role("button", name="Retire the lesson: Mornings").click()
-        page.wait_for_selector("#gone #lesson-l2")
-        assert "The lesson is told no more." in here.text("#lessons [role=status] >> nth=0")
+        page.wait_for_selector("#ended #lesson-l2")
+        assert "The lesson is no longer shown." in here.text("#lessons [role=status] >> nth=0")
         assert lessons(desk) == {"l1": "told", "l2": "retired", "l3": "held_back"}
         assert "Mornings" not in ask(desk, "desk", "get_brief")["text"]
 
 
-def test_a_promoted_note_is_told_to_the_other_agents_of_the_skill(visit: Come, desk: Memory) -> None:
+def test_a_promoted_note_is_shown_to_the_other_agents_of_the_skill(visit: Come, desk: Memory) -> None:
     with looking(visit, desk) as here:
         page = here.at("/agents/desk/lessons")
         page.locator("#note-note2").get_by_role("button", name="Promote").click()
@@ -206,53 +208,53 @@ def test_a_promoted_note_is_told_to_the_other_agents_of_the_skill(visit: Come, d
         here.at("/agents/other/lessons")
         first = page.locator("#shared .lesson").first
         assert "Shorts in a range" in first.inner_text() and HOSTILE_SEEN not in here.text("#shared")
-        first.locator("summary", has_text="The trades behind it").click()
+        first.locator("summary", has_text="Its trades").click()
         first.locator(".trades-list a").first.click()
         page.wait_for_url("**/agents/desk/trades/*")  # the trades are those of the agent that learned it
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_reflect_now_draws_lessons_once_from_the_same_trades(visit: Come, desk: Memory, scripts: bool) -> None:
+def test_the_same_trades_give_lessons_only_once(visit: Come, desk: Memory, scripts: bool) -> None:
     with looking(visit, desk, scripts=scripts) as here:
         page = here.at("/agents/desk/lessons")
-        page.get_by_role("button", name="Reflect now").click()
-        page.wait_for_selector("[role=status]:has-text('Lessons were drawn anew.')")
+        page.get_by_role("button", name="Compute lessons now").click()
+        page.wait_for_selector("[role=status]:has-text('New lessons were computed.')")
         made = ask(desk, "desk", "get_lessons")["note"]
         assert made["asked_by"] == "owner" and page.locator("#history tbody tr").count() == 3
         assert all(lesson["text"] in here.text("#lessons") for lesson in made["lessons"])
-        page.get_by_role("button", name="Reflect now").click()
+        page.get_by_role("button", name="Compute lessons now").click()
         page.wait_for_selector("[role=status]:has-text('Nothing has changed')")
         assert page.locator("#history tbody tr").count() == 3
 
 
-def test_a_reflection_that_fails_is_told_and_leaves_the_note(visit: Come, desk: Memory) -> None:
+def test_a_failed_reflection_is_reported_and_leaves_the_note(visit: Come, desk: Memory) -> None:
     desk.create_skill("trend", memory={"reflection": {"model": "anthropic/claude-haiku-4-5"}})
     desk.use_skill_version("desk", 2)
 
     def down(name: str) -> Any:
         raise ModelFailed(name, "it answers nothing")
 
-    desk.models = down
+    desk.resources.models = down
     with looking(visit, desk) as here:
         page = here.at("/agents/desk/lessons")
-        page.get_by_role("button", name="Reflect now").click()
-        page.wait_for_selector("#lessons [role=status]:has-text('came to nothing')")
+        page.get_by_role("button", name="Compute lessons now").click()
+        page.wait_for_selector("#lessons [role=status]:has-text('The reflection failed')")
         assert "it answers nothing" in here.text("section:has(#next-title)") and "1 in a row" in here.text(
             "section:has(#next-title)"
         )
         assert lessons(desk) == {"l1": "told", "l2": "told", "l3": "held_back"}
 
 
-def test_the_owner_says_that_a_trade_may_not_teach(visit: Come, desk: Memory) -> None:
+def test_the_owner_excludes_a_trade_from_the_figures(visit: Come, desk: Memory) -> None:
     trade = desk.agent("desk").ledger.trades(status="closed")[0]
     with looking(visit, desk) as here:
         page = here.at(f"/agents/desk/trades/{trade.id}")
-        assert "now: teaches" in here.text("#teach")
-        page.get_by_label("Your word").select_option("anomaly")
-        page.get_by_label("Why, for the record").fill("The feed was wrong.")
-        page.get_by_role("button", name="Keep").click()
+        assert "now: normal" in here.text("#teach")
+        page.get_by_label("Counts for").select_option("anomaly")
+        page.get_by_label("Reason, for the record").fill("The feed was wrong.")
+        page.get_by_role("button", name="Save").click()
         page.wait_for_url("**#teach")
-        assert "now: anomaly" in here.text("#teach") and "counts in no figure" in here.text("section:has(#taught-title)")
+        assert "now: anomaly" in here.text("#teach") and "counts in no figure" in here.text("section:has(#learned-title)")
         assert ask(desk, "desk", "get_trade_reflection", trade_id=trade.id)["episode"]["teach"] == "anomaly"
 
 
@@ -265,7 +267,7 @@ def test_the_owner_says_that_a_trade_may_not_teach(visit: Come, desk: Memory) ->
         ("teach", {"teach": "exclude"}),
     ],
 )
-def test_only_a_page_of_memtapes_own_may_change_what_is_told(
+def test_only_a_page_of_memtape_may_change_what_is_shown(
     client: TestClient, desk: Memory, path: str, form: dict[str, str]
 ) -> None:
     trade = desk.agent("desk").ledger.trades(status="closed")[0].id
@@ -286,11 +288,11 @@ def test_only_a_page_of_memtapes_own_may_change_what_is_told(
         ("desk", "lessons/promote", {"note_id": "nothing"}, 404), ("other", "lessons/reflect", {}, 409),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_is_said_on_the_page(
+def test_a_refused_change_is_explained_on_the_page(
     client: TestClient, agent: str, path: str, form: dict[str, str], status: int
 ) -> None:
     answer = client.post(f"/agents/{agent}/{path}", data=form, headers=OWN)
-    assert answer.status_code == status and 'role="alert"' in answer.text and "What it is told" in answer.text
+    assert answer.status_code == status and 'role="alert"' in answer.text and "Lessons it is shown" in answer.text
 
 
 # ---- all of it -----------------------------------------------------------------------------------------------------------

@@ -16,13 +16,13 @@ from starlette.testclient import TestClient
 import memtape
 from memtape.engine import Memory
 from memtape.surfaces.registry import execute
-from memtape.surfaces.web.explorer import bars
+from memtape.surfaces.web.charts import factor_bars
 from tests.web.conftest import served
 from tests.web.floor import HOSTILE_SEEN
 from tests.web.test_answers import brings_nothing_of_its_own, client_of
 from tests.web.test_pages import Come, keep, until
 
-ROOMS = ("memory", "beliefs", "behaviour", "state", "plans")
+PAGES = ("memory", "beliefs", "behaviour", "state", "plans")
 # What is wider than its panel, except where a panel scrolls on purpose.
 STICKING_OUT = """[...document.querySelectorAll("main *")].filter((one) => !one.closest(".scroll, .hidden, .chart, svg")
   && one.getBoundingClientRect().right > one.parentElement.closest(".panel, main").getBoundingClientRect().right + 1)
@@ -35,8 +35,8 @@ def ask(memory: Memory, agent: str, operation: str, **asked: Any) -> dict[str, A
 
 def pages_of(memory: Memory, agent: str) -> list[str]:
     beliefs = [belief["id"] for belief in ask(memory, agent, "get_beliefs")["beliefs"]]
-    rooms = [*ROOMS, "memory?explain=1&profile=balanced", *(f"beliefs/{quote(id_, safe='')}" for id_ in beliefs[:2])]
-    return [f"/agents/{agent}/{room}" for room in rooms]
+    addresses = [*PAGES, "memory?explain=1&profile=balanced", *(f"beliefs/{quote(id_, safe='')}" for id_ in beliefs[:2])]
+    return [f"/agents/{agent}/{address}" for address in addresses]
 
 
 # ---- all of them ---------------------------------------------------------------------------------------------------------
@@ -59,11 +59,11 @@ def test_the_pages_of_an_agent_lead_to_each_other(visit: Come) -> None:
     here.at("/agents/swing")
     here.drawn()
     for word in ("Memory", "Beliefs", "Behaviour", "State", "Plans"):
-        here.page.locator(".rooms").get_by_role("link", name=word).click()
+        here.page.locator(".sections").get_by_role("link", name=word).click()
         here.page.wait_for_url(f"**/agents/swing/{word.lower()}")
         assert here.text("h1").startswith(word) and "simulated" in here.text("h1")
-        assert here.text(".rooms [aria-current]") == word
-    here.page.locator(".rooms").get_by_role("link", name="Overview").click()
+        assert here.text(".sections [aria-current]") == word
+    here.page.locator(".sections").get_by_role("link", name="Overview").click()
     here.page.wait_for_url("**/agents/swing")
 
 
@@ -86,7 +86,7 @@ def test_what_is_not_remembered_is_a_page_that_says_so(client: TestClient, path:
 
 
 def test_an_agent_that_nobody_made_has_no_memory(client: TestClient) -> None:
-    assert [client.get(f"/agents/nobody/{room}").status_code for room in ROOMS] == [404] * len(ROOMS)
+    assert [client.get(f"/agents/nobody/{room}").status_code for room in PAGES] == [404] * len(PAGES)
 
 
 # ---- the explorer --------------------------------------------------------------------------------------------------------
@@ -99,17 +99,17 @@ def test_the_parts_of_a_bar_multiply_to_the_score(visit: Come, floor: Memory) ->
     shown = here.page.locator("#ranked .memories > li").all()
     assert len(shown) == len(found["ranked"]) > 3
     lengths: list[float] = []
-    for item, told in zip(shown, found["ranked"], strict=True):
+    for item, row in zip(shown, found["ranked"], strict=True):
         score = float(item.locator(".score").get_attribute("title") or "")
         parts = [
             (float(part.get_attribute("data-factor") or ""), float((part.get_attribute("width") or "").rstrip("%")))
             for part in item.locator("svg.costs rect").all()
         ]
-        assert score == told["score"] and math.prod(factor for factor, _ in parts) == pytest.approx(score, rel=1e-9)
+        assert score == row["score"] and math.prod(factor for factor, _ in parts) == pytest.approx(score, rel=1e-9)
         lengths += [width / -math.log(factor) for factor, width in parts if factor < 0.99]
         assert sum(width for _, width in parts) == pytest.approx(-math.log(score) * lengths[-1], rel=1e-4)
-        told_aloud = item.locator("svg.costs").get_attribute("aria-label") or ""
-        assert told_aloud.startswith("Score 0.") and "outcome 0." in told_aloud
+        label = item.locator("svg.costs").get_attribute("aria-label") or ""
+        assert label.startswith("Score 0.") and "outcome 0." in label
     assert max(lengths) == pytest.approx(min(lengths), rel=1e-4)  # one scale for all
 
 
@@ -118,10 +118,12 @@ def test_the_parts_of_a_bar_multiply_to_the_score(visit: Come, floor: Memory) ->
 )
 def test_the_lengths_of_a_bar_add_up_to_the_logarithm_of_its_score(scores: list[dict[str, float]]) -> None:
     longest = max(sum(max(-math.log(factor), 0.0) for factor in each.values()) for each in scores) or 1.0
-    for each, parts in zip(scores, bars([{"components": each} for each in scores]), strict=True):
-        signed = sum(-part.width if part.gives else part.width for part in parts)
+    for each, parts in zip(scores, factor_bars(scores), strict=True):
+        signed = sum(-part.width if part.raises else part.width for part in parts)
         assert signed * longest / 100 == pytest.approx(-math.log(math.prod(each.values())), abs=1e-5 * longest + 1e-9)
-        assert all(part.x <= 100 for part in parts)  # to the left as far as what gives reaches, however short the longest is
+        assert all(
+            part.x <= 100 for part in parts
+        )  # to the left as far as the raising factor reaches, however short the longest is
 
 
 def test_the_explorer_begins_with_the_situation_of_the_moment_and_answers_another(visit: Come, floor: Memory) -> None:
@@ -156,7 +158,7 @@ def test_the_explorer_begins_with_the_situation_of_the_moment_and_answers_anothe
         item["far"] for item in found["warnings"]
     ]
 
-    page.get_by_role("button", name="Situation of the moment").click()
+    page.get_by_role("button", name="Present situation").click()
     page.wait_for_url("**now=1**")
     until(page, "document.querySelector('#ask-price').value !== ''")
     assert page.get_by_label("Symbol").input_value() == "MSFT"
@@ -190,7 +192,7 @@ def test_recall_as_of_an_earlier_day_knows_only_what_was_known_then(visit: Come,
     here = visit(scripts=False)
     page = here.at("/agents/swing/memory")
     page.get_by_label("As of (UTC)").fill("2024-08-01T00:00:00Z")
-    page.get_by_role("button", name="Situation of the moment").click()
+    page.get_by_role("button", name="Present situation").click()
     known = [t for t in floor.agent("swing").ledger.trades(status="closed") if t.exit_at and f"{t.exit_at:%F}" < "2024-08-01"]
     assert f"As of 2024-08-01 00:00 UTC, from n = {len(known)} closed trades" in here.text("#explorer [role=status]")
     assert 0 < len(known) < len(floor.agent("swing").ledger.trades(status="closed"))
@@ -231,24 +233,24 @@ def test_a_belief_shows_how_sure_it_is_and_every_trade_for_and_against(visit: Co
         paths = [link.get_attribute("href") for link in page.locator(f"#{name} a").all()]
         assert paths == [f"/agents/swing/trades/{id_}" for id_ in found[name][::-1]] != []
     page.locator("#confirming a").first.click()
-    taught = page.locator("section:has(#taught-title)")
-    taught.wait_for()
-    assert belief["sentence"] in taught.inner_text() and "Speaks for" in taught.inner_text()
+    learned = page.locator("section:has(#learned-title)")
+    learned.wait_for()
+    assert belief["sentence"] in learned.inner_text() and "Evidence for" in learned.inner_text()
 
 
 def test_a_trade_says_in_which_situation_it_was_entered_and_what_was_like_it(visit: Come, floor: Memory) -> None:
     trade = floor.agent("swing").ledger.trades(status="closed")[0]
-    told = ask(floor, "swing", "get_trade_reflection", trade_id=trade.id)
+    reflection = ask(floor, "swing", "get_trade_reflection", trade_id=trade.id)
     here = visit()
     here.at(f"/agents/swing/trades/{trade.id}")
     here.drawn()
-    said = here.text("section:has(#taught-title)")
-    assert f"Regime {told['episode']['regime'].replace('_', ' ')}" in said and "outcome from the broker" in said
-    for item in told["similar"]:
-        assert here.page.locator(f"section:has(#taught-title) a[href='/agents/swing/trades/{item['id']}']").count() == 1
+    content = here.text("section:has(#learned-title)")
+    assert f"Regime {reflection['episode']['regime'].replace('_', ' ')}" in content and "outcome from the broker" in content
+    for item in reflection["similar"]:
+        assert here.page.locator(f"section:has(#learned-title) a[href='/agents/swing/trades/{item['id']}']").count() == 1
     open_ = floor.agent("swing").ledger.trades(status="open")[0]
     here.at(f"/agents/swing/trades/{open_.id}")
-    assert "Nothing yet: a trade is remembered when it closes." in here.text("section:has(#taught-title)")
+    assert "Nothing yet: a trade becomes a memory when it closes." in here.text("section:has(#learned-title)")
 
 
 # ---- behaviour and state -------------------------------------------------------------------------------------------------
@@ -261,13 +263,13 @@ def test_a_habit_below_its_sample_is_grey_and_says_what_it_lacks(visit: Come, fl
         figures = ask(floor, agent, "get_behavioral_analysis")["figures"]
         for name, figure in figures.items():
             tile = page.locator(f"[data-figure={name}]")
-            said = " ".join(tile.inner_text().split())
+            content = " ".join(tile.inner_text().split())
             assert ("off" in (tile.get_attribute("class") or "").split()) == (figure["value"] is None)
-            assert (figure["why"][1:] if figure["value"] is None else f"n = {figure['n']};") in said
+            assert (figure["why"][1:] if figure["value"] is None else f"n = {figure['n']};") in content
     assert "No closed trades yet" in here.text("#behaviour")
 
 
-def test_habits_can_be_told_of_one_symbol(visit: Come, floor: Memory) -> None:
+def test_habits_can_be_reflection_of_one_symbol(visit: Come, floor: Memory) -> None:
     here = visit()
     page = here.at("/agents/swing/behaviour")
     page.get_by_label("Symbol").select_option("MSFT")
@@ -297,13 +299,13 @@ def test_the_state_is_drawn_with_a_stroke_for_every_close(visit: Come, floor: Me
 
 def test_an_agent_without_trades_says_why_everything_is_grey(visit: Come) -> None:
     here = visit()
-    for room, words in (
-        ("memory", ("No closed trade yet: there is nothing to remember.", "no rate, no interval, no size")),
-        ("beliefs", ("No closed trades yet: beliefs are made from trades",)),
-        ("plans", ("No active plan: nothing can fire.", "Nothing waits for your word.", "None has ended yet.")),
+    for page, words in (
+        ("memory", ("No closed trade yet: there are no memories.", "no rate, no interval, no size")),
+        ("beliefs", ("No closed trades yet. A belief needs 10 trades",)),
+        ("plans", ("No active plan.", "No plan needs your confirmation.", "No plan has ended yet.")),
     ):
-        here.at(f"/agents/fresh/{room}")
-        assert all(each in here.text("main") for each in words), room
+        here.at(f"/agents/fresh/{page}")
+        assert all(each in here.text("main") for each in words), page
         assert here.page.locator("p.off").count() >= 1
 
 
@@ -311,14 +313,14 @@ def test_an_agent_without_trades_says_why_everything_is_grey(visit: Come) -> Non
 
 
 def test_plans_say_when_they_apply_and_which_of_them_is_followed(visit: Come, floor: Memory) -> None:
-    told = ask(floor, "swing", "check_active_plans", all=True)
-    assert told["leads"] and told["overruled"] == ["half"]
+    check = ask(floor, "swing", "check_active_plans", all=True)
+    assert check["leads"] and check["overruled"] == ["half"]
     here = visit()
     here.at("/agents/swing/plans")
     now = here.text("section:has(#now-title)")
-    assert "2 plans of 2 active apply. Together: 25 % of the usual size" in now and "Overruled" in now
+    assert "2 plans of 2 active apply. Combined: 25 % of the usual size" in now and "Overruled" in now
     assert "If number of losses in a row is at least 1: take 25 % of the usual size." in here.text("#plan-less")
-    assert "overruled" in here.text("#plan-half") and "Worth not measured yet: n = 0" in here.text("#plan-half")
+    assert "overruled" in here.text("#plan-half") and "Worth not known yet: n = 0" in here.text("#plan-half")
     assert "From the agent (model), advice only" in here.text("#proposed") and "cancelled" in here.text("#ended")
     assert here.page.locator("#ended button").count() == 0
 
@@ -335,7 +337,7 @@ def desk(tmp_path: Path) -> Iterator[Memory]:
         yield memory
 
 
-def standing(memory: Memory) -> dict[str, str]:
+def plan_statuses(memory: Memory) -> dict[str, str]:
     return {plan["id"]: plan["status"] for plan in ask(memory, "desk", "check_active_plans", all=True)["plans"]}
 
 
@@ -344,13 +346,13 @@ def test_a_proposed_plan_is_confirmed_by_a_click_and_another_cancelled(visit: Co
     with served(desk) as address:
         here = visit(at=address, scripts=scripts)
         page = here.at("/agents/desk/plans")
-        assert standing(desk) == {"one": "proposed", "two": "proposed"}
+        assert plan_statuses(desk) == {"one": "proposed", "two": "proposed"}
         page.get_by_role("button", name="Confirm the plan: Plan one.").click()
         page.wait_for_selector("#active #plan-one")
-        assert standing(desk) == {"one": "active", "two": "proposed"}
+        assert plan_statuses(desk) == {"one": "active", "two": "proposed"}
         page.get_by_role("button", name="Cancel the plan: Plan two.").click()
         page.wait_for_selector("#ended #plan-two")
-        assert standing(desk) == {"one": "active", "two": "cancelled"}
+        assert plan_statuses(desk) == {"one": "active", "two": "cancelled"}
         assert "n = 0" in here.text("#proposed-title") and page.url == f"{address}/agents/desk/plans"
 
 
@@ -361,7 +363,7 @@ def test_a_plan_that_has_ended_meanwhile_is_not_confirmed(visit: Come, desk: Mem
         ask(desk, "desk", "cancel_plan", plan_id="one")
         page.get_by_role("button", name="Confirm the plan: Plan one.").click()
         page.wait_for_selector("#plans [role=alert]:has-text('cancelled')")
-        assert page.locator("#ended #plan-one").count() == 1 and standing(desk)["one"] == "cancelled"
+        assert page.locator("#ended #plan-one").count() == 1 and plan_statuses(desk)["one"] == "cancelled"
 
 
 @pytest.mark.parametrize("origin", ["https://elsewhere.example", "http://127.0.0.1:1", "null", None])
@@ -369,46 +371,46 @@ def test_only_a_page_of_memtapes_own_may_confirm_a_plan(desk: Memory, origin: st
     with client_of(desk) as client:
         headers = {} if origin is None else {"origin": origin}
         answer = client.post("/agents/desk/plans/confirm", data={"plan_id": "one"}, headers=headers)
-        assert answer.status_code == 403 and standing(desk)["one"] == "proposed"
+        assert answer.status_code == 403 and plan_statuses(desk)["one"] == "proposed"
         own = {"origin": "http://127.0.0.1"}
         framed = {**own, "sec-fetch-site": "cross-site"}
         assert client.post("/agents/desk/plans/confirm", data={"plan_id": "one"}, headers=framed).status_code == 403
-        assert standing(desk)["one"] == "proposed"
+        assert plan_statuses(desk)["one"] == "proposed"
         assert client.get("/agents/desk/plans/confirm?plan_id=one").status_code == 404
         done = client.post("/agents/desk/plans/confirm", data={"plan_id": "one"}, headers=own, follow_redirects=False)
-        assert done.status_code == 303 and standing(desk)["one"] == "active"
+        assert done.status_code == 303 and plan_statuses(desk)["one"] == "active"
 
 
 @pytest.mark.parametrize(("body", "status"), [(b"", 422), (b"plan_id=nothing", 409), (b"\xff" * 9, 422), (b"a=1&" * 99, 422)])
 def test_a_form_that_names_no_plan_changes_nothing(desk: Memory, body: bytes, status: int) -> None:
     with client_of(desk) as client:
         answer = client.post("/agents/desk/plans/cancel", content=body, headers={"origin": "http://127.0.0.1"})
-        assert answer.status_code == status and standing(desk) == {"one": "proposed", "two": "proposed"}
+        assert answer.status_code == status and plan_statuses(desk) == {"one": "proposed", "two": "proposed"}
 
 
 # ---- what the ledger does not have, and what means harm -------------------------------------------------------------------
 
 
 def test_a_claim_that_no_broker_confirms_has_a_page_that_says_so(visit: Come, tmp_path: Path) -> None:
-    told = {"symbol": "XAU", "direction": "long", "entry_price": 100, "exit_price": 98, "pnl_r": -1, "context_regime": "ranging"}
+    claim = {"symbol": "XAU", "direction": "long", "entry_price": 100, "exit_price": 98, "pnl_r": -1, "context_regime": "ranging"}
     with memtape.open(str(tmp_path / "claims.db")) as memory, served(memory) as address:
         memory.create_skill("trend")
         memory.create_agent("desk", skill="trend", mode="paper")
         times = {"entry_at": "2026-06-04T07:00:00Z", "exit_at": "2026-06-04T08:00:00Z"}
-        ask(memory, "desk", "remember_trade", **told, **times, backfill=True)
+        ask(memory, "desk", "remember_trade", **claim, **times, backfill=True)
         id_ = memory.agent("desk").ledger.trades()[0].id
         here = visit(at=address)
         here.at(f"/agents/desk/trades/{id_}")
         assert "as claimed" in here.text("section:has(#quality-title)") and "claimed by the agent" in here.text("main")
         here.at("/agents/desk/memory")
-        assert "Outcomes are the agent's own claims" in here.text("#explorer")
+        assert "The agent itself claims the outcomes" in here.text("#explorer")
         fill = {"id": "f1", "t": "2026-06-05T08:00:00Z", "symbol": "BTC", "side": "buy", "qty": "1", "px": "65200"}
         ask(memory, "desk", "observe_fill", **fill)
         assert [trade.symbol for trade in memory.agent("desk").ledger.trades()] == ["BTC"]
         here.at(f"/agents/desk/trades/{id_}")
-        assert "XAU long" in here.text("h1") and "the broker's records do not have it" in here.text("main")
+        assert "XAU long" in here.text("h1") and "The broker's records do not have it" in here.text("main")
         here.at("/agents/desk/memory?symbol=")
-        assert "Outcomes are verified" in here.text("#explorer")
+        assert "The broker's records verify the outcomes" in here.text("#explorer")
 
 
 def test_hostile_words_in_plans_and_beliefs_are_shown_as_words(visit: Come, floor: Memory) -> None:

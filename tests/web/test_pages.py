@@ -52,7 +52,7 @@ def test_a_trader_goes_from_the_agents_to_one_trade_and_back(visit: Come, floor:
     figures = here.text(".tiles")
     assert f"{spelled(did.net_pnl_usd)} USD" in figures and f"n = {did.n} closed" in figures
     assert f"{did.wins} won, {did.losses} lost" in figures
-    assert f"n = {did.n_r} trades that had a stop" in figures
+    assert f"n = {did.n_r} trades with a stop" in figures
     assert f"{total} of {total} trades" in here.text("#trades [role=status]")
     keep(here, "agent")
 
@@ -80,10 +80,10 @@ def test_a_trader_goes_from_the_agents_to_one_trade_and_back(visit: Come, floor:
     page.locator("#trades tbody a").first.click()
     here.drawn()
     assert page.url.endswith(f"/agents/swing/trades/{least.id}")
-    said = here.text("main")
-    assert f"Net PnL {spelled(least.net_pnl_usd)} USD" in said and f"{spelled(least.pnl_r)} R" in said
-    assert least.entry_reason and least.entry_reason in said
-    assert "Every entry and exit is an execution that the broker reported." in said
+    content = here.text("main")
+    assert f"Net PnL {spelled(least.net_pnl_usd)} USD" in content and f"{spelled(least.pnl_r)} R" in content
+    assert least.entry_reason and least.entry_reason in content
+    assert "Every entry and exit is an execution that the broker reported." in content
     keep(here, "trade")
 
     page.go_back()
@@ -146,58 +146,65 @@ def test_hostile_text_is_shown_as_text(visit: Come, floor: Memory) -> None:
     here.page.wait_for_url("**strategy=**")
     here.page.wait_for_selector("#trades [role=status]:has-text('1 of 3 trades')")
     here.page.locator("#trades tbody a").first.click()
-    said = here.text("main")
+    content = here.text("main")
     for text in (HOSTILE_SEEN, "d1<img src=x>", "mood<i>", '"calm"</dd>', "a<b", "m<odel", "fine <b>"):
-        assert text in said
+        assert text in content
     assert here.page.locator("main img, main script, main b, main i").count() == 0
     assert not any(turn in here.page.content() for turn in "\u202e\u202c")
     keep(here, "hostile")
 
 
-def test_a_broker_that_differs_from_its_fills_is_told(visit: Come, floor: Memory) -> None:
+def test_a_broker_that_differs_from_its_fills_is_reported(visit: Come, floor: Memory) -> None:
     here = visit()
     here.at("/agents/crypto")
     here.drawn()
     found = floor.agent("crypto").ledger.discrepancies()
     assert found and here.text(".notice").startswith(f"{len(found)} discrepancies")
     assert here.page.locator("section:has(#discrepancies) tbody tr").count() == len(found)
-    said = here.text("main")
-    assert "refused: R3_CAP" in said and "no trade" in said and "Too thin." in said
-    assert "1 of the closed trades have no known price" in said
+    content = here.text("main")
+    assert "refused: R3_CAP" in content and "no trade" in content and "Too thin." in content
+    assert "1 of the closed trades have no known price" in content
     assert "ETH" in here.text("section:has(#open-title)")
     here.page.get_by_role("link", name="XRP short, entered").click()
     assert "unpriced" in here.text("section:has(#quality-title)")
-    assert "No bars of XRP are known around this trade." in here.text("main")
+    assert "No bars of XRP around this trade." in here.text("main")
 
 
-def test_an_agent_that_has_not_begun_says_so(visit: Come) -> None:
+def test_an_agent_without_observations_is_shown_as_such(visit: Come) -> None:
     here = visit()
     here.at("/")
     assert "nothing yet" in here.text("tbody tr:has-text('fresh')")
     here.at("/agents/fresh")
-    said = here.text("main")
-    for words in ("live", "Nothing observed yet.", "No equity yet", "Flat: nothing is held.", "No trade yet.", "No decision"):
-        assert words in said
-    assert "n = 0 closed" in said and "Win rate – n = 0" in said
+    content = here.text("main")
+    for words in (
+        "live",
+        "Nothing was observed yet.",
+        "No equity yet",
+        "Flat: no open position.",
+        "No trade yet.",
+        "No decision",
+    ):
+        assert words in content
+    assert "n = 0 closed" in content and "Win rate – n = 0" in content
 
 
-def test_an_empty_memory_says_what_to_do_next(visit: Come, tmp_path: Path) -> None:
+def test_an_empty_memory_shows_the_first_commands(visit: Come, tmp_path: Path) -> None:
     with memtape.open(str(tmp_path / "empty.db")) as memory, served(memory) as address:
         here = visit(at=address)
         here.at("/")
-        said = here.text("main")
+        content = here.text("main")
         for command in ("memtape serve --demo", "memtape import trades.csv --agent main", "memtape mcp --agent main"):
-            assert command in said
+            assert command in content
         keep(here, "empty")
 
 
 @pytest.mark.parametrize("path", ["/agents/nobody", "/agents/swing/trades/0123456789abcdef"])
-def test_what_is_not_there_is_said_in_a_page(visit: Come, path: str) -> None:
+def test_an_unknown_address_is_an_error_page(visit: Come, path: str) -> None:
     here = visit(expected=("status of 404",))
     answer = here.page.goto(here.address + path)
     assert answer is not None and answer.status == 404
     assert "Not found" in here.text("h1")
-    here.page.get_by_role("link", name="To the list of agents").click()
+    here.page.get_by_role("link", name="Go to the list of agents").click()
     assert here.text("h1") == "Agents"
 
 

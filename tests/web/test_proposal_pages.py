@@ -14,7 +14,8 @@ import memtape
 from memtape.engine import Memory
 from memtape.engine.documents import proposals
 from memtape.plugs.clock import FixedClock
-from memtape.surfaces.web.desk import Desk
+from memtape.surfaces.web.pages.proposals import open_proposals_badge
+from memtape.surfaces.web.site import Site
 from tests.web.floor import HOSTILE, HOSTILE_SEEN
 from tests.web.test_answers import brings_nothing_of_its_own, client_of
 from tests.web.test_document_pages import MANUAL, OWN, looking, written
@@ -72,14 +73,14 @@ def test_the_owner_accepts_a_change_of_the_manual_and_then_it_is_written(
 ) -> None:
     with looking(visit, desk, scripts=scripts) as here:
         page = here.at("/agents/desk")
-        assert here.text(".rooms .waiting") == "2 open"
-        page.locator(".rooms").get_by_role("link", name="Proposals").click()
+        assert here.text(".sections .badge-count") == "2 open"
+        page.locator(".sections").get_by_role("link", name="Proposals").click()
         page.wait_for_url("**/agents/desk/proposals")
         card = f"#proposal-{change(desk)}"
-        said = here.text(card)
+        content = here.text(card)
         for words in ("Change TRADING_MANUAL.md +1 −1 lines", "Three losses in a row.", "Proposed by desk, a model, in run r-17, 2026-05-12 08:00 UTC",
-                      "applies The document is as it was when this was proposed."):  # fmt: skip
-            assert words in said
+                      "applies The document has not changed since this was proposed."):  # fmt: skip
+            assert words in content
         assert here.text(f"{card} .minus") == "4 − removed: R3: never risk more than 1 % on a trade."
         assert here.text(f"{card} .plus") == "4 + added: R3: never risk more than 0.5 % on a trade."
         assert [one.inner_text() for one in page.locator(f"{card} .differs").all()] == ["1", "0.5"]
@@ -87,8 +88,8 @@ def test_the_owner_accepts_a_change_of_the_manual_and_then_it_is_written(
         page.locator(card).get_by_label("A note, for the record").fill("Until June.")
         page.locator(card).get_by_role("button", name="Accept the change of TRADING_MANUAL.md").click()
         page.wait_for_url("**/proposals?done=accepted#proposal-*")
-        assert "Accepted: the document is changed." in here.text("[role=status]")
-        assert manual(work) == MANUAL.replace("1 %", "0.5 %") and here.text(".rooms .waiting") == "1 open"
+        assert "Accepted: the document was changed." in here.text("[role=status]")
+        assert manual(work) == MANUAL.replace("1 %", "0.5 %") and here.text(".sections .badge-count") == "1 open"
         decided = here.text(f"#decided {card}")
         assert "accepted" in decided and "Until June." in decided and page.locator(f"#open {card}").count() == 0
 
@@ -108,34 +109,37 @@ def test_what_no_longer_applies_cannot_be_accepted(visit: Come, desk: Memory, wo
     with looking(visit, desk) as here:
         page = here.at("/agents/desk/proposals")
         card = page.locator(f"#proposal-{change(desk)}")
-        assert "no longer applies" in card.inner_text() and "Reject it and let it be proposed anew" in card.inner_text()
+        assert "no longer applies" in card.inner_text() and "Reject it; the agent can propose again" in card.inner_text()
         assert card.get_by_role("button", name="Accept").is_disabled() and card.get_by_role("button", name="Reject").is_enabled()
         (work / "TRADING_MANUAL.md").write_text("# New first line\n" + MANUAL, encoding="utf-8")
         here.at("/agents/desk/proposals")
         assert (
-            "The document has changed elsewhere since" in card.inner_text()
-            and card.get_by_role("button", name="Accept").is_enabled()
+            "The document has changed elsewhere;" in card.inner_text() and card.get_by_role("button", name="Accept").is_enabled()
         )
         (work / "TRADING_MANUAL.md").write_text(MANUAL.replace("1 %", "0.5 %"), encoding="utf-8")
         here.at("/agents/desk/proposals")
-        assert "done already" in card.inner_text()
+        assert "already done" in card.inner_text()
 
 
 def test_a_change_that_somebody_prevented_meanwhile_is_told_and_not_written(client: TestClient, desk: Memory, work: Path) -> None:
     changed = MANUAL.replace("1 %", "3 %")
     (work / "TRADING_MANUAL.md").write_text(changed, encoding="utf-8")
     answer = client.post("/agents/desk/proposals/accept", data={"proposal_id": change(desk)}, headers=OWN)
-    assert answer.status_code == 409 and 'role="alert"' in answer.text and "has changed since" in answer.text
+    assert (
+        answer.status_code == 409
+        and 'role="alert"' in answer.text
+        and "has changed where the edit would change it" in answer.text
+    )
     assert manual(work) == changed
 
 
 def test_pressing_a_button_twice_decides_once(client: TestClient, desk: Memory) -> None:
     id_ = change(desk)
-    said = [
+    content = [
         client.post("/agents/desk/proposals/accept", data={"proposal_id": id_}, headers=OWN, follow_redirects=False)
         for _ in range(2)
     ]
-    assert [one.headers["location"].partition("?")[2].partition("#")[0] for one in said] == ["done=accepted", "done=before"]
+    assert [one.headers["location"].partition("?")[2].partition("#")[0] for one in content] == ["done=accepted", "done=before"]
     other = client.post("/agents/desk/proposals/reject", data={"proposal_id": id_}, headers=OWN)
     assert other.status_code == 409 and "was accepted" in other.text
 
@@ -196,18 +200,18 @@ def test_a_long_change_is_cut_in_the_inbox_and_whole_on_its_own_page(client: Tes
     assert client.get("/agents/desk/proposals/nothing").status_code == 404 == client.get("/agents/nobody/proposals").status_code
 
 
-def test_how_many_wait_is_told_on_every_page_without_making_a_diff(desk: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    room, id_ = Desk(desk), change(desk)
+def test_every_page_counts_the_open_proposals_without_computing_a_diff(desk: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    site, id_ = Site(desk), change(desk)
     monkeypatch.setattr(proposals, "unified_diff", None)
-    assert room.waiting("desk") == 2
+    assert open_proposals_badge(site, "desk") == 2
     desk.agent("desk").proposals.reject(id_)
-    assert room.waiting("desk") == 1 and room.waiting("other") == 0
+    assert open_proposals_badge(site, "desk") == 1 and open_proposals_badge(site, "other") == 0
 
 
 def test_an_agent_that_proposed_nothing_has_nothing_waiting(visit: Come, desk: Memory) -> None:
     with looking(visit, desk) as here:
         here.at("/agents/other/proposals")
-        assert "Nothing waits for your word." in here.text("#open") and here.page.locator(".rooms .waiting").count() == 0
+        assert "No open proposal." in here.text("#open") and here.page.locator(".sections .badge-count").count() == 0
         here.at("/agents/other/notes")
         assert "None yet." in here.text("main")
 
@@ -218,13 +222,16 @@ def test_an_agent_that_proposed_nothing_has_nothing_waiting(visit: Come, desk: M
 def test_every_note_of_the_agent_is_in_sight_and_leads_to_its_lines(visit: Come, desk: Memory) -> None:
     with looking(visit, desk) as here:
         page = here.at("/agents/desk/notes")
-        said = here.text("main")
-        assert said.index("Gold moves before the open.") < said.index("Waited: no volume.") and "2026-05-12 08:00 UTC" in said
+        content = here.text("main")
+        assert (
+            content.index("Gold moves before the open.") < content.index("Waited: no volume.")
+            and "2026-05-12 08:00 UTC" in content
+        )
         page.get_by_role("link", name="journal/2026-05-12.md").click()
         page.wait_for_url("**/documents/view?path=journal%2F2026-05-12.md&start=1&end=2&hash=**#L1")
         assert here.text("#verdict").startswith("Valid.") and "journal by desk in run r-16" in here.text("#L1")
         here.at("/agents/desk/notes?run=r-17")
-        assert page.locator(".own-note").count() == 1 and "Only of run r-17." in here.text("main")
+        assert page.locator(".own-note").count() == 1 and "Only from run r-17." in here.text("main")
 
 
 # ---- what a model writes is only text ------------------------------------------------------------------------------------

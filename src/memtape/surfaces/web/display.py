@@ -1,37 +1,39 @@
-"""How values read on a page: amounts with separators, sign and unit, times in UTC, codes in words.
+"""How values appear on a page: amounts with separators, sign and unit, times in UTC, codes in words.
 
-The values are those of the operations: amounts and times as text. A value that is not known reads as a dash, never as 0.
+The values are those of the operations: amounts and times as text. An unknown value appears as a dash, never as 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
+
+from memtape.core.ledger.trades import money_text
 
 UNKNOWN = "–"
 MINUS = "−"
 
-# A text can turn the reading direction of what follows it. These characters do so across any border that a browser
-# draws, so they are shown instead of obeyed.
-_TURNING = {code: f"[U+{code:04X}]" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+# These characters change the reading direction of the text that follows, even across the borders of an element.
+# They are shown by their code and have no effect.
+_DIRECTION_CHARACTERS = {code: f"[U+{code:04X}]" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 
 MODES: Mapping[str, str] = {"sim": "simulated", "paper": "paper", "live": "live"}
 QUALITY: Mapping[str, tuple[str, str]] = {
     "fills": ("from fills", "Every entry and exit is an execution that the broker reported. Prices and sums are exact."),
-    "reported": ("as reported", "Its source reported this trade whole. The figures are the source's own; no fills were seen."),
+    "reported": ("as reported", "The source reported this trade as a whole, without fills. The figures are those of the source."),
     "inferred": (
         "inferred",
-        "The broker's positions changed without a fill to explain it. What is missing was concluded from the snapshot and the "
-        "price known at that time, so the figures are near, not exact.",
+        "The broker's positions changed without a fill that explains it. The missing part was inferred from the snapshot and "
+        "the price known at that time, so the figures are close, not exact.",
     ),
     "unpriced": (
         "unpriced",
-        "The position changed and nobody knows at which price. The trade is counted, but not in any rate or sum of outcomes.",
+        "The position changed at an unknown price. The trade is counted, but not in any rate or sum of outcomes.",
     ),
     "claimed": (
         "as claimed",
-        "The agent itself reported this trade and no broker has confirmed it. Its figures are the agent's own word.",
+        "The agent itself reported this trade and no broker has confirmed it. The figures are the agent's own claims.",
     ),
 }
 CAUSES: Mapping[str, str] = {
@@ -40,34 +42,44 @@ CAUSES: Mapping[str, str] = {
     "external": "closed outside any decision",
     "liquidation": "liquidated by the venue",
     "reported": "reported as closed by its source",
-    "claimed": "closed, as the agent says",
+    "claimed": "closed, as the agent claims",
 }
 TIERS: Mapping[int, str] = {0: "broker", 1: "operator", 2: "computed", 3: "model", 4: "external text"}
 EXCURSIONS: Mapping[str, str] = {
-    "hl_strict": "from the highs and lows of bars that lay wholly within the holding time",
+    "hl_strict": "from the highs and lows of the bars that lie completely within the holding time",
     "close": "from the closes of the bars within the holding time",
 }
 
 
-def show_ending(trade: Mapping[str, Any]) -> str:
+def show_ending(trade: Any) -> str:
     """How a trade ended.
 
-    >>> (show_ending({"exit_trigger": "stop", "close_cause": "external"}),
-    ...  show_ending({"exit_trigger": None, "close_cause": "flip"}))
+    >>> from types import SimpleNamespace as Trade
+    >>> (show_ending(Trade(exit_trigger="stop", close_cause="external")),
+    ...  show_ending(Trade(exit_trigger=None, close_cause="flip")))
     ('closed by its stop', 'closed by changing side')
     """
-    if trade["exit_trigger"] in ("stop", "target"):
-        return f"closed by its {trade['exit_trigger']}"
-    return CAUSES.get(trade["close_cause"], trade["close_cause"] or UNKNOWN)
+    if trade.exit_trigger in ("stop", "target"):
+        return f"closed by its {trade.exit_trigger}"
+    return CAUSES.get(trade.close_cause, trade.close_cause or UNKNOWN)
 
 
 def visible(value: object) -> object:
-    """A text without power over the reading direction of its neighbours.
+    """A text that cannot change the reading direction of the text around it.
 
     >>> visible("buy \u202eyllaer")
     'buy [U+202E]yllaer'
     """
-    return value.translate(_TURNING) if isinstance(value, str) else value
+    return value.translate(_DIRECTION_CHARACTERS) if isinstance(value, str) else value
+
+
+def show_value(value: object) -> object:
+    """A value as a template writes it where no filter formats it: a visible text, an amount with at most 8 places.
+
+    >>> show_value(Decimal("1.50000000001")), show_value(3)
+    ('1.5', 3)
+    """
+    return money_text(value) if isinstance(value, Decimal) else visible(value)
 
 
 def show_amount(value: str | float | Decimal | None, places: int = 2) -> str:
@@ -84,7 +96,7 @@ def show_amount(value: str | float | Decimal | None, places: int = 2) -> str:
 
 
 def show_signed(value: str | float | Decimal | None, places: int = 2) -> str:
-    """The same with its sign, for what can be won or lost.
+    """A number with thousands separators and its sign, for what can be won or lost.
 
     >>> show_signed("12.5"), show_signed("-12.5"), show_signed("0.001")
     ('+12.50', '−12.50', '0.00')
@@ -94,7 +106,7 @@ def show_signed(value: str | float | Decimal | None, places: int = 2) -> str:
 
 
 def gain_or_loss(value: str | float | Decimal | None) -> str:
-    """Whether it is a gain, a loss or neither.
+    """`gain`, `loss` or `even`.
 
     >>> gain_or_loss("3"), gain_or_loss("-3"), gain_or_loss("0"), gain_or_loss(None)
     ('gain', 'loss', 'even', 'even')
@@ -104,7 +116,7 @@ def gain_or_loss(value: str | float | Decimal | None) -> str:
 
 
 def show_price(value: str | None) -> str:
-    """A price or a quantity, with as many places as its size deserves.
+    """A price or a quantity; the smaller it is, the more decimal places it has.
 
     >>> show_price("65200"), show_price("399.30722248"), show_price("21.5"), show_price("0.000123456789")
     ('65,200.00', '399.3072', '21.50', '0.000123457')
@@ -120,7 +132,7 @@ def show_price(value: str | None) -> str:
 
 
 def show_percent(rate: float | None, places: int = 1) -> str:
-    """A share of one.
+    """A fraction of one, in %.
 
     >>> show_percent(0.407692), show_percent(None)
     ('40.8 %', '–')
@@ -164,7 +176,7 @@ def show_frame(seconds: int) -> str:
 
 
 def show_digits(value: float | None, n: int = 3) -> str:
-    """A number to so many significant digits, never in powers of ten; what is not yet visible is said to be below it.
+    """A number with `n` significant digits, never in powers of ten. A very small one appears as below 0.0001.
 
     >>> show_digits(0.348988), show_digits(1234.5), show_digits(0.0413249, 2), show_digits(0.0000003), show_digits(None)
     ('0.349', '1,234', '0.041', '< 0.0001', '–')
@@ -178,7 +190,7 @@ def show_digits(value: float | None, n: int = 3) -> str:
 
 
 def show_label(value: object) -> str:
-    """A label as it reads: trending_up is trending up.
+    """A label in words: trending_up becomes trending up.
 
     >>> show_label("trending_up"), show_label("*"), show_label(None), show_label(2)
     ('trending up', 'any', '–', '2')
@@ -186,3 +198,29 @@ def show_label(value: object) -> str:
     if value is None:
         return UNKNOWN
     return "any" if value == "*" else str(value).replace("_", " ")
+
+
+def show_sentence(text: str) -> str:
+    """A text with its first letter capitalized; the other letters stay.
+
+    >>> show_sentence("only 3 trades in London")
+    'Only 3 trades in London'
+    """
+    return text[:1].upper() + text[1:]
+
+
+FILTERS: Mapping[str, Callable[..., str]] = {
+    "amount": show_amount,
+    "signed": show_signed,
+    "tone": gain_or_loss,
+    "price": show_price,
+    "percent": show_percent,
+    "when": show_time,
+    "duration": show_duration,
+    "frame": show_frame,
+    "ending": show_ending,
+    "digits": show_digits,
+    "label": show_label,
+    "sentence": show_sentence,
+}
+LABELS: Mapping[str, object] = {"modes": MODES, "qualities": QUALITY, "methods": EXCURSIONS, "tiers": TIERS}

@@ -1,4 +1,4 @@
-"""What memory holds, in the words of a desk: triggers as sentences, actions, situations, and the name of every figure.
+"""Memories in words: triggers as sentences, actions, situations, and the names of all figures.
 
 >>> condition_text({"all": [{"field": "regime", "op": "eq", "value": "ranging"}, {"field": "drawdown_pct", "op": "gt",
 ...     "value": 0.1}]})
@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from memtape.core.memory.predicate import AllOf, AnyOf, Condition, Not, Predicate, Scalar, read_predicate
 from memtape.surfaces.web.display import (
@@ -21,17 +21,22 @@ from memtape.surfaces.web.display import (
     show_signed,
 )
 
+if TYPE_CHECKING:
+    from memtape.core.skills import ReflectionConfig
+    from memtape.surfaces.operations.beliefs import SuggestedPlan
+    from memtape.surfaces.operations.lessons import LessonFigures
+
 FACTORS: Mapping[str, str] = {
-    "Q": "outcome", "Sim": "likeness", "Rec": "freshness", "Conf": "confidence", "Aff": "state of mind", "Sharpe": "Sharpe",
+    "Q": "outcome", "Sim": "similarity", "Rec": "recency", "Conf": "confidence", "Aff": "affect state", "Sharpe": "Sharpe",
 }  # fmt: skip
 STATUSES: Mapping[str, str] = {
     "believed": "believed", "candidate": "candidate", "merged": "merged", "split": "split", "retired": "retired",
-    "proposed": "proposed", "active": "active", "triggered": "fired its last", "expired": "expired", "cancelled": "cancelled",
+    "proposed": "proposed", "active": "active", "triggered": "fired and ended", "expired": "expired", "cancelled": "cancelled",
     "superseded": "superseded",
 }  # fmt: skip
 OUTCOMES: Mapping[str, str] = {
-    "verified": "Outcomes are verified by the broker's records.",
-    "claimed": "Outcomes are the agent's own claims: it has no broker to verify them.",
+    "verified": "The broker's records verify the outcomes.",
+    "claimed": "The agent itself claims the outcomes: it has no broker that verifies them.",
 }
 _OPS: Mapping[str, str] = {
     "eq": "is", "ne": "is not", "lt": "is below", "le": "is at most", "gt": "is above", "ge": "is at least", "in": "is one of",
@@ -51,7 +56,7 @@ SITUATION = (
 
 
 def field_name(field: str) -> str:
-    """A field of the situation, as it is called.
+    """The name of a field of the situation.
 
     >>> field_name("volatility_regime"), field_name("risk_appetite")
     ('volatility', 'risk appetite')
@@ -68,35 +73,35 @@ def condition_text(source: Mapping[str, Any]) -> str:
     >>> condition_text({"any": [{"not": {"session": "asia"}}, {"field": "price", "op": "between", "value": [90, 110]}]})
     'not (session is asia) or price is between 90 and 110'
     """
-    return _said(read_predicate(source, None), outermost=True)
+    return _predicate_text(read_predicate(source, None), outermost=True)
 
 
-def _said(predicate: Predicate, outermost: bool = False) -> str:
+def _predicate_text(predicate: Predicate, outermost: bool = False) -> str:
     if isinstance(predicate, Condition):
-        return _looked(predicate)
+        return _one_condition_text(predicate)
     if isinstance(predicate, Not):
-        return f"not ({_said(predicate.part, outermost=True)})"
+        return f"not ({_predicate_text(predicate.part, outermost=True)})"
     if len(predicate.parts) == 1:
-        return _said(predicate.parts[0], outermost)
-    joined = (" and " if isinstance(predicate, AllOf) else " or ").join(_said(part) for part in predicate.parts)
+        return _predicate_text(predicate.parts[0], outermost)
+    joined = (" and " if isinstance(predicate, AllOf) else " or ").join(_predicate_text(part) for part in predicate.parts)
     return joined if outermost or not isinstance(predicate, AllOf | AnyOf) else f"({joined})"
 
 
-def _looked(one: Condition) -> str:
-    name = field_name(one.field)
-    if one.op == "exists":
-        return f"{name} is {'known' if one.value else 'not known'}"
-    if one.op == "changed":
+def _one_condition_text(condition: Condition) -> str:
+    name = field_name(condition.field)
+    if condition.op == "exists":
+        return f"{name} is {'known' if condition.value else 'not known'}"
+    if condition.op == "changed":
         return f"{name} has changed"
-    if isinstance(one.value, tuple):
-        values = [_valued(one.field, value) for value in one.value]
-        if one.op == "between":
+    if isinstance(condition.value, tuple):
+        values = [_value_text(condition.field, value) for value in condition.value]
+        if condition.op == "between":
             return f"{name} is between {values[0]} and {values[1]}"
-        return f"{name} {_OPS[one.op]} {', '.join(values)}"
-    return f"{name} {_OPS[one.op]} {_valued(one.field, one.value)}"
+        return f"{name} {_OPS[condition.op]} {', '.join(values)}"
+    return f"{name} {_OPS[condition.op]} {_value_text(condition.field, condition.value)}"
 
 
-def _valued(field: str, value: Scalar | None) -> str:
+def _value_text(field: str, value: Scalar | None) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -104,39 +109,68 @@ def _valued(field: str, value: Scalar | None) -> str:
     return show_label(value)
 
 
-def action_text(plan: Mapping[str, Any]) -> str:
+class PlannedAction(Protocol):
+    """The action of a plan that was made, or of one that beliefs suggest."""
+
+    @property
+    def action(self) -> str:
+        """Its kind."""
+        ...
+
+    @property
+    def size_factor(self) -> float | None:
+        """The share of the usual size; None: it does not change the size."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """What else belongs to it."""
+        ...
+
+
+def action_text(plan: PlannedAction) -> str:
     """What a plan does.
 
-    >>> (action_text({"action": "reduce", "size_factor": 0.5, "parameters": {}}),
-    ...  action_text({"action": "skip_trade", "size_factor": None}))
+    >>> (action_text(PlanIdea("reduce", 0.5, {}, {}, "", [])), action_text(PlanIdea("skip_trade", None, {}, {}, "", [])))
     ('take 50 % of the usual size', 'do not enter')
     """
-    factor = plan.get("size_factor")
+    factor = plan.size_factor
     size = f"take {100 * factor:.4g} % of the usual size" if factor is not None else ""
-    words = {"force_exit": "leave the position", "skip_trade": "do not enter", "reduce": size, "alert": "alert"}
-    given = ", ".join(f"{field_name(str(name))} {value}" for name, value in (plan.get("parameters") or {}).items())
-    return f"{words.get(plan['action']) or size or 'adjust'}{': ' if given else ''}{given}"
+    words = {"force_exit": "close the position", "skip_trade": "do not enter", "reduce": size, "alert": "alert"}
+    given = ", ".join(f"{field_name(str(name))} {value}" for name, value in plan.parameters.items())
+    return f"{words.get(plan.action) or size or 'adjust'}{': ' if given else ''}{given}"
 
 
-def suggested(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """A plan that beliefs suggest, told like one that was made."""
-    asked = dict(plan["planned_action"])
-    kind, factor = asked.pop("type"), asked.pop("size_factor", None)
-    told = {name: plan[name] for name in ("trigger_condition", "reasoning", "sources")}
-    return {"action": kind, "size_factor": factor, "parameters": asked, **told}
+class PlanIdea(NamedTuple):
+    """A plan that beliefs suggest, in the shape of a plan that was made."""
+
+    action: str
+    size_factor: float | None
+    parameters: Mapping[str, Any]
+    trigger_condition: Mapping[str, Any]
+    reasoning: str
+    sources: Sequence[str]
+
+
+def plan_idea(plan: SuggestedPlan) -> PlanIdea:
+    """The idea of a plan that beliefs suggest."""
+    action = dict(plan.planned_action)
+    kind, factor = action.pop("type"), action.pop("size_factor", None)
+    return PlanIdea(kind, factor, action, plan.trigger_condition, plan.reasoning, plan.sources)
 
 
 # ---- situations ----------------------------------------------------------------------------------------------------------
 
 
-def situation_text(episode: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is known of the situation at a trade's entry, name and value.
+def situation_text(episode: object) -> Iterator[tuple[str, str]]:
+    """The known values of the situation at a trade's entry, with their names.
 
-    >>> dict(situation_text({"regime": "trending_up", "drawdown_pct": 0.0543, "price": 56.137}))
+    >>> from types import SimpleNamespace
+    >>> dict(situation_text(SimpleNamespace(regime="trending_up", drawdown_pct=0.0543, price=56.137)))
     {'regime': 'trending up', 'price': '56.137', 'drawdown': '5.4 %'}
     """
     for field in SITUATION:
-        value = episode.get(field)
+        value = getattr(episode, field, None)
         if value is None:
             continue
         if field == "drawdown_pct" and not isinstance(value, str):
@@ -151,46 +185,46 @@ def situation_text(episode: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 class Habit(NamedTuple):
-    """How a figure of the behaviour reads: its name, what it says, its unit."""
+    """How a figure of the behaviour appears: its name, its meaning, its unit."""
 
     name: str
     meaning: str
-    unit: str  # share, signed share, R, time, score, times
+    unit: str  # share, signed share, R, time, score, times or plain
 
 
 HABITS: Mapping[str, Mapping[str, Habit]] = {
     "Outcomes": {
-        "win_rate": Habit("Win rate", "share of the trades that won", "share"),
-        "expected_win_rate": Habit("Win rate before", "before the window: what was to be expected", "share"),
-        "mean_r": Habit("Mean R", "mean outcome in units of risk", "R"),
-        "expected_mean_r": Habit("Mean R before", "before the window: what was to be expected", "R"),
+        "win_rate": Habit("Win rate", "share of trades that won", "share"),
+        "expected_win_rate": Habit("Win rate before", "before the window: the expected rate", "share"),
+        "mean_r": Habit("Mean R", "mean outcome in units of initial risk", "R"),
+        "expected_mean_r": Habit("Mean R before", "before the window: the expected outcome", "R"),
     },
     "Timing": {
-        "entry_timing": Habit("Entry timing", "−1 early, +1 late against the decision", "score"),
-        "exit_timing": Habit("Exit timing", "−1 early, +1 late against the target", "score"),
-        "mean_hold_minutes": Habit("Mean holding", "entry to exit", "time"),
-        "momentum_bias": Habit("Momentum bias", "−1 contrarian, +1 following the move before entry", "score"),
+        "entry_timing": Habit("Entry timing", "−1 early, +1 late, compared with the decision", "score"),
+        "exit_timing": Habit("Exit timing", "−1 early, +1 late, compared with the target", "score"),
+        "mean_hold_minutes": Habit("Mean holding time", "entry to exit", "time"),
+        "momentum_bias": Habit("Momentum bias", "−1 against the move before entry, +1 with it", "score"),
     },
     "Sizing": {
-        "kelly": Habit("Kelly's fraction", "of equity, from what was before the window", "share"),
-        "size_v_kelly": Habit("Size against Kelly", "mean risk as a multiple of Kelly's fraction", "times"),
+        "kelly": Habit("Kelly fraction", "of equity, from the trades before the window", "share"),
+        "size_v_kelly": Habit("Size compared with Kelly", "mean risk as a multiple of the Kelly fraction", "times"),
         "size_variation": Habit("Size variation", "spread of the risk as a share of its mean", "share"),
-        "stability": Habit("Stability", "0 to 1: how alike the two halves of the window are", "plain"),
+        "stability": Habit("Stability", "0 to 1: how similar the two halves of the window are", "plain"),
     },
     "Reactions": {
-        "disposition": Habit("Losers held longer", "by how much longer than winners", "signed share"),
-        "bracket": Habit("Hold ratio of the bracket alone", "what stop and target make of it with no behaviour", "signed share"),
-        "disposition_effect": Habit("Disposition effect", "share of gains realised less share of losses (Odean)", "signed share"),
-        "loss_aversion": Habit("Loss aversion", "how much less is risked after a loss than after a win", "signed share"),
-        "recency_bias": Habit("Recency bias", "−1 to +1: whether size follows the latest outcomes", "score"),
+        "disposition": Habit("Losers held longer", "how much longer than winners", "signed share"),
+        "bracket": Habit("Expected from stop and target", "how much longer stop and target alone hold losers", "signed share"),
+        "disposition_effect": Habit("Disposition effect", "share of gains realised minus that of losses (Odean)", "signed share"),
+        "loss_aversion": Habit("Loss aversion", "how much less it risks after a loss than after a win", "signed share"),
+        "recency_bias": Habit("Recency bias", "−1 to +1: how closely size follows the latest outcomes", "score"),
     },
 }  # fmt: skip
 
 
-def valued(habit: Habit, value: float) -> tuple[str, str]:
-    """A figure as it is shown, and its unit.
+def figure_text(habit: Habit, value: float) -> tuple[str, str]:
+    """A figure as a page shows it, and its unit.
 
-    >>> valued(HABITS["Sizing"]["size_v_kelly"], 0.0413249), valued(HABITS["Outcomes"]["mean_r"], -0.2)
+    >>> figure_text(HABITS["Sizing"]["size_v_kelly"], 0.0413249), figure_text(HABITS["Outcomes"]["mean_r"], -0.2)
     (('0.041', '× Kelly'), ('−0.20', 'R'))
     """
     if habit.unit == "time":
@@ -207,10 +241,10 @@ def valued(habit: Habit, value: float) -> tuple[str, str]:
 
 
 DRIFTS: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("outcome", "page-hinkley"): ("Outcomes", "against their own running mean (Page-Hinkley)"),
-    ("outcome", "cusum"): ("Outcomes", "against what was before the window (CUSUM)"),
-    ("risk", "page-hinkley"): ("Risk taken", "against its own running mean (Page-Hinkley)"),
-    ("hold", "page-hinkley"): ("Time held", "against its own running mean (Page-Hinkley)"),
+    ("outcome", "page-hinkley"): ("Outcomes", "compared with their running mean (Page-Hinkley)"),
+    ("outcome", "cusum"): ("Outcomes", "compared with the trades before the window (CUSUM)"),
+    ("risk", "page-hinkley"): ("Risk taken", "compared with its running mean (Page-Hinkley)"),
+    ("hold", "page-hinkley"): ("Time held", "compared with its running mean (Page-Hinkley)"),
 }
 
 
@@ -220,47 +254,60 @@ SLOTS: Mapping[str, str] = {
     "entry_timing": "Entry timing", "sizing": "Sizing", "symbol_selection": "Symbol selection", "exit_timing": "Exit timing",
     "regime_fit": "Regime fit",
 }  # fmt: skip
-LESSONS: Mapping[str, str] = {"told": "told", "held_back": "held back", "retired": "retired", "expired": "expired"}
-ASKED_BY: Mapping[str, str] = {"cadence": "the cadence", "owner": "you", "model": "a model"}
+LESSONS: Mapping[str, str] = {"told": "shown", "held_back": "held back", "retired": "retired", "expired": "expired"}
+CHANGES: Mapping[str, str] = {"added": "added", "removed": "removed", "changed": "changed", "kept": "unchanged"}
+ASKED_BY: Mapping[str, str] = {"cadence": "the schedule", "owner": "you", "model": "a model"}
 TEACHING: Mapping[str, tuple[str, str]] = {
-    "learn": ("teaches", "counts in every figure"),
-    "wrong_reason": ("wrong reason", "it came out for another reason than the one given: says nothing of entries"),
-    "structural": ("structural", "a halt, an outage or a roll made the outcome: says nothing of exits and sizes"),
-    "anomaly": ("anomaly", "will not come again: counts in no figure"),
+    "learn": ("normal", "counts in every figure"),
+    "wrong_reason": ("wrong reason", "the outcome had another cause than the stated reason: does not count for entries"),
+    "structural": ("structural", "a halt, an outage or a roll caused the outcome: does not count for exits and sizes"),
+    "anomaly": ("anomaly", "will not happen again: counts in no figure"),
     "exclude": ("excluded", "counts in no figure"),
 }
 SEGMENTS: Mapping[str, str] = {
-    "header": "Who it is", "leash": "Limits and avoid rules", "strategy": "Strategy", "lessons": "Lessons",
-    "footer": "What to answer", "rules": "Rules", "recent_trades": "Recent trades", "open_positions": "Open positions",
+    "header": "Introduction", "leash": "Limits and avoid rules", "strategy": "Strategy", "lessons": "Lessons",
+    "footer": "Answer format", "rules": "Rules", "recent_trades": "Recent trades", "open_positions": "Open positions",
     "risk_state": "Risk state", "memory": "From memory", "similar": "Similar situations",
 }  # fmt: skip
-CADENCES: Mapping[str, str] = {"off": "never", "per_n_trades": "after every N closed trades", "daily": "daily, at an hour of UTC"}
+CADENCES: Mapping[str, str] = {"off": "never", "per_n_trades": "after every N closed trades", "daily": "daily, at an hour (UTC)"}
 
 
-def lesson_unit(slot: str, figures: Mapping[str, Any], currency: str) -> str:
-    """What the figures of a lesson are counted in. A size is told as a multiple of the usual one, which is 1 by construction.
+def lesson_unit(slot: str, figures: LessonFigures, currency: str) -> str:
+    """The unit of the figures of a lesson. A size is a multiple of the usual size, so the mean of all trades is 1.
 
-    >>> (lesson_unit("sizing", {"unit": "R", "rest": 1.0}, "USD"),
-    ...  lesson_unit("exit_timing", {"unit": "account", "rest": 2.5}, "USD"))
+    >>> from types import SimpleNamespace as Figures
+    >>> (lesson_unit("sizing", Figures(unit="R", rest=1.0), "USD"),
+    ...  lesson_unit("exit_timing", Figures(unit="account", rest=2.5), "USD"))
     ('× the usual risk', 'USD')
     """
-    if slot == "sizing" and figures["rest"] == 1.0:
+    if slot == "sizing" and figures.rest == 1.0:
         return "× the usual risk"
-    return "R" if figures["unit"] == "R" else currency
+    return "R" if figures.unit == "R" else currency
 
 
-def next_reflection(reflection: Mapping[str, Any], closed: int) -> str:
-    """When lessons are drawn next, if they are not due already.
+def next_reflection(reflection: ReflectionConfig, closed: int) -> str:
+    """When lessons are computed next, if they are not due already.
 
-    >>> next_reflection({"cadence": "per_n_trades", "everyNTrades": 10}, 34)
-    'when 40 trades have closed: 34 have, 6 to go'
-    >>> next_reflection({"cadence": "daily", "dailyHourUtc": 8}, 34)
+    >>> from memtape.core.skills import ReflectionConfig
+    >>> next_reflection(ReflectionConfig(cadence="per_n_trades", everyNTrades=10), 34)
+    'when 40 trades have closed (34 so far, 6 to go)'
+    >>> next_reflection(ReflectionConfig(cadence="daily", dailyHourUtc=8), 34)
     'at the next 08:00 UTC, if a trade has closed by then'
     """
-    if reflection["cadence"] == "off":
-        return "never by itself: the cadence of its skill is off"
-    if reflection["cadence"] == "daily":
-        return f"at the next {reflection['dailyHourUtc']:02d}:00 UTC, if a trade has closed by then"
-    every = reflection["everyNTrades"]
+    if reflection.cadence == "off":
+        return "not scheduled: the cadence of its skill is off"
+    if reflection.cadence == "daily":
+        return f"at the next {reflection.dailyHourUtc:02d}:00 UTC, if a trade has closed by then"
+    every = reflection.everyNTrades
     then = (closed // every + 1) * every
-    return f"when {then} trades have closed: {closed} have, {then - closed} to go"
+    return f"when {then} trades have closed ({closed} so far, {then - closed} to go)"
+
+
+FILTERS: Mapping[str, Callable[..., object]] = {
+    "condition": condition_text, "action": action_text, "situation_values": situation_text,
+}  # fmt: skip
+LABELS: Mapping[str, object] = {
+    "statuses": STATUSES, "outcome_sources": OUTCOMES, "factor_names": FACTORS, "slots": SLOTS, "lesson_statuses": LESSONS,
+    "change_names": CHANGES,
+    "asked_by": ASKED_BY, "lesson_unit": lesson_unit, "teaching": TEACHING, "segment_names": SEGMENTS,
+}  # fmt: skip

@@ -1,21 +1,21 @@
-// Draws the charts: each element with data-chart is filled from its data-url. Without this file the pages still say all.
+// Draws the charts: each element with data-chart is filled from its data-url. Without this file the pages are still complete.
 (() => {
   "use strict";
 
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-  function spelled(places) {
+  function priceFormatter(places) {
     const format = new Intl.NumberFormat("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
     return (price) => format.format(price).replace("-", "\u2212");
   }
 
-  // Two places, more for what costs little.
-  function places(price) {
+  // Two decimal places, more for small prices.
+  function decimalPlaces(price) {
     return price >= 1 ? 2 : Math.min(12, 4 - Math.floor(Math.log10(price || 1)));
   }
 
-  function day(seconds) {
+  function timeText(seconds) {
     return new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ") + " UTC";
   }
 
@@ -24,7 +24,7 @@
     return {
       autoSize: true,
       layout: {
-        attributionLogo: false, // it brings a style element, which our policy forbids; the footer has the link
+        attributionLogo: false, // it adds a style element, which our content policy forbids; the footer has the link
         background: { type: "solid", color: colour("panel") },
         textColor: colour("chart-text"),
         fontFamily: getComputedStyle(document.body).fontFamily,
@@ -36,7 +36,7 @@
       crosshair: { horzLine: { labelBackgroundColor: colour("accent") }, vertLine: { labelBackgroundColor: colour("accent") } },
       handleScroll: { mouseWheel: false, vertTouchDrag: false }, // the wheel scrolls the page
       handleScale: { mouseWheel: false },
-      localization: { priceFormatter: spelled(decimals), timeFormatter: day },
+      localization: { priceFormatter: priceFormatter(decimals), timeFormatter: timeText },
     };
   }
 
@@ -62,7 +62,7 @@
     const series = chart.addSeries(LightweightCharts.CandlestickSeries, { priceLineVisible: false, lastValueVisible: false });
     series.setData(data.candles);
     const prices = data.lines.map((line) => line.price);
-    // What is not in sight explains nothing: the scale takes in the lines as well as the candles.
+    // The price scale includes the lines as well as the candles, so that stop and target are always visible.
     series.applyOptions({
       autoscaleInfoProvider: (own) => {
         const found = own();
@@ -103,11 +103,11 @@
 
   async function draw(place) {
     const answer = await fetch(place.dataset.url, { headers: { accept: "application/json" } });
-    if (!answer.ok) return; // the plain drawing stays
+    if (!answer.ok) return; // the drawing made on the server stays
     const data = await answer.json();
     const drawn = data.points ?? data.candles;
     if (drawn.length === 0) return;
-    const decimals = place.dataset.chart === "equity" ? 2 : places(drawn[0].close);
+    const decimals = place.dataset.chart === "equity" ? 2 : decimalPlaces(drawn[0].close);
     place.replaceChildren();
     const chart = LightweightCharts.createChart(place, layout(decimals));
     const paint = kinds[place.dataset.chart](chart, data);

@@ -1,0 +1,73 @@
+"""The first page of an agent: figures, equity, open positions, trades, decisions and discrepancies.
+
+/agents/{agent}                all of it; htmx gets only the table of trades
+/agents/{agent}/equity.json    the data of the equity chart
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from starlette.responses import Response
+
+from memtape.surfaces.operations.ledger import GetDecisions, get_decisions, get_equity
+from memtape.surfaces.operations.skills import ShowSkill, show_skill
+from memtape.surfaces.questions import AsOf
+from memtape.surfaces.translate import json_text
+from memtape.surfaces.web.charts import equity_points
+from memtape.surfaces.web.display import visible
+from memtape.surfaces.web.figures import CHART_SIZE, agent_card
+from memtape.surfaces.web.register import data, page
+from memtape.surfaces.web.site import PageRequest
+from memtape.surfaces.web.svg import thin_points
+from memtape.surfaces.web.trades import FILTER_CHOICES, AgentTrades, TableQuery, TradedNames, table_columns
+
+if TYPE_CHECKING:
+    from memtape.core.observed import Decision
+
+RECENT_DECISIONS = 15
+MAX_CHART_POINTS = 4000  # a chart is about 1200 pixels wide; two values per pixel show every extreme
+
+
+@page("/agents/{agent}", nav="Overview", order=0)
+def agent_page(request: PageRequest) -> Response:
+    """One agent, or only its table of trades."""
+    agent, currency = request.agent, request.currency
+    card = request.site.by_log(agent.id, agent_card)
+    trades, query = AgentTrades(request.site, agent.id), TableQuery.read(request.query)
+    table = {"currency": currency, "query": query, "columns": table_columns(currency), "table": trades.table(query, card)}
+    if request.partial:
+        return request.show("trades.html", **table)
+    found = request.ask(get_decisions, GetDecisions(agent=agent.id, limit=RECENT_DECISIONS)).decisions
+    # The rows have the fields of the decisions that they mirror.
+    decisions = cast("list[Decision]", found)
+    return request.show(
+        "agent.html", **table,
+        skill=request.ask(show_skill, ShowSkill(id=agent.skill, version=agent.skill_version)),
+        performance=card.performance, equity=card.equity, chart_size=CHART_SIZE,
+        positions=trades.open_positions(),
+        decisions=[(decision, trades.by_decision(decision.id)) for decision in decisions],
+        discrepancies=trades.discrepancies(),
+        choices=_filter_choices(trades.names()),
+    )  # fmt: skip
+
+
+def _filter_choices(names: TradedNames) -> dict[str, dict[str, str]]:
+    """What each filter of the table offers: value and word. A page shows a strategy, and so sends it, made visible."""
+    return {
+        "symbol": {name: name for name in sorted(names.symbols)},
+        "strategy": {name: name for name in sorted(str(visible(name)) for name in names.strategies)},
+        **{name: dict(words) for name, words in FILTER_CHOICES.items()},
+    }
+
+
+@data("/agents/{agent}/equity.json")
+def equity_data(request: PageRequest) -> Response:
+    """The equity curve as its chart takes it."""
+    equity = request.ask(get_equity, AsOf(agent=request.agent.id))
+    points = thin_points(equity_points(equity), MAX_CHART_POINTS)
+    chart = {
+        "agent": equity.agent, "currency": equity.currency, "source": equity.source, "n": equity.n,
+        "points": [{"time": t, "value": nav} for t, nav in points],
+    }  # fmt: skip
+    return Response(json_text(chart), media_type="application/json")
