@@ -98,6 +98,15 @@ def format_span(start: datetime, end: datetime) -> str:
     return f"{first} → {last[11:] if first[:10] == last[:10] else last}"
 
 
+def format_count(n: int, noun: str) -> str:
+    """Returns a number with its noun.
+
+    >>> format_count(1, "trade"), format_count(3, "trade")
+    ('1 trade', '3 trades')
+    """
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
 def _signed(amount: Decimal, spelled: str, currency: str, plus: str) -> str:
     unit = "$" if currency == "USD" else f"{currency} "
     sign = "" if not spelled.strip("0.,") else "-" if amount < 0 else plus

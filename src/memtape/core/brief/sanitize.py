@@ -23,6 +23,7 @@ BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # letters
 SELECTORS = ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))  # they change how the character before them looks
 CUT = " ..."
 REDACTED = "(redacted)"
+REASON_CHARS = 120  # of a quoted reason
 
 _UNSEEN = re.compile(f"[{''.join(BLANK)}{''.join(f'{chr(first)}-{chr(last)}' for first, last in SELECTORS)}]")
 _ANSI = re.compile(
@@ -173,7 +174,7 @@ def one_line(text: str, cap: int = 2_000) -> str:
     return cap_length(redact_secrets(_TAG.sub("‹", clean_line(text))), cap)
 
 
-def quote_text(text: str, cap: int = 120) -> str:
+def quote_text(text: str, cap: int = REASON_CHARS) -> str:
     """Somebody's words between quotation marks that they cannot close; square brackets, which hold our ids, become round.
 
     >>> quote_text('he said "all in"', 40), quote_text("x" * 50, 12)

@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from memtape.core.brief.inputs import FROM_MEMORY
+from memtape.core.brief.sections import FROM_MEMORY
 from memtape.errors import Invalid
 
 VIEWS: Mapping[str, str] = {"with": "with memory", "without": "without memory", "difference": "what memory adds"}
