@@ -1,4 +1,4 @@
-"""Scheduled events, as plans and decisions see them: the nearest ahead, the last behind, and how much it surprised.
+"""Scheduled events as plans and decisions use them: the next one, the last one, and its surprise.
 
 >>> from datetime import UTC, datetime, timedelta
 >>> at = datetime(2026, 6, 5, 12, 0, tzinfo=UTC)
@@ -6,8 +6,8 @@
 >>> calendar_fields([nfp], at)
 {'event': 'NFP', 'event_impact': 'high', 'event_currency': 'USD', 'minutes_to_event': 30.0}
 >>> from dataclasses import replace
->>> told = replace(nfp, actual=210.0)
->>> calendar_fields([told], at + timedelta(minutes=45))["event_surprise"]
+>>> released = replace(nfp, actual=210.0)
+>>> calendar_fields([released], at + timedelta(minutes=45))["event_surprise"]
 30.0
 """
 
@@ -23,8 +23,8 @@ from pydantic import ConfigDict, Field
 from memtape.core.values import STRICT, Key, Label, Time
 
 MINUTE = timedelta(minutes=1)
-SCHEDULE_KNOWN_AHEAD = timedelta(days=30)  # ahead of its event, a schedule is known
-EVENT_HORIZON = timedelta(days=1)  # what lies further off is not yet, or no longer, the event
+SCHEDULE_KNOWN_AHEAD = timedelta(days=30)  # how long before an event its schedule is known
+EVENT_HORIZON = timedelta(days=1)  # events further away than this, before or after, are ignored
 Impact = Literal["low", "medium", "high", "holiday"]
 _Figure = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -45,12 +45,12 @@ class CalendarEvent:
 
     @property
     def surprise(self) -> float | None:
-        """Actual less forecast, in the unit of the release."""
+        """Actual minus forecast, in the unit of the release."""
         return None if self.actual is None or self.forecast is None else self.actual - self.forecast
 
 
 def calendar_fields(events: Iterable[CalendarEvent], at: datetime) -> dict[str, object]:
-    """What a trigger may ask of the calendar: the next event within a day, else the last one; missing is unknown."""
+    """Returns the calendar fields that a trigger can use: the next event within a day, else the last one."""
     near = [e for e in events if abs(e.t - at) <= EVENT_HORIZON]
     ahead = sorted((e for e in near if e.t > at), key=lambda e: (e.t, _weight(e), e.id))
     behind = sorted((e for e in near if e.t <= at), key=lambda e: (e.t, -_weight(e), e.id))
@@ -69,16 +69,16 @@ def calendar_fields(events: Iterable[CalendarEvent], at: datetime) -> dict[str, 
 
 
 def _weight(event: CalendarEvent) -> int:
-    """Of events at one moment the weightier is the one to see."""
+    """Returns the rank of an event among events at the same time: the highest impact first."""
     return ("high", "medium", "low", "holiday", None).index(event.impact)
 
 
 def backfilled_versions(event: CalendarEvent) -> list[tuple[CalendarEvent, datetime]]:
-    """An event of the past as it became known: its schedule a month ahead, the actual figure at its release."""
+    """Returns a past event as it became known: its schedule a month ahead, the actual value at its release."""
     schedule = [(replace(event, actual=None), event.t - SCHEDULE_KNOWN_AHEAD)]
     return schedule if event.actual is None else [*schedule, (event, event.t)]
 
 
 def upcoming_events(events: Iterable[CalendarEvent], at: datetime, within: timedelta) -> list[CalendarEvent]:
-    """The events from a moment on, within a time, in order."""
+    """Returns the events from a moment on, within a duration, in order."""
     return sorted((e for e in events if at <= e.t <= at + within), key=lambda e: (e.t, e.id))

@@ -1,8 +1,8 @@
-"""One spelling for every value, so that equal things have equal bytes, and equal bytes have equal hashes.
+"""One encoding for every value, so that equal values have equal bytes and equal hashes.
 
 Canonical JSON: keys sorted, no spaces, UTF-8; a Decimal is a plain string without trailing zeros; a time is ISO 8601
-in UTC ending in Z; there are no NaNs. Hashes are SHA-256 in hex. Ids are the first 16 digits of a hash: no chance, no
-clock, so the same history gives the same ids everywhere.
+in UTC ending in Z; there are no NaNs. Hashes are SHA-256 in hex. Ids are the first 16 digits of a hash, without
+randomness or clock, so the same history gives the same ids everywhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GENESIS = "0" * 64
 
 
 def decimal_text(number: Decimal) -> str:
-    """The one spelling of an amount.
+    """Returns the canonical text of an amount.
 
     >>> decimal_text(Decimal("1.500")), decimal_text(Decimal("1E+3")), decimal_text(Decimal("-0.0"))
     ('1.5', '1000', '0')
@@ -36,7 +36,7 @@ def decimal_text(number: Decimal) -> str:
 
 
 def time_text(moment: datetime) -> str:
-    """The one spelling of a moment.
+    """Returns the canonical text of a time.
 
     >>> time_text(datetime(2026, 6, 4, 8, tzinfo=UTC)), time_text(datetime(2026, 6, 4, 8, 0, 0, 250000, tzinfo=UTC))
     ('2026-06-04T08:00:00Z', '2026-06-04T08:00:00.25Z')
@@ -46,12 +46,12 @@ def time_text(moment: datetime) -> str:
 
 
 def read_time(text: str) -> datetime:
-    """The inverse of `time_text`."""
+    """Returns the time of a canonical text; the inverse of `time_text`."""
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def micros(moment: datetime) -> int:
-    """Microseconds since 1970, exact: how stores keep time.
+    """Returns exact microseconds since 1970, the form in which stores keep times.
 
     >>> micros(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC))
     1000000
@@ -60,16 +60,16 @@ def micros(moment: datetime) -> int:
 
 
 def moment(micros_since_1970: int) -> datetime:
-    """The inverse of `micros`."""
+    """Returns the time of microseconds since 1970; the inverse of `micros`."""
     return EPOCH + timedelta(microseconds=micros_since_1970)
 
 
-# Epochs by size: seconds, milliseconds, microseconds; what is larger counts nanoseconds.
+# Upper limits of epochs in seconds, milliseconds and microseconds; larger numbers are nanoseconds.
 _MICROS_PER_UNIT = ((10**11, 10**6), (10**14, 10**3), (10**17, 1))
 
 
 def read_epoch(number: Decimal) -> datetime:
-    """A time since 1970 as files give it, in the unit that its size implies.
+    """Returns the time of an epoch number as files give it; its size implies the unit.
 
     >>> time_text(read_epoch(Decimal(1717488000))), time_text(read_epoch(Decimal(1717488000000)))
     ('2024-06-04T08:00:00Z', '2024-06-04T08:00:00Z')
@@ -82,12 +82,12 @@ def read_epoch(number: Decimal) -> datetime:
     return EPOCH + timedelta(microseconds=int(number) // 1000)
 
 
-# A dataclass's fields, looked up once: their names, and one call that gets them all.
+# The fields of each dataclass, looked up once: their names, and one getter for all of them.
 _FIELDS: dict[type, tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]] = {}
 
 
 def plain(value: Any) -> Any:
-    """A value as canonical JSON's own types; fields that are None are left out of dataclasses."""
+    """Returns a value as plain JSON types; fields of dataclasses that are None are omitted."""
     kind = type(value)
     if kind is str or value is None or kind is int or kind is bool:
         return value
@@ -121,7 +121,7 @@ _encode = json.JSONEncoder(
 
 
 def canonical(value: Any) -> str:
-    """Canonical JSON of anything made of our values.
+    """Returns the canonical JSON of any value of memtape.
 
     >>> canonical({"b": Decimal("1.0"), "a": [None, True]})
     '{"a":[null,true],"b":"1"}'
@@ -130,17 +130,17 @@ def canonical(value: Any) -> str:
 
 
 def canonical_plain(value: Any) -> str:
-    """Canonical JSON of what is already plain: the fast road for the hot path."""
+    """Returns the canonical JSON of a value that is already plain; the fast path."""
     return _encode(value)
 
 
 def digest(text: str) -> str:
-    """SHA-256 of a text, in hex."""
+    """Returns the SHA-256 of a text, in hex."""
     return sha256(text.encode()).hexdigest()
 
 
 def make_id(*parts: object) -> str:
-    """The id of a thing that memtape makes: 16 hex digits of the hash of what it was made from.
+    """Returns the id of a value that memtape makes: 16 hex digits of the hash of its parts.
 
     >>> make_id("main", "fill:f1", "BTC")
     '2c5a767b65c2c619'
@@ -161,7 +161,7 @@ def chain_hash(
     payload_hash: str,
     prev_hash: str,
 ) -> str:
-    """The hash of a log row: over everything in it, and over the row before it.
+    """Returns the hash of a log row, over its content and the hash of the row before it.
 
     >>> row = {"stream": "a", "seq": 1, "kind": "fill", "key": 'f"1', "occurred_at": 1, "known_at": 2, "recorded_at": 3}
     >>> chain_hash(*row.values(), "p", "q") == digest(canonical({**row, "payload_hash": "p", "prev_hash": "q"}))

@@ -1,7 +1,7 @@
-"""Skills and agents: what is traded, by which text, under which limits, and how its memory is configured.
+"""Skills and agents: the strategy, its limits, and the configuration of its memory.
 
-A skill is a strategy, versioned: creating it again with other content makes the next version. An agent is one running
-instance of a skill on one account, in mode sim, paper or live for all its life.
+A skill is a versioned strategy: creating it with different content makes the next version. An agent is one running instance of a
+skill on one account, in mode sim, paper or live; its mode never changes.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ LongText = Annotated[str, Field(max_length=20_000)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReflectionConfig:
-    """When and by what lessons are drawn."""
+    """When lessons are made, and by which reflector."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     cadence: Literal["off", "per_n_trades", "daily"] = "per_n_trades"
     everyNTrades: Annotated[int, Field(ge=2, le=100)] = 10
     dailyHourUtc: Annotated[int, Field(ge=0, le=23)] = 0
     model: Label = "stats"
-    expireDays: Annotated[int, Field(ge=0, le=3650)] = 90  # how long a lesson is told; 0: until it is superseded
+    expireDays: Annotated[int, Field(ge=0, le=3650)] = 90  # how long a lesson is shown; 0: until it is superseded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryConfig:
-    """What of its memory an agent is shown. Unknown keys are refused; a payload without the block gets the defaults."""
+    """Which parts of its memory an agent sees. Unknown keys are rejected; a payload without this block gets the defaults."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     enabled: bool = True
@@ -66,13 +66,13 @@ class Skill:
     context: SkillContext = field(default_factory=SkillContext)
 
     def with_memory(self, memory: MemoryConfig) -> Skill:
-        """The same skill under another memory config."""
+        """Returns the skill with another memory configuration."""
         return replace(self, context=replace(self.context, memory=memory))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
-    """What an agent's account fixes, for ever."""
+    """The settings of an agent that never change."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     currency: Currency = "USD"
@@ -93,12 +93,12 @@ class Agent:
     settings: AgentSettings = field(default_factory=AgentSettings)
 
     def terms(self) -> AccountTerms:
-        """What the ledger needs to know of it."""
+        """Returns what the ledger needs to know about the agent."""
         own = self.settings
         return AccountTerms(
             agent=self.id, skill_id=self.skill, currency=own.currency, dust_qty=own.dust_qty, mfe_mode=own.mfe_mode
         )
 
 
-# Stands for the agent where the owner's own stream is written, which belongs to none.
+# The placeholder agent of the owner's own stream, which belongs to no agent.
 OWNER_AGENT = Agent(id=AgentId("owner"), skill=SkillId("owner"))

@@ -1,9 +1,8 @@
-"""The distributions behind memtape's figures: beta, Student's t, normal, binomial, and the mean and spread of a sample.
+"""The distributions that memtape uses: beta, Student's t, normal, binomial, and the mean and spread of a sample.
 
-A win rate known from few trades is a beta distribution, a mean of few trades a t distribution; what may be said with
-75 % or 95 % certainty is one of their quantiles. They are computed here, so that the same history gives the same figure
-on every machine, whatever else is installed there. Accuracy: 12 digits and more, also for a hundred thousand
-trades.
+The win rate of few trades has a beta distribution, the mean of few trades a t distribution; a statement with 75 % or 95 %
+certainty is one of their quantiles. They are computed here, without other libraries, so that the same history gives the same
+numbers on every machine. The accuracy is 12 digits or more, also for a hundred thousand trades.
 
 >>> round(beta_cdf(0.5, 8, 4), 8), round(beta_quantile(0.05, 8, 4), 6)
 (0.11328125, 0.435626)
@@ -23,12 +22,12 @@ _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean, summed without rounding on the way."""
+    """Returns the arithmetic mean, summed without intermediate rounding."""
     return math.fsum(values) / len(values)
 
 
 def spread(values: Sequence[float], ddof: int = 1) -> float:
-    """The standard deviation with divisor n - ddof; of equal values exactly 0, whatever their digits.
+    """Returns the standard deviation with divisor n - ddof; for equal values it is exactly 0.
 
     >>> round(spread([2.0, -1.0, 1.5, -1.0, -1.0, 3.0]), 6), spread([0.1] * 6)
     (1.800463, 0.0)
@@ -40,7 +39,7 @@ def spread(values: Sequence[float], ddof: int = 1) -> float:
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:
-    """P(p <= x) where p ~ Beta(a, b): the regularised incomplete beta function.
+    """Returns P(p <= x) for p ~ Beta(a, b): the regularised incomplete beta function.
 
     >>> round(beta_cdf(0.3, 1, 1), 12), beta_cdf(-1, 2, 2), beta_cdf(1, 2, 2)
     (0.3, 0.0, 1.0)
@@ -49,20 +48,20 @@ def beta_cdf(x: float, a: float, b: float) -> float:
 
 
 def beta_quantile(p: float, a: float, b: float) -> float:
-    """The x with P(p <= x) = p: Newton's steps, with halving wherever they leave the bracket or hardly shorten it.
+    """Returns the x with P(p <= x) = p, by Newton steps, with bisection if a step leaves the bracket or hardly shortens it.
 
     >>> round(beta_quantile(0.25, 35, 35), 6)
     0.459614
     """
     if a <= 0.0 or b <= 0.0:
-        return 0.0 if a <= 0.0 else 1.0  # all the weight on one side: a point, not a curve
+        return 0.0 if a <= 0.0 else 1.0  # the distribution is a single point
     if p <= 0.0 or p >= 1.0:
         return 0.0 if p <= 0.0 else 1.0
     low, high, x = 0.0, 1.0, a / (a + b)
-    near = x + NormalDist().inv_cdf(p) * math.sqrt(x * (1.0 - x) / (a + b + 1.0))  # where a bell of that width has it
+    near = x + NormalDist().inv_cdf(p) * math.sqrt(x * (1.0 - x) / (a + b + 1.0))  # the quantile of the normal approximation
     x = near if 0.0 < near < 1.0 else x
     last = width = 1.0
-    for _ in range(2200):  # halving alone reaches the smallest double within 1100
+    for _ in range(2200):  # bisection alone reaches the smallest double within 1100
         miss = beta_cdf(x, a, b) - p
         if miss == 0.0:
             return x
@@ -73,13 +72,13 @@ def beta_quantile(p: float, a: float, b: float) -> float:
             to = 0.5 * (low + high)
         last, width = width, abs(to - x)
         if width <= 1e-13 * min(x, 1.0 - x) or to in (low, high):
-            return to  # the step after this one would be as small as its square
+            return to  # the next step would be about the square of this one
         x = to
     return x
 
 
 def student_cdf(t: float, df: float) -> float:
-    """P(T <= t) of Student's t with df degrees of freedom, which need not be whole.
+    """Returns P(T <= t) of Student's t; df, the degrees of freedom, need not be an integer.
 
     >>> round(student_cdf(0.0, 5), 12), round(student_cdf(2.0, 10), 9)
     (0.5, 0.963305983)
@@ -90,7 +89,7 @@ def student_cdf(t: float, df: float) -> float:
 
 
 def normal_cdf(z: float) -> float:
-    """P(Z <= z) of the standard normal.
+    """Returns P(Z <= z) of the standard normal distribution.
 
     >>> round(normal_cdf(1.959963984540054), 12)
     0.975
@@ -99,7 +98,7 @@ def normal_cdf(z: float) -> float:
 
 
 def normal_quantile(p: float) -> float:
-    """The z with P(Z <= z) = p, for 0 < p < 1.
+    """Returns the z with P(Z <= z) = p, for 0 < p < 1.
 
     >>> round(normal_quantile(0.975), 9)
     1.959963985
@@ -108,7 +107,7 @@ def normal_quantile(p: float) -> float:
 
 
 def binomial_tail(wins: int, n: int, rate: float) -> float:
-    """P(at least `wins` of n | each won with probability `rate`).
+    """Returns P(at least `wins` of n | each wins with probability `rate`).
 
     >>> round(binomial_tail(7, 10, 0.5), 6)
     0.171875
@@ -119,7 +118,7 @@ def binomial_tail(wins: int, n: int, rate: float) -> float:
 
 
 def _regularised(x: float, y: float, a: float, b: float) -> float:
-    """I_x(a, b), with y = 1 - x given apart so that neither end loses digits."""
+    """Returns I_x(a, b); y = 1 - x is passed separately, so that no digits are lost at either end."""
     if x <= 0.0 or y <= 0.0:
         return 0.0 if x <= 0.0 else 1.0
     if x < (a + 1.0) / (a + b + 2.0):
@@ -130,7 +129,7 @@ def _regularised(x: float, y: float, a: float, b: float) -> float:
 def _continued_fraction(x: float, a: float, b: float) -> float:
     c, d = 1.0, 1.0 / _away_from_zero(1.0 - (a + b) * x / (a + 1.0))
     value = d
-    for m in range(1, 100_000):  # grows with the root of a + b only
+    for m in range(1, 100_000):  # the number of steps grows only with the root of a + b
         even = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0))
         for step in (even, odd):
@@ -147,14 +146,14 @@ def _away_from_zero(value: float) -> float:
 
 
 def _power_term(x: float, y: float, a: float, b: float) -> float:
-    """x^a y^b / B(a, b), by Loader's saddle point, which stays exact where the three factors are huge and tiny."""
+    """Returns x^a y^b / B(a, b) by Loader's saddle point, which stays exact for very large and very small factors."""
     n = a + b
     exponent = _stirling_error(n) - _stirling_error(a) - _stirling_error(b) - _deviance(a, n * x) - _deviance(b, n * y)
     return math.sqrt(a * b / (2.0 * math.pi * n)) * math.exp(exponent)
 
 
 def _stirling_error(n: float) -> float:
-    """ln n! less Stirling's formula."""
+    """Returns ln n! minus Stirling's formula."""
     if n <= 15.0:
         return math.lgamma(n + 1.0) - (n + 0.5) * math.log(n) + n - _HALF_LOG_TWO_PI
     square = n * n
@@ -162,7 +161,7 @@ def _stirling_error(n: float) -> float:
 
 
 def _deviance(k: float, expected: float) -> float:
-    """k ln(k / expected) + expected - k, also where both are nearly equal."""
+    """Returns k ln(k / expected) + expected - k, exact also if both are nearly equal."""
     if abs(k - expected) >= 0.1 * (k + expected):
         return k * (math.log(k) - math.log(expected)) + expected - k
     v = (k - expected) / (k + expected)

@@ -13,7 +13,8 @@ from memtape.core.brief import compose
 from memtape.core.brief.budget import ESTIMATE, LinePriority, estimate_tokens
 from memtape.core.brief.compose import BRIEF_TOKENS, compose_brief
 from memtape.core.brief.inputs import WARN_TOKENS, Brief, Passage, PinnedRule
-from memtape.core.brief.sections import HEADINGS, closed_trade_line
+from memtape.core.brief.sections import SECTIONS
+from memtape.core.brief.trade_text import closed_trade_line
 from memtape.core.codec import digest
 from memtape.core.observed import Situation
 from memtape.core.skills import MemoryConfig, SkillContext
@@ -34,7 +35,7 @@ from tests.core.briefs import (
 
 # --- hostile texts ------------------------------------------------------------------------------------------------------
 
-OURS = tuple(HEADINGS.values())
+OURS = tuple(spec.heading for spec in SECTIONS if spec.role == "user")
 nasty = st.text(
     st.one_of(st.sampled_from(list('"\n\r\u2028#=-*`<>[]|\x1b\u202e\u200b\ufe0f\U000e0041‹\\ ')), st.characters()), max_size=90
 )  # fmt: skip

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtape.core.brief.risk import NO_RULE, RiskState, risk_state
-from memtape.core.brief.sections import risk_lines
+from memtape.core.brief.sections.risk_state import risk_lines
 from memtape.core.ledger.trades import TRADE_FIELDS, Trade
 from memtape.core.memory.affect import Affect
 from memtape.core.observed import Decision, GuardVerdict

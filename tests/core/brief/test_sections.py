@@ -9,9 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from memtape.core.brief.compose import LESSONS, compose_brief
-from memtape.core.brief.inputs import USER, OpenPosition
-from memtape.core.brief.sections import HEADINGS, closed_trade_line, open_position_line
+from memtape.core.brief import compose
+from memtape.core.brief.budget import BriefLine, LinePriority
+from memtape.core.brief.compose import compose_brief
+from memtape.core.brief.inputs import OpenPosition
+from memtape.core.brief.section_register import SectionSpec
+from memtape.core.brief.section_register import section as register_section
+from memtape.core.brief.sections import FROM_MEMORY, SECTION_TOKENS, SECTIONS
+from memtape.core.brief.sections.lessons import LESSONS_HEADING
+from memtape.core.brief.trade_text import closed_trade_line, open_position_line
 from memtape.core.codec import digest
 from memtape.core.events import Discrepancy
 from memtape.core.skills import MemoryConfig, Skill, SkillContext
@@ -134,7 +140,7 @@ def test_a_loss_that_warns_is_not_recalled_a_second_time():
 def test_lessons_that_are_held_back_or_expired_are_not_told():
     told = compose_brief(replace(NEW, lessons=(lesson("a", "Told."), lesson("b", "Held back.", flagged="contradicts a rule"),
                                          lesson("c", "Too old.", expires_at=NOON)), skill_lessons=(lesson("a", "Told."), lesson("d", "Shared."))))  # fmt: skip
-    assert section(told, "lessons") == [LESSONS, "- Told.", "- Shared. (from the skill)"]
+    assert section(told, "lessons") == [LESSONS_HEADING, "- Told.", "- Shared. (from the skill)"]
 
 
 def test_a_discrepancy_is_told_even_where_open_positions_are_not():
@@ -154,10 +160,42 @@ def test_many_discrepancies_do_not_bury_the_positions():
 
 
 def test_segments_stand_in_their_order_under_their_headings():
-    told = composed("rich")
-    assert names(told) == ["header", "leash", "strategy", "lessons", "footer", *USER]
-    assert [section(told, name)[0] for name in USER] == list(HEADINGS.values())
-    assert section(told, "lessons")[0] == LESSONS
+    brief = composed("rich")
+    headings = {
+        "rules": "## Rules",
+        "recent_trades": "## Recent trades on this skill (closed)",
+        "open_positions": "## Open positions (memory view)",
+        "risk_state": "## Risk state",
+        "memory": "## From memory",
+        "similar": "## Similar situations in the past",
+    }
+    assert names(brief) == ["header", "leash", "strategy", "lessons", "footer", *headings]
+    assert {name: section(brief, name)[0] for name in headings} == headings
+    assert section(brief, "lessons")[0] == LESSONS_HEADING
+
+
+def test_each_section_has_its_own_budget_and_says_whether_it_is_memory():
+    assert SECTION_TOKENS == {"rules": 800, "lessons": 700, "recent_trades": 1_600, "memory": 1_600, "similar": 500}
+    assert {"lessons", "recent_trades", "open_positions", "memory", "similar"} == FROM_MEMORY
+
+
+def test_a_new_section_is_one_function_with_its_place_heading_and_budget(monkeypatch):
+    spec = SectionSpec(
+        name="weather", role="user", order=15, heading="## Weather", max_tokens=6, from_memory=True, citable=True,
+        lines=lambda inputs: [BriefLine(f"- {inputs.currency} dry", keep=LinePriority.RANKED) for _ in range(3)],
+    )  # fmt: skip
+    monkeypatch.setattr(compose, "SECTIONS", (*SECTIONS, spec))
+    brief = compose_brief(NEW)
+    assert section(brief, "weather") == ["## Weather", "- USD dry"]
+    assert [segment.left_out for segment in brief.segments if segment.name == "weather"] == [2]
+    assert "The user message holds your records" in brief.text and "Name the ids" in brief.text
+    assert "weather" not in names(compose_brief(NEW, without_memory=True))
+
+
+def test_two_sections_cannot_share_a_name_or_a_place():
+    for name, order in (("rules", 999), ("weather", 10)):
+        with pytest.raises(ValueError, match="in conflict with 'rules'"):
+            register_section(name, role="user", order=order)(lambda inputs: [])
 
 
 def test_with_an_empty_memory_nothing_speaks_of_memory():

@@ -1,13 +1,13 @@
-"""What fits into a brief: every line says how dear it is, and the dearest that fit are kept.
+"""Decides which lines fit into a brief: every line has a priority, and the lines of the highest priority are kept.
 
-A section has a budget of its own, so that no kind of memory crowds out the others; then the whole has one. What is given up
-first is fixed (`LinePriority`, from its end), and lines are kept strictly in that order: a longer budget only ever adds.
-Header, limits, strategy, rules, open positions, risk state, footer and the first warning are never given up.
+A section can have a budget of its own, so that no kind of memory crowds out the others; the whole brief has one too. Lines are
+kept strictly in the order of `LinePriority`, so a larger budget only adds lines. Header, limits, strategy, rules, open
+positions, risk state, footer and the first warning are never left out.
 
 >>> one = BriefSection("similar", "user",
 ...     (BriefLine("- a", keep=LinePriority.SIMILAR), BriefLine("- b", keep=LinePriority.SIMILAR)), "## Similar")
->>> kept = fit_sections([one], 5, lambda sections: estimate_tokens("".join(section.text for section in sections)))
->>> [(section.text, section.left_out) for section in kept]
+>>> fitted = fit_sections([one], 5, lambda sections: estimate_tokens("".join(section.text for section in sections)))
+>>> [(section.text, section.left_out) for section in fitted]
 [('## Similar\\n- a', 1)]
 """
 
@@ -21,21 +21,19 @@ from memtape.core.brief.inputs import Role, SourceRef
 
 Count = Callable[[str], int]
 ESTIMATE = "estimate: 1 token for 3 bytes"
-# Tokens that a section may take, whatever the whole may.
-SECTION_TOKENS = {"rules": 800, "lessons": 700, "recent_trades": 1_600, "memory": 1_600, "similar": 500}
 
 
 class LinePriority(IntEnum):
-    """How dear a line is: the first is kept to the end, the last is given up first."""
+    """The priority of a line: the first is always kept, the last is left out first."""
 
     ALWAYS = 0
     LESSON = 1
     EVIDENCE = 2
-    WARNING = 3  # those after the first
+    WARNING = 3  # every warning after the first
     PLAN = 4
     CONVICTION = 5
     FIRST_EVENT = 6
-    REASON = 7  # why a plan was made
+    REASON = 7  # the reason of a plan
     RECENT = 8
     RANKED = 9
     EVENT = 10
@@ -45,7 +43,7 @@ class LinePriority(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BriefLine:
-    """One line, what it rests on, and how dear it is; `more` follows it while there is room for a `Keep.REASON`."""
+    """One line, its sources and its priority. `more` is added to the line if there is room for `LinePriority.REASON`."""
 
     text: str
     sources: tuple[SourceRef, ...] = ()
@@ -55,7 +53,7 @@ class BriefLine:
 
 @dataclass(frozen=True, slots=True)
 class BriefSection:
-    """The lines of one segment, under its heading. Without lines there is no heading either."""
+    """The lines of one segment under its heading. A section without lines is omitted, heading included."""
 
     name: str
     role: Role
@@ -65,14 +63,14 @@ class BriefSection:
 
     @property
     def text(self) -> str:
-        """As it is read."""
+        """The section as the model reads it."""
         return "\n".join([*([self.heading] if self.heading else []), *(line.text + line.more for line in self.lines)])
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens, by a rule of thumb that errs on the high side for prose and on the low side for figures.
+    """Returns an estimate of the tokens: too high for prose, too low for numbers.
 
-    A closed trade comes to some 45, prose to four thirds of what tokenizers count; a Chinese character is one.
+    Prose comes to four thirds of what tokenizers count; a Chinese character is one token; a closed trade has about 45.
 
     >>> estimate_tokens('- 2026-06-04T08:15 → 09:00 ETH short $180 @ 3,420 → 3,455 -$9.70 (-0.5%) 45m "funding extreme"')
     33
@@ -80,38 +78,41 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text.encode()) // 3)
 
 
-def fit_section(section: BriefSection, count: Count) -> BriefSection:
-    """A section cut to its own budget: the dearest lines first, in their order. Cut rules say that they are cut."""
-    most = SECTION_TOKENS.get(section.name)
-    if most is None:
+def fit_section(section: BriefSection, count: Count, *, max_tokens: int | None, by_owner: bool = False) -> BriefSection:
+    """Returns the section cut to its own budget: the lines of the highest priority, in their order.
+
+    Lines that are always kept may exceed the budget, except in the owner's own text: it may be of any length. It is cut at the
+    budget, and a last line says so.
+    """
+    if max_tokens is None:
         return section
-    dear_first = sorted(range(len(section.lines)), key=lambda at: (section.lines[at].keep, at))
+    by_priority = sorted(range(len(section.lines)), key=lambda at: (section.lines[at].keep, at))
     fitted: set[int] = set()
     taken = 0
-    for at in dear_first:
+    for at in by_priority:
         line = section.lines[at]
         taken += count(f"{line.text}{line.more}\n")
-        if taken > most and (line.keep or section.name == "rules"):
+        if taken > max_tokens and (line.keep or by_owner):
             break
         fitted.add(at)
     lines = tuple(line for at, line in enumerate(section.lines) if at in fitted)
     missing = len(section.lines) - len(lines)
-    if missing and section.name == "rules":
-        lines += (BriefLine(f"- (cut here: {missing} more lines of rules are over their budget of {most} tokens)"),)
+    if missing and by_owner:
+        lines += (BriefLine(f"- (cut here: {missing} more lines of rules are over their budget of {max_tokens} tokens)"),)
     return replace(section, lines=lines, left_out=section.left_out + missing)
 
 
-_Piece = tuple[int, int, bool]  # section, line, and whether it is only what follows the line
+_Piece = tuple[int, int, bool]  # index of the section, index of the line, True for the `more` of the line
 
 
 def fit_sections(
     sections: Sequence[BriefSection], budget: int, cost: Callable[[Sequence[BriefSection]], int]
 ) -> tuple[BriefSection, ...]:
-    """The sections with as many lines as the budget holds, the dearest first; what may not be left out stays in any case.
+    """Returns the sections with as many lines as the budget allows, by priority. Lines with `ALWAYS` stay in any case.
 
-    `cost` must not fall when lines are added. The longest affordable beginning is found by halving, for counting may be slow.
+    `cost` must not fall when lines are added. The number of lines is found by bisection, because counting tokens may be slow.
     """
-    order = _dear_first(sections)
+    order = _by_priority(sections)
     if cost(sections) <= budget:
         return tuple(sections)
     fits, over = 0, len(order)
@@ -124,8 +125,8 @@ def fit_sections(
     return _with(sections, order[:fits])
 
 
-def _dear_first(sections: Sequence[BriefSection]) -> list[_Piece]:
-    """Everything that may be left out, the dearest first."""
+def _by_priority(sections: Sequence[BriefSection]) -> list[_Piece]:
+    """Returns everything that may be left out, the highest priority first."""
     found: list[tuple[LinePriority, _Piece]] = []
     for at, section in enumerate(sections):
         for place, line in enumerate(section.lines):
@@ -137,7 +138,7 @@ def _dear_first(sections: Sequence[BriefSection]) -> list[_Piece]:
 
 
 def _with(sections: Sequence[BriefSection], pieces: Collection[_Piece]) -> tuple[BriefSection, ...]:
-    """The sections with these pieces and what may not be left out; a section without lines is gone."""
+    """Returns the sections with these pieces and the lines that are always kept; a section without lines is dropped."""
     chosen = frozenset(pieces)
     fitted: list[BriefSection] = []
     for at, section in enumerate(sections):

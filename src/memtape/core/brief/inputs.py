@@ -1,7 +1,7 @@
-"""A brief: the text that is put before the next decision, in named segments, each line with what it rests on.
+"""The values of a brief: the text that a model reads before its next decision, in named segments, each line with its sources.
 
-`BriefInputs` holds everything it is made of, gathered by the engine as of one moment; `prompt.compose` turns them into a `Brief`
-without asking for anything else, so that the same inputs give the same bytes everywhere.
+`BriefInputs` holds everything that a brief is made of, gathered by the engine as of one moment. `compose.compose_brief` turns it
+into a `Brief` and reads nothing else, so the same inputs give the same bytes everywhere.
 """
 
 from __future__ import annotations
@@ -24,15 +24,12 @@ from memtape.core.recall.similar import SimilarDecision
 from memtape.core.skills import Skill
 
 Role = Literal["system", "user"]
-SYSTEM = ("header", "leash", "strategy", "lessons", "footer")
-USER = ("rules", "recent_trades", "open_positions", "risk_state", "memory", "similar")
-FROM_MEMORY = frozenset({"lessons", *USER}) - {"rules", "risk_state"}  # what is left out to show the difference memory makes
 WARN_TOKENS = 1_500
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRef:
-    """What a line rests on."""
+    """A source of a line: the record that supports it."""
 
     kind: str  # trade, lesson, rule, episode, belief, plan, event, decision, document, discrepancy
     id: str
@@ -54,7 +51,7 @@ class PinnedRule:
 
 @dataclass(frozen=True, slots=True)
 class OpenPosition:
-    """An open trade as it stands: what it is worth by the last mark known."""
+    """An open trade with its unrealised result by the last known mark."""
 
     trade: Trade
     mark: Decimal | None
@@ -63,7 +60,7 @@ class OpenPosition:
 
 @dataclass(frozen=True, slots=True)
 class BriefPlan:
-    """A plan, where it stands, and what it would do now: fires, holds or waits."""
+    """A plan with its state, and what it does now: fires, holds or waits."""
 
     standing: PlanState
     finding: str
@@ -71,7 +68,7 @@ class BriefPlan:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A passage of a document that was found to bear on the decision."""
+    """A passage of a document that is relevant to the decision."""
 
     id: str
     path: str
@@ -80,12 +77,12 @@ class Passage:
     snippet: str
     tier: int
     content_hash: str = ""
-    quoted: str = ""  # all that stands on the lines, to find them again by
+    quoted: str = ""  # the full text of the lines, by which they are found after an edit
 
 
 @dataclass(frozen=True, slots=True)
 class BriefDocuments:
-    """What a brief takes from documents. Files change and the log does not know of it: what was shown is recorded whole."""
+    """What a brief takes from documents. Files can change without an entry in the log, so the shown text is recorded in full."""
 
     rules: tuple[PinnedRule, ...] = ()
     documents: tuple[Passage, ...] = ()
@@ -106,7 +103,7 @@ class Conviction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BriefInputs:
-    """All that a brief is made of, as of one moment."""
+    """Everything that a brief is made of, as of one moment."""
 
     agent: str
     skill: Skill
@@ -115,8 +112,8 @@ class BriefInputs:
     as_of: datetime
     situation: Situation
     risk: RiskState
-    lessons: tuple[Lesson, ...] = ()  # of the agent's active note
-    skill_lessons: tuple[Lesson, ...] = ()  # of the skill's, which speak to all its agents
+    lessons: tuple[Lesson, ...] = ()  # of the agent's active reflection
+    skill_lessons: tuple[Lesson, ...] = ()  # of the skill's active reflection, for all its agents
     rules: tuple[PinnedRule, ...] = ()
     recent: tuple[Trade, ...] = ()  # closed, newest entry first
     holding: tuple[OpenPosition, ...] = ()
@@ -134,7 +131,7 @@ class BriefInputs:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One named part of a brief; empty ones are left out whole."""
+    """One named part of a brief; empty parts are omitted."""
 
     name: str
     role: Role
@@ -145,7 +142,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class LineSource:
-    """Where a line of the brief comes from. `line` counts from 1 over the whole text."""
+    """A source of one line of the brief. `line` counts from 1 over the whole text."""
 
     segment: str
     line: int
@@ -154,7 +151,7 @@ class LineSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """What the agent is shown."""
+    """A composed brief: its text and how it was made."""
 
     text: str
     segments: tuple[Segment, ...]
@@ -164,9 +161,9 @@ class Brief:
     digest: str  # sha256 of the text
     budget: int
     warnings: tuple[str, ...] = ()
-    frame: tuple[str, str] = ("", "")  # the lines between which the records stand, with the mark that closes them
+    frame: tuple[str, str] = ("", "")  # the first and the last line around the records
 
     def of(self, role: Role) -> str:
-        """The part for one role, as it is sent: the system's segments, or the records between their two lines."""
+        """Returns the part for one role as it is sent: the system segments, or the records between their two lines."""
         parts = [segment.text for segment in self.segments if segment.role == role]
         return "\n\n".join([self.frame[0], *parts, self.frame[1]] if role == "user" and parts else parts)

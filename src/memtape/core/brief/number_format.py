@@ -1,4 +1,4 @@
-"""How figures are written in a brief: one fixed form for each, the same on every machine, without noise behind the comma.
+"""Number formats of a brief: one fixed form for each kind of number, the same on every machine.
 
 >>> (format_money(Decimal("250"), "USD"), format_gain(Decimal("28.4"), "USD"), format_gain(Decimal("-9.7"), "EUR"),
 ...  format_rough_gain(Decimal("-8.0"), "USD"))
@@ -19,12 +19,12 @@ PRICE_DIGITS = 7  # 65,203.45 and 1.084523: as fine as any venue quotes
 
 
 def format_money(amount: Decimal, currency: str) -> str:
-    """A size: whole from 100 on, else with cents where there are any."""
+    """Returns a size: whole from 100 on, below that with cents if there are any."""
     return _signed(amount, _size(abs(amount), whole_from=100), currency, plus="")
 
 
 def format_gain(amount: Decimal, currency: str) -> str:
-    """A gain or loss, to the cent; what is less than a cent keeps two digits.
+    """Returns a gain or loss to the cent; below a cent, to two significant digits.
 
     >>> format_gain(Decimal("1234.5"), "USD"), format_gain(Decimal("0"), "USD"), format_gain(Decimal("-0.00042"), "BTC")
     ('+$1,234.50', '$0.00', '-BTC 0.00042')
@@ -34,17 +34,17 @@ def format_gain(amount: Decimal, currency: str) -> str:
 
 
 def format_rough_gain(amount: Decimal, currency: str) -> str:
-    """A gain or loss where cents do not matter: whole from 10 on."""
+    """Returns a gain or loss where cents do not matter: whole from 10 on."""
     return _signed(amount, _size(abs(amount), whole_from=10), currency, plus="+")
 
 
 def format_number(amount: Decimal) -> str:
-    """A price or a quantity, to seven digits, however long the average is that it comes from."""
+    """Returns a price or a quantity to seven significant digits."""
     return _digits(amount, PRICE_DIGITS)
 
 
 def format_percent(number: Decimal | float) -> str:
-    """A share in percent to one place; below a tenth to two.
+    """Returns a percentage to one place; below a tenth, to two.
 
     >>> (format_percent(Decimal("1.136")), format_percent(Decimal("-0.5")), format_percent(-0.04),
     ...  format_percent(Decimal("-0.001")), format_percent(12.04))
@@ -57,7 +57,7 @@ def format_percent(number: Decimal | float) -> str:
 
 
 def format_mean_r(r: float) -> str:
-    """A mean in R, to two places.
+    """Returns a mean in R, to two places.
 
     >>> format_mean_r(0.2149), format_mean_r(-0.001)
     ('+0.21R', '0.00R')
@@ -67,7 +67,7 @@ def format_mean_r(r: float) -> str:
 
 
 def format_duration(minutes: float) -> str:
-    """A holding time: minutes up to 999, then hours, from 100 hours on days.
+    """Returns a holding time: minutes up to 999, then hours, from 100 hours on days.
 
     >>> format_duration(150.4), format_duration(999), format_duration(1000), format_duration(6000), format_duration(-3)
     ('150m', '999m', '16.7h', '4.2d', '0m')
@@ -79,7 +79,7 @@ def format_duration(minutes: float) -> str:
 
 
 def format_minute(moment: datetime) -> str:
-    """A moment to the minute it lies in, in UTC, which is said once for all.
+    """Returns a time in UTC, cut to the minute.
 
     >>> format_minute(datetime(2026, 6, 4, 10, 0, 59, tzinfo=UTC))
     '2026-06-04T10:00'
@@ -88,7 +88,7 @@ def format_minute(moment: datetime) -> str:
 
 
 def format_span(start: datetime, end: datetime) -> str:
-    """From one moment to another; the date is written again only when it is another day.
+    """Returns a time span; the second date is written only if it differs.
 
     >>> at = datetime(2026, 6, 4, 23, 0, tzinfo=UTC)
     >>> format_span(at, at + 30 * MINUTE), format_span(at, at + 90 * MINUTE)
@@ -96,6 +96,15 @@ def format_span(start: datetime, end: datetime) -> str:
     """
     first, last = format_minute(start), format_minute(end)
     return f"{first} → {last[11:] if first[:10] == last[:10] else last}"
+
+
+def format_count(n: int, noun: str) -> str:
+    """Returns a number with its noun.
+
+    >>> format_count(1, "trade"), format_count(3, "trade")
+    ('1 trade', '3 trades')
+    """
+    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def _signed(amount: Decimal, spelled: str, currency: str, plus: str) -> str:
@@ -113,7 +122,7 @@ def _size(amount: Decimal, whole_from: int) -> str:
 
 
 def _digits(amount: Decimal, n: int) -> str:
-    """To n significant digits, but never without its last whole digit; no zeros at the end."""
+    """Returns a number to n significant digits, with all its whole digits and no trailing zeros."""
     if not amount:
         return "0"
     shown = f"{_rounded(amount, max(n - 1 - amount.adjusted(), 0)):,f}"

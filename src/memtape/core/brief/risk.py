@@ -1,14 +1,14 @@
-"""Where an account stands today: what was refused and why, how much was done, what it made, how deep it is under its peak.
+"""The risk state of an account today: refusals and their reasons, orders, realised result, drawdown.
 
-An order that was refused an hour ago would be refused again; an agent that is not told so proposes it again, tick after tick.
-Each figure comes with the number of decisions or trades it counts. A day is a UTC day; what happened after `as_of` is not known.
+An order that was refused an hour ago would be refused again. An agent that does not know this proposes it again at every tick.
+Each figure comes with the number of decisions or trades it counts. A day is a UTC day; nothing after `as_of` is known.
 
 >>> from datetime import UTC
 >>> from memtape.core.observed import GuardVerdict
 >>> at = datetime(2026, 6, 5, 12, tzinfo=UTC)
 >>> too_large = GuardVerdict(accepted=False, code="R3_POSITION_CAP", note="size above the cap")
->>> asked = [Decision(id="d1", t=at - timedelta(minutes=12), action="buy", symbol="BTC", verdict=too_large)]
->>> state = risk_state(asked, [], None, None, at)
+>>> decisions = [Decision(id="d1", t=at - timedelta(minutes=12), action="buy", symbol="BTC", verdict=too_large)]
+>>> state = risk_state(decisions, [], None, None, at)
 >>> [(rule.code, len(rule.decisions)) for rule in state.refused], state.judged, state.orders, state.last_refused.minutes_ago
 ([('R3_POSITION_CAP', 1)], 1, 0, 12.0)
 """
@@ -42,7 +42,7 @@ class RuleRefusals:
 
 @dataclass(frozen=True, slots=True)
 class LastRefusal:
-    """The latest refusal: by which rule, in which words, how long ago."""
+    """The latest refusal: the rule, its note, and how long ago it was."""
 
     decision: str
     code: str
@@ -61,15 +61,15 @@ class RiskState:
     decisions: int = 0  # decisions of today
     realized_usd: Decimal = ZERO  # net, of the trades closed today
     realized_pct: Decimal | None = None  # of the equity that the day began with
-    closed: tuple[str, ...] = ()  # the trades it counts
-    unknown: int = 0  # closed today with an outcome nobody knows, or that nobody has verified
+    closed: tuple[str, ...] = ()  # ids of the trades in realized_usd
+    unknown: int = 0  # trades closed today whose outcome is unknown or unverified
     losing_streak: int | None = None
     drawdown: float | None = None  # a fraction of the peak
     drawdown_limit: float | None = None
 
     @property
     def is_blank(self) -> bool:
-        """Nothing decided, nothing closed, no streak, at the peak: nothing to tell."""
+        """True if there is nothing to report: no decision, no close, no streak, no drawdown."""
         quiet = self.decisions == 0 and not self.closed and not self.unknown and self.last_refused is None
         return quiet and not self.losing_streak and not self.drawdown
 
@@ -78,10 +78,10 @@ def risk_state(
     decisions: Sequence[Decision], closed_today: Sequence[Trade], affect: Affect | None, equity: Decimal | None,
     as_of: datetime, *, claims_count: bool = True,
 ) -> RiskState:  # fmt: skip
-    """The state from the last day's decisions, the trades closed today, the mood and the equity known now.
+    """Returns the risk state from the last day's decisions, the trades closed today, affect, and the equity known now.
 
-    The day began with that equity less what its closed trades made. With `claims_count` False the agent has a broker, and an
-    outcome it merely claims is no money.
+    The equity at the start of the day is that equity minus the result of the day's closed trades. If `claims_count` is False, the
+    agent has a broker, and outcomes that it only claims are not counted.
     """
     day = as_of.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     known = sorted((d for d in decisions if _at(d) <= as_of), key=lambda d: (_at(d), d.id or ""))
@@ -137,7 +137,7 @@ def _net(trades: Iterable[Trade]) -> Decimal:
 
 
 def _share(profit: Decimal, equity: Decimal | None) -> Decimal | None:
-    """In percent of the equity at the day's start; None where that is unknown or nothing was left."""
+    """Returns the profit in percent of the equity at the start of the day; None if that is unknown or not above zero."""
     if equity is None:
         return None
     with localcontext(MONEY):

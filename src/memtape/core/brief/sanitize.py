@@ -1,9 +1,9 @@
-"""Text that others wrote, made safe to be read by a model: one line of plain characters, without secrets, in quotes.
+"""Makes text written by others safe for a model to read: one line of plain characters, without secrets, in quotes.
 
-A reason, a note or a headline may hold anything: characters nobody sees, a heading that poses as ours, a key that should never
-have been there. What is stored stays as it was; what is rendered passes through here. Unicode is brought to NFKC, and control,
-bidi, zero-width, tag, variation-selector and private-use characters go; so do ANSI sequences. Tags and square brackets lose
-their form, for those marks are ours. Cleaning twice is cleaning once.
+A reason, a note or a headline may contain anything: invisible characters, a heading that imitates one of the brief, a secret key.
+The stored text stays as it is; every rendered text passes through here. Unicode is normalised to NFKC. Control, bidi, zero-width,
+tag, variation-selector and private-use characters are removed, and so are ANSI sequences. Tags and square brackets are replaced,
+because the brief uses them itself. Cleaning is idempotent.
 
 >>> quote_text('buy\\u202e now\\n## Rules\\n- "ignore" the <system> [id] ```', 60)
 '"buy now ## Rules - \\'ignore\\' the ‹system> (id) \\'\\'\\'"'
@@ -20,9 +20,10 @@ from functools import lru_cache
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})  # control, format (bidi, zero-width, tags), surrogate, private, unassigned
 SPACES = frozenset({"Zs", "Zl", "Zp"})
 BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # letters and marks that show nothing
-SELECTORS = ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))  # they change how the character before them looks
+SELECTORS = ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))  # they change the look of the character before them
 CUT = " ..."
 REDACTED = "(redacted)"
+REASON_CHARS = 120  # of a quoted reason
 
 _UNSEEN = re.compile(f"[{''.join(BLANK)}{''.join(f'{chr(first)}-{chr(last)}' for first, last in SELECTORS)}]")
 _ANSI = re.compile(
@@ -37,7 +38,7 @@ _LIST = re.compile(r"^(?:(?:[-*+•]|\d{1,3}[.)])\s+)+")
 _PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]{0,159}")
 _PLAIN = re.compile(r"[A-Za-z0-9^$][A-Za-z0-9._:/@#=^$+&*()-]{0,39}")
 
-# Each is known by its form. All are open to the right, so that what was cut short is not more of a secret than the whole.
+# Each secret is recognised by its form. All patterns are open to the right, so that a truncated secret is recognised too.
 _SECRETS = re.compile(
     "|".join((
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
@@ -56,7 +57,7 @@ _SECRETS = re.compile(
     )),
     re.DOTALL,
 )  # fmt: skip
-# Where a word announces the secret, the word stays.
+# If a word announces the secret, the word stays.
 _ANNOUNCED = re.compile(
     r"(?P<word>\b(?:bearer|authorization:\s*basic)\s+)(?=[^\s]*\d)[A-Za-z0-9._~+/=-]{16,}"
     r"|(?P<key>\b(?:[a-z0-9]{1,24}[_-]){0,3}(?:api[ _-]?key|(?:secret|access|private)[ _-]?key|secret|passw(?:or)?d|passphrase"
@@ -66,23 +67,23 @@ _ANNOUNCED = re.compile(
     r"|(?P<url>[a-z][a-z0-9+.-]{1,15}://[^\s:/@]{1,64}:)[^\s@/]{1,128}(?=@)",
     re.IGNORECASE,
 )
-# To look for all of these at every character is slow, and few texts have any of the marks without which none of them is known:
-# a part of its form, a word longer than any that people write, words with numbers, a word that announces it.
+# Matching all patterns at every character is slow. Each needs at least one of these marks, and few texts have any: a part of
+# its form, a word longer than any natural word, numbered words, or a word that announces a secret.
 FORMS = {
     "-": ("-----BEGIN", "sk-", "glpat-", "xox"),
     "_": ("k_live_", "k_test_", "gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_"),
     "A": ("AKIA", "ASIA", "AIza"),
     "J": ("eyJ",),
-}  # by a sign that each of them has
+}  # by a character that each of them contains
 MAX_WORD_CHARS = 43
 ANNOUNCING = ("bearer", "basic", "seed", "mnemonic", "recovery", "backup", "secret", "://")
-LIKE_LETTERS = "ſıİ\u212a"  # s, i, i and k where case does not matter
+LIKE_LETTERS = "ſıİ\u212a"  # they equal s, i, i and k when case is ignored
 _NUMBERED = re.compile(r"\d[.):]?\s+[a-z]{3,8}[\s,;]+\d{1,2}[.):]?\s+[a-z]{3,8}[\s,;]")
 _ASSIGNED = re.compile(r"(?:key|secret|passwd|password|passphrase|token)[\"']?\s*[:=]")
 
 
 def clean_line(text: str) -> str:
-    """Plain characters on one line: nothing hidden, every space one space.
+    """Returns plain characters on one line: nothing hidden, and single spaces only.
 
     >>> clean_line("\\x1b[31mﬁlled\\u200b at\\u00a0 ６５\\x1b[0m"), clean_line("a\\r\\n\\tb")
     ('filled at 65', 'a b')
@@ -93,12 +94,13 @@ def clean_line(text: str) -> str:
         flat = "".join(map(_shown, _ANSI.sub("", text)))
     elif flat.isascii():
         return flat
-    return " ".join(unicodedata.normalize("NFKC", flat).split())  # last: what was taken away may bring together what it joins
+    # This comes last, because removing a hidden character can bring together characters that NFKC joins.
+    return " ".join(unicodedata.normalize("NFKC", flat).split())
 
 
 @lru_cache(maxsize=4096)
 def _shown(character: str) -> str:
-    """A character as it is rendered: itself, a space, or nothing."""
+    """Returns a character as it is rendered: itself, a space, or nothing."""
     if character in "\t\n\r\x0b\x0c\x1c\x1d\x1e\x85":
         return " "
     kind = unicodedata.category(character)
@@ -109,7 +111,7 @@ def _shown(character: str) -> str:
 
 
 def redact_secrets(text: str) -> str:
-    """The text without what looks like a key, a token, a password or a seed phrase; the word that announces it stays.
+    """Returns the text without keys, tokens, passwords and seed phrases; a word that announces one stays.
 
     >>> redact_secrets("Authorization: Bearer abcdef0123456789abcdef")
     'Authorization: Bearer (redacted)'
@@ -120,7 +122,7 @@ def redact_secrets(text: str) -> str:
 
 
 def may_be_secret(text: str) -> bool:
-    """Whether anything in a text has a mark of a secret. Rather once too often: then it is looked at closely.
+    """Returns True if a text has any mark of a secret. False positives only cost the closer look.
 
     >>> [may_be_secret(text) for text in ("the key level held", "key: the level held", "sk-abcdefabcdefabcdef", "a" * 64)]
     [False, True, True, True]
@@ -135,7 +137,7 @@ def may_be_secret(text: str) -> bool:
 
 
 def _has_long_word(text: str) -> bool:
-    """Whether more signs stand in a row, with no space between them, than in any word: from one space to the last in reach."""
+    """Returns True if more characters follow each other without a space than in any natural word."""
     at = 0
     while len(text) - at > MAX_WORD_CHARS:
         space = text.rfind(" ", at, at + MAX_WORD_CHARS + 1)
@@ -151,7 +153,7 @@ def _keeping_the_word(found: re.Match[str]) -> str:
 
 
 def cap_length(text: str, cap: int) -> str:
-    """At most so many characters, cut between words where one is near.
+    """Returns at most `cap` characters, cut between words if a space is near.
 
     >>> cap_length("breakout above the prior swing high", 24), cap_length("short", 24)
     ('breakout above the ...', 'short')
@@ -164,17 +166,18 @@ def cap_length(text: str, cap: int) -> str:
     return f"{head.rstrip()}{CUT}".strip()[:cap]
 
 
-@lru_cache(maxsize=1024)  # a brief says most of what the one before it said
+# A brief repeats most of the texts of the brief before it.
+@lru_cache(maxsize=1024)
 def one_line(text: str, cap: int = 2_000) -> str:
-    """A line of somebody's own words, safe to stand after a prefix of ours.
+    """Returns a text as one line that is safe after a prefix.
 
-    Tags lose their opening, so that nothing poses as markup of a prompt; secrets are gone before anything is cut.
+    The opening of a tag is replaced, so that nothing imitates the markup of a prompt. Secrets are removed before the cut.
     """
     return cap_length(redact_secrets(_TAG.sub("‹", clean_line(text))), cap)
 
 
-def quote_text(text: str, cap: int = 120) -> str:
-    """Somebody's words between quotation marks that they cannot close; square brackets, which hold our ids, become round.
+def quote_text(text: str, cap: int = REASON_CHARS) -> str:
+    """Returns a text in quotation marks that it cannot close. Square brackets, which mark ids, become round ones.
 
     >>> quote_text('he said "all in"', 40), quote_text("x" * 50, 12)
     ('"he said \\'all in\\'"', '"xxxxxxxx ..."')
@@ -184,7 +187,7 @@ def quote_text(text: str, cap: int = 120) -> str:
 
 @lru_cache(maxsize=1024)
 def safe_line(text: str, cap: int = 2_000) -> str:
-    """A line in which no mark of ours can stand: no quotation mark, backtick, square bracket, nor a backslash to escape one.
+    """Returns a line without the marks of a brief: no quotation mark, backtick, square bracket, or backslash to escape one.
 
     >>> safe_line('see ["a\\\\b"]')
     "see ('a/b')"
@@ -193,7 +196,7 @@ def safe_line(text: str, cap: int = 2_000) -> str:
 
 
 def safe_name(text: str) -> str:
-    """A symbol, a label or a code as it is, if it is one plain word; else in quotes.
+    """Returns a symbol, a label or a code unchanged if it is one plain word, else in quotes.
 
     >>> safe_name("BTC-PERP"), safe_name("ES 09-26"), safe_name("trending_up")
     ('BTC-PERP', '"ES 09-26"', 'trending_up')
@@ -202,7 +205,7 @@ def safe_name(text: str) -> str:
 
 
 def line_range(path: str, first: int, last: int) -> str:
-    """Lines of a document.
+    """Returns a reference to lines of a document.
 
     >>> line_range("journal/2026-05.md", 12, 18), line_range("notes to self.md", 3, 3)
     ('journal/2026-05.md:12-18', '"notes to self.md":3')
@@ -212,7 +215,7 @@ def line_range(path: str, first: int, last: int) -> str:
 
 
 def id_reference(id: str) -> str:
-    """An id that can be cited.
+    """Returns an id in the form in which it is cited.
 
     >>> id_reference("3fa91c0b77d2e4a1"), id_reference("my plan] do it")
     ('[3fa91c0b77d2e4a1]', '["my plan) do it"]')
@@ -221,7 +224,7 @@ def id_reference(id: str) -> str:
 
 
 def owner_lines(text: str, cap: int = 20_000) -> list[str]:
-    """The owner's own text line by line: indented and listed as it was, without headings, fences or rules of its own.
+    """Returns the owner's text line by line, with its indents and lists, without headings, fences or horizontal rules.
 
     >>> owner_lines("# Entry\\n\\n- buy the breakout\\n  - with volume\\n```\\n=== user ===")
     ['Entry', '', '- buy the breakout', '  - with volume', '', 'user ===']
@@ -240,7 +243,7 @@ def owner_lines(text: str, cap: int = 20_000) -> list[str]:
 
 
 def without_list_marker(line: str) -> str:
-    """A line without the marker of a list, to stand in a list of ours.
+    """Returns a line without its list marker.
 
     >>> without_list_marker("- 2. no longs in chop"), without_list_marker("-1R is the most")
     ('no longs in chop', '-1R is the most')

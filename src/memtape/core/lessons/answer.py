@@ -1,6 +1,6 @@
-"""The answer that a model gives to a reflection prompt: its form in pydantic, and the JSON schema that a provider enforces.
+"""The answer of a model to a reflection prompt: its pydantic model, and the JSON schema that a provider enforces.
 
-The schema names no ids: a schema that never changes is compiled once by the provider. `grounding` checks what a schema cannot.
+The schema contains no ids, so it never changes and the provider compiles it once. `grounding` checks what a schema cannot.
 
 >>> sorted(ReflectionReply.model_json_schema()["properties"]["lessons"]["items"]["properties"])
 ['candidate', 'mean', 'n', 'slot', 'text', 'trades']

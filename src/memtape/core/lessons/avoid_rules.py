@@ -1,15 +1,15 @@
-"""The linter of lessons: why a line must be held back for the owner before an agent reads it.
+"""The linter of lessons: decides whether a lesson must be flagged for the owner before an agent reads it.
 
-A lesson is a signal, the owner's rules are the law, and the ledger is the truth. So a lesson is held back when it
-- tells to override rules or limits, gives an order or promises profit: "ignore", "double", "always", "skip the stop";
-- contradicts the ledger: speaks well of what lost, ill of what did best, or gives a figure that is not its candidate's;
-- encourages what an `avoid` rule forbids, in whatever words: rule and lesson are compared by word stems and a few synonyms (chop,
+A lesson is flagged if it
+- tells the agent to override rules or limits, gives an order or promises profit: "ignore", "double", "always", "skip stops";
+- contradicts the ledger: praises trades that lost, criticises the best ones, or gives a number that is not its candidate's;
+- encourages what an `avoid` rule forbids, in any words: rule and lesson are compared by word stems and a few synonyms (chop,
   range and sideways are one; so are long and buy), each clause with its negations ("do not take", "think twice").
 
-It knows no grammar. Where it cannot tell, it holds back: a good line that waits for its owner costs little.
+The linter does not parse grammar. In doubt it flags: a good lesson that waits for its owner costs little.
 
 >>> rule = "No longs in chop"
->>> [forbids(rule, said) for said in ("Take more longs in a range", "Longs in a range lose", "Shorts in a range work")]
+>>> [forbids(rule, text) for text in ("Take more longs in a range", "Longs in a range lose", "Shorts in a range work")]
 [True, False, False]
 """
 
@@ -49,7 +49,8 @@ STEM_OF: Final = {word: stem for stem, words in SAME.items() for word in words.s
 OPPOSITES: Final = (("long", "short"), ("before", "after"), ("above", "below"), ("up", "down"), ("high", "low"), ("win", "loss"),
                     ("range", "trend"), ("first", "last"))  # fmt: skip
 AGAINST: Final = {a: b for pair in OPPOSITES for a, b in (pair, pair[::-1])}
-KINDS: Final = (  # of which one excludes the others, for rules that allow only one
+# Words of one kind exclude each other in a rule that allows only one of them.
+KINDS: Final = (
     frozenset({"long", "short"}), frozenset({"asia", "london", "overlap", "newyork"}), frozenset({"range", "trend", "volatile"}),
     frozenset({"monday", "tuesday", "wednesday", "thursday", "friday", "weekend"}),
 )  # fmt: skip
@@ -57,7 +58,7 @@ SIDES: Final = KINDS[0]
 
 
 def _each(*words: str) -> frozenset[str]:
-    """The words of some lines."""
+    """Returns the words of some lines."""
     return frozenset(" ".join(words).split())
 
 
@@ -97,7 +98,7 @@ NEUTRAL: Final = (
     (r"\btrade[sd]? well\b", "good"), (r"\bstand out\b|\bstands out\b", " "), (r"\b(do|does|did) well\b", "good"),
 )  # fmt: skip
 
-# Each with the clause it stands in; a negation shortly before makes it the contrary ("never double").
+# Each pattern is matched within a clause; a negation shortly before it reverses the meaning ("never double").
 OVERRIDES: Final = tuple(re.compile(pattern) for pattern in (
     r"\b(ignor(e|es|ing)|overrid(e|es|ing)|bypass\w*|disregard\w*|circumvent\w*)\b",
     r"\b(break|breaking|relax|relaxing|loosen|exceed|exceeding|lift|forget)\b.{0,24}\b(rules?|limits?|strategy|leash|caps?)\b",
@@ -115,11 +116,11 @@ OVERRIDES: Final = tuple(re.compile(pattern) for pattern in (
 ))  # fmt: skip
 UNPROTECTED: Final = re.compile(r"\b(without|no) (a |any )?(stops?|stop-loss|limits?)\b")
 NUMBER: Final = re.compile(r"(?<![\w.])[-+−]?\d+(?:,\d{3})*(?:\.\d+)?")
-NEGATION_REACH_WORDS = 4  # words that a negation reaches
+NEGATION_REACH_WORDS = 4  # words after a negation that it applies to
 
 
 def contradicted_rule(lesson: Lesson, avoid: Sequence[str], found: Mapping[str, Candidate]) -> str | None:
-    """Why a lesson must be held back; None: it may be told."""
+    """Returns why a lesson must be flagged, or None if it may be shown."""
     candidate = found.get(lesson.candidate)
     if candidate is None:
         return "It rests on nothing that was computed"
@@ -138,7 +139,7 @@ def contradicted_rule(lesson: Lesson, avoid: Sequence[str], found: Mapping[str, 
 
 
 def _overriding(text: str, candidate: Candidate) -> str | None:
-    """The words that tell to go past rules and limits, or promise; None if there are none."""
+    """Returns the words that override rules or limits, or make a promise; None if there are none."""
     for clause in _clauses(text):
         for pattern in OVERRIDES:
             for match in pattern.finditer(clause):
@@ -155,9 +156,9 @@ def _overriding(text: str, candidate: Candidate) -> str | None:
 
 
 def _against_ledger(text: str, candidate: Candidate, cells: int) -> str | None:
-    """What a text says that the figures do not."""
+    """Returns how a text contradicts the numbers; None if it does not."""
     for written in NUMBER.findall(text):
-        if not _stands(written, candidate, cells):
+        if not _is_figure_of(written, candidate, cells):
             return f"It gives {written}, which is no figure of what it rests on"
     if candidate.kind != "cell":
         return None
@@ -171,8 +172,8 @@ def _against_ledger(text: str, candidate: Candidate, cells: int) -> str | None:
     return None
 
 
-def _stands(written: str, candidate: Candidate, cells: int) -> bool:
-    """Returns True if a number is one of the candidate's, as precisely as it is written; with a sign, of that sign."""
+def _is_figure_of(written: str, candidate: Candidate, cells: int) -> bool:
+    """Returns True if a number is one of the candidate's at the written precision; if it has a sign, the sign must match."""
     plain = written.replace(",", "").replace("−", "-")
     value, half = float(plain), 0.5 * 10.0 ** -len(plain.partition(".")[2]) + 1e-9
     if any(abs(abs(value) - abs(float(phrase.replace(",", "").replace("−", "-")))) < 1e-9
@@ -190,7 +191,7 @@ def _stands(written: str, candidate: Candidate, cells: int) -> bool:
 
 
 def forbids(rule: str, text: str, good: bool = False) -> bool:
-    """Returns True if a text encourages what a rule forbids; `good` says which way a clause leans that says nothing of it."""
+    """Returns True if a text encourages what a rule forbids. `good` is the direction of a clause that states none."""
     for part in _clauses(rule):
         words = _words(part)
         if ONLY & set(words):
@@ -202,8 +203,10 @@ def forbids(rule: str, text: str, good: bool = False) -> bool:
 
 
 def _encouraged(text: str, good: bool) -> list[frozenset[str]]:
-    """What each encouraging clause is about: its own words and those of what leads up to it ("in a range, longs work"); where it
-    has no subject ("take more of them"), what the clause before it was about."""
+    """Returns the subject of each encouraging clause: its own words and those of the clauses leading up to it.
+
+    For example "in a range, longs work". A clause without a subject ("take more of them") has the subject of the clause before.
+    """
     found: list[frozenset[str]] = []
     about, leading = frozenset[str](), frozenset[str]()
     for clause in _clauses(text):
@@ -220,7 +223,7 @@ def _encouraged(text: str, good: bool) -> list[frozenset[str]]:
 
 
 def _covered(forbidden: frozenset[str], about: frozenset[str], text: str) -> bool:
-    """Returns True if a clause is about what a rule names: its side (or no side), and at least half of the rest of it."""
+    """Returns True if a clause is about what a rule names: its side (or no side), and at least half of its other words."""
     if any(AGAINST.get(word) in about and word not in about for word in forbidden):
         return False
     rest = forbidden - SIDES
@@ -256,7 +259,7 @@ def _not_the_only(rule: str, text: str, good: bool, candidate: Candidate) -> boo
 
 @lru_cache(maxsize=512)
 def _clauses(text: str) -> tuple[str, ...]:
-    """The clauses of a text in lower case, phrases that mislead made plain."""
+    """Returns the clauses of a text in lower case, with misleading phrases replaced."""
     plain = text.lower().replace("’", "'").replace("_", " ")
     for pattern, word in NEUTRAL:
         plain = re.sub(pattern, word, plain)
@@ -269,12 +272,12 @@ def _words(clause: str) -> tuple[str, ...]:
 
 
 def _content(words: Sequence[str]) -> frozenset[str]:
-    """The stems of the words that say what a clause is about."""
+    """Returns the stems of the words that carry the subject of a clause."""
     return frozenset(_stem(word) for word in words if word not in PLAIN)
 
 
 def _stem(word: str) -> str:
-    """A word without its ending, under the name of its kin.
+    """Returns a word without its ending, or the stem of its synonyms.
 
     >>> [_stem(word) for word in ("shorting", "choppy", "breakouts", "friday")]
     ['short', 'range', 'breakout', 'friday']
@@ -289,7 +292,7 @@ def _stem(word: str) -> str:
 
 
 def _leaning(clause: str, good: frozenset[str] = GOOD) -> int:
-    """Whether a clause encourages (above 0) or discourages (below 0): its words, each turned round by a negation before it."""
+    """Returns a score above 0 if a clause encourages, below 0 if it discourages. A negation before a word reverses it."""
     words = _words(clause)
     score = 0
     for at, word in enumerate(words):
@@ -299,5 +302,5 @@ def _leaning(clause: str, good: frozenset[str] = GOOD) -> int:
 
 
 def _denied(before: Sequence[str]) -> bool:
-    """Returns True if what comes next is denied: an odd number of negations shortly before it."""
+    """Returns True if an odd number of negations comes shortly before the next word."""
     return sum(word in NOT for word in before[-NEGATION_REACH_WORDS:]) % 2 == 1

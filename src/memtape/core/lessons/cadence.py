@@ -1,8 +1,8 @@
-"""When new lessons are drawn: after every N closed trades, daily at an hour of UTC, or never.
+"""Decides when a reflection is due: after every N closed trades, daily at an hour of UTC, or never.
 
-Whether a reflection is due follows from what is stored: how many trades are closed, and what the last note counted. So two
-closes in one tick make one reflection, a restart forgets nothing, and every reader comes to the same answer. A reflection that
-failed is tried again, later each time.
+The decision depends only on what is stored: how many trades are closed, and how many the last reflection counted. So two closes
+in one tick cause one reflection, a restart loses nothing, and every process decides the same. A failed reflection is tried again
+after a wait that grows with each failure.
 
 >>> from datetime import UTC
 >>> at = datetime(2026, 6, 4, 9, 30, tzinfo=UTC)
@@ -26,7 +26,7 @@ FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=6)
 
 @dataclass(frozen=True, slots=True)
 class ReflectionTrigger:
-    """What makes a reflection due; of one key there is one note."""
+    """The reason why a reflection is due. There is at most one reflection per key."""
 
     key: str
     why: str
@@ -35,18 +35,23 @@ class ReflectionTrigger:
 def due_trigger(
     config: ReflectionConfig, *, closed: int, counted: int, last_at: datetime | None, at: datetime
 ) -> ReflectionTrigger | None:
-    """Returns True if a reflection is due: `closed` trades by now, `counted` at the last note, which was made at `last_at`."""
+    """Returns the trigger if a reflection is due, else None.
+
+    `closed` trades are closed now; the last reflection, made at `last_at`, counted `counted`.
+    """
     if config.cadence == "off" or not closed:
         return None
     if config.cadence == "per_n_trades":
         every = config.everyNTrades
+        # If fewer trades are closed than were counted, some were taken back. Lessons may rest on them, so a reflection is due.
         if closed // every <= counted // every and closed >= counted:
-            return None  # fewer than were counted: trades were taken back, and with them what the lessons rest on
+            return None
         why = f"{closed} trades closed, {counted} when it last ran; due after every {every}"
         return ReflectionTrigger(f"per-{every}-trades:{closed // every}", why)
     hour = at.replace(hour=config.dailyHourUtc, minute=0, second=0, microsecond=0)
     passed = hour if hour <= at else hour - timedelta(days=1)
-    if (last_at is not None and passed <= last_at <= at) or closed == counted:  # a last one in the future is a clock's mistake
+    # A last reflection in the future is a clock error and does not count.
+    if (last_at is not None and passed <= last_at <= at) or closed == counted:
         return None
     return ReflectionTrigger(
         f"daily:{passed:%Y-%m-%d}", f"{config.dailyHourUtc:02d}:00 UTC has passed; {closed - counted:+d} trades since"
@@ -54,7 +59,7 @@ def due_trigger(
 
 
 def next_attempt_at(failures: int, last: datetime) -> datetime:
-    """When to try again after so many failures in a row: a minute, two, four, at most six hours.
+    """Returns when to retry after this many failures in a row: a minute later, two, four, at most six hours.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 6, 4, 12, tzinfo=UTC)

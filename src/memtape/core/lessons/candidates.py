@@ -1,26 +1,26 @@
-"""Candidates: what closed trades say of entries, exits and sizes, in numbers, and whether chance would do as much.
+"""Finds candidates: patterns of entries, exits and sizes in closed trades, in numbers, each tested against chance.
 
-Which trades count. Trades that may teach and whose outcome is believed; the owner's word narrows it further. `wrong_reason`: it
-came out as it did for another reason than the one given, so it says nothing of entries (entry timing, symbol selection, regime
-fit), but its exit and its size were real. `structural`: a halt, an outage, funding or a roll made the outcome, so it says nothing
-of exits and sizes, but the entry stood in that market all the same.
+Which trades count: trades that may teach and have a believed outcome. The owner's labels exclude more. `wrong_reason`: the trade
+ended as it did for another reason than the stated one, so it is not used for entries (entry timing, symbol selection, regime
+fit), but for its exit and size. `structural`: a halt, an outage, funding or a roll caused the outcome, so it is not used for
+exits and sizes, but for its entry.
 
-The unit. R from stops where ten trades have it, else R from ATR, never both; else the account's currency.
+The unit: R from stops if ten trades have it, else R from ATR, never both; else the account's currency.
 
-What is asked of entries: does a cell (`cells`) end better or worse than the trades outside it?
+The question about entries: does a group (`trade_groups`) end better or worse than the trades outside it?
 
-What is asked of exits. A stop loses and a target wins by construction, and whichever lies nearer is met sooner: outcome by exit
-cause, or by holding time over all trades, finds the bracket and calls it a lesson. So:
-- holding time is asked only of trades that were closed by choice, and only the way a bracket cannot explain. A trade that lives
-  on without being stopped can only look better for it; that the longest held third is worse, or the shortest better, is a habit.
-- an exit cause is asked by what came after: under chance the market goes on as far after a stop as after any other exit.
-- what was given back from the best, the heat that winners took and the cost of each exit cause are described. Nothing stands
-  against them that chance would do, so they claim nothing: p-value 1, `rest` None.
+The questions about exits. A stop loses and a target wins by construction, and the nearer of the two is reached sooner. Outcome by
+exit cause, or by holding time over all trades, would therefore only rediscover the bracket. So:
+- Holding time is tested only on trades closed by choice, and only in the direction that a bracket cannot explain. A trade that is
+  not stopped for long looks better for that alone; a worse longest third, or a better shortest third, is a habit.
+- An exit cause is tested by the market after the exit: under chance it moves as far after a stop as after any other exit.
+- Give-back from the best, the heat that winners took and the cost of each exit cause are only described. There is nothing to
+  compare them with, so they claim nothing: p-value 1, `rest` None.
 
-What is asked of sizes: is more or less risked after losses, and how do those trades end?
+The questions about sizes: is more or less risked after losses, and how do those trades end?
 
-Every p-value comes from shuffled outcomes (`shuffling`); a candidate could be chance unless it passes the gate of Benjamini and
-Hochberg over all that was asked, told or not.
+Every p-value comes from shuffled outcomes (`shuffle`). A candidate could be chance unless it passes the gate of Benjamini and
+Hochberg over all tested candidates, shown or not.
 
 >>> find_candidates([], claims_count=True)
 []
@@ -52,18 +52,18 @@ from memtape.core.recall.evidence import STOPS, rounded
 from memtape.core.statistics import mean
 
 Unit = Literal["R", "account"]
-NO_ENTRY, NO_EXIT = "wrong_reason", "structural"  # what the owner says an outcome tells nothing of
+NO_ENTRY, NO_EXIT = "wrong_reason", "structural"  # the owner's labels that exclude a trade
 STOP = "stop"
-# Of the usual risk. After a loss equity is smaller, so even a fixed size is a slightly larger share of it.
+# As a share of the usual risk. After a loss equity is smaller, so even a fixed size is a slightly larger share of it.
 MIN_RISK_DIFFERENCE = 0.1
-# Cells overlap. Of histories without any effect, fewer than one in ten may give a lesson.
+# Groups overlap. At this rate, fewer than one in ten histories without any effect give a lesson.
 FALSE_DISCOVERY_RATE = 0.08
-UP_AT_BEST_R = 1.0  # R at its best: from there on there is something to give back
+UP_AT_BEST_R = 1.0  # R at its best, from which a trade has something to give back
 NOTHING_AFTER: Mapping[str, float] = MappingProxyType({})
 
 
 class Sample(NamedTuple):
-    """Trades and one figure of each, which is shuffled to judge questions about them."""
+    """Trades and one value of each; the values are shuffled to test questions about the trades."""
 
     trades: tuple[Episode, ...]
     values: tuple[float, ...]
@@ -76,48 +76,48 @@ class Sample(NamedTuple):
 def find_candidates(
     episodes: Sequence[Episode], *, claims_count: bool, after: Mapping[str, float] = NOTHING_AFTER
 ) -> list[Candidate]:
-    """All that was looked at: all trades together, then what is least likely chance first.
+    """Returns every candidate: all trades together, then by p-value.
 
-    `after` tells by trade id how far a trade would have stood at its best after its exit, in R from its entry.
+    `after` gives by trade id the best result that the trade would have reached after its exit, in R from its entry.
     """
     measured = comparable_outcomes(episodes, claims_count)
     if not measured.trades:
         return []
     exits = _without(measured, NO_EXIT)
-    outcome_asked = [*_of_entries(_without(measured, NO_ENTRY)), *_of_holding(exits), *_of_losses(exits)]
-    families = (outcome_asked, _of_sizes(exits), _of_what_came_after(exits, after))
+    by_outcome = [*_of_entries(_without(measured, NO_ENTRY)), *_of_holding(exits), *_of_losses(exits)]
+    families = (by_outcome, _of_sizes(exits), _of_what_came_after(exits, after))
     found = [*_judged(families), *_described(exits, after)]
     found.sort(key=lambda one: (one.p_value, SLOTS.index(one.slot), one.id))
-    return [_leaving(one) for one in (_all(measured), *found)]
+    return [_rounded(one) for one in (_all(measured), *found)]
 
 
 def _judged(families: Sequence[Sequence[Candidate]]) -> list[Candidate]:
-    """Whether each could be chance: it must pass the gate over all that was asked, and over what was asked of the same figure.
+    """Returns the candidates with `chance` decided: each must pass the gate over all families and the gate of its own family.
 
-    The gate opens wider the more passes it; that sizes follow losses, beyond doubt, must not carry a doubtful entry through.
+    The gate becomes wider the more candidates pass it. A strong finding about sizes must not let a doubtful entry through.
     """
-    everything = [one for sample in families for one in sample]
+    everything = [one for family in families for one in family]
     passing = [
-        frozenset(accepted_cells({one.id: one.p_value for one in sample}, FALSE_DISCOVERY_RATE))
-        for sample in (everything, *families)
+        frozenset(accepted_cells({one.id: one.p_value for one in family}, FALSE_DISCOVERY_RATE))
+        for family in (everything, *families)
     ]
     return [replace(one, chance=not (one.id in passing[0] and any(one.id in own for own in passing[1:]))) for one in everything]
 
 
-def _leaving(one: Candidate) -> Candidate:
-    """With six significant digits, as all figures leave."""
+def _rounded(one: Candidate) -> Candidate:
+    """Returns the candidate with its numbers rounded to six significant digits."""
     return replace(
         one, mean=rounded(one.mean), interval=rounded(one.interval), rest=rounded(one.rest), p_value=rounded(one.p_value)
     )  # fmt: skip
 
 
 def tested_count(found: Sequence[Candidate]) -> int:
-    """How many of them were held against chance."""
+    """Returns how many candidates were tested against chance."""
     return sum(one.rest is not None for one in found)
 
 
 def comparable_outcomes(episodes: Sequence[Episode], claims_count: bool) -> Sample:
-    """The trades that count, in the order of their entries, with their outcomes in one unit."""
+    """Returns the trades that count, in the order of their entries, with their outcomes in one unit."""
     believed = sorted(
         (e for e in episodes if e.teaches and (claims_count or not e.claimed)), key=lambda e: (e.entry_at, e.exit_at, e.id)
     )
@@ -140,16 +140,16 @@ def _without(sample: Sample, teach: str) -> Sample:
     return sample.of([i for i, e in enumerate(sample.trades) if e.teach != teach])
 
 
-# --- what is asked ------------------------------------------------------------------------------------------------------
+# --- tested candidates --------------------------------------------------------------------------------------------------
 
 
 def _of_entries(sample: Sample) -> list[Candidate]:
-    """How trades end, by what was known at their entry."""
+    """Tests the outcomes of groups by what was known at the entry."""
     return _tested(sample, entry_groups(sample.trades))
 
 
 def _of_holding(sample: Sample) -> list[Candidate]:
-    """How trades end that were closed by choice, the longest and the shortest held third."""
+    """Tests the outcomes of the longest and the shortest held third of the trades closed by choice."""
     chosen = sample.of([i for i, e in enumerate(sample.trades) if e.hold_minutes is not None and closed_by_trader(e)])
     held = [e.hold_minutes or 0.0 for e in chosen.trades]
     if len(held) < 3 * MIN_GROUP_TRADES:
@@ -183,13 +183,13 @@ def _of_holding(sample: Sample) -> list[Candidate]:
 
 
 def _of_losses(sample: Sample) -> list[Candidate]:
-    """How trades end that were entered after losses."""
+    """Tests the outcomes of trades entered after losses."""
     counted = sample.of([i for i, e in enumerate(sample.trades) if e.consecutive_losses is not None])
     return _tested(counted, _after_losses(counted.trades, "cell"))
 
 
 def _of_sizes(sample: Sample) -> list[Candidate]:
-    """How much was risked after losses, in multiples of what was risked otherwise: so `rest` is 1."""
+    """Tests the risk taken after losses, as a multiple of the usual risk; `rest` is therefore 1."""
     sized = sample.of([i for i, e in enumerate(sample.trades) if e.consecutive_losses is not None and e.risk_share])
     if sample.unit != "R":
         return []
@@ -214,7 +214,7 @@ def _after_losses(trades: Sequence[Episode], kind: str) -> list[TradeGroup]:
 
 
 def _of_what_came_after(sample: Sample, after: Mapping[str, float]) -> list[Candidate]:
-    """How far the market went on after an exit, by what closed the trade, against the other exits."""
+    """Tests how far the market moved on after an exit, by exit cause, against the other exits."""
     followed = _followed_after_exit(sample, after)
     everyone = tuple(range(len(followed.trades)))
     return _tested(followed, [
@@ -227,19 +227,19 @@ def _of_what_came_after(sample: Sample, after: Mapping[str, float]) -> list[Cand
 
 
 def _followed_after_exit(sample: Sample, after: Mapping[str, float]) -> Sample:
-    """The trades that were watched after their exit, with how far the market then went their way, in R from the exit."""
+    """Returns the trades observed after their exit, with how far the market then moved in their favour, in R from the exit."""
     followed = sample.of([i for i, e in enumerate(sample.trades) if e.id in after and sample.unit == "R"])
     return followed._replace(values=tuple(after[e.id] - r for e, r in zip(followed.trades, followed.values, strict=True)))
 
 
 def _stopped(sample: Sample, after: Mapping[str, float]) -> str:
-    """Stopped trades, and how many of them would have been right after all."""
+    """Returns the label of stopped trades, with how many of them later would have been right."""
     recovered = sum(after[e.id] >= UP_AT_BEST_R for e in sample.trades)
     return f"stopped trades, {recovered} of {len(sample.trades)} later at +1R or better"
 
 
 def _causes(trades: Sequence[Episode]) -> dict[str, tuple[int, ...]]:
-    """The trades by what closed them, as far as that is known; the stop first, so that it is the one told of two halves."""
+    """Returns the trades by known exit cause. The stop comes first, so that it is kept when two groups are complements."""
     found: dict[str, list[int]] = defaultdict(list)
     for at, e in enumerate(trades):
         if stopped_out(e):
@@ -250,7 +250,7 @@ def _causes(trades: Sequence[Episode]) -> dict[str, tuple[int, ...]]:
 
 
 def _tested(sample: Sample, cells: Sequence[TradeGroup]) -> list[Candidate]:
-    """The cells as candidates, each with its p-value; whether it could be chance is decided over all that is asked."""
+    """Returns the groups as candidates with their p-values. `chance` is decided later, over all candidates."""
     cells = distinct_groups([cell for cell in cells if has_enough_trades(cell, sample.trades)])
     questions = [GroupQuestion(cell.inside, cell.known, cell.tail) for cell in cells]
     p_values = shuffle_p_values(sample.values, [e.entry_at for e in sample.trades], questions)
@@ -269,19 +269,19 @@ def _candidate(cell: TradeGroup, sample: Sample, p_value: float = 1.0) -> Candid
     )  # fmt: skip
 
 
-# --- what is described ---------------------------------------------------------------------------------------------------
+# --- described candidates ------------------------------------------------------------------------------------------------
 
 
 def _all(sample: Sample) -> Candidate:
-    """All trades together; the slot is the first, where it is told that nothing stands out."""
+    """Returns all trades together, in the first slot, where a lesson may say that nothing stands out."""
     everyone = tuple(range(len(sample.trades)))
     return _candidate(TradeGroup("entry_timing", "all", "all", "all trades", everyone, everyone, kind="all"), sample)
 
 
 def _described(sample: Sample, after: Mapping[str, float]) -> list[Candidate]:
-    """What has nothing to be compared with: told as it is, or not at all."""
+    """Returns the candidates that have nothing to be compared with."""
     found = [
-        _as_it_is("exit_cause", "exit", cause, f"trades closed {close_phrase(cause)}", sample.of(inside))
+        _description("exit_cause", "exit", cause, f"trades closed {close_phrase(cause)}", sample.of(inside))
         for cause, inside in _causes(sample.trades).items()
     ]
     if sample.unit == "R":
@@ -292,11 +292,11 @@ def _described(sample: Sample, after: Mapping[str, float]) -> list[Candidate]:
             TradeGroup("exit_timing", "", "", "", stops, tuple(range(len(followed.trades)))), followed.trades
         ):
             sample = followed.of(stops)
-            found.append(_as_it_is("stopped_then_right", "exit", STOP, _stopped(sample, after), sample))
+            found.append(_description("stopped_then_right", "exit", STOP, _stopped(sample, after), sample))
     return [one for one in found if one is not None]
 
 
-def _as_it_is(kind: str, field: str, value: str, label: str, sample: Sample) -> Candidate | None:
+def _description(kind: str, field: str, value: str, label: str, sample: Sample) -> Candidate | None:
     if len(sample.trades) < MIN_GROUP_TRADES:
         return None
     everyone = tuple(range(len(sample.trades)))
@@ -304,7 +304,7 @@ def _as_it_is(kind: str, field: str, value: str, label: str, sample: Sample) -> 
 
 
 def _given_back(sample: Sample) -> Candidate | None:
-    """What trades that had been up 1R gave back from their best."""
+    """Describes what trades that had been up 1R gave back from their best."""
     pairs = [
         (e, r, e.mfe_r - r)
         for e, r in zip(sample.trades, sample.values, strict=True)
@@ -312,23 +312,26 @@ def _given_back(sample: Sample) -> Candidate | None:
     ]
     lost = sum(r <= 0 for _, r, _ in pairs)
     label = f"trades that had been up 1R or more ({lost} ended at or below zero)"
-    return _as_it_is("give_back", "best", "up 1R", label, _sample([(e, back) for e, _, back in pairs], "R"))
+    return _description("give_back", "best", "up 1R", label, _sample([(e, back) for e, _, back in pairs], "R"))
 
 
 def _heat(sample: Sample) -> Candidate | None:
-    """How far trades went against us that won in the end: where a stop may sit."""
+    """Describes how far winning trades first went against the position: where a stop may be placed."""
     pairs = [(e, -abs(e.mae_r)) for e, r in zip(sample.trades, sample.values, strict=True) if r > 0 and e.mae_r is not None]
     if not pairs:
         return None
-    depth = sorted(heat for _, heat in pairs)[len(pairs) // 10]  # nine in ten stayed above it
-    return _as_it_is("heat", "worst", "winners", f"winners, 9 in 10 of which never went below {depth:.2f}R", _sample(pairs, "R"))
+    # Nine in ten winners stayed above this depth.
+    depth = sorted(heat for _, heat in pairs)[len(pairs) // 10]
+    return _description(
+        "heat", "worst", "winners", f"winners, 9 in 10 of which never went below {depth:.2f}R", _sample(pairs, "R")
+    )
 
 
-# --- words and marks -----------------------------------------------------------------------------------------------------
+# --- phrases -------------------------------------------------------------------------------------------------------------
 
 
 def close_phrase(cause: str) -> str:
-    """What closed a trade, as one says it.
+    """Returns the exit cause as a phrase.
 
     >>> close_phrase("stop"), close_phrase("manual"), close_phrase("time exit")
     ('by the stop', 'by hand', 'by "time exit"')
@@ -337,7 +340,10 @@ def close_phrase(cause: str) -> str:
 
 
 def closed_by_trader(episode: Episode) -> bool:
-    """Returns True if the trader closed it: not the stop, the target or the venue, by the source or by the outcome."""
+    """Returns True if the trader closed the trade, not the stop, the target or the venue.
+
+    The stated trigger decides; without one, the outcome does.
+    """
     if stopped_out(episode):
         return False
     if episode.trigger is not None:
@@ -346,7 +352,7 @@ def closed_by_trader(episode: Episode) -> bool:
 
 
 def duration_phrase(minutes: float) -> str:
-    """A holding time as one says it.
+    """Returns a holding time as a phrase.
 
     >>> duration_phrase(45), duration_phrase(150), duration_phrase(360), duration_phrase(4320)
     ('45 min', '2.5 h', '6 h', '3 days')

@@ -1,18 +1,19 @@
-"""Grounding: which of a model's lessons may be told. A model words what was computed; it adds nothing.
+"""Grounding: decides which of a model's lessons are accepted. A model words what was computed and adds nothing.
 
-Each lesson names a candidate and trades that the candidate counts, and every number in its text is one of the candidate's own,
-at the precision written. A lesson that could be chance says so. What breaks a rule is rejected with the reason, never repaired;
-what contradicts an `avoid` rule is held back for the owner. When nothing is left, the reflection has failed and the note before
-it stays.
+Each lesson names a candidate and trades that the candidate counts, and every number in its text is one of the candidate's own, at
+the written precision. A lesson that could be chance says so. A lesson that breaks a rule is rejected with the reason, never
+repaired; one that contradicts an `avoid` rule is flagged for the owner. If no lesson is left, the reflection has failed and the
+one before it stays active.
 
 >>> from memtape.core.lessons.reflection import Candidate
 >>> shorts = Candidate(id="c1", slot="entry_timing", kind="cell", field="session", value="london", label="shorts in London",
 ...     unit="R", n=41, total=120, mean=-0.3812, interval=(-0.61, -0.15), rest=0.12, p_value=0.004, chance=False,
 ...     trades=("t1", "t2"))
->>> said = {"slot": "entry_timing", "candidate": "c1", "trades": ["t2"], "n": 41, "mean": -0.38}
+>>> answer = {"slot": "entry_timing", "candidate": "c1", "trades": ["t2"], "n": 41, "mean": -0.38}
 >>> true, wrong = "Shorts in London: -0.38R a trade (n = 41); ask more of the setup.", "Shorts in London: -0.9R a trade."
->>> told, rejected = ground_lessons({"lessons": [said | {"text": true}, said | {"text": wrong}]}, [shorts], ["t1", "t2"], [])
->>> [lesson.text for lesson in told], [one.why for one in rejected]
+>>> answers = {"lessons": [answer | {"text": true}, answer | {"text": wrong}]}
+>>> accepted, rejected = ground_lessons(answers, [shorts], ["t1", "t2"], [])
+>>> [lesson.text for lesson in accepted], [one.why for one in rejected]
 (['Shorts in London: -0.38R a trade (n = 41); ask more of the setup.'], ['-0.9R is none of the numbers of its candidate'])
 """
 
@@ -36,13 +37,13 @@ from memtape.core.lessons.reflection import MAX_LESSON_CHARS, Candidate, Lesson
 
 MAX_NOTE_TOKENS = 300  # of all lessons, as estimated
 MAX_ANSWER_LESSONS = 32
-MODEL_TIER = 3  # the tier of what a model wrote
+MODEL_TIER = 3  # the tier of text written by a model
 INTERVAL_PERCENT = 90  # per cent of the interval
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedLesson:
-    """A lesson that is not told, and why."""
+    """A rejected lesson, and why."""
 
     text: str
     candidate: str
@@ -50,7 +51,7 @@ class RejectedLesson:
 
 
 class _CompleteLesson(LessonAnswer):
-    """A lesson with everything that its check needs."""
+    """A lesson with stricter limits than the schema can state."""
 
     text: Annotated[str, Field(min_length=1)]
     trades: Annotated[list[str], Field(min_length=1, max_length=1_000)]
@@ -60,7 +61,7 @@ class _CompleteLesson(LessonAnswer):
 def ground_lessons(
     answer: Mapping[str, Any], candidates: Sequence[Candidate], window_ids: Collection[str], avoid: Sequence[str]
 ) -> tuple[tuple[Lesson, ...], tuple[RejectedLesson, ...]]:
-    """The lessons of an answer that may be told or shown to the owner, and those rejected."""
+    """Returns the accepted lessons of an answer, flagged ones included, and the rejected ones."""
     found, window = {one.id: one for one in candidates}, frozenset(window_ids)
     given = answer.get("lessons")
     if not isinstance(given, list) or len(answer) != 1 or len(given) > MAX_ANSWER_LESSONS:
@@ -77,7 +78,7 @@ def ground_lessons(
 
 
 def rejection_summary(rejected: Sequence[RejectedLesson]) -> str:
-    """Why an answer came to nothing, for the record.
+    """Returns why no lesson of an answer was accepted, for the log.
 
     >>> linked = [RejectedLesson("Buy more.", "c1", "it holds a link"), RejectedLesson("Sell.", "c9", "it holds a link")]
     >>> rejection_summary([]), rejection_summary(linked)
@@ -113,7 +114,7 @@ def _lesson(
 def _problem(
     answer: _CompleteLesson, candidate: Candidate | None, window: frozenset[str], accepted: Sequence[Lesson]
 ) -> str | None:
-    """The first rule that a lesson breaks."""
+    """Returns the first rule that a lesson breaks, or None."""
     if candidate is None:
         return "it names a candidate that was not computed"
     text = clean_line(answer.text)
@@ -165,7 +166,7 @@ _PROMISE = re.compile(
 
 
 def _unplain(raw: str, text: str, candidate: Candidate) -> str | None:
-    """Whether it is one short line of plain words: nothing hidden, no link, no markup, no letters that pose as others."""
+    """Returns why the text is not one short line of plain words: hidden characters, links, markup or look-alike letters."""
     own = f"{candidate.label} {candidate.value}"
     if len(raw.splitlines()) > 1 or any(unicodedata.category(letter) in HIDDEN for letter in raw):
         return "it is more than one line, or holds characters that are not shown"
@@ -207,7 +208,10 @@ _CERTAIN = re.compile(
 
 
 def _overclaimed(text: str, candidate: Candidate) -> str | None:
-    """Whether it is surer than its candidate. What has nothing to be compared with may also say that it was not tested."""
+    """Returns how the text claims more certainty than its candidate has, or None.
+
+    A candidate without a comparison may also be said to be untested.
+    """
     if not candidate.chance:
         return None
     rest = _HEDGE.sub("", text)
@@ -221,7 +225,7 @@ def _overclaimed(text: str, candidate: Candidate) -> str | None:
 
 
 def numbers_in(candidate: Candidate) -> dict[str, float]:
-    """The numbers that a lesson about a candidate may use: what was computed, to 6 digits, as the model is shown them."""
+    """Returns the numbers that a lesson about a candidate may use, to 6 digits, as the model sees them."""
     low, high = candidate.interval
     shown = {"n": candidate.n, "total": candidate.total, "share_pct": 100 * candidate.share, "mean": candidate.mean}
     shown |= {"low": low, "high": high}
@@ -238,14 +242,14 @@ TIMES = "size_after_losses"  # the kind of candidate whose amounts are multiples
 _AMOUNTS = ("mean", "low", "high", "rest", "difference")
 _NUMBER = re.compile(r"\d+(?:,\d{3})+(?:\.\d+)?|\d*\.\d+|\d+")
 _PERCENT = re.compile(r"\s?(?:%|percent\b|per cent\b)")
-_RANGE = r"(?:\s?(?:to|and|-)\s?[+-]?[\d.,]*\d)?"  # the unit stands after the second: 0.1 to 0.3R
+_RANGE = r"(?:\s?(?:to|and|-)\s?[+-]?[\d.,]*\d)?"  # in a range the unit follows the second number: 0.1 to 0.3R
 _IN_R = re.compile(rf"{_RANGE}\s?R\b")
 _IN_TIMES = re.compile(rf"{_RANGE}\s?(?:x\b|×|times\b)")
 _CODE = re.compile(r"\s?(?:USD[TC]?|EUR|GBP|JPY|CHF|dollars?|euros?)\b")
 _LOSING = re.compile(r"\b(?:los[est]\w*|cost\w*|down|negative|minus|gave|giv\w+|heat|adverse\w*|bled)\b", re.I)
 _LOST = re.compile(r"\b(?:lost|loses?|losing|minus|loss of|costs?)\s+(?:(?:about|roughly|on|an|average|of)\s+)*[$€£¥]?$", re.I)
 _P = re.compile(r"\bp(?:-value)?\s?(?:=|of|is|:)\s?$", re.I)
-_MEASURE = re.compile(  # a count of trades is none of these
+_MEASURE = re.compile(  # units that a count of trades cannot have
     r"\s?(?:lots?|contracts?|shares?|coins?|units?|pips?|points?|ticks?|bps|min(?:ute)?s?|h(?:our)?s?|days?|weeks?|months?|bars?"
     r"|candles?)\b", re.I,
 )  # fmt: skip
@@ -257,12 +261,12 @@ _IN_WORDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A number as it stands in a text."""
+    """A number in a text, with its surroundings."""
 
     shown: str
     value: Decimal  # without its sign
     sign: str  # '+', '-' or none
-    unit: str  # 'R', '%', 'money', 'times', none, or 'word' where it is part of one
+    unit: str  # 'R', '%', 'money', 'times', none, or 'word' if it is part of a word
     before: str
     after: str
 
@@ -272,7 +276,8 @@ def _numbers(text: str) -> Iterator[_Number]:
     for found in _NUMBER.finditer(text):
         before, after = text[: found.start()], text[found.end() :]
         bare = before.rstrip("$€£¥")
-        signed = bare[-1:] in ("+", "-") and not bare[-2:-1].isalnum()  # between two letters or digits it joins them
+        # Between two letters or digits, a dash joins them and is no sign.
+        signed = bare[-1:] in ("+", "-") and not bare[-2:-1].isalnum()
         unit = "money" if bare != before or _CODE.match(after) else ""
         for other, form in (("%", _PERCENT), ("R", _IN_R), ("times", _IN_TIMES)):
             unit = other if form.match(after) else unit
@@ -287,7 +292,10 @@ def _word(token: str) -> str:
 
 
 def _uncounted(text: str, candidate: Candidate) -> str | None:
-    """The first number that the candidate does not have. Those in its own label stand: 'after 2 losses', '12-16 UTC', 'US500'."""
+    """Returns the problem with the first number that the candidate does not have, or None.
+
+    Numbers of the candidate's label are allowed: 'after 2 losses', '12-16 UTC', 'US500'.
+    """
     own = f"{candidate.label} {candidate.value}"
     labelled = list(_numbers(own))
     words = {_word(token) for token in own.lower().split()}
@@ -305,7 +313,7 @@ def _uncounted(text: str, candidate: Candidate) -> str | None:
 
 
 def _computed(number: _Number, candidate: Candidate) -> bool:
-    """Returns True if a number is the candidate's: a share by its %, an amount by its unit or sign, else a count or p-value."""
+    """Returns True if a number is the candidate's: a share by its %, an amount by unit or sign, otherwise a count or p-value."""
     shown = numbers_in(candidate)
     if number.unit == "%":
         return not number.sign and (number.value == INTERVAL_PERCENT or _equal(number.value, shown["share_pct"]))
@@ -319,14 +327,14 @@ def _computed(number: _Number, candidate: Candidate) -> bool:
 
 
 def _labelled(number: _Number, own: _Number) -> bool:
-    """Returns True if a number is one of the label's: the same, or an amount of R with its sign in words."""
+    """Returns True if a number is the label's number: the same, or an amount of R with its sign in words."""
     if (number.sign, number.value, number.unit) == (own.sign, own.value, own.unit):
         return True
     return number.unit == own.unit == "R" and _amount(number, "label", float(f"{own.sign}{own.value}"), "label")
 
 
 def _amount(number: _Number, name: str, figure: float, kind: str) -> bool:
-    """Returns True if a number is this amount. Without a sign it is a gain, unless words beside it say that it was lost."""
+    """Returns True if a number is this amount. Without a sign it is a gain, unless words next to it say that it was lost."""
     if number.sign:
         return _equal(Decimal(f"{number.sign}{number.value}"), figure)
     if not _equal(number.value, abs(figure)):
@@ -339,7 +347,7 @@ def _amount(number: _Number, name: str, figure: float, kind: str) -> bool:
 
 
 def _equal(written: Decimal, figure: float) -> bool:
-    """Returns True if a number is a figure at the precision written, and not so coarse that it tells another story.
+    """Returns True if a number equals a computed value at the written precision, and is not too coarse to be meaningful.
 
     >>> [_equal(Decimal(w), -0.4194) for w in ("-0.42", "-0.4", "-0.43", "0", "0.42")]
     [True, True, False, False, False]

@@ -1,9 +1,9 @@
-"""What a model is asked when it is to put lessons into words: the rules, the record, and the form of the answer.
+"""The prompt that asks a model to word lessons: the rules, the record, and the form of the answer.
 
-The rules are ours and always the same. Everything on record (the owner's strategy, reasons that an agent once gave, labels made
-from symbols and tags) stands between two marks derived from its own hash: nothing inside can close the mark, and the same record
-gives the same bytes. The numbers that a lesson may use are computed beforehand and shown with the candidate they belong to;
-`grounding` holds the answer to them.
+The rules are always the same. Everything on record (the owner's strategy, reasons that an agent gave, labels made from symbols
+and tags) is placed between two marks derived from the hash of the record: no text inside can imitate the mark, and the same
+record gives the same bytes. The numbers that a lesson may use are computed beforehand and shown with their candidate; `grounding`
+checks the answer against them.
 
 >>> from memtape.core.skills import Skill
 >>> skill = Skill(id="breakout", strategy="Buy the breakout.\\n## Rules\\nRisk it all", avoid=("No longs in chop",))
@@ -35,7 +35,7 @@ from memtape.core.skills import Skill
 
 REFLECTION_PROMPT_VERSION = 1
 MAX_TRADE_LINES = 200  # lines; the newest are shown
-MAX_CANDIDATE_LINES = 40  # those that passed the gate first
+MAX_CANDIDATE_LINES = 40  # candidates that passed the gate come first
 MAX_CITED_TRADES = 8  # ids shown with a candidate, for the answer to choose from
 
 SYSTEM: Final = f"""\
@@ -72,7 +72,7 @@ Answer with the JSON object of the schema and nothing else.
 
 
 class ReflectionPrompt(NamedTuple):
-    """A question to a model."""
+    """A prompt for a model."""
 
     system: str
     user: str
@@ -80,7 +80,7 @@ class ReflectionPrompt(NamedTuple):
 
 
 def reflection_prompt(skill: Skill, trades: Sequence[Trade], candidates: Sequence[Candidate]) -> ReflectionPrompt:
-    """The question for the lessons of these trades; `trades` are the newest, `candidates` count all that were looked at."""
+    """Returns the prompt for the lessons. `trades` are the newest; `candidates` are computed from all trades considered."""
     shown = sorted(trades, key=lambda trade: (trade.exit_at or trade.entry_at, trade.id), reverse=True)[:MAX_TRADE_LINES]
     found = sorted(candidates, key=lambda one: (one.chance, one.p_value, one.id))[:MAX_CANDIDATE_LINES]
     ids = {trade.id for trade in shown}
@@ -98,7 +98,7 @@ def reflection_prompt(skill: Skill, trades: Sequence[Trade], candidates: Sequenc
 
 
 def boundary(record: str) -> str:
-    """A mark that the record cannot hold: to write it inside, one would have to know the hash of what one is writing."""
+    """Returns a mark that the record cannot contain: its author would have to know the hash of the record in advance."""
     mark = f"data-{digest(record)[:16]}"
     while mark in record:
         mark = f"data-{digest(mark + record)[:16]}"
@@ -106,7 +106,7 @@ def boundary(record: str) -> str:
 
 
 def candidate_line(one: Candidate, shown: Collection[str] = frozenset()) -> str:
-    """A candidate as a line of JSON: what it counts, its numbers, and ids to cite, those of trades shown first."""
+    """Returns a candidate as a line of JSON: its label, its numbers, and ids to cite, first those of shown trades."""
     known = [id_ for id_ in one.trades if id_ in shown]
     cited = [*known, *(id_ for id_ in one.trades if id_ not in shown)][:MAX_CITED_TRADES]
     unit = "times the usual risk" if one.kind == TIMES else one.unit
@@ -115,7 +115,7 @@ def candidate_line(one: Candidate, shown: Collection[str] = frozenset()) -> str:
 
 
 def trade_line(trade: Trade) -> str:
-    """A closed trade in one line, with its id; what is not known is left out."""
+    """Returns a closed trade in one line, with its id; unknown values are omitted."""
     when = format_span(trade.entry_at, trade.exit_at) if trade.exit_at else format_minute(trade.entry_at)
     amounts = {"": trade.pnl_r, "MFE=": trade.mfe_r, "MAE=": trade.mae_r}
     result = [
@@ -129,8 +129,8 @@ def trade_line(trade: Trade) -> str:
     }  # fmt: skip
     known = [f"{name}={safe_name(value)}" for name, value in labels.items() if value]
     tags = [f"tags={','.join(map(safe_name, trade.tags))}"] if trade.tags else []
-    said = [
+    reasons = [
         f"{name} {quote_text(text, 160)}" for name, text in (("entry", trade.entry_reason), ("exit", trade.exit_reason)) if text
     ]
-    parts = [id_reference(trade.id), when, safe_name(trade.symbol), trade.side, *result, *known, *tags, *said]
+    parts = [id_reference(trade.id), when, safe_name(trade.symbol), trade.side, *result, *known, *tags, *reasons]
     return "- " + " ".join(part for part in parts if part)

@@ -1,8 +1,8 @@
-"""Lessons: what an agent is told of its own record, and what stands behind each word of it.
+"""Lessons: what an agent learns from its own record, and the numbers behind each lesson.
 
-A candidate is a statement about closed trades that code has computed: its numbers, the trades it counts, and whether chance would
-do as much. A lesson is the sentence made of one, by us or by a model; it never says more than its candidate. A note holds the
-lessons of one reflection. Of an agent's notes the newest is active, the others are superseded and stay on record.
+A candidate is a computed statement about closed trades: its numbers, the trades it counts, and whether it could be chance. A
+lesson is a sentence about one candidate, written by code or by a model; it never claims more than its candidate. A reflection
+holds the lessons of one run. An agent's newest reflection is active; the earlier ones are superseded and stay on record.
 
 >>> thin = Lesson(id="a1", slot="regime_fit", text="Longs in a range: -0.42R a trade (n = 31).", candidate="c1", n=31)
 >>> lesson_lines([thin])
@@ -23,14 +23,14 @@ from memtape.core.values import STRICT, Key, Label, Line, Price, Slug, Text, Tim
 Slot = Literal["entry_timing", "sizing", "symbol_selection", "exit_timing", "regime_fit"]
 SLOTS: Final[tuple[Slot, ...]] = get_args(Slot)
 AskedBy = Literal["cadence", "owner", "model"]
-MAX_LESSON_CHARS = 2_000  # characters of a note's lessons
+MAX_LESSON_CHARS = 2_000  # of all lessons of a reflection
 _Figure = Annotated[float, Field(allow_inf_nan=False)]
 Ids = tuple[Key, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """What closed trades say about one thing, in numbers; `trades` are those it counts."""
+    """A computed statement about closed trades; `trades` are those it counts."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     id: Key  # from slot, kind, field and value: the same thing has the same id in every reflection
@@ -41,24 +41,24 @@ class Candidate:
     label: Text  # the trades it counts, in words: "shorts in London"
     unit: Literal["R", "account"]  # of mean, interval and rest: R, or the account's currency where no trade has R
     n: Annotated[int, Field(ge=1)]
-    total: Annotated[int, Field(ge=1)]  # trades looked at
+    total: Annotated[int, Field(ge=1)]  # trades considered
     mean: _Figure
     interval: tuple[_Figure, _Figure]  # 90 % of the mean
-    rest: _Figure | None = None  # mean of the trades it does not count
-    p_value: Annotated[float, Field(ge=0, le=1)]  # how often shuffled outcomes do as much
-    chance: bool  # it could be chance: it did not pass the false-discovery gate over all that was looked at
+    rest: _Figure | None = None  # mean of the other trades
+    p_value: Annotated[float, Field(ge=0, le=1)]  # share of shuffles with at least this difference
+    chance: bool  # True if it did not pass the false-discovery gate over all candidates
     trades: Ids = ()
-    regime: Label | None = None  # the only regime it speaks of; None: any
+    regime: Label | None = None  # the only regime it is about; None: any
 
     @property
     def share(self) -> float:
-        """How many of all trades it counts."""
+        """The share of all trades that it counts."""
         return self.n / self.total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """One line for the agent, what it rests on, and until when it is told."""
+    """One line for the agent, its source, and until when it is shown."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     id: Key
@@ -76,7 +76,7 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reflection:
-    """What one reflection came to. `agent` is None for a note that speaks to every agent of its skill."""
+    """The result of one reflection. `agent` is None if it is for every agent of its skill."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     id: Key
@@ -87,16 +87,16 @@ class Reflection:
     window_start: Time | None = None
     window_end: Time | None = None
     trades_considered: Annotated[int, Field(ge=0)]
-    closed: Annotated[int, Field(ge=0)]  # trades closed by then: what the cadence counts from
+    closed: Annotated[int, Field(ge=0)]  # trades closed by then, from which the cadence counts
     model_used: Label
     asked_by: AskedBy
     lessons: Annotated[tuple[Lesson, ...], Field(max_length=32)] = ()
     candidates: Annotated[tuple[Candidate, ...], Field(max_length=200)] = ()
-    scanned: Annotated[int, Field(ge=0)] = 0  # how many candidates were looked at
+    scanned: Annotated[int, Field(ge=0)] = 0  # number of candidates computed
     input_tokens: Annotated[int, Field(ge=0)] | None = None
     output_tokens: Annotated[int, Field(ge=0)] | None = None
     cost_usd: Price | None = None
-    from_note: Key | None = None  # a note of the skill: the agent's note it was promoted from
+    from_note: Key | None = None  # for a reflection of the skill: the agent's reflection it was promoted from
 
     @property
     def text(self) -> str:
@@ -105,12 +105,12 @@ class Reflection:
 
 
 def lesson_lines(lessons: Iterable[Lesson]) -> str:
-    """Lessons one to a line; those that are held back are left out."""
+    """Returns the lessons, one per line, without those that are flagged."""
     return "\n".join(f"- {lesson.text}" for lesson in lessons if lesson.flagged is None)
 
 
 def lessons_shown_at(lessons: Iterable[Lesson], at: datetime, retired: frozenset[str] = frozenset()) -> tuple[Lesson, ...]:
-    """The lessons that are told at a moment: not held back, not retired by the owner, not expired."""
+    """Returns the lessons that are shown at a moment: not flagged, not retired by the owner, not expired."""
     return tuple(
         one for one in lessons
         if one.flagged is None and one.id not in retired and (one.expires_at is None or at < one.expires_at)
@@ -118,13 +118,13 @@ def lessons_shown_at(lessons: Iterable[Lesson], at: datetime, retired: frozenset
 
 
 def with_expiry(lessons: Iterable[Lesson], at: datetime, days: int) -> tuple[Lesson, ...]:
-    """The same lessons, told for so many days from a moment; 0: until they are superseded."""
+    """Returns the lessons with an expiry this many days from a moment; 0: shown until they are superseded."""
     return tuple(replace(one, expires_at=at + timedelta(days=days) if days else None) for one in lessons)
 
 
 @dataclass(frozen=True, slots=True)
 class LessonChange:
-    """How one thing that lessons speak of differs between two notes: it came, went, says something else, or stayed."""
+    """How the lesson about one candidate differs between two reflections."""
 
     what: Literal["added", "removed", "changed", "kept"]
     slot: Slot
@@ -133,7 +133,7 @@ class LessonChange:
 
 
 def compare_lessons(earlier: Reflection, later: Reflection) -> tuple[LessonChange, ...]:
-    """What changed from one note to another, thing by thing: a lesson is the same as another if its candidate is.
+    """Returns the changes from one reflection to another. Two lessons correspond if they have the same candidate.
 
     >>> one = Lesson(id="a", slot="sizing", text="Half the size after two losses (n = 12).", candidate="c", n=12)
     >>> from datetime import UTC

@@ -1,16 +1,16 @@
-"""How often chance alone does as much: outcomes are dealt out again among the trades, thousands of times, and counted.
+"""A permutation test: outcomes are shuffled among the trades thousands of times, to count how often chance does as much.
 
-A cell is a lot of trades held against the others whose condition is known. If the condition means nothing, any outcome could as
-well have come to any trade; so the share of deals that part the two means at least as far is the p-value, whatever the shape of
-the outcomes: one +8R among many -1R needs no formula of its own.
+A group of trades is compared with the other trades whose condition is known. If the condition has no effect, any trade could have
+had any outcome. The p-value is therefore the share of shuffles in which the two means differ at least as much as observed. It
+holds for outcomes of any distribution: one +8R among many -1R needs no special formula.
 
-Trades entered at the same moment share their fate and are no separate witnesses. They move together: a whole cluster takes the
-place of another cluster of the same size, and within a cluster outcomes change hands too. So ten positions opened on one signal
-count as one experience where the signal is judged, and as ten where the symbols among them are.
+Trades entered at the same moment are not independent. They form a cluster: a shuffle swaps whole clusters of the same size, and
+permutes the outcomes within each. So ten positions opened on one signal count as one observation of the signal, and as ten
+observations of their symbols.
 
-The deals are drawn from a hash of the outcomes themselves: no chance enters, the same trades give the same figure everywhere.
-Sums are of whole numbers, so that equal deals are equal. A cell that has been matched often enough is not dealt on: its p-value
-is then matches over deals, which never promises too much (Besag & Clifford 1991).
+The shuffles come from a hash of the outcomes, so the same trades give the same p-value everywhere. Sums are integers, so equal
+shuffles compare as equal. A group that enough shuffles have matched is not shuffled further: its p-value is then matches divided
+by shuffles, which is conservative (Besag & Clifford 1991).
 
 >>> lucky = [2.0] * 6 + [-1.0] * 14
 >>> moments = list(range(20))
@@ -38,17 +38,19 @@ from typing import Literal, NamedTuple
 from memtape.core.statistics import beta_quantile, mean
 
 SHUFFLES = 4_800
-SHUFFLES_PER_QUESTION = 48  # more deals where more is asked: the gate over m cells must be able to see p = 0.1 / m
-ENOUGH_MATCHES = 10  # deals that do as much; more only sharpen a p-value that will not pass
-UNITS_PER_R = 1_000_000_000  # outcomes as whole numbers of this part
-DEALS_PER_ORDER = 8  # deals out of one order
+# More questions need more shuffles: the gate over m groups must be able to resolve p = 0.1 / m.
+SHUFFLES_PER_QUESTION = 48
+# After this many matches the p-value cannot pass the gate; more shuffles would only make it more precise.
+ENOUGH_MATCHES = 10
+UNITS_PER_R = 1_000_000_000  # outcomes are integers in this unit
+DEALS_PER_ORDER = 8  # shuffles made from one drawn order
 BLOCK_DEALS = 16
 
 Tail = Literal["both", "lower", "upper"]
 
 
 class GroupQuestion(NamedTuple):
-    """Whether some trades differ from the others whose condition is known; `known` holds both, `inside` the ones asked about."""
+    """Asks whether a group of trades (`inside`) differs from the others whose condition is known. `known` holds both."""
 
     inside: tuple[int, ...]
     known: tuple[int, ...]
@@ -60,7 +62,7 @@ _Sum = Callable[[Sequence[int]], int]
 
 @dataclass(slots=True)
 class _OpenQuestion:
-    """A question while it is dealt for."""
+    """A question whose p-value is not decided yet."""
 
     at: int
     total: _Sum
@@ -72,13 +74,13 @@ class _OpenQuestion:
     matched: int = 0
 
     def distance(self, inside: int, known: int) -> int:
-        """How far the two means part from what a deal gives on average, times n times the known."""
+        """Returns how far the difference of the means is from its expectation, times n times the number of known trades."""
         parted = self.known * inside - self.n * known - self.centre
         return abs(parted) if self.tail == "both" else parted if self.tail == "upper" else -parted
 
 
 def shuffle_p_values(values: Sequence[float], moments: Sequence[Hashable], questions: Sequence[GroupQuestion]) -> list[float]:
-    """The p-value of each question; `moments` are the entry times, equal for trades that were entered together."""
+    """Returns the p-value of each question. `moments` are the entry times, equal for trades entered together."""
     found = [1.0] * len(questions)
     if not questions:
         return found
@@ -110,7 +112,7 @@ def shuffle_p_values(values: Sequence[float], moments: Sequence[Hashable], quest
 
 
 def _arranged(moments: Sequence[Hashable]) -> list[int]:
-    """The trades with those of one moment side by side, and moments with as many trades side by side."""
+    """Returns the indices of the trades sorted so that clusters are contiguous, and clusters of one size are adjacent."""
     size, first = Counter(moments), {moment: at for at, moment in reversed(list(enumerate(moments)))}
     return sorted(range(len(moments)), key=lambda i: (size[moments[i]], first[moments[i]], i))
 
@@ -118,7 +120,7 @@ def _arranged(moments: Sequence[Hashable]) -> list[int]:
 def _open_questions(
     questions: Sequence[GroupQuestion], places: Sequence[int], whole: Sequence[int], moments: Sequence[Hashable]
 ) -> dict[_Sum, list[_OpenQuestion]]:
-    """The questions by the trades that they know of, so that those are summed once a deal."""
+    """Returns the questions by their known trades, so that these are summed once per shuffle."""
     put = {trade: place for place, trade in enumerate(places)}
     expected = _expected(whole, moments)
     sums: dict[tuple[int, ...], _Sum] = {}
@@ -135,7 +137,7 @@ def _open_questions(
 
 
 def _summed(places: Sequence[int], whole: Sequence[int]) -> _Sum:
-    """One call that adds up what is dealt to some places; to all of them it is always the same."""
+    """Returns a function that sums a shuffle over these places. Over all places the sum is constant."""
     if len(places) == len(whole):
         total = sum(whole)
         return lambda _: total
@@ -146,7 +148,7 @@ def _summed(places: Sequence[int], whole: Sequence[int]) -> _Sum:
 
 
 def _expected(whole: Sequence[int], moments: Sequence[Hashable]) -> list[float]:
-    """What a deal gives each trade on average: the mean of all that were entered in as large a company."""
+    """Returns the expected outcome of each trade in a shuffle: the mean over all clusters of the size of its own."""
     size, by_size = Counter(moments), defaultdict(list)
     for value, moment in zip(whole, moments, strict=True):
         by_size[size[moment]].append(float(value))
@@ -155,10 +157,10 @@ def _expected(whole: Sequence[int], moments: Sequence[Hashable]) -> list[float]:
 
 
 def _deals(whole: Sequence[int], moments: Sequence[Hashable], most: int) -> Iterator[list[int]]:
-    """The outcomes, shuffled many times. Trades stand arranged, and so does what is dealt to them.
+    """Yields the outcomes in shuffled order; the places are those of `_arranged`.
 
-    Clusters of one size change places, and the outcomes in each are turned round by some places, which is as fair as any order.
-    Every order that was drawn is used eight times, moved on by an eighth each time: each of them is as likely as any other.
+    Clusters of one size swap places, and the outcomes within each cluster rotate; a rotation puts each outcome at each place with
+    equal probability. Each drawn order is used eight times, rotated by an eighth each time: all rotations are equally likely.
     """
     clusters: dict[Hashable, list[int]] = defaultdict(list)
     for value, moment in zip(whole, moments, strict=True):
@@ -182,7 +184,7 @@ def _deals(whole: Sequence[int], moments: Sequence[Hashable], most: int) -> Iter
 
 
 def _draws(seed: str, width: int, most: int) -> Iterator[tuple[int, ...]]:
-    """Numbers of 32 bits out of a hash."""
+    """Yields pseudo-random 32-bit numbers derived from a hash of the seed."""
     for block in range(-(-most // BLOCK_DEALS)):
         drawn = shake_256(f"{block}:{seed}".encode()).digest(4 * width * BLOCK_DEALS)
         for at in range(min(BLOCK_DEALS, most - block * BLOCK_DEALS)):
@@ -190,7 +192,7 @@ def _draws(seed: str, width: int, most: int) -> Iterator[tuple[int, ...]]:
 
 
 def mean_interval(values: Sequence[float], moments: Sequence[Hashable]) -> tuple[float, float]:
-    """Where the mean lies with 90 %: Student's t over entry moments, since trades entered together are one experience.
+    """Returns the 90 % confidence interval of the mean: Student's t over entry moments, clusters counting once.
 
     >>> [round(end, 4) for end in mean_interval([1.0, -1.0, 2.0, -1.0], "abcd")], mean_interval([0.5], "a")
     ([-1.515, 2.015], (0.5, 0.5))
@@ -211,7 +213,7 @@ def mean_interval(values: Sequence[float], moments: Sequence[Hashable]) -> tuple
 
 @lru_cache(maxsize=1024)
 def _reach(df: int) -> float:
-    """The t that Student's t exceeds, either way, once in ten times.
+    """Returns the two-sided 90 % quantile of Student's t.
 
     >>> round(_reach(10), 6)
     1.812461

@@ -1,9 +1,9 @@
-"""The `stats` reflector: candidates put into a trader's words by code, without a model.
+"""The `stats` reflector: code writes a sentence for each candidate, without a model.
 
-A lesson says what happened, in how many trades, where the mean lies, and against what; then what to look at. It gives no order
-and promises nothing, and it says "could be chance" where it could. What was only described says that it was not tested. At
-most two lessons a slot and about 300 tokens in all: first what passed the gate, then what is described, then at most two hints.
-What is mostly told by something stronger is not told again.
+A lesson states what happened, in how many trades, the mean with its interval, and the comparison; then what to look at. It gives
+no order and makes no promise. It says "could be chance" if it could be, and a description says that it was not tested. There are
+at most two lessons per slot and about 300 tokens in all: first the candidates that passed the gate, then descriptions, then at
+most two hints. A candidate that is mostly covered by a stronger one is omitted.
 
 >>> from memtape.core.skills import Skill
 >>> shorts = Candidate(id="c1", slot="symbol_selection", kind="cell", field="side", value="short", label="shorts", unit="R", n=41,
@@ -31,12 +31,12 @@ from memtape.core.skills import Skill
 
 MAX_LESSONS_PER_SLOT = 2  # lessons
 MAX_LESSON_TOKENS = 300  # of all lessons, as estimated
-HINT, MAX_HINTS = 0.05, 2  # a p-value above it is not even worth a doubtful line; how many of those
+HINT, MAX_HINTS = 0.05, 2  # the highest p-value of a hint, and how many hints there may be
 MAX_DESCRIPTIONS = 2
-NOTABLE_GIVE_BACK_R = 0.5  # R given back on average: worth a line
-COSTLY_STOP_R = -1.1  # R that a stop costs on average: more than planned
-STOPPED_THEN_RIGHT_R = 2.0  # R that the market went on after a stop: enough to have made the trade right
-COVERED_SHARE = 0.75  # of its trades are those of a stronger candidate: the same finding
+NOTABLE_GIVE_BACK_R = 0.5  # R given back on average, from which it is worth a line
+COSTLY_STOP_R = -1.1  # R per stopped trade on average, from which it costs more than planned
+STOPPED_THEN_RIGHT_R = 2.0  # R that the market moved on after a stop, from which the trade was right
+COVERED_SHARE = 0.75  # share of trades in common with a stronger candidate, from which it is the same finding
 UNTESTED = "(described, not tested against chance)"
 NOT_THOSE: Final = {
     "hour": "at other hours", "weekday": "on other days", "session": "in other sessions", "tag": "without that tag",
@@ -52,7 +52,7 @@ LOOK: Final = {
 
 
 def lessons_of(found: Sequence[Candidate], skill: Skill) -> tuple[Lesson, ...]:
-    """The lessons of candidates, by slot and then by weight; what the skill's own rules contradict is held back."""
+    """Returns the lessons of the candidates, by slot and then by weight. A lesson against the skill's own rules is flagged."""
     everything = next((one for one in found if one.kind == "all"), None)
     if everything is None:
         return ()
@@ -83,7 +83,7 @@ def _lesson(one: Candidate, text: str, skill: Skill, known: Mapping[str, Candida
 
 
 def worth_showing(found: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates that are worth a line, the weightiest first."""
+    """Returns the candidates that are worth a line, the strongest first."""
     passed = [one for one in found if not one.chance]
     described = [one for one in found if one.rest is None and _stands_alone(one)]
     hints = [one for one in found if one.chance and one.rest is not None and one.p_value <= HINT]
@@ -100,7 +100,7 @@ def worth_showing(found: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _weight(one: Candidate) -> tuple[float, float, str]:
-    """What is least likely chance first; where deals cannot tell them apart, what differs most for its size."""
+    """Returns the sort key: the lowest p-value first; at equal p-values, the largest standardised difference."""
     apart = abs(one.mean - one.rest) if one.rest is not None else abs(one.mean)
     return one.p_value, -apart * math.sqrt(one.n * max(one.total - one.n, 1) / one.total), one.id
 
@@ -122,7 +122,7 @@ def _stands_alone(one: Candidate) -> bool:
 
 
 def _way(one: Candidate) -> str:
-    """So that a lesson that turns round is another lesson."""
+    """Returns the direction of the finding, so that a lesson whose direction reverses gets another id."""
     return "" if one.rest is None else "better" if one.mean > one.rest else "worse"
 
 
@@ -130,7 +130,7 @@ def _way(one: Candidate) -> str:
 
 
 def nothing_found(one: Candidate, cells: int) -> str:
-    """That nothing stands out, of all trades together."""
+    """Returns the sentence for all trades together when nothing differs from chance."""
     if one.n < MIN_GROUP_TRADES:
         return f"Only {one.n} trade{'s' if one.n > 1 else ''} so far, too few to compare; mean {outcome_amount(one.mean, one)}."
     scope = f"{cells} cell{'' if cells == 1 else 's'} looked at" if cells else "no cell holds enough of them to be looked at"
@@ -142,7 +142,7 @@ def nothing_found(one: Candidate, cells: int) -> str:
 
 
 def lesson_sentence(one: Candidate) -> str:
-    """A candidate as one says it."""
+    """Returns the candidate as a sentence."""
     phrase_of = {
         "give_back": _given_back, "heat": _heat, "exit_cause": _cost, "stopped_then_right": _went_on, "went_on": _went_on,
         "size_after_losses": _size,
@@ -223,12 +223,12 @@ def _sure(one: Candidate, sign: str = "+") -> str:
 
 
 def outcome_amount(value: float, one: Candidate) -> str:
-    """An outcome in the unit of its candidate."""
+    """Returns an outcome in the unit of its candidate."""
     return f"{signed_figure(value)}R" if one.unit == "R" else signed_figure(value)
 
 
 def signed_figure(value: float, sign: str = "+") -> str:
-    """Two places, with its sign; nothing is neither above nor below zero.
+    """Returns a number to two places with its sign; a value that rounds to zero has none.
 
     >>> signed_figure(-0.384), signed_figure(0.001), signed_figure(1234.5), signed_figure(0.9, "")
     ('-0.38', '0.00', '+1,234.50', '0.90')

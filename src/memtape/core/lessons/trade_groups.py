@@ -1,10 +1,11 @@
-"""The cells that trades are sorted into by what was known at their entry, each in the slot of the lesson it may become.
+"""The groups of trades by what was known at their entry, each in the slot of the lesson it may become.
 
-A cell is compared with the trades whose condition is known to be another; a trade without a regime is neither in a range nor
-outside one. Which cells are looked at depends on the conditions alone, never on an outcome: every cell with ten trades entered at
-five moments or more, and as many outside it; of many trades an eighth, up to 30: what is smaller would have to differ by more
-than 1R to be told from chance, and every cell looked at makes the others harder to believe. What says the same is looked at
-once: of two halves the smaller, of two cells of a slot that share three in four of their trades the plainer one.
+A group is compared with the trades whose condition is known to differ; a trade without a regime is neither in a range nor
+outside one. The choice of groups depends on the conditions alone, never on an outcome: every group with at least ten trades
+entered at five moments or more, and as many outside it. With many trades the minimum is an eighth of them, up to 30: a smaller
+group would have to differ by more than 1R to be distinguishable from chance, and every tested group raises the bar for the
+others. Groups that say the same are tested once: of two complements the smaller, of two groups of a slot that share three in
+four of their trades the simpler one.
 
 >>> label_phrase("asia"), label_phrase("trending_up"), hour_block(13)
 ('the Asian session', 'trending up', '12-16 UTC')
@@ -22,8 +23,8 @@ from memtape.core.lessons.shuffle import Tail
 from memtape.core.memory.episodes import Episode
 
 MIN_GROUP_TRADES, MIN_HOUR_GROUP_TRADES = 10, 30  # trades, inside and outside: an eighth of all, within these bounds
-MIN_ENTRY_MOMENTS = 5  # at which they were entered
-ALIKE_SHARE = 0.75  # of the trades of both: they say the same
+MIN_ENTRY_MOMENTS = 5  # distinct entry times
+ALIKE_SHARE = 0.75  # share of common trades, from which two groups say the same
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 SESSIONS: Final = {
     "asia": "the Asian session", "london": "London", "overlap": "the London-New York overlap", "newyork": "New York",
@@ -31,7 +32,7 @@ SESSIONS: Final = {
 
 
 class TradeGroup(NamedTuple):
-    """Some of the trades, by their places among those looked at, and those that they are compared with."""
+    """A group of trades, by their indices, and the trades that it is compared with."""
 
     slot: Slot
     field: str
@@ -41,31 +42,31 @@ class TradeGroup(NamedTuple):
     known: tuple[int, ...]  # inside and outside
     regime: str | None = None
     kind: str = "cell"
-    tail: Tail = "both"  # which way it may differ to mean something
+    tail: Tail = "both"  # the direction of a difference that counts
 
 
 class GroupCondition(NamedTuple):
-    """One thing known at entry: which values a trade has of it (none: not known), and how a value is said of some trades."""
+    """One condition known at entry: its values for a trade (none: unknown), and the label of a value."""
 
     slot: Slot
     field: str
     values: Callable[[Episode], tuple[str, ...]]
-    label: Callable[[str], str]  # with {} for the trades: "trades", "longs"
+    label: Callable[[str], str]  # {} stands for the trades: "trades", "longs"
 
 
 def label_phrase(label: str) -> str:
-    """A label of the market as one says it: sessions by name, others as plain words, foreign ones in quotes."""
+    """Returns a market label as a phrase: sessions by name, plain words as they are, other text in quotes."""
     return SESSIONS.get(label) or _bare(safe_name(label)).replace("_", " ")
 
 
 def hour_block(hour: int) -> str:
-    """The four hours that an hour lies in."""
+    """Returns the block of four hours that contains an hour."""
     start = hour - hour % 4
     return f"{start:02d}-{start + 4:02d} UTC"
 
 
 def _bare(words: str) -> str:
-    """Foreign words without braces, which stand for the trades in a label."""
+    """Returns text without braces, which mark the place of the trades in a label."""
     return words.replace("{", "(").replace("}", ")")
 
 
@@ -90,14 +91,14 @@ WITH_SIDE = (SYMBOL, REGIME)
 
 
 def entry_groups(trades: Sequence[Episode]) -> list[TradeGroup]:
-    """Every cell of what was known at entry that holds enough trades, inside and outside."""
+    """Returns every group by entry condition that has enough trades inside and outside."""
     single = [cell for condition in SINGLE for cell in _by(condition, trades)]
     pairs = [cell for condition in WITH_SIDE for cell in _by_both(condition, trades)]
     return distinct_groups([cell for cell in (*single, *pairs) if has_enough_trades(cell, trades)])
 
 
 def has_enough_trades(cell: TradeGroup, trades: Sequence[Episode]) -> bool:
-    """Returns True if a cell holds enough trades, entered at enough moments, inside and outside."""
+    """Returns True if a group has enough trades, entered at enough moments, inside and outside."""
     outside, least = set(cell.known).difference(cell.inside), min(MIN_HOUR_GROUP_TRADES, max(MIN_GROUP_TRADES, len(trades) // 8))
     return all(
         len(group) >= least and len({trades[i].entry_at for i in group}) >= MIN_ENTRY_MOMENTS for group in (cell.inside, outside)
@@ -105,7 +106,7 @@ def has_enough_trades(cell: TradeGroup, trades: Sequence[Episode]) -> bool:
 
 
 def distinct_groups(cells: Sequence[TradeGroup]) -> list[TradeGroup]:
-    """The cells without those that hold much the same trades as an earlier one of their slot, or just the others."""
+    """Returns the groups without those that have much the same trades as an earlier one of their slot, or its complement."""
     left: list[tuple[TradeGroup, frozenset[int]]] = []
     for cell in cells:
         inside = frozenset(cell.inside)
@@ -120,12 +121,13 @@ def _alike(one: frozenset[int], other: frozenset[int]) -> bool:
 
 
 def _by(condition: GroupCondition, trades: Sequence[Episode]) -> list[TradeGroup]:
-    """The cells of one condition, the smallest first."""
+    """Returns the groups of one condition, the smallest first."""
     lots: dict[str, list[int]] = defaultdict(list)
     known: list[int] = []
     for at, trade in enumerate(trades):
         values = dict.fromkeys(condition.values(trade))
-        if values or condition is TAG:  # a trade without a tag is known not to have it
+        # A trade without tags is known not to have any given tag.
+        if values or condition is TAG:
             known.append(at)
         for value in values:
             lots[value].append(at)
@@ -144,7 +146,7 @@ def _by(condition: GroupCondition, trades: Sequence[Episode]) -> list[TradeGroup
 
 
 def _by_both(condition: GroupCondition, trades: Sequence[Episode]) -> list[TradeGroup]:
-    """The cells of one condition and a side."""
+    """Returns the groups of one condition and a side."""
     return [
         TradeGroup(
             cell.slot,

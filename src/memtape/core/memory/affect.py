@@ -1,9 +1,8 @@
-"""An agent's state of mind, computed and never told: confidence, appetite for risk, drawdown, streaks.
+"""The affect state of an agent, computed from its record: confidence, risk appetite, drawdown, streaks.
 
-Confidence is a slow average of how trades went (half of a change after 6.6 trades). Appetite for risk falls with the
-drawdown: slowly at first in the original form, which keeps a tenth even past the limit; in proportion to the room left
-above the limit in the form of Grossman and Zhou, which stops at the limit. Equity must be free of deposits and
-withdrawals before it comes here.
+Confidence is a slow average of how trades went (half of a change takes 6.6 trades). Risk appetite falls with the drawdown: slowly
+at first in the original form, which keeps a tenth even beyond the limit; in proportion to the distance from the limit in the form
+of Grossman and Zhou, which is zero at the limit. Equity must not contain deposits and withdrawals.
 
 >>> risk_appetite(0.10), round(risk_appetite_gz(0.10), 6), risk_appetite(0.25), risk_appetite_gz(0.25)
 (0.75, 0.555556, 0.1, 0.0)
@@ -21,12 +20,12 @@ from typing import NamedTuple
 from memtape.core.recall.scoring import Spread, sigmoid
 from memtape.errors import Invalid
 
-CONFIDENCE_MEMORY = 0.9  # how much of confidence the next trade leaves in place
+CONFIDENCE_MEMORY = 0.9  # share of the old confidence after the next trade
 DRAWDOWN_LIMIT = 0.20
 
 
 def outcome_signal(pnl_r: float, sigma_r: float) -> float:
-    """How a trade went, 0 to 1, measured by how much outcomes vary.
+    """Returns how a trade went, 0 to 1, relative to the spread of outcomes.
 
     >>> round(outcome_signal(2.0, 1.5), 6)
     0.791391
@@ -35,17 +34,17 @@ def outcome_signal(pnl_r: float, sigma_r: float) -> float:
 
 
 def updated_confidence(confidence: float, latest: float, memory: float = CONFIDENCE_MEMORY) -> float:
-    """Confidence after one more signal."""
+    """Returns the confidence after one more signal."""
     return memory * confidence + (1.0 - memory) * latest
 
 
 def risk_appetite(drawdown: float, limit: float = DRAWDOWN_LIMIT) -> float:
-    """The original form: 1 at the peak, a tenth at the limit and beyond."""
+    """Returns the risk appetite in the original form: 1 at the peak, a tenth at the limit and beyond."""
     return max(0.1, 1.0 - (max(drawdown, 0.0) / _checked(limit)) ** 2)
 
 
 def risk_appetite_gz(drawdown: float, limit: float = DRAWDOWN_LIMIT) -> float:
-    """The form of Grossman and Zhou: the share of equity that stands above the limit, 1 at the peak, 0 at the limit."""
+    """Returns the risk appetite of Grossman and Zhou: the share of equity above the limit, 1 at the peak, 0 at the limit."""
     if drawdown >= 1.0:
         return 0.0
     return max(0.0, (1.0 - (1.0 - _checked(limit)) / (1.0 - max(drawdown, 0.0))) / limit)
@@ -53,7 +52,7 @@ def risk_appetite_gz(drawdown: float, limit: float = DRAWDOWN_LIMIT) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Affect:
-    """An agent's state of mind at a moment."""
+    """An agent's affect state at a moment."""
 
     confidence: float = 0.5
     risk_appetite: float = 1.0
@@ -70,7 +69,7 @@ class Affect:
 
 
 def affect_after_trade(state: Affect, pnl_r: float, latest: float) -> Affect:
-    """The state after a close that gave this signal; a scratch ends a winning streak, as in the original."""
+    """Returns the state after a close with this signal; a scratch ends a winning streak, as in the original."""
     won = pnl_r > 0
     return replace(
         state,
@@ -81,7 +80,7 @@ def affect_after_trade(state: Affect, pnl_r: float, latest: float) -> Affect:
 
 
 def affect_after_equity(state: Affect, equity: float) -> Affect:
-    """The state after an equity mark, ruin included.
+    """Returns the state after an equity mark, which may be zero or below.
 
     >>> ruined = affect_after_equity(Affect(peak_equity=100.0, equity=100.0), 0.0)
     >>> ruined.drawdown, ruined.drawdown_state, ruined.risk_appetite
@@ -106,13 +105,13 @@ class AccountClose(NamedTuple):
     known_at: datetime
     pnl_r: float | None
     pnl_usd: float | None
-    counts: bool = True  # False: the owner set it aside; only the account feels it
+    counts: bool = True  # False: the owner excluded it; it changes only the account
     entered_at: datetime | None = None
     rank: int = 1
 
 
 class AccountMark(NamedTuple):
-    """The broker stated the account's equity."""
+    """The broker reported the account's equity."""
 
     at: datetime
     id: str
@@ -135,7 +134,7 @@ AccountChange = AccountClose | AccountMark | AccountFlow
 
 
 class AffectStep(NamedTuple):
-    """The state after one event, and what the next one needs to go on from here."""
+    """The state after one event, with everything that the next step needs."""
 
     at: datetime
     rank: int
@@ -145,19 +144,19 @@ class AffectStep(NamedTuple):
     confidence: float
     wins: int  # in a row
     losses: int  # in a row
-    nav: float  # equity less deposits
+    nav: float  # equity minus deposits
     peak: float
     flows: float
-    marked_at: datetime | None  # when the broker last stated equity
-    pnl_r: float | None = None  # of the close that this was
+    marked_at: datetime | None  # when the broker last reported equity
+    pnl_r: float | None = None  # of the close, if the event was one
 
     @property
     def drawdown(self) -> float:
-        """How far equity is below its peak, as a share of it."""
+        """Returns the distance of equity from its peak, as a share of the peak."""
         return (self.peak - self.nav) / self.peak if self.peak > 0 else 0.0
 
     def state(self, limit: float = DRAWDOWN_LIMIT) -> Affect:
-        """The state of mind that this is."""
+        """Returns the affect state of this step."""
         calm = Affect(confidence=self.confidence, peak_equity=self.peak, equity=self.peak, consecutive_wins=self.wins,
                       consecutive_losses=self.losses, limit=limit)  # fmt: skip
         return affect_after_equity(calm, self.nav)
@@ -166,11 +165,11 @@ class AffectStep(NamedTuple):
 def affect_steps(
     events: Iterable[AccountChange], starting: float, before: AffectStep | None = None, outcomes: Sequence[float] = ()
 ) -> list[AffectStep]:
-    """The state after each event, in order of time; goes on from `before`, with the outcomes in R that led up to it.
+    """Returns the state after each event, in order of time, starting from `before` and the outcomes in R up to it.
 
-    The broker's statement is taken at its word; until the next one a close moves equity by its net outcome, unless the trade was
-    open at the statement, which then holds what it stood at. A deposit is no profit. The first statement sets the scale and
-    keeps the drawdown that closed trades had come to.
+    A mark of the broker replaces the equity. Until the next mark, a close changes equity by its net outcome, unless the trade was
+    open at the last mark, which then already contains its value. A deposit is no profit. The first mark sets the scale and keeps
+    the drawdown reached by closed trades.
 
     >>> from datetime import UTC, timedelta
     >>> day = datetime(2026, 1, 1, tzinfo=UTC)
@@ -194,7 +193,8 @@ def affect_steps(
             if r is not None:
                 confidence = updated_confidence(confidence, outcome_signal(r, spread.sigma()))
                 spread.add(r)
-            if won is not None and event.counts:  # a scratch ends a winning streak, as in the original
+            # A scratch ends a winning streak, as in the original.
+            if won is not None and event.counts:
                 wins, losses = (wins + 1, 0) if won > 0 else (0, losses + 1)
             if marked_at is None or event.entered_at is None or event.entered_at >= marked_at:
                 nav += event.pnl_usd or 0.0

@@ -1,17 +1,17 @@
-"""The analysis of what an agent does: its habits over the latest trades, each figure with its sample or what it lacks.
+"""Analyses the behaviour of an agent: its habits over the latest trades, each figure with its sample or what is missing.
 
-The window follows the agent: 20 trades while it is erratic, up to 100 while it is steady, by the stability of the last 100
-trades that end one before the newest (so that a trade never chooses the window it is judged in). What was before the window
-is the benchmark: the win rate and mean outcome that were to be expected, and Kelly's fraction from them.
+The window adapts to the agent: 20 trades if it is erratic, up to 100 if it is steady, by the stability of the last 100 trades
+before the newest one (so that a trade never influences its own window). The trades before the window are the benchmark: they give
+the expected win rate and mean outcome, and Kelly's fraction.
 
-Drift is watched in outcomes, and in what is risked and how long is held: outcomes alone show luck, not habits. Page and
+Drift is tested in outcomes, in risk and in hold time: outcomes alone show luck, not habits. Page and
 Hinkley's test compares with the running mean, so only the unit is taken from a baseline, the spread of the first 50 trades.
 Risk and hold enter as logarithms, because a habit changes by a factor, and one trade counts for four deviations at most, so
-that a forgotten position does not ring alone.
-An alarm is current while it lies inside the window; the test starts again after each. At the price of some false alarms
-(6.5 % in 100 trades without any change) a fall by one deviation is noticed after 13 trades.
+that one forgotten position raises no alarm.
+An alarm is current if it is inside the window; the test restarts after each. With a false alarm rate of 6.5 % in 100 trades
+without any change, a fall by one deviation is detected after 13 trades.
 
-Only trades that teach are looked at, and no claim that the broker has not confirmed. Like beliefs, this is a function of the
+Only trades that teach are used, and no claim that the broker has not confirmed. Like beliefs, this is a function of the
 episodes known at a moment.
 
 >>> behaviour([]).win_rate
@@ -42,13 +42,13 @@ MIN_DRIFT_TRADES, DRIFT_BASELINE_TRADES = 20, 50
 CUSUM_BASELINE_TRADES = 100
 MAX_TRADE_DEVIATIONS = 4.0  # deviations that one trade's risk or hold may count for
 LIKE_USUAL_SHARE = 0.2  # within a fifth of the usual
-STOPPED_AT_R = -0.9  # where nobody says what closed a trade, a loss of about 1R was the stop
-# The least spread that a baseline is trusted to have: outcomes ½R; a tenth in risk, a quarter in hold (both logarithms).
+STOPPED_AT_R = -0.9  # if the exit cause is unknown, a loss of about 1R was the stop
+# The minimum spread of a baseline: outcomes ½R; a tenth in risk, a quarter in hold (both logarithms).
 LEAST_SPREAD = {"outcome": 0.5, "risk": 0.1, "hold": 0.25}
 
 
 class Figure(NamedTuple):
-    """A figure with its sample; None while that is too small, and then what it lacks."""
+    """A figure with its sample size; None if the sample is too small, with what is missing."""
 
     value: float | None
     n: int
@@ -56,7 +56,7 @@ class Figure(NamedTuple):
 
 
 class GroupOutcome(NamedTuple):
-    """How some trades went."""
+    """The outcome of a group of trades."""
 
     n: int
     win_rate: float | None
@@ -65,7 +65,7 @@ class GroupOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Something done again and again: how often, in what situations, and what came of it."""
+    """A repeated behaviour: how often, in which situations, and with which outcome."""
 
     kind: Literal["stop distance", "first partial", "side"]
     sentence: str
@@ -73,12 +73,12 @@ class Pattern:
     frequency: Figure  # the share of trades that are like it; n is out of how many
     outcome: GroupOutcome  # of those that are
     otherwise: GroupOutcome  # of those that are not
-    contexts: tuple[tuple[str, int], ...] = ()  # regimes in which it was done, most frequent first
+    contexts: tuple[tuple[str, int], ...] = ()  # regimes in which it occurred, most frequent first
 
 
 @dataclass(frozen=True, slots=True)
 class DriftReport:
-    """Whether something is changing now: which way, by how many deviations, and since which trade."""
+    """A change that is happening now: its direction, its size in deviations, and since which trade."""
 
     of: Literal["outcome", "risk", "hold"]
     method: Literal["page-hinkley", "cusum"]
@@ -92,7 +92,7 @@ class DriftReport:
 
 
 class ClosedCounts(NamedTuple):
-    """Gains and losses that were realised, and those that were left open, counted at the moments of decision."""
+    """Realised and open gains and losses, counted at the moments of decision."""
 
     gains: int
     paper_gains: int
@@ -102,16 +102,16 @@ class ClosedCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """An agent's habits at a moment; strategy and symbol are None where there are several."""
+    """An agent's habits at a moment; strategy and symbol are None if there are several."""
 
     strategy: str | None
     symbol: str | None
     n: int  # trades known
-    window: int  # trades looked back on, where there are as many
-    window_of_the_original: int  # which never falls below 50
+    window: int  # trades in the window, if there are as many
+    window_of_the_original: int  # at least 50
     first_exit: datetime | None  # of the window
     last_exit: datetime | None
-    claimed: int  # trades in the window that rest on the agent's own word
+    claimed: int  # trades in the window that only the agent reported
     win_rate: Figure
     mean_r: Figure
     mean_hold_minutes: Figure
@@ -119,9 +119,9 @@ class Behaviour:
     exit_timing: Figure  # early (-1) to late (+1) against the target
     size_v_kelly: Figure  # mean risk as a multiple of Kelly's fraction
     size_variation: Figure  # deviation of the risk by its mean
-    disposition: Figure  # how much longer losers are held
+    disposition: Figure  # how much longer losers are held than winners
     bracket: Figure  # the hold ratio that stop and target alone would show, with no behaviour in it
-    disposition_effect: Figure  # Odean's: share of gains realised less share of losses
+    disposition_effect: Figure  # Odean's: share of gains realised minus share of losses
     loss_aversion: Figure
     recency_bias: Figure
     momentum_bias: Figure  # contrarian (-1) to following (+1)
@@ -140,7 +140,7 @@ class Behaviour:
 def behaviour(
     episodes: Iterable[Episode], counts: ClosedCounts | None = None, kelly: float | None = None, claims_count: bool = True
 ) -> Behaviour:
-    """The habits that these episodes show; `kelly` overrides the fraction implied by what was before the window."""
+    """Returns the habits in these episodes; `kelly` overrides the fraction implied by the trades before the window."""
     trades = habit_trades(episodes, claims_count)
     steady = _stability(trades[-WINDOW_TRADES - 1 : -1]).value
     size = habits.window(0.5 if steady is None else steady)
@@ -174,7 +174,7 @@ def behaviour(
 
 
 def habit_trades(episodes: Iterable[Episode], claims_count: bool) -> list[Episode]:
-    """The trades that habits are read from, each once, in the order in which they closed."""
+    """Returns the trades that habits are computed from, each once, in the order in which they closed."""
     ordered = sorted(episodes, key=lambda e: (e.exit_at, e.id))
     return list({e.id: e for e in ordered if e.teaches and (claims_count or not e.claimed)}.values())
 
@@ -182,14 +182,14 @@ def habit_trades(episodes: Iterable[Episode], claims_count: bool) -> list[Episod
 def realised_counts(
     moments: Iterable[tuple[datetime, Sequence[float], Sequence[float]]], way: Literal["portfolio", "single"] = "portfolio"
 ) -> ClosedCounts:
-    """What was realised and what was left open, from (moment, results realised, results on paper of what stayed open).
+    """Returns what was realised and what was left open, from (moment, results realised, results on paper of what stayed open).
 
     With several positions only moments with a close are decisions about all of them; with one position at a time, every
-    moment of holding it is. What stands at nil is neither a gain nor a loss.
+    moment of holding it is. A result of zero is neither a gain nor a loss.
 
     >>> at = datetime(2026, 6, 5)
-    >>> told = [(at, [120.0], [-40.0, 15.0]), (at, [], [30.0])]
-    >>> tuple(realised_counts(told)), tuple(realised_counts(told, "single"))
+    >>> decisions = [(at, [120.0], [-40.0, 15.0]), (at, [], [30.0])]
+    >>> tuple(realised_counts(decisions)), tuple(realised_counts(decisions, "single"))
     ((1, 1, 0, 1), (1, 2, 0, 1))
     """
     taken = [(realised, paper) for _, realised, paper in moments if realised or way == "single"]
@@ -210,7 +210,7 @@ def _over(
 
 
 def _exits(trades: Sequence[Episode]) -> list[float]:
-    """How early or late each exit was, of trades that had a target and were not stopped out."""
+    """Returns how early or late each exit was, for trades that had a target and were not stopped out."""
     values = [
         habits.exit_timing(e.pnl_r, e.target_r, e.mfe_r)
         for e in trades
@@ -220,7 +220,7 @@ def _exits(trades: Sequence[Episode]) -> list[float]:
 
 
 def stopped_out(episode: Episode) -> bool:
-    """Returns True if the stop closed a trade: by what its source says, else by a loss of about 1R."""
+    """Returns True if the stop closed a trade: as its source says, else by a loss of about 1R."""
     if episode.trigger is not None:
         return "stop" in episode.trigger.lower()
     return episode.pnl_r is not None and episode.pnl_r <= STOPPED_AT_R
@@ -250,7 +250,7 @@ def _disposition(trades: Sequence[Episode]) -> Figure:
 
 
 def _bracket(trades: Sequence[Episode]) -> Figure:
-    """What a driftless market makes of the usual target against the stop: the hold ratio that is nobody's doing."""
+    """Returns the hold ratio that the usual target and stop give on a market without drift."""
     targets = _known([e.target_r for e in trades])
     if len(targets) < MIN_SIDE_TRADES:
         return Figure(None, len(targets), f"needs {MIN_SIDE_TRADES} trades with a stop and a target, has {len(targets)}")
@@ -329,7 +329,7 @@ def _page_hinkley(
 
 
 def _against_baseline(values: Sequence[tuple[Episode, float]], current: frozenset[str]) -> DriftReport:
-    """CUSUM of the window's outcomes, in deviations from what was before it."""
+    """Returns CUSUM of the window's outcomes, in deviations from the trades before it."""
     before, latest = [r for e, r in values if e.id not in current], [(e, r) for e, r in values if e.id in current]
     if len(before) < CUSUM_BASELINE_TRADES:
         lacks = f"needs a baseline of {CUSUM_BASELINE_TRADES} trades before the window, has {len(before)}"
@@ -359,7 +359,7 @@ def _patterns(trades: Sequence[Episode]) -> tuple[Pattern, ...]:
 def _around_the_usual(
     kind: Literal["stop distance", "first partial"], values: Sequence[tuple[Episode, float]], words: str, of: int | None = None
 ) -> Pattern:
-    """A pattern by its median: how many trades (out of `of`) come within a fifth of it, and how those went."""
+    """Returns a pattern by its median: how many trades (out of `of`) come within a fifth of it, and how those went."""
     if len(values) < MIN_PATTERN_TRADES:
         why = f"needs {MIN_PATTERN_TRADES} trades with a {kind}, has {len(values)}"
         return Pattern(kind, f"No {kind} to speak of yet.", None, Figure(None, len(values), why), _went(()), _went(()))

@@ -1,4 +1,4 @@
-"""How beliefs are formed: the trades are counted cell by cell, and each cell is held against the trades outside it.
+"""Forms beliefs: trades are counted by cell, and each cell is compared with the trades outside it.
 
 A cell is a strategy on a symbol in one or two conditions of (regime, volatility, session, side). From 10 trades on it is a
 belief: a trade in it ends above 0R, more often or less often than one of the same strategy and symbol whose conditions are
@@ -6,22 +6,22 @@ known to be others. It stays a candidate until it has 30 trades and passes the g
 An owner may state a belief too; it is counted the same way, and those stated answer to a gate of their own, since they
 were not found by looking everywhere.
 
-Nothing here is a running sum. Beliefs are a function of the episodes known at a moment and of what was stated by then: so
-the order of arrival never matters, and a trade that is corrected or forgotten is gone from every belief at once.
+There are no running sums. Beliefs are a function of the episodes known at a moment and of the beliefs stated by then. So the
+order of arrival never matters, and a corrected or forgotten trade disappears from every belief at once.
 
 - merged: a pair of conditions that holds nine in ten of a single one's trades says the same; so do two single ones that
   share nine in ten of their trades. The wider one, or the first by name, speaks for both.
 - split: a single condition whose trades part, by another field, into some better and some worse than the base rate.
-- retired: what no longer deserves a place: contradicted, long untested, or seen a hundred times without a difference.
+- retired: a belief that was contradicted, long untested, or showed no difference in a hundred trades.
 
 >>> from datetime import UTC
 >>> cell = CellKey("VB", "XAUUSD", (("session", "london"),))
 >>> known = CellKey("VB", "XAUUSD", (("session", ANY),))
 >>> at = datetime(2026, 6, 5, tzinfo=UTC)
->>> told = beliefs_from_tallies({cell: Tally(30, 21, 12.0, 60.0), known: Tally(150, 79, 20.0, 240.0)}, (), at)
->>> print(told[0].sentence)
+>>> beliefs = beliefs_from_tallies({cell: Tally(30, 21, 12.0, 60.0), known: Tally(150, 79, 20.0, 240.0)}, (), at)
+>>> print(beliefs[0].sentence)
 VB on XAUUSD in london wins more often: 21 of 30 (70 %, 90 % interval 55-82 %) against 48 % of 120 otherwise.
->>> told[0].status, told[0].why
+>>> beliefs[0].status, beliefs[0].why
 ('believed', 'Chance alone would show as much in 5.3 % of histories: seldom, of 1 cell scanned.')
 """
 
@@ -77,13 +77,13 @@ class CellEvidence(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What was counted of some trades. `wins` are those that confirm: above 0R, unless a stated belief says otherwise."""
+    """Counts of some trades. `wins` are those that confirm: above 0R, unless a stated belief says otherwise."""
 
     n: int = 0
     wins: int = 0
     sum_r: float = 0.0
     sum_r2: float = 0.0
-    tier: int = 0  # the lowest standing among their sources
+    tier: int = 0  # the least trusted tier among their sources
     first_at: datetime | None = None
     tenth_at: datetime | None = None
     last_confirmed: CellEvidence | None = None
@@ -91,7 +91,7 @@ class Tally(NamedTuple):
 
 
 class CellKey(NamedTuple):
-    """Which trades. No conditions: all of a strategy on a symbol; a condition `*`: all of which that field is known."""
+    """Selects trades. Without conditions: all of a strategy on a symbol; a condition `*`: all whose field is known."""
 
     strategy: str
     symbol: str
@@ -103,15 +103,15 @@ class CellKey(NamedTuple):
 
     @property
     def known(self) -> CellKey:
-        """All trades of which the cell's fields are known: the cell and what is outside it."""
+        """Returns the cell of all trades whose fields are known: those inside and those outside this cell."""
         return CellKey(self.strategy, self.symbol, tuple((name, ANY) for name in self.names))
 
     def parents(self) -> list[CellKey]:
-        """The single cells that a pair is part of."""
+        """Returns the single cells that a pair is part of."""
         return [self._replace(conditions=(one,)) for one in self.conditions] if len(self.conditions) == 2 else []
 
     def with_(self, condition: tuple[str, str]) -> CellKey:
-        """A single cell narrowed by a condition on another field."""
+        """Returns a single cell narrowed by a condition on another field."""
         return self._replace(conditions=tuple(sorted((*self.conditions, condition), key=lambda one: CONDITIONS.index(one[0]))))
 
 
@@ -119,7 +119,7 @@ Tested = tuple[CellEvidence, float | None, bool, int]  # the trade, its outcome 
 
 
 def count_cells(episodes: Iterable[Episode], claims_count: bool) -> dict[CellKey, Tally]:
-    """The tallies of every cell, from episodes known at a moment; a trade counts once."""
+    """Returns the tallies of every cell, from episodes known at a moment; a trade counts once."""
     cells: defaultdict[CellKey, list[Tested]] = defaultdict(list)
     for episode in {e.id: e for e in sorted(episodes, key=lambda e: (e.exit_at, e.id))}.values():
         r = believed_outcome(episode, claims_count)
@@ -132,7 +132,7 @@ def count_cells(episodes: Iterable[Episode], claims_count: bool) -> dict[CellKey
 
 
 def cells_of(episode: Episode) -> list[CellKey]:
-    """The cells that a trade falls into. What is unknown of it is in no cell, and outside of none.
+    """Returns the cells of a trade. With an unknown field it is neither inside nor outside the cells of that field.
 
     >>> CellKey("VB", "XAUUSD").with_(("side", "long")).known.conditions
     (('side', '*'),)
@@ -147,7 +147,7 @@ def cells_of(episode: Episode) -> list[CellKey]:
 
 
 def tally_cells(tested: Iterable[Tested]) -> Tally:
-    """What is counted of trades in the order in which they closed."""
+    """Returns the tally of trades, in the order in which they closed."""
     ordered = sorted(tested, key=lambda one: one[0])
     if not ordered:
         return Tally()
@@ -167,7 +167,7 @@ def tally_cells(tested: Iterable[Tested]) -> Tally:
 
 
 class StatedTally(NamedTuple):
-    """A stated belief with what was counted inside its conditions and outside."""
+    """A stated belief with the counts inside and outside its conditions."""
 
     stated: StatedBelief
     inside: Tally
@@ -175,7 +175,7 @@ class StatedTally(NamedTuple):
 
 
 def count_stated(stated: Iterable[StatedBelief], episodes: Iterable[Episode], claims_count: bool) -> list[StatedTally]:
-    """What the trades say of each stated belief."""
+    """Returns the counts of each stated belief."""
     latest = list({e.id: e for e in episodes}.values())
     counted = []
     for one in stated:
@@ -194,7 +194,7 @@ def count_stated(stated: Iterable[StatedBelief], episodes: Iterable[Episode], cl
 
 
 class BeliefCell(NamedTuple):
-    """A cell with what is outside it. The p-value is None while there is too little outside."""
+    """A cell with the trades outside it. The p-value is None if there are too few outside."""
 
     id: str  # of the belief
     key: CellKey
@@ -214,7 +214,7 @@ class BeliefCell(NamedTuple):
 
 
 class Split(NamedTuple):
-    """By which field a cell parts, into which."""
+    """The field by which a cell splits, and the parts."""
 
     field: str
     parts: tuple[BeliefCell, ...]
@@ -222,7 +222,7 @@ class Split(NamedTuple):
 
 
 def beliefs_from_tallies(tallies: Mapping[CellKey, Tally], stated: Iterable[StatedTally], as_of: datetime) -> list[Belief]:
-    """What is believed at a moment: the induced by cell, then what was stated by then."""
+    """Returns the beliefs at a moment: the induced ones by cell, then those stated by then."""
     cells = scan_cells(tallies)
     merged, parted = merges(cells), splits(cells)
     tested = {cell.id: cell.p_value for cell in cells.values() if cell.p_value is not None}
@@ -232,14 +232,14 @@ def beliefs_from_tallies(tallies: Mapping[CellKey, Tally], stated: Iterable[Stat
 
 
 def fades_at(beliefs: Iterable[Belief]) -> datetime | None:
-    """When the first of these beliefs would retire because no trade tests it; until then time alone changes none of them."""
+    """Returns when the first of these beliefs retires if no trade tests it; until then time alone changes none of them."""
     tested = [b.last_evidence_at for b in beliefs if b.last_evidence_at is not None and b.status != "retired"]
-    days = 180.0 * (FADED_BELOW_STRENGTH ** (-1.0 / 0.3) - 1.0)  # where `belief_strength` falls to it
+    days = 180.0 * (FADED_BELOW_STRENGTH ** (-1.0 / 0.3) - 1.0)  # when `belief_strength` falls to this strength
     return min(tested) + timedelta(days=days) - timedelta(seconds=1) if tested else None
 
 
 def scan_cells(tallies: Mapping[CellKey, Tally]) -> dict[CellKey, BeliefCell]:
-    """The cells with enough trades to speak of, in order, each with the trades outside it."""
+    """Returns the cells with enough trades, in order, each with the trades outside it."""
     cells = {}
     for key in sorted(
         key for key, found in tallies.items() if found.n >= INDUCED_FROM_TRADES and key.conditions and key != key.known
@@ -253,7 +253,7 @@ def scan_cells(tallies: Mapping[CellKey, Tally]) -> dict[CellKey, BeliefCell]:
 
 
 def merges(cells: Mapping[CellKey, BeliefCell]) -> dict[CellKey, CellKey]:
-    """Which cells say what another says, and which one that is.
+    """Returns which cells say the same as another cell, and which one that is.
 
     A pair is part of both its parents, so its count alone tells how many of a parent's trades it shares.
     """
@@ -273,7 +273,7 @@ def merges(cells: Mapping[CellKey, BeliefCell]) -> dict[CellKey, CellKey]:
 
 
 def _twin(pair: CellKey, into: Mapping[CellKey, CellKey], cells: Mapping[CellKey, BeliefCell]) -> CellKey | None:
-    """The pair that says the same because one of its conditions does, and that is about as large."""
+    """Returns the pair of about the same size that says the same because one of its conditions does; None if there is none."""
     for own, other in (pair.conditions, pair.conditions[::-1]):
         speaker = into.get(pair._replace(conditions=(own,)))
         if speaker is None or other[0] in speaker.names:
@@ -286,23 +286,23 @@ def _twin(pair: CellKey, into: Mapping[CellKey, CellKey], cells: Mapping[CellKey
 
 
 def _last(key: CellKey, into: Mapping[CellKey, CellKey]) -> CellKey:
-    """Where following the merges ends; each goes to a wider or an earlier cell, so it does."""
+    """Returns the last cell of a chain of merges. Each merge goes to a wider or an earlier cell, so the chain ends."""
     while key in into:
         key = into[key]
     return key
 
 
 def splits(cells: Mapping[CellKey, BeliefCell]) -> dict[CellKey, Split]:
-    """The single cells that part by another field into some better and some worse than the base rate.
+    """Returns the single cells that split by another field into parts better and worse than the base rate.
 
     Of several parts the two that differ most are compared, so their p-value is multiplied by the number of comparisons;
-    Benjamini and Hochberg's gate then stands over all splits that were considered.
+    Benjamini and Hochberg's gate is then applied to all splits considered.
     """
     considered: dict[tuple[CellKey, str], Split] = {}
     children: defaultdict[tuple[CellKey, str], list[BeliefCell]] = defaultdict(list)
     for key, cell in cells.items():
         for parent, (_, (field, _)) in zip(key.parents(), (key.conditions, key.conditions[::-1]), strict=False):
-            if cell.inside.n < SAME_BELIEF_SHARE * cells[parent].inside.n:  # else it is the parent, in other words
+            if cell.inside.n < SAME_BELIEF_SHARE * cells[parent].inside.n:  # otherwise it says the same as the parent
                 children[parent, field].append(cell)
     for (parent, field), parts in children.items():
         if cells[parent].inside.n >= BELIEVED_FROM_TRADES and cells[parent].base_rate is not None and len(parts) > 1:
@@ -322,7 +322,7 @@ def _furthest(parts: Sequence[BeliefCell]) -> float:
 
 
 def _apart(a: Tally, b: Tally) -> bool:
-    """Returns True if two rates are a deviation apart at least: what is nearer passes no gate, and need not be tested."""
+    """Returns True if two rates differ by at least one deviation. A smaller difference passes no gate and is not tested."""
     rate = (a.wins + b.wins) / (a.n + b.n)
     return (a.wins / a.n - b.wins / b.n) ** 2 >= rate * (1.0 - rate) * (1.0 / a.n + 1.0 / b.n)
 
@@ -355,7 +355,7 @@ def _induced(
 
 
 def _judged(cell: BeliefCell, probability: float | None, passes: bool, scanned: int, as_of: datetime) -> tuple[Status, str]:
-    """How a cell that stands for itself is held, and why."""
+    """Returns the status of a cell that was not merged, and why."""
     n, last = cell.inside.n, _last_tested(cell.inside)
     if last is not None and belief_strength((as_of - last) / timedelta(days=1), None) < FADED_BELOW_STRENGTH:
         return "retired", f"No trade has tested it since {last:%Y-%m-%d}."
@@ -369,7 +369,7 @@ def _judged(cell: BeliefCell, probability: float | None, passes: bool, scanned: 
 
 
 def _stated(counted: Sequence[StatedTally]) -> list[Belief]:
-    """Stated beliefs, as far as they have been tested."""
+    """Returns the stated beliefs with their tests so far."""
     enough = {one.stated.id: one for one in counted if min(one.inside.n, one.outside.n) >= INDUCED_FROM_TRADES}
     p_values = {i: difference_p_value(t.inside.wins, t.inside.n, t.outside.wins, t.outside.n) for i, t in enough.items()}
     passing = frozenset(accepted_cells(p_values))
@@ -387,7 +387,7 @@ def _stated(counted: Sequence[StatedTally]) -> list[Belief]:
         if stated.rate is None and probability is not None:
             right = probability
         status, why = _held(inside, right, p_value, stated.id in passing, len(p_values))
-        tier = max(stated.tier, inside.tier) if inside.tier > COMPUTED_TIER else stated.tier  # claims weaken it, fills do not
+        tier = max(stated.tier, inside.tier) if inside.tier > COMPUTED_TIER else stated.tier  # claims raise it, fills do not
         formed.append(_formed(
             inside, _plain(stated.predicate), id=stated.id, strategy=stated.strategy,
             sentence=_with_figures(stated.sentence, inside, base_rate, outside.n), symbol=stated.symbol,
@@ -398,7 +398,7 @@ def _stated(counted: Sequence[StatedTally]) -> list[Belief]:
 
 
 def _held(inside: Tally, right: float, p_value: float | None, passes: bool, n_stated: int) -> tuple[Status, str]:
-    """How a stated belief is held. What passes the gate by being wrong is not believed: it is retired."""
+    """Returns the status of a stated belief, and why. If it passes the gate in the wrong direction, it is retired."""
     if inside.n >= BELIEVED_FROM_TRADES and right < RETIRED_BELOW_PROBABILITY:
         return "retired", f"{inside.wins} of {inside.n} trades confirm it: the chance that it is right is {_percent(right)}."
     if inside.n < BELIEVED_FROM_TRADES:
@@ -436,12 +436,12 @@ OPEN_FIELDS = (*CONDITIONS[:3], "price", "atr_d1", "atr_h1", "atr_m5", "atr_rati
 
 
 def _holding_in(symbol: str | None, plain: Mapping[str, object]) -> Situation:
-    """The situation that a belief holds in: its plain conditions, and anything for the rest."""
+    """Returns the situation in which a belief holds: its plain conditions, and any value for the other fields."""
     return Situation(symbol=symbol, **{name: plain.get(name, ANY) for name in OPEN_FIELDS})  # type: ignore[arg-type]
 
 
 def _plain(predicate: Predicate) -> dict[str, object]:
-    """The conditions of a predicate that must all be equal to something."""
+    """Returns the equality conditions of a predicate that must all hold."""
     parts = predicate.parts if isinstance(predicate, AllOf) else (predicate,)
     return {part.field: part.value for part in parts if isinstance(part, Condition) and part.op == "eq"}
 
@@ -454,7 +454,7 @@ def _sentence(cell: BeliefCell) -> str:
 
 
 def _where(key: CellKey) -> str:
-    """A cell as a trader says it.
+    """Returns a cell as a phrase.
 
     >>> _where(CellKey("VB", "XAUUSD", (("regime", "trending_up"), ("side", "long"))))
     'VB on XAUUSD long in a trending up market'
@@ -466,7 +466,7 @@ def _where(key: CellKey) -> str:
 
 
 def _with_figures(who: str, inside: Tally, base_rate: float | None, base_n: int, wins: bool = False) -> str:
-    """A belief with its figures."""
+    """Returns a belief as a sentence with its numbers."""
     who = who.rstrip(". ")
     if not inside.n:
         return f"{who}: not tested yet."

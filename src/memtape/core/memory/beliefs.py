@@ -1,6 +1,6 @@
-"""What an agent has come to believe: how a proposition is counted, when it may be believed, and how it fades.
+"""Beliefs: how a proposition is counted, when it is believed, and how it fades.
 
-A belief says "if the situation is such, then the trade ends so". Each trade that tests it counts one, for or against; the
+A belief says "in this situation, a trade ends like this". Each trade that tests it counts one, for or against; the
 rate of success is then a beta distribution, and what matters is not its mean but how likely it beats the base rate.
 Propositions about the mean outcome have a normal-inverse-gamma posterior instead. A scan of hundreds of cells finds some
 that look good by chance alone, so a belief stays a candidate until it has 30 trades and passes the
@@ -13,9 +13,9 @@ counts, and its interval covers the truth far too rarely. It is only shown for c
 >>> seven_of_ten.mean, round(seven_of_ten.probability_above(0.5), 6)
 (0.6666666666666666, 0.886719)
 
-The base rate is itself counted from trades, often from few. So it is never taken as known: `difference_p_value` asks how often
-chance alone would part two counts so far, given only that both together won as often as they did (Fisher's exact test), and
-`probability_greater` how likely one unknown rate exceeds another.
+The base rate is itself counted from trades, often from few. So it is never taken as known: `difference_p_value` is how often
+chance alone gives two counts this difference, given the total number of wins (Fisher's exact test), and `probability_greater` is
+the probability that one unknown rate exceeds another.
 
 >>> round(difference_p_value(7, 10, 5, 10), 6), round(probability_greater(beta_from_episodes(7, 3), beta_from_episodes(5, 5)), 6)
 (0.649917, 0.806502)
@@ -40,16 +40,16 @@ from memtape.errors import Invalid
 
 Status = Literal["candidate", "believed", "merged", "split", "retired"]
 BELIEVED_FROM_TRADES = 30
-RETIRED_BELOW_PROBABILITY = 0.05  # the chance that what is stated, or a losing edge, is right after all
+RETIRED_BELOW_PROBABILITY = 0.05  # the probability that the belief is right, below which it is retired
 TESTABLE: Mapping[str, Type] = {
     name: kind for name, kind in FIELDS.items() if name in {f.name for f in fields(Situation)} | {"strategy", "side"}
-}  # what is remembered of a trade's entry
+}  # the stored fields of a trade's entry
 NEEDS_A_BEFORE = frozenset({"changed", "crosses_above", "crosses_below"})
 
 
 @dataclass(frozen=True, slots=True)
 class Beta:
-    """What is known of a rate: alpha - 1 successes and beta - 1 failures on top of no opinion."""
+    """What is known about a rate: alpha - 1 successes and beta - 1 failures on top of a uniform prior."""
 
     alpha: float = 1.0
     beta: float = 1.0
@@ -65,28 +65,28 @@ class Beta:
 
     @property
     def count(self) -> float:
-        """How much was counted on top of no opinion."""
+        """The number of counts on top of the uniform prior."""
         return self.alpha + self.beta - 2.0
 
     def probability_above(self, rate: float) -> float:
-        """P(the true rate exceeds `rate`)."""
+        """Returns P(the true rate exceeds `rate`)."""
         return beta_cdf(1.0 - rate, self.beta, self.alpha)
 
     def bound(self, level: float = 0.05) -> float:
-        """The rate that the true one exceeds with probability 1 - level."""
+        """Returns the rate that the true one exceeds with probability 1 - level."""
         return beta_quantile(level, self.alpha, self.beta)
 
 
-SEEDED = Beta(2.0, 1.0)  # what an owner states without evidence
+SEEDED = Beta(2.0, 1.0)  # the prior of a stated belief without evidence
 
 
 def beta_from_episodes(wins: int, losses: int) -> Beta:
-    """A belief made from like episodes."""
+    """Returns a belief from similar episodes."""
     return Beta(1.0 + wins, 1.0 + losses)
 
 
 def beta_from_pattern(confidence: float, sample_size: int) -> Beta:
-    """A belief made from a pattern of the older shape.
+    """Returns a belief from a pattern of the older format.
 
     >>> beta_from_pattern(0.72, 25)
     Beta(alpha=19.0, beta=8.0)
@@ -95,7 +95,7 @@ def beta_from_pattern(confidence: float, sample_size: int) -> Beta:
 
 
 def updated_beta(belief: Beta, confirmed: Iterable[bool | None]) -> Beta:
-    """A belief after trades that tested it, one count each; None did not test it.
+    """Returns a belief after trades that tested it, one count each; None did not test it.
 
     >>> updated_beta(Beta(8.0, 4.0), [True, False, None])
     Beta(alpha=9.0, beta=5.0)
@@ -106,7 +106,7 @@ def updated_beta(belief: Beta, confirmed: Iterable[bool | None]) -> Beta:
 
 @dataclass(frozen=True, slots=True)
 class MeanEdge:
-    """What is known of a mean outcome in R."""
+    """What is known about a mean outcome in R."""
 
     mean: float
     scale: float
@@ -118,7 +118,7 @@ class MeanEdge:
 
 
 def mean_edge(pnl_rs: Sequence[float | None], kappa: float = 10.0, s0: float = 1.0, m0: float = 0.0) -> MeanEdge:
-    """The normal-inverse-gamma posterior of the mean, with a prior worth kappa trades of mean m0 and deviation s0.
+    """Returns the normal-inverse-gamma posterior of the mean, with a prior worth kappa trades of mean m0 and deviation s0.
 
     >>> edge = mean_edge([1.0, -1.0, 2.0, -1.0])
     >>> round(edge.mean, 6), edge.df, round(edge.probability_positive, 3)
@@ -130,7 +130,7 @@ def mean_edge(pnl_rs: Sequence[float | None], kappa: float = 10.0, s0: float = 1
 
 
 def mean_edge_of_sums(n: int, sum_r: float, sum_r2: float, kappa: float = 10.0, s0: float = 1.0, m0: float = 0.0) -> MeanEdge:
-    """The same from the number of trades, the sum of their outcomes and of the squares.
+    """Returns `mean_edge` from the number of trades, the sum of their outcomes and of the squares.
 
     >>> mean_edge_of_sums(4, 1.0, 7.0) == mean_edge([1.0, -1.0, 2.0, -1.0])
     True
@@ -147,11 +147,11 @@ def _mean_edge(n: int, average: float, squares: float, kappa: float, s0: float, 
 
 
 def difference_p_value(wins: int, n: int, other_wins: int, other_n: int) -> float:
-    """How often chance alone would part two win rates at least so far: Fisher's exact test, twice the smaller tail.
+    """Returns how often chance alone gives two win rates this difference: Fisher's exact test, twice the smaller tail.
 
-    Of all ways to deal the wins out among the trades, the share that gives the first lot at least as lopsided a hand. It
-    never promises too much whatever the true rate, however small either lot, which is what Benjamini and Hochberg's gate
-    asks of a p-value; the binomial test with the other rate taken as known does, by far when the other lot is small.
+    It is the share of all distributions of the wins among the trades that are at least as uneven. It is conservative for any true
+    rate and any size of either group, as Benjamini and Hochberg's gate requires of a p-value. A binomial test that takes the
+    other rate as known is not, least of all if the other group is small.
 
     >>> round(difference_p_value(21, 30, 58, 120), 6), difference_p_value(5, 10, 50, 100)
     (0.052707, 1.0)
@@ -163,11 +163,11 @@ def difference_p_value(wins: int, n: int, other_wins: int, other_n: int) -> floa
 
 
 def probability_greater(one: Beta, other: Beta) -> float:
-    """P(one rate exceeds the other), neither being known.
+    """Returns P(one rate exceeds the other); neither is known.
 
-    A whole-numbered Beta(a, b) is the a-th lowest of a + b - 1 uniform numbers. So one exceeds the other just when the first
-    a + a' - 1 of all numbers, from below, hold at least a' of the other's: a hypergeometric tail. Priors that are no whole
-    numbers take the other rate at its mean.
+    Beta(a, b) with integers is the a-th lowest of a + b - 1 uniform numbers. So one exceeds the other exactly if the lowest
+    a + a' - 1 of all numbers contain at least a' of the other's: a hypergeometric tail. If the parameters are no integers, the
+    other rate is taken at its mean.
 
     >>> round(probability_greater(Beta(3, 3), Beta(3, 3)), 12), round(probability_greater(Beta(8, 4), Beta(50_001, 50_001)), 4)
     (0.5, 0.8867)
@@ -180,10 +180,11 @@ def probability_greater(one: Beta, other: Beta) -> float:
 
 
 def _drawing_at_least(k: int, draws: int, marked: int, whole: int) -> float:
-    """P(at least k marked ones among `draws` of `whole`), summed from the thin end so that small tails keep their digits."""
+    """Returns P(at least k marked ones among `draws` of `whole`), summed from the small end so that small tails stay exact."""
     if k <= max(0, draws + marked - whole) or k > min(draws, marked):
         return 1.0 if k <= max(0, draws + marked - whole) else 0.0
-    if k * whole <= draws * marked:  # below the mean: one less the other end
+    # Below the mean, the result is one minus the other tail.
+    if k * whole <= draws * marked:
         return 1.0 - _drawing_at_least(draws - k + 1, draws, whole - marked, whole)
     term = math.exp(_ln_choose(marked, k) + _ln_choose(whole - marked, draws - k) - _ln_choose(whole, draws))
     total, rest = 0.0, whole - marked - draws
@@ -199,7 +200,7 @@ def _ln_choose(n: int, k: int) -> float:
 
 
 def accepted_cells(p_values: Mapping[str, float], false_discovery_rate: float = 0.1) -> list[str]:
-    """The cells that pass the Benjamini-Hochberg gate over all that were scanned, by name.
+    """Returns the cells that pass the Benjamini-Hochberg gate over all scanned cells, by name.
 
     >>> accepted_cells({"london": 0.001, "asia": 0.04, "overlap": 0.9}, 0.1)
     ['asia', 'london']
@@ -210,12 +211,12 @@ def accepted_cells(p_values: Mapping[str, float], false_discovery_rate: float = 
 
 
 def belief_status(n: int, passes: bool) -> Status:
-    """Whether a belief may be called one."""
+    """Returns the status of a belief by its number of trades and the gate."""
     return "believed" if passes and n >= BELIEVED_FROM_TRADES else "candidate"
 
 
 def wilson_interval(wins: int, n: int, z: float = 1.6448536269514722) -> tuple[float, float]:
-    """The 90 % interval of a rate, Wilson's: as good as the beta quantiles where it is only shown, and a hundred times faster.
+    """Returns Wilson's 90 % interval of a rate: for display as good as beta quantiles, and a hundred times faster.
 
     >>> [round(end, 4) for end in wilson_interval(21, 30)]
     [0.5506, 0.8163]
@@ -230,7 +231,7 @@ def belief_strength(
     days_since_evidence: float, regime_matches: bool | None, initial: float = 1.0, tau_days: float = 180.0,
     exponent: float = 0.3, mismatch: float = 0.3,
 ) -> float:  # fmt: skip
-    """What time and a change of regime have left of a belief; None: it holds in every regime.
+    """Returns the strength of a belief after time and a change of regime; None: it holds in every regime.
 
     >>> round(belief_strength(180, False), 6), belief_strength(0, None)
     (0.243676, 1.0)
@@ -240,7 +241,7 @@ def belief_strength(
 
 @dataclass(frozen=True, slots=True)
 class Proposition:
-    """What a belief says: if the situation at entry is such (a predicate's JSON), then the trade ends so."""
+    """What a belief says: if the situation at entry meets a predicate (JSON), the trade ends like this."""
 
     when: dict[str, object]
     metric: Literal["pnl_r", "pnl_usd", "hold_minutes", "mfe_r", "mae_r"] = "pnl_r"
@@ -250,7 +251,7 @@ class Proposition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedBelief:
-    """A belief as its owner states it: in such a situation, trades end so. "VB works" is none: it must say when.
+    """A belief as its owner states it: in this situation, trades end like this. "VB works" is none: it must say when.
 
     >>> from datetime import UTC
     >>> at = datetime(2026, 6, 5, tzinfo=UTC)
@@ -271,8 +272,8 @@ class StatedBelief:
     tier: int = 1
     alpha: float = 2.0
     beta: float = 1.0
-    rate: float | None = None  # how often it is said to hold; None: more often than otherwise
-    later_only: bool = False  # its counts hold the past already: only trades after it was stated test it
+    rate: float | None = None  # the stated rate; None: more often than otherwise
+    later_only: bool = False  # True if its counts already contain the past: only later trades test it
 
     def __post_init__(self) -> None:
         say_when = 'Say when it holds, like {"regime": "trending_up"}'
@@ -289,7 +290,7 @@ class StatedBelief:
             raise Invalid("alpha", "or beta is not above zero", "Leave them out, or give counts like 2 and 1")
 
     def tests(self, exit_at: datetime) -> bool:
-        """Returns True if a trade that ended then may count."""
+        """Returns True if a trade that ended at this time may count."""
         return not self.later_only or exit_at > self.stated_at
 
     @property
@@ -303,13 +304,13 @@ class StatedBelief:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Belief:
-    """A belief as it stands at a moment. The prior is kept apart from what was counted."""
+    """A belief at a moment. The prior is kept separate from the counts."""
 
     id: str
     sentence: str
     strategy: str | None  # None: any
     symbol: str | None
-    situation: Situation  # what it holds in; '*' where it leaves a field open
+    situation: Situation  # where it holds; '*' for an open field
     proposition: Proposition
     source: Literal["induced", "seeded"]
     tier: int
@@ -318,17 +319,17 @@ class Belief:
     contradicted: int  # trades against it
     base_rate: float | None  # the same strategy and symbol outside its conditions
     base_n: int
-    p_value: float | None  # how often chance alone would show as much
+    p_value: float | None  # how often chance alone gives this difference
     probability: float | None  # that its rate beats the base rate
     status: Status
     related: tuple[str, ...] = ()  # merged into, or split into, these
-    why: str = ""  # what its status rests on, in one sentence
+    why: str = ""  # the reason of its status, in one sentence
     mean_r: float | None = None
     last_confirmed: str | None = None  # trade ids
     last_contradicted: str | None = None
     last_evidence_at: datetime | None = None
-    since: datetime | None = None  # when it could first be said
-    edge: MeanEdge | None = None  # what is known of the mean outcome of its trades
+    since: datetime | None = None  # when it could first be stated
+    edge: MeanEdge | None = None  # what is known about the mean outcome of its trades
 
     @property
     def n(self) -> int:
@@ -345,12 +346,12 @@ class Belief:
 
     @property
     def edge_probability(self) -> float | None:
-        """That the mean outcome of its trades is above zero."""
+        """The probability that the mean outcome of its trades is above zero."""
         return self.edge.probability_positive if self.edge is not None else None
 
     @property
     def leaning(self) -> Literal["more", "less"] | None:
-        """Whether its trades confirm it more often or less often than the others; None while neither can be said."""
+        """Whether its trades confirm it more or less often than the others; None if that is undecided."""
         if self.rate is None or self.base_rate is None or self.rate == self.base_rate:
             return None
         return "more" if self.rate > self.base_rate else "less"
@@ -360,13 +361,13 @@ class Belief:
 
 
 def entry_facts(episode: Episode) -> dict[str, object]:
-    """What a predicate may ask of a trade: its situation at entry, its strategy and side."""
+    """Returns the facts of a trade for a predicate: its situation at entry, its strategy and side."""
     then = episode.situation
     return {f.name: getattr(then, f.name) for f in fields(then)} | {"strategy": episode.strategy, "side": episode.side}
 
 
 def confirms_proposition(proposition: Proposition, episode: Episode, claims_count: bool) -> bool | None:
-    """Returns True if a trade ended as the proposition says; None where it does not count or the figure is unknown."""
+    """Returns True if a trade ended as the proposition says; None if it does not count or the value is unknown."""
     measured: float | None = getattr(episode, proposition.metric)
     if measured is None or not episode.teaches or (episode.claimed and not claims_count):
         return None
@@ -375,7 +376,7 @@ def confirms_proposition(proposition: Proposition, episode: Episode, claims_coun
 
 
 def trades_for_and_against(belief: Belief, episodes: Iterable[Episode], claims_count: bool) -> tuple[list[str], list[str]]:
-    """The trades for a belief and those against it, by id, in the order in which they closed; each once."""
+    """Returns the trades for a belief and those against it, by id, in the order in which they closed; each once."""
     predicate, found = read_predicate(belief.proposition.when, TESTABLE), {True: list[str](), False: list[str]()}
     for episode in sorted({e.id: e for e in episodes}.values(), key=lambda e: (e.exit_at, e.id)):
         answer = confirms_proposition(belief.proposition, episode, claims_count)
@@ -387,7 +388,7 @@ def trades_for_and_against(belief: Belief, episodes: Iterable[Episode], claims_c
 
 
 def belief_concerns(strategy: str | None, symbol: str | None, episode: Episode) -> bool:
-    """Returns True if a trade is one of the strategy and symbol that a belief speaks of; None: of any."""
+    """Returns True if a trade has the strategy and symbol of a belief; None matches any."""
     return strategy in (None, episode.strategy) and symbol in (None, episode.symbol)
 
 
@@ -397,7 +398,7 @@ DEEP_DRAWDOWN = 0.15
 
 
 def suggested_plans(beliefs: Iterable[Belief], drawdown: float | None) -> list[dict[str, object]]:
-    """Plans that what is believed and a deep drawdown suggest, as create_trading_plan takes them; advice, never an order.
+    """Returns plans suggested by beliefs and a deep drawdown, as create_trading_plan takes them; advice, never an order.
 
     What wins less often is halved; it is skipped only where its mean outcome is, in all likelihood, below zero as well.
 

@@ -1,13 +1,12 @@
-"""An episode: what is remembered of one trade, or of one decision not to trade, in the situation at its entry.
+"""An episode: the memory of one trade, or of one decision not to trade, with the situation at its entry.
 
-An episode is known from its exit on and says nothing that was not known at its entry, except how it ended. A late fill, a
-correction or a label of the owner does not change it: the version that was believed ends (`known_to`) and another begins.
-A shadow is the trade that was decided against, followed to its end on later bars; it is no trade, so it never counts
-towards habits, affect or sizes.
+An episode is known from its exit on. Apart from the outcome, it contains only what was known at the entry. A late fill, a
+correction or a label of the owner does not change it: the believed version ends (`known_to`) and a new one begins. A shadow is a
+trade that was decided against, followed to its end on later bars. It is no trade, so it never counts for habits, affect or sizes.
 
-Tiers say where an outcome comes from: 0 the broker, 1 the operator, 2 computed by us, 3 a model, 4 external text. A claim
-is an outcome that the agent itself reports (tier 3). It counts while the agent has no broker to ask; from the moment it
-has one, a claim is `unverified`, which is to say that its outcome is unknown.
+Tiers say where an outcome comes from: 0 the broker, 1 the operator, 2 computed by memtape, 3 a model, 4 external text. A claim is
+an outcome that the agent itself reports (tier 3). It counts as long as the agent has no broker. From then on a claim is
+`unverified`, and its outcome is unknown.
 """
 
 from __future__ import annotations
@@ -28,37 +27,37 @@ from memtape.errors import Invalid
 Kind = Literal["trade", "shadow"]
 RSource = Literal["stop", "atr_proxy", "stated"]
 Teach = Literal["learn", "exclude", "wrong_reason", "structural", "anomaly"]
-NOT_TAUGHT = frozenset({"exclude", "anomaly"})  # what the owner keeps out of every statistic
+NOT_TAUGHT = frozenset({"exclude", "anomaly"})  # labels of the owner that exclude a trade from all statistics
 
 
 class Episode(NamedTuple):
-    """One version of one episode. A named tuple, because they are made and read by the hundred thousand."""
+    """One version of one episode. It is a named tuple for speed: there can be hundreds of thousands."""
 
     id: MemoryId  # the trade's own id, or the shadow's
     known_from: datetime
-    known_to: datetime | None  # until when this version was believed; None: it is
+    known_to: datetime | None  # until when this version was believed; None: still
     kind: Kind
     symbol: str
     strategy: str
     side: Side
     tier: int
-    claimed: bool  # the outcome is the agent's own word
-    source: str  # who said so: broker, a run's model, a file
+    claimed: bool  # True if only the agent reported the outcome
+    source: str  # who reported it: broker, a run's model, a file
     entry_at: datetime
     exit_at: datetime
     pnl_r: float | None  # outcome in units of initial risk
     r_source: RSource | None
     pnl_usd: float | None  # net, in the account currency
     hold_minutes: float | None
-    risk_share: float | None  # what 1R was, as a share of equity at entry
+    risk_share: float | None  # 1R as a share of equity at entry
     mfe_r: float | None
     mae_r: float | None
-    target_r: float | None  # how far the target lay, in R
-    stop_atr: float | None  # how far the stop lay, in ATR
-    partial_r: float | None  # where the first part was taken off, in R
-    late_atr: float | None  # entry price beyond the price that was decided on, in ATR, from the trade's side
+    target_r: float | None  # distance of the target, in R
+    stop_atr: float | None  # distance of the stop, in ATR
+    partial_r: float | None  # where the first part was closed, in R
+    late_atr: float | None  # how much worse the entry price was than the decided price, in ATR
     move_atr: float | None  # the 20-bar move before entry, in ATR
-    trigger: str | None  # what closed it, where the source says: stop, target, manual
+    trigger: str | None  # what closed it, if the source says so: stop, target, manual
     confidence: float | None  # of the decision, 0 to 1
     teach: Teach
     regime: str | None
@@ -89,7 +88,7 @@ class Episode(NamedTuple):
 
     @property
     def teaches(self) -> bool:
-        """True if it may enter statistics: a trade that the owner has not set aside."""
+        """True if it may be used in statistics: a trade that the owner has not excluded."""
         return self.kind == "trade" and self.teach not in NOT_TAUGHT
 
 
@@ -99,7 +98,7 @@ _Level = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """What may be corrected of an episode: words and labels; the outcome only where it was the agent's own claim."""
+    """A correction of an episode: words and labels, and the outcome if it is the agent's own claim."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     reflection: Line | None = None
@@ -120,7 +119,7 @@ class Correction:
     pnl_usd: Annotated[float, Field(allow_inf_nan=False)] | None = None
 
     def stated(self) -> dict[str, Any]:
-        """What it says, as plain data; nothing at all is refused."""
+        """Returns the stated fields as plain data. Raises `Invalid` if there are none."""
         stated: dict[str, Any] = plain(self)
         if not stated:
             raise Invalid("changes", "is empty", "Name at least one field and its right value")
@@ -128,10 +127,10 @@ class Correction:
 
 
 def known_episodes(episodes: Iterable[Episode], as_of: datetime) -> list[Episode]:
-    """The episodes as they were believed at a moment, each in the version of that moment; nothing before its exit."""
+    """Returns the episodes known at a moment, each in the version believed then; none before its exit."""
     return [e for e in episodes if e.exit_at <= as_of and e.known_from <= as_of and (e.known_to is None or e.known_to > as_of)]
 
 
 def believed_outcome(episode: Episode, claims_count: bool) -> float | None:
-    """How it ended, in R, as far as it may be believed."""
+    """Returns the believed outcome in R; None if it is unknown or an unverified claim."""
     return None if episode.claimed and not claims_count else episode.pnl_r

@@ -1,10 +1,10 @@
-"""What an agent does again and again, whatever its strategy says: rates, timing, sizing after wins and losses, drift.
+"""Habits of an agent: rates, timing, sizing after wins and losses, drift.
 
-Every figure is None while its sample is too small; a 0 would read as "no bias". Hold times prove little alone: a bracket
-order holds winners and losers for different times with no behaviour in it at all (`bracket_hold_ratio`), so the share of
-gains and of losses that were realised (`realised_shares`) stands beside the hold ratio.
+Every figure is None if its sample is too small; a 0 would read as "no bias". Hold times alone prove little: a bracket order holds
+winners and losers for different times without any behaviour (`bracket_hold_ratio`), so the shares of gains and of losses that
+were realised (`realised_shares`) complement the hold ratio.
 
-Drift is watched by Page and Hinkley's test on r/sigma against the running mean; CUSUM only against a baseline of at least
+Drift is detected by Page and Hinkley's test on r/sigma against the running mean; CUSUM only against a baseline of at least
 100 trades. Their sums are small values folded trade by trade, and clear when the drift ends.
 
 >>> round(hold_ratio([3600, 5400], [9000, 7200], at_least=1), 6), round(bracket_hold_ratio(target=2, stop=1), 6)
@@ -28,7 +28,7 @@ MIN_HALVES_TRADES = 20
 
 
 def window(stability: float) -> int:
-    """How many trades to look back on: 20 for an erratic agent, 100 for a steady one.
+    """Returns the number of trades in the window: 20 for an erratic agent, 100 for a steady one.
 
     >>> window(0.0), window(0.1), window(1.0)
     (20, 28, 100)
@@ -37,19 +37,19 @@ def window(stability: float) -> int:
 
 
 def win_rate(pnl_rs: Sequence[float | None]) -> float | None:
-    """Wins among the closed; a scratch is closed and no win."""
+    """Returns the share of wins among closed trades; a scratch counts as closed, not as a win."""
     known = [r for r in pnl_rs if r is not None]
     return sum(r > 0 for r in known) / len(known) if known else None
 
 
 def mean_r(pnl_rs: Sequence[float | None]) -> float | None:
-    """The mean outcome of the closed, in R."""
+    """Returns the mean outcome of closed trades, in R."""
     known = [r for r in pnl_rs if r is not None]
     return mean(known) if known else None
 
 
 def holds_by_outcome(trades: Iterable[tuple[float | None, float | None]]) -> tuple[list[float], list[float]]:
-    """The hold times of winners and of losers, from (outcome in R, hold); scratches are neither.
+    """Returns the hold times of winners and of losers, from (outcome in R, hold); scratches are neither.
 
     >>> holds_by_outcome([(2.0, 60.0), (-1.0, 90.0), (0.0, 5.0), (None, 5.0)])
     ([60.0], [90.0])
@@ -59,14 +59,14 @@ def holds_by_outcome(trades: Iterable[tuple[float | None, float | None]]) -> tup
 
 
 def hold_ratio(winners: Sequence[float], losers: Sequence[float], at_least: int = MIN_SIDE_TRADES) -> float | None:
-    """How much longer losers were held than winners: 0.5 is half as long again."""
+    """Returns how much longer losers were held than winners: 0.5 means 50 % longer."""
     if min(len(winners), len(losers)) < max(at_least, 1) or not (held := mean(winners)):
         return None
     return mean(losers) / held - 1.0
 
 
 def bracket_hold_ratio(target: float, stop: float) -> float:
-    """The hold ratio of a bracket on a market without drift: nobody's behaviour."""
+    """Returns the hold ratio of a bracket on a market without drift, which contains no behaviour."""
     whole = target + stop
     won, lost = (whole**2 - stop**2) / 3.0, stop * (2.0 * whole - stop) / 3.0
     return lost / won - 1.0
@@ -74,7 +74,7 @@ def bracket_hold_ratio(target: float, stop: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RealisedShares:
-    """Gains realised and losses realised, as shares of those there were; effect = gains - losses, with its error."""
+    """The realised shares of all gains and of all losses; effect = gains - losses, with its standard error."""
 
     gains: float | None
     losses: float | None
@@ -83,7 +83,7 @@ class RealisedShares:
 
 
 def realised_shares(gains: int, paper_gains: int, losses: int, paper_losses: int) -> RealisedShares:
-    """Odean's measure of the disposition effect, from counts at the moments of decision.
+    """Returns Odean's measure of the disposition effect, from counts at the moments of decision.
 
     >>> shares = realised_shares(30, 90, 20, 140)
     >>> shares.gains, shares.losses, shares.effect, round(shares.error, 6)
@@ -98,7 +98,7 @@ def realised_shares(gains: int, paper_gains: int, losses: int, paper_losses: int
 
 
 def loss_aversion(risks: Sequence[float | None], pnl_rs: Sequence[float | None], at_least: int = MIN_SIDE_TRADES) -> float | None:
-    """How much less is risked after a loss than after a win; risks are shares of equity, in the order of the trades.
+    """Returns how much less is risked after a loss than after a win; risks are shares of equity, in the order of the trades.
 
     >>> loss_aversion([1.0, 1.0, 0.5] * 4, [1.0, -1.0, 1.0] * 4)
     0.5
@@ -110,7 +110,7 @@ def loss_aversion(risks: Sequence[float | None], pnl_rs: Sequence[float | None],
 
 
 def risks_after(risks: Sequence[float | None], pnl_rs: Sequence[float | None]) -> tuple[list[float], list[float]]:
-    """What was risked on the trade after a loss, and on the trade after a win, as far as it is known.
+    """Returns the known risks of trades after a loss, and of trades after a win.
 
     >>> risks_after([1.0, 2.0, None, 3.0], [1.0, -1.0, -1.0, 1.0])
     ([3.0], [2.0])
@@ -122,7 +122,7 @@ def risks_after(risks: Sequence[float | None], pnl_rs: Sequence[float | None]) -
 def recency_bias(
     risks: Sequence[float | None], pnl_rs: Sequence[float | None], memory: float = 0.7, at_least: int = MIN_SIDE_TRADES
 ) -> float | None:
-    """Whether size follows the latest outcomes: rank correlation of each risk with the average of the outcomes before it.
+    """Returns how much size follows recent outcomes: rank correlation of each risk with the mean outcome before it.
 
     >>> round(recency_bias([1.0, 2.0, 1.0, 2.0, 1.0], [1.0, -1.0, 1.0, -1.0, 1.0]), 6)
     0.894427
@@ -136,7 +136,7 @@ def recency_bias(
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Spearman's correlation, equal values sharing their rank; None where one side never varies."""
+    """Returns Spearman's correlation, ties sharing their rank; None if one side is constant."""
     ranks_a, ranks_b = _ranks(a), _ranks(b)
     middle_a, middle_b = mean(ranks_a), mean(ranks_b)
     across = math.fsum((x - middle_a) * (y - middle_b) for x, y in zip(ranks_a, ranks_b, strict=True))
@@ -145,14 +145,14 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 
 def entry_timing(side: int, signal_price: float, entry_price: float, atr: float) -> float | None:
-    """Early (-1) to late (+1) against the signal, in ATR."""
+    """Returns early (-1) to late (+1) relative to the signal, in ATR."""
     return _clip(side * (entry_price - signal_price) / atr, -1.0, 1.0) if atr > 0 else None
 
 
 def exit_timing(exit_r: float, target_r: float, mfe_r: float) -> float | None:
-    """Early (-1) to late (+1) against the target; not for trades that were stopped out.
+    """Returns early (-1) to late (+1) relative to the target; not for trades that were stopped out.
 
-    Before the target was seen, what was left of the way to it; after, what was given back from the best.
+    Before the target was reached, it is the remaining distance; after that, what was given back from the best.
 
     >>> exit_timing(1.0, 2.0, 1.4), exit_timing(1.0, 2.0, 2.5)
     (-0.5, 0.75)
@@ -165,7 +165,7 @@ def exit_timing(exit_r: float, target_r: float, mfe_r: float) -> float | None:
 
 
 def momentum_bias(entries: Sequence[tuple[int, float]]) -> float | None:
-    """Contrarian (-1) to following (+1): mean of side times the 20-bar return before entry, in ATR, at most one.
+    """Returns contrarian (-1) to following (+1): the mean of side times the 20-bar return before entry, in ATR, at most one.
 
     >>> momentum_bias([(1, 0.5), (-1, 2.0)])
     -0.25
@@ -174,7 +174,7 @@ def momentum_bias(entries: Sequence[tuple[int, float]]) -> float | None:
 
 
 def stability(risks: Sequence[float], holds: Sequence[float]) -> float:
-    """How alike the two halves of the window are in risk and in hold, 0 to 1; ½ while there are fewer than 20 trades."""
+    """Returns how similar the two halves of the window are in risk and hold time, 0 to 1; ½ with fewer than 20 trades."""
     if min(len(risks), len(holds)) < MIN_HALVES_TRADES:
         return 0.5
     return 1.0 - 0.5 * (_between_halves(risks) + _between_halves(holds))
@@ -185,7 +185,7 @@ Direction = Literal["improving", "degrading"]
 
 @dataclass(frozen=True, slots=True)
 class PageHinkley:
-    """The test's running state: how far outcomes have wandered from their own running mean, upwards and downwards."""
+    """The running state of the test: the cumulative deviation from the running mean, upwards and downwards."""
 
     n: int = 0
     mean: float = 0.0
@@ -211,7 +211,7 @@ class Cusum:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Where the first alarm rang (from 0), and the sums there; without an alarm, the sums at the end."""
+    """The index of the first alarm (from 0) and the sums there; without an alarm, the sums at the end."""
 
     alarm: int | None
     direction: Direction | None
@@ -220,7 +220,7 @@ class Drift:
 
 
 def page_hinkley(xs: Iterable[float], delta: float = 0.25, threshold: float = 10.0) -> Drift:
-    """Page and Hinkley's test over r/sigma.
+    """Returns the result of Page and Hinkley's test over r/sigma.
 
     >>> page_hinkley([0.2, 0.1, 0.3, 0.2, -1.5, -1.4, -1.6], threshold=2.0).alarm
     6
@@ -235,7 +235,7 @@ def page_hinkley(xs: Iterable[float], delta: float = 0.25, threshold: float = 10
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """One alarm: where it rang, where what it rang for began, which way, and by how much the values before and since differ."""
+    """One alarm: its index, where the change began, the direction, and the difference of the values before and since."""
 
     at: int
     began: int
@@ -244,10 +244,10 @@ class Alarm:
 
 
 def alarms(xs: Sequence[float], delta: float = 0.25, threshold: float = 10.0, at_most: float = math.inf) -> list[Alarm]:
-    """Every alarm of Page and Hinkley's test, which starts again after each: so what has ended no longer rings.
+    """Returns every alarm of Page and Hinkley's test. The test restarts after each, so a change that has ended raises no alarm.
 
-    The change began after the last moment at which the sum that rang was nil. `at_most` is how far from the running mean one
-    value may count: a habit is what is done again and again, so that no single value should ring alone.
+    The change began after the last index at which the sum was zero. `at_most` limits the deviation of one value: a habit is
+    repeated behaviour, so a single value should not raise an alarm.
 
     >>> [(a.at, a.began, a.direction, round(a.magnitude, 6)) for a in alarms([0.0] * 30 + [2.0] * 30)]
     [(36, 30, 'improving', 2.0)]
@@ -256,7 +256,8 @@ def alarms(xs: Sequence[float], delta: float = 0.25, threshold: float = 10.0, at
     start, n, middle, up, down, up_from, down_from = 0, 0, 0.0, 0.0, 0.0, 0, 0
     if math.isinf(at_most) and page_hinkley(xs, delta, threshold).alarm is None:
         return found
-    for at, x in enumerate(xs):  # `PageHinkley.updated`, with plain numbers: histories are long
+    # This is `PageHinkley.updated` with plain numbers, for speed on long histories.
+    for at, x in enumerate(xs):
         n += 1
         x = max(middle - at_most, min(middle + at_most, x)) if n > 1 else x
         middle += (x - middle) / n
@@ -272,7 +273,7 @@ def alarms(xs: Sequence[float], delta: float = 0.25, threshold: float = 10.0, at
 
 
 def cusum(zs: Iterable[float], slack: float = 0.25, threshold: float = 10.0) -> Drift:
-    """CUSUM over outcomes measured by a baseline.
+    """Returns the result of CUSUM over outcomes relative to a baseline.
 
     >>> cusum([1.0] * 5, threshold=3.0)
     Drift(alarm=4, direction='improving', up=3.75, down=0.0)
@@ -286,7 +287,7 @@ def cusum(zs: Iterable[float], slack: float = 0.25, threshold: float = 10.0) -> 
 
 
 def alarm(state: PageHinkley | Cusum, threshold: float = 10.0) -> Direction | None:
-    """Whether the sums have passed the threshold, and which way."""
+    """Returns the direction in which the sums have passed the threshold, or None."""
     if max(state.up, state.down) <= threshold:
         return None
     return "degrading" if state.down >= state.up else "improving"
@@ -302,6 +303,6 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def _between_halves(values: Sequence[float]) -> float:
-    """The Kolmogorov-Smirnov distance between the first and the second half."""
+    """Returns the Kolmogorov-Smirnov distance between the first and the second half."""
     first, second = sorted(values[: len(values) // 2]), sorted(values[len(values) // 2 :])
     return max(abs(bisect_right(first, at) / len(first) - bisect_right(second, at) / len(second)) for at in (*first, *second))

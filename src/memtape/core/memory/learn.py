@@ -1,4 +1,4 @@
-"""From trades to memories: one fold that live ticks, imports, replays and rebuilds share.
+"""Turns trades into memories: one fold that live ticks, imports, replays and rebuilds share.
 
 In order of exit, each closed trade becomes an episode in the situation at its entry, and a step of the agent's affect.
 Beliefs and habits are counted from episodes whenever they are read, so they always agree with them.
@@ -30,7 +30,7 @@ from memtape.core.memory.situation_fields import entry_fields, market_state_at
 from memtape.core.observed import CashFlow, EquityMark, Situation
 from memtape.core.values import read
 
-ATR_PER_R = 1.5  # without a stop, what is risked is taken as this many ATR
+ATR_PER_R = 1.5  # without a stop, 1R is taken as this many ATR
 TIER_OF = {"fills": 0, "reported": 0, "inferred": 2, "unpriced": 2, "claimed": 3}
 CLAIM_ENTRY_TOLERANCE, CLAIM_PRICE_TOLERANCE = timedelta(minutes=5), 0.0025
 
@@ -45,12 +45,12 @@ class Amendment:
 
     @property
     def moves_affect(self) -> bool:
-        """True if it changes whether or as what the outcome counts."""
+        """True if it changes whether or how the outcome counts."""
         return self.forget or not self.changes.keys().isdisjoint(("pnl_r", "pnl_usd", "teach"))
 
 
 def amendment_of(item: StoredItem) -> Amendment:
-    """A correction, out of the store."""
+    """Returns a correction from its stored item."""
     changes = dict(item.body.get("changes", {}))
     if "tags" in changes:
         changes["tags"] = tuple(changes["tags"])
@@ -70,7 +70,7 @@ class AccountEvent:
 
 
 def account_change(kind: str, body: Any, key: str, known_at: datetime) -> AccountChange:
-    """An equity mark or a cash flow as a change of the account."""
+    """Returns an equity mark or a cash flow as a change of the account."""
     if kind == "equity":
         mark = body if isinstance(body, EquityMark) else read(EquityMark, body)
         return AccountMark(mark.t, key, known_at, float(mark.equity))
@@ -79,7 +79,7 @@ def account_change(kind: str, body: Any, key: str, known_at: datetime) -> Accoun
 
 
 def account_event_of(item: StoredItem) -> AccountEvent:
-    """The same out of the store, with the time until which it was believed."""
+    """Returns a stored item as an account event, with the time until which it was believed."""
     return AccountEvent(account_change(item.kind, item.body, item.key, item.known_at), item.gone_at)
 
 
@@ -104,7 +104,7 @@ class AffectTimeline:
         self._verified_from, self._has_claims = verified_from, has_claims
 
     def at(self, moment: datetime) -> AffectStep | None:
-        """The state at a moment, from what was known at it; None before the first step.
+        """Returns the state at a moment, from what was known then; None before the first step.
 
         The stored steps fold everything that is believed now, in the order in which it happened. The state of a past moment
         is the last step of the fold of what was known then. In most cases that fold is a beginning of the stored one, and its
@@ -128,7 +128,7 @@ class AffectTimeline:
         return steps[place] if place >= 0 else None
 
     def steps_known_at(self, moment: datetime) -> list[AffectStep]:
-        """All steps by a moment, from what was known at it."""
+        """Returns all steps by a moment, from what was known then."""
         return affect_steps(believed_changes(self._account_events(), moment, self._verified_from), self._starting)
 
     def _refold(self, moment: datetime) -> AffectStep | None:
@@ -137,7 +137,7 @@ class AffectTimeline:
 
 
 def steps_until(steps: Sequence[AffectStep]) -> Callable[[datetime], Sequence[AffectStep]]:
-    """A function that gives the last steps by a moment, out of steps in memory."""
+    """Returns a function that gives the last steps by a moment, from steps in memory."""
     ats = [step.at for step in steps]
 
     def until(moment: datetime) -> Sequence[AffectStep]:
@@ -150,7 +150,7 @@ def steps_until(steps: Sequence[AffectStep]) -> Callable[[datetime], Sequence[Af
 def timeline_of(
     events: Sequence[AccountEvent], steps: Sequence[AffectStep], starting: float, verified_from: datetime | None
 ) -> AffectTimeline:
-    """The timeline out of everything that happened to the account, in memory."""
+    """Returns the timeline of all account events in memory."""
     spans = [(event.event.known_at, event.known_to) for event in events if event.known_to is not None]
 
     def replaced(moment: datetime) -> bool:
@@ -163,7 +163,7 @@ def timeline_of(
 def believed_changes(
     events: Iterable[AccountEvent], moment: datetime | None, verified_from: datetime | None
 ) -> list[AccountChange]:
-    """The changes of the account as they were believed at a moment (None: now)."""
+    """Returns the changes of the account as believed at a moment (None: now)."""
     if moment is None:
         return [e.event for e in events if e.known_to is None and not (e.claimed and verified_from is not None)]
     claims_count = claims_count_at(moment, verified_from)
@@ -180,7 +180,7 @@ def claims_count_at(moment: datetime, verified_from: datetime | None) -> bool:
 
 
 def account_events_of_trade(version: TradeVersion, market: MarketState, amendments: Sequence[Amendment]) -> list[AccountEvent]:
-    """A closed trade as it moves affect, in the versions in which it was believed."""
+    """Returns a closed trade as account events, one for each believed version."""
     trade = version.trade
     assert trade.exit_at is not None
     claimed, net = trade.quality == "claimed", _number(trade.net_pnl_usd)
@@ -216,7 +216,7 @@ def account_events_of_trade(version: TradeVersion, market: MarketState, amendmen
 
 
 def entry_situation(trade: Trade, market: MarketState, state: AffectStep | None) -> dict[str, Any]:
-    """The fields of the situation at entry: as the decision stated them, else from bars and affect; the price is its own."""
+    """Returns the fields of the situation at entry: as stated, else from bars and affect; the price is the entry's."""
     stated = read(Situation, json.loads(trade.entry_situation)) if trade.entry_situation else None
     found = entry_fields(trade.entry_at, stated, market, state)
     if trade.entry_price is not None:
@@ -227,7 +227,10 @@ def entry_situation(trade: Trade, market: MarketState, state: AffectStep | None)
 
 
 def proxy_risk(trade: Trade, atr: float | None) -> tuple[float, float] | None:
-    """1R of a trade without a stop, from ATR, and the outcome in it; 1R is in the account currency, without a size in price."""
+    """Returns 1R of a trade without a stop, from ATR, and the outcome in R.
+
+    1R is in the account currency; without a size it is in units of price.
+    """
     if not atr or trade.entry_price is None or not trade.entry_price:
         return None
     if trade.entry_size_usd and trade.net_pnl_usd is not None:
@@ -240,7 +243,7 @@ def proxy_risk(trade: Trade, atr: float | None) -> tuple[float, float] | None:
 
 
 def _atr(entry: Mapping[str, Any]) -> float | None:
-    """The ATR at entry: of the hour, else of the day, else of five minutes."""
+    """Returns the ATR at entry: hourly, else daily, else of five minutes."""
     return next((float(entry[frame]) for frame in ("atr_h1", "atr_d1", "atr_m5") if entry[frame]), None)
 
 
@@ -251,7 +254,7 @@ def _number(value: Decimal | None) -> float | None:
 def episode_from_trade(
     trade: Trade, market: MarketState, state: AffectStep | None, equity: float, known_from: datetime, known_to: datetime | None
 ) -> Episode:
-    """A closed trade as an episode."""
+    """Returns a closed trade as an episode."""
     assert trade.exit_at is not None
     situation = entry_situation(trade, market, state)
     atr = _atr(situation)
@@ -291,7 +294,7 @@ def _in_r(stated: Decimal | None, usd: Decimal | None, risk: float | None) -> fl
 
 
 def episode_versions(episode: Episode, amendments: Sequence[Amendment]) -> list[Episode]:
-    """An episode in the versions that later amendments make of it: one from each amendment to the next."""
+    """Returns the versions of an episode after later amendments: one from each amendment to the next."""
     starts = {episode.known_from} | {each.known_at for each in amendments if each.known_at > episode.known_from}
     ordered = sorted(start for start in starts if episode.known_to is None or start < episode.known_to)
     found: list[Episode] = []
@@ -307,7 +310,7 @@ def episode_versions(episode: Episode, amendments: Sequence[Amendment]) -> list[
 
 
 def until_gone(versions: Sequence[Episode], gone_at: datetime | None) -> list[Episode]:
-    """Versions, ended at the moment at which what they rest on was taken back."""
+    """Returns the versions, ended when the record behind them was taken back."""
     if gone_at is None:
         return list(versions)
     earlier = [v for v in versions if v.known_from < gone_at]
@@ -315,7 +318,7 @@ def until_gone(versions: Sequence[Episode], gone_at: datetime | None) -> list[Ep
 
 
 def _joined(versions: Sequence[Episode]) -> list[Episode]:
-    """The same versions, with equal neighbours joined into one."""
+    """Returns the versions with equal neighbours joined into one."""
     found: list[Episode] = []
     for version in versions:
         if found and found[-1].known_to == version.known_from and found[-1][3:] == version[3:]:
@@ -329,7 +332,7 @@ def episodes_from_versions(
     versions: Iterable[TradeVersion], market: Callable[[str, datetime], Market | None], timeline: AffectTimeline,
     starting: float, amendments: Callable[[Trade], Sequence[Amendment]],
 ) -> list[Episode]:  # fmt: skip
-    """The episodes of closed trades, in all their versions."""
+    """Returns the episodes of closed trades, in all their versions."""
     found: list[Episode] = []
     for version in versions:
         trade = version.trade
@@ -360,19 +363,19 @@ def is_same_trade(claim: Trade, trade: Trade) -> bool:
 
 
 def amendment_from_claim(claim: Trade, known_at: datetime) -> Amendment:
-    """What a claim adds to the trade of the ledger that it describes: words and confidence, no numbers."""
+    """Returns what a claim adds to the trade of the ledger that it describes: text and confidence, no outcome."""
     stated = {"reflection": claim.reflection, "confidence": _number(claim.confidence)}
     return Amendment(known_at, {name: value for name, value in stated.items() if value is not None})
 
 
 def nearest_trade(claim: Trade, ledger: Iterable[Trade]) -> TradeId | None:
-    """The trade of the ledger that a claim describes, nearest by entry."""
+    """Returns the trade of the ledger that a claim describes, the nearest by entry; None if there is none."""
     matching = [trade for trade in ledger if is_same_trade(claim, trade)]
     return min(matching, key=lambda t: (abs(t.entry_at - claim.entry_at), t.id)).id if matching else None
 
 
 def claims_about(versions: Sequence[TradeVersion]) -> dict[str, list[Amendment]]:
-    """What claims add to trades of the ledger, by trade. A claim that the ledger confirms is no episode of its own."""
+    """Returns what claims add to trades of the ledger, by trade. A claim that the ledger confirms has no episode of its own."""
     current = [version for version in versions if version.known_to is None]
     ledger = sorted((v.trade for v in current if v.trade.quality != "claimed"), key=lambda trade: trade.entry_at)
     entered = [trade.entry_at for trade in ledger]

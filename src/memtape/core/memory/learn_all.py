@@ -1,4 +1,4 @@
-"""All memories out of everything that was recorded, in one fold: for a rebuild, and for an earlier head of the log.
+"""Builds all memories from the whole record in one fold: for a rebuild, and for an earlier head of the log.
 
 The write path forms the same episodes, steps and shadows a few at a time. `verify` proves that both give the same rows.
 """
@@ -37,7 +37,7 @@ Bars = Callable[[str], Sequence[KnownBar]]  # all known bars of a symbol
 
 
 class LearnedMemories(NamedTuple):
-    """What an agent remembers."""
+    """The memories of an agent."""
 
     episodes: list[Episode]  # in all their versions
     steps: list[AffectStep]
@@ -60,7 +60,7 @@ class _Charts:
 def learn_all(
     agent: Agent, versions: Sequence[TradeVersion], items: Sequence[StoredItem], bars: Bars, verified_from: datetime | None
 ) -> LearnedMemories:
-    """All memories of an agent, from the versions of its trades and from its items.
+    """Returns all memories of an agent, from the versions of its trades and from its items.
 
     Of the items, equity marks, cash flows, corrections and decisions count; fills and ticks are already in `versions`.
 
@@ -101,7 +101,7 @@ def learn_all(
 
 
 def amended_later(items: Iterable[StoredItem], versions: Sequence[TradeVersion]) -> dict[str, list[Amendment]]:
-    """What was stated about each memory after it was recorded: corrections, and claims about trades of the ledger."""
+    """Returns the later amendments of each memory: corrections, and claims about trades of the ledger."""
     found: dict[str, list[Amendment]] = {}
     for item in items:
         if item.kind == "correction":

@@ -1,9 +1,8 @@
-"""The market of one symbol as its completed bars show it at any moment: ATR on three frames, regime, volatility, momentum.
+"""The market state of one symbol at any moment, from completed bars: ATR on three frames, regime, volatility, momentum.
 
-Only bars that had ended and were known at that moment are looked at, and never more than a fixed number of them, so the
-answer is the same whatever else is stored. A frame is taken from bars of its own length, or put together from the longest
-shorter ones that fit into it; days are UTC days. Labels come from hourly bars, else from the next
-longer ones, else from five minutes.
+Only bars that had ended and were known at that moment are used, and never more than a fixed number of them, so the answer does
+not depend on what else is stored. A frame uses bars of its own length, or is built from the longest shorter ones that fit into
+it; days are UTC days. Labels come from hourly bars, else from the next longer ones, else from five-minute bars.
 
 >>> from datetime import UTC, datetime, timedelta
 >>> from decimal import Decimal
@@ -13,8 +12,8 @@ longer ones, else from five minutes.
 ...     t0, o = start + timedelta(hours=n), Decimal(100 + n)
 ...     return Bar(symbol="XAU", t0=t0, t1=t0 + timedelta(hours=1), o=o, h=o + 2, l=o - 1, c=o + 1)
 >>> market = Market(completed_bar(KnownBar(bar(n), bar(n).t1)) for n in range(60))
->>> seen = market.at(start + timedelta(hours=60))
->>> seen.regime, seen.atr_h1, seen.atr_d1, seen.price
+>>> state = market.at(start + timedelta(hours=60))
+>>> state.regime, state.atr_h1, state.atr_d1, state.price
 ('trending_up', 3.0, None, 160.0)
 >>> market.at(start + timedelta(hours=5)).atr_h1 is None
 True
@@ -33,11 +32,11 @@ from memtape.core.ledger.rounds import KnownBar
 from memtape.core.memory.situation import Candle, MarketLabels, average_true_range, market_labels
 
 D1, H1, M5 = 86_400, 3_600, 300
-FRAMES = (D1, 14_400, 7_200, H1, 1_800, 900, 600, M5, 180, 120, 60)  # lengths in seconds that are looked at, longest first
-LABELLED_BY = (H1, 14_400, D1, M5)  # labels come from the first of these that there are bars for
-CANDLES, DAYS = 300, 30  # how far labels and ATR look back, and how far the ATR of the day
-MAX_BARS = 720  # of one length that a state is computed from, so that the cost of a close does not grow with the chart
-MAX_BARS_PER_BAR = 24  # that are joined into one longer bar: minutes make five minutes, not an hour
+FRAMES = (D1, 14_400, 7_200, H1, 1_800, 900, 600, M5, 180, 120, 60)  # lengths in seconds, longest first
+LABELLED_BY = (H1, 14_400, D1, M5)  # labels use the first of these lengths that has bars
+CANDLES, DAYS = 300, 30  # the bars used for labels and ATR, and for the daily ATR
+MAX_BARS = 720  # bars of one length in a state; the limit keeps the cost of a close constant
+MAX_BARS_PER_BAR = 24  # at most this many are joined into one: minutes make five minutes, not an hour
 MOMENTUM_BARS = 20
 
 
@@ -55,7 +54,7 @@ class CompletedBar(NamedTuple):
 
 
 def completed_bar(known: KnownBar) -> CompletedBar:
-    """A bar that was observed, in plain numbers."""
+    """Returns an observed bar in plain numbers."""
     bar = known.bar
     return CompletedBar(
         bar.frame, micros(bar.t0), micros(bar.t1), micros(known.known_at), float(bar.o), float(bar.h), float(bar.l), float(bar.c)
@@ -64,7 +63,7 @@ def completed_bar(known: KnownBar) -> CompletedBar:
 
 @dataclass(frozen=True, slots=True)
 class MarketState:
-    """What bars say of a moment. None where there are too few of them."""
+    """The market at a moment; None for a value that needs more bars."""
 
     price: float | None = None
     atr_d1: float | None = None
@@ -76,7 +75,7 @@ class MarketState:
 
 
 def sources(present: Collection[int]) -> dict[int, tuple[int, int]]:
-    """For each length that is wanted: the length of the bars it is taken from, and how many of those are looked at.
+    """Returns for each needed frame the length of the bars that it uses, and how many of them.
 
     >>> sources({3600})
     {86400: (3600, 720), 3600: (3600, 300)}
@@ -94,7 +93,7 @@ def sources(present: Collection[int]) -> dict[int, tuple[int, int]]:
 
 
 def bars_needed(present: Collection[int]) -> dict[int, int]:
-    """How many of the last bars of each length are looked at; of every length at least the last, for its price."""
+    """Returns how many of the last bars of each length are used; at least one of every length, for its price."""
     most = {frame: 1 for frame in FRAMES if frame in present}
     for source, many in sources(present).values():
         most[source] = max(most[source], many)
@@ -107,7 +106,7 @@ class _Series:
     def __init__(self) -> None:
         self.bars: list[CompletedBar] = []
         self.ends: list[int] = []
-        self.in_order = True  # each was known no later than the next
+        self.in_order = True  # True if each bar was known no later than the next
 
     def add(self, bar: CompletedBar) -> None:
         self.in_order &= not self.bars or bar.known >= self.bars[-1].known
@@ -115,7 +114,7 @@ class _Series:
         self.ends.append(bar.end)
 
     def known(self, at: int, most: int) -> list[CompletedBar]:
-        """The last bars that had ended and were known by a moment, oldest first."""
+        """Returns the last bars that had ended and were known at a moment, oldest first."""
         upto = bisect_right(self.ends, at)
         if self.in_order:
             while upto and self.bars[upto - 1].known > at:
@@ -125,7 +124,7 @@ class _Series:
 
 
 class Market:
-    """Bars of one symbol, and what they say at any moment."""
+    """The bars of one symbol, and its market state at any moment."""
 
     def __init__(self, bars: Iterable[CompletedBar]) -> None:
         self._series: dict[int, _Series] = {}
@@ -135,7 +134,7 @@ class Market:
         self._in_order = all(series.in_order for series in self._series.values())
 
     def at(self, moment: datetime) -> MarketState:
-        """What was to be seen at a moment."""
+        """Returns the market state at a moment."""
         at = micros(moment)
         last = {frame: bars[-1].end for frame, series in self._series.items() if (bars := series.known(at, 1))}
         if not last:
@@ -172,7 +171,7 @@ def _atr(candles: Sequence[Candle] | None) -> float | None:
 
 
 def _candles(bars: Sequence[CompletedBar], source: int, wanted: int, many: int, at: int) -> list[Candle]:
-    """The last completed candles of a length, put together where the bars are shorter."""
+    """Returns the last completed candles of a length, built from shorter bars if necessary."""
     bars = bars[-many:]
     if source == wanted:
         return [Candle(bar.open, bar.high, bar.low, bar.close) for bar in bars]
@@ -182,5 +181,6 @@ def _candles(bars: Sequence[CompletedBar], source: int, wanted: int, many: int, 
         groups.setdefault(bar.start // length, []).append(bar)
     whole = [group for number, group in sorted(groups.items()) if (number + 1) * length <= at]
     if len(bars) == many:
-        whole = whole[1:]  # its beginning may be cut off
+        # The beginning of the first candle may be missing.
+        whole = whole[1:]
     return [Candle(group[0].open, max(b.high for b in group), min(b.low for b in group), group[-1].close) for group in whole]

@@ -1,12 +1,12 @@
-"""Plans that fire together, and what a plan was worth: advice is resolved and shown, then held against what happened.
+"""Plans: which ones fire, how several are resolved, and what a plan was worth.
 
-When several plans fire, the more careful one leads: leaving before not entering, not entering before a smaller size, that
-before a larger one or another setting, all before a mere alert. Several smaller sizes are not multiplied: the smallest
-counts, and no larger size beats it. Among equals: priority, then the older plan, then its id. Nothing is dropped silently.
+If several plans fire, the most careful one leads: leaving before not entering, not entering before a smaller size, a smaller size
+before a larger one or another setting, and all of these before an alert. Several smaller sizes are not multiplied: the smallest
+counts, and no larger size overrides it. Ties go by priority, then the older plan, then its id. Overruled plans are reported.
 
 A plan not to trade can only be unlearned if the trade that did not happen is followed to its end. `plan_shadow` does that from
-later bars, with every doubt decided against the trade: a gap fills at the open, and a bar that touches both stop and
-target was stopped first.
+later bars and decides any doubt against the trade: a gap fills at the open, and a bar that touches both stop and target was
+stopped first.
 
 >>> skipped = plan_shadow(side=1, entry=100.0, stop=98.0, target=104.0, later=[Candle(100.5, 104.2, 97.9, 103.0)])
 >>> skipped, value_of_skipping(skipped)
@@ -38,12 +38,12 @@ SHARES = frozenset({"drawdown_pct", "drawdown_state", "confidence", "risk_appeti
 FireMode = Literal["once", "rising_edge", "every"]
 Maker = Literal["owner", "agent", "reflection", "belief", "affect"]
 PLAN_DAYS = 30
-OWNERS_OWN: frozenset[str] = frozenset({"owner", "affect", "belief"})  # the owner's word, or computed by us from the broker's
+OWNERS_OWN: frozenset[str] = frozenset({"owner", "affect", "belief"})  # stated by the owner, or computed from the broker's data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """If the trigger holds, then the action: advice that the trader may follow or not."""
+    """A trigger and an action: advice that the trader may follow or not."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     id: Annotated[PlanId, AfterValidator(clean_text), KEY]
@@ -62,16 +62,16 @@ class Plan:
 
     @property
     def tier(self) -> int:
-        """Where it comes from: the owner 1, computed by us 2, a model 3."""
+        """The tier of its source: 1 the owner, 2 computed by memtape, 3 a model."""
         return 1 if self.maker == "owner" else 2 if self.maker in OWNERS_OWN else 3
 
     @property
     def first_status(self) -> str:
-        """A model's plan is a proposal until the owner confirms it."""
+        """The first status: a model's plan is a proposal until the owner confirms it."""
         return "proposed" if self.tier >= 3 else "active"
 
     def checked(self) -> Plan:
-        """Itself, if its predicates can be asked; `Invalid` names what cannot."""
+        """Returns the plan if its predicates are valid. Raises `Invalid` if one is not."""
         for condition in conditions(read_predicate(self.trigger, at="trigger_condition")):
             if condition.field in SHARES and any(isinstance(v, float | int) and v > 1 for v in _values(condition)):
                 raise Invalid(f"trigger_condition.{condition.field}", "is a share and never above 1", "Write 0.15 for 15 %")
@@ -83,7 +83,7 @@ class Plan:
 
 
 class PlanState(NamedTuple):
-    """A plan and where it stands: proposed, active, triggered (it fired its last), expired or cancelled."""
+    """A plan with its status: proposed, active, triggered (it fired for the last time), expired or cancelled."""
 
     id: PlanId
     status: str
@@ -99,13 +99,13 @@ class PlanState(NamedTuple):
 
 
 def new_plan_state(body: Mapping[str, Any], at: datetime) -> PlanState:
-    """A plan that was just stated."""
+    """Returns the state of a new plan."""
     plan = read(Plan, dict(body))
     return PlanState(plan.id, plan.first_status, at, 0, None, None, canonical(plan))
 
 
 def changed_plan_state(state: PlanState, status: str, at: datetime) -> PlanState:
-    """A plan that fired, expired, was confirmed or cancelled."""
+    """Returns the state of a plan that fired, expired, was confirmed or cancelled."""
     if status == "fired":
         done = state.plan.fire_mode == "once"
         return state._replace(status="triggered" if done else state.status, fired=state.fired + 1, fired_at=at,
@@ -115,7 +115,7 @@ def changed_plan_state(state: PlanState, status: str, at: datetime) -> PlanState
 
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """What a plan may look at: what is the case now, what was the case at the look before, and when."""
+    """The facts that a plan is judged by: those of now, those of the evaluation before, and the time."""
 
     at: datetime
     now: Mapping[str, object]
@@ -126,10 +126,10 @@ Finding = Literal["expired", "fires", "holds", "waits"]
 
 
 def judge_plan(plan: Plan, look: PlanInputs, fired: int, fired_at: datetime | None) -> Finding:
-    """What becomes of a plan at a look: its end is checked first, then its trigger; only TRUE fires.
+    """Returns what a plan does now. Its end is checked first, then its trigger; only TRUE fires.
 
-    `once` fires a single time; `rising_edge` when the trigger has become true since the look before; `every` each time. A
-    cooldown keeps any of them quiet for a while. `holds` says that the trigger is true but the plan stays quiet.
+    `once` fires a single time; `rising_edge` if the trigger has become true since the last evaluation; `every` each time.
+    During a cooldown none of them fires. `holds` means that the trigger is true but the plan does not fire.
 
     >>> from datetime import UTC
     >>> at = datetime(2026, 1, 1, tzinfo=UTC)
@@ -167,7 +167,7 @@ def _predicate(source: Mapping[str, Any]) -> Predicate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiredPlan:
-    """A plan whose trigger is true. `size_factor` says by what the size is to be multiplied, where it says so at all."""
+    """A plan whose trigger is true. `size_factor` multiplies the size, if the plan has one."""
 
     id: PlanId
     action: Action
@@ -178,7 +178,7 @@ class FiredPlan:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPlans:
-    """The plans in the order in which they are heard, the one that leads, the size they agree on, those overruled."""
+    """The plans in order of precedence, the leading one, the resulting size factor, and the overruled plans."""
 
     in_order: tuple[FiredPlan, ...]
     leads: FiredPlan | None
@@ -187,15 +187,15 @@ class ResolvedPlans:
 
 
 def resolve_plans(fired: Sequence[FiredPlan]) -> ResolvedPlans:
-    """What several plans say together.
+    """Returns the joint advice of several plans.
 
     >>> from datetime import UTC
     >>> at = datetime(2026, 1, 1, tzinfo=UTC)
     >>> more = FiredPlan(id="a", action="adjust_param", priority=0.9, created_at=at, size_factor=1.5)
     >>> half = FiredPlan(id="b", action="reduce", priority=0.2, created_at=at, size_factor=0.5)
     >>> less = FiredPlan(id="c", action="reduce", priority=0.1, created_at=at, size_factor=0.4)
-    >>> told = resolve_plans([more, half, less])
-    >>> told.size_factor, told.leads.id, [plan.id for plan in told.overruled]
+    >>> resolved = resolve_plans([more, half, less])
+    >>> resolved.size_factor, resolved.leads.id, [plan.id for plan in resolved.overruled]
     (0.4, 'b', ['b', 'a'])
     """
     ordered = tuple(sorted(fired, key=_place))
@@ -215,7 +215,7 @@ def _place(plan: FiredPlan) -> tuple[int, float, datetime, str]:
 
 
 def plan_shadow(side: int, entry: float, stop: float, target: float | None, later: Sequence[Candle]) -> float | None:
-    """The outcome in R of a trade that was not taken, from the bars after it; None without bars.
+    """Returns the outcome in R of a trade that was not taken, from the bars after it; None without bars.
 
     >>> plan_shadow(-1, 100.0, 102.0, 96.0, [Candle(103.0, 103.5, 101.0, 101.5)])
     -1.5
@@ -231,7 +231,7 @@ def plan_shadow(side: int, entry: float, stop: float, target: float | None, late
 
 
 def plan_ending(side: int, stop: float, target: float | None, later: Sequence[Candle]) -> tuple[int, float] | None:
-    """Where a trade ends: the place of the candle that ends it and the price; None while neither stop nor target was met.
+    """Returns the index of the candle that ends a trade, and the price; None if neither stop nor target was reached.
 
     >>> plan_ending(1, 98.0, 104.0, [Candle(100.0, 101.0, 99.0, 100.0), Candle(105.0, 106.0, 104.5, 105.0)])
     (1, 105.0)
@@ -248,12 +248,12 @@ def plan_ending(side: int, stop: float, target: float | None, later: Sequence[Ca
 
 
 def value_of_skipping(shadow_r: float) -> float:
-    """What not trading was worth, in R."""
+    """Returns what not trading was worth, in R."""
     return -shadow_r
 
 
 def value_of_sizing(size_factor: float, pnl_r: float) -> float:
-    """What another size was worth, in R of the usual size.
+    """Returns what another size was worth, in R of the usual size.
 
     >>> value_of_sizing(0.5, -1.0)
     0.5
@@ -262,5 +262,5 @@ def value_of_sizing(size_factor: float, pnl_r: float) -> float:
 
 
 def value_of_leaving(pnl_r: float, shadow_r: float) -> float:
-    """What leaving early was worth, in R, against staying to the end."""
+    """Returns what leaving early was worth, in R, compared with staying to the end."""
     return pnl_r - shadow_r

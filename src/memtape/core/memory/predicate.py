@@ -1,11 +1,11 @@
-"""The language of triggers: small, safe, and honest about what it does not know.
+"""The language of triggers: small, safe, and with three truth values.
 
 A predicate is JSON: `{"all": [P, ...]}`, `{"any": [P, ...]}`, `{"not": P}` or `{"field", "op", "value"}`. A flat object
-`{"regime": "ranging", "strategy": "VB"}` means that all of these are equal; a key `type` in it says nothing. Nothing is
-ever executed: a predicate is read once, checked against the known fields and their types, and then only looked up.
+`{"regime": "ranging", "strategy": "VB"}` means that all of these are equal; a key `type` in it is ignored. No code is
+ever executed: a predicate is parsed once, checked against the known fields and their types, and then evaluated.
 
-Truth has three values. What is missing is UNKNOWN (None), and logic is Kleene's: FALSE settles an `all`, TRUE settles an
-`any`, and `not` leaves UNKNOWN as it is. Only TRUE fires.
+A missing field is UNKNOWN (None), and the logic is Kleene's: FALSE decides an `all`, TRUE decides an `any`, and `not` leaves
+UNKNOWN as it is. Only TRUE fires.
 
 >>> quiet = read_predicate({"all": [{"field": "regime", "op": "eq", "value": "ranging"},
 ...                                 {"field": "drawdown_pct", "op": "lt", "value": 0.1}]})
@@ -35,9 +35,9 @@ MEMBERSHIP: frozenset[str] = frozenset({"in", "nin"})
 ORDER: frozenset[str] = frozenset({"lt", "le", "gt", "ge", "crosses_above", "crosses_below"})
 OPS: frozenset[str] = EQUALITY | MEMBERSHIP | ORDER | {"between", "exists", "changed"}
 DEEPEST, MOST_NODES = 6, 64
-MAX_WHOLE_NUMBER = 10**300  # a whole number beyond this is no float any more
+MAX_WHOLE_NUMBER = 10**300  # larger integers do not fit into a float
 
-# What a trigger may speak of: the situation, the agent's state, the decision at hand, the next calendar event.
+# The fields of a trigger: the situation, the agent's state, the decision at hand, the next calendar event.
 FIELDS: Mapping[str, Type] = {
     "symbol": "text", "price": "number", "atr_d1": "number", "atr_h1": "number", "atr_m5": "number",
     "atr_ratio_h1_d1": "number", "regime": "text", "volatility_regime": "text", "session": "text", "weekend": "flag",
@@ -52,28 +52,28 @@ FIELDS: Mapping[str, Type] = {
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """True when every part is."""
+    """True if every part is true."""
 
     parts: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """True when some part is."""
+    """True if any part is true."""
 
     parts: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """True when its part is false."""
+    """True if its part is false."""
 
     part: Predicate
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One look at one field."""
+    """A test of one field."""
 
     field: str
     op: Op
@@ -84,7 +84,7 @@ Predicate = AllOf | AnyOf | Not | Condition
 
 
 def read_predicate(source: object, fields: Mapping[str, Type] | None = FIELDS, at: str = "trigger") -> Predicate:
-    """A predicate from its JSON, or `Invalid` naming the place; with `fields` None any field may be named.
+    """Returns a predicate from its JSON. Raises `Invalid` with the place of an error. If `fields` is None, any field is allowed.
 
     >>> read_predicate({"regime": "ranging", "type": "market_condition"})
     AllOf(parts=(Condition(field='regime', op='eq', value='ranging'),))
@@ -99,14 +99,14 @@ def read_predicate(source: object, fields: Mapping[str, Type] | None = FIELDS, a
 
 
 def predicate_size(predicate: Predicate) -> int:
-    """How many parts a predicate has, itself included."""
+    """Returns how many parts a predicate has, itself included."""
     if isinstance(predicate, AllOf | AnyOf):
         return 1 + sum(predicate_size(part) for part in predicate.parts)
     return 1 + predicate_size(predicate.part) if isinstance(predicate, Not) else 1
 
 
 def conditions(predicate: Predicate) -> list[Condition]:
-    """Every condition in a predicate."""
+    """Returns every condition in a predicate."""
     if isinstance(predicate, Condition):
         return [predicate]
     parts = (predicate.part,) if isinstance(predicate, Not) else predicate.parts
@@ -125,7 +125,7 @@ def holds(predicate: Predicate, now: Mapping[str, object], before: Mapping[str, 
 
 
 def all_of(truths: Sequence[Truth]) -> Truth:
-    """FALSE if any is, else UNKNOWN if any is, else TRUE.
+    """Returns FALSE if any is FALSE, else UNKNOWN if any is UNKNOWN, else TRUE.
 
     >>> all_of([True, None]) is None, all_of([None, False])
     (True, False)
@@ -136,12 +136,12 @@ def all_of(truths: Sequence[Truth]) -> Truth:
 
 
 def any_of(truths: Sequence[Truth]) -> Truth:
-    """TRUE if any is, else UNKNOWN if any is, else FALSE."""
+    """Returns TRUE if any is TRUE, else UNKNOWN if any is UNKNOWN, else FALSE."""
     return negated(all_of([negated(truth) for truth in truths]))
 
 
 def negated(truth: Truth) -> Truth:
-    """The opposite of what is known."""
+    """Returns the opposite; UNKNOWN stays UNKNOWN."""
     return None if truth is None else not truth
 
 
@@ -243,7 +243,7 @@ def _only(keys: set[str], wanted: set[str], at: str) -> None:
 
 
 def _met(condition: Condition, now: object, before: object) -> Truth:
-    """What is there but of another type than the condition's is as good as missing: a trigger never fails at run time."""
+    """Returns whether a condition is met. A value of the wrong type counts as missing, so a trigger never fails at run time."""
     value = condition.value
     if condition.op == "exists":
         return (now is not None) == value

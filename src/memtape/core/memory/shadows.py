@@ -1,9 +1,9 @@
-"""The trade that was decided against, followed to its end on later bars.
+"""Shadows: trades that were decided against, followed to their end on later bars.
 
-A decision not to trade that names side, stop and target can be judged: the bars after it show which of the two would have
-come first, every doubt decided against the trade (`plans.ending`). After 30 days it ends at the last close. A rule that says
-"skip" could never be unlearned otherwise. The outcome is known when the bar that ended it is; a bar that arrives late may
-change it, and what was believed until then stays on record.
+A decision not to trade that names side, stop and target has an outcome: the later bars show which of stop and target would have
+come first; any doubt is decided against the trade (`plans.plan_ending`). After 30 days it ends at the last close. Without shadows
+a rule that says "skip" could never be unlearned. The outcome is known when the bar that ended it is. A bar that arrives late may
+change it; the earlier version stays on record.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from memtape.core.skills import Agent
 
 NOT_TAKEN = frozenset({"no_trade", "no-trade", "notrade", "skip", "skip_trade", "hold", "wait", "none", "pass", "stand_aside"})
 FOLLOWED_FOR = timedelta(days=30)
-WATCHED_FOR = 2 * FOLLOWED_FOR  # within which the last bar that began in time must have ended
+WATCHED_FOR = 2 * FOLLOWED_FOR  # the last bar that began in time has ended by then
 
 
 class ShadowEnding(NamedTuple):
-    """How a shadow ended, as believed from one moment on."""
+    """The end of a shadow, as believed from one moment on."""
 
     known_from: datetime
     exit_at: datetime
@@ -41,14 +41,14 @@ class ShadowEnding(NamedTuple):
 
 
 class Shadow(NamedTuple):
-    """What became of a decision not to trade."""
+    """The result of following a decision not to trade."""
 
     episodes: list[Episode]  # in all their versions
-    until: datetime | None  # when it ended; None: it is open
+    until: datetime | None  # when it ended; None: still open
 
 
 def is_followed(decision: Decision) -> bool:
-    """Returns True if a decision is one not to trade and states enough of the trade to follow it."""
+    """Returns True if a decision is not to trade and states enough of the trade to follow it."""
     return (
         (decision.action or "").lower() in NOT_TAKEN
         and None not in (decision.symbol, decision.side, decision.stop, decision.target)
@@ -56,12 +56,12 @@ def is_followed(decision: Decision) -> bool:
 
 
 def shadow_id(agent: AgentId, decision: str) -> MemoryId:
-    """The id of the episode of a decision not to trade."""
+    """Returns the id of the episode of a decision not to trade."""
     return MemoryId(make_id(agent, "shadow", decision))
 
 
 def later_bars(decision: Decision, bars: Sequence[KnownBar]) -> list[KnownBar]:
-    """The bars that may end a shadow: those that began after it, by their end; where lengths differ the shorter tell first."""
+    """Returns the bars that may end a shadow: those that began after it, by their end, the shorter first."""
     assert decision.t is not None
     last, end = decision.t + FOLLOWED_FOR, decision.t + WATCHED_FOR
     after = [known for known in bars if decision.t <= known.bar.t0 < last and known.bar.t1 <= end]
@@ -69,7 +69,7 @@ def later_bars(decision: Decision, bars: Sequence[KnownBar]) -> list[KnownBar]:
 
 
 def shadow_endings(decision: Decision, known_at: datetime, bars: Sequence[KnownBar]) -> list[ShadowEnding]:
-    """How a shadow ended, in the versions in which it was believed; none while it is open."""
+    """Returns the ends of a shadow in the versions that were believed; none if it is open."""
     later = later_bars(decision, bars)
     knowledge = sorted({max(known_at, known.known_at) for known in later})
     if all(a.known_at <= b.known_at for a, b in itertools.pairwise(later)):
@@ -91,7 +91,8 @@ def _end(decision: Decision, later: Sequence[KnownBar]) -> tuple[int, datetime, 
     side, stop = 1 if decision.side == "long" else -1, float(decision.stop)
     target = float(decision.target) if decision.target is not None else None
     past = next((n for n, known in enumerate(later) if known.bar.t1 >= decision.t + FOLLOWED_FOR), None)
-    later = later if past is None else later[: past + 1]  # it ends there, whatever longer bars show after it
+    # The shadow ends there; longer bars after it do not count.
+    later = later if past is None else later[: past + 1]
     candles = [Candle(float(s.bar.o), float(s.bar.h), float(s.bar.l), float(s.bar.c)) for s in later]
     if (ended := plan_ending(side, stop, target, candles)) is not None:
         place, price = ended
@@ -106,7 +107,7 @@ def follow_shadow(
     agent: Agent, decision: Decision, known_at: datetime, bars: Sequence[KnownBar], market: MarketState, state: AffectStep | None,
     notes: Sequence[Amendment] = (), gone_at: datetime | None = None,
 ) -> Shadow:  # fmt: skip
-    """A decision not to trade, followed on bars to its end; with what was said of it later, and until it was taken back."""
+    """Returns a decision not to trade followed to its end on bars, with later amendments, until it was taken back."""
     ends = shadow_endings(decision, known_at, bars)
     versions = [
         version for episode in _episodes(agent, decision, ends, market, state) for version in episode_versions(episode, notes)
@@ -117,13 +118,15 @@ def follow_shadow(
 def _episodes(
     agent: Agent, decision: Decision, ends: Sequence[ShadowEnding], market: MarketState, state: AffectStep | None
 ) -> list[Episode]:
-    """The episode in all the versions that bars make of it."""
+    """Returns the episode in all versions that follow from the bars."""
     assert decision.t is not None and decision.id is not None and decision.stop is not None and decision.symbol is not None
     situation = entry_fields(decision.t, decision.situation, market, state)
     entry, stop, side = situation["price"], float(decision.stop), 1 if decision.side == "long" else -1
     if entry is None or side * (entry - stop) <= 0:
-        return []  # no price was known, or it had already passed the stop: there was no trade to take
-    situation["consecutive_losses"] = state.losses if state is not None else None  # counted, never taken from what was said
+        # No price was known, or it had already passed the stop: there was no trade to take.
+        return []
+    # Losses are always counted, never taken from the stated situation.
+    situation["consecutive_losses"] = state.losses if state is not None else None
     risk = abs(entry - stop)
     found: list[Episode] = []
     for ended, following in zip(ends, [*ends[1:], None][: len(ends)], strict=True):

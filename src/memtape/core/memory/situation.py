@@ -1,10 +1,10 @@
-"""A situation: the market and the agent's own state at a moment, how it is labelled from bars, and how alike two are.
+"""Situations: the market and the agent's own state at a moment, their labels from bars, and the similarity of two.
 
-The labels come from completed bars only, so what a situation says was knowable then. Volatility is the rank of ATR/close
-among its own past; a trend is a path that gets somewhere (efficiency ratio), and once called it stays until the path has
-clearly lost its direction; a session is a part of the UTC day.
+Labels come from completed bars only, so a situation contains only what could be known then. Volatility is the rank of ATR/close
+among its own past. A trend is a path with a direction (efficiency ratio); it stays until the path has clearly lost its direction.
+A session is a part of the UTC day.
 
-`similarity` is the same from both sides: 1 for a situation with itself if everything is known, ½ for an unknown field, 1 for a
+`similarity` is symmetric: 1 for a situation with itself if everything is known, ½ for an unknown field, 1 for a
 field that a belief leaves open (`ANY`). The original forms are in `core/original/likeness.py`.
 
 >>> then = Situation(regime="ranging", atr_d1=80.0)
@@ -42,7 +42,7 @@ UNKNOWN_MATCH = 0.5
 
 
 def similarity(a: Situation, b: Situation, labels: Labels = LABELS, numbers: Numbers = NUMBERS) -> float:
-    """How alike two situations are, 0 to 1, the same from both sides.
+    """Returns the similarity of two situations, 0 to 1; it is symmetric.
 
     Numbers above zero are compared by their ratio, so that 100 to 130 is as far as 130 to 100; drawdowns by their
     difference, so that 0.1 % and 0.2 % are nearly the same.
@@ -56,7 +56,7 @@ def similarity(a: Situation, b: Situation, labels: Labels = LABELS, numbers: Num
 
 
 def relative(situation: Situation) -> Situation:
-    """A situation in shares of its own price, for comparing across symbols: ATR per price, and no price level.
+    """Returns a situation relative to its own price, to compare across symbols: ATR per price, and no price level.
 
     >>> relative(Situation(symbol="XAU", price=5000.0, atr_d1=100.0)).atr_d1
     0.02
@@ -78,12 +78,12 @@ def _divided(level: Level, price: float) -> Level:
 
 
 def total_weight(labels: Labels, numbers: Numbers) -> float:
-    """The sum of all weights."""
+    """Returns the sum of all weights."""
     return math.fsum([weight for _, weight in labels] + [weight for _, weight, _ in numbers])
 
 
 def gaussian(deviations: float) -> float:
-    """1 at no deviation, falling on both sides."""
+    """Returns 1 at no deviation, falling on both sides."""
     return math.exp(-0.5 * deviations * deviations)
 
 
@@ -125,7 +125,7 @@ class Candle(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MarketLabels:
-    """What completed bars say. None where there are too few of them."""
+    """The labels of completed bars; None if there are too few bars."""
 
     atr: float | None
     efficiency: float | None
@@ -135,7 +135,7 @@ class MarketLabels:
 
 
 def classify_market(bars: Sequence[Bar], now: datetime, atr_n: int = 14, er_n: int = 20) -> MarketLabels:
-    """The market at `now`, from the bars that were complete by then, in order of time."""
+    """Returns the labels at `now`, from the bars that were complete by then, in order of time."""
     if now.tzinfo is None:
         raise Invalid("now", "has no time zone", "Add Z for UTC or an offset")
     known = sorted((bar for bar in bars if bar.t1 <= now), key=lambda bar: bar.t1)
@@ -143,7 +143,7 @@ def classify_market(bars: Sequence[Bar], now: datetime, atr_n: int = 14, er_n: i
 
 
 def market_labels(candles: Sequence[Candle], atr_n: int = 14, er_n: int = 20) -> MarketLabels:
-    """The market after the last of these completed candles.
+    """Returns the labels after the last of these completed candles.
 
     >>> rising = [Candle(n, n + 1.5, n - 0.5, n + 1.0) for n in range(100, 160)]
     >>> market = market_labels(rising)
@@ -160,7 +160,7 @@ def market_labels(candles: Sequence[Candle], atr_n: int = 14, er_n: int = 20) ->
 
 
 def average_true_range(candles: Sequence[Candle], n: int = 14) -> list[float | None]:
-    """Wilder's ATR after every candle; the first is the mean of the first n true ranges.
+    """Returns Wilder's ATR after every candle; the first is the mean of the first n true ranges.
 
     >>> average_true_range([Candle(1, 3, 1, 2), Candle(2, 6, 2, 5), Candle(5, 6, 4, 5)], n=2)
     [None, 3.0, 2.5]
@@ -183,7 +183,7 @@ def average_true_range(candles: Sequence[Candle], n: int = 14) -> list[float | N
 
 
 def efficiency_ratio(closes: Sequence[float], n: int = 20) -> float | None:
-    """How much of the way travelled in n steps was kept, 0 to 1.
+    """Returns the net move over n steps as a share of the path length, 0 to 1.
 
     >>> efficiency_ratio([1.0, 2.0, 1.0, 2.0], n=3)
     0.3333333333333333
@@ -196,20 +196,20 @@ def efficiency_ratio(closes: Sequence[float], n: int = 20) -> float | None:
 
 
 def volatility_of(rank: float | None) -> Volatility:
-    """The volatility that a rank among the past means; too little past is called normal."""
+    """Returns the volatility label of a rank; without enough history it is normal."""
     if rank is None:
         return "normal"
     return "low" if rank < 0.25 else "normal" if rank < 0.75 else "high" if rank < 0.95 else "extreme"
 
 
 def session_at(moment: datetime) -> Session:
-    """The session of a moment."""
+    """Returns the session of a moment."""
     utc = _utc(moment)
     return session_of(utc.hour * 60 + utc.minute)
 
 
 def session_of(minute_utc: int) -> Session:
-    """The session of a minute of the UTC day.
+    """Returns the session of a minute of the UTC day.
 
     >>> session_of(419), session_of(420), session_of(720), session_of(960), session_of(1260)
     ('asia', 'london', 'overlap', 'newyork', 'asia')
@@ -221,7 +221,7 @@ def session_of(minute_utc: int) -> Session:
 
 
 def is_weekend(moment: datetime) -> bool:
-    """Saturday or Sunday, UTC; a flag of its own, beside the session."""
+    """Returns True on Saturday and Sunday, UTC; it is independent of the session."""
     return _utc(moment).weekday() >= 5
 
 
@@ -232,7 +232,7 @@ def _utc(moment: datetime) -> datetime:
 
 
 def _rank(shares: Sequence[float | None]) -> float | None:
-    """Where the last value stands among those before it, equal ones counted half; None with too few before it."""
+    """Returns the rank of the last value among those before it, ties counted half; None with too few before it."""
     current = shares[-1]
     before = [share for share in shares[-RANKED_AMONG - 1 : -1] if share is not None]
     if current is None or len(before) < RANKED_AT_LEAST:
@@ -241,7 +241,7 @@ def _rank(shares: Sequence[float | None]) -> float | None:
 
 
 def _regime(closes: Sequence[float], shares: Sequence[float | None], er_n: int) -> Regime | None:
-    """The regime after the last close; looks back only while a weakened trend may still be the one that was entered."""
+    """Returns the regime after the last close. It looks back only as long as a weakened trend may still continue."""
     if volatility_of(_rank(shares)) == "extreme":
         return "volatile"
     if len(closes) <= er_n:
@@ -252,7 +252,8 @@ def _regime(closes: Sequence[float], shares: Sequence[float | None], er_n: int) 
         if efficiency is None or efficiency < TREND_HYSTERESIS or _direction(closes, end, er_n) != called:
             return "ranging"
         if volatility_of(_rank(shares[max(end - RANKED_AMONG - 1, 0) : end])) == "extreme":
-            return "ranging"  # a volatile bar ends a trend; what is left of it is not one yet
+            # A volatile bar ends a trend, and what follows it is not a trend yet.
+            return "ranging"
         if efficiency >= TREND_ENTERED:
             return called
     return "ranging"

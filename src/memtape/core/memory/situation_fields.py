@@ -1,16 +1,15 @@
-"""What was said of a moment first; where nothing was said, what bars and the state of mind show.
+"""Builds a situation: each field as it was stated, otherwise from bars and affect.
 
-Episodes of trades, shadows and the situation of now are put together by this one rule, so that what an agent is asked to
-compare was made alike. A caller who names a field is believed. `*` leaves a field open: a question may, but an entry happened,
-so there it says nothing and the field is filled.
+Episodes of trades, shadows and the present situation are all built by this one rule, so that they are comparable. A stated field
+is taken as it is. `*` leaves a field open in a query; an entry really happened, so there `*` is ignored and the field is filled.
 
 >>> from datetime import UTC
 >>> at = datetime(2026, 1, 5, 9, tzinfo=UTC)
->>> said, seen = Situation(regime="ranging", atr_h1="*"), MarketState(regime="volatile", atr_h1=3.0, price=160.0)
->>> now = situation_at(at, said, seen, None)
+>>> stated, market = Situation(regime="ranging", atr_h1="*"), MarketState(regime="volatile", atr_h1=3.0, price=160.0)
+>>> now = situation_at(at, stated, market, None)
 >>> now.regime, now.atr_h1, now.price, now.session, now.consecutive_losses
 ('ranging', '*', 160.0, 'london', 0)
->>> entry_fields(at, said, seen, None)["atr_h1"]
+>>> entry_fields(at, stated, market, None)["atr_h1"]
 3.0
 """
 
@@ -25,7 +24,7 @@ from memtape.core.memory.situation import session_at
 from memtape.core.observed import ANY, Level, Situation
 
 NO_MARKET_STATE = MarketState()
-# The fields of a situation that an episode keeps.
+# The fields of a situation that an episode stores.
 ENTRY = (
     "regime", "volatility_regime", "session", "price", "atr_d1", "atr_h1", "atr_m5", "spread_points", "spread_as_atr_pct",
     "drawdown_pct", "consecutive_losses",
@@ -33,23 +32,24 @@ ENTRY = (
 
 
 def market_state_at(market: Market | None, at: datetime) -> MarketState:
-    """What bars show at a moment; nothing where there are no bars."""
+    """Returns the market state at a moment; an empty one without bars."""
     return market.at(at) if market is not None else NO_MARKET_STATE
 
 
 def situation_at(
     at: datetime, stated: Situation | None, market: MarketState, state: AffectStep | None, symbol: str | None = None
 ) -> Situation:
-    """The situation at a moment: each field as it was said, else as bars, the clock and the state of mind show it."""
+    """Returns the situation at a moment: each field as stated, otherwise from bars, the time and affect."""
     found = {"symbol": symbol, **_shown(at, market, state), **_words(stated)}
     found.setdefault("atr_ratio_h1_d1", _ratio(found["atr_h1"], found["atr_d1"]))
     if isinstance(found["drawdown_pct"], float):
-        found["drawdown_pct"] = min(found["drawdown_pct"], 1.0)  # an account can lose more than it had; more than all is all
+        # An account can lose more than it had; the drawdown is capped at 100 %.
+        found["drawdown_pct"] = min(found["drawdown_pct"], 1.0)
     return Situation(**found)
 
 
 def entry_fields(at: datetime, stated: Situation | None, market: MarketState, state: AffectStep | None) -> dict[str, Any]:
-    """The situation at an entry, by the fields that an episode keeps; what was left open is filled."""
+    """Returns the situation at an entry by the fields that an episode stores; open fields are filled."""
     found = _shown(at, market, state) | {name: value for name, value in _words(stated).items() if value != ANY}
     return {name: found.get(name) for name in ENTRY}
 

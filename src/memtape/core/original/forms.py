@@ -1,8 +1,8 @@
-"""One memory in every form: the factors of its score as we compute them, and as the original computes them in each of its places.
+"""Compares the factors of a score as memtape computes them with every form that the original text gives.
 
-The original text gives several forms of one thing that do not agree: likeness in 2.6 and 7.4, affect in 3.2 and 7.4 and a
-boost in 2.4, ages in whole days or not, two yardsticks of an outcome, a Sharpe weight that looks at what came after. None of
-them is followed; side by side they show what a choice is worth.
+The original text gives several forms of a factor that do not agree: similarity in 2.6 and 7.4, affect in 3.2 and 7.4 and a boost
+in 2.4, ages in whole days or not, two scales of an outcome, a Sharpe weight that looks into the future. memtape uses none of
+them; the comparison shows how much the choice matters.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class ScoreForm:
     """A factor in one form."""
 
     factor: str  # Q, Sim, Rec, Conf, Aff, Sharpe, sigma, Score
-    form: str  # ours, or where the original has it
+    form: str  # ours, or the section of the original text
     value: float
     note: str = ""
 
 
 def score_forms(episode: Episode, known: Sequence[Episode], query: Query) -> list[ScoreForm]:
-    """The factors of one episode in every form, among the episodes known then."""
+    """Returns the factors of one episode in every form, given the episodes known then."""
     r, now, affect = believed_outcome(episode, query.claims_count), query.situation, query.affect
     closed = [(e.exit_at, x) for e in known if e.teaches and (x := believed_outcome(e, query.claims_count)) is not None]
     outcomes = [x for _, x in closed]

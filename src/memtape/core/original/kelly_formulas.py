@@ -1,7 +1,7 @@
 """Kelly's fraction as the original text computes it, and two more forms that are shown beside the product's own size.
 
-`kelly_from_memory` weighs trades by recall scores, which contain the outcome, and so bets on a fair coin. None of these sizes
-is advised; `core/recall/sizing.py` has the one that is.
+`kelly_from_memory` weights trades by recall scores, which contain the outcome, and therefore bets on a fair coin. None of these
+sizes is suggested; `core/recall/sizing.py` has the one that is.
 
 >>> coin = [(0.88, 1.0)] * 25 + [(0.12, -1.0)] * 25
 >>> round(kelly_from_memory(coin).f, 2)
@@ -18,7 +18,7 @@ from memtape.core.recall.sizing import Weighted, kelly_r, weighted_mean
 
 
 def kelly_bet(p: float, ratio: float) -> float:
-    """f_bet: the share of equity to lose on a losing bet, for a win/loss ratio.
+    """Returns f_bet: the share of equity that a losing bet costs, for a win/loss ratio.
 
     >>> round(kelly_bet(0.55, 2.0), 6)
     0.325
@@ -27,7 +27,7 @@ def kelly_bet(p: float, ratio: float) -> float:
 
 
 def kelly_bet_of_r(p: float, loss: float, win: float) -> float:
-    """The same in the other unit, from a mean loss and a mean win in R.
+    """Returns f_bet from a mean loss and a mean win in R.
 
     >>> round(kelly_bet_of_r(0.9, 0.1, 0.5), 6), round(kelly_r(0.9, 0.1, 0.5), 6)
     (0.88, 8.8)
@@ -36,9 +36,9 @@ def kelly_bet_of_r(p: float, loss: float, win: float) -> float:
 
 
 def kelly_exact(pairs: Sequence[Weighted]) -> float | None:
-    """The f that makes sum w·ln(1 + f·r) greatest, so that sum w·r/(1 + f·r) = 0; below zero where the edge is.
+    """Returns the f that maximises sum w·ln(1 + f·r), so that sum w·r/(1 + f·r) = 0; it is below zero if the edge is.
 
-    None without both a win and a loss: then more is always better, one way or the other.
+    Returns None without both a win and a loss: then the optimum is unbounded.
 
     >>> round(kelly_exact([(0.55, 2.0), (0.45, -1.0)]), 6), kelly_exact([(1.0, 2.0)])
     (0.325, None)
@@ -47,7 +47,8 @@ def kelly_exact(pairs: Sequence[Weighted]) -> float | None:
     best, worst = max((r for _, r in known), default=0.0), min((r for _, r in known), default=0.0)
     if best <= 0 or worst >= 0:
         return None
-    low, high = -1.0 / best, -1.0 / worst  # at the ends some 1 + f·r is zero and the slope infinite
+    # At either end some 1 + f·r is zero and the slope is infinite.
+    low, high = -1.0 / best, -1.0 / worst
     for _ in range(200):
         middle = 0.5 * (low + high)
         if middle in (low, high):
@@ -59,7 +60,7 @@ def kelly_exact(pairs: Sequence[Weighted]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class MemorySizing:
-    """The original sizing, with what it was computed from; None where it did not get that far."""
+    """The original sizing with its intermediate values; None for those that it did not reach."""
 
     f: float
     p: float | None = None
@@ -71,7 +72,7 @@ class MemorySizing:
 def kelly_from_memory(
     scored: Sequence[Weighted], risk_appetite: float = 1.0, fraction: float = 0.25, at_least: int = 10
 ) -> MemorySizing:
-    """The original form to the letter: weights are recall scores, and what neither won nor lost counts as lost."""
+    """Returns the size exactly as in the original: weights are recall scores, and a scratch counts as a loss."""
     won = [(w, r) for w, r in scored if r is not None and r > 0]
     lost = [(w, -r) for w, r in scored if r is not None and r < 0]
     win_weight, loss_weight = math.fsum(w for w, _ in won), math.fsum(w for w, _ in lost)

@@ -1,7 +1,7 @@
-"""Likeness of situations as the original text gives it: two forms that do not agree.
+"""Similarity of situations as the original text gives it: two forms that do not agree.
 
-Both look from the side of the memory only, because the width of a kernel is scaled by the memory's value, and both miss
-identity at zero drawdown. `core/memory/situation.py` has the form that memtape uses.
+Both are asymmetric, because the width of a kernel is scaled by the memory's value, and neither is 1 for identical situations at
+zero drawdown. `core/memory/situation.py` has the form that memtape uses.
 
 >>> then = Situation(regime="ranging", atr_d1=80.0)
 >>> round(similarity_2_6(then, then), 6), round(similarity_7_4(then, then), 6)
@@ -19,7 +19,7 @@ NUMBERS_7_4: Numbers = tuple(row for row in NUMBERS if row[0] != "spread_as_atr_
 
 
 def similarity_2_6(memory: Situation, query: Situation, labels: Labels = LABELS, numbers: Numbers = NUMBERS) -> float:
-    """The first original form: eight fields; two unknown labels count as a match.
+    """Returns the first original form: eight fields; two unknown labels count as a match.
 
     >>> similarity_2_6(Situation(), Situation())
     0.5
@@ -29,7 +29,7 @@ def similarity_2_6(memory: Situation, query: Situation, labels: Labels = LABELS,
 
 
 def similarity_7_4(memory: Situation, query: Situation, labels: Labels = LABELS, numbers: Numbers = NUMBERS_7_4) -> float:
-    """The second original form: seven fields; a label must be known to match.
+    """Returns the second original form: seven fields; a label must be known to match.
 
     >>> similarity_7_4(Situation(), Situation())
     0.0
@@ -40,7 +40,7 @@ def similarity_7_4(memory: Situation, query: Situation, labels: Labels = LABELS,
 
 
 def _kernels(memory: Situation, query: Situation, numbers: Numbers) -> list[float]:
-    """Gaussian kernels whose width is scaled by the memory's value; at zero or unknown they give nothing, as written."""
+    """Returns Gaussian kernels whose width is scaled by the memory's value; 0 for zero or unknown values, as in the original."""
     found = []
     for name, weight, width in numbers:
         then, now = getattr(memory, name), getattr(query, name)

@@ -1,4 +1,4 @@
-"""Affect, beliefs and the window of habits as the original text gives them, for comparison with the product's own."""
+"""Affect, beliefs and the window of habits as the original text gives them, for comparison with memtape's own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from memtape.core.recall.scoring import sigmoid
 
 
 def outcome_signal_original(pnl_r: float, expected_r: float | None) -> float:
-    """How a trade went, 0 to 1, measured by what was expected; below zero expectation it turns round, as in the original.
+    """Returns how a trade went, 0 to 1, relative to the expected outcome; a negative expectation reverses it, as in the original.
 
-    Without an expectation, or with one of zero, the measure is 1R.
+    Without an expectation, or with an expectation of zero, the scale is 1R.
 
     >>> round(outcome_signal_original(3.0, 1.0), 6), outcome_signal_original(0.0, 0.0)
     (0.952574, 0.5)
@@ -31,7 +31,7 @@ class AffectInput:
 
 
 def affect_path(state: Affect, happened: Iterable[AffectInput]) -> Affect:
-    """The state after a stretch of trading, by the original signal.
+    """Returns the affect state after a series of events, by the original signal.
 
     >>> affect_path(Affect(peak_equity=100.0, equity=100.0), [AffectInput(pnl_r=-1.0, equity=90.0)]).risk_appetite
     0.75
@@ -45,7 +45,7 @@ def affect_path(state: Affect, happened: Iterable[AffectInput]) -> Affect:
 
 
 def updated_beta_by_outcome(belief: Beta, trades: Iterable[tuple[float | None, bool]]) -> Beta:
-    """The original rule: a trade of r counts min(2, |r|), one without an outcome or at 0R counts ½.
+    """Returns the belief by the original rule: a trade of r counts min(2, |r|), one without an outcome or at 0R counts ½.
 
     >>> updated_beta_by_outcome(Beta(2.0, 1.0), [(0.0, False), (5.0, True)])
     Beta(alpha=4.0, beta=1.5)
@@ -57,7 +57,7 @@ def updated_beta_by_outcome(belief: Beta, trades: Iterable[tuple[float | None, b
 
 
 def window_literal(stability: float) -> int:
-    """The original window, which never falls below 50.
+    """Returns the original window, which is at least 50.
 
     >>> window_literal(0.0), window_literal(0.5)
     (50, 75)

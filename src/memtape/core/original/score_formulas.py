@@ -1,7 +1,7 @@
-"""Scores as the original text gives them: `rank_7_4` (profile `owm-literal`) and `rank_3_3`, each to the letter.
+"""Scores exactly as the original text gives them: `rank_7_4` (profile `owm-literal`) and `rank_3_3`.
 
-They differ from the product's own scores (`core/recall/scoring.py`) in the yardstick of an outcome, in likeness, in the age of
-a memory, and in affect, which also leans on losing streaks.
+They differ from memtape's own scores (`core/recall/scoring.py`) in the scale of an outcome, in similarity, in the age of a
+memory, and in affect, which also depends on losing streaks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from memtape.core.statistics import mean, spread
 
 
 def sigma_rms(pnl_rs: Sequence[float | None]) -> float:
-    """The original yardstick of Q: root mean square of the candidates' own outcomes, at least ½.
+    """Returns the original scale of Q: the root mean square of the candidates' own outcomes, at least ½.
 
     >>> sigma_rms([]), sigma_rms([0.1, None]), round(sigma_rms([3.0, -1.0]), 6)
     (1.5, 0.5, 2.236068)
@@ -44,18 +44,18 @@ def sigma_rms(pnl_rs: Sequence[float | None]) -> float:
 
 
 def sigma_sd(pnl_rs: Sequence[float | None], ddof: int = 1) -> float:
-    """The standard deviation of outcomes, as it is; 1.5 while there are too few to have one."""
+    """Returns the standard deviation of outcomes, without a minimum; 1.5 if there are too few."""
     known = [r for r in pnl_rs if r is not None]
     return spread(known, ddof) if len(known) > ddof else SIGMA_UNKNOWN
 
 
 def recency_by_whole_days(formed: datetime | None, as_of: datetime, tau_days: float = 30.0, exponent: float = 0.5) -> float:
-    """Rec of the original text: the age is cut to whole days."""
+    """Returns Rec of the original text: the age is truncated to whole days."""
     return NEUTRAL_QUALITY if formed is None else faded(math.floor(days_since(formed, as_of)), tau_days, exponent)
 
 
 def affect_7_4(pnl_r: float | None, drawdown_state: float, consecutive_losses: int, alpha: float = 0.3) -> float:
-    """Aff, second original form: in a deep drawdown, or else on a losing streak, some memories come nearer.
+    """Returns Aff in the second original form: a deep drawdown, or else a losing streak, changes the weight of some memories.
 
     >>> affect_7_4(-2.0, 0.6, 0), affect_7_4(-1.0, 0.2, 3), affect_7_4(None, 0.2, 3)
     (1.15, 0.94, 1.0)
@@ -66,21 +66,21 @@ def affect_7_4(pnl_r: float | None, drawdown_state: float, consecutive_losses: i
 
 
 def affect_3_2(pnl_r: float | None, drawdown_state: float, consecutive_losses: int, alpha: float = 0.3) -> float:
-    """Aff, first original form: as 7.4, but a streak also pushes away what has no outcome, and scratches."""
+    """Returns Aff in the first original form: as 7.4, but a streak also lowers scratches and memories without an outcome."""
     if drawdown_state <= 0.5 and consecutive_losses >= 3:
         return 1.0 + alpha * (0.3 if pnl_r is not None and pnl_r > 0 else -0.2)
     return affect_factor(pnl_r, drawdown_state, alpha)
 
 
 def retrieval_bias_2_4(pnl_r: float | None, drawdown_state: float) -> float:
-    """The boost that the original text gives in place of Aff; never multiplied with it."""
+    """Returns the boost that the original text gives as an alternative to Aff."""
     if pnl_r is not None and pnl_r > 0 and drawdown_state > 0.5:
         return 1.3
     return 1.5 if pnl_r is not None and pnl_r < -2 and drawdown_state > 0.3 else 1.0
 
 
 def sharpe_weight(pnl_rs: Sequence[float | None], window_days: float, ddof: int = 1) -> tuple[float | None, float]:
-    """The original weight of a period: its Sharpe ratio and the weight, ½ to 2; 1 while fewer than five trades are known."""
+    """Returns the Sharpe ratio of a period and its original weight, ½ to 2; 1 if fewer than five trades are known."""
     known = [r for r in pnl_rs if r is not None]
     if len(pnl_rs) < 5 or len(known) <= ddof or not (deviation := spread(known, ddof)):
         return None, 1.0
@@ -91,9 +91,9 @@ def sharpe_weight(pnl_rs: Sequence[float | None], window_days: float, ddof: int 
 def rank_7_4(
     candidates: Sequence[ScoringInput], query: Situation, affect: AffectInputs, as_of: datetime, sigma_r: float | None = None
 ) -> list[Scored]:
-    """Every candidate by the second original form, best first: a belief's Q is ½.
+    """Returns every candidate by the second original form, best first. Q of a belief is ½.
 
-    Sigma is the RMS of the candidates; to rank only the best of them, give the sigma of them all.
+    Sigma is the RMS of all candidates, also if only the best of them are ranked.
     """
     sigma = sigma_rms([c.pnl_r for c in candidates]) if sigma_r is None else sigma_r
 
@@ -112,7 +112,7 @@ def rank_7_4(
 def rank_3_3(
     candidates: Sequence[ScoringInput], query: Situation, affect: AffectInputs, as_of: datetime, sigma_r: float = SIGMA_UNKNOWN
 ) -> list[Scored]:
-    """Every candidate by the first original form, best first: Q by kind, likeness of 2.6, Aff of 3.2."""
+    """Returns every candidate by the first original form, best first: Q by kind, similarity of 2.6, Aff of 3.2."""
     by_id = {c.id: c for c in candidates}
 
     def components(c: ScoringInput) -> Components:

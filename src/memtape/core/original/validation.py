@@ -1,8 +1,8 @@
-"""Whether a result may be believed: the best of many trials looks good by chance, and trades overlap in time.
+"""Validation of results: the best of many trials looks good by chance, and trades overlap in time.
 
-The deflated Sharpe ratio asks how likely a ratio beats the best that as many useless trials would have shown. The
-probability of overfitting splits a history in all symmetric ways and counts how often the winner of one half is below the
-median of the other. Purging keeps a trade out of the training set while it was still open when the test began.
+The deflated Sharpe ratio is the probability that a ratio beats the best of as many useless trials. The probability of overfitting
+splits a history in all symmetric ways and counts how often the best of one half is below the median of the other. Purging removes
+a trade from the training set if it was still open when the test began.
 
 >>> round(deflated_sharpe(0.1, 500, -0.3, 4.0, 0.002, 97)[1], 6)
 0.390374
@@ -22,7 +22,7 @@ EULER_GAMMA = 0.57721566490153286
 
 
 def expected_best(variance: float, trials: int) -> float:
-    """The Sharpe ratio that the best of so many useless trials is expected to show."""
+    """Returns the expected Sharpe ratio of the best of this many useless trials."""
     if trials < 2:
         return 0.0
     first, second = normal_quantile(1.0 - 1.0 / trials), normal_quantile(1.0 - 1.0 / (trials * math.e))
@@ -30,7 +30,7 @@ def expected_best(variance: float, trials: int) -> float:
 
 
 def deflated_sharpe(sharpe: float, n: int, skew: float, kurtosis: float, variance: float, trials: int) -> tuple[float, float]:
-    """The bar set by chance, and the probability that the true ratio beats it.
+    """Returns the ratio expected by chance, and the probability that the true ratio is higher.
 
     Ratios are per observation; kurtosis is 3 for a normal sample; variance is that of the ratios of the trials.
     """
@@ -46,7 +46,7 @@ METRICS: dict[str, Callable[[Sequence[float]], float]] = {
 
 
 def overfitting(returns: Sequence[Sequence[float]], blocks: int, metric: str = "mean") -> tuple[float, list[float]]:
-    """The probability of overfitting, and the logit of every split: rows are times, columns are strategies.
+    """Returns the probability of overfitting and the logit of every split; rows are times, columns are strategies.
 
     >>> overfitting([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0]], blocks=2)[0]
     0.0
@@ -68,7 +68,7 @@ def overfitting(returns: Sequence[Sequence[float]], blocks: int, metric: str = "
 
 
 def purged_before(trades: Sequence[tuple[float, float]], start: float, embargo: float) -> list[int]:
-    """Walk-forward: the places of trades (entry, exit) that had ended, with room to spare, when the test began.
+    """Returns the indices of trades (entry, exit) that ended at least `embargo` before the test began (walk-forward).
 
     >>> purged_before([(0, 3), (2, 6), (5, 12)], start=10, embargo=1)
     [0, 1]
@@ -77,5 +77,5 @@ def purged_before(trades: Sequence[tuple[float, float]], start: float, embargo: 
 
 
 def purged_around(trades: Sequence[tuple[float, float]], start: float, end: float, embargo: float) -> list[int]:
-    """Cross-validation: those that ended in time before the test, and those that began late enough after it."""
+    """Returns the indices of trades that ended in time before the test or began late enough after it (cross-validation)."""
     return [place for place, (entry, exit_at) in enumerate(trades) if exit_at <= start - embargo or entry >= end + embargo]

@@ -1,8 +1,8 @@
-"""What memory has to say about an order before it is sent: clear, caution or against, each reason in words. Advice only.
+"""Checks an order against memory before it is sent: clear, caution or against, with reasons in words. Advice only.
 
-`against` needs something that the owner decided or that evidence shows: an active plan that says not to, outcomes in like
-situations whose whole interval lies below zero, a drawdown at its limit. `caution` is anything that a careful trader would want
-to have seen: a bad loss in much the same situation, more risk than evidence allows, a release ahead, a proposal to skip.
+`against` needs a decision of the owner or evidence: an active plan that forbids the order, outcomes in similar situations whose
+whole interval is below zero, or a drawdown at its limit. `caution` is anything that a careful trader would want to know: a bad
+loss in much the same situation, more risk than evidence allows, a release ahead, a proposal to skip.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from memtape.core.recall.evidence import Evidence
 from memtape.core.recall.warnings import LossWarning
 
 CheckVerdict = Literal["clear", "caution", "against"]
-MIN_EFFECTIVE_SAMPLE = 10.0  # effective trades below which evidence says nothing
+MIN_EFFECTIVE_SAMPLE = 10.0  # effective trades, below which evidence does not count
 HIGH_SIMILARITY, BAD_LOSS_R = 0.8, -2.0
-MAX_RISK_SHARE = 0.05  # of equity on one trade, where evidence allows far less
+MAX_RISK_SHARE = 0.05  # of equity on one trade
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReason:
-    """One reason, how much it weighs, and what it comes from."""
+    """One reason, its weight, and its source."""
 
     weighs: CheckVerdict
     text: str
@@ -38,7 +38,7 @@ def order_verdict(
     beliefs: Iterable[Belief], events: Sequence[CalendarEvent], minutes_ahead: Sequence[float], risk_share: float | None,
     avoid: Sequence[str],
 ) -> tuple[CheckVerdict, list[CheckReason]]:  # fmt: skip
-    """The verdict on an order, and its reasons, the heaviest first."""
+    """Returns the verdict on an order and its reasons, the most serious first."""
     reasons = [
         *_from_plans(plans, proposed), *_from_evidence(evidence), *_from_state(affect), *_from_warnings(warnings),
         *_from_size(evidence, risk_share), *_from_beliefs(beliefs), *_from_events(events, minutes_ahead),

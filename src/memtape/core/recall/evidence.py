@@ -1,13 +1,13 @@
-"""What trades say about a situation like the present one, weighed without a look at how they ended.
+"""Evidence: statistics of trades in situations like the present one, with weights that do not depend on the outcome.
 
-Every trade that may teach counts, by likeness, age and confidence alone; so a win and a loss of the same kind count the
-same, and shuffling outcomes changes no weight. Only these figures may feed a size or a belief. n_eff says how many equal
-trades the weights are worth; the interval of the mean is Student's with n_eff - 1 degrees of freedom.
+Every trade that may teach counts, weighted by similarity, age and confidence alone. A win and a loss of the same kind have the
+same weight, and shuffling outcomes changes no weight. Only these numbers may be used for a size or a belief. n_eff is the
+effective sample size; the interval of the mean is Student's with n_eff - 1 degrees of freedom.
 
-R from stops (and R that its source states) is one currency, R from ATR another: they are never mixed. ATR speaks where stops
-give fewer than ten effective trades, and says so; the size that is hinted at rests on stops alone.
+R from stops (and R stated by the source) is one unit, R from ATR another: they are never mixed. R from ATR is used, and named, if
+stops give fewer than ten effective trades. The suggested size uses stops alone.
 
-Inside, figures are unrounded; `rounded` gives them six significant digits on their way out.
+Numbers are unrounded inside; `rounded` gives them six significant digits in answers.
 
 >>> from datetime import UTC, datetime
 >>> at = datetime(2026, 6, 5, tzinfo=UTC)
@@ -37,7 +37,7 @@ from memtape.core.statistics import beta_quantile, mean, normal_quantile
 MIN_N_EFF = 10.0  # effective trades
 BINS = ("<=-2R", "-2R..-1R", "-1R..0", "0", "0..1R", "1R..2R", ">2R")
 STOPS: tuple[RSource, ...] = ("stop", "stated")
-NEGLIGIBLE_R = 1e-9  # what is left of zero after sums of thousands; an R below it is none
+NEGLIGIBLE_R = 1e-9  # rounding error of a sum of thousands; a smaller R is zero
 RECENT_TRADES = 50
 Z95 = normal_quantile(0.95)
 
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class WeightedTrade(NamedTuple):
-    """One trade as evidence."""
+    """A trade with its weight."""
 
     weight: float
     r: float
@@ -55,7 +55,7 @@ class WeightedTrade(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedSums:
-    """Sums over trades: all that the figures are made from. Wins and losses apart, so that nothing cancels."""
+    """Sums over trades, from which all numbers are computed. Wins and losses are summed apart, so that nothing cancels."""
 
     n: int = 0
     total: float = 0.0  # of weights
@@ -64,7 +64,7 @@ class WeightedSums:
     won_r: float = 0.0  # weight times R of wins
     lost: float = 0.0
     lost_r: float = 0.0  # above zero
-    settled_squares: float = 0.0  # of the weights of wins and losses, scratches left out
+    settled_squares: float = 0.0  # of the weights of wins and losses, without scratches
     deviation: float = 0.0  # weighted squares about the mean
     median_r: float | None = None
     bins: tuple[float, ...] = (0.0,) * len(BINS)
@@ -77,7 +77,7 @@ class WeightedSums:
 
     @property
     def n_eff(self) -> float:
-        """Kish's count, to 12 digits: ten equal trades are ten, however they were summed."""
+        """Kish's effective sample size, to 12 digits: ten equal trades are ten, in any order of summation."""
         return significant_digits(self.total**2 / self.squares, 12) if self.squares else 0.0
 
     @property
@@ -90,7 +90,7 @@ class WeightedSums:
 
 
 def weighted_sums(trades: Sequence[WeightedTrade]) -> WeightedSums:
-    """The sums, each without rounding on the way."""
+    """Returns the sums, each computed without intermediate rounding."""
     if not trades:
         return WeightedSums()
     won, lost = [t for t in trades if t.r > 0], [t for t in trades if t.r < 0]
@@ -112,7 +112,7 @@ def weighted_sums(trades: Sequence[WeightedTrade]) -> WeightedSums:
 
 
 def outcome_bin(r: float) -> int:
-    """Which stretch of R an outcome lies in; each holds its upper end, and 0 stands alone.
+    """Returns the index of the bin of an outcome. A bin includes its upper end; 0 has its own bin.
 
     >>> [BINS[outcome_bin(r)] for r in (-2.0, -1.0, -0.5, 0.0, 1.0, 2.5)]
     ['<=-2R', '-2R..-1R', '-1R..0', '0', '0..1R', '>2R']
@@ -123,7 +123,7 @@ def outcome_bin(r: float) -> int:
 
 
 def _median(trades: Sequence[WeightedTrade], total: float) -> float | None:
-    """The R with half the weight on either side; between two if the weight is cut exactly there."""
+    """Returns the weighted median of R; the middle of two values if the weight divides exactly between them."""
     ordered = sorted((t.r, t.weight) for t in trades if t.weight > 0)
     if not ordered:
         return None
@@ -136,12 +136,12 @@ def _median(trades: Sequence[WeightedTrade], total: float) -> float | None:
     return ordered[-1][0]
 
 
-# --- the figures --------------------------------------------------------------------------------------------------------
+# --- evidence -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class BaseRate:
-    """The same trades, each counted once: what happens whatever the situation."""
+    """The same trades with equal weights: what happens in any situation."""
 
     n: int
     win_rate: float | None
@@ -150,7 +150,7 @@ class BaseRate:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceSize:
-    """What evidence allows to risk per trade, as a share of equity per 1R, and why."""
+    """The suggested risk per trade as a share of equity per 1R, and why."""
 
     sizing: SizingHint
     reasons: tuple[str, ...]
@@ -162,7 +162,7 @@ class EvidenceSize:
 
 @dataclass(frozen=True, slots=True)
 class ComparedSize:
-    """Another rule's size, to be compared and not to be followed."""
+    """The size of another rule, for comparison only."""
 
     name: str
     f: float
@@ -171,7 +171,7 @@ class ComparedSize:
 
 @dataclass(frozen=True, slots=True)
 class ShadowSummary:
-    """Trades that were decided against: how many, and what they would have made on average."""
+    """Trades that were decided against: their number, and the mean result that they would have had."""
 
     n: int = 0
     mean_r: float | None = None
@@ -179,7 +179,7 @@ class ShadowSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What trades say about a situation like the present one."""
+    """Statistics of trades in situations like the present one."""
 
     n: int
     n_eff: float
@@ -194,7 +194,7 @@ class Evidence:
     r_source: RSource | None
     first_exit: datetime | None
     last_exit: datetime | None
-    n_claimed: int  # trades known by the agent's word alone, counted or not
+    n_claimed: int  # trades that only the agent reported, counted or not
     shadows: ShadowSummary
     hint: EvidenceSize
     beside: tuple[ComparedSize, ...] = ()
@@ -202,17 +202,17 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceSums:
-    """The sums that evidence rests on: by stops, by ATR, and what stands aside."""
+    """The sums behind evidence: by stops, by ATR, and the trades that are not counted."""
 
     stops: WeightedSums
     by_atr: WeightedSums
-    any_stop: bool  # whether any R comes from a stop that we saw, and not only from what a source states
+    any_stop: bool  # True if any R comes from an observed stop, not only from a stated R
     n_claimed: int
     shadows: ShadowSummary
 
 
 def evidence_sums(episodes: Sequence[Episode], query: Query) -> EvidenceSums:
-    """The sums over episodes: those known and asked for, all of them."""
+    """Returns the sums over all known episodes that match the query."""
     teaching = [e for e in episodes if e.teaches]
     believed = [(e, r) for e in teaching if (r := believed_outcome(e, query.claims_count)) is not None]
     shadows = [
@@ -233,7 +233,7 @@ def evidence_sums(episodes: Sequence[Episode], query: Query) -> EvidenceSums:
 
 
 def trade_weight(episode: Episode, query: Query) -> float:
-    """How much a trade tells about the situation asked about."""
+    """Returns the weight of a trade as evidence for the query's situation."""
     then, now = compared_fields(episode, query)
     parameters = query.parameters
     rec = faded(age_days(episode.exit_at, query), parameters.tau_days, parameters.exponent)
@@ -243,7 +243,7 @@ def trade_weight(episode: Episode, query: Query) -> float:
 
 
 def evidence_from_sums(found: EvidenceSums, query: Query, beside: tuple[ComparedSize, ...] = ()) -> Evidence:
-    """The figures from their sums."""
+    """Returns the evidence from its sums."""
     by_atr = found.stops.n_eff < MIN_N_EFF and found.by_atr.n_eff > found.stops.n_eff
     sums = found.by_atr if by_atr else found.stops
     source: RSource | None = "atr_proxy" if by_atr else None if not sums.n else "stop" if found.any_stop else "stated"
@@ -258,7 +258,7 @@ def evidence_from_sums(found: EvidenceSums, query: Query, beside: tuple[Compared
 
 
 def _interval(sums: WeightedSums) -> tuple[float, float] | None:
-    """Where the mean lies with 90 %; None while there is hardly more than one trade."""
+    """Returns the 90 % interval of the mean; None if the effective sample is below 1.5 trades."""
     n, mean = sums.n_eff, sums.mean_r
     if mean is None or n < 1.5:
         return None
@@ -267,9 +267,9 @@ def _interval(sums: WeightedSums) -> tuple[float, float] | None:
 
 
 def _reach(df: float) -> float:
-    """The t that a Student's t with df degrees of freedom exceeds, either way, once in ten times.
+    """Returns the two-sided 90 % quantile of Student's t with df degrees of freedom.
 
-    From 200 on by the expansion about the normal (Abramowitz & Stegun 26.7.5), which is right to nine digits there.
+    From 200 on it uses the expansion about the normal (Abramowitz & Stegun 26.7.5), which has nine correct digits there.
 
     >>> round(_reach(10.0), 6), round(_reach(200.0), 6)
     (1.812461, 1.652508)
@@ -311,7 +311,7 @@ def _reasons(found: SizingHint, risk_appetite: float, cap: float = 0.02) -> tupl
 
 
 def compared_sizes(literal: Sequence[sizing.Weighted], recent: Sequence[float], risk_appetite: float) -> tuple[ComparedSize, ...]:
-    """The sizes of two other rules: the original's, from its 50 best memories and their scores, and the last 50 outcomes'."""
+    """Returns the sizes of other rules: the original's, from its 50 best memories, and those from the last 50 outcomes."""
     return (
         ComparedSize("kelly of the original", kelly_from_memory(literal, risk_appetite).f,
                "Computed from memories that were chosen for having won: it bets on a fair coin"),
@@ -322,7 +322,7 @@ def compared_sizes(literal: Sequence[sizing.Weighted], recent: Sequence[float], 
 
 
 def _exactly(recent: Sequence[float]) -> Iterable[ComparedSize]:
-    """Kelly without the two-point shortcut, and as a share that a losing bet would cost; both whole, not a quarter."""
+    """Yields exact Kelly, and Kelly as the share that a losing bet costs; both in full, not a quarter."""
     pairs = [(1.0, r) for r in recent]
     won, lost = [r for r in recent if r > 0], [-r for r in recent if r < 0]
     if (root := kelly_exact(pairs)) is not None:
@@ -334,11 +334,11 @@ def _exactly(recent: Sequence[float]) -> Iterable[ComparedSize]:
         yield ComparedSize("whole kelly of the last 50, as a bet", share, "The share lost by a losing bet, not the share per 1R")
 
 
-# --- leaving ------------------------------------------------------------------------------------------------------------
+# --- rounding -----------------------------------------------------------------------------------------------------------
 
 
 def rounded(value: T) -> T:
-    """A figure, or everything in a value, with six significant digits.
+    """Returns a number, or a value with all its numbers, to six significant digits.
 
     >>> rounded((2 / 3, 1234567.0, 1e-17, 3, None))
     (0.666667, 1234570.0, 0.0, 3, None)
@@ -358,5 +358,5 @@ def rounded(value: T) -> T:
 
 
 def significant_digits(value: float, n: int) -> float:
-    """A number to n significant digits."""
+    """Returns a number to n significant digits."""
     return float(f"{value:.{n - 1}e}")

@@ -1,4 +1,4 @@
-"""Why a memory is there, in one sentence of a trader's words.
+"""Explains in one sentence, in a trader's words, why a memory is shown.
 
 >>> age_phrase(0.2), age_phrase(1.0), age_phrase(3.4), age_phrase(400.0)
 ('5 hours ago', '1 day ago', '3 days ago', '13 months ago')
@@ -21,13 +21,13 @@ LABEL_WORDS = {"regime": "regime", "volatility_regime": "volatility", "session":
 MEASURED = {
     "atr_d1": "ATR", "atr_h1": "hourly ATR", "spread_as_atr_pct": "spread", "drawdown_pct": "drawdown", "price": "price",
 }  # fmt: skip
-SAME_BANDWIDTHS = 0.1  # bandwidths; a number nearer than this is the same number
+SAME_BANDWIDTHS = 0.1  # in bandwidths; a smaller difference counts as none
 
 
 def explain_episode(episode: Episode, query: Query) -> str:
-    """What an episode has in common with now, how old it is, how it ended, and what was most different.
+    """Returns what an episode has in common with now, its age, its outcome, and the largest difference.
 
-    The ending of a shadow is what would have been; a claim that nobody verified says so.
+    The outcome of a shadow is hypothetical; an unverified claim is marked as such.
     """
     then, now = compared_fields(episode, query)
     parts = [similarity_phrase(then, now), age_phrase(age_days(episode.exit_at, query)), outcome_phrase(episode, query)]
@@ -38,7 +38,7 @@ def explain_episode(episode: Episode, query: Query) -> str:
 
 
 def explain_belief(belief: Belief, query: Query) -> str:
-    """How often a belief held, and when it was last tested."""
+    """Returns how often a belief held, and when it was last tested."""
     counted = f"held in {belief.confirmed} of {belief.n} trades" if belief.n else "not tested yet"
     tested = last_tested(belief)
     when = f", last tested {age_phrase(age_days(tested, query))}" if belief.n and tested else ""
@@ -46,12 +46,12 @@ def explain_belief(belief: Belief, query: Query) -> str:
 
 
 def explain_plan(plan: PlanMemory, query: Query) -> str:
-    """What a plan says, and since when."""
+    """Returns the reasoning of a plan, and its age."""
     return f"{plan.reasoning.rstrip('.')}: planned {age_phrase(age_days(plan.created_at, query))}"
 
 
 def explain_near_miss(missed: Components, last: Components, episode: Episode | None, query: Query) -> str:
-    """The factor that cost a memory its place, against the last that has one."""
+    """Returns the factor that cost a memory its place, compared with the last memory that has one."""
     names = ("quality", "similarity", "recency", "confidence", "affect", "sharpe")
     ratios = {name: getattr(missed, name) / getattr(last, name) if getattr(last, name) else 1.0 for name in names}
     cost = min(names, key=lambda name: ratios[name])
@@ -71,7 +71,7 @@ def explain_near_miss(missed: Components, last: Components, episode: Episode | N
 
 
 def outcome_phrase(episode: Episode, query: Query) -> str:
-    """How an episode ended, as far as it may be believed."""
+    """Returns the believed outcome of an episode."""
     r = believed_outcome(episode, query.claims_count)
     if r is None and episode.pnl_r is not None:
         return f"{r_phrase(episode.pnl_r)} claimed but unverified"
@@ -81,7 +81,7 @@ def outcome_phrase(episode: Episode, query: Query) -> str:
 
 
 def similarity_phrase(then: Situation, now: Situation) -> str:
-    """Which labels are the same, and which are not."""
+    """Returns which labels are the same, and which are not."""
     pairs = [(label, getattr(then, name), getattr(now, name)) for name, label in LABEL_WORDS.items()]
     known = [(label, a, b) for label, a, b in pairs if a is not None and b is not None]
     same = [label for label, a, b in known if a == b or ANY in (a, b)]
@@ -92,7 +92,7 @@ def similarity_phrase(then: Situation, now: Situation) -> str:
 
 
 def difference_phrase(then: Situation, now: Situation, per_price: bool) -> str:
-    """The number that was most different, as likeness measures it."""
+    """Returns the number that differs most, as similarity measures it."""
     found: list[tuple[float, str]] = []
     for name, _, width in NUMBERS:
         a, b, label = getattr(then, name), getattr(now, name), MEASURED[name]
@@ -114,7 +114,7 @@ def _compared(ratio: float) -> str:
 
 
 def age_phrase(days: float) -> str:
-    """An age as one says it."""
+    """Returns an age as a phrase."""
     for size, unit in ((1.0 / 1440.0, "minute"), (1.0 / 24.0, "hour"), (1.0, "day"), (30.4375, "month"), (365.25, "year")):
         count = round(days / size)
         if count < {"minute": 60, "hour": 24, "day": 60, "month": 24}.get(unit, 10**9):
@@ -123,7 +123,7 @@ def age_phrase(days: float) -> str:
 
 
 def r_phrase(r: float | None) -> str:
-    """An outcome as one says it."""
+    """Returns an outcome as a phrase."""
     if r is None:
         return "outcome unknown"
     return "0R" if abs(r) < 0.05 else f"{r:+.1f}".removesuffix(".0") + "R"

@@ -1,12 +1,12 @@
-"""What is asked of memory: the situation now, which trades and kinds count, as of when, and how memories are weighed.
+"""A recall query: the present situation, which trades and kinds count, as of when, and how memories are weighted.
 
-A query says everything that an answer depends on, the moment included, so that the same query over the same memories gives
-the same answer on any day. `symbol` and `strategy` are exact filters; the situation is what trades are compared with. A trade
-of another symbol is compared in shares of its own price.
+A query contains everything that an answer depends on, including the time, so the same query over the same memories always gives
+the same answer. `symbol` and `strategy` are exact filters; trades are compared with the situation. For a trade of another symbol,
+prices and ATR are compared relative to its own price.
 
 >>> from datetime import UTC
->>> asked = Query(situation=Situation(symbol="XAU", regime="ranging"), as_of=datetime(2026, 6, 5, tzinfo=UTC))
->>> asked.limit, asked.profile, asked.here
+>>> query = Query(situation=Situation(symbol="XAU", regime="ranging"), as_of=datetime(2026, 6, 5, tzinfo=UTC))
+>>> query.limit, query.profile, query.here
 (10, 'owm', 'XAU')
 """
 
@@ -37,7 +37,7 @@ def _require(met: bool, field: str, problem: str, fix: str) -> None:
 
 
 class PlanMemory(Protocol):
-    """What recall must know of a plan."""
+    """The fields of a plan that recall uses."""
 
     @property
     def id(self) -> str: ...
@@ -57,14 +57,14 @@ class PlanMemory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AffectContext(scoring.AffectInputs):
-    """The agent's state of mind: what Aff and the size lean on."""
+    """The agent's affect state, as Aff and the size use it."""
 
     risk_appetite: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallParameters:
-    """How memories are weighed. They tune the profile `owm`, warnings and evidence; the other profiles are what they are."""
+    """How memories are weighted. These tune the profile `owm`, warnings and evidence; the other profiles are fixed."""
 
     k: float = 2.0  # how steeply Q rises with the outcome
     tau_days: float = 30.0
@@ -73,8 +73,8 @@ class RecallParameters:
     belief_exponent: float = 0.3
     labels: Labels = LABELS
     numbers: Numbers = NUMBERS
-    alpha: float = 0.3  # how far Aff may lean
-    power: float = 4.0  # of likeness in evidence
+    alpha: float = 0.3  # the most that Aff may change a score
+    power: float = 4.0  # exponent of similarity in evidence
     sharpe: Switch = "off"
     sharpe_window_days: float = 30.0
     strength: Switch = "off"  # retrieval strength in place of Rec, from the query's times_shown
@@ -101,7 +101,7 @@ NUMBERS_OF = ("k", "tau_days", "exponent", "belief_tau_days", "belief_exponent",
 
 
 def tuned(numbers: Mapping[str, float], weights: Mapping[str, float], strength: bool, sharpe: bool) -> RecallParameters:
-    """Parameters with some numbers and some weights of likeness set; a weight of 0 leaves a field out.
+    """Returns parameters with some numbers and some similarity weights set; a weight of 0 ignores a field.
 
     >>> tuned({"k": 1.0}, {"price": 0.0}, False, False).numbers[-1]
     ('price', 0.0, 0.2)
@@ -120,7 +120,7 @@ def tuned(numbers: Mapping[str, float], weights: Mapping[str, float], strength: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A question to memory."""
+    """A query to memory."""
 
     situation: Situation
     as_of: datetime
@@ -148,34 +148,34 @@ class Query:
 
     @property
     def here(self) -> str | None:
-        """The symbol that the situation is about, where that is known."""
+        """The symbol of the situation, if it is known."""
         return self.situation.symbol or self.symbol
 
     def asks_for(self, symbol: str | None, strategy: str | None) -> bool:
-        """Returns True if a memory of this symbol and strategy passes the filters; None stands for any."""
+        """Returns True if a memory of this symbol and strategy passes the filters; None matches any."""
         return (self.symbol is None or symbol in (None, self.symbol)) and (
             self.strategy is None or strategy in (None, self.strategy)
         )
 
 
 def situation_similarity(episode: Episode, query: Query) -> float:
-    """How alike the situation of a trade is to the one asked about; across symbols in shares of price."""
+    """Returns the similarity of a trade's situation to the query's; across symbols relative to price."""
     then, now = compared_fields(episode, query)
     return similarity(then, now, query.parameters.labels, query.parameters.numbers)
 
 
 def compared_fields(episode: Episode, query: Query) -> tuple[Situation, Situation]:
-    """The two situations as they are compared."""
+    """Returns the two situations as they are compared."""
     if query.here is not None and query.here != episode.symbol:
         return relative(episode.situation), relative(query.situation)
     return episode.situation, query.situation
 
 
 def age_days(formed: datetime, query: Query) -> float:
-    """How old something is, in days."""
+    """Returns the age in days at the time of the query."""
     return max((query.as_of - formed) / scoring.DAY, 0.0)
 
 
 def last_tested(belief: Belief) -> datetime | None:
-    """When a belief was last tested, or first held."""
+    """Returns when a belief was last tested, or first stated if it never was."""
     return belief.last_evidence_at or belief.since

@@ -1,17 +1,17 @@
-"""Which memories come first: scored by the profile that was asked for, put in order, and given places one by one.
+"""Ranks memories: they are scored by the profile of the query, sorted, and given places one by one.
 
-    score = Q · Sim · Rec · Conf · Aff        (and the Sharpe weight of the weeks before, if that is asked for)
+    score = Q · Sim · Rec · Conf · Aff        (times the Sharpe weight of the weeks before, if it is switched on)
 
-Every candidate is scored. Places are then given greedily: the best memory that is left takes the next place, unless its
-group already holds its share of the places so far. A source of tier 3 or 4, a model or a text, holds at most 40 % of any first
-k places, beliefs at most 30 % (either may always hold one); trades that the broker, the operator or we ourselves vouch for
-have no such limit. So the first k never depend on how many were asked for.
+Every candidate is scored. Places are then given greedily: the best remaining memory takes the next place, unless its group
+already has its share of the places so far. A source of tier 3 or 4 (a model or a text) has at most 40 % of any first k places,
+beliefs at most 30 % (each may always have one). Trades confirmed by the broker, the operator or memtape have no such limit. The
+first k places therefore do not depend on the limit of the query.
 
 | profile | Q | Sim | Rec | Aff | beliefs |
 |---|---|---|---|---|---|
-| `owm` | by the spread of outcomes known at as_of | ours | power law; of beliefs their strength | drawdown only | own quota |
+| `owm` | by the spread of outcomes known at as_of | memtape's | power law; beliefs: strength | drawdown only | own quota |
 | `owm-literal` | by the RMS of the candidates | 7.4 | 7.4 | 7.4 | Q ½, in one list |
-| `balanced` | salience | ours | 7.4 | 1 | a list of their own; losses and the rest have seats each |
+| `balanced` | salience | memtape's | 7.4 | 1 | a list of their own; places are reserved for losses and for the rest |
 
 >>> [name for name in apply_caps("aaab", 3, lambda name: [(name, 0.4)])]
 ['a', 'b']
@@ -37,8 +37,8 @@ from memtape.core.recall.query import PlanMemory, Query, age_days, last_tested, 
 from memtape.core.recall.scoring import Components, Kind, ScoringInput, confidence_factor, faded, score_order_key
 
 SOURCE_SHARE, BELIEF_SHARE = 0.4, 0.3
-CAPPED_FROM_TIER = 3  # the first tier of which one source may not fill a list
-SOFT = "beliefs"  # a group that gives way to others, and fills what they leave free
+CAPPED_FROM_TIER = 3  # from this tier on, one source may not fill a list
+SOFT = "beliefs"  # a group that yields to others and fills the places they leave free
 MAX_NEAR_MISSES = 5
 LIVE = frozenset({"candidate", "believed"})
 
@@ -49,9 +49,9 @@ Groups = Iterable[tuple[str, float]]  # names of groups, each with the share of 
 
 @dataclass(frozen=True, slots=True)
 class Yardstick:
-    """What scores are measured by, and what is known of all memories: the rest follows from a memory and the query alone."""
+    """What a score needs from all memories together; everything else follows from one memory and the query."""
 
-    sigma_r: float = scoring.SIGMA_UNKNOWN  # known at as_of, of all the agent's trades
+    sigma_r: float = scoring.SIGMA_UNKNOWN  # of all the agent's trades known at as_of
     sigma_rms: float = scoring.SIGMA_UNKNOWN  # of the candidates
     sharpe: Callable[[Episode], float] = lambda episode: 1.0
     sources: Mapping[str, float] = field(default_factory=dict)  # Q of the memories that plans were made from
@@ -59,13 +59,13 @@ class Yardstick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedMemory:
-    """A memory with its score, the factors of it, and why it is there."""
+    """A memory with its score, the factors of the score, and why it is shown."""
 
     id: str
     kind: Kind
     tier: int
     source: str
-    n: int  # how many trades it stands for
+    n: int  # number of trades it represents
     at: datetime | None
     components: Components
     memory: Memory
@@ -78,7 +78,7 @@ class RankedMemory:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The list, what barely missed it, and, where they stand apart, the beliefs."""
+    """The ranked list, the near misses, and the beliefs if the profile lists them separately."""
 
     ranked: tuple[RankedMemory, ...]
     missed: tuple[RankedMemory, ...]
@@ -88,7 +88,7 @@ class Ranking:
 def rank_memories(
     episodes: Sequence[Episode], beliefs: Sequence[Belief], plans: Sequence[PlanMemory], query: Query, yardstick: Yardstick
 ) -> Ranking:
-    """The memories in their places. The episodes are those known and asked for, or at least the best of them."""
+    """Returns the ranking. The episodes are those that are known and match, or at least the best of them."""
     wanted = query.memory_types
     shown: list[Memory] = [
         *(episodes if "episodic" in wanted else ()),
@@ -105,7 +105,7 @@ def rank_memories(
 
 
 def in_rank_order(scored: Iterable[RankedMemory]) -> list[RankedMemory]:
-    """Best first: by score to 12 significant digits, then newest, then id."""
+    """Returns the memories, best first: by score to 12 significant digits, then newest, then id."""
     return sorted(scored, key=_place)
 
 
@@ -132,9 +132,9 @@ def _explained(ranked: RankedMemory, query: Query) -> RankedMemory:
 
 
 def _missed(preferred: Sequence[RankedMemory], chosen: Sequence[RankedMemory], query: Query) -> tuple[RankedMemory, ...]:
-    """The first without a place, and what cost them theirs."""
-    seated_ones = {id(each) for each in chosen}
-    left = [each for each in preferred if id(each) not in seated_ones][:MAX_NEAR_MISSES]
+    """Returns the first memories without a place, each with the reason."""
+    chosen_ones = {id(each) for each in chosen}
+    left = [each for each in preferred if id(each) not in chosen_ones][:MAX_NEAR_MISSES]
     if not chosen:
         return tuple(replace(each, why="No place was asked for") for each in left)
     return tuple(replace(each, why=_cost(each, chosen[-1], len(chosen) < query.limit, query)) for each in left)
@@ -155,10 +155,10 @@ def _cost(missed: RankedMemory, last: RankedMemory, places_left: bool, query: Qu
 
 
 def apply_caps(preferred: Sequence[T], limit: int, groups_of: Callable[[T], Groups]) -> list[T]:
-    """The first `limit` places, given one by one to the most preferred that its groups may hold there.
+    """Returns the first `limit` places, each given to the most preferred item whose groups still have room.
 
-    A group with share s holds at most max(1, s·k) of the first k places. Where nothing that is left may have the next
-    place, beliefs fill what is free; without any the list ends.
+    A group with share s has at most max(1, s·k) of the first k places. If no remaining item may have the next place, beliefs fill
+    it; without beliefs the list ends.
     """
     waiting: dict[tuple[tuple[str, float], ...], deque[tuple[int, T]]] = {}
     for at, each in enumerate(preferred):
@@ -180,7 +180,7 @@ def apply_caps(preferred: Sequence[T], limit: int, groups_of: Callable[[T], Grou
 
 
 def may_hold(share: float, places: int) -> int:
-    """How many of so many places a group may hold.
+    """Returns how many of these places a group may have.
 
     >>> [may_hold(0.4, places) for places in (1, 4, 5, 10)]
     [1, 1, 2, 4]
@@ -189,13 +189,13 @@ def may_hold(share: float, places: int) -> int:
 
 
 def is_capped(tier: int, memory: Memory, query: Query) -> bool:
-    """Returns True if one source of such memories may not fill a list. Without a broker, an agent's own reports may."""
+    """Returns True if one source of such memories may not fill a list. An agent's own reports may, if it has no broker."""
     its_own = isinstance(memory, Episode) and memory.claimed and query.claims_count
     return tier >= CAPPED_FROM_TIER and not its_own
 
 
 def memory_source_groups(query: Query) -> Callable[[RankedMemory], Groups]:
-    """The source, where it may not fill the list."""
+    """Returns a function that gives the source of a memory as its group, if the source is capped."""
 
     def of(ranked: RankedMemory) -> Groups:
         return ((f"source {ranked.source}", SOURCE_SHARE),) if is_capped(ranked.tier, ranked.memory, query) else ()
@@ -204,7 +204,7 @@ def memory_source_groups(query: Query) -> Callable[[RankedMemory], Groups]:
 
 
 def groups(query: Query) -> Callable[[RankedMemory], Groups]:
-    """The source, and beliefs as such."""
+    """Returns a function that gives the groups of a memory: its capped source, and the group of all beliefs."""
     of_source = memory_source_groups(query)
     return lambda ranked: (*of_source(ranked), *(((SOFT, BELIEF_SHARE),) if ranked.kind == "semantic" else ()))
 
@@ -213,7 +213,7 @@ def groups(query: Query) -> Callable[[RankedMemory], Groups]:
 
 
 def is_asked(belief: Belief, query: Query) -> bool:
-    """Returns True if a belief holds at as_of and passes the filters."""
+    """Returns True if a belief is live at as_of and passes the filters."""
     held = belief.status in LIVE and (belief.since is None or belief.since <= query.as_of)
     return held and query.asks_for(belief.symbol, belief.strategy)
 
@@ -238,7 +238,7 @@ def _ranked(memory: Memory, found: Components) -> RankedMemory:
 
 
 def components(episode: Episode, query: Query, yardstick: Yardstick) -> Components:
-    """The factors of an episode in the profile `owm`."""
+    """Returns the factors of an episode in the profile `owm`."""
     parameters, r = query.parameters, believed_outcome(episode, query.claims_count)
     return Components(
         scoring.outcome_quality(r, yardstick.sigma_r, parameters.k),
@@ -251,7 +251,7 @@ def components(episode: Episode, query: Query, yardstick: Yardstick) -> Componen
 
 
 def memory_recency(episode: Episode, query: Query) -> float:
-    """Rec, or what time has left of a memory and use has added to it."""
+    """Returns Rec, or the retrieval strength if it is switched on."""
     parameters, age = query.parameters, age_days(episode.exit_at, query)
     if parameters.strength == "off":
         return faded(age, parameters.tau_days, parameters.exponent)
@@ -300,7 +300,7 @@ def _candidate(key: str, memory: Memory, query: Query) -> ScoringInput:
 
 
 def _candidates(memories: Sequence[Memory], query: Query) -> list[ScoringInput]:
-    """Memories as the original formulas take them, their ids told apart where a trade and a plan have the same."""
+    """Returns memories as inputs of the original formulas. The index makes ids unique, since a trade and a plan may share one."""
     return [_candidate(f"{memory.id}\0{at}", memory, query) for at, memory in enumerate(memories)]
 
 
@@ -315,7 +315,7 @@ def _literal(memories: Sequence[Memory], query: Query, yardstick: Yardstick) -> 
 
 
 def _balanced(memories: Sequence[Memory], query: Query, yardstick: Yardstick) -> list[RankedMemory]:
-    """Those that have seats, then the others, both best first."""
+    """Returns the memories with reserved places, then the others, both best first."""
     candidates = _candidates(memories, query)
     best, every = scoring.rank_balanced(candidates, query.situation, query.as_of, yardstick.sigma_r, query.limit)
     chosen = {each.candidate.id for each in best}

@@ -1,12 +1,12 @@
-"""Recall: what memory has to say about a situation, in three answers that are never mixed.
+"""Recall: what memory contains about a situation, in three answers that are never mixed.
 
-`ranked` orders memories by score; the score contains the outcome, so it may choose what is shown and nothing else.
-`warnings` are the losses in situations like this one. `evidence` is what all trades together say, weighed without a look at
-how they ended; only it may feed a size. Beside them: what barely missed its place and why (on request), and beliefs that
-the situation could test.
+`ranked` orders memories by score. The score contains the outcome, so it may only decide what is shown. `warnings` are the losses
+in similar situations. `evidence` summarises all trades with weights that do not depend on the outcome; only evidence may be used
+for a size. In addition there are the memories that barely missed a place and why (on request), and the beliefs that the
+situation could test.
 
-This is the reference, in plain Python over every memory. `memtape.columns` gives the same answer quickly: it finds out which
-memories can matter, and lets the functions here rank them.
+This is the reference implementation in plain Python over every memory. `memtape.columns` gives the same answer faster: it selects
+the memories that can matter and lets the functions here rank them.
 
 >>> from datetime import UTC
 >>> from memtape.core.observed import Situation
@@ -46,7 +46,7 @@ UNDECIDED_PROBABILITY = (0.2, 0.8)
 
 @dataclass(frozen=True, slots=True)
 class UndecidedBelief:
-    """A belief that the situation could test, why that is worth it, and a plan to do so."""
+    """A belief that the situation could test, why it is worth testing, and a plan for it."""
 
     belief: Belief
     why: str
@@ -55,20 +55,20 @@ class UndecidedBelief:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """What memory has to say."""
+    """The answer to a recall query."""
 
     ranked: tuple[RankedMemory, ...]
     warnings: tuple[LossWarning, ...]
     evidence: Evidence
     near_misses: tuple[RankedMemory, ...]
     worth_testing: tuple[UndecidedBelief, ...]
-    beliefs: tuple[RankedMemory, ...] = ()  # where the profile gives them a list of their own
+    beliefs: tuple[RankedMemory, ...] = ()  # if the profile lists beliefs separately
 
 
 def recall_reference(
     episodes: Iterable[Episode], beliefs: Sequence[Belief], plans: Sequence[PlanMemory], query: Query
 ) -> Recalled:
-    """What memory has to say about the situation asked about, as of the moment asked for."""
+    """Returns the answer to the query, as of its time."""
     believed_then = known_episodes(episodes, query.as_of)
     matching = [e for e in believed_then if query.asks_for(e.symbol, e.strategy) and query.side in (None, e.side)]
     yardstick = recall_yardstick(believed_then, matching, beliefs, plans, query)
@@ -82,14 +82,14 @@ def recall_reference(
 def assemble_recall(
     ranking: Ranking, warnings: tuple[LossWarning, ...], evidence: Evidence, beliefs: Sequence[Belief], query: Query
 ) -> Recalled:
-    """The answers together."""
+    """Returns the parts as one answer."""
     return Recalled(
         ranked=ranking.ranked, warnings=warnings, evidence=evidence, near_misses=ranking.missed,
         worth_testing=worth_testing(beliefs, query), beliefs=ranking.beliefs,
     )  # fmt: skip
 
 
-# --- what all memories together say about a score -----------------------------------------------------------------------
+# --- what a score needs from all memories ---------------------------------------------------------------------------------
 
 
 def recall_yardstick(
@@ -99,7 +99,7 @@ def recall_yardstick(
     plans: Sequence[PlanMemory],
     query: Query,
 ) -> Yardstick:
-    """The yardstick of a query, from all episodes known then and those asked for."""
+    """Returns the yardstick of a query, from all episodes known then and those that match."""
     closed = [(e.exit_at, r) for e in believed_then if e.teaches and (r := believed_outcome(e, query.claims_count)) is not None]
     sigma = sigma_known(closed, query.as_of)
     named = {source for plan in plans for source in plan.source_ids}
@@ -111,7 +111,7 @@ def recall_yardstick(
 
 
 def sharpe_of(closed: Sequence[tuple[datetime, float]], query: Query) -> Callable[[Episode], float]:
-    """The Sharpe weight of an episode: of the agent's trades that closed in the window before it did."""
+    """Returns a function that gives the Sharpe weight of an episode, from the trades that closed in the window before it."""
     days = query.parameters.sharpe_window_days
     ordered = sorted(closed) if query.parameters.sharpe == "on" else []
     times = [at for at, _ in ordered]
@@ -126,13 +126,13 @@ def sharpe_of(closed: Sequence[tuple[datetime, float]], query: Query) -> Callabl
 def source_qualities(
     outcomes: dict[str, float | None], beliefs: Sequence[Belief], named: set[str], sigma_r: float, query: Query
 ) -> dict[str, float]:
-    """Q of the episodes and beliefs that plans were made from."""
+    """Returns Q of the episodes and beliefs that plans were made from."""
     found = {id: scoring.outcome_quality(r, sigma_r, query.parameters.k) for id, r in outcomes.items()}
     return found | {belief.id: belief.posterior.mean for belief in beliefs if belief.id in named}
 
 
 def literal_best(episodes: Sequence[Episode], query: Query, yardstick: Yardstick) -> list[tuple[float, float | None]]:
-    """Scores and outcomes of the 50 best by the original formula; of all episodes asked for, or at least the best."""
+    """Returns scores and outcomes of the 50 best by the original formula, from all matching episodes or at least the best."""
     candidates = [
         scoring.ScoringInput(id=e.id, formed=e.exit_at, situation=e.situation, pnl_r=believed_outcome(e, query.claims_count),
                           confidence=e.confidence)
@@ -156,7 +156,7 @@ def _beside(matching: Sequence[Episode], query: Query, yardstick: Yardstick) -> 
 
 
 def worth_testing(beliefs: Sequence[Belief], query: Query) -> tuple[UndecidedBelief, ...]:
-    """Beliefs that are undecided and whose conditions the situation meets, or may meet; the least decided first."""
+    """Returns the undecided beliefs whose conditions the situation meets or may meet, the least decided first."""
     open_ones = [belief for belief in beliefs if is_asked(belief, query) and _undecided(belief) and _could_test(belief, query)]
     ordered = sorted(open_ones, key=lambda b: (abs(_probability(b) - 0.5), b.n, b.id))
     return tuple(UndecidedBelief(b, _why_test(b), _plan_to_test(b)) for b in ordered[:WORTH_TESTING])
@@ -168,7 +168,8 @@ def _probability(belief: Belief) -> float:
 
 def _undecided(belief: Belief) -> bool:
     untested, low, high = belief.n < BELIEVED_FROM_TRADES, *UNDECIDED_PROBABILITY
-    comparable = belief.source == "seeded" or belief.base_rate is not None  # else no further trade of its kind can settle it
+    # Without a base rate, no further trade of its kind can settle a belief.
+    comparable = belief.source == "seeded" or belief.base_rate is not None
     return comparable and belief.status == "candidate" and (untested or low <= _probability(belief) <= high)
 
 

@@ -1,14 +1,14 @@
-"""What a memory is worth now: outcome, likeness, freshness, confidence and affect, multiplied.
+"""Scores of memories: outcome, similarity, recency, confidence and affect, multiplied.
 
     Score = Q · Sim · Rec · Conf · Aff
 
-Q is high for what paid (`outcome_quality`), or for what mattered either way (`salience`); Sim is how alike the situations are;
-Rec fades by a power law; Conf is what the decision was sure of, between ½ and 1; Aff leans on the agent's drawdown.
+Q is high for gains (`outcome_quality`), or for large outcomes of either sign (`salience`). Sim is the similarity of the
+situations. Rec falls by a power law. Conf is the confidence of the decision, scaled to ½..1. Aff depends on the agent's drawdown.
 
-A score contains the outcome, so what ranks high was chosen for having won. It may order what is shown; it must never be
-averaged into a win rate or a size. For that there is `evidence_weight`, which does not know how a trade ended.
+A score contains the outcome, so the highest ranks are chosen for having won. A score may order what is shown; it must never be
+averaged into a win rate or a size. `evidence_weight`, which does not depend on the outcome, is for that.
 
-`rank_balanced` gives losses seats of their own. The original rankings are in `core/original/score_formulas.py`. Equal scores are
+`rank_balanced` reserves places for losses. The original rankings are in `core/original/score_formulas.py`. Equal scores are
 ordered by time, newest first, then by id.
 
 >>> round(outcome_quality(3.0, 1.5), 6), round(outcome_quality(-3.0, 1.5), 6), round(salience(-3.0, 1.5), 6)
@@ -53,7 +53,7 @@ THE_REST_FADES = Fading(180.0, 0.3)
 
 
 def sigmoid(x: float) -> float:
-    """1 / (1 + e^-x), without overflow at either end."""
+    """Returns 1 / (1 + e^-x) without overflow at either end."""
     if x >= 0.0:
         return 1.0 / (1.0 + math.exp(-x))
     z = math.exp(x)
@@ -61,24 +61,24 @@ def sigmoid(x: float) -> float:
 
 
 def outcome_quality(pnl_r: float | None, sigma_r: float = SIGMA_UNKNOWN, k: float = 2.0) -> float:
-    """Q: above ½ for what paid, below for what cost, ½ without an outcome."""
+    """Returns Q: above ½ for a gain, below ½ for a loss, ½ without an outcome."""
     if pnl_r is None:
         return NEUTRAL_QUALITY
     return sigmoid(k * pnl_r / (sigma_r if sigma_r > 0 else SIGMA_UNKNOWN))
 
 
 def salience(pnl_r: float | None, sigma_r: float = SIGMA_UNKNOWN, k: float = 2.0) -> float:
-    """Q without its sign: how much an outcome mattered; a big loss is as memorable as a big win."""
+    """Returns Q of the absolute outcome: a big loss is as memorable as a big win."""
     return outcome_quality(None if pnl_r is None else abs(pnl_r), sigma_r, k)
 
 
 def quality_of_belief(alpha: float, beta: float) -> float:
-    """Q of a belief: its posterior mean."""
+    """Returns Q of a belief: its posterior mean."""
     return alpha / (alpha + beta)
 
 
 def quality_of_plan(priority: float, sources: Sequence[float]) -> float:
-    """Q of a plan: its priority times the mean Q of what it was made from, ½ if from nothing.
+    """Returns Q of a plan: its priority times the mean Q of its sources, or times ½ without sources.
 
     >>> quality_of_plan(0.8, [])
     0.4
@@ -87,7 +87,7 @@ def quality_of_plan(priority: float, sources: Sequence[float]) -> float:
 
 
 def sigma_known(closed: Sequence[tuple[datetime, float]], as_of: datetime, last: int = 100, at_least: int = 10) -> float:
-    """Our yardstick: the standard deviation of the last 100 outcomes closed strictly before as_of, at least ½.
+    """Returns the scale of outcomes: the standard deviation of the last 100 closed strictly before as_of, at least ½.
 
     >>> from datetime import UTC
     >>> day = [datetime(2026, 1, n, tzinfo=UTC) for n in range(1, 21)]
@@ -99,7 +99,7 @@ def sigma_known(closed: Sequence[tuple[datetime, float]], as_of: datetime, last:
 
 
 class Spread:
-    """How much the last outcomes vary, kept up as they come. Sums are whole billionths of R: no order of steps changes them.
+    """A running standard deviation of the last outcomes. Sums are integers in billionths of R, so the order does not matter.
 
     >>> spread = Spread([2.0, -1.0, 1.5, -1.0, -1.0, 3.0] * 2)
     >>> round(spread.sigma(), 6)
@@ -114,7 +114,7 @@ class Spread:
             self.add(r)
 
     def add(self, r: float) -> None:
-        """One more outcome; beyond the last hundred the oldest goes."""
+        """Adds an outcome and drops the oldest one beyond the window."""
         whole = round(r * 1e9)
         self._window.append(whole)
         self._sum += whole
@@ -125,7 +125,7 @@ class Spread:
             self._squares -= oldest * oldest
 
     def sigma(self, at_least: int = 10) -> float:
-        """The standard deviation, at least ½; 1.5 while there are too few to have one."""
+        """Returns the standard deviation, at least ½; 1.5 if there are too few outcomes."""
         n = len(self._window)
         if n < max(at_least, 2):
             return SIGMA_UNKNOWN
@@ -136,7 +136,7 @@ class Spread:
 
 
 def recency(formed: datetime | None, as_of: datetime, tau_days: float = 30.0, exponent: float = 0.5) -> float:
-    """Rec: 1 now, towards 0; a time ahead of `as_of` counts as now, an unreadable one (None) is ½, as in the original.
+    """Returns Rec, from 1 (now) towards 0. A time after `as_of` counts as now; None gives ½, as in the original.
 
     >>> from datetime import UTC
     >>> day = datetime(2026, 6, 5, tzinfo=UTC)
@@ -147,7 +147,7 @@ def recency(formed: datetime | None, as_of: datetime, tau_days: float = 30.0, ex
 
 
 def faded(age_days: float, tau_days: float, exponent: float) -> float:
-    """What is left after a time: (1 + age / tau)^-exponent."""
+    """Returns what is left after a time: (1 + age / tau)^-exponent."""
     return float((1.0 + age_days / tau_days) ** -exponent)
 
 
@@ -155,9 +155,9 @@ def retrieval_strength(
     age_days: float, citations: int, initial: float = 1.0, tau_days: float = 30.0, exponent: float = 0.5,
     boost_at_most: float = math.inf,
 ) -> float:  # fmt: skip
-    """What time has left of a memory and use has added; stands in place of Rec, never beside it.
+    """Returns recency with a boost for use; it replaces Rec and is never combined with it.
 
-    `citations` counts the decisions that cited the memory, as of the start of the tick. Our profile limits the boost to 1.25.
+    `citations` counts the decisions that cited the memory before the tick. The profile `owm` limits the boost to 1.25.
 
     >>> round(retrieval_strength(90, 5), 6), retrieval_strength(0, 1000, boost_at_most=1.25)
     (0.589588, 1.25)
@@ -167,12 +167,12 @@ def retrieval_strength(
 
 
 def confidence_factor(confidence: float | None) -> float:
-    """Conf: from ½ (unsure) to 1 (sure); unknown is taken as 0.5. It can move a weight by 2:1 at most."""
+    """Returns Conf, from ½ (unsure) to 1 (sure); unknown counts as 0.5. It changes a weight by 2:1 at most."""
     return 0.5 + 0.5 * max(0.0, min(1.0, NEUTRAL_QUALITY if confidence is None else confidence))
 
 
 def affect_factor(pnl_r: float | None, drawdown_state: float, alpha: float = 0.3) -> float:
-    """Aff, ours: the drawdown branch alone. A streak never hides a loss."""
+    """Returns Aff of the profile `owm`: it depends on the drawdown alone, so a losing streak never hides a loss."""
     relevance = 0.0
     if drawdown_state > 0.5 and pnl_r is not None:
         relevance = 0.5 if pnl_r < -1.5 else 0.3 if pnl_r > 2.0 else 0.0
@@ -185,9 +185,9 @@ def affect_factor(pnl_r: float | None, drawdown_state: float, alpha: float = 0.3
 def sharpe_weight_cautious(
     pnl_rs: Sequence[float | None], window_days: float, z: float = 1.0, at_least: int = 10
 ) -> tuple[float | None, float]:
-    """Our weight of a period: the annual Sharpe ratio, and the weight of what is left of it z standard errors below.
+    """Returns the annual Sharpe ratio of a period, and a weight from the ratio minus z standard errors.
 
-    The trades are those closed in the window before the memory, its own excluded.
+    The trades are those closed in the window before the memory, without the memory's own trade.
     """
     known = [r for r in pnl_rs if r is not None]
     if len(known) < max(at_least, 2) or not (deviation := spread(known)):
@@ -202,7 +202,7 @@ def sharpe_weight_cautious(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringInput:
-    """A memory as it is scored: an episode has an outcome, a belief its counts, a plan its priority and sources."""
+    """A memory as a formula scores it: an episode has an outcome, a belief its counts, a plan its priority and sources."""
 
     id: str
     kind: Kind = "episodic"
@@ -246,7 +246,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class AffectInputs:
-    """What Aff leans on."""
+    """The inputs of Aff."""
 
     drawdown_state: float = 0.0
     consecutive_losses: int = 0
@@ -255,7 +255,7 @@ class AffectInputs:
 def rank_balanced(
     candidates: Sequence[ScoringInput], query: Situation, as_of: datetime, sigma_r: float, limit: int, share: float = 0.4
 ) -> tuple[list[Scored], list[Scored]]:
-    """The `limit` best by salience, and every candidate so scored. Losses and the rest each have seats of their own."""
+    """Returns the `limit` best by salience, and all candidates scored. Places are reserved for losses and for the rest."""
 
     def components(c: ScoringInput) -> Components:
         return Components(
@@ -276,29 +276,29 @@ def evidence_weight(
     situation: Situation, query: Situation, rec: float, conf: float, power: float = 4.0, labels: Labels = LABELS,
     numbers: Numbers = NUMBERS,
 ) -> float:  # fmt: skip
-    """How much a trade tells about the present situation, without a look at how it ended."""
+    """Returns the weight of a trade as evidence for the present situation; it does not depend on the outcome."""
     return float(similarity(situation, query, labels, numbers) ** power * rec * conf)
 
 
 def fade(candidate: ScoringInput, as_of: datetime) -> float:
-    """Rec by kind: episodes fade within months, beliefs and plans within years."""
+    """Returns Rec by kind: episodes fade within months, beliefs and plans within years."""
     law = EPISODES_FADE if candidate.kind == "episodic" else THE_REST_FADES
     return recency(candidate.formed, as_of, law.tau_days, law.exponent)
 
 
 def in_score_order(candidates: Sequence[ScoringInput], components: Callable[[ScoringInput], Components]) -> list[Scored]:
-    """Scored, best first: by score to 12 significant digits, then newest, then id."""
+    """Returns the candidates with their scores, best first: by score to 12 significant digits, then newest, then id."""
     scored = (Scored(candidate, components(candidate)) for candidate in candidates)
     return sorted(scored, key=lambda each: score_order_key(each.score, each.candidate.formed, each.candidate.id))
 
 
 def score_order_key(score: float, formed: datetime | None, id: str) -> tuple[float, float, str]:
-    """What every list is sorted by: score to 12 significant digits, then newest, then id."""
+    """Returns the sort key of every list: score to 12 significant digits, then newest, then id."""
     return -float(f"{score:.11e}"), math.inf if formed is None else -formed.timestamp(), id
 
 
 def days_since(formed: datetime, as_of: datetime) -> float:
-    """The age of a memory in days, never below zero."""
+    """Returns the age of a memory in days, never below zero."""
     _aware(formed, "formed")
     _aware(as_of, "as_of")
     return max((as_of - formed) / DAY, 0.0)

@@ -1,13 +1,12 @@
-"""Similar situations: the earlier decisions nearest to the present one, and what came of them.
+"""Similar situations: the earlier decisions nearest to the present one, and their outcomes.
 
-Recall weighs outcomes; this does not. It asks only which situations were most alike, and tells how they ended, the good and
-the bad as they come, trades and decisions not to trade alike. Likeness is the product's own measure (`situation.similarity`;
-across symbols in shares of price). Where an embedding slot is on, the caller gives the cosine of each decision's words with
-the present ones, and the order is by the mean of both.
+Recall weights memories by outcome; this list does not. It finds the most similar situations and reports how they ended, trades
+and decisions not to trade alike. Similarity is `situation.similarity`, across symbols relative to price. If an embedder is
+configured, the caller gives the cosine of each decision's text with the present text, and the order is by the mean of both.
 
-In one list everything is measured alike: once words are compared, a decision that left none has nothing in common with the
-present words (0), or else silence would pass for likeness. An embedding never enters the outcome-weighted score, so that
-recall, sizes and evidence are the same with the slot on or off.
+All entries of a list are measured in the same way: if texts are compared, a decision without text has a cosine of 0, because a
+missing text must not count as similar. An embedding never enters the outcome-weighted score, so recall, sizes and evidence are
+the same with or without an embedder.
 
 >>> from dataclasses import replace
 >>> from datetime import UTC
@@ -39,7 +38,7 @@ AS_IS = RecallParameters()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarDecision:
-    """An earlier decision in a situation like the present one, and what came of it."""
+    """An earlier decision in a situation like the present one, and its outcome."""
 
     id: str
     kind: Kind  # a shadow is a decision against the trade; its outcome is what would have been
@@ -49,7 +48,7 @@ class SimilarDecision:
     similarity: float
     pnl_r: float | None  # None: unknown, or claimed by an agent that has a broker to ask
     claimed: bool
-    text: str  # the reason given, or what was noted of it; empty where there is none
+    text: str  # the stated reason, or the note about it; empty if there is none
     tier: int
     by: str  # "situation", or "situation and text (MODEL ID)"
     r_source: RSource | None = None
@@ -67,11 +66,11 @@ def similar_decisions(
     claims_count: bool = True,
     parameters: RecallParameters = AS_IS,
 ) -> tuple[SimilarDecision, ...]:
-    """The decisions most like the present one whose outcome was known at `as_of`, the nearest first.
+    """Returns the decisions most similar to the present one whose outcome was known at `as_of`, the nearest first.
 
-    `reasons` gives the words of a decision by episode id, where they are known better than the episode's own note; `texts`
-    the cosine of those words with the present ones, as `model` sees them. Ties go to the newer, then by id. What the owner
-    keeps from teaching (`exclude`, `anomaly`) does not appear.
+    `reasons` gives the text of a decision by episode id, if a better one than the episode's own note is known. `texts` gives the
+    cosine of that text with the present text, computed by `model`. Ties go to the newer, then by id. Episodes that the owner
+    excludes (`exclude`, `anomaly`) do not appear.
     """
     _check(texts, model)
     query = Query(situation=situation, as_of=as_of, limit=limit, claims_count=claims_count, parameters=parameters)
@@ -98,10 +97,10 @@ def similar_decisions(
 
 
 def similar_summary(found: Sequence[SimilarDecision]) -> tuple[int, int, float | None]:
-    """How many of the decisions have a known outcome, how many of those won, and their mean in R.
+    """Returns how many of the decisions have a known outcome, how many of those won, and their mean in R.
 
-    R from stops and R from an ATR in a stop's place are different units: the one that more of them have is counted, stops
-    where it is equal. No outcome known: no mean.
+    R from stops and R from ATR are different units: the more frequent one is counted, stops in a tie. Without a known outcome
+    the mean is None.
 
     >>> similar_summary([])
     (0, 0, None)

@@ -1,12 +1,12 @@
-"""How much to risk: the only form of Kelly's fraction that memtape advises.
+"""Sizing: the only form of Kelly's fraction that memtape suggests.
 
 Two units are in use and easily confused. f_R is the equity risked per 1R, from wins and losses in R: p/a - q/b. f_bet is
-the equity lost by a losing bet: (p·b' - q)/b' with b' = win/loss. They say the same: f_bet = a · f_R.
+the equity lost by a losing bet: (p·b' - q)/b' with b' = win/loss. They are equivalent: f_bet = a · f_R.
 
-All forms take the win rate as known. It is not: a rate from few, unequally weighted trades is uncertain, and betting too
-much costs more than betting too little. `lower_bound_size` therefore shrinks the rate towards zero edge, takes the lower
-quartile of what it may be, a quarter of the fraction that follows, and never more than 2 % of equity. Its weights must
-not know the outcomes (`scoring.evidence_weight`). The original forms, which are only shown for comparison, are in
+All forms assume that the win rate is known. But a rate from few, unequally weighted trades is uncertain, and betting too much
+costs more than betting too little. `lower_bound_size` therefore shrinks the rate towards zero edge, takes the lower quartile of
+its distribution, a quarter of the resulting fraction, and never more than 2 % of equity. Its weights must not depend on
+outcomes (`scoring.evidence_weight`). The original forms, which are only shown for comparison, are in
 `core/original/kelly_formulas.py`.
 
 >>> lower_bound_size([(1.0, 1.0)] * 25 + [(1.0, -1.0)] * 25).f
@@ -23,11 +23,11 @@ from dataclasses import dataclass
 
 from memtape.core.statistics import beta_quantile
 
-Weighted = tuple[float, float | None]  # weight, outcome in R; None while it is open
+Weighted = tuple[float, float | None]  # weight, outcome in R; None if the trade is open
 
 
 def kelly_r(p: float, loss: float, win: float) -> float:
-    """f_R: the share of equity to risk per 1R, for a mean loss and a mean win in R. It has no upper limit.
+    """Returns f_R: the share of equity to risk per 1R, for a mean loss and a mean win in R. It has no upper limit.
 
     >>> round(kelly_r(0.55, 0.9, 1.8), 6), round(0.9 * kelly_r(0.55, 0.9, 1.8), 6)
     (0.361111, 0.325)
@@ -36,7 +36,7 @@ def kelly_r(p: float, loss: float, win: float) -> float:
 
 
 def win_from_average(p: float, mean_r: float, loss: float = 1.0) -> float | None:
-    """The mean win that a win rate and a mean outcome imply, once the mean loss is given; None if nothing ever won.
+    """Returns the mean win that follows from a win rate, a mean outcome and a mean loss; None if no trade won.
 
     >>> round(win_from_average(0.45, 0.2), 6)
     1.666667
@@ -45,7 +45,7 @@ def win_from_average(p: float, mean_r: float, loss: float = 1.0) -> float | None
 
 
 def kelly_from_average(p: float, mean_r: float, loss: float = 1.0) -> float | None:
-    """f_R from a win rate and a mean outcome; None where they imply no win.
+    """Returns f_R from a win rate and a mean outcome; None if they imply no win.
 
     >>> round(kelly_from_average(0.45, 0.2), 6)
     0.12
@@ -56,10 +56,10 @@ def kelly_from_average(p: float, mean_r: float, loss: float = 1.0) -> float | No
 
 @dataclass(frozen=True, slots=True)
 class SizingHint:
-    """What evidence allows to risk per trade, and why. None where nothing can be said."""
+    """The suggested risk per trade and its inputs; None for an input that is unknown."""
 
     f: float  # share of equity per 1R
-    n_eff: float  # how many equal trades the weights are worth
+    n_eff: float  # effective sample size
     p_hat: float | None = None
     loss: float | None = None
     win: float | None = None
@@ -71,9 +71,9 @@ def lower_bound_size(
     pairs: Sequence[Weighted], risk_appetite: float = 1.0, *, kappa: float = 20.0, gamma: float = 0.25,
     fraction: float = 0.25, cap: float = 0.02, at_least: float = 10.0,
 ) -> SizingHint:  # fmt: skip
-    """Ours: shrunk towards zero edge with the weight of kappa trades, the gamma quantile, a fraction of Kelly, capped.
+    """Returns the suggested size: shrunk towards zero edge by kappa trades, the gamma quantile, a fraction of Kelly, capped.
 
-    Scratches and open trades say nothing and are dropped. Without a win there is no size; without a loss it is taken as 1R.
+    Scratches and open trades are ignored. Without a win there is no size; without a loss, the mean loss is taken as 1R.
 
     >>> hint = lower_bound_size([(1.0, 1.0)] * 30 + [(1.0, -1.0)] * 20)
     >>> round(hint.p_bound, 6), round(hint.f, 6)
@@ -95,12 +95,13 @@ def bounded_kelly(
     n_eff: float, p_hat: float, loss: float | None, win: float | None, risk_appetite: float = 1.0, *, kappa: float = 20.0,
     gamma: float = 0.25, fraction: float = 0.25, cap: float = 0.02, at_least: float = 10.0,
 ) -> SizingHint:  # fmt: skip
-    """`lower_bound_size` from what it sums: the effective count, the win rate, the mean loss and the mean win.
+    """Returns `lower_bound_size` from its sums: the effective sample size, the win rate, the mean loss and the mean win.
 
     >>> round(bounded_kelly(50.0, 0.6, 1.0, 1.0).f, 6)
     0.015917
     """
-    loss = loss or 1.0  # one too small for a float is none
+    # A mean loss so small that it is 0 as a float counts as unknown.
+    loss = loss or 1.0
     if not win:
         return SizingHint(0.0, n_eff, p_hat, loss)
     zero_edge = loss / (loss + win)
@@ -111,7 +112,7 @@ def bounded_kelly(
 
 
 def effective_count(weights: Sequence[float]) -> float:
-    """Kish's effective sample size: (sum w)² / sum w².
+    """Returns Kish's effective sample size: (sum w)² / sum w².
 
     >>> effective_count([1.0, 1.0, 1.0]), effective_count([])
     (3.0, 0.0)

@@ -1,12 +1,11 @@
-"""Which losses to keep in mind: those in situations like the present one, the worst first.
+"""Warnings: losses in situations like the present one, the worst first.
 
-A ranking by score buries losses, for the score contains the outcome. Here the outcome is the reason to be told:
+A ranking by score hides losses, because the score contains the outcome. Here the outcome is the reason to show a memory:
 
     severity = |r| · Sim · (1 + age / 365 days)^-0.3 · Conf
 
-A loss fades slowly and only one in a situation alike (Sim of 0.6 and more) warns. Where there is none, the nearest loss is
-told, marked `far`: a desk that has ever lost is never left without a warning. What the owner has set aside, and trades that
-were never made, do not warn.
+A loss fades slowly, and only a loss in a similar situation (Sim of 0.6 or more) warns. If there is none, the nearest loss is
+shown, marked `far`: an agent that has ever lost always gets a warning. Trades that the owner excluded, and shadows, do not warn.
 
 >>> round(severity(-8.0, 0.9, 365.0, 0.75), 6)
 4.386163
@@ -29,7 +28,7 @@ FADING_DAYS, FADING_EXPONENT = 365.0, 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossWarning:
-    """A loss to keep in mind."""
+    """A loss in a situation like the present one."""
 
     id: str
     tier: int
@@ -37,24 +36,24 @@ class LossWarning:
     r: float
     similarity: float
     severity: float
-    far: bool  # no loss is alike; this is the nearest
+    far: bool  # True if no loss is similar and this is the nearest
     memory: Episode
     why: str
 
 
 def severity(r: float, sim: float, age: float, conf: float) -> float:
-    """How much a loss has to say now."""
+    """Returns how severe a loss is now."""
     return abs(r) * sim * faded(age, FADING_DAYS, FADING_EXPONENT) * conf
 
 
 def is_loss(episode: Episode, query: Query) -> bool:
-    """Returns True if a trade lost, as far as its outcome may be believed, and may teach."""
+    """Returns True if a trade may teach and its believed outcome is a loss."""
     r = believed_outcome(episode, query.claims_count)
     return episode.teaches and r is not None and r < 0
 
 
 def find_warnings(episodes: Iterable[Episode], query: Query) -> tuple[LossWarning, ...]:
-    """The losses to keep in mind, worst first. The episodes are those known and asked for, or at least the worst of them."""
+    """Returns the warnings, worst first. The episodes are those that are known and match, or at least the worst of them."""
     lost = [(situation_similarity(episode, query), episode) for episode in episodes if is_loss(episode, query)]
     alike = [_warned(episode, sim, query, far=False) for sim, episode in lost if sim >= MIN_SIMILARITY]
     if alike:

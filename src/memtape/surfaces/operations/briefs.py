@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AliasChoices, Field
 
 from memtape.core.brief.compose import BRIEF_TOKENS
-from memtape.core.brief.inputs import FROM_MEMORY, WARN_TOKENS
+from memtape.core.brief.inputs import WARN_TOKENS
+from memtape.core.brief.sections import FROM_MEMORY
 from memtape.core.observed import Situation
 from memtape.core.skills import MemoryConfig
 from memtape.core.values import Key, Label, Line, Symbol

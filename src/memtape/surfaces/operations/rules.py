@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from memtape.core.brief.budget import SECTION_TOKENS, estimate_tokens
+from memtape.core.brief.budget import estimate_tokens
+from memtape.core.brief.sections import SECTION_TOKENS
 from memtape.core.values import Key, Line
 from memtape.surfaces.answer_models import Answer
 from memtape.surfaces.answers import ReceiptAnswer, receipt_answer

@@ -1,0 +1,25 @@
+"""The section "lessons": what was learned from recent trades."""
+
+from __future__ import annotations
+
+from memtape.core.brief.budget import BriefLine, LinePriority
+from memtape.core.brief.inputs import BriefInputs, SourceRef
+from memtape.core.brief.sanitize import safe_line, without_list_marker
+from memtape.core.brief.section_register import section
+from memtape.core.lessons.reflection import Lesson, lessons_shown_at
+
+LESSONS_HEADING = "Lessons from your recent trades on this skill (auto-generated; signal, not strategy):"
+
+
+@section("lessons", role="system", order=30, heading=LESSONS_HEADING, max_tokens=700, from_memory=True)
+def lessons_section(inputs: BriefInputs) -> list[BriefLine]:
+    """Returns the lessons that are active now, the agent's own first."""
+    own = [_lesson(each) for each in lessons_shown_at(inputs.lessons, inputs.as_of)]
+    known = {each.id for each in inputs.lessons}
+    shared = [each for each in lessons_shown_at(inputs.skill_lessons, inputs.as_of) if each.id not in known]
+    return [*own, *(_lesson(each, " (from the skill)") for each in shared)]
+
+
+def _lesson(lesson: Lesson, origin: str = "") -> BriefLine:
+    text = f"- {without_list_marker(safe_line(lesson.text))}{origin}"
+    return BriefLine(text, (SourceRef("lesson", lesson.id, lesson.tier),), LinePriority.LESSON)

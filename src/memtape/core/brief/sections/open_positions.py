@@ -1,0 +1,47 @@
+"""The section "open_positions": what the agent holds, and where broker and record disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from memtape.core.brief.budget import BriefLine
+from memtape.core.brief.inputs import BriefInputs, SourceRef
+from memtape.core.brief.number_format import format_minute, format_number
+from memtape.core.brief.sanitize import safe_name
+from memtape.core.brief.section_register import section
+from memtape.core.brief.trade_text import open_position_line, trade_source
+from memtape.core.events import Discrepancy
+
+MAX_DISCREPANCY_LINES = 5  # if there are more, a last line counts them
+
+
+def shows_positions(inputs: BriefInputs) -> bool:
+    """Returns True if the skill wants its open positions in the brief."""
+    config = inputs.skill.context.memory
+    return config.enabled and config.includeOpenPositions
+
+
+@section("open_positions", role="user", order=30, heading="## Open positions (memory view)", from_memory=True)
+def open_positions_section(inputs: BriefInputs) -> Iterator[BriefLine]:
+    """Yields the positions, then the discrepancies."""
+    if not shows_positions(inputs):
+        return
+    for position in inputs.holding:
+        yield BriefLine(open_position_line(position, inputs.as_of), trade_source(position.trade))
+    yield from discrepancy_lines(inputs.discrepancies)
+
+
+def discrepancy_lines(found: Sequence[Discrepancy]) -> Iterator[BriefLine]:
+    """Yields a line for each disagreement of broker and record, the newest first."""
+    newest = sorted(found, key=lambda each: (each.symbol, each.leg))
+    newest.sort(key=lambda each: each.at, reverse=True)
+    for each in newest[:MAX_DISCREPANCY_LINES]:
+        text = "was already held when the record began" if each.why == "adopted" else "fills do not explain what the broker shows"
+        at = "" if each.price is None else f", priced at {format_number(each.price)}"
+        yield BriefLine(
+            f"- Discrepancy {format_minute(each.at)} {safe_name(each.symbol)}: {text} "
+            f"(broker {format_number(each.broker_qty)}, record {format_number(each.ledger_qty)}{at})",
+            (SourceRef("discrepancy", f"{each.symbol}/{each.leg}@{format_minute(each.at)}", 2),),
+        )
+    if len(newest) > MAX_DISCREPANCY_LINES:
+        yield BriefLine(f"- {len(newest) - MAX_DISCREPANCY_LINES} more discrepancies in the last day")

@@ -1,0 +1,59 @@
+"""The section "risk_state": the account's day so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from memtape.core.brief.budget import BriefLine
+from memtape.core.brief.inputs import BriefInputs, SourceRef
+from memtape.core.brief.number_format import format_count, format_gain, format_percent
+from memtape.core.brief.risk import RiskState
+from memtape.core.brief.sanitize import REASON_CHARS, quote_text, safe_name
+from memtape.core.brief.section_register import section
+from memtape.core.brief.sections.open_positions import discrepancy_lines, shows_positions
+from memtape.core.recall.explanations import age_phrase
+
+
+@section("risk_state", role="user", order=40, heading="## Risk state")
+def risk_state_section(inputs: BriefInputs) -> Iterator[BriefLine]:
+    """Yields the risk state, and the discrepancies if no section of open positions shows them."""
+    yield from risk_lines(inputs.risk, inputs.currency)
+    if not shows_positions(inputs):
+        yield from discrepancy_lines(inputs.discrepancies)
+
+
+def risk_lines(state: RiskState, currency: str) -> Iterator[BriefLine]:
+    """Yields the day so far; no line if nothing has happened."""
+    if state.is_blank:
+        return
+    if state.refused:
+        by_rule = ", ".join(f"{safe_name(rule.code)} {len(rule.decisions)}" for rule in state.refused)
+        n = sum(len(rule.decisions) for rule in state.refused)
+        ids = [id for rule in state.refused for id in rule.decisions]
+        yield BriefLine(
+            f"- Rejected in the last hour: {by_rule} ({n} of {format_count(state.judged, 'proposal')})", _decisions(ids)
+        )
+    if (last := state.last_refused) is not None:
+        note = f" {quote_text(last.note, REASON_CHARS)}" if last.note else ""
+        yield BriefLine(
+            f"- Last rejection, {age_phrase(last.minutes_ago / 1440)}: {safe_name(last.code)}{note}", _decisions([last.decision])
+        )
+    yield BriefLine(f"- Orders today: {state.orders} (of {format_count(state.decisions, 'decision')})")
+    if state.closed:
+        share = (
+            "" if state.realized_pct is None else f" ({format_percent(state.realized_pct)} % of the equity the day began with)"
+        )
+        trades = tuple(SourceRef("trade", id, 2) for id in state.closed)
+        amount = format_gain(state.realized_usd, currency)
+        yield BriefLine(f"- Realised today: {amount}{share} in {format_count(len(state.closed), 'trade')}", trades)
+    if state.unknown:
+        yield BriefLine(f"- Closed today, outcome not known for sure: {format_count(state.unknown, 'trade')}")
+    if state.losing_streak is not None:
+        yield BriefLine(f"- Losses in a row: {state.losing_streak}")
+    if state.drawdown is not None and state.drawdown_limit is not None:
+        limit = format_percent(100 * state.drawdown_limit).removesuffix(".0")
+        yield BriefLine(f"- Drawdown: {format_percent(100 * max(state.drawdown, 0.0))} % from the peak (limit {limit} %)")
+
+
+def _decisions(ids: Iterable[str]) -> tuple[SourceRef, ...]:
+    return tuple(SourceRef("decision", id, 3) for id in ids if id)

@@ -1,0 +1,41 @@
+"""The section "rules": what the owner pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+
+from memtape.core.brief.budget import BriefLine
+from memtape.core.brief.inputs import BriefInputs, PinnedRule, SourceRef
+from memtape.core.brief.sanitize import owner_lines, safe_line, without_list_marker
+from memtape.core.brief.section_register import section
+
+TITLE_CHARS = 100
+RULE_LINE_CHARS = 1_000
+
+
+@section("rules", role="user", order=10, heading="## Rules", max_tokens=800, by_owner=True)
+def rules_section(inputs: BriefInputs) -> list[BriefLine]:
+    """Returns the owner's pinned rules."""
+    return rule_lines(inputs.rules)
+
+
+def rule_lines(pinned: Sequence[PinnedRule]) -> list[BriefLine]:
+    """Returns the title of each rule as an item, with the lines of its text below it.
+
+    >>> [line.text for line in rule_lines([PinnedRule("m", "Manual", "# Risk\\n- 1 % a trade\\n\\n- no revenge trades")])]
+    ['- Manual', '  | Risk', '  | 1 % a trade', '  | no revenge trades']
+    """
+    lines: list[BriefLine] = []
+    for rule in pinned:
+        source = (SourceRef("rule", rule.id, 1),)
+        lines.append(BriefLine(f"- {safe_line(rule.title, TITLE_CHARS)}", source))
+        lines += [BriefLine(f"  | {without_list_marker(text)}", source) for text in owner_lines(_wrapped(rule.text)) if text]
+    return lines
+
+
+def _wrapped(text: str) -> str:
+    """Returns the text with long lines wrapped, so that none is cut: the end of a rule may be what matters."""
+    # An empty line wraps to no line at all, so only long lines are wrapped.
+    lines = (wrap(line, RULE_LINE_CHARS) if len(line) > RULE_LINE_CHARS else [line] for line in text.splitlines())
+    return "\n".join(part for parts in lines for part in parts)
