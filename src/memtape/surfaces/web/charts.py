@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from memtape.core.brief.inputs import FROM_MEMORY
+from memtape.core.brief.sections import FROM_MEMORY
 from memtape.core.codec import EPOCH, read_time, time_text
 from memtape.surfaces.web.svg import BOX_HEIGHT, BOX_WIDTH, LinearScale, Point, area, polyline, stack, steps, strokes, thin_points
 
