@@ -213,3 +213,15 @@ def test_a_moment_is_kept_to_the_microsecond(memory: Memory) -> None:
     at = minute(1).replace(microsecond=123457)
     agent.observe({"id": "t1", "t": at, "positions": {}})
     assert agent.head().last_tick == at
+
+
+def test_a_view_inside_a_view_does_not_wait_for_itself(memory):
+    memory.create_skill("breakout")
+    memory.create_agent("desk", skill="breakout", mode="sim")
+    agent = memory.agent("desk")
+
+    def nested(levels: int) -> int:
+        with agent.view() as view:
+            return nested(levels - 1) if levels else len(view.trades())
+
+    assert nested(2) == 0

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import queue
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -29,7 +28,7 @@ from memtape.store.database import Params, Row, expand, insertion
 from memtape.store.schema import LATEST, MIGRATIONS
 from memtape.store.sqlite_errors import memtape_error
 
-MAX_READERS = 4  # connections that read at once in one process
+MAX_IDLE_READERS = 4  # connections that wait for the next read; more are opened when more read at once
 WAIT_SECONDS = 5
 _TYPES = {"money": "TEXT", "text": "TEXT", "int": "INTEGER", "real": "REAL", "options": " STRICT"}
 
@@ -72,7 +71,8 @@ class SqliteDatabase:
         self._vfs = vfs
         # A view may last as long as an embedder takes to answer. Readers have connections of their own, so that none of them
         # keeps a writer of this process waiting; in memory, or where nothing can be written, there is only one.
-        self._readers: queue.LifoQueue[apsw.Connection | None] = queue.LifoQueue()
+        self._idle_readers: list[apsw.Connection] = []
+        self._pool, self._closed = threading.Lock(), False
         with self._translated():
             self._connection = self._open()
             try:
@@ -85,8 +85,6 @@ class SqliteDatabase:
                 # A file that cannot be used is closed at once, not when Python collects the object.
                 self._connection.close()
                 raise
-        for _ in range(0 if path == ":memory:" or self.read_only else MAX_READERS):
-            self._readers.put(None)  # opened when first needed
 
     def _open(self) -> apsw.Connection:
         if self.path != ":memory:":
@@ -166,19 +164,25 @@ class SqliteDatabase:
 
     @contextmanager
     def _reader(self) -> Iterator[apsw.Connection]:
-        """A connection that nobody else uses meanwhile; waits while all of them are in use."""
+        """A connection that nobody else uses meanwhile: an idle one, or a new one, so that a nested view never waits for itself."""
         if self.path == ":memory:" or self.read_only:
             with self._turn:
                 yield self._connection
             return
-        connection = self._readers.get()
+        with self._pool:
+            connection = self._idle_readers.pop() if self._idle_readers else None
+        if connection is None:
+            with self._translated():
+                connection = self._open()
         try:
-            if connection is None:
-                with self._translated():
-                    connection = self._open()
             yield connection
         finally:
-            self._readers.put(connection)
+            with self._pool:
+                keep = len(self._idle_readers) < MAX_IDLE_READERS and not self._closed
+                if keep:
+                    self._idle_readers.append(connection)
+            if not keep:
+                connection.close()
 
     def schema(self) -> int:
         """The number of the last migration that was applied."""
@@ -236,9 +240,11 @@ class SqliteDatabase:
         """Close the file."""
         with self._turn:
             self._connection.close()
-        while not self._readers.empty():
-            if (connection := self._readers.get_nowait()) is not None:
-                connection.close()
+        with self._pool:
+            self._closed, idle = True, self._idle_readers
+            self._idle_readers = []
+        for connection in idle:
+            connection.close()
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
