@@ -164,7 +164,7 @@ class SqliteDatabase:
 
     @contextmanager
     def _reader(self) -> Iterator[apsw.Connection]:
-        """A connection that nobody else uses meanwhile: an idle one, or a new one, so that a nested view never waits for itself."""
+        """A connection that nobody else uses meanwhile: an idle one, or a new one; a nested view never waits for itself."""
         if self.path == ":memory:" or self.read_only:
             with self._turn:
                 yield self._connection
