@@ -6,7 +6,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -239,9 +238,6 @@ def test_whatever_is_taken_back_and_whatever_comes_after_it_memories_follow_from
     assert projections(Memory.of(agent.resources)) == before
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a bar that ends at the very time of a decision is not taken for its price if it comes after later bars"
-)
 def test_a_bar_that_comes_late_prices_the_trade_that_was_decided_against():
     memory = given_memory()
     agent = given_agent(memory)

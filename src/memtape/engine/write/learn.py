@@ -8,7 +8,7 @@ whose entry could have known of it. Both ways use the same pure fold (`core/memo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from memtape.core.codec import EPOCH
 from memtape.core.items import in_log_order
@@ -44,6 +44,7 @@ from memtape.store.memories import MemoryTables, ShadowRow
 from memtape.store.rows import Head
 from memtape.store.tables import Tables
 
+INSTANT = timedelta(microseconds=1)
 BULK_FROM_TRADES = 64  # from so many trades on, loading everything once is cheaper than one query for each
 
 
@@ -278,8 +279,10 @@ class Learner:
             known_at = min(known.known_at for known in bars)
             # Bars that come late may also change shadows that have ended: look back as far as a shadow is followed.
             late = self.known_at is not None and known_at < self.known_at
-            touched |= {shadow.id for shadow in self.memories.shadows(symbol, first - FOLLOWED_FOR if late else first, last)}
-            touched |= self._taken_back_after(known_at, first - FOLLOWED_FOR, symbol, last)
+            # A bar that ends at the very moment of a decision is the one that prices it: that decision counts too.
+            since, before = first - FOLLOWED_FOR if late else first, last + INSTANT
+            touched |= {shadow.id for shadow in self.memories.shadows(symbol, since, before)}
+            touched |= self._taken_back_after(known_at, first - FOLLOWED_FOR, symbol, before)
         if backfilled_from is not None:
             touched |= {shadow.id for shadow in self.memories.shadows(since=backfilled_from)}
             touched |= self._taken_back_after(backfilled_from, backfilled_from)
