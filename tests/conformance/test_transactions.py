@@ -11,8 +11,10 @@ import pytest
 
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.proof.audit import verify_store
+from memtape.engine.view.memories import RecallQuestion, recall_situation
 from memtape.errors import MemtapeError, StoreFailure
 from memtape.store.schema import TABLES
+from memtape.store.sqlite import SqliteDatabase
 from tests.conformance.desk import a_bar, a_decision_row, a_fill, a_tick, a_trade, a_version, minute, seen
 
 SOON = 10  # seconds within which another thread must have got somewhere
@@ -225,3 +227,29 @@ def test_a_view_inside_a_view_does_not_wait_for_itself(memory):
             return nested(levels - 1) if levels else len(view.trades())
 
     assert nested(2) == 0
+
+
+def test_a_view_inside_a_view_of_the_only_connection_sees_the_same_state() -> None:
+    memory = Memory(SqliteDatabase(":memory:"))
+    agent = given_desk(memory)
+    agent.observe(a_tick(1, a_fill("f1", 1)))
+    with agent.view() as view:
+        assert agent.ledger.trades() == agent.ledger.trades() == view.trades() != []
+    agent.observe(a_tick(2, a_fill("f2", 2)))
+    memory.close()
+
+
+def test_a_view_keeps_its_columns_while_its_thread_writes_and_reads_again(memory: Memory) -> None:
+    agent = given_desk(memory)
+
+    def report(id: str, minutes: float) -> None:
+        prices = {"entry_price": "100", "exit_price": "102", "stop": "99"}
+        agent.remember_trade({"trade_id": id, "symbol": "BTC", "side": "long", **prices, "entry_at": minute(minutes), "exit_at": minute(minutes + 1)})  # fmt: skip
+
+    for n in range(6):
+        report(f"c{n}", 10 * n)
+    with agent.view() as view:
+        first = view.basis(), view.beliefs(), recall_situation(view, RecallQuestion())
+        report("earlier", 5)
+        assert agent.memories.recall()[2].n == first[0].n + 1
+        assert (view.basis(), view.beliefs(), recall_situation(view, RecallQuestion())) == first

@@ -48,6 +48,7 @@ class CachedColumns:
     columns: Columns
     revision: int = -1
     lock: threading.RLock = field(default_factory=threading.RLock)
+    users: int = 0  # views of the thread that holds the lock
     beliefs: CachedBeliefs | None = None
 
 
@@ -71,12 +72,17 @@ class ColumnCache:
             self._agents.move_to_end(key)
         with cached.lock:
             revision = tables.revision()
-            if revision < cached.revision:
-                # A later transaction of another thread has been here: this older one gets columns of its own.
+            if revision < cached.revision or (cached.users and revision != cached.revision):
+                # A later transaction has been here, or an earlier one of this very thread still uses these columns: this one
+                # gets columns of its own.
                 cached = CachedColumns(Columns())
             _catch_up(cached, revision, tables)
             self._measure(key, cached)
-            yield cached
+            cached.users += 1
+            try:
+                yield cached
+            finally:
+                cached.users -= 1
 
     def nbytes(self) -> int:
         """The memory that the cached columns take, in bytes."""

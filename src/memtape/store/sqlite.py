@@ -73,6 +73,7 @@ class SqliteDatabase:
         # keeps a writer of this process waiting; in memory, or where nothing can be written, there is only one.
         self._idle_readers: list[apsw.Connection] = []
         self._pool, self._closed = threading.Lock(), False
+        self._is_read = False  # whether the one connection has a read open; changed only by who has the turn
         with self._translated():
             self._connection = self._open()
             try:
@@ -155,10 +156,16 @@ class SqliteDatabase:
     def reading(self, owner: OwnerId) -> Iterator[SqliteSession]:
         """Open a transaction that sees one unchanging state."""
         with self._reader() as connection, self._translated():
+            if connection is self._connection and self._is_read:
+                # The only connection is reading already, in this thread: a read inside a read sees the same state.
+                yield SqliteSession(connection)
+                return
             connection.execute("BEGIN")
+            self._is_read = connection is self._connection or self._is_read
             try:
                 yield SqliteSession(connection)
             finally:
+                self._is_read = connection is not self._connection and self._is_read
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
