@@ -253,3 +253,14 @@ def test_a_view_keeps_its_columns_while_its_thread_writes_and_reads_again(memory
         report("earlier", 5)
         assert agent.memories.recall()[2].n == first[0].n + 1
         assert (view.basis(), view.beliefs(), recall_situation(view, RecallQuestion())) == first
+
+
+def test_the_last_row_of_the_log_does_not_tell_a_past_moment_what_was_corrected_later(memory: Memory) -> None:
+    agent = given_desk(memory)
+    prices = {"symbol": "BTC", "side": "long", "entry_price": "100", "exit_price": "102", "stop": "99"}
+    agent.remember_trade({"trade_id": "c1", **prices, "entry_at": minute(1), "exit_at": minute(2)})
+    agent.remember_trade({"trade_id": "c2", **prices, "entry_at": minute(5), "exit_at": minute(6)})
+    first = agent.ledger.trades(newest=False)[0].id
+    agent.memories.correct(first, {"regime": "ranging"}, "a range")
+    with agent.view(minute(3), agent.head().seq) as view:
+        assert [episode.known_to for episode in view.episodes()] == [None]

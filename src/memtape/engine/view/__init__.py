@@ -35,7 +35,10 @@ def open_view(
     if head is not None and head > latest.seq:
         raise Invalid("head", f"the log ends at row {latest.seq}", "Give a row that is there")
     view: View
-    if head is None or head == latest.seq:
+    # Stored rows also say when a version ceased to be believed. A reader who names a row of the log sees that only if it had
+    # become known by the moment.
+    everything_known = latest.known_at is None or moment >= latest.known_at
+    if head is None or (head == latest.seq and everything_known):
         view = StoredView(tables, agent, cutoff, resources.columns, latest)
     else:
         view = ViewAtHead(tables, agent, cutoff)
