@@ -38,6 +38,16 @@ def alice(new_postgres: Callable[[], str]) -> Iterator[str]:
     yield address
 
 
+@pytest.fixture
+def alices_own(new_postgres: Callable[[], str]) -> str:
+    """The same in a database of its own, for tests in which others move in."""
+    address = new_postgres()
+    open_database(address, migrating=True).migrate()
+    with furnish(memtape.open(address, owner="alice")):
+        pass
+    return address
+
+
 @contextmanager
 def application(address: str, owner: str | None) -> Iterator[Any]:
     """Straight SQL as the application role, in one transaction that is taken back."""
@@ -201,8 +211,8 @@ def test_a_name_does_not_outlive_a_transaction_that_failed(alice: str) -> None:
         database.close()
 
 
-def test_two_owners_of_one_database_live_as_if_alone(alice: str, opened: Callable[..., Memory]) -> None:
-    hers, his = opened(alice, "alice"), opened(alice, "bob")
+def test_two_owners_of_one_database_live_as_if_alone(alices_own: str, opened: Callable[..., Memory]) -> None:
+    hers, his = opened(alices_own, "alice"), opened(alices_own, "bob")
     before = verify_store(hers)
     assert before.ok
     assert his.agents() == []
@@ -214,10 +224,10 @@ def test_two_owners_of_one_database_live_as_if_alone(alice: str, opened: Callabl
     assert {head["owner"] for head in verify_store(his).heads} == {"bob"}
 
 
-def test_a_plain_login_that_is_a_member_of_the_role_is_enough(alice: str, opened: Callable[..., Memory]) -> None:
-    with psycopg.connect(alice, autocommit=True) as connection:
+def test_a_plain_login_that_is_a_member_of_the_role_is_enough(alices_own: str, opened: Callable[..., Memory]) -> None:
+    with psycopg.connect(alices_own, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE desk_login LOGIN NOSUPERUSER IN ROLE {ROLE}")
-    address = alice.replace("postgres@", "desk_login@")
+    address = alices_own.replace("postgres@", "desk_login@")
     memory = furnish(opened(address, "carol"))
     assert verify_store(memory).ok
     with psycopg.connect(address) as connection:  # and without memtape, it is nobody
