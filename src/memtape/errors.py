@@ -61,6 +61,10 @@ class Conflict(MemtapeError):
         self.field = field
 
 
+class NeedsRebuild(MemtapeError):
+    """The trades of '{stream}' were computed by an older version of the rules. Make a backup, then run: memtape rebuild"""
+
+
 class Locked(MemtapeError):
     """The store {url} has been locked by another writer for more than {seconds} s. Try again, or stop the other writer."""
 

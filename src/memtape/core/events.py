@@ -74,33 +74,60 @@ class TradeRevised(Event):
     net_pnl_usd: Decimal | None
 
 
+DiscrepancyReason = Literal[
+    "snapshot", "adopted", "snapshot_lag", "fill_differs", "fee_unknown", "stop_wrong_side", "fill_twice", "price_far_off"
+]  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """The broker shows something else than its fills explain; `price` is what the inferred fill was priced at.
+    """Records that do not agree: a snapshot with the fills, a fill with its earlier delivery, a stop with its entry, ...
 
-    The fold finds it and the ledger keeps it with its price. The event that reports it is `DiscrepancyFound`.
+    The fold finds it and the ledger keeps it. The event that reports it is `DiscrepancyFound`. Which fields are set depends on `why`:
+
+    snapshot, adopted   the broker shows another quantity; `price` is that of the inferred fill
+    snapshot_lag        the same, but a fill within the settling time explains it
+    fill_differs        the fill `fill_id` came again with other `fields`; the first content counts
+    fee_unknown         the `fee` of a fill is in a currency whose rate nobody stated
+    stop_wrong_side     a decision's `stop` is on the wrong side of the entry at `price`, and was not taken
+    fill_twice          two fills (`fill_id`, `other`) are equal but for their ids, and a snapshot contradicts their sum
+    price_far_off       a fill is priced more than ten times above or below the last known price
     """
 
     symbol: str
     leg: str
     at: datetime
-    why: Literal["snapshot", "adopted"]
-    ledger_qty: Decimal
-    broker_qty: Decimal
-    price: Decimal | None
+    why: DiscrepancyReason
+    ledger_qty: Decimal | None = None
+    broker_qty: Decimal | None = None
+    price: Decimal | None = None
+    fill_id: str | None = None
+    fields: tuple[str, ...] | None = None
+    fee: Decimal | None = None
+    fee_currency: str | None = None
+    stop: Decimal | None = None
+    other: str | None = None  # a second fill, or a price compared with
+
+
+# A snapshot that contradicts the ledger, in one way or another. For an agent that only ever sends snapshots it is the normal way.
+OF_SNAPSHOTS: frozenset[str] = frozenset(("snapshot", "adopted"))
 
 
 @dataclass(frozen=True, slots=True)
 class DiscrepancyFound(Event):
-    """The broker's snapshot shows another quantity than the ledger; the ledger follows the broker."""
+    """Two records of the account do not agree; see `Discrepancy`."""
 
     kind = "discrepancy"
     symbol: str
     leg: str
     at: datetime
     why: str
-    ledger_qty: Decimal
-    broker_qty: Decimal
+    ledger_qty: Decimal | None = None
+    broker_qty: Decimal | None = None
+    fill_id: str | None = None
+    fields: tuple[str, ...] | None = None
+    stop: Decimal | None = None
+    other: str | None = None
 
 
 # ---- what arrives --------------------------------------------------------------------------------------------------------
@@ -306,7 +333,7 @@ def _read_prices(texts: list[str]) -> tuple[Decimal, ...]:
 _FIELD_READERS: Mapping[str, Callable[[Any], object]] = {
     "at": read_time, "t": read_time, "t0": read_time, "last_tick": read_time,
     "qty": Decimal, "entry_price": Decimal, "net_pnl_usd": Decimal, "pnl_r": Decimal,
-    "ledger_qty": Decimal, "broker_qty": Decimal, "kept": _read_prices, "given": _read_prices, "fields": tuple,
+    "ledger_qty": Decimal, "broker_qty": Decimal, "stop": Decimal, "kept": _read_prices, "given": _read_prices, "fields": tuple,
 }  # fmt: skip
 
 
@@ -388,7 +415,10 @@ def proposal_event(status: str, proposal: ProposalId) -> EditAccepting | EditAcc
 
 def discrepancy_found(found: Discrepancy) -> DiscrepancyFound:
     """The event that reports a discrepancy."""
-    return DiscrepancyFound(found.symbol, found.leg, found.at, found.why, found.ledger_qty, found.broker_qty)
+    return DiscrepancyFound(
+        found.symbol, found.leg, found.at, found.why, found.ledger_qty, found.broker_qty, found.fill_id, found.fields,
+        found.stop, found.other,
+    )  # fmt: skip
 
 
 def bar_differs(stored: Bar, given: Bar) -> BarDiffers:

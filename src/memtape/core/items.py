@@ -9,14 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from typing import Any
 
-from memtape.core.codec import canonical, digest, make_id, plain, time_text
-from memtape.core.ids import TradeId
-from memtape.core.ledger.fold import FillEvent, FundingEvent, PositionEvent, SnapshotView
-from memtape.core.ledger.rounds import AccountTerms, KnownBar, minutes
-from memtape.core.ledger.trades import Trade
+from memtape.core.codec import EPOCH, canonical, digest, make_id, plain, read_time, time_text
+from memtape.core.ledger.position_events import (
+    CorrectionEvent,
+    FillEvent,
+    FundingEvent,
+    PositionEvent,
+    SnapshotView,
+    SplitEvent,
+    TermsEvent,
+)
+from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import (
     Bar,
     Bars,
@@ -25,16 +31,21 @@ from memtape.core.observed import (
     ClosedTrade,
     Closing,
     Decision,
+    Dividend,
     EquityMark,
     Fill,
+    FillCorrection,
     Funding,
     HeldPosition,
+    Instrument,
     Observed,
+    Split,
     Tick,
 )
-from memtape.core.values import MONEY, read
+from memtape.core.values import read
 
 Position = tuple[str, str]  # symbol, leg
+MAX_STATEMENTS = 1_000_000  # of instruments in one log row; numbers them over all rows
 OWNER_STREAM = "@owner"  # the stream of what belongs to no agent: skills, agents, the calendar
 
 
@@ -58,9 +69,14 @@ def unpack_items(value: Observed) -> list[Item]:
             items = [Item("tick", value.id, value.t, value)]
             for decision in value.decisions:
                 items += _decision_items(decision, value.id)
-            parts: list[Observed] = [*value.fills, *value.funding, *value.cash_flows]
+            parts: list[Observed] = [*value.fills, *value.funding, *value.cash_flows, *(value.splits or ()), *(value.dividends or ())]
             for part in parts:
                 items += unpack_items(part)
+            for n, stated in enumerate(value.instruments or ()):
+                # Statements of one tick count in their order, so each has its number.
+                key = stated.id or f"{value.id}#{n}"
+                items.append(Item("instrument", key, stated.valid_from or EPOCH, stated, stated.symbol, ref=str(n)))
+            items += [item for correction in value.corrections or () for item in unpack_items(correction)]
             if value.equity is not None:
                 items.append(Item("equity", time_text(value.t), value.t, EquityMark(t=value.t, equity=value.equity)))
             return items
@@ -69,6 +85,15 @@ def unpack_items(value: Observed) -> list[Item]:
             return [Item("fill", value.id, value.t, value, value.symbol, value.leg, ref)]
         case Funding():
             return [Item("funding", value.id, value.t, value, value.symbol, value.leg)]
+        case Dividend():
+            return [Item("dividend", value.id, value.ex_date, value, value.symbol, value.leg)]
+        case Split():
+            return [Item("split", value.id, value.t, value, value.symbol)]
+        case Instrument():
+            assert value.id is not None
+            return [Item("instrument", value.id, value.valid_from or EPOCH, value, value.symbol, ref="0")]
+        case FillCorrection():
+            return [Item(value.kind, value.id, value.t, value, ref=f"f:{value.fill_id}")]
         case ClosedTrade():
             return [Item("trade", value.trade_id, value.exit_at, value, value.symbol, value.trade_id)]
         case EquityMark():
@@ -125,9 +150,11 @@ def body_of(item: Item) -> Any:
     """The body of an item as it is stored: plain data; of a tick, without the parts that are items of their own."""
     if item.kind == "order":
         return None
+    if isinstance(item.body, dict):
+        return item.body
     if item.kind == "tick":
         tick = item.body
-        own = {"id": tick.id, "t": tick.t, "positions": tick.positions, "marks": tick.marks}
+        own = {"id": tick.id, "t": tick.t, "positions": tick.positions, "marks": tick.marks, "rates": tick.rates}
         return {name: plain(part) for name, part in own.items() if part is not None}
     return plain(item.body)
 
@@ -181,8 +208,18 @@ def position_events(
     for item in items:
         if item.kind == "tick":
             events.append(snapshot_view(position, item, by_tick.get(item.key), first_snapshot))
+        elif item.kind in ("amend_fill", "void_fill"):
+            if list(position) in item.body.get("positions", ()):
+                window = read_time(item.body["since"]), read_time(item.body["t"])
+                events.append(CorrectionEvent(item.key, *window, item.known_at, item.gone_at))
+        elif item.kind == "split" and item.symbol == symbol:
+            events.append(SplitEvent(read(Split, item.body), item.known_at, item.gone_at))
+        elif item.kind == "instrument" and item.symbol == symbol:
+            events.append(read_terms(item))
         elif (item.symbol, item.leg) != position:
             continue
+        elif item.kind == "dividend":
+            events.append(FundingEvent(read(Dividend, item.body), item.known_at, item.gone_at))
         elif item.kind == "fill":
             fill = read(Fill, item.body)
             decision, decided_at = named.of(fill)
@@ -190,6 +227,12 @@ def position_events(
         elif item.kind == "funding":
             events.append(FundingEvent(read(Funding, item.body), item.known_at, item.gone_at))
     return events
+
+
+def read_terms(item: StoredItem) -> TermsEvent:
+    """A stored statement of terms, with its place among all statements recorded."""
+    number = item.seq * MAX_STATEMENTS + int(item.ref or 0)
+    return TermsEvent(read(Instrument, item.body), item.known_at, number, item.gone_at)
 
 
 def in_log_order(items: Iterable[StoredItem]) -> list[StoredItem]:
@@ -223,93 +266,10 @@ def snapshot_view(
     positions = tick.body.get("positions")
     held = next((h for h in (positions or {}).get(symbol, ()) if h.get("leg", "") == leg), None)
     mark = tick.body.get("marks", {}).get(symbol)
+    rate = tick.body.get("rates", {}).get(symbol)
     return SnapshotView(
         id=tick.key, t=tick.at, known_at=tick.known_at, skill_version=tick.skill_version, first=tick.at == first_snapshot,
         snapshot=positions is not None, held=read(HeldPosition, held) if held else None,
         mark=Decimal(mark) if mark is not None else None, decision=decision, gone_at=tick.gone_at,
-    )  # fmt: skip
-
-
-def reported_trade(terms: AccountTerms, trade: ClosedTrade, skill_version: int, id_: TradeId) -> Trade:
-    """A trade that its source reports whole: with the figures of the source, computed where it states none."""
-    size = gross = risk = None
-    with localcontext(MONEY):
-        if trade.qty is not None:
-            units = trade.qty * trade.rate
-            size = trade.entry_price * units
-            gross = (trade.exit_price - trade.entry_price) * units * (1 if trade.side == "long" else -1)
-            if trade.stop is not None:
-                risk = abs(trade.entry_price - trade.stop) * units or None
-        gross = gross if trade.pnl is None else trade.pnl
-        net = None if gross is None else gross - trade.fees + trade.funding
-        percent = 100 * net / size if net is not None and size else None
-        in_r = net / risk if net is not None and risk else None
-    situation = trade.situation
-    return Trade(
-        id=id_, agent=terms.agent, skill_id=terms.skill_id, skill_version=skill_version,
-        strategy=trade.strategy or terms.skill_id, symbol=trade.symbol, leg=trade.trade_id, side=trade.side,
-        currency=terms.currency, status="closed", entry_tick_at=None, entry_at=trade.entry_at,
-        entry_item=f"trade:{trade.trade_id}", entry_seq=0,
-        entry_price=trade.entry_price, entry_size_usd=size, entry_leverage=trade.leverage,
-        entry_reason=trade.entry_reason, entry_decision=None, exit_tick_at=None, exit_at=trade.exit_at,
-        exit_price=trade.exit_price, exit_reason=trade.exit_reason, exit_decision=None, close_cause="reported",
-        exit_trigger=trade.trigger, qty_entered=trade.qty, qty_exited=trade.qty,
-        qty_open=None if trade.qty is None else Decimal(0), avg_cost=None, stop_price=trade.stop,
-        target_price=trade.target, initial_risk_usd=risk, r_source="stop" if risk else None,
-        holding_minutes=minutes(trade.exit_at - trade.entry_at), realized_pnl_usd=gross, fees_usd=trade.fees,
-        funding_usd=trade.funding, net_pnl_usd=net,
-        pnl_pct=percent, pnl_r=in_r,
-        mfe_usd=None, mae_usd=None, mfe_r=None, mae_r=None, excursion_method=None,
-        entry_regime=situation.regime if situation else None,
-        entry_volatility=situation.volatility_regime if situation else None,
-        entry_session=situation.session if situation else None, exit_regime=None,
-        quality="reported", adopted=False, liquidation_fills=0, tags=trade.tags, teach="learn",
-        entry_situation=canonical(situation) if situation else None,
-    )  # fmt: skip
-
-
-def claimed_trade(terms: AccountTerms, claim: Claim, skill_version: int, id_: TradeId) -> Trade:
-    """A trade as the agent reports it, open or closed; `pnl` is net, as the agent states it."""
-    assert claim.entry_at is not None and claim.trade_id is not None
-    side = 1 if claim.side == "long" else -1
-    size = net = risk = in_r = None
-    with localcontext(MONEY):
-        if claim.qty is not None:
-            size = claim.entry_price * claim.qty
-            if claim.stop is not None:
-                risk = abs(claim.entry_price - claim.stop) * claim.qty or None
-            if claim.exit_price is not None:
-                net = side * (claim.exit_price - claim.entry_price) * claim.qty
-        net = net if claim.pnl is None else claim.pnl
-        source = "stop"
-        if claim.pnl_r is not None:
-            in_r, source = Decimal(repr(claim.pnl_r)), "stated"
-        elif net is not None and risk:
-            in_r = net / risk
-        elif claim.exit_price is not None and claim.stop is not None:
-            in_r = side * (claim.exit_price - claim.entry_price) / abs(claim.entry_price - claim.stop)
-        if risk is None and net is not None and in_r:
-            risk = abs(net / in_r) or None
-        percent = 100 * net / size if net is not None and size else None
-    situation, closed = claim.situation, claim.exit_price is not None
-    held = minutes(claim.exit_at - claim.entry_at) if closed and claim.exit_at and claim.exit_at > claim.entry_at else None
-    return Trade(
-        id=id_, agent=terms.agent, skill_id=terms.skill_id, skill_version=skill_version,
-        strategy=claim.strategy or terms.skill_id, symbol=claim.symbol, leg=claim.trade_id, side=claim.side,
-        currency=terms.currency, status="closed" if closed else "open", entry_tick_at=None, entry_at=claim.entry_at,
-        entry_item=f"claim:{claim.trade_id}", entry_seq=0, entry_price=claim.entry_price, entry_size_usd=size,
-        entry_leverage=None, entry_reason=claim.note, entry_decision=None, exit_tick_at=None,
-        exit_at=claim.exit_at if closed else None, exit_price=claim.exit_price, exit_reason=None, exit_decision=None,
-        close_cause="claimed" if closed else None, exit_trigger=None, qty_entered=claim.qty,
-        qty_exited=claim.qty if closed else None, qty_open=Decimal(0) if closed and claim.qty is not None else claim.qty,
-        avg_cost=None, stop_price=claim.stop, target_price=claim.target, initial_risk_usd=risk,
-        r_source=source if in_r is not None else None, holding_minutes=held, realized_pnl_usd=net, fees_usd=Decimal(0),
-        funding_usd=Decimal(0), net_pnl_usd=net, pnl_pct=percent, pnl_r=in_r, mfe_usd=None,
-        mae_usd=None if claim.mae is None else -abs(claim.mae), mfe_r=None, mae_r=None, excursion_method=None,
-        entry_regime=situation.regime if situation else None,
-        entry_volatility=situation.volatility_regime if situation else None,
-        entry_session=situation.session if situation else None, exit_regime=None,
-        quality="claimed", adopted=False, liquidation_fills=0, tags=claim.tags, teach="learn",
-        confidence=claim.confidence, entry_situation=canonical(situation) if situation else None,
-        reflection=claim.reflection, source=claim.source,
+        rate=Decimal(rate) if rate is not None else None,
     )  # fmt: skip

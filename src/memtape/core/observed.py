@@ -12,18 +12,22 @@ Decimal('65200')
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field
 
+from memtape.core.codec import EPOCH, time_text
 from memtape.core.ids import DecisionId, TickId
 from memtape.core.values import (
     KEY,
+    MONEY,
     ONE,
     STRICT,
     ZERO,
+    Currency,
     Fraction,
     Key,
     Label,
@@ -46,7 +50,10 @@ Side = Literal["long", "short"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fill:
-    """One execution at the broker. `qty` is in base units, `rate` is account currency per unit of the quote currency."""
+    """One execution at the broker.
+
+    `qty` is in units or contracts, `rate` is account currency per unit of the quote currency (of an inverse contract: per coin).
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     kind: ClassVar[str] = "fill"
@@ -55,15 +62,18 @@ class Fill:
     symbol: Symbol
     side: Literal["buy", "sell"]
     qty: Quantity
-    px: Annotated[Price, Field(description="price in the quote currency; 0 is legal, options expire")]
+    px: Annotated[Number, Field(description="price in the quote currency; zero and negative prices are legal")]
     leg: Annotated[Leg, Field(description="'' on a net account, LONG/SHORT in hedge mode, the ticket on hedging MT5")] = ""
-    fee: Annotated[Money, Field(description="paid is positive, a rebate negative")] = ZERO
+    fee: Annotated[Money, Field(description="paid is positive, a rebate negative; in the account currency unless stated")] = ZERO
     seq: Annotated[int, Field(description="order among fills of one moment")] = 0
     liq: Annotated[bool, Field(description="true when the venue liquidated")] = False
     rate: Annotated[Quantity, Field(description="account currency per quote unit")] = ONE
     order_id: Key | None = None
     decision: Annotated[Key | None, Field(description="id of the decision that this fill carries out")] = None
-    trigger: Annotated[Label | None, Field(description="what set it off, if the source says: stop, target, manual")] = None
+    trigger: Annotated[Label | None, Field(description="what set it off, if the source says: stop, target, manual, expiry")] = None
+    fee_currency: Annotated[Currency | None, Field(description="of the fee, if it is not the account currency")] = None
+    fee_rate: Annotated[Quantity | None, Field(description="account currency per unit of the fee's currency")] = None
+    group: Annotated[Key | None, Field(description="links the legs of one idea, such as the options of a spread")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +85,102 @@ class Funding:
     id: Key
     t: Time
     symbol: Symbol
-    usd: Annotated[Money, Field(description="in the account currency; received is positive")]
+    usd: Annotated[Money, Field(description="in the account currency, or in another one with rate; received is positive")]
     leg: Leg = ""
+    rate: Annotated[Quantity | None, Field(description="account currency per unit of the amount, if that is in another")] = None
+
+    @property
+    def amount(self) -> Decimal:
+        """What was received, in the account currency."""
+        return self.usd if self.rate is None else MONEY.multiply(self.usd, self.rate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instrument:
+    """The terms of a symbol. A statement is whole: what it leaves out has its default."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    kind: ClassVar[str] = "instrument"
+    symbol: Symbol
+    accounting: Annotated[
+        Literal["margin", "cash"],
+        Field(description="margin: PnL converted once, at the exit's rate; cash (paid in full): each notional at its own rate"),
+    ] = "margin"
+    multiplier: Annotated[Quantity, Field(description="units per contract")] = ONE
+    payoff: Annotated[Literal["linear", "inverse"], Field(description="inverse: coin-margined contracts")] = "linear"
+    base: Annotated[Currency | None, Field(description="currency of what is bought, if the rate is 1/price")] = None
+    valid_from: Annotated[Time | None, Field(description="for trades entered from then on; default: from the beginning")] = None
+    id: Annotated[Key | None, Field(description="default: made from the content and the time")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """A split of a share: `ratio` new units for one old."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    kind: ClassVar[str] = "split"
+    id: Key
+    symbol: Symbol
+    t: Annotated[Time, Field(description="from when prices and quantities are in new units")]
+    ratio: Annotated[Quantity, Field(description="new units for one old: 10 for ten-for-one, 0.1 for a reverse split")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dividend:
+    """A dividend, signed from the account's side. It belongs to the trade that was open immediately before the ex-date."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    kind: ClassVar[str] = "dividend"
+    id: Key
+    symbol: Symbol
+    ex_date: Annotated[Time, Field(description="who held before this moment is entitled")]
+    t: Annotated[Time, Field(description="when it is paid")]
+    usd: Annotated[Money, Field(description="the whole amount; a short position pays: negative")]
+    rate: Annotated[Quantity | None, Field(description="account currency per unit of the amount, if that is in another")] = None
+    leg: Leg = ""
+
+    @property
+    def amount(self) -> Decimal:
+        """What was received, in the account currency."""
+        return self.usd if self.rate is None else MONEY.multiply(self.usd, self.rate)
+
+
+def _fill_fields(content: dict[str, Any]) -> dict[str, Any]:
+    known = {field.name for field in fields(Fill)} - {"id"}
+    if not content:
+        raise ValueError("is empty; name the fields that change, like {\"px\": \"108\"}")
+    if unknown := sorted(set(content) - known):
+        raise ValueError(f"has no field {', '.join(unknown)}; use {', '.join(sorted(known))}")
+    return content
+
+
+def _whole_correction(correction: FillCorrection) -> FillCorrection:
+    if (correction.kind == "amend_fill") != (correction.content is not None):
+        problem = "is missing; name the fields that change" if correction.content is None else "is of no use here; remove it"
+        raise ValueError(f"content {problem}")
+    return correction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FillCorrection:
+    """The venue, or the owner, corrects a fill (`amend_fill`) or takes it back (`void_fill`), from `t` on."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    kind: Literal["amend_fill", "void_fill"]
+    fill_id: Key
+    t: Annotated[Time, Field(description="from when the correction counts")]
+    content: Annotated[
+        dict[str, Any] | None, AfterValidator(lambda content: content if content is None else _fill_fields(content)),
+        Field(description="the fields that change, with their new values"),
+    ] = None  # fmt: skip
+
+    @property
+    def id(self) -> str:
+        """Its key: a fill has at most one correction of a kind at a moment."""
+        return self.fill_id if self.kind == "void_fill" else f"{self.fill_id}@{time_text(self.t)}"
+
+
+CheckedCorrection = Annotated[FillCorrection, AfterValidator(_whole_correction)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,10 +221,10 @@ class Bar:
     symbol: Symbol
     t0: Time
     t1: Time
-    o: Price
-    h: Price
-    l: Price  # noqa: E741  the candle's own letter
-    c: Price
+    o: Number
+    h: Number
+    l: Number  # noqa: E741  the candle's own letter
+    c: Number
     v: Price | None = None
 
     @property
@@ -138,10 +242,11 @@ class HeldPosition:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     qty: Annotated[Number, Field(description="signed: short is negative")]
-    entry_px: Price | None = None
+    entry_px: Number | None = None
     leverage: Price | None = None
-    mark: Price | None = None
+    mark: Number | None = None
     leg: Leg = ""
+    rate: Annotated[Quantity | None, Field(description="account currency per quote unit (inverse: per coin) at this moment")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,8 +337,8 @@ class Decision:
     reason: Reason | None = None
     side: Annotated[Side | None, Field(description="direction considered")] = None
     qty: Quantity | None = None
-    stop: Price | None = None
-    target: Price | None = None
+    stop: Number | None = None
+    target: Number | None = None
     confidence: Fraction | None = None
     strategy: Label | None = None
     tags: Annotated[tuple[Label, ...], Field(max_length=16)] = ()
@@ -280,7 +385,9 @@ class Tick:
         AfterValidator(_distinct_legs),
         Field(description="symbol -> position, or a list of positions with legs; absent: no snapshot; {}: flat"),
     ] = None
-    marks: dict[Symbol, Price] = field(default_factory=dict)
+    marks: Annotated[
+        dict[Symbol, Number], Field(description="symbol -> price; with its rate as {px, rate}, or put the rate into rates")
+    ] = field(default_factory=dict)
     fills: tuple[Fill, ...] = ()
     funding: tuple[Funding, ...] = ()
     bars: tuple[CheckedBar, ...] = ()
@@ -289,6 +396,15 @@ class Tick:
     decision: Annotated[
         tuple[Decision, ...] | None, BeforeValidator(_several), Field(description="one decision, or a list of them")
     ] = None
+    rates: Annotated[
+        dict[Symbol, Quantity] | None, Field(description="symbol -> account currency per quote unit (inverse: per coin)")
+    ] = None
+    instruments: Annotated[tuple[Instrument, ...] | None, Field(description="terms of symbols, where they are not the defaults")] = (
+        None
+    )
+    splits: tuple[Split, ...] | None = None
+    dividends: tuple[Dividend, ...] | None = None
+    corrections: Annotated[tuple[CheckedCorrection, ...] | None, Field(description="fills that the venue corrects or busts")] = None
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -298,6 +414,22 @@ class Tick:
             replace(d, id=d.id or DecisionId(self.id if n == 0 else f"{self.id}#{n + 1}"), t=d.t or self.t)
             for n, d in enumerate(given)
         )
+
+
+def _split_marks(data: object) -> object:
+    """A tick as given, with marks of the form {px, rate} taken apart: the prices stay in `marks`, the rates go to `rates`."""
+    marks = data.get("marks") if isinstance(data, Mapping) else None
+    if not isinstance(marks, Mapping) or not any(isinstance(mark, Mapping) for mark in marks.values()):
+        return data
+    assert isinstance(data, Mapping)
+    whole = {symbol: mark for symbol, mark in marks.items() if isinstance(mark, Mapping) and set(mark) <= {"px", "rate"}}
+    rates = {symbol: mark["rate"] for symbol, mark in whole.items() if mark.get("rate") is not None}
+    prices = {symbol: mark["px"] for symbol, mark in whole.items() if mark.get("px") is not None}
+    kept = {symbol: mark for symbol, mark in marks.items() if symbol not in whole}
+    return {**data, "marks": kept | prices, "rates": (data.get("rates") or {}) | rates}
+
+
+CheckedTick = Annotated[Tick, BeforeValidator(_split_marks)]
 
 
 def _in_order(trade: ClosedTrade) -> ClosedTrade:
@@ -319,16 +451,16 @@ class ClosedTrade:
     side: Side
     entry_at: Time
     exit_at: Time
-    entry_price: Price
-    exit_price: Price
+    entry_price: Number
+    exit_price: Number
     qty: Quantity | None = None
     pnl: Money | None = None
     fees: Money = ZERO
     funding: Money = ZERO
     rate: Quantity = ONE
     leverage: Price | None = None
-    stop: Price | None = None
-    target: Price | None = None
+    stop: Number | None = None
+    target: Number | None = None
     entry_reason: Reason | None = None
     exit_reason: Reason | None = None
     trigger: Label | None = None
@@ -381,8 +513,8 @@ class Claim:
     symbol: Symbol
     side: Annotated[Side, BeforeValidator(lambda s: {"buy": "long", "sell": "short"}.get(str(s).lower(), str(s).lower())),
                     _either_name("side", "direction")]  # fmt: skip
-    entry_price: Price
-    exit_price: Annotated[Price | None, Field(description="absent: it is still open")] = None
+    entry_price: Number
+    exit_price: Annotated[Number | None, Field(description="absent: it is still open")] = None
     pnl: Annotated[Money | None, Field(description="net, in the account currency")] = None
     pnl_r: Annotated[_InR | None, Field(description="the outcome in units of initial risk")] = None
     strategy: Annotated[Label | None, _either_name("strategy", "strategy_name")] = None
@@ -394,8 +526,8 @@ class Claim:
     entry_at: Time | None = None
     exit_at: Annotated[Time | None, Field(description="default: now")] = None
     qty: Quantity | None = None
-    stop: Price | None = None
-    target: Price | None = None
+    stop: Number | None = None
+    target: Number | None = None
     tags: Annotated[tuple[Label, ...], Field(max_length=16)] = ()
     source: Annotated[Label, Field(description="who says so: the agent, a model, a file")] = "agent"
 
@@ -410,7 +542,7 @@ class Closing:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     kind: ClassVar[str] = "closing"
     trade_id: Annotated[Key, Field(description="the id under which it was reported")]
-    exit_price: Price
+    exit_price: Number
     exit_at: Annotated[Time | None, Field(description="default: now")] = None
     pnl: Annotated[Money | None, Field(description="net, in the account currency")] = None
     pnl_r: Annotated[_InR | None, Field(description="the outcome in units of initial risk")] = None
@@ -430,10 +562,13 @@ class Bars:
     bars: Annotated[tuple[CheckedBar, ...], Field(min_length=1)]
 
 
-Observed = Tick | Fill | Funding | ClosedTrade | EquityMark | CashFlow | Decision | Bars | Claim | Closing
+Observed = (
+    Tick | Fill | Funding | ClosedTrade | EquityMark | CashFlow | Decision | Bars | Claim | Closing
+    | Instrument | Split | Dividend | FillCorrection
+)  # fmt: skip
 
 READERS: Mapping[str, Any] = {
-    "tick": Tick,
+    "tick": CheckedTick,
     "fill": Fill,
     "funding": Funding,
     "trade": CheckedTrade,
@@ -443,6 +578,11 @@ READERS: Mapping[str, Any] = {
     "bars": Bars,
     "claim": CheckedClaim,
     "closing": CheckedClosing,
+    "instrument": Instrument,
+    "split": Split,
+    "dividend": Dividend,
+    "amend_fill": CheckedCorrection,
+    "void_fill": CheckedCorrection,
 }
 
 
@@ -454,4 +594,7 @@ def occurred_at(value: Observed) -> datetime | None:
         return value.exit_at or value.entry_at
     if isinstance(value, Bars):
         return max(bar.t1 for bar in value.bars)
+    if isinstance(value, Instrument):
+        # Terms that are stated after the fact were there from the start.
+        return value.valid_from or EPOCH
     return value.t

@@ -14,10 +14,11 @@ from pydantic import ConfigDict, Field
 
 from memtape.core.ids import AgentId, SkillId
 from memtape.core.ledger.excursions import MfeMode
-from memtape.core.ledger.rounds import AccountTerms
+from memtape.core.ledger.terms import AccountTerms, TradeUnit
 from memtape.core.values import SLUG, STRICT, ZERO, Currency, Label, Line, Price, Quantity, Text
 
 Mode = Literal["sim", "paper", "live"]
+LIVE_SETTLE_SECONDS = 30
 LongText = Annotated[str, Field(max_length=20_000)]
 
 
@@ -79,6 +80,14 @@ class AgentSettings:
     mfe_mode: MfeMode = "hl_strict"
     dust_qty: Price = ZERO
     starting_equity: Quantity = Decimal(10_000)
+    settle_seconds: Annotated[
+        int | None,
+        Field(ge=0, le=3600, description="how long a snapshot may lag behind the fills; default: 0 in a simulation, else 30"),
+    ] = None
+    trade_unit: Annotated[
+        TradeUnit | None,
+        Field(description="flat_to_flat (default): one trade per round trip; fifo_lots: one per lot and reduction"),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +105,16 @@ class Agent:
         """Returns what the ledger needs to know about the agent."""
         own = self.settings
         return AccountTerms(
-            agent=self.id, skill_id=self.skill, currency=own.currency, dust_qty=own.dust_qty, mfe_mode=own.mfe_mode
-        )
+            agent=self.id, skill_id=self.skill, currency=own.currency, dust_qty=own.dust_qty, mfe_mode=own.mfe_mode,
+            settle_seconds=self.settle_seconds, trade_unit=own.trade_unit or "flat_to_flat",
+        )  # fmt: skip
+
+    @property
+    def settle_seconds(self) -> int:
+        """How long a snapshot of this account may lag behind its fills, or run ahead of them."""
+        if self.settings.settle_seconds is not None:
+            return self.settings.settle_seconds
+        return 0 if self.mode == "sim" else LIVE_SETTLE_SECONDS
 
 
 # The placeholder agent of the owner's own stream, which belongs to no agent.

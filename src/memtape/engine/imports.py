@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from memtape.core.codec import EPOCH, canonical_plain, digest, make_id, plain, time_text
 from memtape.core.events import Event
+from memtape.core.fill_records import fill_discrepancy
 from memtape.core.items import Item, Position, StoredItem, unpack_items
 from memtape.core.memory.shadows import is_followed
 from memtape.core.observed import Bars, Decision, Observed, occurred_at
@@ -150,6 +151,8 @@ class Imports:
             events = self._rederive_positions(tables, writer, voided, changes)
             changes.changed |= ended
             self._drop_shadows(tables, voided, changes)
+            differing = tables.items("fill_differs", EVERYTHING, keys=[v.key for v in voided if v.kind == "fill_differs"], gone=True)
+            tables.drop_differing(fill_discrepancy(Item(i.kind, i.key, i.at, i.body, i.symbol, i.leg)) for i in differing)
             _note_account_change(voided, changes)
             # The undone items may have been the only records of a broker: then claims of the agent count again.
             writer.verified_from = first_broker_record(tables)
@@ -201,7 +204,12 @@ def _item_names(value: Observed) -> list[ItemName]:
 
 def _positions_of(tables: Tables, voided: Sequence[VoidedItem], upto: int) -> set[Position]:
     """The positions whose trades may differ without these items."""
-    found = {item.position for item in voided if item.kind in ("fill", "funding")}
+    found = {item.position for item in voided if item.kind in ("fill", "funding", "dividend")}
+    # Splits and terms hold for every position of their symbol, corrections for those of their fill.
+    symbols = {item.position[0] for item in voided if item.kind in ("split", "instrument")}
+    found |= {position for position in tables.positions(symbols) if position[0] in symbols} if symbols else set()
+    if any(item.kind in ("amend_fill", "void_fill") for item in voided):
+        found |= set(tables.positions(since=EPOCH))
     # A tick may contain a snapshot, which speaks about every position: also about those that it does not list.
     if any(item.kind == "tick" for item in voided):
         found |= set(tables.positions(since=EPOCH))

@@ -8,14 +8,17 @@ tol}`; `FORMULAS` has a function for each op.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from memtape.core.codec import decimal_text
-from memtape.core.ledger.trades import Trade, entry_order, round_money, trade_json
+from memtape.core.codec import decimal_text, plain, read_time
+from memtape.core.events import Discrepancy
+from memtape.core.ledger.trades import Trade, entry_order, money_text, round_money, trade_json
 from memtape.engine import AgentMemory, Memory
+from memtape.engine.view.ledger import ledger_totals
 from memtape.errors import Invalid, MemtapeError
 from memtape.lab.formulas import FORMULAS
 from memtape.store.sqlite import SqliteDatabase
@@ -28,6 +31,9 @@ VECTOR_NAMES: Mapping[str, str] = {
 }
 
 
+GOLDEN_DISCREPANCIES = ("snapshot", "adopted", "snapshot_lag", "fill_differs", "fee_unknown", "stop_wrong_side")
+
+
 def run_vectors(file: Path) -> dict[str, Any]:
     """Run a file of vectors. Returns how many there are, how many passed, and what each failure expected and got."""
     try:
@@ -37,7 +43,9 @@ def run_vectors(file: Path) -> dict[str, Any]:
     except ValueError as error:
         raise Invalid("FILE", f"is not JSON: {error}", "Name a file of golden vectors") from None
     if isinstance(vectors, dict) and isinstance(vectors.get("cases"), list):
-        outcomes = [(case["name"], case["expected"], ledger_case(case)) for case in vectors["cases"]]
+        outcomes = [
+            (case["name"], case["expected"] | {"moments": case.get("expected_as_of", [])}, ledger_case(case)) for case in vectors["cases"]
+        ]
         failed = [
             {"name": name, "expected": expected, "got": got, "differences": wrong}
             for name, expected, got in outcomes
@@ -51,24 +59,59 @@ def run_vectors(file: Path) -> dict[str, Any]:
 
 
 def ledger_case(case: Mapping[str, Any]) -> dict[str, Any]:
-    """Runs a ledger case through an engine of its own. Returns the rows, or the error."""
+    """Runs a ledger case through an engine of its own. Returns the ledger, also as of every moment asked for, or the error."""
     with Memory(SqliteDatabase(":memory:")) as memory:
         try:
             memory.create_skill("golden")
             memory.create_agent("golden", skill="golden", mode="sim", settings=case["inputs"].get("config", {}))
             agent = memory.agent("golden")
+            refused: list[tuple[str, dict[str, Any]]] = []
             for tick in case["inputs"]["ticks"]:
-                agent.observe({key: value for key, value in tick.items() if key != "restart_before"})
-            return ledger_rows(agent)
+                try:
+                    agent.observe({key: value for key, value in tick.items() if key != "restart_before"})
+                except Invalid as error:
+                    refused.append((tick["t"], {"snapshot_id": tick["snapshot_id"], "field": _field(error), "says": str(error)}))
+            found = ledger_rows(agent) | {"refused": [each for _, each in refused], "moments": []}
+            for past in case.get("expected_as_of", ()):
+                moment = read_time(past["as_of"])
+                rows = ledger_rows(agent, as_of=moment)
+                found["moments"].append(rows | {"refused": [each for at, each in refused if read_time(at) <= moment]})
+            return found
         except MemtapeError as error:
             return {"error": str(error)}
+
+
+def _field(error: Invalid) -> str:
+    """The field of a refusal as the vectors name it: without the number of the entry."""
+    return ".".join(part for part in error.field.split(".") if not part.isdigit())
 
 
 def ledger_rows(agent: AgentMemory, **known: Any) -> dict[str, Any]:
     """Returns an agent's ledger in the form of the vectors."""
     trades = sorted(agent.ledger.trades(newest=False, **known), key=entry_order)
     orphans = {symbol: decimal_text(round_money(usd)) for symbol, usd in agent.ledger.orphan_funding(**known).items()}
-    return {"rows": [golden_row(trade) for trade in trades], "orphan_funding_usd": orphans}
+    return {
+        "rows": [golden_row(trade) for trade in trades],
+        "orphan_funding_usd": orphans,
+        "totals": golden_totals(trades),
+        "discrepancies": golden_discrepancies(agent.ledger.discrepancies(**known)),
+    }
+
+
+def golden_totals(trades: Sequence[Trade]) -> dict[str, Any]:
+    """Returns the totals of a ledger in the form of the vectors."""
+    totals = asdict(ledger_totals(trades))
+    return {
+        name: {key: money_text(amount) if isinstance(amount, Decimal) else amount for key, amount in sums.items()}
+        for name, sums in totals.items()
+    }
+
+
+def golden_discrepancies(found: Iterable[Discrepancy]) -> list[dict[str, Any]]:
+    """Returns the discrepancies that the vectors know, in their order."""
+    known = [each for each in found if each.why in GOLDEN_DISCREPANCIES]
+    rows = [{name: None for name in ("ledger_qty", "broker_qty", "price")} | plain(each) for each in known]
+    return sorted(rows, key=lambda row: (row["at"], row["symbol"], row["why"], row.get("fill_id") or ""))
 
 
 def golden_row(trade: Trade) -> dict[str, Any]:
@@ -78,18 +121,32 @@ def golden_row(trade: Trade) -> dict[str, Any]:
 
 
 def ledger_differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[str]:
-    """Returns the differences of a ledger from the expected one. Amounts are compared as numbers."""
+    """Returns the differences of a ledger from the expected one. Amounts are compared as numbers; a vector names what it checks."""
     if "error" in got:
         return [str(got["error"])]
-    wanted, found = expected["rows"], got["rows"]
-    wrong = [] if len(wanted) == len(found) else [f"{len(found)} rows, expected {len(wanted)}"]
-    for n, (want, have) in enumerate(zip(wanted, found, strict=False)):
-        wrong += [f"row {n} {k}: {have.get(k)!r}, expected {v!r}" for k, v in want.items() if not _equal(v, have.get(k))]
+    wrong = _list_differences("row", expected["rows"], got["rows"])
+    for name in ("discrepancies", "refused"):
+        if name in expected:
+            # How a refusal is worded is not compared.
+            wanted = [{key: value for key, value in each.items() if key != "says"} for each in expected[name]]
+            wrong += _list_differences(name, wanted, got.get(name, []))
+    for name, sums in expected.get("totals", {}).items():
+        have = got["totals"][name]
+        wrong += [f"totals {name} {k}: {have.get(k)!r}, expected {v!r}" for k, v in sums.items() if not _equal(v, have.get(k))]
+    for past, ledger in zip(expected.get("moments", []), got.get("moments", []), strict=True):
+        wrong += [f"as of {past['as_of']}: {each}" for each in ledger_differences(past, ledger)]
     nonzero = {s: usd for s, usd in expected.get("orphan_funding_usd", {}).items() if Decimal(usd)}
     if nonzero.keys() != got["orphan_funding_usd"].keys() or any(
         not _equal(usd, got["orphan_funding_usd"][s]) for s, usd in nonzero.items()
     ):
         wrong.append(f"orphan funding {got['orphan_funding_usd']}, expected {nonzero}")
+    return wrong
+
+
+def _list_differences(name: str, wanted: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> list[str]:
+    wrong = [] if len(wanted) == len(found) else [f"{len(found)} of {name}, expected {len(wanted)}"]
+    for n, (want, have) in enumerate(zip(wanted, found, strict=False)):
+        wrong += [f"{name} {n} {k}: {have.get(k)!r}, expected {v!r}" for k, v in want.items() if not _equal(v, have.get(k))]
     return wrong
 
 

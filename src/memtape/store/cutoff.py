@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 
 from memtape.core.codec import micros
 
@@ -49,3 +50,4 @@ class FlatPoint:
 
     at: datetime
     known_at: datetime
+    rate: Decimal | None = None  # the last one known then

@@ -9,12 +9,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple, get_type_hints
 
-from memtape.core.codec import canonical, canonical_plain, decimal_text, micros, moment, read_time
+from memtape.core.codec import canonical, canonical_plain, decimal_text, micros, moment, plain, read_time
 from memtape.core.events import Discrepancy
 from memtape.core.ids import OwnerId
 from memtape.core.items import Item, body_of
 from memtape.core.ledger.excursions import State
-from memtape.core.ledger.rounds import KnownBar, Order, Round
+from memtape.core.ledger.position_events import Order
+from memtape.core.ledger.rounds import KnownBar, Round
+from memtape.core.ledger.terms import RULES_VERSION, ContractTerms
 from memtape.core.ledger.trades import TRADE_FIELDS, Trade
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AffectStep
@@ -31,8 +33,8 @@ _POSITION_COLUMNS = ("owner", "stream", "symbol", "leg", "last_at", "last_rank",
 _BAR_COLUMNS = ("owner", "stream", "symbol", "frame", "t0", "t1", "o", "h", "l", "c", "v", "seq", "known_at")
 _LOG_COLUMNS = ("owner", "stream", "seq", "kind", "key", "occurred_at", "known_at", "recorded_at", "payload",
                 "payload_hash", "prev_hash", "hash")  # fmt: skip
-_DISCREPANCY_COLUMNS = ("owner", "stream", "symbol", "leg", "at", "why", "ledger_qty", "broker_qty", "price")
-_STREAM_COLUMNS = ("owner", "stream", "seq", "hash", "first_snapshot", "last_tick", "known_at", "verified_from")
+_DISCREPANCY_COLUMNS = ("owner", "stream", "symbol", "leg", "at", "why", "fill_id", "ledger_qty", "broker_qty", "price", "detail")
+_STREAM_COLUMNS = ("owner", "stream", "seq", "hash", "first_snapshot", "last_tick", "known_at", "verified_from", "rules")
 _EPISODE_COLUMNS = ("owner", "stream", *EPISODE_FIELDS)
 _AFFECT_COLUMNS = ("owner", "stream", *AffectStep._fields)
 _SHADOW_COLUMNS = ("owner", "stream", "id", "symbol", "at", "until")
@@ -47,7 +49,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 KEYS: dict[str, tuple[str, ...]] = {
     "log": ("stream", "seq"), "streams": ("stream",), "items": ("stream", "kind", "key", "seq"),
     "positions": ("stream", "symbol", "leg"), "trades": ("stream", "id", "known_from"),
-    "discrepancies": ("stream", "symbol", "leg", "at"), "bars": ("stream", "symbol", "frame", "t0"),
+    "discrepancies": ("stream", "symbol", "leg", "at", "why", "fill_id"), "bars": ("stream", "symbol", "frame", "t0"),
     "episodes": ("stream", "id", "known_from"), "affect": ("stream", "at", "rank", "id"), "shadows": ("stream", "id"),
     "plans": ("stream", "id"),
 }  # fmt: skip
@@ -63,6 +65,7 @@ class Head:
     last_tick: datetime | None
     known_at: datetime | None
     verified_from: datetime | None = None  # when the first record of a broker became known
+    rules: int = RULES_VERSION  # by which version of the rules the projections were made
 
 
 class LogRow(NamedTuple):
@@ -201,30 +204,39 @@ def trade_from_row(row: Row) -> Trade:
 
 
 _ROUND_KINDS: dict[str, str] = {
-    name: next((kind for kind in ("Decimal", "datetime", "Decision", "State") if kind in str(hint)), "as it is")
+    name: next((kind for kind in ("State", "Round", "ContractTerms", "tuple", "Decimal", "datetime", "Decision") if kind in str(hint)), "")
     for name, hint in get_type_hints(Round).items()
 }
 
 
 def round_from_row(text: str) -> Round:
     """An open round trip back from its canonical JSON. memtape wrote it, so it is not checked again."""
-    data = json.loads(text)
+    return _round(json.loads(text))
+
+
+def _round(data: dict[str, Any]) -> Round:
     for name, value in data.items():
-        kind = _ROUND_KINDS[name]
-        if kind == "Decimal":
-            data[name] = Decimal(value)
-        elif kind == "datetime":
-            data[name] = read_time(value)
-        elif kind == "Decision":
-            data[name] = read(Decision, value)
-        elif kind == "State":
-            data[name] = [_state(state) for state in value]
+        match _ROUND_KINDS[name]:
+            case "Decimal":
+                data[name] = Decimal(value)
+            case "datetime":
+                data[name] = read_time(value)
+            case "Decision":
+                data[name] = read(Decision, value)
+            case "ContractTerms":
+                data[name] = ContractTerms(**{**value, "multiplier": Decimal(value["multiplier"])})
+            case "State":
+                data[name] = [_state(state) for state in value]
+            case "Round":
+                data[name] = [_round(lot) for lot in value]
+            case "tuple" if name == "rates":
+                data[name] = [(read_time(at), Decimal(rate)) for at, rate in value]
     return Round(**data)
 
 
 def _state(data: dict[str, Any]) -> State:
-    realized, cost, qty, rate = (Decimal(data[name]) for name in ("realized", "cost", "qty", "rate"))
-    return State(read_time(data["at"]), realized, cost, qty, rate, data["priced"])
+    realized, cost, qty = (Decimal(data[name]) for name in ("realized", "cost", "qty"))
+    return State(read_time(data["at"]), realized, cost, qty, data["priced"], money_of(data.get("cost_usd")), data["split"])
 
 
 def position_row(owner: OwnerId, stream: str, position: PositionRow) -> dict[str, Any]:
@@ -237,13 +249,29 @@ def position_row(owner: OwnerId, stream: str, position: PositionRow) -> dict[str
     }  # fmt: skip
 
 
+_DETAILS = ("fields", "fee", "fee_currency", "stop", "other")  # of a discrepancy, in one column
+
+
 def discrepancy_row(owner: OwnerId, stream: str, found: Discrepancy) -> dict[str, Any]:
     """A discrepancy as its row."""
+    detail = {name: plain(value) for name in _DETAILS if (value := getattr(found, name)) is not None}
     return {
         "owner": owner, "stream": stream, "symbol": found.symbol, "leg": found.leg, "at": micros(found.at), "why": found.why,
-        "ledger_qty": decimal_text(found.ledger_qty), "broker_qty": decimal_text(found.broker_qty),
-        "price": _text_of(found.price),
+        "fill_id": found.fill_id or "", "ledger_qty": _text_of(found.ledger_qty), "broker_qty": _text_of(found.broker_qty),
+        "price": _text_of(found.price), "detail": canonical_plain(detail) if detail else None,
     }  # fmt: skip
+
+
+def discrepancy_from_row(row: Row) -> Discrepancy:
+    """A row back as a discrepancy: its columns without owner and stream."""
+    symbol, leg, at, why, fill_id, have, seen, price, detail = row
+    more = json.loads(detail) if detail else {}
+    for name in ("fee", "stop"):
+        if name in more:
+            more[name] = Decimal(more[name])
+    if "fields" in more:
+        more["fields"] = tuple(more["fields"])
+    return Discrepancy(symbol, leg, moment(at), why, money_of(have), money_of(seen), money_of(price), fill_id or None, **more)
 
 
 def bar_row(owner: OwnerId, stream: str, bar: Bar, seq: int, known_at: datetime) -> dict[str, Any]:

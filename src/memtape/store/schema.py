@@ -43,23 +43,6 @@ TRADE_COLUMNS = _kinds(Trade)
 EPISODE_COLUMNS = _kinds(Episode)
 AFFECT_COLUMNS = _kinds(AffectStep)
 
-_SQL_TYPE = {"money": "{money}", "time": "{int}", "int": "{int}", "flag": "{int}", "real": "{real}", "list": "{text}",
-             "text": "{text}"}  # fmt: skip
-_ADDED_IN_STEP_2 = ("confidence", "entry_situation", "first_partial_price", "reflection", "source")  # columns of trades
-
-
-def _columns(kinds: dict[str, str], required: tuple[str, ...], leave_out: tuple[str, ...] = ()) -> str:
-    return ",\n  ".join(
-        f"{name} {_SQL_TYPE[kind]}" + (" NOT NULL" if name in required else "")
-        for name, kind in kinds.items()
-        if name not in leave_out
-    )
-
-
-_TRADES = _columns(TRADE_COLUMNS, ("id", "symbol", "leg", "entry_at", "exit_at"), _ADDED_IN_STEP_2)
-_EPISODES = _columns(EPISODE_COLUMNS, ("id", "known_from", "kind", "symbol", "entry_at", "exit_at"))
-_AFFECT = _columns(AFFECT_COLUMNS, ("at", "rank", "id", "known_at", "known_by"))
-
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
         1,
@@ -91,8 +74,20 @@ MIGRATIONS: tuple[Migration, ...] = (
   PRIMARY KEY (owner, stream, symbol, leg)){options}""",
             "CREATE INDEX positions_open ON positions (owner, stream, symbol, leg) WHERE round IS NOT NULL",
             "CREATE INDEX positions_last ON positions (owner, stream, last_at)",
-            "CREATE TABLE trades (\n  owner {text} NOT NULL, stream {text} NOT NULL, known_from {int} NOT NULL, known_to {int}, "
-            "settled_at {int},\n  " + _TRADES + ",\n  PRIMARY KEY (owner, stream, id, known_from)){options}",
+            """CREATE TABLE trades (
+  owner {text} NOT NULL, stream {text} NOT NULL, known_from {int} NOT NULL, known_to {int}, settled_at {int},
+  id {text} NOT NULL, agent {text}, skill_id {text}, skill_version {int}, strategy {text},
+  symbol {text} NOT NULL, leg {text} NOT NULL, side {text}, currency {text}, status {text},
+  entry_tick_at {int}, entry_at {int} NOT NULL, entry_item {text}, entry_seq {int}, entry_price {money},
+  entry_size_usd {money}, entry_leverage {money}, entry_reason {text}, entry_decision {text},
+  exit_tick_at {int}, exit_at {int} NOT NULL, exit_price {money}, exit_reason {text}, exit_decision {text},
+  close_cause {text}, exit_trigger {text}, qty_entered {money}, qty_exited {money}, qty_open {money},
+  avg_cost {money}, stop_price {money}, target_price {money}, initial_risk_usd {money}, r_source {text},
+  holding_minutes {money}, realized_pnl_usd {money}, fees_usd {money}, funding_usd {money},
+  net_pnl_usd {money}, pnl_pct {money}, pnl_r {money}, mfe_usd {money}, mae_usd {money}, mfe_r {money},
+  mae_r {money}, excursion_method {text}, entry_regime {text}, entry_volatility {text}, entry_session {text},
+  exit_regime {text}, quality {text}, adopted {int}, liquidation_fills {int}, tags {text}, teach {text},
+  PRIMARY KEY (owner, stream, id, known_from)){options}""",
             "CREATE INDEX trades_exit ON trades (owner, stream, symbol, exit_at)",
             "CREATE INDEX trades_entry ON trades (owner, stream, entry_at)",
             """CREATE TABLE discrepancies (
@@ -112,19 +107,36 @@ MIGRATIONS: tuple[Migration, ...] = (
         2,
         "episodes, affect, shadows, plans",
         (
-            *(f"ALTER TABLE trades ADD COLUMN {name} {_SQL_TYPE[TRADE_COLUMNS[name]]}" for name in _ADDED_IN_STEP_2),
+            "ALTER TABLE trades ADD COLUMN confidence {money}",
+            "ALTER TABLE trades ADD COLUMN entry_situation {text}",
+            "ALTER TABLE trades ADD COLUMN first_partial_price {money}",
+            "ALTER TABLE trades ADD COLUMN reflection {text}",
+            "ALTER TABLE trades ADD COLUMN source {text}",
             "CREATE INDEX trades_replaced ON trades (owner, stream, known_to) WHERE known_to IS NOT NULL",
             "ALTER TABLE streams ADD COLUMN verified_from {int}",
             "CREATE INDEX bars_frame ON bars (owner, stream, symbol, frame, t1)",
-            "CREATE TABLE episodes (\n  owner {text} NOT NULL, stream {text} NOT NULL, " + _EPISODES + ","
-            "\n  PRIMARY KEY (owner, stream, id, known_from)){options}",
+            """CREATE TABLE episodes (
+  owner {text} NOT NULL, stream {text} NOT NULL,
+  id {text} NOT NULL, known_from {int} NOT NULL, known_to {int}, kind {text} NOT NULL,
+  symbol {text} NOT NULL, strategy {text}, side {text}, tier {int}, claimed {int}, source {text},
+  entry_at {int} NOT NULL, exit_at {int} NOT NULL, pnl_r {real}, r_source {text}, pnl_usd {real},
+  hold_minutes {real}, risk_share {real}, mfe_r {real}, mae_r {real}, target_r {real}, stop_atr {real},
+  partial_r {real}, late_atr {real}, move_atr {real}, trigger {text}, confidence {real}, teach {text},
+  regime {text}, volatility_regime {text}, session {text}, price {real}, atr_d1 {real}, atr_h1 {real},
+  atr_m5 {real}, spread_points {real}, spread_as_atr_pct {real}, drawdown_pct {real},
+  consecutive_losses {int}, reflection {text}, tags {text},
+  PRIMARY KEY (owner, stream, id, known_from)){options}""",
             "CREATE INDEX episodes_entry ON episodes (owner, stream, entry_at)",
             "CREATE INDEX episodes_exit ON episodes (owner, stream, exit_at)",
             """CREATE TABLE changes (
   owner {text} NOT NULL, stream {text} NOT NULL, revision {int} NOT NULL, id {text} NOT NULL,
   PRIMARY KEY (owner, stream, revision, id)){options}""",
-            "CREATE TABLE affect (\n  owner {text} NOT NULL, stream {text} NOT NULL, " + _AFFECT + ","
-            "\n  PRIMARY KEY (owner, stream, at, rank, id)){options}",
+            """CREATE TABLE affect (
+  owner {text} NOT NULL, stream {text} NOT NULL,
+  at {int} NOT NULL, rank {int} NOT NULL, id {text} NOT NULL, known_at {int} NOT NULL,
+  known_by {int} NOT NULL, confidence {real}, wins {int}, losses {int}, nav {real}, peak {real},
+  flows {real}, marked_at {int}, pnl_r {real},
+  PRIMARY KEY (owner, stream, at, rank, id)){options}""",
             """CREATE TABLE shadows (
   owner {text} NOT NULL, stream {text} NOT NULL, id {text} NOT NULL, symbol {text} NOT NULL, at {int} NOT NULL, until {int},
   PRIMARY KEY (owner, stream, id)){options}""",
@@ -160,6 +172,27 @@ MIGRATIONS: tuple[Migration, ...] = (
                 ("net", "(CAST(net_pnl_usd AS DOUBLE PRECISION))"),
                 ("r", "(CAST(pnl_r AS DOUBLE PRECISION))"),
             )
+        ),
+    ),
+    Migration(
+        5,
+        "instrument terms of trades, kinds of discrepancies, rules of streams",
+        (
+            "ALTER TABLE trades ADD COLUMN fee_unknown {int}",
+            "ALTER TABLE trades ADD COLUMN group_id {text}",
+            "ALTER TABLE trades ADD COLUMN accounting {text}",
+            "ALTER TABLE trades ADD COLUMN payoff {text}",
+            "ALTER TABLE trades ADD COLUMN multiplier {money}",
+            "ALTER TABLE trades ADD COLUMN rate {money}",
+            "ALTER TABLE trades ADD COLUMN cost_usd {money}",
+            # By which version of the rules the projections of a stream were made; none: version 1.
+            "ALTER TABLE streams ADD COLUMN rules {int}",
+            # A projection: the rebuild that follows a change of rules fills it.
+            "DROP TABLE discrepancies",
+            """CREATE TABLE discrepancies (
+  owner {text} NOT NULL, stream {text} NOT NULL, symbol {text} NOT NULL, leg {text} NOT NULL, at {int} NOT NULL,
+  why {text} NOT NULL, fill_id {text} NOT NULL, ledger_qty {money}, broker_qty {money}, price {money}, detail {text},
+  PRIMARY KEY (owner, stream, symbol, leg, at, why, fill_id)){options}""",
         ),
     ),
 )

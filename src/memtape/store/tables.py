@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from decimal import Decimal
 from operator import itemgetter
 from typing import Any
 
@@ -16,10 +15,9 @@ from memtape.core.codec import GENESIS, micros, moment
 from memtape.core.events import Discrepancy
 from memtape.core.ids import OwnerId
 from memtape.core.items import Position, StoredItem
+from memtape.core.ledger.terms import RULES_VERSION
 from memtape.core.ledger.trades import TRADE_FIELDS, Trade
 from memtape.core.ledger.versions import TradeVersion
-from memtape.core.observed import Fill
-from memtape.core.values import read
 from memtape.store.bars import BarTables
 from memtape.store.cutoff import EVERYTHING, FOREVER, MINE, NEVER, Cutoff, FlatPoint
 from memtape.store.database import Session, in_batches
@@ -30,6 +28,7 @@ from memtape.store.rows import (
     LogRow,
     PositionRow,
     comparable,
+    discrepancy_from_row,
     discrepancy_row,
     micros_of,
     money_of,
@@ -65,29 +64,30 @@ class Tables(BarTables):
 
     def head(self) -> Head:
         """The head of the stream; before its first row, a head at zero."""
-        what = "seq, hash, first_snapshot, last_tick, known_at, verified_from"
+        what = "seq, hash, first_snapshot, last_tick, known_at, verified_from, rules"
         rows = self.session.all(f"SELECT {what} FROM streams WHERE {MINE}", self._mine)
         if not rows:
             return Head(0, GENESIS, None, None, None)
-        seq, hash_, first, last, known, verified = rows[0]
-        return Head(seq, hash_, time_of(first), time_of(last), time_of(known), time_of(verified))
+        seq, hash_, first, last, known, verified, rules = rows[0]
+        return Head(seq, hash_, time_of(first), time_of(last), time_of(known), time_of(verified), rules or 1)
 
     def set_head(self, head: Head) -> None:
         """Write the head of the stream."""
         self.session.run(
-            "INSERT INTO streams (owner, stream, seq, hash, first_snapshot, last_tick, known_at, verified_from) "
-            "VALUES (:owner, :stream, :seq, :hash, :first, :last, :known, :verified) ON CONFLICT (owner, stream) DO UPDATE SET "
-            "seq = :seq, hash = :hash, first_snapshot = :first, last_tick = :last, known_at = :known, verified_from = :verified",
+            "INSERT INTO streams (owner, stream, seq, hash, first_snapshot, last_tick, known_at, verified_from, rules) "
+            "VALUES (:owner, :stream, :seq, :hash, :first, :last, :known, :verified, :rules) "
+            "ON CONFLICT (owner, stream) DO UPDATE SET seq = :seq, hash = :hash, first_snapshot = :first, last_tick = :last, "
+            "known_at = :known, verified_from = :verified, rules = :rules",
             {**self._mine, "seq": head.seq, "hash": head.hash, "first": micros_of(head.first_snapshot),
              "last": micros_of(head.last_tick), "known": micros_of(head.known_at),
-             "verified": micros_of(head.verified_from)},
+             "verified": micros_of(head.verified_from), "rules": head.rules},
         )  # fmt: skip
 
     def make_head(self) -> None:
         """Give the stream a head at zero if it has none."""
         self.session.run(
-            "INSERT INTO streams (owner, stream, seq, hash) VALUES (:owner, :stream, 0, :hash) ON CONFLICT DO NOTHING",
-            {**self._mine, "hash": GENESIS},
+            "INSERT INTO streams (owner, stream, seq, hash, rules) VALUES (:owner, :stream, 0, :hash, :rules) ON CONFLICT DO NOTHING",
+            {**self._mine, "hash": GENESIS, "rules": RULES_VERSION},
         )
 
     def append(self, rows: Sequence[LogRow]) -> None:
@@ -204,12 +204,18 @@ class Tables(BarTables):
         Items that were taken back are included, with the time until which they counted.
         """
         return self._stored_items(
-            "symbol IN (:symbol, '') AND at > :after AND kind IN ('tick', 'fill', 'funding', 'decision') "
-            "AND (leg = :leg OR kind IN ('tick', 'decision'))",
+            "symbol IN (:symbol, '') AND at > :after "
+            "AND kind IN ('tick', 'fill', 'funding', 'decision', 'split', 'dividend', 'amend_fill', 'void_fill') "
+            "AND (leg = :leg OR kind IN ('tick', 'decision', 'split', 'amend_fill', 'void_fill'))",
             {"symbol": position[0], "leg": position[1], "after": NEVER if after is None else micros(after)},
             known,
             gone=True,
         )
+
+    def statements(self, symbols: Iterable[str], known: Cutoff) -> list[StoredItem]:
+        """What was stated about the terms of some symbols; statements that were taken back are included."""
+        named = sorted(set(symbols))
+        return self.items("instrument", known, symbols=named, gone=True) if named else []
 
     def items(
         self, kind: str, known: Cutoff, *, keys: Sequence[str] | None = None, symbol: str | None = None,
@@ -275,16 +281,26 @@ class Tables(BarTables):
             since[symbol, leg] = min(since.get((symbol, leg), moment(at)), moment(at))
         return since
 
-    def last_fill(self, position: Position, *, until: datetime | None = None, upto: int = FOREVER) -> Fill | None:
-        """The last fill of a position, by a moment and among the first log rows."""
-        found = self._stored_items(
+    def has_fill(self, position: Position | None = None, *, until: datetime | None = None, known: Cutoff = EVERYTHING) -> bool:
+        """True if a fill counts: of one position or of any, by a moment."""
+        own = {**self._mine, **known.limits(), "until": FOREVER if until is None else micros(until)}
+        which = "kind = 'fill'"
+        if position is not None:
             # The kind is in an expression, so that the index by symbol and time is chosen.
-            "kind || '' = 'fill' AND symbol = :symbol AND leg = :leg AND at <= :until",
-            {"symbol": position[0], "leg": position[1], "until": FOREVER if until is None else micros(until)},
-            Cutoff(head=upto),
-            order="at DESC, seq DESC LIMIT 1",
+            which = "kind || '' = 'fill' AND symbol = :symbol AND leg = :leg"
+            own |= {"symbol": position[0], "leg": position[1]}
+        return bool(self.session.all(
+            f"SELECT 1 FROM items WHERE {MINE} AND {which} AND at <= :until AND known_at <= :as_of AND seq <= :upto "
+            "AND (void_seq IS NULL OR void_seq > :upto OR void_at > :as_of) LIMIT 1",
+            own,
+        ))  # fmt: skip
+
+    def void_fill(self, key: str, seq: int, known_at: datetime) -> None:
+        """Take back the present content of a fill, because a correction replaces it."""
+        self.session.run(
+            f"UPDATE items SET void_seq = :seq, void_at = :at WHERE {MINE} AND kind = 'fill' AND key = :key AND void_seq IS NULL",
+            {**self._mine, "key": key, "seq": seq, "at": micros(known_at)},
         )
-        return read(Fill, found[0].body) if found else None
 
     def void_batch(self, batch: str, seq: int, known_at: datetime) -> list[tuple[str, str, Position, datetime]]:
         """Take back the items of an import. Returns their kinds, keys, positions and times."""
@@ -327,6 +343,16 @@ class Tables(BarTables):
         rows = [_values["positions"](position_row(self.owner, self.stream, p)) for p in positions]
         self.session.insert("positions", COLUMNS["positions"], rows, _REPLACE_POSITION)
 
+    def drop_differing(self, found: Iterable[Discrepancy]) -> None:
+        """Remove discrepancies of fills whose other delivery was taken back with its import."""
+        for each in found:
+            self.session.run(
+                f"DELETE FROM discrepancies WHERE {MINE} AND symbol = :symbol AND leg = :leg AND at = :at AND why = :why "
+                "AND fill_id = :fill",
+                {**self._mine, "symbol": each.symbol, "leg": each.leg, "at": micros(each.at), "why": each.why,
+                 "fill": each.fill_id or ""},
+            )  # fmt: skip
+
     def drop_position(self, position: Position) -> None:
         """Remove a position of which nothing is left."""
         self.session.run(
@@ -336,21 +362,29 @@ class Tables(BarTables):
 
     # ---- trades ---------------------------------------------------------------------------------------------------
 
-    def boundary(self, position: Position, before: datetime, known: datetime, open_at: datetime | None) -> FlatPoint | None:
+    def boundary(
+        self, position: Position, before: datetime, known: datetime, open_at: datetime | None, settle_seconds: int = 0
+    ) -> FlatPoint | None:
         """The last moment before another at which the position was flat in every belief since `known`.
 
-        A flip is no such moment, nor is the exit of one trade that is the entry of another.
+        A flip is no such moment, nor is the exit of one trade that is the entry of another, nor an exit that a snapshot followed
+        within the settling time: it may show what was held before.
         """
+        settling = settle_seconds * 1_000_000
+        later_tick = "" if not settling else (
+            "AND NOT EXISTS (SELECT 1 FROM items k WHERE k.owner = t.owner AND k.stream = t.stream AND k.kind = 'tick' "
+            "AND k.at > t.exit_at AND k.at <= t.exit_at + :settling) "
+        )  # fmt: skip
         rows = self.session.all(
-            "SELECT t.exit_at, t.settled_at FROM trades t WHERE t.owner = :owner AND t.stream = :stream AND t.symbol = :symbol "
+            "SELECT t.exit_at, t.settled_at, t.rate FROM trades t WHERE t.owner = :owner AND t.stream = :stream AND t.symbol = :symbol "
             "AND t.leg = :leg AND t.known_to IS NULL AND t.exit_at < :before AND t.settled_at <= :known "
             "AND t.close_cause <> 'flip' AND t.entry_at < t.exit_at AND t.exit_at <> :open_at AND NOT EXISTS ("
             "SELECT 1 FROM trades n WHERE n.owner = t.owner AND n.stream = t.stream AND n.symbol = t.symbol "
-            "AND n.leg = t.leg AND n.entry_at = t.exit_at) ORDER BY t.exit_at DESC LIMIT 1",
+            f"AND n.leg = t.leg AND n.entry_at = t.exit_at) {later_tick}ORDER BY t.exit_at DESC LIMIT 1",
             {**self._mine, "symbol": position[0], "leg": position[1], "before": micros(before), "known": micros(known),
-             "open_at": NEVER if open_at is None else micros(open_at)},
+             "open_at": NEVER if open_at is None else micros(open_at)} | ({"settling": settling} if settling else {}),
         )  # fmt: skip
-        return FlatPoint(moment(rows[0][0]), moment(rows[0][1])) if rows else None
+        return FlatPoint(moment(rows[0][0]), moment(rows[0][1]), money_of(rows[0][2])) if rows else None
 
     def versions(self, position: Position, after: datetime | None) -> list[TradeVersion]:
         """All versions of a position's trades that were entered after a moment."""
@@ -365,7 +399,10 @@ class Tables(BarTables):
         """Remove the trades and discrepancies of a position after a moment, before it is derived again."""
         at = {**self._mine, "symbol": position[0], "leg": position[1], "after": NEVER if after is None else micros(after)}
         self.session.run(f"DELETE FROM trades WHERE {MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after", at)
-        self.session.run(f"DELETE FROM discrepancies WHERE {MINE} AND symbol = :symbol AND leg = :leg AND at > :after", at)
+        # Fills that differ from their first delivery are found when they arrive, not when a position is derived.
+        self.session.run(
+            f"DELETE FROM discrepancies WHERE {MINE} AND symbol = :symbol AND leg = :leg AND at > :after AND why <> 'fill_differs'", at
+        )
 
     def put_versions(self, versions: Sequence[TradeVersion]) -> None:
         """Add versions of closed trades."""
@@ -403,14 +440,29 @@ class Tables(BarTables):
     def discrepancies(self, limit: int = 1000) -> list[Discrepancy]:
         """The discrepancies that stand, newest first."""
         rows = self.session.all(
-            "SELECT symbol, leg, at, why, ledger_qty, broker_qty, price FROM discrepancies "
-            f"WHERE {MINE} ORDER BY at DESC, symbol, leg LIMIT :limit",
+            f"SELECT {', '.join(COLUMNS['discrepancies'][2:])} FROM discrepancies "
+            f"WHERE {MINE} ORDER BY at DESC, symbol, leg, why, fill_id LIMIT :limit",
             {**self._mine, "limit": limit},
         )
-        return [
-            Discrepancy(symbol, leg, moment(at), why, Decimal(have), Decimal(seen), money_of(price))
-            for symbol, leg, at, why, have, seen, price in rows
-        ]
+        return [discrepancy_from_row(row) for row in rows]
+
+    def discrepancies_of(self, position: Position, after: datetime | None) -> list[Discrepancy]:
+        """The discrepancies of one position after a moment."""
+        rows = self.session.all(
+            f"SELECT {', '.join(COLUMNS['discrepancies'][2:])} FROM discrepancies "
+            f"WHERE {MINE} AND symbol = :symbol AND leg = :leg AND at > :after",
+            {**self._mine, "symbol": position[0], "leg": position[1], "after": NEVER if after is None else micros(after)},
+        )
+        return [discrepancy_from_row(row) for row in rows]
+
+    def reported_between(self, symbol: str, first: datetime, last: datetime) -> list[str]:
+        """The keys of the reported trades of a symbol that were held within a time."""
+        rows = self.session.all(
+            f"SELECT DISTINCT leg FROM trades WHERE {MINE} AND symbol = :symbol AND exit_at > :first AND entry_at < :last "
+            "AND quality = 'reported' ORDER BY leg",
+            {**self._mine, "symbol": symbol, "first": micros(first), "last": micros(last)},
+        )
+        return [leg for (leg,) in rows]
 
     def closed_trades(
         self, known: Cutoff, *, id: str | None = None, symbol: str | None = None, strategy: str | None = None,

@@ -1,20 +1,22 @@
 """How far a trade ran for it and against it while it was held: MFE and MAE, from bars, claiming only what is certain.
 
-The value of the path at price p is V(p) = realised so far + side * (p - average cost) * open quantity, gross. A bar's
-high and low count only where the position was surely there to see them:
+The value of the path at price p is V(p) = realised so far + the gain from the average cost to p of what is open, in the account
+currency at the last rate known at the moment of the state used. A bar's high and low count only where the position was surely there
+to see them:
 
 - the bar lies inside the holding time and nothing changed in it: V(high) and V(low);
 - inside, but the size changed within it: the least of V(favourable extreme) and the most of V(adverse extreme) over the
   states of the bar, since nobody knows which state met the extreme;
 - the bar in which the trade was entered: its close; in which it was left: its open.
 
-Mode `close` is the plainer form: V(close) of every bar that ends while the trade is held.
+A bar with a split inside shows two units of price and proves nothing. Mode `close` is the plainer form: V(close) of every bar that
+ends while the trade is held.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -27,42 +29,45 @@ MfeMode = Literal["hl_strict", "close"]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What was held from `at` on: enough to value the path at any price, in the account currency."""
+    """What was held from `at` on: enough to value the path at any price and rate."""
 
     at: datetime
     realized: Decimal
-    cost: Decimal  # account currency paid for what is open, in total
+    cost: Decimal  # the weight of what is open, at its average cost
     qty: Decimal
-    rate: Decimal
     priced: bool = True  # False once something happened at a price nobody knows
+    cost_usd: Decimal | None = None  # of an instrument paid in full: account currency paid for what is open
+    split: bool = False  # this state began with a split
 
-    def value(self, side: int, price: Decimal) -> Decimal:
-        """V(price)."""
-        return self.realized + side * (price * self.rate * self.qty - self.cost)
+
+Value = Callable[[State, Decimal, datetime], Decimal]  # V(price) in a state, at the rate of a moment
 
 
 def observations(
-    side: int, entry_at: datetime, states: Sequence[State], exit_at: datetime | None, bar: Bar, mode: MfeMode
+    side: int, entry_at: datetime, states: Sequence[State], exit_at: datetime | None, bar: Bar, mode: MfeMode, value: Value
 ) -> Iterator[Decimal]:
     """The path values that a bar proves for a trade, whose states are given in order and reach back to the bar."""
     times = [state.at for state in states]
     upto = bisect_left(times, bar.t1)
     if not all(state.priced for state in states[:upto]):
         return
+    if any(state.split for state in states[bisect_right(times, bar.t0) : upto]):
+        return
     before_close = states[max(upto - 1, 0)]
     if mode == "close":
         if entry_at < bar.t1 and (exit_at is None or bar.t1 <= exit_at):
-            yield before_close.value(side, bar.c)
+            yield value(before_close, bar.c, bar.t1)
         return
     entered_inside = bar.t0 < entry_at < bar.t1
     left_inside = exit_at is not None and bar.t0 < exit_at < bar.t1
     if entered_inside and not left_inside and (exit_at is None or exit_at >= bar.t1):
-        yield before_close.value(side, bar.c)
+        yield value(before_close, bar.c, bar.t1)
     elif left_inside and entry_at <= bar.t0:
-        yield states[bisect_right(times, bar.t0) - 1].value(side, bar.o)
+        yield value(states[bisect_right(times, bar.t0) - 1], bar.o, bar.t0)
     elif entry_at <= bar.t0 and (exit_at is None or bar.t1 <= exit_at):
         opening = bisect_right(times, bar.t0) - 1
         during = states[opening : max(upto, opening + 1)]
+        # Inverse contracts gain with the price as well: a long is who bought contracts.
         best, worst = (bar.h, bar.l) if side > 0 else (bar.l, bar.h)
-        yield min(state.value(side, best) for state in during)
-        yield max(state.value(side, worst) for state in during)
+        yield min(value(state, best, max(state.at, bar.t0)) for state in during)
+        yield max(value(state, worst, max(state.at, bar.t0)) for state in during)

@@ -1,7 +1,7 @@
 """A round trip while it is being folded, and the trade that it becomes.
 
-A `Round` holds the sums of one position from flat to flat: quantities entered and exited, cost, reasons, and the states it
-went through, by which bars show how far it ran. `trade_from_round` turns it into a row of the ledger, open or closed.
+A `Round` holds the sums of one position from flat to flat (or of one lot): quantities entered and exited, cost, reasons, and the
+states it went through, by which bars show how far it ran. `trade_from_round` turns it into a row of the ledger, open or closed.
 """
 
 from __future__ import annotations
@@ -12,26 +12,17 @@ from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 
 from memtape.core.codec import canonical, make_id
-from memtape.core.ids import AgentId, MemoryId, SkillId, TradeId
+from memtape.core.ids import MemoryId, TradeId
 from memtape.core.ledger.excursions import MfeMode, State, observations
+from memtape.core.ledger.position_events import Order
+from memtape.core.ledger.rates import RatePoint, Rates
+from memtape.core.ledger.terms import DEFAULT_TERMS, AccountTerms, ContractTerms
 from memtape.core.ledger.trades import Quality, Trade
 from memtape.core.observed import Bar, Decision
 from memtape.core.values import MONEY, ONE, ZERO
 
 STORED_STATES = 16  # of an open round: enough to judge the next bar without its whole history
 HUNDRED = Decimal(100)
-Order = tuple[datetime, int, int, str]  # time, rank, sequence number, id: the one order of what happens to a position
-
-
-@dataclass(frozen=True, slots=True)
-class AccountTerms:
-    """What an agent's account fixes for all its trades."""
-
-    agent: AgentId
-    skill_id: SkillId
-    currency: str = "USD"
-    dust_qty: Decimal = ZERO
-    mfe_mode: MfeMode = "hl_strict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +35,10 @@ class KnownBar:
 
 @dataclass(slots=True)
 class Round:
-    """A round trip while it is being folded: the sums from which its trade is computed."""
+    """A round trip while it is being folded: the sums from which its trade is computed.
+
+    A weight is price times quantity, or quantity over price of an inverse contract (`ContractTerms.weight`).
+    """
 
     opened_by: str
     seq: int
@@ -52,10 +46,13 @@ class Round:
     entry_at: datetime
     skill_version: int
     known_at: datetime
+    terms: ContractTerms = DEFAULT_TERMS
     entry_tick_at: datetime | None = None
     leverage: Decimal | None = None
     entry: Decision | None = None
     adopted: bool = False
+    group: str | None = None
+    closed_by: str | None = None  # of a piece of a lot: the fill or tick that closed it
     exit_at: datetime | None = None
     exit_tick_at: datetime | None = None
     exit: Decision | None = None
@@ -65,16 +62,21 @@ class Round:
     qty: Decimal = ZERO
     entered: Decimal = ZERO
     exited: Decimal = ZERO
-    paid: Decimal = ZERO  # sum of price * quantity over entries, quote currency
-    got: Decimal = ZERO  # the same over exits
-    paid_usd: Decimal = ZERO  # both in the account currency
+    paid: Decimal = ZERO  # sum of the weights of entries
+    got: Decimal = ZERO  # the same of exits
+    cost: Decimal = ZERO  # the weight of what is open, at its average cost
+    size_usd: Decimal = ZERO  # sum of |notional| of entries, in the account currency at their rates
+    paid_usd: Decimal = ZERO  # of an instrument paid in full: notionals in the account currency, signed
     got_usd: Decimal = ZERO
-    cost: Decimal = ZERO  # what the open part cost, quote currency
     cost_usd: Decimal = ZERO
     realized: Decimal = ZERO
+    exit_rate: Decimal | None = None  # of the exits so far, while they all have the same
+    rates_differ: bool = False  # the exits have different rates
     fees: Decimal = ZERO
+    fee_unknown: bool = False
     funding: Decimal = ZERO
     stop: Decimal | None = None  # in force for the next entry
+    target: Decimal | None = None
     first_stop: Decimal | None = None
     first_target: Decimal | None = None
     first_partial: Decimal | None = None  # price at which a part was first taken off
@@ -85,81 +87,201 @@ class Round:
     liquidation_fills: int = 0
     inferred: bool = False
     unpriced: bool = False
-    rate: Decimal = ONE
+    shown_entry: Decimal | None = None  # the entry price in the last snapshot, if it showed this side
+    entry_moved: bool = False  # a snapshot showed another entry price that no bar so far makes a new position
+    rate: Decimal = ONE  # the last one known: of a closed round, at its exit
     pruned: bool = False
     exit_order: Order | None = None
     settled_at: datetime | None = None  # when all up to its exit was known, if that was before anything after it
     states: list[State] = field(default_factory=list)
+    rates: list[RatePoint] = field(default_factory=list)
+    lots: list[Round] = field(default_factory=list)  # of an account that counts by lots: what is left of each entry
 
     @property
     def quality(self) -> Quality:
         """How sure the figures are."""
         return "unpriced" if self.unpriced else "inferred" if self.inferred else "fills"
 
+    @property
+    def avg_cost(self) -> Decimal | None:
+        """The average price of what is open."""
+        return self.terms.average(self.cost, self.qty) if self.qty else None
+
+    # ---- what happens to it ------------------------------------------------------------------------------------------
+
+    def enter(self, qty: Decimal, price: Decimal | None, fee: Decimal, rate: Decimal, inferred: bool) -> None:
+        """Add a quantity. The stop in force counts as the risk of this entry."""
+        self.qty += qty
+        self.entered += qty
+        self.fees += fee
+        self.inferred |= inferred
+        if price is None:
+            self.unpriced, self.stopped = True, False
+            return
+        weight = self.terms.weight(price, qty)
+        self.paid += weight
+        self.cost += weight
+        self.size_usd += abs(weight) * self.terms.multiplier * rate
+        if self.terms.is_cash:
+            self.paid_usd += weight * rate
+            self.cost_usd += weight * rate
+        if self.stop is None or not self.terms.admits(self.stop):
+            self.stopped = False
+        else:
+            self.risk += max(-self.terms.gain(self.side, weight, self.terms.weight(self.stop, qty)) * rate, ZERO)
+
+    def leave(self, qty: Decimal, price: Decimal | None, fee: Decimal, rate: Decimal, inferred: bool) -> None:
+        """Take a quantity off, at the average cost of what is open."""
+        self.fees += fee
+        self.exited += qty
+        self.inferred |= inferred
+        cost, cost_usd = self.cost * qty / self.qty, self.cost_usd * qty / self.qty
+        self.qty -= qty
+        self.cost -= cost
+        self.cost_usd -= cost_usd
+        if price is None:
+            self.unpriced = True
+            return
+        weight = self.terms.weight(price, qty)
+        self.got += weight
+        if self.terms.is_cash:
+            self.got_usd += weight * rate
+            self.realized += self.side * (weight * rate - cost_usd) * self.terms.multiplier
+        else:
+            self.realized += self.terms.gain(self.side, cost, weight) * rate
+        self.rates_differ |= self.exit_rate is not None and self.exit_rate != rate
+        self.exit_rate = rate
+
+    def settle_sums(self) -> None:
+        """Compute the PnL of a closed round from its sums, where that is exact: it has no division in it.
+
+        Dust that is left behind counts at its average cost.
+        """
+        if self.unpriced or self.exit_rate is None:
+            return
+        if self.terms.is_cash:
+            self.realized = self.side * (self.got_usd - self.paid_usd + self.cost_usd) * self.terms.multiplier
+        elif not self.rates_differ and not self.terms.is_inverse:
+            self.realized = self.terms.gain(self.side, self.paid - self.cost, self.got) * self.exit_rate
+
+    def split(self, at: datetime, ratio: Decimal) -> None:
+        """Count in new units: `ratio` of them for one old. Amounts of money stay."""
+        self.qty, self.entered, self.exited = self.qty * ratio, self.entered * ratio, self.exited * ratio
+        if self.terms.is_inverse:
+            self.paid, self.got, self.cost = (weight * ratio * ratio for weight in (self.paid, self.got, self.cost))
+        for name in ("stop", "target", "first_stop", "first_target", "first_partial", "shown_entry"):
+            if (price := getattr(self, name)) is not None:
+                setattr(self, name, price / ratio)
+        self.remember(at, split=True)
+
+    def take_piece(self, qty: Decimal, whole: bool) -> Round:
+        """Split a quantity off a lot as a round of its own, with its share of everything; `whole` takes the rest of the lot."""
+        share = ONE if whole else qty / self.qty
+        names = ("qty", "entered", "paid", "cost", "size_usd", "paid_usd", "cost_usd", "fees", "funding", "risk", "mfe", "mae")
+        # The piece that ends a lot takes what is left, so that the pieces of a lot add up to the lot.
+        taken = {name: getattr(self, name) * share for name in names}
+        if not whole:
+            taken |= {"qty": qty, "entered": qty}
+        piece = replace(self, **taken, states=[_scaled(state, share) for state in self.states], rates=[], lots=[])
+        for name, amount in taken.items():
+            setattr(self, name, getattr(self, name) - amount)
+        self.states = [_scaled(state, ONE - share) for state in self.states]
+        return piece
+
+    # ---- what was seen -----------------------------------------------------------------------------------------------
+
+    def value(self, state: State, price: Decimal, rate: Decimal) -> Decimal:
+        """V(price) in a state, at a rate."""
+        if state.cost_usd is not None:
+            gain = self.side * (price * state.qty * rate - state.cost_usd) * self.terms.multiplier
+        else:
+            gain = self.terms.gain(self.side, state.cost, self.terms.weight(price, state.qty)) * rate
+        return state.realized + gain
+
     def witness(self, value: Decimal) -> None:
         """Take a value of the trade's path that certainly occurred."""
         self.mfe, self.mae = max(self.mfe, value), min(self.mae, value)
 
-    def remember(self, at: datetime) -> None:
+    def remember(self, at: datetime, split: bool = False) -> None:
         """Note the state after an event."""
-        self.states.append(State(at, self.realized, self.cost_usd, self.qty, self.rate, not self.unpriced))
+        cost_usd = self.cost_usd if self.terms.is_cash else None
+        self.states.append(State(at, self.realized, self.cost, self.qty, not self.unpriced, cost_usd, split))
 
     def covers(self, moment: datetime) -> bool:
-        """Returns True if the stored states reach back to a moment."""
-        return not self.pruned or self.states[0].at <= moment
+        """Returns True if the stored states and rates reach back to a moment."""
+        return not self.pruned or (self.states[0].at <= moment and (not self.rates or self.rates[0][0] <= moment))
 
     def learn(self, known_at: datetime) -> None:
         """Move `known_at` to when the latest news about it became known."""
         self.known_at = max(self.known_at, known_at)
 
-    def watch(self, bars: Iterable[KnownBar], mode: MfeMode) -> None:
+    def watch(self, bars: Iterable[KnownBar], mode: MfeMode, rates: Rates) -> None:
         """Take from bars how far the trade ran."""
         with localcontext(MONEY):
             for known in bars:
-                for value in observations(self.side, self.entry_at, self.states, self.exit_at, known.bar, mode):
+                if not self.terms.admits(known.bar.l):
+                    continue
+                for value in observations(
+                    self.side, self.entry_at, self.states, self.exit_at, known.bar, mode,
+                    lambda state, price, at: self.value(state, price, rates.at(at)),
+                ):  # fmt: skip
                     self.witness(value)
                     self.learn(known.known_at)
 
     def with_last_states(self) -> Round:
-        """The round with only its last states: what the store carries from one tick to the next."""
-        if len(self.states) <= STORED_STATES:
-            return self
-        return replace(self, states=self.states[-STORED_STATES:], pruned=True)
+        """The round with only its last states and rates: what the store carries from one tick to the next."""
+        lots = [lot.with_last_states() for lot in self.lots]
+        if len(self.states) <= STORED_STATES and len(self.rates) <= STORED_STATES:
+            return replace(self, lots=lots) if lots else self
+        return replace(self, states=self.states[-STORED_STATES:], rates=self.rates[-STORED_STATES:], pruned=True, lots=lots)
+
+
+def _scaled(state: State, share: Decimal) -> State:
+    cost_usd = None if state.cost_usd is None else state.cost_usd * share
+    return replace(state, cost=state.cost * share, qty=state.qty * share, cost_usd=cost_usd)
+
+
+def trades_of_open_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) -> list[Trade]:
+    """The open trades of a position: one, or one for what is left of each lot."""
+    if terms.trade_unit == "fifo_lots":
+        return [trade_from_round(terms, symbol, leg, lot) for lot in round_.lots]
+    return [trade_from_round(terms, symbol, leg, round_)]
 
 
 def trade_from_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) -> Trade:
-    """The trade of a round trip, open or closed."""
+    """The trade of a round trip or lot, open or closed."""
     with localcontext(MONEY):
         closed = round_.exit_at is not None
         realized = None if round_.unpriced else round_.realized
         net = None if realized is None else realized - round_.fees + round_.funding
-        size = round_.paid_usd if round_.paid_usd or not round_.unpriced else None
-        risk = round_.risk or None if round_.stopped else None
-        entry, exit_ = round_.entry, round_.exit
+        size = round_.size_usd if round_.paid or not round_.unpriced else None
+        risk = round_.risk if round_.stopped else None
+        entry, exit_, contract = round_.entry, round_.exit, round_.terms
         situation, left = entry.situation if entry else None, exit_.situation if exit_ else None
+        opened = (round_.opened_by,) if round_.closed_by is None else (round_.opened_by, round_.closed_by)
         return Trade(
-            id=TradeId(MemoryId(make_id(terms.agent, round_.opened_by, symbol, leg))),
+            id=TradeId(MemoryId(make_id(terms.agent, *opened, symbol, leg))),
             agent=terms.agent, skill_id=terms.skill_id, skill_version=round_.skill_version,
             strategy=(entry.strategy if entry else None) or terms.skill_id,
             symbol=symbol, leg=leg, side="long" if round_.side > 0 else "short", currency=terms.currency,
             status="closed" if closed else "open",
             entry_tick_at=round_.entry_tick_at, entry_at=round_.entry_at,
             entry_item=round_.opened_by, entry_seq=round_.seq,
-            entry_price=round_.paid / round_.entered if size is not None else None,
+            entry_price=contract.average(round_.paid, round_.entered) if size is not None else None,
             entry_size_usd=size, entry_leverage=round_.leverage,
             entry_reason=entry.reason if entry else None, entry_decision=entry.id if entry else None,
             exit_tick_at=round_.exit_tick_at, exit_at=round_.exit_at,
-            exit_price=round_.got / round_.exited if closed and not round_.unpriced else None,
+            exit_price=contract.average(round_.got, round_.exited) if closed and not round_.unpriced else None,
             exit_reason=round_.exit_reason, exit_decision=exit_.id if exit_ else None,
             close_cause=round_.close_cause, exit_trigger=round_.exit_trigger,
             qty_entered=round_.entered, qty_exited=round_.exited, qty_open=round_.qty,
-            avg_cost=None if closed or not round_.qty or size is None else round_.cost / round_.qty,
+            avg_cost=None if closed or size is None else round_.avg_cost,
             stop_price=round_.first_stop, target_price=round_.first_target,
             initial_risk_usd=risk, r_source="stop" if risk else None,
             holding_minutes=minutes(round_.exit_at - round_.entry_at) if round_.exit_at else None,
             realized_pnl_usd=realized, fees_usd=round_.fees, funding_usd=round_.funding, net_pnl_usd=net,
             pnl_pct=None if net is None or not size else HUNDRED * net / size,
-            pnl_r=None if net is None or risk is None else net / risk,
+            pnl_r=net / risk if net is not None and risk else None,
             mfe_usd=round_.mfe, mae_usd=round_.mae,
             mfe_r=round_.mfe / risk if risk else None, mae_r=round_.mae / risk if risk else None,
             excursion_method=terms.mfe_mode,
@@ -170,6 +292,9 @@ def trade_from_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) 
             quality=round_.quality, adopted=round_.adopted, liquidation_fills=round_.liquidation_fills,
             tags=entry.tags if entry else (), teach="learn", confidence=entry.confidence if entry else None,
             entry_situation=canonical(situation) if situation else None, first_partial_price=round_.first_partial,
+            fee_unknown=round_.fee_unknown, group_id=round_.group, accounting=contract.accounting, payoff=contract.payoff,
+            multiplier=contract.multiplier, rate=round_.rate,
+            cost_usd=round_.cost_usd if contract.is_cash and not closed and not round_.unpriced else None,
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from memtape.core.codec import decimal_text, time_text
 from memtape.core.ids import AgentId, DecisionId, SkillId, TradeId
 from memtape.core.observed import Side
-from memtape.core.values import MONEY
+from memtape.core.values import MONEY, ONE
 
 Status = Literal["open", "closed"]
 Quality = Literal["fills", "reported", "inferred", "unpriced", "claimed"]
@@ -83,14 +83,21 @@ class Trade(NamedTuple):
     first_partial_price: Decimal | None = None  # where the first part was taken off
     reflection: str | None = None  # what the agent made of a trade it reported itself
     source: str | None = None  # who reported it, where that was not the broker
+    fee_unknown: bool = False  # a fee in another currency, whose rate nobody stated, is not in fees_usd
+    group_id: str | None = None  # links the legs of one idea, such as the options of a spread
+    accounting: str = "margin"  # margin: converted once, at the exit's rate; cash: each notional at its own rate
+    payoff: str = "linear"  # inverse: coin-margined
+    multiplier: Decimal = ONE  # units per contract
+    rate: Decimal | None = None  # the last one known: account currency per quote unit (inverse: per coin)
+    cost_usd: Decimal | None = None  # of an open trade paid in full: what is open cost so much, before the multiplier
 
 
 TRADE_FIELDS = Trade._fields
 
 
 def entry_order(trade: Trade) -> tuple[object, ...]:
-    """The order of the ledger: by entry, symbol, and then as they were opened."""
-    return (trade.entry_at, trade.symbol, trade.entry_seq, trade.entry_item, trade.leg)
+    """The order of the ledger: by entry, symbol, as they were opened, and the pieces of one lot as they were closed."""
+    return (trade.entry_at, trade.symbol, trade.entry_seq, trade.entry_item, trade.leg, trade.exit_at is None, trade.exit_at)
 
 
 def round_money(amount: Decimal) -> Decimal:

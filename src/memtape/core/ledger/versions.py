@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from memtape.core.events import Discrepancy
-from memtape.core.ledger.fold import FillEvent, PositionEvent, SnapshotView, fold_events, mark_settled
-from memtape.core.ledger.rounds import AccountTerms, KnownBar, Order, Round, trade_from_round
+from memtape.core.ledger.fold import NOTHING_EARLIER, Earlier, fold_events, mark_settled
+from memtape.core.ledger.position_events import FillEvent, Order, PositionEvent, SnapshotView, TermsEvent
+from memtape.core.ledger.rounds import KnownBar, Round, trade_from_round
+from memtape.core.ledger.terms import AccountTerms
 from memtape.core.ledger.trades import Trade
-from memtape.core.observed import Fill
 
 FOREVER = datetime.max.replace(tzinfo=UTC)
 
@@ -48,35 +49,63 @@ def derive_versions(
     leg: str,
     events: Iterable[PositionEvent],
     bars: Sequence[KnownBar] = (),
-    before: Fill | None = None,
+    earlier: Earlier = NOTHING_EARLIER,
 ) -> DerivedPosition:
     """Fold a position from flat and derive the earlier versions of its closed trades.
 
-    `before` is the last fill before these events. Without one, they are its whole history, which starts where the position
-    is first named.
+    `earlier` is what is to be known from before these events. If there were no fills, they are its whole history, which starts
+    where the position is first named.
     """
     ordered = sorted(events, key=lambda event: event.order)
-    if before is None:
+    # Terms hold for all that follows: every fold gets them, wherever it starts.
+    stated = [event for event in ordered if isinstance(event, TermsEvent)]
+    if not earlier.filled:
         # Ticks before the first mention show a flat position, which is nothing to fold.
-        named = (n for n, event in enumerate(ordered) if not isinstance(event, SnapshotView) or event.held is not None)
-        ordered = ordered[next(named, len(ordered)) :]
+        named = (n for n, event in enumerate(ordered) if not _shows_nothing(event))
+        ordered = [*stated, *(event for event in ordered[next(named, len(ordered)) :] if not isinstance(event, TermsEvent))]
+        ordered.sort(key=lambda event: event.order)
     # What is believed now: everything that was not taken back.
-    now = fold_events(terms, symbol, leg, None, [event for event in ordered if event.gone_at is None], bars, before=before)
-    mark_settled(now.closed, ordered)
+    now = fold_events(terms, symbol, leg, [event for event in ordered if event.gone_at is None], bars, earlier)
+    mark_settled(now.closed, now.pieces, ordered)
     bars = sorted(bars, key=lambda known: (known.bar.t1, -known.bar.frame))
     longest = max((known.bar.t1 - known.bar.t0 for known in bars), default=timedelta(0))
     # The history is cut where the position was flat in every belief. No fold of one segment needs events of another, so the
     # cost of a surprise is a fold of its own segment and not of the whole history.
     versions: list[TradeVersion] = []
     start = 0
-    for rounds, end in _segments(now.closed, ordered):
+    rest = list(now.closed_trades(terms))
+    settling = timedelta(seconds=terms.settle_seconds)
+    for rounds, end in _segments(now.closed, ordered, settling):
+        count = len(rest) if end == len(ordered) else bisect_right(rest, _exit_order(rounds[-1]), key=_exit_order)
+        final, rest = rest[:count], rest[count:]
         span = _with_explaining_tick(ordered, start, end)
-        versions += _versions(terms, symbol, leg, rounds, span, bars, longest, _last_fill(ordered[:start], before))
+        versions += _versions(terms, symbol, leg, final, _with_terms(stated, span), bars, longest, earlier)
+        earlier = Earlier(earlier.filled or any(isinstance(event, FillEvent) for event in ordered[start:end]), rounds[-1].rate)
         start = end
     if start < len(ordered):
         # After the last settled trade the position is open now, but an earlier belief may have seen it closed.
-        versions += _versions(terms, symbol, leg, [], ordered[start:], bars, longest, _last_fill(ordered[:start], before))
+        span = _with_terms(stated, ordered[start:])
+        versions += _versions(terms, symbol, leg, rest, span, bars, longest, earlier)
     return DerivedPosition(tuple(versions), now.open, tuple(now.discrepancies), now.last)
+
+
+def _exit_order(round_: Round) -> Order:
+    assert round_.exit_order is not None
+    return round_.exit_order
+
+
+def _shows_nothing(event: PositionEvent) -> bool:
+    """Returns True if an event neither names the position nor states a rate that may be needed for it."""
+    if isinstance(event, SnapshotView):
+        return event.held is None and event.rate is None
+    return isinstance(event, TermsEvent)
+
+
+def _with_terms(stated: Sequence[TermsEvent], span: Sequence[PositionEvent]) -> list[PositionEvent]:
+    """A segment with all statements of terms, also those that lie before it."""
+    if not stated:
+        return list(span)
+    return sorted([*stated, *(event for event in span if not isinstance(event, TermsEvent))], key=lambda event: event.order)
 
 
 def _with_explaining_tick(ordered: Sequence[PositionEvent], start: int, end: int) -> list[PositionEvent]:
@@ -88,11 +117,14 @@ def _with_explaining_tick(ordered: Sequence[PositionEvent], start: int, end: int
     return [*ordered[start:end], *([replace(following, snapshot=False)] if following else [])]
 
 
-def _segments(closed: Sequence[Round], ordered: Sequence[PositionEvent]) -> Iterable[tuple[list[Round], int]]:
+def _segments(
+    closed: Sequence[Round], ordered: Sequence[PositionEvent], settling: timedelta
+) -> Iterable[tuple[list[Round], int]]:
     """The closed rounds in runs that end at a flat point of every belief, each with the index of the first event after it.
 
     A round ends a run if it is settled (no belief since has seen it otherwise), if the next one starts strictly later, and
-    if it did not turn into the opposite side: at a flip the same fill ends one round and starts the next.
+    if it did not turn into the opposite side: at a flip the same fill ends one round and starts the next. A snapshot within the
+    settling time after the end may still show what was held before it.
     """
     run: list[Round] = []
     end = 0
@@ -103,11 +135,22 @@ def _segments(closed: Sequence[Round], ordered: Sequence[PositionEvent]) -> Iter
             end += 1
         following = closed[n + 1] if n + 1 < len(closed) else None
         clear = following is None or following.entry_at > round_.exit_at
+        clear = clear and not _has_tick(ordered, end, round_.exit_at + settling)
         if round_.settled_at is not None and clear and not _turned(round_):
             yield run, end
             run = []
     if run:
         yield run, len(ordered)
+
+
+def _has_tick(ordered: Sequence[PositionEvent], start: int, until: datetime) -> bool:
+    """Returns True if a tick follows by a moment."""
+    for n in range(start, len(ordered)):
+        if ordered[n].order[0] > until:
+            return False
+        if isinstance(ordered[n], SnapshotView):
+            return True
+    return False
 
 
 def _turned(round_: Round) -> bool:
@@ -116,9 +159,9 @@ def _turned(round_: Round) -> bool:
 
 def _versions(
     terms: AccountTerms, symbol: str, leg: str, final: Sequence[Round], span: Sequence[PositionEvent], bars: Sequence[KnownBar],
-    longest: timedelta, before: Fill | None,
+    longest: timedelta, earlier: Earlier,
 ) -> list[TradeVersion]:  # fmt: skip
-    """The versions of the trades of one segment; `final` are its rounds as they are believed now.
+    """The versions of the trades of one segment; `final` are its closed trades as they are believed now.
 
     Between two surprises beliefs only grow: a trade appears when its last event becomes known and stays. So one fold for
     each interval between surprises gives every version. A trade that comes out of two neighbouring folds alike is one
@@ -127,12 +170,12 @@ def _versions(
     if not span:
         return []
     near = _bars_near(span, bars, longest)
-    surprises = _surprises(span, near)
+    surprises = _surprises(span, near, timedelta(seconds=terms.settle_seconds))
     ended: list[TradeVersion] = []
     believed: dict[Trade, datetime] = {}  # the trades of the interval before, each with the start of its version
     for n in range(len(surprises) + 1):
         since, until = surprises[n - 1] if n else None, surprises[n] if n < len(surprises) else None
-        rounds = final if until is None else _rounds_known_before(terms, symbol, leg, span, near, until, before)
+        rounds = final if until is None else _rounds_known_before(terms, symbol, leg, span, near, until, earlier)
         current: dict[Trade, datetime] = {}
         settled: dict[Trade, datetime | None] = {}
         for round_ in rounds:
@@ -148,22 +191,15 @@ def _versions(
 
 def _rounds_known_before(
     terms: AccountTerms, symbol: str, leg: str, span: Sequence[PositionEvent], bars: Sequence[KnownBar], moment: datetime,
-    before: Fill | None,
+    earlier: Earlier,
 ) -> list[Round]:  # fmt: skip
-    """The closed rounds according to what was known before a moment, with what was taken back only later."""
+    """The closed trades according to what was known before a moment, with what was taken back only later."""
     known = [
         _without_late_decision(event, moment) for event in span
         if event.known_at < moment and (event.gone_at is None or event.gone_at >= moment)
     ]  # fmt: skip
     known_bars = [known_bar for known_bar in bars if known_bar.known_at < moment]
-    return fold_events(terms, symbol, leg, None, known, known_bars, before=before).closed
-
-
-def _last_fill(events: Sequence[PositionEvent], before: Fill | None) -> Fill | None:
-    for event in reversed(events):
-        if isinstance(event, FillEvent):
-            return event.fill
-    return before
+    return fold_events(terms, symbol, leg, known, known_bars, earlier).closed_trades(terms)
 
 
 def _without_late_decision(event: PositionEvent, moment: datetime) -> PositionEvent:
@@ -198,7 +234,7 @@ def _bars_near(span: Sequence[PositionEvent], bars: Sequence[KnownBar], longest:
     return near
 
 
-def _surprises(span: Sequence[PositionEvent], bars: Sequence[KnownBar]) -> list[datetime]:
+def _surprises(span: Sequence[PositionEvent], bars: Sequence[KnownBar], settling: timedelta) -> list[datetime]:
     """The moments at which something became known that may have changed what was already believed."""
     surprises: set[datetime] = set()
     times = [event.order[0] for event in span]
@@ -215,6 +251,8 @@ def _surprises(span: Sequence[PositionEvent], bars: Sequence[KnownBar]) -> list[
             surprises.add(event.known_at)
         if event.gone_at is not None:
             surprises.add(event.gone_at)
+        if isinstance(event, FillEvent) and settling and _explains_snapshot(span, n, event, settling):
+            surprises.add(event.known_at)
         if isinstance(event, FillEvent) and event.decided_at is not None and event.decided_at > event.known_at:
             # The decision that the fill names became known after the fill.
             surprises.add(event.decided_at)
@@ -226,6 +264,16 @@ def _surprises(span: Sequence[PositionEvent], bars: Sequence[KnownBar]) -> list[
             # Something that follows the start of the bar was known before the bar.
             surprises.add(known.known_at)
     return sorted(surprises)
+
+
+def _explains_snapshot(span: Sequence[PositionEvent], place: int, fill: FillEvent, settling: timedelta) -> bool:
+    """Returns True if a snapshot within the settling time before a fill was known earlier: the fill may explain it after all."""
+    for n in range(place - 1, -1, -1):
+        if span[n].order[0] < fill.fill.t - settling:
+            return False
+        if isinstance(span[n], SnapshotView) and span[n].known_at < fill.known_at:
+            return True
+    return False
 
 
 def _explains(span: Sequence[PositionEvent], place: int, tick: SnapshotView) -> bool:

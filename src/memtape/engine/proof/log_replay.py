@@ -7,22 +7,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from memtape.core.codec import micros, moment
 from memtape.core.events import PlanEvent, read_event
 from memtape.core.ids import OwnerId
-from memtape.core.items import Item, NamedDecisions, Position, StoredItem, body_of, close_claim, position_events, unpack_items
+from memtape.core.fill_records import corrected_fill, differing_deliveries, fill_discrepancy, fills_of, placed_correction
+from memtape.core.items import (
+    Item,
+    NamedDecisions,
+    Position,
+    StoredItem,
+    body_of,
+    close_claim,
+    position_events,
+    read_terms,
+    unpack_items,
+)
+from memtape.core.ledger.position_events import TermsEvent
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.versions import TradeVersion, derive_versions
 from memtape.core.memory.learn_all import learn_all
 from memtape.core.memory.plans import PlanState, changed_plan_state, new_plan_state
-from memtape.core.observed import READERS, Claim, Decision, Fill, Observed, Tick
+from memtape.core.observed import READERS, Claim, Decision, Fill, FillCorrection, Observed, Tick
 from memtape.core.skills import Agent
 from memtape.core.values import read
-from memtape.engine.write.positions import reported_id, reported_version
+from memtape.engine.write.positions import ReportedTrades, reported_id
 from memtape.engine.write.verification import is_broker_record
 from memtape.engine.write.writer import independent_items
 from memtape.store.memories import plan_values
@@ -43,6 +55,17 @@ from memtape.store.rows import (
 Rows = list[dict[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class ReportedDelivery:
+    """A trade that came whole, and until when it counted."""
+
+    index: int  # of its item
+    item: Item
+    known_at: datetime
+    skill_version: int
+    gone_at: datetime | None = None
+
+
 class LogReplay:
     """Takes the log of a stream row by row and gives the rows that must follow from it."""
 
@@ -50,7 +73,7 @@ class LogReplay:
         self.owner, self.stream, self.agent, self.deleted = owner, stream, agent, deleted
         self.items: Rows = []  # the rows of the table `items`
         self.stored: list[StoredItem] = []  # the same items as values, at the same indexes
-        self.reported: dict[str, list[tuple[int, TradeVersion]]] = {}  # by trade, with the index of the item
+        self.reported: dict[str, list[ReportedDelivery]] = {}  # by trade
         self.first_snapshot: datetime | None = None
         self.last_tick: datetime | None = None
         self.known_at: datetime | None = None
@@ -60,6 +83,8 @@ class LogReplay:
         self.verified_from: datetime | None = None
         self._broker: dict[int, datetime] = {}  # items that are records of a broker, and when they became known
         self.plans: dict[str, PlanState] = {}
+        self._fills: dict[str, list[Fill]] = {}  # every content that a fill has had
+        self._corrections: dict[str, list[FillCorrection]] = {}  # by fill
 
     def take(self, row: LogRow) -> None:
         """Take the next row of the log."""
@@ -80,7 +105,7 @@ class LogReplay:
             self._plan(row.kind, payload["stated"], known_at)
             return
         observed = dict(payload["observed"])
-        kind = "tick" if row.kind == "more" else row.kind
+        kind = {"more": "tick", "fill_again": "fill"}.get(row.kind, row.kind)
         if kind in ("tick", "bars") and isinstance(observed.get("bars"), dict):
             self.deliveries[row.seq] = observed.pop("bars")
         if kind == "bars":
@@ -94,13 +119,44 @@ class LogReplay:
                 self.last_tick = value.t
                 if value.positions is not None and self.first_snapshot is None:
                     self.first_snapshot = value.t
-        for item in items:
-            if (item.kind, item.key) not in self._here:
-                self._add(item, row, known_at, payload["skill_version"], payload.get("batch"))
+        version, batch = payload["skill_version"], payload.get("batch")
+        fills = fills_of(value)
+        versions = {fill.id: list(self._fills[fill.id]) for fill in fills if fill.id in self._fills}
+        items += differing_deliveries(value, versions, known_at)
+        for item in sorted(items, key=lambda item: item.kind in ("amend_fill", "void_fill")):
+            if (item.kind, item.key) in self._here or (item.kind == "fill" and ("void_fill", item.key) in self._here):
+                continue
+            if item.kind in ("amend_fill", "void_fill"):
+                self._correct(item, row, known_at, version, batch)
+            else:
+                self._add(item, row, known_at, version, batch)
+
+    def _correct(self, item: Item, row: LogRow, known_at: datetime, version: int, batch: str | None) -> None:
+        """Correct a fill, or take it back, as the writer does."""
+        correction: FillCorrection = item.body
+        contents = self._fills.get(correction.fill_id, [])
+        corrections = [*self._corrections.get(correction.fill_id, ()), correction]
+        self._corrections[correction.fill_id] = corrections
+        index = self._here.get(("fill", correction.fill_id))
+        current = self.stored[index] if index is not None else None
+        before = read(Fill, current.body) if current else None
+        after = corrected_fill(contents[0], corrections) if contents else None
+        self._add(placed_correction(item, before, after), row, known_at, version, batch)
+        if index is None or current is None:
+            return
+        self.items[index]["void_seq"], self.items[index]["void_at"] = row.seq, micros(known_at)
+        self.stored[index] = replace(current, gone_at=known_at)
+        self._here.pop(("fill", correction.fill_id))
+        self._broker.pop(index, None)
+        if after is not None:
+            [new] = unpack_items(after)
+            self._add(new, row, known_at, current.skill_version, batch if current.imported else None)
 
     def _add(self, item: Item, row: LogRow, known_at: datetime, version: int, batch: str | None) -> None:
         index = len(self.items)
         self._here[item.kind, item.key] = index
+        if item.kind == "fill":
+            self._fills.setdefault(item.key, []).append(item.body)
         if batch:
             self._batches.setdefault(batch, []).append(index)
         self.items.append(item_row(self.owner, self.stream, item, row.seq, known_at, version, batch))
@@ -127,9 +183,9 @@ class LogReplay:
             claim = self.stored[self._here["claim", item.key]]
             whole = close_claim(read(Claim, claim.body), item.body)
             item = Item("claim", item.key, item.at, whole, claim.symbol, claim.leg, claim.ref)
-            self._report(index, reported_version(self.agent, item, known_at, version))
+            self._report(ReportedDelivery(index, item, known_at, version))
         elif item.kind == "trade" or (item.kind == "claim" and item.body.exit_price is not None):
-            self._report(index, reported_version(self.agent, item, known_at, version))
+            self._report(ReportedDelivery(index, item, known_at, version))
 
     def _plan(self, kind: str, stated: dict[str, Any], at: datetime) -> None:
         if kind == "plan":
@@ -143,14 +199,16 @@ class LogReplay:
                 status = event.name.removeprefix("plan_")
                 self.plans[event.plan] = changed_plan_state(self.plans[event.plan], status, event.at)
 
-    def _report(self, index: int, new: TradeVersion) -> None:
-        """Add a reported trade. If it was taken back before, the earlier version ends where this one begins."""
-        earlier = [(n, v) for n, v in self.reported.get(new.trade.id, []) if v.known_from < new.known_from]
+    def _report(self, new: ReportedDelivery) -> None:
+        """Add a reported trade. If it was taken back before, the earlier delivery ends where this one begins."""
+        assert self.agent is not None
+        id_ = reported_id(self.agent.id, new.item.kind, new.item.key, (new.item.symbol, new.item.leg))
+        earlier = [each for each in self.reported.get(id_, []) if each.known_at < new.known_at]
         ended = [
-            (n, replace(v, known_to=new.known_from) if v.known_to is not None and v.known_to > new.known_from else v)
-            for n, v in earlier
-        ]
-        self.reported[new.trade.id] = [*ended, (index, new)]
+            replace(each, gone_at=new.known_at) if each.gone_at is not None and each.gone_at > new.known_at else each
+            for each in earlier
+        ]  # fmt: skip
+        self.reported[id_] = [*ended, new]
 
     def _void(self, batch: str, seq: int, known_at: datetime) -> None:
         """Take back the items of an import."""
@@ -166,8 +224,9 @@ class LogReplay:
             named = self.stored[claim] if item.kind == "closing" and claim is not None else item
             kind = "trade" if item.kind == "trade" else "claim"
             id_ = reported_id(self.agent.id, kind, item.key, (named.symbol, named.leg))
-            versions = self.reported.get(id_, [])
-            self.reported[id_] = [(n, v if v.known_to is not None else replace(v, known_to=known_at)) for n, v in versions]
+            self.reported[id_] = [
+                each if each.gone_at is not None else replace(each, gone_at=known_at) for each in self.reported.get(id_, [])
+            ]
         self.verified_from = min(self._broker.values(), default=None)
 
     def _memories(self, versions: Sequence[TradeVersion], bars: dict[str, list[KnownBar]]) -> dict[str, Rows]:
@@ -185,9 +244,12 @@ class LogReplay:
 
     def projections(self, bars: dict[str, list[KnownBar]]) -> dict[str, Rows]:
         """The rows of every projection."""
-        versions = [version for several in self.reported.values() for _, version in several]
+        versions = self._reported_versions(bars) if self.agent is not None else []
         positions: list[PositionRow] = []
-        discrepancies: Rows = []
+        discrepancies = [
+            discrepancy_row(self.owner, self.stream, fill_discrepancy(Item(each.kind, each.key, each.at, each.body, each.symbol, each.leg)))
+            for each in self.stored if each.kind == "fill_differs" and each.gone_at is None
+        ]  # fmt: skip
         if self.agent is not None:
             for position, items in self._by_position().items():
                 events = position_events(position, items, self._named(items), self.first_snapshot)
@@ -207,15 +269,34 @@ class LogReplay:
             rows.sort(key=lambda row, table=table: tuple(row[c] for c in KEYS[table]))  # type: ignore[misc]
         return found
 
+    def _reported_versions(self, bars: dict[str, list[KnownBar]]) -> list[TradeVersion]:
+        """The versions of the trades that came whole."""
+        assert self.agent is not None
+        statements: dict[str, list[TermsEvent]] = {}
+        for item in self.stored:
+            if item.kind == "instrument":
+                statements.setdefault(item.symbol, []).append(read_terms(item))
+        source = ReportedTrades(self.agent, lambda symbol: (statements.get(symbol, []), bars.get(symbol, [])))
+        return [
+            version for several in self.reported.values() for each in several
+            for version in source.versions(each.item, each.known_at, each.skill_version, each.gone_at)
+        ]  # fmt: skip
+
     def _by_position(self) -> dict[Position, list[StoredItem]]:
         """The items that concern each position: its own, and every tick and tick decision from its first mention on."""
         own: dict[Position, list[StoredItem]] = {}
         shared: list[StoredItem] = []
+        stated: dict[str, list[StoredItem]] = {}  # by symbol: what holds for all its positions; "" for all symbols
+        rated: dict[str, list[StoredItem]] = {}  # by symbol: the ticks that state a rate of it
         for item in self.stored:
-            if item.kind in ("fill", "funding"):
+            if item.kind in ("fill", "funding", "dividend"):
                 own.setdefault((item.symbol, item.leg), []).append(item)
+            elif item.kind in ("split", "instrument", "amend_fill", "void_fill"):
+                stated.setdefault(item.symbol, []).append(item)
             elif item.kind in ("tick", "decision"):
                 shared.append(item)
+                for symbol in (item.body.get("rates") or {}) if item.kind == "tick" else ():
+                    rated.setdefault(symbol, []).append(item)
                 if item.kind == "tick":
                     for symbol, several in (item.body.get("positions") or {}).items():
                         for held in several:
@@ -223,9 +304,11 @@ class LogReplay:
         found: dict[Position, list[StoredItem]] = {}
         for position, items in sorted(own.items()):
             first = min(item.at for item in items)
-            found[position] = [item for item in items if item.kind != "tick"] + [
-                item for item in shared if item.at >= first and item.symbol in ("", position[0])
-            ]
+            found[position] = [
+                *(item for item in items if item.kind != "tick"), *stated.get(position[0], ()), *stated.get("", ()),
+                *(item for item in rated.get(position[0], ()) if item.at < first),
+                *(item for item in shared if item.at >= first and item.symbol in ("", position[0])),
+            ]  # fmt: skip
         return found
 
     def _named(self, items: Sequence[StoredItem]) -> NamedDecisions:

@@ -23,10 +23,17 @@ from memtape.core.memory.plans import PlanState
 from memtape.core.recall.query import PlanMemory, Query
 from memtape.core.recall.reference import Recalled, recall_reference
 from memtape.core.skills import Agent
-from memtape.engine.view.derived_ledger import all_versions, derive_trades, known_positions, open_claims, reported_versions
+from memtape.engine.view.derived_ledger import (
+    all_versions,
+    derive_trades,
+    differing_fills,
+    known_positions,
+    open_claims,
+    reported_versions,
+)
 from memtape.engine.view.plan_log import plan_states_from_log
 from memtape.engine.view.stored import believed_trades, newest_first
-from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, TradePage, View, select_trades
+from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, TradePage, View, select_trades, worth_showing
 from memtape.engine.write.verification import first_broker_record
 from memtape.store.cutoff import Cutoff
 from memtape.store.tables import Tables
@@ -68,9 +75,10 @@ class ViewAtHead(View):
 
     @cached_property
     def _ledger(self) -> tuple[list[Trade], list[Discrepancy]]:
-        trades = [version.trade for version in reported_versions(self.tables, self.agent, self.cutoff)]
+        reported = reported_versions(self.tables, self.agent, self.cutoff)
+        trades = [version.trade for version in reported if version.known_to is None]
         trades += open_claims(self.tables, self.agent, self.cutoff)
-        discrepancies: list[Discrepancy] = []
+        discrepancies = differing_fills(self.tables, self.cutoff)
         for position in known_positions(self.tables, self.cutoff):
             derived, differing = derive_trades(self.tables, self.agent, self.cutoff, position, None)
             trades += derived
@@ -101,7 +109,7 @@ class ViewAtHead(View):
 
     def discrepancies(self, limit: int) -> list[Discrepancy]:
         """Where the broker showed something that its fills do not explain, newest first."""
-        return newest_first(self._ledger[1], limit)
+        return newest_first(worth_showing(self, self._ledger[1]), limit)
 
     def open_position_count(self) -> int | None:
         """None: nobody looked, and the ledger of the present does not tell."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from memtape.core.codec import EPOCH
 from memtape.core.events import Discrepancy
-from memtape.core.items import Item, Position, claimed_trade, close_claim, in_log_order
-from memtape.core.ledger.rounds import trade_from_round
+from memtape.core.fill_records import fill_discrepancy
+from memtape.core.items import Item, Position, close_claim, in_log_order
+from memtape.core.ledger.reported import claimed_trade
+from memtape.core.ledger.rounds import trades_of_open_round
 from memtape.core.ledger.trades import Trade
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.observed import Claim, ClosedTrade, Closing
 from memtape.core.skills import Agent
 from memtape.core.values import read
-from memtape.engine.write.positions import derive_position, reported_id, reported_version
+from memtape.engine.write.positions import ReportedTrades, derive_position, reported_id
 from memtape.store.cutoff import Cutoff, FlatPoint
 from memtape.store.tables import Tables
 
@@ -31,7 +31,7 @@ def derive_trades(
     versions, open_round, discrepancies = derived.versions, derived.open, derived.discrepancies
     trades = [version.trade for version in versions if version.known_to is None]
     if open_round is not None:
-        trades.append(trade_from_round(agent.terms(), *position, open_round))
+        trades += trades_of_open_round(agent.terms(), *position, open_round)
     return trades, list(discrepancies)
 
 
@@ -39,6 +39,7 @@ def reported_versions(tables: Tables, agent: Agent, cutoff: Cutoff, *, gone: boo
     """The trades that a source, or the agent itself, reported closed; with `gone` also those that an undo took back."""
     endings = {item.key: item for item in tables.items("closing", cutoff)}
     found: list[TradeVersion] = []
+    source = ReportedTrades.stored(tables, agent, cutoff)
     for kind in ("trade", "claim"):
         for item in in_log_order(tables.items(kind, cutoff, gone=gone)):
             body, known_at = read(ClosedTrade if kind == "trade" else Claim, item.body), item.known_at
@@ -48,8 +49,14 @@ def reported_versions(tables: Tables, agent: Agent, cutoff: Cutoff, *, gone: boo
                 if body.exit_price is None:
                     continue
             own = Item(kind, item.key, item.at, body, item.symbol, item.leg)
-            found.append(replace(reported_version(agent, own, known_at, item.skill_version), known_to=item.gone_at))
+            found += source.versions(own, known_at, item.skill_version, item.gone_at)
     return found
+
+
+def differing_fills(tables: Tables, cutoff: Cutoff) -> list[Discrepancy]:
+    """The fills that came again with other content, as far as was known and recorded by the cutoff."""
+    found = tables.items("fill_differs", cutoff)
+    return [fill_discrepancy(Item(item.kind, item.key, item.at, item.body, item.symbol, item.leg)) for item in found]
 
 
 def open_claims(tables: Tables, agent: Agent, cutoff: Cutoff) -> list[Trade]:

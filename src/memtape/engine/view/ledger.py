@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 from memtape.core.items import StoredItem
 from memtape.core.ledger.performance import Curve, Performance, equity_curve, performance
-from memtape.core.ledger.trades import Trade
-from memtape.core.observed import Bar, CashFlow, Decision, EquityMark, Funding, Run
-from memtape.core.values import ZERO, read
+from memtape.core.ledger.trades import Trade, round_money
+from memtape.core.observed import Bar, CashFlow, Decision, Dividend, EquityMark, Funding, Run
+from memtape.core.values import MONEY, ZERO, read
 from memtape.engine.view.view import TradeFilter, View
 
 
@@ -61,14 +61,18 @@ def listed_imports(view: View) -> list[tuple[StoredItem, bool]]:
 def orphan_funding(view: View) -> dict[str, Decimal]:
     """Funding that fell when no trade was open, by symbol: all funding less what the trades carry."""
     paid: dict[str, Decimal] = {}
-    for item in view.items("funding"):
-        paid[item.symbol] = paid.get(item.symbol, ZERO) + read(Funding, item.body).usd
-    if not paid:
-        return {}
-    for trade in view.trades():
-        if trade.symbol in paid and trade.quality not in ("reported", "claimed"):
-            paid[trade.symbol] -= trade.funding_usd
-    return {symbol: usd for symbol, usd in sorted(paid.items()) if usd}
+    with localcontext(MONEY):
+        amounts = [(item.symbol, read(Funding, item.body).amount) for item in view.items("funding")]
+        amounts += [(item.symbol, read(Dividend, item.body).amount) for item in view.items("dividend")]
+        for symbol, amount in amounts:
+            paid[symbol] = paid.get(symbol, ZERO) + amount
+        if not paid:
+            return {}
+        for trade in view.trades():
+            if trade.symbol in paid and trade.quality not in ("reported", "claimed"):
+                paid[trade.symbol] -= trade.funding_usd
+    # The shares of lots are quotients: what is left of them is below what is ever shown.
+    return {symbol: usd for symbol, usd in sorted(paid.items()) if round_money(usd)}
 
 
 def equity(view: View) -> Curve:
@@ -84,6 +88,45 @@ def trading_performance(view: View, *, symbol: str | None = None, strategy: str 
     closed = view.trades(TradeFilter(status="closed", symbol=symbol, strategy=strategy, newest=False))
     whole = symbol is None and strategy is None
     return performance(closed, equity(view) if whole else None, view.agent.settings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoneyTotals:
+    """The money of a set of trades, summed before rounding. Trades without a price are not in it."""
+
+    n: int
+    realized_pnl_usd: Decimal
+    fees_usd: Decimal
+    funding_usd: Decimal
+    net_pnl_usd: Decimal
+
+    @classmethod
+    def of(cls, trades: Iterable[Trade]) -> MoneyTotals:
+        """The sums of some trades."""
+        priced = [trade for trade in trades if trade.net_pnl_usd is not None]
+        with localcontext(MONEY):
+            realized = sum((trade.realized_pnl_usd or ZERO for trade in priced), ZERO)
+            fees, funding = sum((trade.fees_usd for trade in priced), ZERO), sum((trade.funding_usd for trade in priced), ZERO)
+            return cls(
+                n=len(priced), realized_pnl_usd=realized, fees_usd=fees, funding_usd=funding, net_pnl_usd=realized - fees + funding
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerTotals:
+    """What closed trades came to, what open ones realised, paid and received so far, and both together."""
+
+    closed: MoneyTotals
+    open: MoneyTotals
+    all: MoneyTotals
+
+
+def ledger_totals(trades: Sequence[Trade]) -> LedgerTotals:
+    """The totals of a ledger. The open part of an open trade is not valued."""
+    return LedgerTotals(
+        closed=MoneyTotals.of(trade for trade in trades if trade.status == "closed"),
+        open=MoneyTotals.of(trade for trade in trades if trade.status == "open"), all=MoneyTotals.of(trades),
+    )  # fmt: skip
 
 
 def trade_totals(trades: Sequence[Trade]) -> dict[str, Decimal]:

@@ -14,7 +14,7 @@ from datetime import datetime
 from memtape.core.codec import micros, moment
 from memtape.core.events import Discrepancy
 from memtape.core.items import Position
-from memtape.core.ledger.rounds import trade_from_round
+from memtape.core.ledger.rounds import trades_of_open_round
 from memtape.core.ledger.trades import Trade
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AffectStep
@@ -26,9 +26,9 @@ from memtape.core.recall.query import PlanMemory, Query
 from memtape.core.recall.reference import Recalled
 from memtape.core.skills import Agent
 from memtape.engine.column_cache import CachedBeliefs, CachedColumns, ColumnCache
-from memtape.engine.view.derived_ledger import derive_trades, known_positions, open_claims
+from memtape.engine.view.derived_ledger import derive_trades, differing_fills, known_positions, open_claims
 from memtape.engine.view.plan_log import plan_states_from_log
-from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, TradePage, View, select_trades, with_labels
+from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, TradePage, View, select_trades, with_labels, worth_showing
 from memtape.engine.write.learn import Learner
 from memtape.engine.write.verification import first_broker_record
 from memtape.store.cutoff import EVERYTHING, Cutoff
@@ -115,7 +115,10 @@ class StoredView(View):
 
     def _open_trades(self) -> list[Trade]:
         terms, rows = self.agent.terms(), self._positions()
-        held = [trade_from_round(terms, *position, row.round) for position, row in rows.items() if row.round is not None]
+        held = [
+            trade for position, row in rows.items() if row.round is not None
+            for trade in trades_of_open_round(terms, *position, row.round)
+        ]  # fmt: skip
         return held + open_claims(self.tables, self.agent, EVERYTHING)
 
     def _ledger(self) -> tuple[list[Trade], list[Discrepancy]]:
@@ -129,15 +132,17 @@ class StoredView(View):
                 settled.setdefault((trade.symbol, trade.leg), []).append(trade)
         trades += open_claims(self.tables, self.agent, self.cutoff)
         stored = self.tables.discrepancies()
-        discrepancies: list[Discrepancy] = []
+        discrepancies = differing_fills(self.tables, self.cutoff)
         for position in known_positions(self.tables, self.cutoff):
             row = self.tables.positions([position[0]]).get(position)
             open_since = row.round.entry_at if row and row.round else None
-            flat = self.tables.boundary(position, self.as_of, self.as_of, open_since)
+            flat = self.tables.boundary(position, self.as_of, self.as_of, open_since, self.agent.settle_seconds)
             if flat is not None:
                 # Everything up to the flat point was known by then: its rows stand. What follows is folded again.
                 trades += [t for t in settled.get(position, ()) if t.exit_at is not None and t.exit_at <= flat.at]
-                discrepancies += [d for d in stored if (d.symbol, d.leg) == position and d.at <= flat.at]
+                discrepancies += [
+                    d for d in stored if (d.symbol, d.leg) == position and d.at <= flat.at and d.why != "fill_differs"
+                ]
             derived, differing = derive_trades(self.tables, self.agent, self.cutoff, position, flat)
             trades += derived
             discrepancies += differing
@@ -161,7 +166,8 @@ class StoredView(View):
 
     def discrepancies(self, limit: int) -> list[Discrepancy]:
         """Where the broker showed something that its fills do not explain, newest first."""
-        return self.tables.discrepancies(limit) if self.is_latest else newest_first(self._ledger()[1], limit)
+        found = self.tables.discrepancies(limit) if self.is_latest else self._ledger()[1]
+        return newest_first(worth_showing(self, found), limit)
 
     def open_position_count(self) -> int | None:
         """How many positions the ledger shows open; None for a past moment."""
@@ -279,5 +285,5 @@ def believed_trades(versions: Iterable[TradeVersion], ids: Collection[str], at: 
 
 def newest_first(found: Sequence[Discrepancy], limit: int) -> list[Discrepancy]:
     """Discrepancies, the newest first, equal times by symbol and leg."""
-    by_position = sorted(found, key=lambda d: (d.symbol, d.leg))
+    by_position = sorted(found, key=lambda d: (d.symbol, d.leg, d.why, d.fill_id or ""))
     return sorted(by_position, key=lambda d: d.at, reverse=True)[:limit]

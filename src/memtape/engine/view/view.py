@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from memtape.core.events import Discrepancy
+from memtape.core.events import OF_SNAPSHOTS, Discrepancy
 from memtape.core.items import OWNER_STREAM, StoredItem
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.trades import Trade
@@ -317,6 +317,13 @@ class View(ABC):
 def stated_belief(id: str, body: Mapping[str, Any], stated_at: datetime) -> StatedBelief:
     """A belief as its owner stated it."""
     return StatedBelief(id=id, stated_at=stated_at, **body)
+
+
+def worth_showing(view: View, found: Sequence[Discrepancy]) -> list[Discrepancy]:
+    """The discrepancies that say something. For an agent that only ever sends snapshots, a change of position is the normal way."""
+    if any(each.why in OF_SNAPSHOTS for each in found) and not view.tables.has_fill(known=view.cutoff):
+        return [each for each in found if each.why not in OF_SNAPSHOTS]
+    return list(found)
 
 
 def select_trades(view: View, trades: Sequence[Trade], wanted: TradeFilter) -> list[Trade]:

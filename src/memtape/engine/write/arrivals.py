@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from memtape.core.codec import make_id, plain, time_text
 from memtape.core.ids import DecisionId
 from memtape.core.items import claim_content_id
-from memtape.core.observed import READERS, Claim, Closing, Decision, Observed
+from memtape.core.observed import READERS, Claim, Closing, Decision, Instrument, Observed
 from memtape.core.values import read
 from memtape.errors import Conflict, Invalid
 from memtape.store.tables import Tables
@@ -42,6 +42,8 @@ def complete_value(value: Observed, now: datetime | None) -> Observed:
             raise Invalid("exit_at", "is missing", "Give the time at which the trade ended")
         value = replace(value, exit_at=at, entry_at=entry_at)
         return value if now is not None or value.trade_id else replace(value, trade_id=claim_content_id(value))
+    if isinstance(value, Instrument) and value.id is None:
+        return replace(value, id=make_id("instrument", plain(value), time_text(now) if now else ""))
     if isinstance(value, Closing):
         at = value.exit_at or now
         if at is None:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from memtape.core.events import Discrepancy
 from memtape.core.items import Item, Position
-from memtape.core.ledger.fold import PositionEvent
+from memtape.core.ledger.position_events import PositionEvent
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AccountChange
@@ -43,6 +44,12 @@ class Batch:
     item_rows: list[dict[str, Any]] = field(default_factory=list)
     # Equity marks and cash flows.
     account_changes: list[AccountChange] = field(default_factory=list)
+    # What changes positions that are already there, from a moment on: splits, terms, corrected fills. Without a leg: all legs.
+    stated: list[tuple[str, str | None, datetime]] = field(default_factory=list)
+    # The symbols whose terms were stated.
+    terms_of: set[str] = field(default_factory=set)
+    # Fills that came again with other content.
+    differing: list[Discrepancy] = field(default_factory=list)
     # Decisions not to trade whose outcome is followed as a shadow.
     shadows: list[Decision] = field(default_factory=list)
     # The earliest moment at which anything in this batch was known.

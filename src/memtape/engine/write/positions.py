@@ -7,18 +7,29 @@ which it was flat in every belief. Both ways run through the same fold and end i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from functools import cache
 
 from memtape.core.codec import EPOCH, make_id
 from memtape.core.events import Event, discrepancy_found, trade_closed, trade_opened, trade_revised
 from memtape.core.ids import MemoryId, TradeId
-from memtape.core.items import Item, NamedDecisions, Position, claimed_trade, position_events, reported_trade
-from memtape.core.ledger.fold import FillEvent, PositionEvent, SnapshotView, fold_events
-from memtape.core.ledger.rounds import Round, trade_from_round
+from memtape.core.items import (
+    Item,
+    NamedDecisions,
+    Position,
+    in_log_order,
+    position_events,
+    read_terms,
+)
+from memtape.core.ledger.fold import NOTHING_EARLIER, Earlier, fold_onto
+from memtape.core.ledger.position_events import TICK_RANK, FillEvent, FundingEvent, PositionEvent, SnapshotView, TermsEvent
+from memtape.core.ledger.reported import claimed_trade, reported_trade_versions
+from memtape.core.ledger.rounds import KnownBar, Round, trade_from_round, trades_of_open_round
 from memtape.core.ledger.versions import DerivedPosition, TradeVersion, derive_versions
-from memtape.core.observed import Decision, Fill, Tick
+from memtape.core.observed import ClosedTrade, Decision, Fill, Tick
 from memtape.core.skills import Agent
 from memtape.core.values import ZERO, read
 from memtape.engine.write.batch import Batch, note_changed_trades
@@ -28,6 +39,8 @@ from memtape.store.rows import Head, PositionRow
 from memtape.store.tables import Tables
 
 JUST_AFTER = timedelta(microseconds=1)
+LONGEST_BAR = timedelta(days=31)  # a bar of a month may contain the exit of a trade
+FOREVER = datetime.max.replace(tzinfo=UTC)
 
 
 def update_positions(tables: Tables, agent: Agent, start: Head, batch: Batch, report: bool = True) -> list[Event]:
@@ -36,22 +49,28 @@ def update_positions(tables: Tables, agent: Agent, start: Head, batch: Batch, re
     Returns the events. Without `report`, trades that a source reports whole are stored and not reported.
     """
     events = put_reported(tables, agent, batch, report)
-    if batch.position_events or batch.ticks or batch.bars or batch.decisions:
+    events += _revise_reported(tables, agent, batch)
+    if batch.position_events or batch.ticks or batch.bars or batch.decisions or batch.stated:
         shown = [positions.items() for tick, _ in batch.ticks if (positions := tick.positions) is not None]
         named = set(batch.position_events) | {(symbol, one.leg) for held in shown for symbol, each in held for one in each}
         explained = _last_explained(tables, start, batch)
         since = (explained or EPOCH) if batch.ticks else None
         stored = tables.positions({symbol for symbol, _ in named}, since, legs={leg for _, leg in named})
+        if batch.stated:
+            stored |= tables.positions({symbol for symbol, _, _ in batch.stated})
         late = _late(tables, agent, start, batch, stored, explained)
         updated: list[PositionRow] = []
         for position in sorted(_touched(batch, stored) | late.keys()):
             row = stored.get(position)
-            if position in late:
-                assert batch.known_at is not None
-                first = batch.first_snapshot.t if batch.first_snapshot else start.first_snapshot
-                events += rederive(tables, agent, position, row, late[position], batch.known_at, first, batch.changed)
-            else:
-                events += _fold_onto(tables, agent, start, batch, position, row, updated)
+            folded = None if position in late else _fold_onto(tables, agent, batch, position, row, updated)
+            if folded is not None:
+                events += folded
+                continue
+            assert batch.known_at is not None
+            first = batch.first_snapshot.t if batch.first_snapshot else start.first_snapshot
+            # A snapshot that contradicts the ledger is judged by the history of the position.
+            changed_from = late[position] if position in late else batch.ticks[0][0].t - _settling(agent)
+            events += rederive(tables, agent, position, row, changed_from, batch.known_at, first, batch.changed)
         tables.put_positions(updated)
     return events
 
@@ -66,6 +85,10 @@ def _touched(batch: Batch, stored: dict[Position, PositionRow]) -> set[Position]
             touched |= open_
             touched |= {(symbol, held.leg) for symbol, several in tick.positions.items() for held in several}
     return touched | {position for position in open_ if position[0] in batch.bars}
+
+
+def _settling(agent: Agent) -> timedelta:
+    return timedelta(seconds=agent.settle_seconds)
 
 
 def _last_explained(tables: Tables, start: Head, batch: Batch) -> datetime | None:
@@ -99,11 +122,23 @@ def _late(
     # A backfill: known earlier than the latest news in the store. Beliefs between the two moments did not contain it and
     # should have, so the versions of the trades that it concerns change even if its own time lies at the end.
     backfilled = start.known_at is not None and batch.known_at is not None and batch.known_at < start.known_at
+    settling = _settling(agent)
+    for symbol, leg, at in batch.stated:
+        # Splits, terms and corrections change what is already there.
+        for position in [*stored, *batch.position_events]:
+            if position[0] == symbol and leg in (None, position[1]):
+                add(position, at)
+        if leg is not None:
+            add((symbol, leg), at)
     for position, events in batch.position_events.items():
         first = min(event.order for event in events)
         row, bars_end = stored.get(position), batch.bars_end.get(position[0])
         if (
             backfilled
+            # A dividend belongs to who held before its ex-date.
+            or any(isinstance(event, FundingEvent) and event.order[0] < event.funding.t for event in events)
+            # A snapshot within the settling time before it was reconciled: this fill may explain it after all.
+            or (row is not None and settling and row.last[1] == TICK_RANK and first[0] - settling <= row.last[0])
             # The position has already been folded beyond it.
             or (row is not None and first <= row.last)
             # A tick after it has passed: its snapshot was compared with a ledger that lacked this fill.
@@ -111,7 +146,7 @@ def _late(
             # Bars that ended after it are stored: they were folded without this fill.
             or (bars_end is not None and bars_end > first[0])
         ):
-            add(position, first[0])
+            add(position, first[0] - settling)
     if batch.ticks:
         for position, row in stored.items():
             # Fills between two ticks take reason and stop from the decision of the tick that follows them. This tick is the
@@ -120,14 +155,14 @@ def _late(
                 add(position, explained + JUST_AFTER if explained else EPOCH)
         first_tick, last_tick = batch.ticks[0][0].t, batch.ticks[-1][0].t
         for position in _overtaken_by_bars(tables, agent, batch, stored):
-            add(position, first_tick)
+            add(position, first_tick - settling)
         if backfilled:
             assert batch.known_at is not None
             # The snapshot also contradicts or confirms positions that were believed otherwise at that time: those it names,
             # and those of which something up to that moment was learned, or taken back, after it was known.
             for position in _touched(batch, stored) | MemoryTables(tables).unsettled_since(batch.known_at, last_tick):
-                add(position, first_tick)
-    for position, at in _changed_by_bars(tables, batch, stored, backfilled):
+                add(position, first_tick - settling)
+    for position, at in _changed_by_bars(tables, start, batch, stored, backfilled):
         add(position, at)
     for item in batch.decisions:
         # Fills stored earlier that name this decision, or one of its orders, did not find it then.
@@ -138,7 +173,7 @@ def _late(
 
 
 def _changed_by_bars(
-    tables: Tables, batch: Batch, stored: dict[Position, PositionRow], backfilled: bool
+    tables: Tables, start: Head, batch: Batch, stored: dict[Position, PositionRow], backfilled: bool
 ) -> Iterable[tuple[Position, datetime]]:
     """The positions whose trades new bars change in a way that cannot be folded onward, and from when."""
     for symbol, bars in batch.bars.items():
@@ -150,8 +185,9 @@ def _changed_by_bars(
             yield from MemoryTables(tables).replaced_since(symbol, t0, t1, min(known.known_at for known in bars))
         for position, row in stored.items():
             if position[0] == symbol and row.round is not None:
-                # An inferred entry takes its price from the last close before it, which may be among these bars.
-                reprices = row.round.inferred and first_end <= row.last[0]
+                # What a snapshot implied was judged by the bars before it, which may be among these.
+                judged = row.round.inferred or row.round.entry_moved
+                reprices = judged and start.last_tick is not None and first_end <= start.last_tick
                 # An open round remembers its quantities only for a while: bars before that need the whole history.
                 if backfilled or reprices or not row.round.covers(t0):
                     yield position, row.round.entry_at
@@ -172,10 +208,9 @@ def _overtaken_by_bars(tables: Tables, agent: Agent, batch: Batch, stored: dict[
 
 
 def _fold_onto(
-    tables: Tables, agent: Agent, start: Head, batch: Batch, position: Position, row: PositionRow | None,
-    updated: list[PositionRow],
-) -> list[Event]:  # fmt: skip
-    """Fold what is new onto the open position; its new row is added to `updated`."""
+    tables: Tables, agent: Agent, batch: Batch, position: Position, row: PositionRow | None, updated: list[PositionRow]
+) -> list[Event] | None:
+    """Fold what is new onto the open position; its new row is added to `updated`. None if that needs the history."""
     symbol, leg = position
     executions = [*batch.position_events.get(position, ())]
     # By tick: the decisions of ticks that are new with them. The first decision for a symbol counts.
@@ -183,18 +218,18 @@ def _fold_onto(
     views = [_snapshot_view(agent, batch, tick, known_at, position, decided.get(tick.id)) for tick, known_at in batch.ticks]
     bars = batch.bars.get(symbol, [])
     open_ = row.round if row else None
-    if not executions and not bars and all(_agrees(agent, open_, view) for view in views):
+    if not executions and not bars and all(_says_nothing_new(agent, open_, view) for view in views):
         return []
     terms = agent.terms()
-    opened_before = open_.opened_by if open_ else None
-    # A snapshot without any price needs the last close before it, in case it must be explained by an inferred fill.
-    unmarked = any(view.snapshot and view.mark is None and (view.held is None or view.held.mark is None) for view in views)
-    earlier = tables.last_bar(symbol, max(view.t for view in views), EVERYTHING) if unmarked else None
+    opened_before = _opened(open_)
     named = _decisions_named_by(tables, [e.fill for e in executions if isinstance(e, FillEvent)], EVERYTHING)
     happened = [_with_decision(execution, named) for execution in executions]
-    before = tables.last_fill(position, upto=start.seq) if open_ is None and any(view.held for view in views) else None
-    folded = fold_events(terms, symbol, leg, open_, [*happened, *views], bars, earlier, before)
-    closed = [TradeVersion(trade_from_round(terms, symbol, leg, r), r.known_at, None, r.settled_at) for r in folded.closed]
+    stated = position_events(position, tables.statements([symbol], EVERYTHING), NamedDecisions({}), None) if happened else []
+    folded = fold_onto(terms, symbol, leg, open_, [*stated, *happened, *views], bars)
+    if folded is None:
+        return None
+    rounds = folded.closed_trades(terms)
+    closed = [TradeVersion(trade_from_round(terms, symbol, leg, r), r.known_at, None, r.settled_at) for r in rounds]
     tables.put_versions(closed)
     batch.add_closed(closed)
     tables.put_discrepancies(folded.discrepancies)
@@ -202,9 +237,19 @@ def _fold_onto(
     if last is not None:
         updated.append(PositionRow(symbol, leg, last, folded.open))
     events: list[Event] = [trade_closed(version.trade) for version in closed]
-    if folded.open is not None and folded.open.opened_by != opened_before:
-        events.append(trade_opened(trade_from_round(terms, symbol, leg, folded.open)))
+    events += _opened_events(agent, position, folded.open, opened_before)
     return events + [discrepancy_found(found) for found in folded.discrepancies]
+
+
+def _opened(open_: Round | None) -> set[str]:
+    """What opened the trades of a position that are open: its round trip, or each of its lots."""
+    return {each.opened_by for each in (open_.lots or [open_])} if open_ else set()
+
+
+def _opened_events(agent: Agent, position: Position, open_: Round | None, before: set[str]) -> list[Event]:
+    """The events of trades that are open now and were not before."""
+    trades = trades_of_open_round(agent.terms(), *position, open_) if open_ else []
+    return [trade_opened(trade) for trade in trades if trade.entry_item not in before]
 
 
 def _snapshot_view(
@@ -215,8 +260,22 @@ def _snapshot_view(
         id=tick.id, t=tick.t, known_at=known_at, skill_version=agent.skill_version,
         first=tick is batch.first_snapshot, snapshot=tick.positions is not None,
         held=next((held for held in (tick.positions or {}).get(symbol, ()) if held.leg == leg), None),
-        mark=tick.marks.get(symbol), decision=decision,
+        mark=tick.marks.get(symbol), decision=decision, rate=(tick.rates or {}).get(symbol),
     )  # fmt: skip
+
+
+def _says_nothing_new(agent: Agent, open_: Round | None, view: SnapshotView) -> bool:
+    """Returns True if a tick changes nothing about a position: neither its quantity nor what is known of it."""
+    if not _agrees(agent, open_, view):
+        return False
+    if open_ is None:
+        return True
+    rate = view.stated_rate or open_.terms.rate_from(view.stated_mark, agent.settings.currency)
+    if rate is not None and rate != open_.rate:
+        return False
+    if view.decision is not None and (view.decision.stop is not None or view.decision.target is not None):
+        return False
+    return not view.snapshot or (view.held.entry_px if view.held else None) == open_.shown_entry
 
 
 def _agrees(agent: Agent, open_: Round | None, view: SnapshotView) -> bool:
@@ -263,10 +322,11 @@ def rederive(
     the position open across it. Trades that change are added to `changed`.
     """
     open_at = row.round.entry_at if row and row.round else None
-    flat = tables.boundary(position, since, known_at, open_at)
+    flat = tables.boundary(position, since, known_at, open_at, agent.settle_seconds)
     after = flat.at if flat else None
     before = tables.versions(position, after)
     derived = derive_position(tables, agent, position, flat, EVERYTHING, first_snapshot)
+    known = set(tables.discrepancies_of(position, after))
     # All versions after the flat point are replaced, those that ended too: the news may lie inside an earlier belief.
     tables.drop_versions(position, after)
     tables.put_versions(derived.versions)
@@ -281,10 +341,8 @@ def rederive(
     now = {version.trade.id: version.trade for version in derived.versions if version.known_to is None}
     events: list[Event] = [trade_closed(trade) for id_, trade in now.items() if id_ not in was]
     events += [trade_revised(id_, *position, now.get(id_)) for id_, trade in was.items() if now.get(id_) != trade]
-    opened_before = row.round.opened_by if row and row.round else None
-    if derived.open is not None and derived.open.opened_by != opened_before:
-        events.append(trade_opened(trade_from_round(agent.terms(), *position, derived.open)))
-    return events + [discrepancy_found(found) for found in derived.discrepancies]
+    events += _opened_events(agent, position, derived.open, _opened(row.round if row else None))
+    return events + [discrepancy_found(found) for found in derived.discrepancies if found not in known]
 
 
 def derive_position(
@@ -301,20 +359,46 @@ def derive_position(
         # Closes before the flat point may price what follows it, where no bar has ended in between.
         bars = [*tables.bars_before(position[0], flat, known), *bars]
     named = _decisions_named_by(tables, (read(Fill, item.body) for item in items if item.kind == "fill"), known)
-    # The last fill before the flat point says that this is not the beginning: what a snapshot shows first was not adopted.
-    before = tables.last_fill(position, until=after) if after else None
+    # Fills before the flat point say that this is not the beginning: what a snapshot shows first was not adopted.
+    earlier = Earlier(tables.has_fill(position, until=after), flat.rate) if flat else NOTHING_EARLIER
+    items += tables.statements([position[0]], known)
     events = position_events(position, items, named, first_snapshot)
-    return derive_versions(agent.terms(), *position, events, bars, before)
+    return derive_versions(agent.terms(), *position, events, bars, earlier)
 
 
 # ---- trades that a source reports whole ---------------------------------------------------------------------------------
 
 
-def reported_version(agent: Agent, item: Item, known_at: datetime, skill_version: int) -> TradeVersion:
-    """A reported trade as the one version it has."""
-    trade_from = claimed_trade if item.kind == "claim" else reported_trade
-    id_ = reported_id(agent.id, item.kind, item.key, (item.symbol, item.leg))
-    return TradeVersion(trade_from(agent.terms(), item.body, skill_version, id_), known_at, None, None)
+TermsAndBars = Callable[[str], tuple[Sequence[TermsEvent], Sequence[KnownBar]]]
+
+
+class ReportedTrades:
+    """The trades that come whole, in the versions in which they were believed."""
+
+    def __init__(self, agent: Agent, source: TermsAndBars) -> None:
+        self._agent, self._source = agent, cache(source)
+
+    @classmethod
+    def stored(cls, tables: Tables, agent: Agent, known: Cutoff = EVERYTHING) -> ReportedTrades:
+        """With the terms and bars of the store, read once for each symbol."""
+
+        def source(symbol: str) -> tuple[Sequence[TermsEvent], Sequence[KnownBar]]:
+            return [read_terms(each) for each in tables.statements([symbol], known)], tables.bars(symbol, known)
+
+        return cls(agent, source)
+
+    def versions(self, item: Item, known_at: datetime, skill_version: int, gone_at: datetime | None = None) -> list[TradeVersion]:
+        """One trade; `gone_at` is when it was taken back."""
+        terms = self._agent.terms()
+        id_ = reported_id(self._agent.id, item.kind, item.key, (item.symbol, item.leg))
+        if item.kind == "claim":
+            return [TradeVersion(claimed_trade(terms, item.body, skill_version, id_), known_at, gone_at, None)]
+        statements, bars = self._source(item.symbol)
+        if bars:
+            first = bisect_right(bars, item.body.entry_at, key=lambda known: known.bar.t1)
+            last = bisect_right(bars, item.body.exit_at + LONGEST_BAR, key=lambda known: known.bar.t1)
+            bars = bars[first:last]
+        return reported_trade_versions(terms, item.body, known_at, skill_version, id_, statements, bars, gone_at)
 
 
 def reported_id(agent: str, kind: str, key: str, position: Position) -> TradeId:
@@ -324,9 +408,38 @@ def reported_id(agent: str, kind: str, key: str, position: Position) -> TradeId:
 
 def put_reported(tables: Tables, agent: Agent, batch: Batch, report: bool) -> list[Event]:
     """Write the trades that a source reports whole; with `report`, return their events."""
-    versions = [reported_version(agent, item, known_at, agent.skill_version) for item, known_at in batch.reported_trades]
+    source = ReportedTrades.stored(tables, agent)
+    versions = [
+        version for item, known_at in batch.reported_trades for version in source.versions(item, known_at, agent.skill_version)
+    ]
     # A trade that was taken back with its import and comes again is not new: it has earlier versions.
     replaced = tables.replace_versions(versions)
     batch.add_closed([version for version in versions if version.trade.id not in replaced])
     note_changed_trades(batch.changed, [version for version in versions if version.trade.id in replaced])
-    return [trade_closed(version.trade) for version in versions] if report else []
+    return [trade_closed(version.trade) for version in versions if version.known_to is None] if report else []
+
+
+def _revise_reported(tables: Tables, agent: Agent, batch: Batch) -> list[Event]:
+    """Compute reported trades again that new bars or terms concern. Returns the events."""
+    spans = {symbol: (min(k.bar.t0 for k in bars), max(k.bar.t1 for k in bars)) for symbol, bars in batch.bars.items()}
+    spans |= {symbol: (EPOCH, FOREVER) for symbol in batch.terms_of}
+    new = {item.key for item, _ in batch.reported_trades}
+    source = ReportedTrades.stored(tables, agent)
+    events: list[Event] = []
+    for symbol, (first, last) in sorted(spans.items()):
+        keys = [key for key in tables.reported_between(symbol, first, last) if key not in new]
+        if not keys:
+            continue
+        for stored in in_log_order(tables.items("trade", EVERYTHING, keys=keys, gone=True)):
+            item = Item("trade", stored.key, stored.at, read(ClosedTrade, stored.body), stored.symbol, stored.leg)
+            id_ = reported_id(agent.id, "trade", item.key, (item.symbol, item.leg))
+            before = [version for version in tables.versions((item.symbol, item.leg), None) if version.trade.id == id_]
+            now = source.versions(item, stored.known_at, stored.skill_version, stored.gone_at)
+            kept = [version for version in before if version.known_from < stored.known_at]
+            if before == [*kept, *now]:
+                continue
+            tables.drop_trade(id_)
+            tables.put_versions([*kept, *now])
+            note_changed_trades(batch.changed, before, now)
+            events.append(trade_revised(id_, item.symbol, item.leg, now[-1].trade))
+    return events

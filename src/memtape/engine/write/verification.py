@@ -9,13 +9,16 @@ from memtape.store.cutoff import EVERYTHING, Cutoff
 from memtape.store.tables import Tables
 
 
+BROKER_KINDS = ("fill", "funding", "dividend", "trade")
+
+
 def is_broker_record(item: Item) -> bool:
     """True if an item comes from the broker itself: a fill, funding, a reported trade or a position snapshot."""
-    return item.kind in ("fill", "funding", "trade") or (item.kind == "tick" and item.body.positions is not None)
+    return item.kind in BROKER_KINDS or (item.kind == "tick" and item.body.positions is not None)
 
 
 def first_broker_record(tables: Tables, cutoff: Cutoff = EVERYTHING) -> datetime | None:
     """When the first broker record that still counts became known, as far as the cutoff allows; None if there is none."""
-    known = [item.known_at for kind in ("fill", "funding", "trade") for item in tables.items(kind, cutoff)]
+    known = [item.known_at for kind in BROKER_KINDS for item in tables.items(kind, cutoff)]
     known += [item.known_at for item in tables.items("tick", cutoff) if "positions" in item.body]
     return min(known, default=None)

@@ -7,18 +7,41 @@ comes in order is folded onto the open positions; what comes late derives its po
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, make_id, micros, plain, time_text
-from memtape.core.events import Event, StaleTick, TradeRevised, bar_differs, event_data, read_event
+from memtape.core.events import Event, StaleTick, TradeRevised, bar_differs, discrepancy_found, event_data, read_event
+from memtape.core.fill_records import (
+    correction_fields,
+    corrected_fill,
+    differing_deliveries,
+    fill_discrepancy,
+    fills_of,
+    placed_correction,
+)
 from memtape.core.items import Item, bars_digest, close_claim, delivery_digest, observed_bars, unpack_items
-from memtape.core.ledger.fold import FillEvent, FundingEvent
+from memtape.core.ledger.position_events import FillEvent, FundingEvent
 from memtape.core.ledger.rounds import KnownBar
+from memtape.core.ledger.terms import RULES_VERSION
 from memtape.core.memory.learn import account_change
 from memtape.core.memory.shadows import is_followed
-from memtape.core.observed import Bar, Bars, Claim, ClosedTrade, Closing, EquityMark, Observed, Tick, occurred_at
+from memtape.core.observed import (
+    Bar,
+    Bars,
+    Claim,
+    ClosedTrade,
+    Closing,
+    Dividend,
+    EquityMark,
+    Fill,
+    FillCorrection,
+    Instrument,
+    Observed,
+    Tick,
+    occurred_at,
+)
 from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.write.batch import Batch
@@ -26,8 +49,9 @@ from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.plan_firing import fire_plans
 from memtape.engine.write.positions import put_reported, update_positions
 from memtape.engine.write.verification import is_broker_record
-from memtape.errors import Conflict, Invalid, Unknown
+from memtape.errors import Conflict, Invalid, NeedsRebuild, Unknown
 from memtape.store.cutoff import EVERYTHING
+from memtape.store.database import in_batches
 from memtape.store.rows import Head, LogRow, item_row
 from memtape.store.tables import Tables
 
@@ -78,8 +102,17 @@ def check_time(value: Observed, now: datetime) -> None:
         named += [(f"funding.{n}.t", paid.t) for n, paid in enumerate(value.funding)]
         named += [(f"cash_flows.{n}.t", flow.t) for n, flow in enumerate(value.cash_flows)]
         named += [(f"bars.{n}.t1", bar.t1) for n, bar in enumerate(value.bars)]
+        named += [(f"splits.{n}.t", split.t) for n, split in enumerate(value.splits or ())]
+        named += [(f"dividends.{n}.ex_date", paid.ex_date) for n, paid in enumerate(value.dividends or ())]
+        named += [(f"corrections.{n}.t", correction.t) for n, correction in enumerate(value.corrections or ())]
     if isinstance(value, Bars):
         named = [(f"bars.{n}.t1", bar.t1) for n, bar in enumerate(value.bars)]
+    if isinstance(value, Instrument):
+        # Terms may be stated before they come into force.
+        return
+    if isinstance(value, Dividend):
+        # A dividend is announced, and is due to who held before its ex-date, before it is paid.
+        named = [("ex_date", value.ex_date)]
     for name, time in named:
         if time is not None and time > latest:
             problem = f"{time_text(time)} is more than 5 minutes ahead of the clock"
@@ -88,7 +121,7 @@ def check_time(value: Observed, now: datetime) -> None:
 
 def independent_items(items: Iterable[Item]) -> list[Item]:
     """The items of a tick that count even if the tick itself comes too late or a second time."""
-    return [item for item in items if item.kind in ("fill", "funding", "flow", "equity")]
+    return [item for item in items if item.kind not in ("tick", "decision", "order")]
 
 
 def open_claim(tables: Tables, key: str) -> Item:
@@ -149,6 +182,8 @@ class Writer:
         self.seq, self.hash, self.known_at = self.start.seq, self.start.hash, self.start.known_at
         self.first_snapshot, self.last_tick = self.start.first_snapshot, self.start.last_tick
         self.verified_from = self.start.verified_from
+        if self.start.rules < RULES_VERSION:
+            raise NeedsRebuild(stream=tables.stream)
         self.log: list[LogRow] = []
         self.batch = Batch()
         self._new_bars_of_value: list[KnownBar] = []  # of the value that is being recorded
@@ -165,7 +200,7 @@ class Writer:
     def one(self, arrival: Arrival) -> Receipt:
         """Record a single value. A value that was recorded before gets the receipt of that time."""
         value = arrival.value
-        items, earlier = self._new_items(value)
+        items, earlier = self._new_items(value, arrival.known_at)
         if earlier is not None:
             return earlier
         events: list[Event] = []
@@ -182,9 +217,19 @@ class Writer:
         """
         new = known = 0
         listed = [(arrival, unpack_items(arrival.value)) for arrival in arrivals]
-        keys: set[tuple[str, str]] = set(self.tables.log_rows_of((item.kind, item.key) for _, items in listed for item in items))
+        fills = {fill.id for arrival, _ in listed for fill in fills_of(arrival.value)}
+        keys: set[tuple[str, str]] = set(self.tables.log_rows_of(
+            [*((item.kind, item.key) for _, items in listed for item in items), *(("void_fill", id_) for id_ in fills)]
+        ))  # fmt: skip
+        versions = self._fill_versions([id_ for id_ in fills if ("fill", id_) in keys or ("void_fill", id_) in keys])
         for arrival, items in listed:
-            items = [item for item in items if (item.kind, item.key) not in keys]
+            items = [item for item in items if (item.kind, item.key) not in keys and not _is_void(item, keys)]
+            for item in differing_deliveries(arrival.value, versions, arrival.known_at):
+                if self._differs_known(item, keys):
+                    continue
+                items.append(item)
+            for fill in fills_of(arrival.value):
+                versions.setdefault(fill.id, [fill])
             # Bars are no items. The same bars twice in one file are one delivery, by their common key.
             own = (arrival.value.kind, key_of(arrival.value))
             if not items and (not observed_bars(arrival.value) or own in keys):
@@ -201,15 +246,22 @@ class Writer:
         self.flush()
         return new, known
 
-    def _new_items(self, value: Observed) -> tuple[list[Item], Receipt | None]:
+    def _new_items(self, value: Observed, known_at: datetime) -> tuple[list[Item], Receipt | None]:
         """The items of a value that are not stored yet; or, if nothing in it is new, the receipt of its first delivery."""
         # Of two items with the same key in one value, the first counts.
         items = list({(item.kind, item.key): item for item in reversed(unpack_items(value))}.values())[::-1]
         logged = self.tables.logged(value.kind, key_of(value)) if isinstance(value, Tick | Bars) else None
         if logged is not None:
             items = independent_items(items)
-        log_rows = self.tables.log_rows_of((item.kind, item.key) for item in items)
-        new = [item for item in items if (item.kind, item.key) not in log_rows]
+        fills = fills_of(value)
+        names = [(item.kind, item.key) for item in items] + [("void_fill", fill.id) for fill in fills]
+        log_rows = self.tables.log_rows_of(names)
+        new = [item for item in items if (item.kind, item.key) not in log_rows and not _is_void(item, log_rows)]
+        known = {fill.id for fill in fills if ("fill", fill.id) in log_rows or ("void_fill", fill.id) in log_rows}
+        if known or len({fill.id for fill in fills}) < len(fills):
+            others = differing_deliveries(value, self._fill_versions(sorted(known)), known_at)
+            stored = self.tables.log_rows_of((item.kind, item.key) for item in others)
+            new += [item for item in others if (item.kind, item.key) not in stored]
         if new:
             return new, None
         if observed_bars(value) and (logged is None or isinstance(value, Tick)):
@@ -218,9 +270,26 @@ class Writer:
                 return [], None
         if logged is None:
             # Every part of it is stored, but came in other values: the receipt is that of the first part.
-            seq = log_rows[items[0].kind, items[0].key] if items else self.tables.bar_row(observed_bars(value)[0])
+            # Of a fill that was taken back, the row that says so is known.
+            names = [name for item in items for name in ((item.kind, item.key), ("void_fill", item.key)) if name in log_rows]
+            seq = log_rows[names[0]] if names else self.tables.bar_row(observed_bars(value)[0])
             logged = next(iter(self.tables.log(after=seq - 1, chunk=1)))
         return [], _receipt_of(logged)
+
+    def _fill_versions(self, ids: Sequence[str]) -> dict[str, list[Fill]]:
+        """Every content that some fills have had, the first one first."""
+        found: dict[str, list[Fill]] = {}
+        for some in in_batches(ids):
+            for item in sorted(self.tables.items("fill", EVERYTHING, keys=some, gone=True), key=lambda item: item.seq):
+                found.setdefault(item.key, []).append(read(Fill, item.body))
+        return found
+
+    def _differs_known(self, item: Item, keys: set[tuple[str, str]]) -> bool:
+        """True if another content of a fill was reported before; it is then in `keys`."""
+        name = (item.kind, item.key)
+        if name not in keys and self.tables.log_rows_of([name]):
+            keys.add(name)
+        return name in keys
 
     def _new_bars(self, bars: Sequence[Bar]) -> tuple[list[Bar], list[Event]]:
         """The bars that are not stored yet. A bar that differs from the stored one is reported and ignored."""
@@ -259,7 +328,11 @@ class Writer:
             batch.bars.setdefault(known.bar.symbol, []).append(known)
         self.tables.put_bars(bars, seq)
         self._observed = observed_json(value, bars)
-        for item in items:
+        for item in sorted(items, key=lambda item: item.kind in ("amend_fill", "void_fill")):
+            if item.kind in ("amend_fill", "void_fill"):
+                # A correction may concern a fill of the same delivery, so those are written first.
+                self._take_correction(item, arrival, seq)
+                continue
             self._take_item(item, arrival)
             # The body of an item that is the value itself is already written out; a tick's body leaves its parts out.
             body = self._observed if item.body is value and item.kind != "tick" else None
@@ -286,8 +359,15 @@ class Writer:
         if item.kind == "fill":
             execution = FillEvent(item.body, known_at, self.agent.skill_version, imported=arrival.batch is not None)
             batch.position_events.setdefault(position, []).append(execution)
-        elif item.kind == "funding":
+        elif item.kind in ("funding", "dividend"):
             batch.position_events.setdefault(position, []).append(FundingEvent(item.body, known_at))
+        elif item.kind == "split":
+            batch.stated.append((item.symbol, None, item.at))
+        elif item.kind == "instrument":
+            batch.stated.append((item.symbol, None, item.at))
+            batch.terms_of.add(item.symbol)
+        elif item.kind == "fill_differs":
+            batch.differing.append(fill_discrepancy(item))
         elif item.kind == "trade" or (item.kind == "claim" and item.body.exit_price is not None):
             batch.reported_trades.append((item, known_at))
         elif item.kind == "claim":
@@ -302,6 +382,32 @@ class Writer:
             batch.account_changes.append(account_change(item.kind, item.body, item.key, known_at))
         if is_broker_record(item) and (self.verified_from is None or known_at < self.verified_from):
             self.verified_from = known_at
+
+    def _take_correction(self, item: Item, arrival: Arrival, seq: int) -> None:
+        """Correct a fill, or take it back: its present content ends, and every position that it touched is derived again."""
+        correction: FillCorrection = item.body
+        self.tables.put_items(self.batch.item_rows)
+        self.batch.item_rows = []
+        contents = sorted(self.tables.items("fill", EVERYTHING, keys=[correction.fill_id], gone=True), key=lambda each: each.seq)
+        earlier = [read(FillCorrection, correction_fields(each.body)) for each in self.tables.items_about(item.ref or "")]
+        if not contents and correction.kind == "amend_fill":
+            raise Unknown("fill_id", "fill of this agent", correction.fill_id, "Report the fill first, then its correction")
+        current = next((each for each in contents if each.gone_at is None), None)
+        before = read(Fill, current.body) if current else None
+        after = corrected_fill(read(Fill, contents[0].body), [*earlier, correction]) if contents else None
+        item = placed_correction(item, before, after)
+        who, version = (self.tables.owner, self.tables.stream), self.agent.skill_version
+        rows = [item_row(*who, item, seq, arrival.known_at, version, arrival.batch)]
+        if current is not None:
+            self.tables.void_fill(correction.fill_id, seq, arrival.known_at)
+            if after is not None:
+                [new] = unpack_items(after)
+                batch = arrival.batch if current.imported else None
+                rows.append(item_row(*who, new, seq, arrival.known_at, current.skill_version, batch))
+        self.tables.put_items(rows)
+        for fill in (before, after):
+            if fill is not None:
+                self.batch.stated.append((fill.symbol, fill.leg, item.at))
 
     def _closed_claim(self, closing: Item) -> Item:
         """The claim that a closing ends, complete with its end."""
@@ -322,6 +428,9 @@ class Writer:
             # A known tick came again with new parts: a row of its own kind, with a key made from these parts.
             part = make_id([row["key"] for row in self.batch.item_rows], delivery_digest(self._new_bars_of_value))
             kind, key = "more", f"{key}:{part}"
+        elif isinstance(value, Fill) and self.batch.differing:
+            # A known fill came again with other content: a row of its own kind, so that the first one stays as it is.
+            kind, key = "fill_again", f"{key}:{make_id(canonical(value))}"
         payload = payload_json(self._observed, events, self.agent.skill_version, arrival.batch)
         at = occurred_at(value) or arrival.known_at
         return self.state(kind, key, at, arrival.known_at, payload, tuple(events), flush)
@@ -366,8 +475,15 @@ class Writer:
         """Write the items, bring every position that they touch up to date, and learn. Returns the events."""
         self.tables.put_items(self.batch.item_rows)
         events = update_positions(self.tables, self.agent, self.start, self.batch, report)
+        self.tables.put_discrepancies(self.batch.differing)
+        events += [discrepancy_found(found) for found in self.batch.differing]
         learn_from_batch(self.tables, self.agent, self.start, self.verified_from, self.batch)
         return events
+
+
+def _is_void(item: Item, known: Container[tuple[str, str]]) -> bool:
+    """True for a fill that was taken back: its id stays void, also if it is delivered again."""
+    return item.kind == "fill" and ("void_fill", item.key) in known
 
 
 def _receipt_of(row: LogRow) -> Receipt:

@@ -1,0 +1,98 @@
+"""What becomes of a fill after its first delivery: another content under the same id, corrections, its end.
+
+Pure functions that the writer and the replay of the log share, so that both come to the same items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from datetime import datetime
+from typing import Any
+
+from memtape.core.codec import canonical, make_id, plain, time_text
+from memtape.core.events import Discrepancy
+from memtape.core.items import Item
+from memtape.core.observed import Fill, FillCorrection, Observed, Tick
+from memtape.core.values import read
+
+# What only the agent knows of a fill. A venue that delivers it again does not repeat these, and that is no difference.
+_AGENTS_OWN = ("decision", "order_id", "group")
+
+
+def fills_of(value: Observed) -> Sequence[Fill]:
+    """The fills that a value brings, repeated ones included."""
+    return value.fills if isinstance(value, Tick) else (value,) if isinstance(value, Fill) else ()
+
+
+def differing_deliveries(value: Observed, versions: dict[str, list[Fill]], known_at: datetime) -> list[Item]:
+    """Items that name the fills of a value whose id is known with other content.
+
+    `versions` are the contents of each fill so far, the first one first. Of a fill that is new with this value, the first delivery
+    counts.
+    """
+    found: list[Item] = []
+    seen = {id_: list(contents) for id_, contents in versions.items()}
+    for fill in fills_of(value):
+        contents = seen.setdefault(fill.id, [])
+        if not contents:
+            contents.append(fill)
+        elif not any(_is_same(fill, content) for content in contents):
+            first = contents[0]
+            at = value.t if isinstance(value, Tick) else known_at
+            by = value.id if isinstance(value, Tick) else make_id(canonical(fill))
+            body = {"fill_id": fill.id, "fields": _differing_fields(first, fill), "content": plain(fill)}
+            found.append(Item("fill_differs", f"{fill.id}@{by}", at, body, first.symbol, first.leg))
+    return list({item.key: item for item in reversed(found)}.values())[::-1]
+
+
+def fill_discrepancy(item: Item) -> Discrepancy:
+    """The discrepancy that such an item is."""
+    fields_ = tuple(item.body["fields"])
+    return Discrepancy(item.symbol, item.leg, item.at, "fill_differs", fill_id=item.body["fill_id"], fields=fields_)
+
+
+def correction_fields(body: dict[str, Any]) -> dict[str, Any]:
+    """What was stated in the stored body of a correction, without what it concerns."""
+    return {name: value for name, value in body.items() if name not in ("positions", "since")}
+
+
+def _differing_fields(first: Fill, other: Fill) -> list[str]:
+    names = [field.name for field in fields(Fill)]
+    return [
+        name for name in names
+        if getattr(first, name) != getattr(other, name) and not (name in _AGENTS_OWN and getattr(other, name) is None)
+    ]  # fmt: skip
+
+
+def _is_same(fill: Fill, content: Fill) -> bool:
+    return not _differing_fields(content, fill)
+
+
+def corrected_fill(first: Fill, corrections: Iterable[FillCorrection]) -> Fill | None:
+    """A fill after its corrections, in the order of their times; None if it was voided: it stays void."""
+    ordered = sorted(corrections, key=lambda correction: correction.t)
+    if any(correction.kind == "void_fill" for correction in ordered):
+        return None
+    content = plain(first)
+    for correction in ordered:
+        content |= correction.content or {}
+    return read(Fill, content, "content")
+
+
+def placed_correction(item: Item, before: Fill | None, after: Fill | None) -> Item:
+    """The item of a correction with what it concerns: from when, and which positions if the quantity held is another one.
+
+    `before` is the fill until now (None: never delivered, or void already), `after` the fill from now on (None: void). Snapshots
+    between the two showed the uncorrected account.
+    """
+    body = plain(item.body)
+    known = [fill for fill in (before, after) if fill is not None]
+    if before is None or not known:
+        return replace(item, body=body)
+    since = min(fill.t for fill in known)
+    names = ("qty", "side", "symbol", "leg", "t")
+    if after is None or any(getattr(before, name) != getattr(after, name) for name in names):
+        positions = sorted({(fill.symbol, fill.leg) for fill in known})
+        body |= {"positions": [list(position) for position in positions], "since": time_text(since)}
+    return replace(item, at=since, body=body)

@@ -1,0 +1,58 @@
+"""Lots: on an account that scales in and out and is rarely flat, each reduction closes the oldest lots, one trade per piece.
+
+Every entry is a lot. What a reduction takes off a lot is a closed trade, what it leaves is an open one. Fees, funding and risk are
+shared by quantity; the last piece takes what is left, so that the pieces of a lot add up to the lot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+
+from memtape.core.ledger.position_events import SnapshotView
+from memtape.core.ledger.rounds import Round
+from memtape.core.observed import Decision
+from memtape.core.values import ZERO
+
+
+def open_lot(
+    round_: Round, key: str, seq: int, at: datetime, skill_version: int, known_at: datetime, decision: Decision | None,
+    tick: SnapshotView | None, adopted: bool, group: str | None,
+) -> Round:  # fmt: skip
+    """A new lot of a position, with the stop and target in force for it; its quantity is entered next."""
+    lot = Round(
+        opened_by=key, seq=seq, side=round_.side, entry_at=at, skill_version=skill_version, known_at=known_at, terms=round_.terms,
+        entry_tick_at=tick.t if tick else None, leverage=tick.held.leverage if tick and tick.held else None, entry=decision,
+        adopted=adopted, group=group, stop=round_.stop, target=round_.target, first_stop=round_.stop, first_target=round_.target,
+    )  # fmt: skip
+    round_.lots.append(lot)
+    return lot
+
+
+def share_payment(lots: list[Round], amount: Decimal, known_at: datetime) -> None:
+    """Share funding or a dividend among the open lots by their quantity."""
+    left, qty = amount, sum((lot.qty for lot in lots), ZERO)
+    for n, lot in enumerate(lots):
+        share = left if n == len(lots) - 1 else amount * lot.qty / qty
+        lot.funding += share
+        lot.learn(known_at)
+        left -= share
+
+
+def close_lots(lots: list[Round], qty: Decimal, ends: bool) -> Iterator[tuple[Round, Decimal]]:
+    """Take a quantity off the oldest lots. Yields each piece with the quantity that leaves it.
+
+    If the position ends with it, the last piece takes all that is left, dust included.
+    """
+    while qty > 0 and lots:
+        lot = lots[0]
+        is_last = len(lots) == 1
+        whole = lot.qty <= qty or (ends and is_last)
+        part = qty if is_last and whole else min(lot.qty, qty)
+        if whole:
+            lots.pop(0)
+        qty -= part
+        yield lot.take_piece(part, whole), part
+    if ends:
+        lots.clear()
