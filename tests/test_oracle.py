@@ -1,20 +1,20 @@
-"""The oracle is itself held to the golden cases, and to the one law that no bookkeeping can escape: cash balances."""
+"""The oracle is itself held to the one law that no bookkeeping can escape, cash balances, and to plain laws of its own.
+
+`tests/core/ledger/test_oracle.py` holds it to the golden cases.
+"""
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import histories, oracle
+from tests import histories, money_histories, oracle
 from tests.effort import examples
 
-GOLDEN = json.loads((Path(__file__).parent / "golden" / "ledger_golden.json").read_text(encoding="utf-8"))
 HL_STRICT = {"mfe_mode": "hl_strict", "dust_qty": "0"}
 CLOSE = {"mfe_mode": "close", "dust_qty": "0"}
 DUSTY = {"mfe_mode": "hl_strict", "dust_qty": "0.001"}
@@ -28,11 +28,6 @@ KINDS = {
     "dusty": (histories.histories(crumbs=True), DUSTY),
 }
 modest = settings(max_examples=examples(25, 400), deadline=None, derandomize=True)
-
-
-@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: str(case["name"]))
-def test_a_golden_history_gives_its_golden_rows(case: dict[str, Any]) -> None:
-    assert oracle.rows(case["inputs"]["ticks"], case["inputs"]["config"]) == case["expected"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -96,3 +91,106 @@ def carried(deliveries: list[histories.Delivery]) -> list[dict[str, Any]]:
             on_the_way["fills" if kind == "fill" else "funding"].append(item)
     last = ticks[-1]
     return [*ticks[:-1], last | {name: last[name] + items for name, items in on_the_way.items()}]
+
+
+# The money rules
+
+few = settings(max_examples=examples(15, 400), deadline=None, derandomize=True)
+UNITS = ("flat_to_flat", "fifo_lots")
+
+
+def added(ledger: dict[str, Any], name: str) -> Fraction:
+    return sum((Fraction(row[name]) for row in ledger["rows"] if row["quality"] != "unpriced"), Fraction(0))
+
+
+def is_priced(ledger: dict[str, Any]) -> bool:
+    return all(row["quality"] != "unpriced" for row in ledger["rows"])
+
+
+@few
+@given(money_histories.money_cases())
+def test_money_histories_balance_and_add_up(case: dict[str, Any]) -> None:
+    ticks, config = case["ticks"], case["config"]
+    ledger = oracle.ledger(ticks, config)
+    cash, earned = oracle.cash(ticks, config), oracle.earned(ticks, config)
+    assert (cash is None) == (earned is None) == (not is_priced(ledger))
+    if cash is not None and earned is not None:
+        assert cash + oracle.held_at_cost(ticks, config) == earned
+    # Rows and totals are rounded each for itself.
+    rounding = Fraction(len(ledger["rows"]) + 1, 2 * 10**8)
+    for name in ("realized_pnl_usd", "fees_usd", "funding_usd", "net_pnl_usd"):
+        closed, still_open, every = (Fraction(ledger["totals"][which][name]) for which in ("closed", "open", "all"))
+        assert abs(added(ledger, name) - every) <= rounding
+        assert abs(closed + still_open - every) <= Fraction(3, 2 * 10**8)
+
+
+@few
+@given(money_histories.money_cases())
+def test_both_trade_units_share_out_the_same_quantities_fees_and_funding(case: dict[str, Any]) -> None:
+    flat, fifo = (oracle.ledger(case["ticks"], case["config"] | {"trade_unit": unit}) for unit in UNITS)
+    assert flat["discrepancies"] == fifo["discrepancies"]
+    assert flat["orphan_funding_usd"] == fifo["orphan_funding_usd"]
+    if is_priced(flat):
+        assert [flat["totals"]["all"][name] for name in ("fees_usd", "funding_usd")] == [
+            fifo["totals"]["all"][name] for name in ("fees_usd", "funding_usd")
+        ]
+        assert added(flat, "qty_open") == added(fifo, "qty_open")
+
+
+@few
+@given(histories.histories())
+def test_when_everything_is_closed_both_trade_units_realise_the_same(ticks: list[dict[str, Any]]) -> None:
+    last = max(tick["t"] for tick in ticks)
+    marks = dict.fromkeys(histories.MARKET, "100")
+    fills_end = max([last, *(fill["t"] for tick in ticks for fill in tick["fills"])])
+    end = {"t": fills_end.replace("Z", ".5Z"), "snapshot_id": "end", "positions": {}, "marks": marks}
+    flat, fifo = (oracle.ledger([*ticks, end], HL_STRICT | {"trade_unit": unit}) for unit in UNITS)
+    assert flat["totals"]["open"]["n"] == fifo["totals"]["open"]["n"] == 0
+    if is_priced(flat):
+        assert flat["totals"]["closed"]["realized_pnl_usd"] == fifo["totals"]["closed"]["realized_pnl_usd"]
+
+
+small = st.integers(1, 9)
+trades = st.lists(st.tuples(small, small, small), min_size=1, max_size=4)  # quantity, price, rate
+
+
+@few
+@given(trades, trades, small, st.sampled_from(UNITS), st.sampled_from(["buy", "sell"]))
+def test_on_margin_the_rates_of_entries_never_touch_the_pnl(
+    entries: list[tuple[int, int, int]], exits: list[tuple[int, int, int]], other: int, unit: str, side: str
+) -> None:
+    """Entries first, then exits, the last of which closes what is left."""
+    ledgers = []
+    for factor in (1, other):
+        fills = [(qty, px, rate * factor, side) for qty, px, rate in entries]
+        left = sum(qty for qty, _, _ in entries)
+        for place, (qty, px, rate) in enumerate(exits):
+            size = left if place == len(exits) - 1 else min(qty, left)
+            left -= size
+            if size:
+                fills.append((size, px, rate, "sell" if side == "buy" else "buy"))
+        told = [
+            {"id": f"f{place}", "t": f"2026-06-04T08:0{place}:00Z", "symbol": "GER40", "side": way}
+            | {"qty": str(qty), "px": str(px), "rate": str(rate)}
+            for place, (qty, px, rate, way) in enumerate(fills)
+        ]
+        ledgers.append(oracle.ledger([{"id": "s1", "t": "2026-06-04T09:00:00Z", "fills": told}], {"trade_unit": unit}))
+    assert ledgers[0]["totals"] == ledgers[1]["totals"]
+    assert ledgers[0]["totals"]["open"]["n"] == 0
+
+
+@few
+@given(money_histories.money_cases())
+def test_sending_every_tick_twice_changes_nothing(case: dict[str, Any]) -> None:
+    once = oracle.ledger(case["ticks"], case["config"])
+    twice = oracle.ledger([tick for tick in case["ticks"] for _ in range(2)], case["config"])
+    assert twice | {"refused": once["refused"]} == once
+
+
+@few
+@given(money_histories.money_cases())
+def test_a_refused_tick_leaves_nothing_behind(case: dict[str, Any]) -> None:
+    ledger = oracle.ledger(case["ticks"], case["config"])
+    bad = {fill["id"] for tick in case["ticks"] for fill in tick["fills"] if fill["id"].startswith("bad")}
+    good = [tick for tick in case["ticks"] if not bad & {fill["id"] for fill in tick["fills"]}]
+    assert oracle.ledger(good, case["config"]) | {"refused": ledger["refused"]} == ledger
