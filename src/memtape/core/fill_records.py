@@ -54,7 +54,7 @@ def fill_discrepancy(item: Item) -> Discrepancy:
 
 def correction_fields(body: dict[str, Any]) -> dict[str, Any]:
     """What was stated in the stored body of a correction, without what it concerns."""
-    return {name: value for name, value in body.items() if name not in ("positions", "since")}
+    return {name: value for name, value in body.items() if name not in ("positions", "since", "was")}
 
 
 def _differing_fields(first: Fill, other: Fill) -> list[str]:
@@ -87,12 +87,19 @@ def placed_correction(item: Item, before: Fill | None, after: Fill | None) -> It
     between the two showed the uncorrected account.
     """
     body = plain(item.body)
-    known = [fill for fill in (before, after) if fill is not None]
-    if before is None or not known:
+    if before is None:
         return replace(item, body=body)
-    since = min(fill.t for fill in known)
+    known = [fill for fill in (before, after) if fill is not None]
+    body["was"], since = plain(before), min(fill.t for fill in known)
     names = ("qty", "side", "symbol", "leg", "t")
     if after is None or any(getattr(before, name) != getattr(after, name) for name in names):
         positions = sorted({(fill.symbol, fill.leg) for fill in known})
         body |= {"positions": [list(position) for position in positions], "since": time_text(since)}
     return replace(item, at=since, body=body)
+
+
+def contents_of_fill(stored: Iterable[Any], corrections: Iterable[Any]) -> list[Fill]:
+    """Every content that a fill has had, the first one first, from its stored bodies and those of its corrections, in their order."""
+    bodies = [body["was"] for body in corrections if "was" in body]
+    contents = [read(Fill, body) for body in [*bodies, *stored]]
+    return [content for n, content in enumerate(contents) if content not in contents[:n]]

@@ -295,12 +295,14 @@ class Tables(BarTables):
             own,
         ))  # fmt: skip
 
-    def void_fill(self, key: str, seq: int, known_at: datetime) -> None:
-        """Take back the present content of a fill, because a correction replaces it."""
-        self.session.run(
-            f"UPDATE items SET void_seq = :seq, void_at = :at WHERE {MINE} AND kind = 'fill' AND key = :key AND void_seq IS NULL",
-            {**self._mine, "key": key, "seq": seq, "at": micros(known_at)},
-        )
+    def void_fill(self, key: str, seq: int, known_at: datetime, replaced: bool = False) -> None:
+        """Take back the present content of a fill, because a correction ends it; with `replaced`, as if it had never been there."""
+        which, own = f"{MINE} AND kind = 'fill' AND key = :key AND void_seq IS NULL", {**self._mine, "key": key}
+        if replaced:
+            self.session.run(f"DELETE FROM items WHERE {which}", own)
+        else:
+            own |= {"seq": seq, "at": micros(known_at)}
+            self.session.run(f"UPDATE items SET void_seq = :seq, void_at = :at WHERE {which}", own)
 
     def void_batch(self, batch: str, seq: int, known_at: datetime) -> list[tuple[str, str, Position, datetime]]:
         """Take back the items of an import. Returns their kinds, keys, positions and times."""

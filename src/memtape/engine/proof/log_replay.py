@@ -134,32 +134,40 @@ class LogReplay:
     def _correct(self, item: Item, row: LogRow, known_at: datetime, version: int, batch: str | None) -> None:
         """Correct a fill, or take it back, as the writer does."""
         correction: FillCorrection = item.body
-        contents = self._fills.get(correction.fill_id, [])
         corrections = [*self._corrections.get(correction.fill_id, ()), correction]
         self._corrections[correction.fill_id] = corrections
         index = self._here.get(("fill", correction.fill_id))
-        current = self.stored[index] if index is not None else None
-        before = read(Fill, current.body) if current else None
-        after = corrected_fill(contents[0], corrections) if contents else None
-        self._add(placed_correction(item, before, after), row, known_at, version, batch)
-        if index is None or current is None:
+        if index is None:
+            self._add(placed_correction(item, None, None), row, known_at, version, batch)
             return
-        self.items[index]["void_seq"], self.items[index]["void_at"] = row.seq, micros(known_at)
-        self.stored[index] = replace(current, gone_at=known_at)
+        current = self.stored[index]
+        after = corrected_fill(self._fills[correction.fill_id][0], corrections)
+        self._add(placed_correction(item, read(Fill, current.body), after), row, known_at, version, batch)
         self._here.pop(("fill", correction.fill_id))
         self._broker.pop(index, None)
+        if after is None or current.seq != row.seq:
+            self.items[index]["void_seq"], self.items[index]["void_at"] = row.seq, micros(known_at)
+            self.stored[index] = replace(current, gone_at=known_at)
         if after is not None:
             [new] = unpack_items(after)
-            self._add(new, row, known_at, current.skill_version, batch if current.imported else None)
+            # A content that came with this very row was never believed: the correction takes its place.
+            place = index if current.seq == row.seq else None
+            self._add(new, row, known_at, current.skill_version, batch if current.imported else None, place)
 
-    def _add(self, item: Item, row: LogRow, known_at: datetime, version: int, batch: str | None) -> None:
-        index = len(self.items)
+    def _add(
+        self, item: Item, row: LogRow, known_at: datetime, version: int, batch: str | None, place: int | None = None
+    ) -> None:
+        index = len(self.items) if place is None else place
         self._here[item.kind, item.key] = index
         if item.kind == "fill":
             self._fills.setdefault(item.key, []).append(item.body)
         if batch:
             self._batches.setdefault(batch, []).append(index)
-        self.items.append(item_row(self.owner, self.stream, item, row.seq, known_at, version, batch))
+        if place is None:
+            # Filled below.
+            self.items.append({})
+            self.stored.append(None)  # type: ignore[arg-type]
+        self.items[index] = item_row(self.owner, self.stream, item, row.seq, known_at, version, batch)
         stored = StoredItem(
             row.seq,
             item.kind,
@@ -173,7 +181,7 @@ class LogReplay:
             body_of(item),
             batch is not None,
         )
-        self.stored.append(stored)
+        self.stored[index] = stored
         if is_broker_record(item):
             self._broker[index] = known_at
             self.verified_from = known_at if self.verified_from is None else min(self.verified_from, known_at)

@@ -10,19 +10,21 @@ import json
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, make_id, micros, plain, time_text
 from memtape.core.events import Event, StaleTick, TradeRevised, bar_differs, discrepancy_found, event_data, read_event
 from memtape.core.fill_records import (
-    correction_fields,
+    contents_of_fill,
     corrected_fill,
+    correction_fields,
     differing_deliveries,
     fill_discrepancy,
     fills_of,
     placed_correction,
 )
-from memtape.core.items import Item, bars_digest, close_claim, delivery_digest, observed_bars, unpack_items
-from memtape.core.ledger.position_events import FillEvent, FundingEvent
+from memtape.core.items import Item, bars_digest, close_claim, delivery_digest, observed_bars, read_terms, unpack_items
+from memtape.core.ledger.position_events import FillEvent, FundingEvent, TermsEvent
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.terms import RULES_VERSION
 from memtape.core.memory.learn import account_change
@@ -49,13 +51,14 @@ from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.plan_firing import fire_plans
 from memtape.engine.write.positions import put_reported, update_positions
 from memtape.engine.write.verification import is_broker_record
-from memtape.errors import Conflict, Invalid, NeedsRebuild, Unknown
+from memtape.errors import Conflict, FieldProblem, Invalid, NeedsRebuild, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.database import in_batches
 from memtape.store.rows import Head, LogRow, item_row
 from memtape.store.tables import Tables
 
 CLOCK_TOLERANCE = timedelta(minutes=5)
+NEWEST = 2**62  # the place of a statement that is not recorded yet, after all others
 CHUNK_VALUES = 500  # of an import, after which rows are written
 
 
@@ -200,6 +203,7 @@ class Writer:
     def one(self, arrival: Arrival) -> Receipt:
         """Record a single value. A value that was recorded before gets the receipt of that time."""
         value = arrival.value
+        self._refuse_inverse_prices(value)
         items, earlier = self._new_items(value, arrival.known_at)
         if earlier is not None:
             return earlier
@@ -276,13 +280,33 @@ class Writer:
             logged = next(iter(self.tables.log(after=seq - 1, chunk=1)))
         return [], _receipt_of(logged)
 
+    def _refuse_inverse_prices(self, value: Observed) -> None:
+        """Raises Invalid if a fill of an inverse contract is priced at zero or below, where the contract has no value."""
+        wrong = [(n, fill) for n, fill in enumerate(fills_of(value)) if fill.px <= 0]
+        if not wrong:
+            return
+        stated = [read_terms(item) for item in self.tables.statements({fill.symbol for _, fill in wrong}, EVERYTHING)]
+        own = [item for item in unpack_items(value) if item.kind == "instrument"]
+        stated += [TermsEvent(item.body, self.now, NEWEST + n) for n, item in enumerate(own)]
+        problems: list[FieldProblem] = []
+        for n, fill in wrong:
+            counting = [e for e in stated if e.instrument.symbol == fill.symbol and e.order[0] <= fill.t and e.gone_at is None]
+            latest = max(counting, key=lambda event: event.order, default=None)
+            if latest is not None and latest.instrument.payoff == "inverse":
+                field = f"fills.{n}.px" if isinstance(value, Tick) else "px"
+                problem = f"{fill.px} of {fill.symbol} is not above 0, and its payoff is inverse"
+                problems.append(FieldProblem(field, problem, "Give a price above 0, or state other terms of the instrument"))
+        if problems:
+            raise Invalid(problems[0].field, problems[0].problem, problems[0].fix, *problems[1:])
+
     def _fill_versions(self, ids: Sequence[str]) -> dict[str, list[Fill]]:
         """Every content that some fills have had, the first one first."""
-        found: dict[str, list[Fill]] = {}
+        bodies: dict[str, list[Any]] = {id_: [] for id_ in ids}
         for some in in_batches(ids):
             for item in sorted(self.tables.items("fill", EVERYTHING, keys=some, gone=True), key=lambda item: item.seq):
-                found.setdefault(item.key, []).append(read(Fill, item.body))
-        return found
+                bodies[item.key].append(item.body)
+        corrected = {id_: [each.body for each in self.tables.items_about(f"f:{id_}")] for id_ in ids}
+        return {id_: contents_of_fill(stored, corrected[id_]) for id_, stored in bodies.items()}
 
     def _differs_known(self, item: Item, keys: set[tuple[str, str]]) -> bool:
         """True if another content of a fill was reported before; it is then in `keys`."""
@@ -388,18 +412,21 @@ class Writer:
         correction: FillCorrection = item.body
         self.tables.put_items(self.batch.item_rows)
         self.batch.item_rows = []
-        contents = sorted(self.tables.items("fill", EVERYTHING, keys=[correction.fill_id], gone=True), key=lambda each: each.seq)
-        earlier = [read(FillCorrection, correction_fields(each.body)) for each in self.tables.items_about(item.ref or "")]
+        stored = sorted(self.tables.items("fill", EVERYTHING, keys=[correction.fill_id], gone=True), key=lambda each: each.seq)
+        earlier = [each.body for each in self.tables.items_about(item.ref or "")]
+        contents = contents_of_fill([each.body for each in stored], earlier)
         if not contents and correction.kind == "amend_fill":
             raise Unknown("fill_id", "fill of this agent", correction.fill_id, "Report the fill first, then its correction")
-        current = next((each for each in contents if each.gone_at is None), None)
+        current = next((each for each in stored if each.gone_at is None), None)
         before = read(Fill, current.body) if current else None
-        after = corrected_fill(read(Fill, contents[0].body), [*earlier, correction]) if contents else None
+        corrections = [*(read(FillCorrection, correction_fields(body)) for body in earlier), correction]
+        after = corrected_fill(contents[0], corrections) if contents and current else None
         item = placed_correction(item, before, after)
         who, version = (self.tables.owner, self.tables.stream), self.agent.skill_version
         rows = [item_row(*who, item, seq, arrival.known_at, version, arrival.batch)]
         if current is not None:
-            self.tables.void_fill(correction.fill_id, seq, arrival.known_at)
+            # A content that came with this very value was never believed: the correction takes its row.
+            self.tables.void_fill(correction.fill_id, seq, arrival.known_at, replaced=after is not None and current.seq == seq)
             if after is not None:
                 [new] = unpack_items(after)
                 batch = arrival.batch if current.imported else None
