@@ -179,7 +179,8 @@ class Walk:
         return self.rate_by_price(symbol, tick.t, tick.symbol_mark(symbol)) if stated is None else stated
 
     def rate_by_price(self, symbol: str, at: datetime, px: Fraction | None) -> Fraction | None:
-        terms = self.record.terms(symbol, at)  # Choice: by the terms in force at that moment
+        row = self.open_row((symbol, ""))
+        terms = self.record.terms(symbol, row.entry_at if row else at)  # Choice: an open row keeps its terms, base included (M3)
         if terms.base != self.record.currency:
             return None
         if terms.inverse:  # Choice: an inverse contract on the account's own coin has rate 1 (M4), not 1/price

@@ -75,7 +75,7 @@ class TradeRevised(Event):
 
 
 DiscrepancyReason = Literal[
-    "snapshot", "adopted", "snapshot_lag", "fill_differs", "fee_unknown", "stop_wrong_side", "fill_twice", "price_far_off"
+    "snapshot", "adopted", "snapshot_lag", "fill_differs", "fee_unknown", "stop_wrong_side", "fill_twice"
 ]  # fmt: skip
 
 
@@ -83,7 +83,7 @@ DiscrepancyReason = Literal[
 class Discrepancy:
     """Records that do not agree: a snapshot with the fills, a fill with its earlier delivery, a stop with its entry, ...
 
-    The fold finds it and the ledger keeps it. The event that reports it is `DiscrepancyFound`. Which fields are set depends on `why`:
+    The fold finds it and the ledger keeps it; the event that reports it is `DiscrepancyFound`. `why` says which fields are set:
 
     snapshot, adopted   the broker shows another quantity; `price` is that of the inferred fill
     snapshot_lag        the same, but a fill within the settling time explains it
@@ -91,7 +91,6 @@ class Discrepancy:
     fee_unknown         the `fee` of a fill is in a currency whose rate nobody stated
     stop_wrong_side     a decision's `stop` is on the wrong side of the entry at `price`, and was not taken
     fill_twice          two fills (`fill_id`, `other`) are equal but for their ids, and a snapshot contradicts their sum
-    price_far_off       a fill is priced more than ten times above or below the last known price
     """
 
     symbol: str
@@ -106,11 +105,12 @@ class Discrepancy:
     fee: Decimal | None = None
     fee_currency: str | None = None
     stop: Decimal | None = None
-    other: str | None = None  # a second fill, or a price compared with
+    other: str | None = None  # a second fill
+    entry_at: datetime | None = None  # of the entry that a stop belongs to, which may be earlier than its tick
 
 
 # A snapshot that contradicts the ledger, in one way or another. For an agent that only ever sends snapshots it is the normal way.
-OF_SNAPSHOTS: frozenset[str] = frozenset(("snapshot", "adopted"))
+OF_SNAPSHOTS: frozenset[str] = frozenset(("snapshot", "adopted", "snapshot_lag"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,6 +419,13 @@ def discrepancy_found(found: Discrepancy) -> DiscrepancyFound:
         found.symbol, found.leg, found.at, found.why, found.ledger_qty, found.broker_qty, found.fill_id, found.fields,
         found.stop, found.other,
     )  # fmt: skip
+
+
+def discrepancy_json(found: Discrepancy) -> dict[str, object]:
+    """A discrepancy as plain JSON data: amounts as strings of at most 8 places."""
+    data = {field.name: getattr(found, field.name) for field in fields(found)}
+    rounded = {name: round_money(value) if isinstance(value, Decimal) else value for name, value in data.items()}
+    return {name: plain(value) for name, value in rounded.items() if value is not None}
 
 
 def bar_differs(stored: Bar, given: Bar) -> BarDiffers:

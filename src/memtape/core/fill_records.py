@@ -40,7 +40,7 @@ def differing_deliveries(value: Observed, versions: dict[str, list[Fill]], known
         elif not any(_is_same(fill, content) for content in contents):
             first = contents[0]
             at = value.t if isinstance(value, Tick) else known_at
-            by = value.id if isinstance(value, Tick) else make_id(canonical(fill))
+            by = time_text(at) if isinstance(value, Tick) else make_id(canonical(fill))
             body = {"fill_id": fill.id, "fields": _differing_fields(first, fill), "content": plain(fill)}
             found.append(Item("fill_differs", f"{fill.id}@{by}", at, body, first.symbol, first.leg))
     return list({item.key: item for item in reversed(found)}.values())[::-1]
@@ -78,6 +78,13 @@ def corrected_fill(first: Fill, corrections: Iterable[FillCorrection]) -> Fill |
     for correction in ordered:
         content |= correction.content or {}
     return read(Fill, content, "content")
+
+
+def awaited_fill(first: Fill, corrections: Iterable[dict[str, Any]]) -> Fill:
+    """A fill that comes after its corrections, as corrected."""
+    fill = corrected_fill(first, [read(FillCorrection, each) for each in corrections])
+    assert fill is not None, "a fill that was voided before it came is not recorded"
+    return fill
 
 
 def placed_correction(item: Item, before: Fill | None, after: Fill | None) -> Item:

@@ -14,8 +14,8 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from memtape.core.codec import decimal_text, plain, read_time
-from memtape.core.events import Discrepancy
+from memtape.core.codec import decimal_text, read_time
+from memtape.core.events import Discrepancy, discrepancy_json
 from memtape.core.ledger.trades import Trade, entry_order, money_text, round_money, trade_json
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.view.ledger import ledger_totals
@@ -110,8 +110,8 @@ def golden_totals(trades: Sequence[Trade]) -> dict[str, Any]:
 def golden_discrepancies(found: Iterable[Discrepancy]) -> list[dict[str, Any]]:
     """Returns the discrepancies that the vectors know, in their order."""
     known = [each for each in found if each.why in GOLDEN_DISCREPANCIES]
-    rows = [{name: None for name in ("ledger_qty", "broker_qty", "price")} | plain(each) for each in known]
-    return sorted(rows, key=lambda row: (row["at"], row["symbol"], row["why"], row.get("fill_id") or ""))
+    rows = [{name: None for name in ("ledger_qty", "broker_qty", "price")} | discrepancy_json(each) for each in known]
+    return sorted(rows, key=_discrepancy_order)
 
 
 def golden_row(trade: Trade) -> dict[str, Any]:
@@ -129,7 +129,11 @@ def ledger_differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> l
         if name in expected:
             # How a refusal is worded is not compared.
             wanted = [{key: value for key, value in each.items() if key != "says"} for each in expected[name]]
-            wrong += _list_differences(name, wanted, got.get(name, []))
+            found = got.get(name, [])
+            if name == "discrepancies":
+                # Sorted by time, symbol and kind; what is equal in these may stand in any order.
+                wanted, found = sorted(wanted, key=_discrepancy_order), sorted(found, key=_discrepancy_order)
+            wrong += _list_differences(name, wanted, found)
     for name, sums in expected.get("totals", {}).items():
         have = got["totals"][name]
         wrong += [f"totals {name} {k}: {have.get(k)!r}, expected {v!r}" for k, v in sums.items() if not _equal(v, have.get(k))]
@@ -141,6 +145,11 @@ def ledger_differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> l
     ):
         wrong.append(f"orphan funding {got['orphan_funding_usd']}, expected {nonzero}")
     return wrong
+
+
+def _discrepancy_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    amounts = [round_money(Decimal(row[name])) if row.get(name) is not None else Decimal(0) for name in ("price", "stop")]
+    return row["at"], row["symbol"], row["why"], *amounts, row.get("fields") or []
 
 
 def _list_differences(name: str, wanted: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> list[str]:

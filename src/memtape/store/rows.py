@@ -33,7 +33,8 @@ _POSITION_COLUMNS = ("owner", "stream", "symbol", "leg", "last_at", "last_rank",
 _BAR_COLUMNS = ("owner", "stream", "symbol", "frame", "t0", "t1", "o", "h", "l", "c", "v", "seq", "known_at")
 _LOG_COLUMNS = ("owner", "stream", "seq", "kind", "key", "occurred_at", "known_at", "recorded_at", "payload",
                 "payload_hash", "prev_hash", "hash")  # fmt: skip
-_DISCREPANCY_COLUMNS = ("owner", "stream", "symbol", "leg", "at", "why", "fill_id", "ledger_qty", "broker_qty", "price", "detail")
+_DISCREPANCY_COLUMNS = ("owner", "stream", "symbol", "leg", "at", "why", "fill_id", "entry_at", "ledger_qty", "broker_qty",
+                        "price", "detail")  # fmt: skip
 _STREAM_COLUMNS = ("owner", "stream", "seq", "hash", "first_snapshot", "last_tick", "known_at", "verified_from", "rules")
 _EPISODE_COLUMNS = ("owner", "stream", *EPISODE_FIELDS)
 _AFFECT_COLUMNS = ("owner", "stream", *AffectStep._fields)
@@ -236,7 +237,7 @@ def _round(data: dict[str, Any]) -> Round:
 
 def _state(data: dict[str, Any]) -> State:
     realized, cost, qty = (Decimal(data[name]) for name in ("realized", "cost", "qty"))
-    return State(read_time(data["at"]), realized, cost, qty, data["priced"], money_of(data.get("cost_usd")), data["split"])
+    return State(read_time(data["at"]), realized, cost, qty, data["priced"], money_of(data.get("cost_usd")))
 
 
 def position_row(owner: OwnerId, stream: str, position: PositionRow) -> dict[str, Any]:
@@ -257,20 +258,22 @@ def discrepancy_row(owner: OwnerId, stream: str, found: Discrepancy) -> dict[str
     detail = {name: plain(value) for name in _DETAILS if (value := getattr(found, name)) is not None}
     return {
         "owner": owner, "stream": stream, "symbol": found.symbol, "leg": found.leg, "at": micros(found.at), "why": found.why,
-        "fill_id": found.fill_id or "", "ledger_qty": _text_of(found.ledger_qty), "broker_qty": _text_of(found.broker_qty),
+        "fill_id": found.fill_id or "", "entry_at": micros(found.entry_at or found.at), "ledger_qty": _text_of(found.ledger_qty), "broker_qty": _text_of(found.broker_qty),
         "price": _text_of(found.price), "detail": canonical_plain(detail) if detail else None,
     }  # fmt: skip
 
 
 def discrepancy_from_row(row: Row) -> Discrepancy:
     """A row back as a discrepancy: its columns without owner and stream."""
-    symbol, leg, at, why, fill_id, have, seen, price, detail = row
+    symbol, leg, at, why, fill_id, entry_at, have, seen, price, detail = row
     more = json.loads(detail) if detail else {}
     for name in ("fee", "stop"):
         if name in more:
             more[name] = Decimal(more[name])
     if "fields" in more:
         more["fields"] = tuple(more["fields"])
+    if why == "stop_wrong_side":
+        more["entry_at"] = moment(entry_at)
     return Discrepancy(symbol, leg, moment(at), why, money_of(have), money_of(seen), money_of(price), fill_id or None, **more)
 
 

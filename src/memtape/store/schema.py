@@ -178,6 +178,8 @@ MIGRATIONS: tuple[Migration, ...] = (
         5,
         "instrument terms of trades, kinds of discrepancies, rules of streams",
         (
+            "ALTER TABLE trades ADD COLUMN exit_item {text}",
+            "ALTER TABLE trades ADD COLUMN exit_seq {int}",
             "ALTER TABLE trades ADD COLUMN fee_unknown {int}",
             "ALTER TABLE trades ADD COLUMN group_id {text}",
             "ALTER TABLE trades ADD COLUMN accounting {text}",
@@ -191,7 +193,7 @@ MIGRATIONS: tuple[Migration, ...] = (
             "DROP TABLE discrepancies",
             """CREATE TABLE discrepancies (
   owner {text} NOT NULL, stream {text} NOT NULL, symbol {text} NOT NULL, leg {text} NOT NULL, at {int} NOT NULL,
-  why {text} NOT NULL, fill_id {text} NOT NULL, ledger_qty {money}, broker_qty {money}, price {money}, detail {text},
+  why {text} NOT NULL, fill_id {text} NOT NULL, entry_at {int} NOT NULL, ledger_qty {money}, broker_qty {money}, price {money}, detail {text},
   PRIMARY KEY (owner, stream, symbol, leg, at, why, fill_id)){options}""",
         ),
     ),

@@ -212,10 +212,12 @@ class Tables(BarTables):
             gone=True,
         )
 
-    def statements(self, symbols: Iterable[str], known: Cutoff) -> list[StoredItem]:
-        """What was stated about the terms of some symbols; statements that were taken back are included."""
+    def statements(self, symbols: Iterable[str], known: Cutoff, *, splits: bool = False) -> list[StoredItem]:
+        """What was stated about the terms of some symbols, and their splits; what was taken back is included."""
+        kinds = ["instrument", "split"] if splits else ["instrument"]
         named = sorted(set(symbols))
-        return self.items("instrument", known, symbols=named, gone=True) if named else []
+        where = "kind IN :kinds AND symbol IN :symbols"
+        return self._stored_items(where, {"kinds": kinds, "symbols": named}, known, gone=True) if named else []
 
     def items(
         self, kind: str, known: Cutoff, *, keys: Sequence[str] | None = None, symbol: str | None = None,
@@ -282,22 +284,23 @@ class Tables(BarTables):
         return since
 
     def has_fill(self, position: Position | None = None, *, until: datetime | None = None, known: Cutoff = EVERYTHING) -> bool:
-        """True if a fill counts: of one position or of any, by a moment."""
-        own = {**self._mine, **known.limits(), "until": FOREVER if until is None else micros(until)}
-        which = "kind = 'fill'"
+        """True if there is a fill: of any position, also one that was taken back since; or of one position, that counts."""
+        own: dict[str, Any] = {**self._mine, **known.limits(), "until": FOREVER if until is None else micros(until)}
+        which, counts = "kind = 'fill'", ""
         if position is not None:
+            counts = "AND (void_seq IS NULL OR void_seq > :upto OR void_at > :as_of) "
             # The kind is in an expression, so that the index by symbol and time is chosen.
             which = "kind || '' = 'fill' AND symbol = :symbol AND leg = :leg"
             own |= {"symbol": position[0], "leg": position[1]}
         return bool(self.session.all(
-            f"SELECT 1 FROM items WHERE {MINE} AND {which} AND at <= :until AND known_at <= :as_of AND seq <= :upto "
-            "AND (void_seq IS NULL OR void_seq > :upto OR void_at > :as_of) LIMIT 1",
+            f"SELECT 1 FROM items WHERE {MINE} AND {which} AND at <= :until AND known_at <= :as_of AND seq <= :upto {counts}LIMIT 1",
             own,
         ))  # fmt: skip
 
     def void_fill(self, key: str, seq: int, known_at: datetime, replaced: bool = False) -> None:
         """Take back the present content of a fill, because a correction ends it; with `replaced`, as if it had never been there."""
-        which, own = f"{MINE} AND kind = 'fill' AND key = :key AND void_seq IS NULL", {**self._mine, "key": key}
+        which = f"{MINE} AND kind = 'fill' AND key = :key AND void_seq IS NULL"
+        own: dict[str, Any] = {**self._mine, "key": key}
         if replaced:
             self.session.run(f"DELETE FROM items WHERE {which}", own)
         else:
@@ -403,7 +406,9 @@ class Tables(BarTables):
         self.session.run(f"DELETE FROM trades WHERE {MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after", at)
         # Fills that differ from their first delivery are found when they arrive, not when a position is derived.
         self.session.run(
-            f"DELETE FROM discrepancies WHERE {MINE} AND symbol = :symbol AND leg = :leg AND at > :after AND why <> 'fill_differs'", at
+            f"DELETE FROM discrepancies WHERE {MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after "
+            "AND why <> 'fill_differs'",
+            at,
         )
 
     def put_versions(self, versions: Sequence[TradeVersion]) -> None:
@@ -437,7 +442,9 @@ class Tables(BarTables):
 
     def put_discrepancies(self, found: Sequence[Discrepancy]) -> None:
         """Add discrepancies."""
-        self.insert("discrepancies", [discrepancy_row(self.owner, self.stream, d) for d in found])
+        rows = [_values["discrepancies"](discrepancy_row(self.owner, self.stream, each)) for each in found]
+        # Two deliveries of a fill at one moment, with other content each, are one discrepancy.
+        self.session.insert("discrepancies", COLUMNS["discrepancies"], rows, "ON CONFLICT DO NOTHING")
 
     def discrepancies(self, limit: int = 1000) -> list[Discrepancy]:
         """The discrepancies that stand, newest first."""
@@ -452,7 +459,7 @@ class Tables(BarTables):
         """The discrepancies of one position after a moment."""
         rows = self.session.all(
             f"SELECT {', '.join(COLUMNS['discrepancies'][2:])} FROM discrepancies "
-            f"WHERE {MINE} AND symbol = :symbol AND leg = :leg AND at > :after",
+            f"WHERE {MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after",
             {**self._mine, "symbol": position[0], "leg": position[1], "after": NEVER if after is None else micros(after)},
         )
         return [discrepancy_from_row(row) for row in rows]

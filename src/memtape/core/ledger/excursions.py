@@ -37,7 +37,6 @@ class State:
     qty: Decimal
     priced: bool = True  # False once something happened at a price nobody knows
     cost_usd: Decimal | None = None  # of an instrument paid in full: account currency paid for what is open
-    split: bool = False  # this state began with a split
 
 
 Value = Callable[[State, Decimal, datetime], Decimal]  # V(price) in a state, at the rate of a moment
@@ -50,8 +49,6 @@ def observations(
     times = [state.at for state in states]
     upto = bisect_left(times, bar.t1)
     if not all(state.priced for state in states[:upto]):
-        return
-    if any(state.split for state in states[bisect_right(times, bar.t0) : upto]):
         return
     before_close = states[max(upto - 1, 0)]
     if mode == "close":

@@ -33,6 +33,7 @@ from memtape.core.ledger.rates import Rates
 from memtape.core.ledger.reconcile import Interval, Reopened, explain_difference, is_entry_moved, opens_position
 from memtape.core.ledger.rounds import KnownBar, Round
 from memtape.core.ledger.terms import DEFAULT_TERMS, AccountTerms, ContractTerms
+from memtape.core.ledger.trades import round_money
 from memtape.core.observed import Decision, Fill
 from memtape.core.values import MONEY, ONE, ZERO
 
@@ -99,13 +100,14 @@ def fold_events(
 
 
 def fold_onto(
-    terms: AccountTerms, symbol: str, leg: str, open_: Round | None, events: Iterable[PositionEvent], bars: Sequence[KnownBar]
-) -> FoldResult | None:
+    terms: AccountTerms, symbol: str, leg: str, open_: Round | None, events: Iterable[PositionEvent], bars: Sequence[KnownBar],
+    splits: Sequence[datetime] = (),
+) -> FoldResult | None:  # fmt: skip
     """Carry an open or flat position on (`open_` is changed in place), or return None if that needs its history.
 
     A snapshot that contradicts the ledger is judged by what happened before it, which a stored round no longer tells.
     """
-    book = _Book(terms, symbol, leg, open_, LastBar(bars), Earlier(filled=True))
+    book = _Book(terms, symbol, leg, open_, LastBar(bars), Earlier(filled=True), splits)
     book.has_history = False
     ordered = sorted(events, key=lambda event: event.order)
     book.run(ordered)
@@ -158,8 +160,9 @@ class _Book:
     """The state of the position during the fold."""
 
     def __init__(
-        self, terms: AccountTerms, symbol: str, leg: str, open_: Round | None, last_bar: LastBar, earlier: Earlier
-    ) -> None:
+        self, terms: AccountTerms, symbol: str, leg: str, open_: Round | None, last_bar: LastBar, earlier: Earlier,
+        splits: Sequence[datetime] = (),
+    ) -> None:  # fmt: skip
         self.terms, self.symbol, self.leg = terms, symbol, leg
         self.round = open_
         self.last_bar = last_bar
@@ -168,9 +171,10 @@ class _Book:
         self.discrepancies: list[Discrepancy] = []
         self.last: Order | None = None
         self.filled = earlier.filled
-        self.contract = DEFAULT_TERMS  # the terms in force, for the next round
+        self.statements: list[tuple[datetime, ContractTerms]] = []  # terms, by the moment from which they hold
         self.rates = Rates(open_.rates if open_ else (), earlier.rate)
         self.corrections: list[CorrectionEvent] = []
+        self.splits = list(splits)
         self.has_history, self.needs_history = True, False
         # What snapshots are compared with: quantities held, ticks seen, fills since the last snapshot.
         self.quantities: list[tuple[datetime, Decimal]] = []
@@ -180,6 +184,11 @@ class _Book:
         self.fills: list[Fill] = []  # since the last snapshot
         self.entered: set[str] = set()  # the ticks whose decision went to an entry
 
+    def contract_at(self, moment: datetime) -> ContractTerms:
+        """The terms in force for what is entered at a moment."""
+        place = bisect_right(self.statements, moment, key=lambda stated: stated[0])
+        return self.statements[place - 1][1] if place else DEFAULT_TERMS
+
     @property
     def held(self) -> Decimal:
         """The signed quantity of the ledger."""
@@ -188,6 +197,7 @@ class _Book:
     def run(self, ordered: Sequence[PositionEvent]) -> None:
         """Take the events in order. A tick may take fills with it that follow within the settling time."""
         explaining = _ticks_after(ordered)
+        self.statements = [(e.order[0], ContractTerms.of(e.instrument)) for e in ordered if isinstance(e, TermsEvent)]
         taken: set[int] = set()
         with localcontext(MONEY):
             for n, event in enumerate(ordered):
@@ -213,14 +223,14 @@ class _Book:
                 self.pay(event)
             case SplitEvent():
                 self.split(event)
-            case TermsEvent():
-                self.contract = ContractTerms.of(event.instrument)
             case CorrectionEvent():
                 self.corrections.append(event)
 
     def result(self, bars: Sequence[KnownBar]) -> FoldResult:
         """What came out, after the bars have shown how far each trade ran."""
-        by_end = sorted(bars, key=lambda known: known.bar.t1)
+        # A bar with a split inside shows prices in two units and proves nothing.
+        whole = [known for known in bars if not any(known.bar.t0 < at < known.bar.t1 for at in self.splits)]
+        by_end = sorted(whole, key=lambda known: known.bar.t1)
         ends = [known.bar.t1 for known in by_end]
         longest = max((known.bar.t1 - known.bar.t0 for known in by_end), default=timedelta(0))
         open_ = [self.round, *self.round.lots] if self.round else []
@@ -245,8 +255,10 @@ class _Book:
 
     def split(self, event: SplitEvent) -> None:
         """Count what is open in new units."""
-        self.last, self.changed_at = event.order, event.split.t
+        self.changed_at = event.split.t
+        self.splits.append(event.split.t)
         if self.round is not None:
+            self.last = event.order
             for round_ in (self.round, *self.round.lots):
                 round_.learn(event.known_at)
                 round_.split(event.split.t, event.split.ratio)
@@ -259,7 +271,7 @@ class _Book:
         fill = event.fill
         self.last, self.filled, self.changed_at = event.order, True, fill.t
         self.fills.append(fill)
-        contract = self.round.terms if self.round else self.contract
+        contract = self.round.terms if self.round else self.contract_at(fill.t)
         decision = event.decision or (tick.decision if tick else None)
         known_at = max(event.known_at, event.decided_at or event.known_at)
         fee, unknown = self._fee(fill)
@@ -341,7 +353,7 @@ class _Book:
                 held = tick.held
                 same_side = held is not None and held.qty * self.round.side > 0
                 self.round.shown_entry = held.entry_px if held is not None and same_side else None
-        contract = self.round.terms if self.round else self.contract
+        contract = self.round.terms if self.round else self.contract_at(tick.t)
         rate = tick.stated_rate or contract.rate_from(tick.stated_mark, self.terms.currency)
         if rate is not None:
             self.rates.add(tick.t, rate)
@@ -415,7 +427,7 @@ class _Book:
         trigger: str | None = None, adopted: bool = False,
     ) -> None:  # fmt: skip
         """Apply the fill that a snapshot implies."""
-        contract = self.round.terms if self.round else self.contract
+        contract = self.round.terms if self.round else self.contract_at(tick.t)
         if price is not None and not contract.admits(price):
             price = None
         rate = tick.stated_rate or contract.rate_from(price, self.terms.currency) or self.rates.at(tick.t)
@@ -428,7 +440,8 @@ class _Book:
     def _report(
         self, tick: SnapshotView, why: str, held: Decimal, shown: Decimal, price: Decimal | None
     ) -> None:
-        self.discrepancies.append(Discrepancy(self.symbol, self.leg, tick.t, why, held, shown, price))  # type: ignore[arg-type]
+        stated = tick.held.qty if tick.held else shown
+        self.discrepancies.append(Discrepancy(self.symbol, self.leg, tick.t, why, held, stated, price))  # type: ignore[arg-type]
 
     def _suspect_twice(self, tick: SnapshotView, held: Decimal, shown: Decimal) -> None:
         """Report two fills that are equal but for their ids, if the snapshot shows one of them only."""
@@ -476,29 +489,29 @@ class _Book:
             # A fill that exceeds the quantity held by no more than dust closes the round. It does not flip it.
             leaving = round_.qty if flips else qty
             share = fee * leaving / qty
-            exit_ = _Exit(key, at, leaving, price, share, fee_unknown, rate, inferred, decision, tick, flips, liquidated, trigger)
+            exit_ = _Exit(key, seq, at, leaving, price, share, fee_unknown, rate, inferred, decision, tick, flips, liquidated, trigger)
             round_.learn(known_at)
             ends = flips or round_.qty - leaving <= self.terms.dust_qty
             if self.terms.trade_unit == "fifo_lots":
                 self._close_pieces(round_, exit_, ends, known_at)
             self._leave(round_, exit_, ends)
-            self.quantities.append((at, self.held))
             if not flips:
+                self.quantities.append((at, self.held))
                 return
             qty, fee = qty - leaving, fee - share
         if self.round is None:
             self.round = Round(
                 opened_by=key, seq=seq, side=way, entry_at=at, skill_version=skill_version, known_at=known_at, entry=decision,
-                adopted=adopted, entry_tick_at=tick.t if tick else None, terms=self.contract,
+                adopted=adopted, entry_tick_at=tick.t if tick else None, terms=self.contract_at(at),
                 leverage=tick.held.leverage if tick and tick.held else None, group=group,
             )  # fmt: skip
         self.round.learn(known_at)
         self._enter(self.round, qty, price, fee, fee_unknown, rate, decision, tick, inferred, at, key)
         if self.terms.trade_unit == "fifo_lots":
-            lot = open_lot(self.round, key, seq, at, skill_version, known_at, decision, tick, adopted, group)
+            lot = open_lot(self.round, self.contract_at(at), key, seq, at, skill_version, known_at, decision, tick, adopted, group)
             lot.enter(qty, price, fee, rate, inferred)
             lot.fee_unknown = fee_unknown
-            lot.remember(at)
+            lot.remember_unit(at, price, rate)
         self.quantities.append((at, self.held))
 
     def _enter(
@@ -510,11 +523,7 @@ class _Book:
             self.entered.add(tick.id)
         if decision is not None and decision.stop is not None:
             if price is not None and round_.side * (price - decision.stop) <= 0:
-                said_at = tick.t if tick is not None else at
-                self.discrepancies.append(
-                    Discrepancy(self.symbol, self.leg, said_at, "stop_wrong_side", price=price, stop=decision.stop,
-                                fill_id=key.partition(":")[2])
-                )  # fmt: skip
+                self._report_stop(decision.stop, price, tick.t if tick is not None else at, at, key.partition(":")[2])
             else:
                 round_.stop = decision.stop
         if decision is not None and decision.target is not None:
@@ -526,6 +535,13 @@ class _Book:
         round_.remember(at)
         if price is not None and not round_.unpriced:
             round_.witness(round_.value(round_.states[-1], price, rate))
+
+    def _report_stop(self, stop: Decimal, price: Decimal, at: datetime, entry_at: datetime, entry: str) -> None:
+        """Report a stop on the wrong side of an entry; several entries of one tick at one price are one report."""
+        found = Discrepancy(self.symbol, self.leg, at, "stop_wrong_side", price=price, stop=stop, fill_id=entry, entry_at=entry_at)
+        same = [each for each in self.discrepancies if (each.why, each.at, each.stop) == (found.why, at, stop)]
+        if not any(each.price is not None and round_money(each.price) == round_money(price) for each in same):
+            self.discrepancies.append(found)
 
     def _leave(self, round_: Round, exit_: _Exit, ends: bool) -> None:
         round_.fee_unknown |= exit_.fee_unknown
@@ -547,7 +563,7 @@ class _Book:
 
     def _close(self, round_: Round, exit_: _Exit) -> None:
         round_.settle_sums()
-        if not round_.unpriced:
+        if not round_.unpriced and not round_.is_lot:
             round_.witness(round_.realized)
         exit_.explain(round_)
         round_.qty = ZERO
@@ -555,7 +571,7 @@ class _Book:
     def _close_pieces(self, round_: Round, exit_: _Exit, ends: bool, known_at: datetime) -> None:
         """Close the oldest lots, each piece a trade of its own."""
         for piece, part in close_lots(round_.lots, exit_.qty, ends):
-            piece.closed_by, piece.exit_order = exit_.key, self.last
+            piece.exit_order = self.last
             piece.learn(known_at)
             piece.fee_unknown |= exit_.fee_unknown
             piece.leave(part, exit_.price, exit_.fee * part / exit_.qty, exit_.rate, exit_.inferred)
@@ -569,6 +585,7 @@ class _Exit:
     """A fill, or the part of one, that leaves a round."""
 
     key: str
+    seq: int
     at: datetime
     qty: Decimal
     price: Decimal | None
@@ -585,7 +602,7 @@ class _Exit:
     def explain(self, round_: Round) -> None:
         """Say when and why a round ended: liquidation, flip, its stop or target, a decision, or something outside."""
         round_.exit_at, round_.exit_tick_at = self.at, self.tick.t if self.tick else None
-        round_.exit_trigger = self.trigger
+        round_.exit_trigger, round_.closed_by, round_.exit_seq = self.trigger, self.key, self.seq
         if self.liquidated:
             round_.close_cause, round_.exit_reason = "liquidation", "liquidation"
         elif self.trigger in ("stop", "target") and not self.flips:

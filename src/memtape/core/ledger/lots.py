@@ -12,19 +12,20 @@ from decimal import Decimal
 
 from memtape.core.ledger.position_events import SnapshotView
 from memtape.core.ledger.rounds import Round
+from memtape.core.ledger.terms import ContractTerms
 from memtape.core.observed import Decision
 from memtape.core.values import ZERO
 
 
 def open_lot(
-    round_: Round, key: str, seq: int, at: datetime, skill_version: int, known_at: datetime, decision: Decision | None,
+    round_: Round, contract: ContractTerms, key: str, seq: int, at: datetime, skill_version: int, known_at: datetime, decision: Decision | None,
     tick: SnapshotView | None, adopted: bool, group: str | None,
 ) -> Round:  # fmt: skip
     """A new lot of a position, with the stop and target in force for it; its quantity is entered next."""
     lot = Round(
-        opened_by=key, seq=seq, side=round_.side, entry_at=at, skill_version=skill_version, known_at=known_at, terms=round_.terms,
+        opened_by=key, seq=seq, side=round_.side, entry_at=at, skill_version=skill_version, known_at=known_at, terms=contract,
         entry_tick_at=tick.t if tick else None, leverage=tick.held.leverage if tick and tick.held else None, entry=decision,
-        adopted=adopted, group=group, stop=round_.stop, target=round_.target, first_stop=round_.stop, first_target=round_.target,
+        adopted=adopted, group=group, is_lot=True, stop=round_.stop, target=round_.target, first_stop=round_.stop, first_target=round_.target,
     )  # fmt: skip
     round_.lots.append(lot)
     return lot
@@ -43,16 +44,13 @@ def share_payment(lots: list[Round], amount: Decimal, known_at: datetime) -> Non
 def close_lots(lots: list[Round], qty: Decimal, ends: bool) -> Iterator[tuple[Round, Decimal]]:
     """Take a quantity off the oldest lots. Yields each piece with the quantity that leaves it.
 
-    If the position ends with it, the last piece takes all that is left, dust included.
+    If the position ends with it, every lot ends: what is left of the last ones is dust.
     """
-    while qty > 0 and lots:
+    while lots and (qty > 0 or ends):
         lot = lots[0]
-        is_last = len(lots) == 1
-        whole = lot.qty <= qty or (ends and is_last)
-        part = qty if is_last and whole else min(lot.qty, qty)
+        part = qty if ends and len(lots) == 1 else min(lot.qty, qty)
+        whole = ends or part == lot.qty
         if whole:
             lots.pop(0)
         qty -= part
         yield lot.take_piece(part, whole), part
-    if ends:
-        lots.clear()

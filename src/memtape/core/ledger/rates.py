@@ -29,11 +29,11 @@ class Rates:
         self._before = before  # the last rate known before all of these
 
     def add(self, at: datetime, rate: Decimal) -> None:
-        """Take a rate; of two at one moment the one taken later counts. A rate that repeats the one before is left out."""
+        """Take a rate; of two at one moment the one taken later counts."""
         place = bisect_right(self._times, at)
         if place and self._times[place - 1] == at:
             self._rates[place - 1] = rate
-        elif not place or self._rates[place - 1] != rate:
+        else:
             self._times.insert(place, at)
             self._rates.insert(place, rate)
 
@@ -48,8 +48,9 @@ class Rates:
         return self._rates[-1] if self._rates else self._before if self._before is not None else ONE
 
     def since(self, moment: datetime) -> list[RatePoint]:
-        """The rates from a moment on, beginning with the one in force then."""
+        """The rates from a moment on, beginning with the one in force then; those that repeat the one before are left out."""
         after = bisect_right(self._times, moment)
         later = list(zip(self._times[after:], self._rates[after:], strict=True))
         # Points that were stored without the oldest ones do not reach back to the moment: then they are all there is.
-        return later if not after and later and self._before is None else [(moment, self.at(moment)), *later]
+        whole = later if not after and later and self._before is None else [(moment, self.at(moment)), *later]
+        return [point for n, point in enumerate(whole) if not n or point[1] != whole[n - 1][1]]

@@ -100,7 +100,7 @@ def explain_difference(
 
 def _computed_price(round_: Round, shown: Decimal, entry_px: Decimal) -> Decimal | None:
     """The price of the quantity that was added, from the broker's average before and after; None where there is none."""
-    if not round_.terms.admits(entry_px):
+    if round_.cost_unknown or not round_.terms.admits(entry_px):
         return None
     added = round_.terms.weight(entry_px, shown) - round_.cost
     if round_.terms.is_inverse and added <= 0:
@@ -124,9 +124,9 @@ def previous_entry(round_: Round, previous: SnapshotView | None) -> Decimal | No
 
 
 def _moved(round_: Round, entry_px: Decimal, before: Decimal | None) -> bool:
-    return all(
-        known is None or abs(entry_px - known) * MOVED > abs(known) for known in (round_.avg_cost, before)
-    )
+    if round_.cost_unknown or round_.avg_cost is None:
+        return False
+    return all(abs(entry_px - known) * MOVED > abs(known) for known in (round_.avg_cost, before) if known is not None)
 
 
 def is_entry_moved(round_: Round, tick: SnapshotView, dust_qty: Decimal) -> bool:

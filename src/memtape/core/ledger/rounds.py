@@ -52,7 +52,9 @@ class Round:
     entry: Decision | None = None
     adopted: bool = False
     group: str | None = None
-    closed_by: str | None = None  # of a piece of a lot: the fill or tick that closed it
+    is_lot: bool = False  # its states, mfe and mae are those of one unit at entry: they are the same for every piece of the lot
+    closed_by: str | None = None  # the fill or tick that closed it
+    exit_seq: int | None = None
     exit_at: datetime | None = None
     exit_tick_at: datetime | None = None
     exit: Decision | None = None
@@ -87,6 +89,8 @@ class Round:
     liquidation_fills: int = 0
     inferred: bool = False
     unpriced: bool = False
+    cost_unknown: bool = False  # an entry has no price, so the average cost is not known
+    exit_unknown: bool = False  # an exit has no price
     shown_entry: Decimal | None = None  # the entry price in the last snapshot, if it showed this side
     entry_moved: bool = False  # a snapshot showed another entry price that no bar so far makes a new position
     rate: Decimal = ONE  # the last one known: of a closed round, at its exit
@@ -116,7 +120,7 @@ class Round:
         self.fees += fee
         self.inferred |= inferred
         if price is None:
-            self.unpriced, self.stopped = True, False
+            self.unpriced, self.stopped, self.cost_unknown = True, False, True
             return
         weight = self.terms.weight(price, qty)
         self.paid += weight
@@ -140,7 +144,7 @@ class Round:
         self.cost -= cost
         self.cost_usd -= cost_usd
         if price is None:
-            self.unpriced = True
+            self.unpriced, self.exit_unknown = True, True
             return
         weight = self.terms.weight(price, qty)
         self.got += weight
@@ -172,20 +176,19 @@ class Round:
         for name in ("stop", "target", "first_stop", "first_target", "first_partial", "shown_entry"):
             if (price := getattr(self, name)) is not None:
                 setattr(self, name, price / ratio)
-        self.remember(at, split=True)
+        self.remember(at, ratio)
 
     def take_piece(self, qty: Decimal, whole: bool) -> Round:
         """Split a quantity off a lot as a round of its own, with its share of everything; `whole` takes the rest of the lot."""
         share = ONE if whole else qty / self.qty
-        names = ("qty", "entered", "paid", "cost", "size_usd", "paid_usd", "cost_usd", "fees", "funding", "risk", "mfe", "mae")
+        names = ("qty", "entered", "paid", "cost", "size_usd", "paid_usd", "cost_usd", "fees", "funding", "risk")
         # The piece that ends a lot takes what is left, so that the pieces of a lot add up to the lot.
         taken = {name: getattr(self, name) * share for name in names}
         if not whole:
             taken |= {"qty": qty, "entered": qty}
-        piece = replace(self, **taken, states=[_scaled(state, share) for state in self.states], rates=[], lots=[])
+        piece = replace(self, **taken, states=list(self.states), rates=[], lots=[])
         for name, amount in taken.items():
             setattr(self, name, getattr(self, name) - amount)
-        self.states = [_scaled(state, ONE - share) for state in self.states]
         return piece
 
     # ---- what was seen -----------------------------------------------------------------------------------------------
@@ -202,10 +205,19 @@ class Round:
         """Take a value of the trade's path that certainly occurred."""
         self.mfe, self.mae = max(self.mfe, value), min(self.mae, value)
 
-    def remember(self, at: datetime, split: bool = False) -> None:
-        """Note the state after an event."""
+    def remember(self, at: datetime, ratio: Decimal = ONE) -> None:
+        """Note the state after an event; `ratio` is that of a split."""
         cost_usd = self.cost_usd if self.terms.is_cash else None
-        self.states.append(State(at, self.realized, self.cost, self.qty, not self.unpriced, cost_usd, split))
+        if self.is_lot and self.states:
+            # Only a split changes the state of a unit: it is worth more units now.
+            self.states.append(replace(self.states[-1], at=at, qty=self.states[-1].qty * ratio))
+            return
+        self.states.append(State(at, self.realized, self.cost, self.qty, not self.unpriced, cost_usd))
+
+    def remember_unit(self, at: datetime, price: Decimal | None, rate: Decimal) -> None:
+        """Note the state of one unit of a lot, as it was entered."""
+        cost = ZERO if price is None else self.terms.weight(price, ONE)
+        self.states.append(State(at, ZERO, cost, ONE, price is not None, cost * rate if self.terms.is_cash else None))
 
     def covers(self, moment: datetime) -> bool:
         """Returns True if the stored states and rates reach back to a moment."""
@@ -236,11 +248,6 @@ class Round:
         return replace(self, states=self.states[-STORED_STATES:], rates=self.rates[-STORED_STATES:], pruned=True, lots=lots)
 
 
-def _scaled(state: State, share: Decimal) -> State:
-    cost_usd = None if state.cost_usd is None else state.cost_usd * share
-    return replace(state, cost=state.cost * share, qty=state.qty * share, cost_usd=cost_usd)
-
-
 def trades_of_open_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) -> list[Trade]:
     """The open trades of a position: one, or one for what is left of each lot."""
     if terms.trade_unit == "fifo_lots":
@@ -254,11 +261,17 @@ def trade_from_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) 
         closed = round_.exit_at is not None
         realized = None if round_.unpriced else round_.realized
         net = None if realized is None else realized - round_.fees + round_.funding
-        size = round_.size_usd if round_.paid or not round_.unpriced else None
+        size = None if round_.cost_unknown else round_.size_usd
         risk = round_.risk if round_.stopped else None
         entry, exit_, contract = round_.entry, round_.exit, round_.terms
         situation, left = entry.situation if entry else None, exit_.situation if exit_ else None
-        opened = (round_.opened_by,) if round_.closed_by is None else (round_.opened_by, round_.closed_by)
+        mfe, mae = round_.mfe, round_.mae
+        if round_.is_lot:
+            # So many units at entry; the end of the trade is what it realised.
+            units, end = round_.entered / round_.states[-1].qty, realized or ZERO
+            mfe, mae = max(mfe * units, end), min(mae * units, end)
+        # A lot may be closed in several pieces: each has an id of its own.
+        opened = (round_.opened_by, round_.closed_by or "") if round_.is_lot and closed else (round_.opened_by,)
         return Trade(
             id=TradeId(MemoryId(make_id(terms.agent, *opened, symbol, leg))),
             agent=terms.agent, skill_id=terms.skill_id, skill_version=round_.skill_version,
@@ -271,7 +284,7 @@ def trade_from_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) 
             entry_size_usd=size, entry_leverage=round_.leverage,
             entry_reason=entry.reason if entry else None, entry_decision=entry.id if entry else None,
             exit_tick_at=round_.exit_tick_at, exit_at=round_.exit_at,
-            exit_price=contract.average(round_.got, round_.exited) if closed and not round_.unpriced else None,
+            exit_price=contract.average(round_.got, round_.exited) if closed and not round_.exit_unknown else None,
             exit_reason=round_.exit_reason, exit_decision=exit_.id if exit_ else None,
             close_cause=round_.close_cause, exit_trigger=round_.exit_trigger,
             qty_entered=round_.entered, qty_exited=round_.exited, qty_open=round_.qty,
@@ -282,8 +295,7 @@ def trade_from_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) 
             realized_pnl_usd=realized, fees_usd=round_.fees, funding_usd=round_.funding, net_pnl_usd=net,
             pnl_pct=None if net is None or not size else HUNDRED * net / size,
             pnl_r=net / risk if net is not None and risk else None,
-            mfe_usd=round_.mfe, mae_usd=round_.mae,
-            mfe_r=round_.mfe / risk if risk else None, mae_r=round_.mae / risk if risk else None,
+            mfe_usd=mfe, mae_usd=mae, mfe_r=mfe / risk if risk else None, mae_r=mae / risk if risk else None,
             excursion_method=terms.mfe_mode,
             entry_regime=situation.regime if situation else None,
             entry_volatility=situation.volatility_regime if situation else None,
@@ -292,7 +304,7 @@ def trade_from_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) 
             quality=round_.quality, adopted=round_.adopted, liquidation_fills=round_.liquidation_fills,
             tags=entry.tags if entry else (), teach="learn", confidence=entry.confidence if entry else None,
             entry_situation=canonical(situation) if situation else None, first_partial_price=round_.first_partial,
-            fee_unknown=round_.fee_unknown, group_id=round_.group, accounting=contract.accounting, payoff=contract.payoff,
+            exit_item=round_.closed_by, exit_seq=round_.exit_seq, fee_unknown=round_.fee_unknown, group_id=round_.group, accounting=contract.accounting, payoff=contract.payoff,
             multiplier=contract.multiplier, rate=round_.rate,
             cost_usd=round_.cost_usd if contract.is_cash and not closed and not round_.unpriced else None,
         )  # fmt: skip

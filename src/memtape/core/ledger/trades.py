@@ -83,6 +83,8 @@ class Trade(NamedTuple):
     first_partial_price: Decimal | None = None  # where the first part was taken off
     reflection: str | None = None  # what the agent made of a trade it reported itself
     source: str | None = None  # who reported it, where that was not the broker
+    exit_item: str | None = None  # what closed it: fill:<id> or tick:<id>
+    exit_seq: int | None = None  # its place among the exits of one moment
     fee_unknown: bool = False  # a fee in another currency, whose rate nobody stated, is not in fees_usd
     group_id: str | None = None  # links the legs of one idea, such as the options of a spread
     accounting: str = "margin"  # margin: converted once, at the exit's rate; cash: each notional at its own rate
@@ -97,7 +99,8 @@ TRADE_FIELDS = Trade._fields
 
 def entry_order(trade: Trade) -> tuple[object, ...]:
     """The order of the ledger: by entry, symbol, as they were opened, and the pieces of one lot as they were closed."""
-    return (trade.entry_at, trade.symbol, trade.entry_seq, trade.entry_item, trade.leg, trade.exit_at is None, trade.exit_at)
+    pieces = (trade.exit_at is None, trade.exit_at, trade.exit_seq or 0, trade.exit_item or "")
+    return (trade.entry_at, trade.symbol, trade.entry_seq, trade.entry_item, trade.leg, *pieces)
 
 
 def round_money(amount: Decimal) -> Decimal:

@@ -75,7 +75,7 @@ def derive_versions(
     start = 0
     rest = list(now.closed_trades(terms))
     settling = timedelta(seconds=terms.settle_seconds)
-    for rounds, end in _segments(now.closed, ordered, settling):
+    for rounds, end in _segments(now.closed, now.open, ordered, settling):
         count = len(rest) if end == len(ordered) else bisect_right(rest, _exit_order(rounds[-1]), key=_exit_order)
         final, rest = rest[:count], rest[count:]
         span = _with_explaining_tick(ordered, start, end)
@@ -118,7 +118,7 @@ def _with_explaining_tick(ordered: Sequence[PositionEvent], start: int, end: int
 
 
 def _segments(
-    closed: Sequence[Round], ordered: Sequence[PositionEvent], settling: timedelta
+    closed: Sequence[Round], open_: Round | None, ordered: Sequence[PositionEvent], settling: timedelta
 ) -> Iterable[tuple[list[Round], int]]:
     """The closed rounds in runs that end at a flat point of every belief, each with the index of the first event after it.
 
@@ -133,7 +133,7 @@ def _segments(
         assert round_.exit_at is not None
         while end < len(ordered) and ordered[end].order[0] <= round_.exit_at:
             end += 1
-        following = closed[n + 1] if n + 1 < len(closed) else None
+        following = closed[n + 1] if n + 1 < len(closed) else open_
         clear = following is None or following.entry_at > round_.exit_at
         clear = clear and not _has_tick(ordered, end, round_.exit_at + settling)
         if round_.settled_at is not None and clear and not _turned(round_):

@@ -11,10 +11,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from memtape.core.codec import micros, moment
+from memtape.core.codec import micros, moment, plain
 from memtape.core.events import PlanEvent, read_event
 from memtape.core.ids import OwnerId
-from memtape.core.fill_records import corrected_fill, differing_deliveries, fill_discrepancy, fills_of, placed_correction
+from memtape.core.fill_records import (
+    awaited_fill,
+    corrected_fill,
+    differing_deliveries,
+    fill_discrepancy,
+    fills_of,
+    placed_correction,
+)
 from memtape.core.items import (
     Item,
     NamedDecisions,
@@ -129,6 +136,8 @@ class LogReplay:
             if item.kind in ("amend_fill", "void_fill"):
                 self._correct(item, row, known_at, version, batch)
             else:
+                if item.kind == "fill" and ("awaited_fill", item.key) in self._here:
+                    [item] = unpack_items(awaited_fill(item.body, map(plain, self._corrections[item.key])))
                 self._add(item, row, known_at, version, batch)
 
     def _correct(self, item: Item, row: LogRow, known_at: datetime, version: int, batch: str | None) -> None:
@@ -139,6 +148,10 @@ class LogReplay:
         index = self._here.get(("fill", correction.fill_id))
         if index is None:
             self._add(placed_correction(item, None, None), row, known_at, version, batch)
+            if correction.kind == "amend_fill" and correction.fill_id not in self._fills:
+                awaited = Item("awaited_fill", correction.fill_id, correction.t, None)
+                if (awaited.kind, awaited.key) not in self._here:
+                    self._add(awaited, row, known_at, 1, None)
             return
         current = self.stored[index]
         after = corrected_fill(self._fills[correction.fill_id][0], corrections)
@@ -270,7 +283,7 @@ class LogReplay:
             "items": list(self.items),
             "positions": [position_row(self.owner, self.stream, p) for p in positions],
             "trades": [version_row(self.owner, self.stream, v) for v in versions],
-            "discrepancies": discrepancies,
+            "discrepancies": list({tuple(row[c] for c in KEYS["discrepancies"]): row for row in reversed(discrepancies)}.values()),
             **(self._memories(versions, bars) if self.agent is not None else {}),
         }
         for table, rows in found.items():

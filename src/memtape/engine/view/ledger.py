@@ -113,7 +113,7 @@ class MoneyTotals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerTotals:
+class TotalsByStatus:
     """What closed trades came to, what open ones realised, paid and received so far, and both together."""
 
     closed: MoneyTotals
@@ -121,9 +121,9 @@ class LedgerTotals:
     all: MoneyTotals
 
 
-def ledger_totals(trades: Sequence[Trade]) -> LedgerTotals:
+def ledger_totals(trades: Sequence[Trade]) -> TotalsByStatus:
     """The totals of a ledger. The open part of an open trade is not valued."""
-    return LedgerTotals(
+    return TotalsByStatus(
         closed=MoneyTotals.of(trade for trade in trades if trade.status == "closed"),
         open=MoneyTotals.of(trade for trade in trades if trade.status == "open"), all=MoneyTotals.of(trades),
     )  # fmt: skip

@@ -141,8 +141,9 @@ class StoredView(View):
                 # Everything up to the flat point was known by then: its rows stand. What follows is folded again.
                 trades += [t for t in settled.get(position, ()) if t.exit_at is not None and t.exit_at <= flat.at]
                 discrepancies += [
-                    d for d in stored if (d.symbol, d.leg) == position and d.at <= flat.at and d.why != "fill_differs"
-                ]
+                    d for d in stored
+                    if (d.symbol, d.leg) == position and (d.entry_at or d.at) <= flat.at and d.why != "fill_differs"
+                ]  # fmt: skip
             derived, differing = derive_trades(self.tables, self.agent, self.cutoff, position, flat)
             trades += derived
             discrepancies += differing

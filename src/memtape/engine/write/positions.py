@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 
 from memtape.core.codec import EPOCH, make_id
-from memtape.core.events import Event, discrepancy_found, trade_closed, trade_opened, trade_revised
+from memtape.core.events import OF_SNAPSHOTS, Event, discrepancy_found, trade_closed, trade_opened, trade_revised
 from memtape.core.ids import MemoryId, TradeId
 from memtape.core.items import (
     Item,
@@ -25,7 +25,7 @@ from memtape.core.items import (
     read_terms,
 )
 from memtape.core.ledger.fold import NOTHING_EARLIER, Earlier, fold_onto
-from memtape.core.ledger.position_events import TICK_RANK, FillEvent, FundingEvent, PositionEvent, SnapshotView, TermsEvent
+from memtape.core.ledger.position_events import FillEvent, FundingEvent, PositionEvent, SnapshotView, TermsEvent
 from memtape.core.ledger.reported import claimed_trade, reported_trade_versions
 from memtape.core.ledger.rounds import KnownBar, Round, trade_from_round, trades_of_open_round
 from memtape.core.ledger.versions import DerivedPosition, TradeVersion, derive_versions
@@ -69,7 +69,7 @@ def update_positions(tables: Tables, agent: Agent, start: Head, batch: Batch, re
             assert batch.known_at is not None
             first = batch.first_snapshot.t if batch.first_snapshot else start.first_snapshot
             # A snapshot that contradicts the ledger is judged by the history of the position.
-            changed_from = late[position] if position in late else batch.ticks[0][0].t - _settling(agent)
+            changed_from = late[position] if position in late else _first_moment(batch, position) - _settling(agent)
             events += rederive(tables, agent, position, row, changed_from, batch.known_at, first, batch.changed)
         tables.put_positions(updated)
     return events
@@ -84,11 +84,20 @@ def _touched(batch: Batch, stored: dict[Position, PositionRow]) -> set[Position]
             # A snapshot also speaks of the positions that it does not show: they are flat.
             touched |= open_
             touched |= {(symbol, held.leg) for symbol, several in tick.positions.items() for held in several}
+        # Also without a snapshot, a tick may move the stop of what is open, and say at which rate it is worth something.
+        named = {item.symbol for item in batch.decisions if item.ref == tick.id} | (tick.rates or {}).keys() | tick.marks.keys()
+        touched |= {position for position in open_ if position[0] in named}
     return touched | {position for position in open_ if position[0] in batch.bars}
 
 
 def _settling(agent: Agent) -> timedelta:
     return timedelta(seconds=agent.settle_seconds)
+
+
+def _first_moment(batch: Batch, position: Position) -> datetime:
+    """The earliest moment that something new about a position concerns."""
+    moments = [tick.t for tick, _ in batch.ticks] + [event.order[0] for event in batch.position_events.get(position, ())]
+    return min(moments)
 
 
 def _last_explained(tables: Tables, start: Head, batch: Batch) -> datetime | None:
@@ -138,7 +147,7 @@ def _late(
             # A dividend belongs to who held before its ex-date.
             or any(isinstance(event, FundingEvent) and event.order[0] < event.funding.t for event in events)
             # A snapshot within the settling time before it was reconciled: this fill may explain it after all.
-            or (row is not None and settling and row.last[1] == TICK_RANK and first[0] - settling <= row.last[0])
+            or (settling and _was_reconciled(tables, start, position, first[0] - settling))
             # The position has already been folded beyond it.
             or (row is not None and first <= row.last)
             # A tick after it has passed: its snapshot was compared with a ledger that lacked this fill.
@@ -170,6 +179,13 @@ def _late(
         for position, at in tables.fills_naming(names, upto=start.seq).items():
             add(position, at)
     return late
+
+
+def _was_reconciled(tables: Tables, start: Head, position: Position, since: datetime) -> bool:
+    """Returns True if a snapshot since a moment contradicted the ledger of a position."""
+    if start.last_tick is None or start.last_tick < since:
+        return False
+    return any(found.why in OF_SNAPSHOTS for found in tables.discrepancies_of(position, since - JUST_AFTER))
 
 
 def _changed_by_bars(
@@ -224,8 +240,13 @@ def _fold_onto(
     opened_before = _opened(open_)
     named = _decisions_named_by(tables, [e.fill for e in executions if isinstance(e, FillEvent)], EVERYTHING)
     happened = [_with_decision(execution, named) for execution in executions]
-    stated = position_events(position, tables.statements([symbol], EVERYTHING), NamedDecisions({}), None) if happened else []
-    folded = fold_onto(terms, symbol, leg, open_, [*stated, *happened, *views], bars)
+    stated = tables.statements([symbol], EVERYTHING, splits=True) if happened or bars else []
+    splits = [item.at for item in stated if item.kind == "split" and item.gone_at is None]
+    if happened and splits and max(splits) >= min(event.order[0] for event in happened):
+        # A split after it: the position is to be counted in new units.
+        return None
+    said = [read_terms(item) for item in stated if item.kind == "instrument" and item.gone_at is None]
+    folded = fold_onto(terms, symbol, leg, open_, [*said, *happened, *views], bars, splits)
     if folded is None:
         return None
     rounds = folded.closed_trades(terms)
@@ -326,6 +347,11 @@ def rederive(
     after = flat.at if flat else None
     before = tables.versions(position, after)
     derived = derive_position(tables, agent, position, flat, EVERYTHING, first_snapshot)
+    if derived.last is None and flat is not None and row is not None and row.last[0] > flat.at:
+        # Nothing is left after the flat point: what the last event was before it, only the whole history tells.
+        flat = after = None
+        before = tables.versions(position, None)
+        derived = derive_position(tables, agent, position, None, EVERYTHING, first_snapshot)
     known = set(tables.discrepancies_of(position, after))
     # All versions after the flat point are replaced, those that ended too: the news may lie inside an earlier belief.
     tables.drop_versions(position, after)
@@ -333,7 +359,7 @@ def rederive(
     tables.put_discrepancies(derived.discrepancies)
     if derived.last is not None:
         tables.put_positions([PositionRow(*position, derived.last, derived.open)])
-    elif row is not None:
+    elif row is not None and flat is None:
         tables.drop_position(position)
     # Learning must see both: trades that were there and are gone, and trades that are there now.
     note_changed_trades(changed, before, derived.versions)

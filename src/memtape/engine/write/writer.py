@@ -15,6 +15,7 @@ from typing import Any
 from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, make_id, micros, plain, time_text
 from memtape.core.events import Event, StaleTick, TradeRevised, bar_differs, discrepancy_found, event_data, read_event
 from memtape.core.fill_records import (
+    awaited_fill,
     contents_of_fill,
     corrected_fill,
     correction_fields,
@@ -192,6 +193,7 @@ class Writer:
         self._new_bars_of_value: list[KnownBar] = []  # of the value that is being recorded
         self._observed = ""  # that value in canonical JSON
         self._open_claims: list[Item] = []  # of this transaction
+        self._awaited: set[str] = set()  # fills that were corrected before they came
 
     @property
     def head(self) -> Head:
@@ -222,9 +224,10 @@ class Writer:
         new = known = 0
         listed = [(arrival, unpack_items(arrival.value)) for arrival in arrivals]
         fills = {fill.id for arrival, _ in listed for fill in fills_of(arrival.value)}
-        keys: set[tuple[str, str]] = set(self.tables.log_rows_of(
-            [*((item.kind, item.key) for _, items in listed for item in items), *(("void_fill", id_) for id_ in fills)]
-        ))  # fmt: skip
+        names = [(item.kind, item.key) for _, items in listed for item in items]
+        names += [(kind, id_) for id_ in fills for kind in ("void_fill", "awaited_fill")]
+        keys = set(self.tables.log_rows_of(names))
+        self._awaited = {key for kind, key in keys if kind == "awaited_fill"}
         versions = self._fill_versions([id_ for id_ in fills if ("fill", id_) in keys or ("void_fill", id_) in keys])
         for arrival, items in listed:
             items = [item for item in items if (item.kind, item.key) not in keys and not _is_void(item, keys)]
@@ -258,8 +261,10 @@ class Writer:
         if logged is not None:
             items = independent_items(items)
         fills = fills_of(value)
-        names = [(item.kind, item.key) for item in items] + [("void_fill", fill.id) for fill in fills]
+        names = [(item.kind, item.key) for item in items]
+        names += [(kind, fill.id) for fill in fills for kind in ("void_fill", "awaited_fill")]
         log_rows = self.tables.log_rows_of(names)
+        self._awaited = {key for kind, key in log_rows if kind == "awaited_fill"}
         new = [item for item in items if (item.kind, item.key) not in log_rows and not _is_void(item, log_rows)]
         known = {fill.id for fill in fills if ("fill", fill.id) in log_rows or ("void_fill", fill.id) in log_rows}
         if known or len({fill.id for fill in fills}) < len(fills):
@@ -357,6 +362,9 @@ class Writer:
                 # A correction may concern a fill of the same delivery, so those are written first.
                 self._take_correction(item, arrival, seq)
                 continue
+            if item.kind == "fill" and item.key in self._awaited:
+                corrections = [correction_fields(each.body) for each in self.tables.items_about(f"f:{item.key}")]
+                [item] = unpack_items(awaited_fill(item.body, corrections))
             self._take_item(item, arrival)
             # The body of an item that is the value itself is already written out; a tick's body leaves its parts out.
             body = self._observed if item.body is value and item.kind != "tick" else None
@@ -415,8 +423,13 @@ class Writer:
         stored = sorted(self.tables.items("fill", EVERYTHING, keys=[correction.fill_id], gone=True), key=lambda each: each.seq)
         earlier = [each.body for each in self.tables.items_about(item.ref or "")]
         contents = contents_of_fill([each.body for each in stored], earlier)
-        if not contents and correction.kind == "amend_fill":
+        if not contents and isinstance(arrival.value, FillCorrection):
             raise Unknown("fill_id", "fill of this agent", correction.fill_id, "Report the fill first, then its correction")
+        if not contents and correction.kind == "amend_fill":
+            # The venue corrects a fill that it has not delivered yet: the correction waits for it.
+            awaited = Item("awaited_fill", correction.fill_id, correction.t, None)
+            if not self.tables.log_rows_of([(awaited.kind, awaited.key)]):
+                self.tables.put_items([item_row(self.tables.owner, self.tables.stream, awaited, seq, arrival.known_at, 1, None)])
         current = next((each for each in stored if each.gone_at is None), None)
         before = read(Fill, current.body) if current else None
         corrections = [*(read(FillCorrection, correction_fields(body)) for body in earlier), correction]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from memtape.core.codec import micros, moment, plain
-from memtape.core.events import Discrepancy
+from memtape.core.events import Discrepancy, discrepancy_json
 from memtape.core.ledger.trades import entry_order
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.observed import Decision
@@ -167,7 +167,7 @@ def get_ledger(memory: Memory, ask: AsOf, caller: Caller) -> LedgerAnswer:
         currency=handle.agent.settings.currency, **{name: money(usd) for name, usd in trade_totals(rows).items()},
         orphan_funding_usd=orphans,
     )  # fmt: skip
-    found = [DiscrepancyRow(**plain(d)) for d in handle.ledger.discrepancies(as_of=ask.as_of, head=ask.head)]
+    found = [DiscrepancyRow(**discrepancy_json(d)) for d in handle.ledger.discrepancies(as_of=ask.as_of, head=ask.head)]
     return LedgerAnswer(agent=handle.agent.id, rows=[trade_row(t) for t in rows], totals=totals, discrepancies=found)
 
 

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 from urllib.parse import urlencode
 
-from memtape.core.codec import plain
+from memtape.core.events import discrepancy_json
 from memtape.core.ledger.trades import Trade
 from memtape.engine.view.view import SortName, TradePage, outcome_of_trade
 from memtape.errors import Unknown
@@ -305,7 +305,7 @@ class AgentTrades:
 
     def discrepancies(self) -> list[dict[str, Any]]:
         """Where the positions of the broker differ from its fills."""
-        return [plain(found) for found in self._site.memory.agent(self._agent).ledger.discrepancies()]
+        return [discrepancy_json(found) for found in self._site.memory.agent(self._agent).ledger.discrepancies()]
 
 
 def unlisted_trade(id_: str) -> TradeFields:
