@@ -7,20 +7,24 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from memtape.core.codec import decimal_text
-from memtape.core.events import Discrepancy
-from memtape.core.items import observed_bars, unpack_items
-from memtape.core.ledger.fold import FillEvent, FundingEvent, PositionEvent, SnapshotView
-from memtape.core.ledger.rounds import AccountTerms, KnownBar, trade_from_round
+from memtape.core.codec import decimal_text, micros
+from memtape.core.events import OF_SNAPSHOTS, Discrepancy
+from memtape.core.fill_records import fill_discrepancy
+from memtape.core.ids import OwnerId
+from memtape.core.items import Item, observed_bars, position_events
+from memtape.core.ledger.rounds import KnownBar, trades_of_open_round
 from memtape.core.ledger.trades import Trade, entry_order, round_money
 from memtape.core.ledger.versions import derive_versions
-from memtape.core.observed import READERS, Decision, Tick
+from memtape.core.observed import READERS, Dividend, Funding, Tick, occurred_at
 from memtape.core.skills import Agent
-from memtape.core.values import read
+from memtape.core.values import MONEY, read
 from memtape.engine import AgentMemory, Memory
-from memtape.lab.conform import golden_row, ledger_differences
+from memtape.engine.proof.log_replay import LogReplay
+from memtape.engine.write.writer import observed_json, payload_json
+from memtape.lab.conform import golden_discrepancies, golden_row, golden_totals, ledger_differences
 from memtape.lab.conform import ledger_rows as rows_of
 from memtape.plugs.clock import FixedClock
+from memtape.store.rows import LogRow
 from memtape.store.schema import PROJECTIONS
 from memtape.store.sqlite import SqliteDatabase
 
@@ -64,68 +68,58 @@ class FoldedLedger(NamedTuple):
 
 
 def folded_whole(ticks: Iterable[dict[str, Any]], config: dict[str, Any]) -> dict[str, Any]:
-    """The golden rows of a list of golden ticks, by the pure fold."""
+    """The golden ledger of a list of golden ticks, by the pure fold."""
     folded = fold_deliveries((("tick", plain_tick(tick)) for tick in ticks), config)
     return {
         "rows": [golden_row(trade) for trade in folded.trades],
-        "orphan_funding_usd": {symbol: decimal_text(round_money(usd)) for symbol, usd in folded.orphan_funding.items() if usd},
+        "orphan_funding_usd": {
+            symbol: decimal_text(round_money(usd)) for symbol, usd in folded.orphan_funding.items() if round_money(usd)
+        },
+        "totals": golden_totals(folded.trades),
+        "discrepancies": golden_discrepancies(folded.discrepancies),
+        "refused": [],
     }
 
 
 def fold_deliveries(deliveries: Iterable[tuple[str, dict[str, Any]]], config: dict[str, Any]) -> FoldedLedger:
-    """The ledger of values in the order of their delivery, by the pure function over all of them: no store, no engine."""
+    """The ledger of values in the order of their delivery, by the pure function over all of them: no store, no writer."""
     agent = read(Agent, {"id": "desk", "skill": "plain", "mode": "sim", "settings": config})
-    terms: AccountTerms = agent.terms()
-    accepted: list[Tick] = []
-    items: dict[tuple[str, str], Any] = {}
-    decisions: dict[str, Decision] = {}  # by the names that fills use: d:ID or o:ORDER
-    bars: dict[Any, KnownBar] = {}
-    for kind, data in deliveries:
+    replay = LogReplay(OwnerId("local"), "desk", agent)
+    bars: dict[str, dict[Any, KnownBar]] = {}
+    for seq, (kind, data) in enumerate(deliveries, start=1):
         value = read(READERS[kind], data)
-        for item in unpack_items(value):
-            if item.kind in ("fill", "funding"):
-                items.setdefault((item.kind, item.key), item)
-            elif item.kind == "decision":
-                names = [f"d:{item.key}", *(f"o:{order}" for order in item.body.order_ids)]
-                decisions |= {name: item.body for name in names if name not in decisions}
+        known_at = occurred_at(value) or NOON
+        if isinstance(value, Tick):
+            known_at = max([known_at, *(part.t for part in (*value.fills, *value.funding))])
         for bar in observed_bars(value):
-            bars.setdefault((bar.symbol, bar.t0, bar.t1), KnownBar(bar, value.t if isinstance(value, Tick) else bar.t1))
-        # A tick that was delivered before, or is not later than the last one, brings no snapshot and no decision.
-        if isinstance(value, Tick) and value.id not in {t.id for t in accepted} and (not accepted or value.t > accepted[-1].t):
-            accepted.append(value)
-    first = next((t.t for t in accepted if t.positions is not None), None)
-    positions = {(item.symbol, item.leg) for item in items.values()}
-    positions |= {(symbol, held.leg) for t in accepted for symbol, several in (t.positions or {}).items() for held in several}
+            known = KnownBar(bar, known_at if isinstance(value, Tick) else bar.t1)
+            bars.setdefault(bar.symbol, {}).setdefault((bar.t0, bar.t1), known)
+        payload = payload_json(observed_json(value, ()), (), 1, None)
+        seen = isinstance(value, Tick) and any(item.kind == "tick" and item.key == value.id for item in replay.stored)
+        row_kind = "more" if seen else kind
+        replay.take(LogRow("desk", seq, row_kind, str(seq), 0, micros(known_at), 0, payload, "", "", ""))
+    listed = {symbol: list(known.values()) for symbol, known in bars.items()}
     trades: list[Trade] = []
     discrepancies: list[Discrepancy] = []
-    for symbol, leg in sorted(positions):
-        events: list[PositionEvent] = [_snapshot_view(t, symbol, leg, first) for t in accepted]
-        for item in items.values():
-            if (item.symbol, item.leg) == (symbol, leg):
-                named = decisions.get(item.ref) if item.ref else None
-                events.append(
-                    FillEvent(item.body, item.at, decision=named) if item.kind == "fill" else FundingEvent(item.body, item.at)
-                )
-        derived = derive_versions(terms, symbol, leg, events, [known for known in bars.values() if known.bar.symbol == symbol])
+    for (symbol, leg), items in replay.items_by_position().items():
+        events = position_events((symbol, leg), items, replay.decisions_named(items), replay.first_snapshot)
+        derived = derive_versions(agent.terms(), symbol, leg, events, listed.get(symbol, []))
         trades += [version.trade for version in derived.versions if version.known_to is None]
-        trades += [trade_from_round(terms, symbol, leg, derived.open)] if derived.open else []
+        trades += trades_of_open_round(agent.terms(), symbol, leg, derived.open) if derived.open else []
         discrepancies += derived.discrepancies
-    orphans = {item.symbol: Decimal(0) for item in items.values() if item.kind == "funding"}
-    for item in items.values():
-        if item.kind == "funding":
-            orphans[item.symbol] += item.body.usd
+    differing = [item for item in replay.stored if item.kind == "fill_differs"]
+    discrepancies += [fill_discrepancy(Item(i.kind, i.key, i.at, i.body, i.symbol, i.leg)) for i in differing]
+    if not any(item.kind == "fill" for item in replay.stored):
+        discrepancies = [found for found in discrepancies if found.why not in OF_SNAPSHOTS]
+    orphans: dict[str, Decimal] = {}
+    for kind, type_ in (("funding", Funding), ("dividend", Dividend)):
+        for item in replay.stored:
+            if item.kind == kind:
+                orphans[item.symbol] = orphans.get(item.symbol, Decimal(0)) + read(type_, item.body).amount
     for trade in trades:
         if trade.symbol in orphans:
-            orphans[trade.symbol] -= trade.funding_usd
+            orphans[trade.symbol] = MONEY.subtract(orphans[trade.symbol], trade.funding_usd)
     return FoldedLedger(sorted(trades, key=entry_order), discrepancies, orphans)
-
-
-def _snapshot_view(tick: Tick, symbol: str, leg: str, first: datetime | None) -> SnapshotView:
-    held = next((h for h in (tick.positions or {}).get(symbol, ()) if h.leg == leg), None)
-    return SnapshotView(
-        tick.id, tick.t, tick.t, first=tick.t == first, snapshot=tick.positions is not None, held=held,
-        mark=tick.marks.get(symbol), decision=next((d for d in tick.decisions if d.symbol == symbol), None),
-    )  # fmt: skip
 
 
 def projections(memory: Memory, stream: str = "desk") -> dict[str, Sequence[dict[str, Any]]]:

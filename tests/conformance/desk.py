@@ -7,7 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from memtape.core.items import Item, reported_trade
-from memtape.core.ledger.rounds import AccountTerms, KnownBar
+from memtape.core.ledger.rounds import KnownBar
+from memtape.core.ledger.terms import AccountTerms
 from memtape.core.ledger.trades import Trade
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.observed import Bar, ClosedTrade, Decision, Fill

@@ -9,17 +9,21 @@ from typing import Any
 
 import pytest
 
+from memtape.core.codec import read_time
 from memtape.engine import Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
 from tests.desk import given_agent, ledger_differences, plain_tick, rows_of
 
-CASES: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "golden" / "ledger_golden.json").read_text(encoding="utf-8")
-)["cases"]
+GOLDEN = Path(__file__).parents[1] / "golden"
+CASES: list[dict[str, Any]] = [
+    case
+    for name in ("ledger_golden.json", "ledger_money_golden.json")
+    for case in json.loads((GOLDEN / name).read_text(encoding="utf-8"))["cases"]
+]
 
 
-def test_there_are_thirty_six_cases() -> None:
-    assert len(CASES) == 36
+def test_there_are_seventy_cases() -> None:
+    assert len(CASES) == 36 + 34
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["name"]))
@@ -36,6 +40,8 @@ def test_a_golden_history_survives_a_restart_before_every_tick(
     rows = rows_of(agent)
     assert ledger_differences(case["expected"], rows) == []
     assert rows_of(agent, head=agent.head().seq) == rows
+    for past in case.get("expected_as_of", ()):
+        assert ledger_differences(past, rows_of(agent, as_of=read_time(past["as_of"]))) == []
     found = verify_store(memory)
     assert found.problems == []
     rebuild_store(memory)

@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memtape.core.codec import canonical, plain, time_text
-from memtape.core.ledger.fold import FillEvent, SnapshotView, fold_events
-from memtape.core.ledger.rounds import AccountTerms, trade_from_round
+from memtape.core.ledger.fold import fold_events
+from memtape.core.ledger.position_events import FillEvent, SnapshotView
+from memtape.core.ledger.rounds import trade_from_round
+from memtape.core.ledger.terms import AccountTerms
 from memtape.core.observed import Bar, Decision, Tick
 from memtape.core.values import MONEY, read
 from memtape.errors import Invalid
@@ -121,7 +123,7 @@ def test_the_ledger_finds_nothing_to_correct_and_accounts_for_all_the_equity(see
         decision = next((d for d in tick.decisions if d.symbol == "AAPL"), None)
         happened.append(SnapshotView(tick.id, tick.t, tick.t, first=n == 0, held=held, decision=decision))
         happened += [FillEvent(f, tick.t, decision=named.get(f.order_id or "")) for f in tick.fills]
-    folded = fold_events(AccountTerms("notebook", "test"), "AAPL", "", None, happened)
+    folded = fold_events(AccountTerms("notebook", "test"), "AAPL", "", happened)
     assert folded.discrepancies == []
     trades = [trade_from_round(AccountTerms("notebook", "test"), "AAPL", "", round_) for round_ in folded.closed]
     for trade in trades:

@@ -10,7 +10,10 @@ import pytest
 
 from tests import desk
 
-CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "golden/ledger_golden.json").read_text())["cases"]
+GOLDEN = Path(__file__).parents[2] / "golden"
+CASES: list[dict[str, Any]] = [
+    case for name in ("ledger_golden.json", "ledger_money_golden.json") for case in json.loads((GOLDEN / name).read_text())["cases"]
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["name"]))

@@ -272,8 +272,8 @@ class LogReplay:
             for each in self.stored if each.kind == "fill_differs" and each.gone_at is None
         ]  # fmt: skip
         if self.agent is not None:
-            for position, items in self._by_position().items():
-                events = position_events(position, items, self._named(items), self.first_snapshot)
+            for position, items in self.items_by_position().items():
+                events = position_events(position, items, self.decisions_named(items), self.first_snapshot)
                 derived = derive_versions(self.agent.terms(), *position, events, bars.get(position[0], []))
                 versions += derived.versions
                 discrepancies += [discrepancy_row(self.owner, self.stream, d) for d in derived.discrepancies]
@@ -303,7 +303,7 @@ class LogReplay:
             for version in source.versions(each.item, each.known_at, each.skill_version, each.gone_at)
         ]  # fmt: skip
 
-    def _by_position(self) -> dict[Position, list[StoredItem]]:
+    def items_by_position(self) -> dict[Position, list[StoredItem]]:
         """The items that concern each position: its own, and every tick and tick decision from its first mention on."""
         own: dict[Position, list[StoredItem]] = {}
         shared: list[StoredItem] = []
@@ -332,7 +332,7 @@ class LogReplay:
             ]  # fmt: skip
         return found
 
-    def _named(self, items: Sequence[StoredItem]) -> NamedDecisions:
+    def decisions_named(self, items: Sequence[StoredItem]) -> NamedDecisions:
         """The decisions that fills among these items name."""
         decisions: dict[str, tuple[Decision, datetime]] = {}
         for item in items:
