@@ -10,10 +10,15 @@ A line is one delivery. It begins with the time at which it happened; `known 12:
 it only then. `#` begins a comment.
 
     08:00 buy 0.5 BTC @ 65000         a fill; it may go on with: fee 1, seq 2, rate 1.25, leg LONG, order o-1, trigger stop,
-                                      decision d1, liquidated, id f7, at 07:59 (its own time, in a tick)
+                                      decision d1, liquidated, id f7, at 07:59 (its own time, in a tick), fee_currency BNB,
+                                      fee_rate 600, group g1
     08:00 buy 1 BTC @ 100 stop 90 "why"   a tick with the fill and the decision behind it: stop, target, tags a,b, regime R
     09:00 decide BTC stop 109 "why"   a decision alone; it may name orders: orders o-1,o-2; and its own id: id d1
     10:00 funding BTC -0.25           funding received (+) or paid (-)
+    08:00 instrument USDJPY base USD  terms of a symbol: accounting cash, multiplier 50, payoff inverse, base USD, from 09:00
+    10:00 split SAP 10                so many new units for one old
+    10:00 dividend SAP 2.5 ex 09:00   paid now, due to who held before its ex-date; rate 1.1 if it is in another currency
+    10:00 amend f2 px 108 fee 0.2     the venue corrects a fill; `void f2` takes it back
     08:00-09:00 bar BTC 1 2 1 2       a bar: open, high, low, close
     10:00 equity 1000                 what the account is worth
     10:00 deposit 500                 money paid in, or out with a minus
@@ -47,6 +52,7 @@ from tests.desk import fold_deliveries, given_agent, given_memory
 DAY = datetime(2026, 6, 4, tzinfo=UTC)
 FILL_WORDS = {
     "fee": "fee", "seq": "seq", "rate": "rate", "leg": "leg", "order": "order_id", "decision": "decision", "trigger": "trigger", "id": "id",
+    "fee_currency": "fee_currency", "fee_rate": "fee_rate", "group": "group",
 }  # fmt: skip
 DECISION_WORDS = ("stop", "target", "tags", "orders", "regime", "confidence")
 
@@ -103,7 +109,8 @@ class Desk:
             self.memory.clock.at = delivery.known_at  # type: ignore[attr-defined]
             self.receipts.append(self.agent.observe(delivery.data, kind=delivery.kind, backfill=backfill))
         self.deliveries += new
-        folded = fold_deliveries([(delivery.kind, delivery.data) for delivery in self.deliveries], self.settings)
+        settings = {**self.settings, "settle_seconds": self.agent.agent.settle_seconds}
+        folded = fold_deliveries([(delivery.kind, delivery.data) for delivery in self.deliveries], settings)
         assert [golden_row(trade) for trade in folded.trades] == [golden_row(trade) for trade in self.rows], (
             "fold and engine differ"
         )
@@ -156,8 +163,17 @@ def discrepancy_words(found: Discrepancy) -> str:
     """A discrepancy in words."""
     name = f"{found.symbol} {found.leg}" if found.leg else found.symbol
     price = "" if found.price is None else f" @ {decimal_text(found.price)}"
+    if found.ledger_qty is None or found.broker_qty is None:
+        told = {
+            "fill_differs": f"fill {found.fill_id} came again with another {', '.join(found.fields or ())}",
+            "fee_unknown": f"fee of {found.fill_id} unknown: {found.fee} {found.fee_currency}",
+            "stop_wrong_side": f"stop {found.stop} on the wrong side of {found.price}",
+        }
+        return f"{found.at:%H:%M} {name} {told[found.why]}"
+    if found.why == "fill_twice":
+        return f"{found.at:%H:%M} {name} {found.fill_id} and {found.other} may be one fill"
     words = f"{found.at:%H:%M} {name} fills {decimal_text(found.ledger_qty)}, broker {decimal_text(found.broker_qty)}{price}"
-    return f"{words}, adopted" if found.why == "adopted" else words
+    return f"{words}, {found.why}" if found.why != "snapshot" else words
 
 
 class _Reader:
@@ -189,6 +205,16 @@ class _Reader:
             case "decide":
                 self.others += 1
                 return "decision", {"id": f"d{self.others}", "t": at, **_decision(words[1:])}
+            case "instrument":
+                stated = self._instrument(words, at)
+                return "instrument", stated
+            case "split":
+                return "split", self._split(words, at)
+            case "dividend":
+                return "dividend", self._dividend(words, at)
+            case "amend" | "void":
+                correction = _correction(words, at)
+                return correction["kind"], correction
             case "equity":
                 return "equity", {"t": at, "equity": words[1]}
             case "deposit":
@@ -211,6 +237,10 @@ class _Reader:
                     tick["id"] = name
                 case ["mark", symbol, price]:
                     tick.setdefault("marks", {})[symbol] = price
+                case ["mark", symbol, price, "rate", rate]:
+                    tick.setdefault("marks", {})[symbol] = {"px": price, "rate": rate}
+                case ["amend" | "void", *_]:
+                    tick.setdefault("corrections", []).append(_correction(part, at))
                 case ["equity", amount]:
                     tick["equity"] = amount
                 case ["buy" | "sell", *_]:
@@ -254,6 +284,24 @@ class _Reader:
                 decided += [word, rest.pop(0)] if word in DECISION_WORDS else [word]
         return fill, _decision([symbol, *decided]) if decided else None
 
+    def _instrument(self, words: Sequence[str], at: datetime) -> dict[str, Any]:
+        self.others += 1
+        _, symbol, *rest = words
+        terms: dict[str, Any] = _pairs(rest)
+        if "from" in terms:
+            terms["valid_from"] = clock_time(terms.pop("from"))
+        return {"id": f"i{self.others}", "symbol": symbol, **terms}
+
+    def _split(self, words: Sequence[str], at: datetime) -> dict[str, Any]:
+        self.others += 1
+        return {"id": f"x{self.others}", "t": at, "symbol": words[1], "ratio": words[2]}
+
+    def _dividend(self, words: Sequence[str], at: datetime) -> dict[str, Any]:
+        self.others += 1
+        _, symbol, usd, *rest = words
+        about: dict[str, Any] = _pairs(rest)
+        return {"id": f"v{self.others}", "t": at, "symbol": symbol, "usd": usd, "ex_date": clock_time(about.pop("ex")), **about}
+
     def _funding(self, words: Sequence[str], at: datetime) -> dict[str, Any]:
         self.others += 1
         _, symbol, usd, *rest = words
@@ -293,6 +341,14 @@ def _decision(words: Sequence[str]) -> dict[str, Any]:
             case reason:
                 decision["reason"] = reason
     return decision
+
+
+def _correction(words: Sequence[str], at: datetime) -> dict[str, Any]:
+    word, fill, *rest = words
+    content: dict[str, Any] = _pairs(rest)
+    if "t" in content:
+        content["t"] = clock_time(content["t"]).isoformat()
+    return {"kind": f"{word}_fill", "fill_id": fill, "t": at, **({"content": content} if word == "amend" else {})}
 
 
 def _bar(words: Sequence[str], start: datetime, end: datetime) -> dict[str, Any]:

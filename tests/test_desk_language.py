@@ -66,12 +66,13 @@ def test_a_line_that_says_nothing_is_refused(line):
 
 def test_what_the_broker_holds_and_no_fill_explains_is_a_discrepancy():
     desk = replay("""
-        08:00 flat
-        09:00 tick BTC 1 @ 100
-        10:00 tick mark BTC 104; flat
+        07:00 buy 1 ETH @ 10
+        08:00 tick ETH 1
+        09:00 tick ETH 1; BTC 1 @ 100
+        10:00 tick ETH 1; mark BTC 104
     """)
     assert desk.discrepancies == ["09:00 BTC fills 0, broker 1 @ 100", "10:00 BTC fills 1, broker 0 @ 104"]
-    assert desk.trades == ["BTC long +4.00 closed 10:00, inferred"]
+    assert desk.trades == ["ETH long 1 @ 10 open", "BTC long +4.00 closed 10:00, inferred"]
 
 
 def test_what_is_held_at_the_first_look_was_there_before():

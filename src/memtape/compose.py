@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from memtape.core.codec import digest
+from memtape.core.ledger.terms import RULES_VERSION
 from memtape.documents.search import SLOTS, Slot
 from memtape.engine import Memory
 from memtape.engine.resources import ESTIMATED, TokenCounter
@@ -79,9 +80,15 @@ def open_database(url: str | None = None, *, migrating: bool = False) -> Databas
 
 
 def open_memory(url: str | None = None, owner: str | None = None, clock: Clock | None = None) -> Memory:
-    """Open the memory of an owner."""
+    """Open the memory of an owner. An SQLite store whose trades were computed by older rules is rebuilt first, after a backup."""
+    database = open_database(url)
+    if database.dialect == "sqlite" and database.owners_with_rules_before(RULES_VERSION):
+        # Imported when needed: once in the life of a store.
+        from memtape.engine.proof.upgrade import upgrade_rules
+
+        upgrade_rules(database)
     return Memory(
-        open_database(url), owner or setting("MEMTAPE_OWNER"), clock, models=model,
+        database, owner or setting("MEMTAPE_OWNER"), clock, models=model,
         embedder=partial(document_embedder, "sqlite_fts"), tokens=token_counter(), documents=documents(url),
         workspaces=workspaces(url), slot=slot(), document_embedder=document_embedder, embedder_by_id=previous_embedder,
         columns_mb=number_setting("MEMTAPE_COLUMNS_MB"),

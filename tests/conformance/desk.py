@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from memtape.core.items import Item, reported_trade
+from memtape.core.items import Item
+from memtape.core.ledger.reported import reported_trade
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.terms import AccountTerms
 from memtape.core.ledger.trades import Trade

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from memtape.core.events import Discrepancy
 from memtape.core.ledger.excursions import State
 from memtape.core.ledger.rounds import Round
+from memtape.core.ledger.terms import ContractTerms
 from memtape.core.ledger.trades import TRADE_FIELDS, Trade
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.observed import Decision, Situation
@@ -78,7 +79,8 @@ def full_trade() -> Trade:
         mae_usd=Decimal("-0.1"), mfe_r=Decimal(0), mae_r=Decimal(-1), excursion_method="hl_strict", entry_regime="trend",
         entry_volatility="high", entry_session="us", exit_regime="range", adopted=True, liquidation_fills=3,
         entry_leverage=Decimal("2.5"), tags=("a", "b, c", "ü"), confidence=Decimal("0.75"), entry_situation='{"regime":"trend"}',
-        first_partial_price=Decimal(101), reflection="held well", source="agent",
+        first_partial_price=Decimal(101), reflection="held well", source="agent", exit_item="fill:f2", exit_seq=3, fee_unknown=True,
+        group_id="g", accounting="cash", payoff="linear", multiplier=Decimal(50), rate=Decimal("1.1"), cost_usd=Decimal("-0.5"),
     )  # fmt: skip
 
 
@@ -220,12 +222,15 @@ def test_another_leg_or_symbol_says_nothing(memory: Memory) -> None:
 def a_round() -> Round:
     """A round trip in the making, with something in every field."""
     entry = Decision(id="d1", t=minute(1), symbol="AAPL", stop=Decimal("98.5"), tags=("x",), situation=Situation(regime="trend"))
-    state = State(minute(1), Decimal("-0.1"), Decimal("1E-20"), Decimal(3), Decimal(1), False)
+    state = State(minute(1), Decimal("-0.1"), Decimal("1E-20"), Decimal(3), False, Decimal(1))
+    lot = Round(opened_by="fill:f1", seq=1, side=-1, entry_at=minute(1), skill_version=2, known_at=minute(2), states=[state])
+    terms = ContractTerms("cash", Decimal(50), "linear", "USD")
     return Round(
         opened_by="fill:f1", seq=-5, side=-1, entry_at=minute(1), skill_version=2, known_at=minute(2), entry_tick_at=minute(3),
         leverage=Decimal("2.5"), entry=entry, qty=Decimal(3), entered=Decimal(3), paid=Decimal("0." + "3" * 60),
         cost=Decimal("1E-30"), realized=Decimal("-7"), funding=Decimal("-0.00000001"), stop=Decimal("98.5"), risk=Decimal(4),
         mfe=Decimal(1), mae=Decimal(-1), liquidation_fills=1, inferred=True, pruned=True, states=[state, state],
+        terms=terms, rates=[(minute(1), Decimal("1.1"))], lots=[lot], exit_rate=Decimal(1), shown_entry=Decimal("99.5"),
     )  # fmt: skip
 
 

@@ -102,7 +102,7 @@ def test_the_same_report_within_ten_minutes_is_one_trade(diary):
     ("wrong", "field"),
     [
         ({"pnl": 100, "pnl_r": -1.0}, "pnl_r"), ({"stop": 98, "pnl_r": 9.0, "pnl": 9}, "pnl_r"), ({"confidence": 1.2}, "confidence"), ({"pnl_r": float("nan")}, "pnl_r"),
-        ({"entry_price": -1}, "entry_price"), ({"exit_at": "2026-01-05T08:00:00"}, "exit_at"), ({"exit_at": "soon"}, "exit_at"),
+        ({"entry_price": "high"}, "entry_price"), ({"exit_at": "2026-01-05T08:00:00"}, "exit_at"), ({"exit_at": "soon"}, "exit_at"),
         ({"exit_at": "2031-01-01T00:00:00Z"}, "exit_at"), ({"symbol": "\n"}, "symbol"), ({"reflection": "x" * 2001}, "reflection"),
         ({"stop": 105}, "stop"), ({"situation": {"atr_d1": float("inf")}}, "atr_d1"), ({"situation": {"colour": "red"}}, "colour"),
     ],

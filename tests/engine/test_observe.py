@@ -38,7 +38,7 @@ def test_a_round_trip_gives_its_risk_its_r_and_its_reasons():
     assert desk.trades == ["BTC long +498.00 +1.0R closed 09:00"]
     assert desk.receipts[-1].concluded[0].name == "closed"
     assert (trade.initial_risk_usd, trade.pnl_r) == (Decimal(500), Decimal("0.996"))
-    assert (trade.entry_reason, trade.exit_reason, trade.exit_trigger) == ("breakout", "target hit", "target")
+    assert (trade.entry_reason, trade.exit_reason, trade.exit_trigger) == ("breakout", "target", "target")
     assert (trade.stop_price, trade.target_price, trade.tags, trade.entry_regime) == (64000, 67000, ("swing",), "trending_up")
 
 
@@ -183,7 +183,7 @@ def test_every_kind_of_value_can_be_observed_and_the_log_follows(agent):
         ("fill", fill("f", "yesterday", "buy", "1", "1"), "t"),
         ("fill", fill("f", T.format(8, 0), "buy", "-1", "1"), "qty"),
         ("fill", fill("f", T.format(8, 0), "buy", "0", "1"), "qty"),
-        ("fill", fill("f", T.format(8, 0), "buy", "1", "-1"), "px"),
+        ("fill", fill("f", T.format(8, 0), "buy", "1", "cheap"), "px"),
         ("fill", fill("f", T.format(8, 0), "buy", "NaN", "1"), "qty"),
         ("fill", fill("f", T.format(8, 0), "buy", "1", "Infinity"), "px"),
         ("fill", fill("f", T.format(8, 0), "hold", "1", "1"), "side"),
@@ -289,8 +289,10 @@ def test_skills_agents_imports_and_discrepancies_are_told_as_they_stood():
     memory.create_skill("s", strategy="one")
     memory.create_agent("a", skill="s", mode="sim")
     agent = memory.agent("a")
-    agent.observe({"id": "s1", "t": T.format(8, 0), "positions": {}})
-    agent.observe({"id": "s2", "t": T.format(9, 0), "positions": {"BTC": {"qty": "1", "entry_px": "100"}}})
+    # A fill: for an agent that only ever sends snapshots, a change of position is no discrepancy.
+    agent.observe(fill("f", T.format(7, 0), "buy", "1", "10", symbol="ETH"), kind="fill")
+    agent.observe({"id": "s1", "t": T.format(8, 0), "positions": {"ETH": {"qty": "1"}}})
+    agent.observe({"id": "s2", "t": T.format(9, 0), "positions": {"ETH": {"qty": "1"}, "BTC": {"qty": "1", "entry_px": "100"}}})
     memory.clock.at += timedelta(hours=1)
     memory.create_skill("s", strategy="two")
     memory.create_skill("t")
@@ -302,7 +304,7 @@ def test_skills_agents_imports_and_discrepancies_are_told_as_they_stood():
     assert execute(memory, "list_imports", {"agent": "a", "head": 1})["n"] == 0
     (found,) = execute(memory, "get_ledger", {"agent": "a"})["discrepancies"]
     assert (found["symbol"], found["ledger_qty"], found["broker_qty"]) == ("BTC", "0", "1")
-    assert execute(memory, "get_ledger", {"agent": "a", "head": 2})["discrepancies"] == [found]
+    assert execute(memory, "get_ledger", {"agent": "a", "head": 3})["discrepancies"] == [found]
     assert execute(memory, "get_ledger", {"agent": "a", "as_of": T.format(8, 30)})["discrepancies"] == []
 
 

@@ -55,6 +55,14 @@ class Database(Protocol):
         """Apply the migrations that are missing. Returns their names."""
         ...
 
+    def owners_with_rules_before(self, version: int) -> list[OwnerId]:
+        """The owners with projections that were made by older rules, as far as this login may see them."""
+        ...
+
+    def copy_before(self, what: str) -> None:
+        """Copy a file beside itself before something changes in it, unless opening it made a copy already."""
+        ...
+
     def facts(self) -> dict[str, object]:
         """What `memtape doctor` reports about it."""
         ...

@@ -15,6 +15,7 @@ from typing import Any
 
 from memtape.core.codec import GENESIS
 from memtape.core.ids import OwnerId
+from memtape.core.ledger.terms import RULES_VERSION
 from memtape.errors import Conflict, Locked, MemtapeError, MissingExtra, NewerSchema, NoStore, OlderSchema, StoreFailure
 from memtape.store.database import Params, Row, expand, insertion
 from memtape.store.schema import CACHES, LATEST, MIGRATIONS, TABLES
@@ -63,11 +64,12 @@ class PostgresSession:
 
     def lock(self, owner: OwnerId, stream: str) -> None:
         """Lock the row of the head until the commit. If it is missing, it is created first."""
-        at = {"owner": owner, "stream": stream, "hash": GENESIS}
+        at = {"owner": owner, "stream": stream, "hash": GENESIS, "rules": RULES_VERSION}
         held = "SELECT 1 FROM streams WHERE owner = :owner AND stream = :stream FOR UPDATE"
         if not self.all(held, at):
             self.run(
-                "INSERT INTO streams (owner, stream, seq, hash) VALUES (:owner, :stream, 0, :hash) ON CONFLICT DO NOTHING",
+                "INSERT INTO streams (owner, stream, seq, hash, rules) VALUES (:owner, :stream, 0, :hash, :rules) "
+                "ON CONFLICT DO NOTHING",
                 at,
             )
             self.all(held, at)
@@ -156,6 +158,17 @@ class PostgresDatabase:
                     connection.execute("INSERT INTO migrations VALUES (%s, %s)", (step.number, step.name))
                 done.append(f"{step.number}: {step.name}")
         return done
+
+    def owners_with_rules_before(self, version: int) -> list[OwnerId]:
+        """The owners with projections that were made by older rules; only an account above row-level security sees them all."""
+        with self._translated(), psycopg.connect(self._address) as connection:
+            rows = connection.execute(
+                "SELECT DISTINCT owner FROM streams WHERE coalesce(rules, 1) < %s AND seq > 0 ORDER BY owner", (version,)
+            ).fetchall()
+        return [OwnerId(owner) for (owner,) in rows]
+
+    def copy_before(self, what: str) -> None:
+        """A server has backups of its own."""
 
     def _guard(self, connection: Connection) -> None:
         """Row-level security by owner on every table, and an application role that can do no more than its work."""

@@ -23,10 +23,11 @@ from urllib.parse import quote
 import apsw
 
 from memtape.core.ids import OwnerId
-from memtape.errors import Conflict, MemtapeError, NewerSchema, NoStore, StoreFailure
+from memtape.errors import Conflict, MemtapeError, NewerSchema, NoStore, OlderSchema, StoreFailure
 from memtape.store.database import Params, Row, expand, insertion
 from memtape.store.schema import LATEST, MIGRATIONS
 from memtape.store.sqlite_errors import memtape_error
+from memtape.store.tables import outdated_owners
 
 MAX_IDLE_READERS = 4  # connections that wait for the next read; more are opened when more read at once
 WAIT_SECONDS = 5
@@ -73,6 +74,7 @@ class SqliteDatabase:
         # keeps a writer of this process waiting; in memory, or where nothing can be written, there is only one.
         self._idle_readers: list[apsw.Connection] = []
         self._pool, self._closed = threading.Lock(), False
+        self._is_copied = False  # whether a copy was made beside the file since it was opened
         self._is_read = False  # whether the one connection has a read open; changed only by who has the turn
         with self._translated():
             self._connection = self._open()
@@ -82,6 +84,8 @@ class SqliteDatabase:
                     raise NewerSchema(url=self.url, found=found, known=LATEST)
                 if found < LATEST and not self.read_only:
                     self.migrate()
+                elif found < LATEST:
+                    raise OlderSchema(url=self.url, found=found, known=LATEST)
             except BaseException:
                 # A file that cannot be used is closed at once, not when Python collects the object.
                 self._connection.close()
@@ -219,10 +223,23 @@ class SqliteDatabase:
             done.append(f"{step.number}: {step.name}")
         return done
 
+    def owners_with_rules_before(self, version: int) -> list[OwnerId]:
+        """The owners with projections that were made by older rules; of a file that cannot be written, none."""
+        if self.read_only:
+            return []
+        with self.reading(OwnerId("")) as session:
+            return outdated_owners(session, version)
+
+    def copy_before(self, what: str) -> None:
+        """Copy the file beside itself, unless its migration made a copy already."""
+        if self.path != ":memory:" and not self._is_copied:
+            self._copy_aside(f"{self.path}.before-{what}")
+
     def _copy_aside(self, path: str) -> None:
         """Copy the file under this name, or under a numbered one if an earlier attempt or another process left a copy."""
         mine = f"{path}.{os.getpid()}"
         self.backup(mine)
+        self._is_copied = True
         for n in itertools.count():
             try:
                 os.link(mine, f"{path}.{n}" if n else path)

@@ -586,3 +586,11 @@ def owners(session: Session) -> list[OwnerId]:
     """Every owner that this transaction may see."""
     everywhere = " UNION ".join(f"SELECT owner FROM {table}" for table in TABLES)
     return sorted(name for (name,) in session.all(everywhere, {}) if name is not None)  # a broken file may have lost one
+
+
+def outdated_owners(session: Session, rules: int) -> list[OwnerId]:
+    """The owners with a stream whose projections were made by older rules."""
+    rows = session.all(
+        "SELECT DISTINCT owner FROM streams WHERE coalesce(rules, 1) < :rules AND seq > 0 ORDER BY owner", {"rules": rules}
+    )
+    return [owner for (owner,) in rows]

@@ -213,7 +213,7 @@ class BeliefCell(NamedTuple):
         return self.base_wins / self.base_n if self.base_n >= INDUCED_FROM_TRADES else None
 
 
-class Split(NamedTuple):
+class CellSplit(NamedTuple):
     """The field by which a cell splits, and the parts."""
 
     field: str
@@ -292,13 +292,13 @@ def _last(key: CellKey, into: Mapping[CellKey, CellKey]) -> CellKey:
     return key
 
 
-def splits(cells: Mapping[CellKey, BeliefCell]) -> dict[CellKey, Split]:
+def splits(cells: Mapping[CellKey, BeliefCell]) -> dict[CellKey, CellSplit]:
     """Returns the single cells that split by another field into parts better and worse than the base rate.
 
     Of several parts the two that differ most are compared, so their p-value is multiplied by the number of comparisons;
     Benjamini and Hochberg's gate is then applied to all splits considered.
     """
-    considered: dict[tuple[CellKey, str], Split] = {}
+    considered: dict[tuple[CellKey, str], CellSplit] = {}
     children: defaultdict[tuple[CellKey, str], list[BeliefCell]] = defaultdict(list)
     for key, cell in cells.items():
         for parent, (_, (field, _)) in zip(key.parents(), (key.conditions, key.conditions[::-1]), strict=False):
@@ -306,9 +306,9 @@ def splits(cells: Mapping[CellKey, BeliefCell]) -> dict[CellKey, Split]:
                 children[parent, field].append(cell)
     for (parent, field), parts in children.items():
         if cells[parent].inside.n >= BELIEVED_FROM_TRADES and cells[parent].base_rate is not None and len(parts) > 1:
-            considered[parent, field] = Split(field, tuple(parts), _furthest(parts))
+            considered[parent, field] = CellSplit(field, tuple(parts), _furthest(parts))
     passing = accepted_cells({f"{cells[parent].id} {field}": split.p_value for (parent, field), split in considered.items()})
-    best: dict[CellKey, Split] = {}
+    best: dict[CellKey, CellSplit] = {}
     for (parent, field), split in sorted(considered.items(), key=lambda one: (one[1].p_value, one[0])):
         if f"{cells[parent].id} {field}" in passing and _opposed(split.parts, cells[parent].base_rate):
             best.setdefault(parent, split)
@@ -332,7 +332,7 @@ def _opposed(parts: Sequence[BeliefCell], base_rate: float | None) -> bool:
 
 
 def _induced(
-    cell: BeliefCell, cells: Mapping[CellKey, BeliefCell], merged: Mapping[CellKey, CellKey], parted: Mapping[CellKey, Split],
+    cell: BeliefCell, cells: Mapping[CellKey, BeliefCell], merged: Mapping[CellKey, CellKey], parted: Mapping[CellKey, CellSplit],
     passing: frozenset[str], scanned: int, as_of: datetime,
 ) -> Belief:  # fmt: skip
     own = beta_from_episodes(cell.inside.wins, cell.inside.n - cell.inside.wins)
@@ -479,7 +479,7 @@ def _with_figures(who: str, inside: Tally, base_rate: float | None, base_n: int,
     return f"{claim} against {_percent(base_rate)} of {base_n} otherwise."
 
 
-def _split_words(split: Split, cell: BeliefCell) -> str:
+def _split_words(split: CellSplit, cell: BeliefCell) -> str:
     labels = {part.id: dict(part.key.conditions)[split.field] for part in split.parts}
     parts = ", ".join(f"{labels[part.id]} wins {_percent(part.rate)} of {part.inside.n}" for part in split.parts)
     return f"By {split.field}: {parts}; otherwise {_percent(cell.base_rate or 0.0)} of {cell.base_n}."

@@ -15,6 +15,7 @@ from memtape.core.codec import GENESIS, canonical_plain, chain_hash, digest, mom
 from memtape.core.ids import OwnerId
 from memtape.core.items import OWNER_STREAM, delivery_digest
 from memtape.core.ledger.rounds import KnownBar
+from memtape.core.ledger.terms import RULES_VERSION
 from memtape.core.observed import Bar
 from memtape.core.skills import Agent
 from memtape.core.values import read
@@ -58,6 +59,8 @@ class Audit:
     rows: dict[str, int] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     heads: list[ExportedHead] = field(default_factory=list)
+    # Streams whose projections were made by older rules. They are not compared: a rebuild makes them by those of today.
+    needs_rebuild: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -134,6 +137,9 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None, deleted: b
     audit.digests[f"{tables.owner}/{tables.stream}/bars"] = digest(canonical_plain(bars))
     if bar_problems:
         # Trades are derived from bars too, so wrong bars would make every trade look altered.
+        return
+    if head.rules < RULES_VERSION and seq:
+        audit.needs_rebuild.append(f"{tables.owner}/{tables.stream}")
         return
     for table, expected in replay.projections(_bars_by_symbol(tables)).items():
         found = tables.rows(table)
@@ -333,6 +339,7 @@ def rebuild_store(memory: Memory) -> Audit:
                     last_tick=replay.last_tick,
                     known_at=replay.known_at,
                     verified_from=replay.verified_from,
+                    rules=RULES_VERSION,
                 )
             )
             MemoryTables(tables).note_changes([EVERY_ONE])

@@ -13,7 +13,6 @@ from typing import Any
 
 from memtape.core.codec import micros, moment, plain
 from memtape.core.events import PlanEvent, read_event
-from memtape.core.ids import OwnerId
 from memtape.core.fill_records import (
     awaited_fill,
     corrected_fill,
@@ -22,6 +21,7 @@ from memtape.core.fill_records import (
     fills_of,
     placed_correction,
 )
+from memtape.core.ids import OwnerId
 from memtape.core.items import (
     Item,
     NamedDecisions,

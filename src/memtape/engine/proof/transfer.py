@@ -122,6 +122,9 @@ def _parquet_writer() -> Callable[[Path, list[str], list[dict[str, Any]]], None]
 _OTHER: dict[str, Callable[[Any], Any]] = {
     "skill_version": lambda arrow: arrow.int64(),
     "entry_seq": lambda arrow: arrow.int64(),
+    "exit_seq": lambda arrow: arrow.int64(),
+    "fee_unknown": lambda arrow: arrow.bool_(),
+    "rules": lambda arrow: arrow.int64(),
     "liquidation_fills": lambda arrow: arrow.int64(),
     "adopted": lambda arrow: arrow.bool_(),
 }

@@ -33,7 +33,7 @@ from memtape.engine.view.derived_ledger import (
 )
 from memtape.engine.view.plan_log import plan_states_from_log
 from memtape.engine.view.stored import believed_trades, newest_first
-from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, TradePage, View, select_trades, worth_showing
+from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, TradePage, View, select_trades, discrepancies_to_show
 from memtape.engine.write.verification import first_broker_record
 from memtape.store.cutoff import Cutoff
 from memtape.store.tables import Tables
@@ -109,7 +109,7 @@ class ViewAtHead(View):
 
     def discrepancies(self, limit: int) -> list[Discrepancy]:
         """Where the broker showed something that its fills do not explain, newest first."""
-        return newest_first(worth_showing(self, self._ledger[1]), limit)
+        return newest_first(discrepancies_to_show(self, self._ledger[1]), limit)
 
     def open_position_count(self) -> int | None:
         """None: nobody looked, and the ledger of the present does not tell."""

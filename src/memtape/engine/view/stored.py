@@ -28,7 +28,16 @@ from memtape.core.skills import Agent
 from memtape.engine.column_cache import CachedBeliefs, CachedColumns, ColumnCache
 from memtape.engine.view.derived_ledger import derive_trades, differing_fills, known_positions, open_claims
 from memtape.engine.view.plan_log import plan_states_from_log
-from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, TradePage, View, select_trades, with_labels, worth_showing
+from memtape.engine.view.view import (
+    ALL_TRADES,
+    AnswerBasis,
+    TradeFilter,
+    TradePage,
+    View,
+    select_trades,
+    with_labels,
+    discrepancies_to_show,
+)
 from memtape.engine.write.learn import Learner
 from memtape.engine.write.verification import first_broker_record
 from memtape.store.cutoff import EVERYTHING, Cutoff
@@ -168,7 +177,7 @@ class StoredView(View):
     def discrepancies(self, limit: int) -> list[Discrepancy]:
         """Where the broker showed something that its fills do not explain, newest first."""
         found = self.tables.discrepancies(limit) if self.is_latest else self._ledger()[1]
-        return newest_first(worth_showing(self, found), limit)
+        return newest_first(discrepancies_to_show(self, found), limit)
 
     def open_position_count(self) -> int | None:
         """How many positions the ledger shows open; None for a past moment."""

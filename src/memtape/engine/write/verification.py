@@ -8,7 +8,6 @@ from memtape.core.items import Item
 from memtape.store.cutoff import EVERYTHING, Cutoff
 from memtape.store.tables import Tables
 
-
 BROKER_KINDS = ("fill", "funding", "dividend", "trade")
 
 

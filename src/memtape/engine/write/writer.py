@@ -186,7 +186,7 @@ class Writer:
         self.seq, self.hash, self.known_at = self.start.seq, self.start.hash, self.start.known_at
         self.first_snapshot, self.last_tick = self.start.first_snapshot, self.start.last_tick
         self.verified_from = self.start.verified_from
-        if self.start.rules < RULES_VERSION:
+        if self.start.seq and self.start.rules < RULES_VERSION:
             raise NeedsRebuild(stream=tables.stream)
         self.log: list[LogRow] = []
         self.batch = Batch()

@@ -160,10 +160,15 @@ def migrate(db: Db = None, as_json: Json = False) -> None:
     """Migrate the store to the schema of this version. PostgreSQL is migrated only by this command."""
     with reporting(as_json):
         from memtape.compose import open_database
+        from memtape.engine.proof.upgrade import upgrade_rules
 
         database = open_database(db, migrating=True)
-        done = database.migrate()
-        answer({"db": database.url, "schema": database.schema(), "steps": done}, as_json)
+        done, schema = database.migrate(), database.schema()
+        database.close()
+        # A change of rules rebuilds trades and memories: for every owner that this account may see.
+        database = open_database(db)
+        rebuilt = upgrade_rules(database)
+        answer({"db": database.url, "schema": schema, "steps": done, "rebuilt": rebuilt}, as_json)
         database.close()
 
 
@@ -199,6 +204,9 @@ def verify(
         answer(_audit(found), as_json)
         if not found.ok:
             raise typer.Exit(4)
+        if found.needs_rebuild:
+            typer.echo("Needs rebuild: these trades were computed by older rules. Run: memtape rebuild", err=True)
+            raise typer.Exit(1)
 
 
 def _heads(file: Path) -> list[dict[str, Any]]:
@@ -217,7 +225,7 @@ def _audit(found: Any) -> dict[str, Any]:
         {"owner": p.owner, "stream": p.stream, "table": p.table, "row": p.key, "problem": p.problem} for p in found.problems
     ]
     return {"ok": found.ok, "problems": problems, "log_rows": found.log_rows, "rows": found.rows, "heads": found.heads,
-            "digests": found.digests}  # fmt: skip
+            "digests": found.digests, "needs_rebuild": found.needs_rebuild}  # fmt: skip
 
 
 @app.command()
