@@ -180,12 +180,10 @@ class Round:
 
     def take_piece(self, qty: Decimal, whole: bool) -> Round:
         """Split a quantity off a lot as a round of its own, with its share of everything; `whole` takes the rest of the lot."""
-        share = ONE if whole else qty / self.qty
         names = ("qty", "entered", "paid", "cost", "size_usd", "paid_usd", "cost_usd", "fees", "funding", "risk")
-        # The piece that ends a lot takes what is left, so that the pieces of a lot add up to the lot.
-        taken = {name: getattr(self, name) * share for name in names}
-        if not whole:
-            taken |= {"qty": qty, "entered": qty}
+        # The piece that ends a lot takes what is left, so that the pieces of a lot add up to the lot. Multiplied before it is
+        # divided, a share that comes out even stays exact.
+        taken = {name: amount if whole else amount * qty / self.qty for name in names for amount in [getattr(self, name)]}
         piece = replace(self, **taken, states=list(self.states), rates=[], lots=[])
         for name, amount in taken.items():
             setattr(self, name, getattr(self, name) - amount)

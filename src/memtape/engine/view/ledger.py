@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from decimal import Decimal, localcontext
 
@@ -111,6 +111,10 @@ class MoneyTotals:
                 n=len(priced), realized_pnl_usd=realized, fees_usd=fees, funding_usd=funding, net_pnl_usd=realized - fees + funding
             )
 
+    def __add__(self, other: MoneyTotals) -> MoneyTotals:
+        with localcontext(MONEY):
+            return MoneyTotals(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TotalsByStatus:
@@ -123,10 +127,9 @@ class TotalsByStatus:
 
 def ledger_totals(trades: Sequence[Trade]) -> TotalsByStatus:
     """The totals of a ledger. The open part of an open trade is not valued."""
-    return TotalsByStatus(
-        closed=MoneyTotals.of(trade for trade in trades if trade.status == "closed"),
-        open=MoneyTotals.of(trade for trade in trades if trade.status == "open"), all=MoneyTotals.of(trades),
-    )  # fmt: skip
+    closed = MoneyTotals.of(trade for trade in trades if trade.status == "closed")
+    open_ = MoneyTotals.of(trade for trade in trades if trade.status == "open")
+    return TotalsByStatus(closed=closed, open=open_, all=closed + open_)
 
 
 def trade_totals(trades: Sequence[Trade]) -> dict[str, Decimal]:
