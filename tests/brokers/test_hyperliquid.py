@@ -109,10 +109,10 @@ def test_a_spot_buy_that_pays_in_the_coin_brings_less_of_it_at_the_price_paid():
     assert hl.fills_from_answer([spot | {"coin": "PURR/USDC"}], ADDRESS)[0].symbol == "PURR/USDC"
 
 
-def test_a_fee_in_a_token_without_a_price_is_refused_until_one_is_given():
+def test_a_fee_in_a_token_without_a_price_is_left_in_that_token_and_reading_goes_on():
     odd = row("0.0", "B", "1", fee="0.3", feeToken="USDH")
-    with pytest.raises(Invalid, match=r"feeToken: .* is in USDH, whose price is unknown\. Give its price in USDC"):
-        hl.fills_from_answer([odd], ADDRESS)
+    (fill,) = hl.fills_from_answer([odd], ADDRESS)
+    assert (fill.fee, fill.fee_currency, fill.fee_rate) == (D("0.3"), "USDH", None)
     assert hl.fills_from_answer([odd], ADDRESS, rates={"USDH": D("0.99")})[0].fee == D("0.297")
 
 
@@ -411,7 +411,8 @@ def test_a_position_without_its_fill_is_searched_for_from_where_it_was_first_see
     wait(clock, hours=1)
     account.positions = {"ETH": (HeldPosition(qty=D(1), entry_px=D(3400), mark=D(3400)),)}
     follow_account(agent, account)
-    assert agent.ledger.discrepancies()[0].at == NOON + timedelta(hours=1)
+    # Until the first fill arrives, the account may be one that only ever sends snapshots.
+    assert agent.ledger.discrepancies() == []
     for _ in range(3):
         wait(clock, hours=1)
         follow_account(agent, account)

@@ -187,7 +187,6 @@ def test_deposits_among_the_trades_are_no_trades() -> None:
         (f"<b>,long,{SPAN},1,2,3", "2: symbol: should match pattern"),
         (f"BTC,maybe,{SPAN},1,2,3", "2: side: 'maybe' is neither long nor short"),
         (f"BTC,long,{SPAN},x,2,3", "2: entry_price: 'x' is not a number"),
-        (f"BTC,long,{SPAN},-1,2,3", "2: entry_price: should be greater than or equal to 0"),
         (f"BTC,long,{SPAN},1,2,", "2: qty: neither qty nor pnl is given"),
         ("BTC,long,soon,2026-06-04T09:00Z,1,2,3", "2: entry_at (entry_time): 'soon' is not a time"),
         ("BTC,long,2026-06-04T10:00Z,2026-06-04T09:00Z,1,2,3", "2: row: exit_at is before entry_at"),

@@ -66,18 +66,18 @@ def _net_account(agent: AgentMemory, clock: FixedClock) -> None:
     held = {"qty": "10", "entry_px": "100", "leverage": "2", "mark": "100.5"}
     _seen(agent, clock, 1, "a1", positions={}, decision={"symbol": "AAPL", "action": "no_trade", "reason": "quiet"})
     _seen(agent, clock, 5, "a2", positions={"AAPL": held}, decision=decision, equity="25000",
-          fills=[fill("f1", 4, "buy", 10, 100, order_id="o1", fee="0.35")], bars=quarters(-15, [99.5]))  # fmt: skip
+          fills=[fill("f1", 4, "buy", 10, 100, order_id="o1", fee="0.35", group="g1")], bars=quarters(-15, [99.5]))  # fmt: skip
     _seen(agent, clock, 45, "a3", marks={"AAPL": "104"}, bars=quarters(0, [101, 103]),
           funding=[{"id": "p1", "t": at(40), "symbol": "AAPL", "usd": "-0.123456789"}])  # fmt: skip
     leaving = {"symbol": "AAPL", "action": "close", "reason": "target", "situation": {"regime": "range"}}
     _seen(agent, clock, 50, "a4", positions={}, decision=leaving, equity="25039.2",
-          fills=[fill("f2a", 46, "sell", 2, "103"), fill("f2", 48, "sell", 8, "104.0000001", trigger="target")],
+          fills=[fill("f2a", 46, "sell", 2, "103"), fill("f2", 48, "sell", 8, "104.0000001", trigger="manual")],
           cash_flows=[{"id": "c1", "t": at(49), "usd": "-500"}])  # fmt: skip
     clock.at = at(70)  # a bar and a fill that come late, and change what was believed
     agent.observe(Bars(bars=quarters(30, [104, 105])))
     agent.observe(fill("f3", 52, "buy", 3, "104.5"), kind="fill")
     _seen(agent, clock, 75, "a5", positions={})
-    agent.observe(fill("f4", 60, "sell", 3, "105.25", fee="-0.01"), kind="fill")
+    agent.observe(fill("f4", 60, "sell", 3, "105.25", fee="-0.01", fee_currency="BNB"), kind="fill")
     short = {"symbol": "MSFT", "action": "sell", "side": "short", "reason": "weak", "stop": "310"}
     _seen(agent, clock, 90, "a6", positions={"MSFT": {"qty": "-2", "entry_px": "300"}}, decision=short,
           fills=[fill("f5", 89, "sell", 2, 300, "MSFT")])  # fmt: skip

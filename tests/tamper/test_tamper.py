@@ -34,7 +34,8 @@ def test_the_house_has_something_in_every_column_to_forge(on_sqlite: Trial, tabl
     rows = on_sqlite.forger.true[table]
     assert len(rows) >= 2
     never = {c for c in COLUMNS[table] if all(row[c] is None for row in rows)}
-    assert never <= {"avg_cost", "spread_as_atr_pct", "move_atr", "late_atr"}  # closed trades have none; the rest takes many bars
+    # Closed trades have no cost; the rest takes many bars.
+    assert never <= {"avg_cost", "cost_usd", "spread_as_atr_pct", "move_atr", "late_atr"}
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)

@@ -308,7 +308,7 @@ def fills_from_rows(
     found: list[Fill] = []
     place: Counter[tuple[int, str]] = Counter()
     for row in rows:
-        qty, fee = _qty_and_fee(row, rates)
+        qty, fee, fee_currency = _qty_and_fee(row, rates)
         own = row.liquidation is not None and (row.liquidation.liquidatedUser or "").lower() == address.lower()
         found.append(
             read(
@@ -321,6 +321,7 @@ def fills_from_rows(
                     "qty": qty,
                     "px": row.px,
                     "fee": fee,
+                    "fee_currency": fee_currency,
                     "seq": place[row.time, row.coin],
                     "liq": own,
                     "order_id": str(row.oid),
@@ -333,16 +334,28 @@ def fills_from_rows(
     return found
 
 
-def _qty_and_fee(row: FillRow, rates: Mapping[str, Decimal]) -> tuple[Decimal, Decimal]:
-    """Returns the quantity and the fee in dollars. `rates` are dollars per unit of other tokens."""
+def _qty_and_fee(row: FillRow, rates: Mapping[str, Decimal]) -> tuple[Decimal, Decimal, str | None]:
+    """Returns the quantity, the fee, and its token if that has no known price; else the fee is in dollars.
+
+    `rates` are dollars per unit of other tokens. A fee without a price is reported by the ledger as unknown, and reading goes on.
+    """
     rate = ONE if row.feeToken == DOLLAR_TOKEN else rates.get(row.feeToken)
     if rate is not None or not row.fee:
-        return row.sz, MONEY.multiply(row.fee, rate or ONE)
+        return row.sz, MONEY.multiply(row.fee, rate or ONE), None
     # The fee is paid from the coins that were bought.
     if is_spot(row.coin) and row.side == "B":
-        return MONEY.subtract(row.sz, row.fee), MONEY.multiply(row.fee, row.px)
-    raise Invalid("feeToken", f"the fee of {row.key} is in {row.feeToken[:20]}, whose price is unknown",
-                  f"Give its price in {DOLLAR_TOKEN} among the rates")  # fmt: skip
+        return MONEY.subtract(row.sz, row.fee), MONEY.multiply(row.fee, row.px), None
+    return row.sz, row.fee, currency_code(row.feeToken)
+
+
+def currency_code(token: str) -> str:
+    """The name of a token as a currency code.
+
+    >>> currency_code("kPEPE"), currency_code("USDH")
+    ('KPEPE', 'USDH')
+    """
+    code = "".join(letter for letter in token.upper() if letter.isascii() and letter.isalnum())[:10]
+    return code if len(code) >= 2 else f"T{code or 'OKEN'}"
 
 
 # ---- funding, positions, candles, orders -------------------------------------------------------------------------------

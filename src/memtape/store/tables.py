@@ -69,7 +69,7 @@ class Tables(BarTables):
         if not rows:
             return Head(0, GENESIS, None, None, None)
         seq, hash_, first, last, known, verified, rules = rows[0]
-        return Head(seq, hash_, time_of(first), time_of(last), time_of(known), time_of(verified), rules or 1)
+        return Head(seq, hash_, time_of(first), time_of(last), time_of(known), time_of(verified), 1 if rules is None else rules)
 
     def set_head(self, head: Head) -> None:
         """Write the head of the stream."""

@@ -138,6 +138,9 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None, deleted: b
     if bar_problems:
         # Trades are derived from bars too, so wrong bars would make every trade look altered.
         return
+    if head.rules > RULES_VERSION:
+        add_problem("streams", tables.stream, f"its rules are of version {head.rules}, this version of memtape knows {RULES_VERSION}")
+        return
     if head.rules < RULES_VERSION and seq:
         audit.needs_rebuild.append(f"{tables.owner}/{tables.stream}")
         return
