@@ -216,7 +216,8 @@ class Tables(BarTables):
         """What was stated about the terms of some symbols, and their splits; what was taken back is included."""
         kinds = ["instrument", "split"] if splits else ["instrument"]
         named = sorted(set(symbols))
-        where = "kind IN :kinds AND symbol IN :symbols"
+        # The symbol is in an expression, so that the index by kind is chosen: statements are few, items of a symbol many.
+        where = "kind IN :kinds AND symbol || '' IN :symbols"
         return self._stored_items(where, {"kinds": kinds, "symbols": named}, known, gone=True) if named else []
 
     def items(
@@ -406,8 +407,8 @@ class Tables(BarTables):
         self.session.run(f"DELETE FROM trades WHERE {MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after", at)
         # Fills that differ from their first delivery are found when they arrive, not when a position is derived.
         self.session.run(
-            f"DELETE FROM discrepancies WHERE {MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after "
-            "AND why <> 'fill_differs'",
+            f"DELETE FROM discrepancies WHERE {MINE} AND symbol = :symbol AND leg = :leg AND at > :after "
+            "AND entry_at > :after AND why <> 'fill_differs'",
             at,
         )
 
@@ -459,7 +460,7 @@ class Tables(BarTables):
         """The discrepancies of one position after a moment."""
         rows = self.session.all(
             f"SELECT {', '.join(COLUMNS['discrepancies'][2:])} FROM discrepancies "
-            f"WHERE {MINE} AND symbol = :symbol AND leg = :leg AND entry_at > :after",
+            f"WHERE {MINE} AND symbol = :symbol AND leg = :leg AND at > :after AND entry_at > :after",
             {**self._mine, "symbol": position[0], "leg": position[1], "after": NEVER if after is None else micros(after)},
         )
         return [discrepancy_from_row(row) for row in rows]
