@@ -11,6 +11,7 @@ from memtape.engine import Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.store.schema import TABLES
 from memtape.store.tables import streams
+from tests.conformance.desk import minute
 from tests.desk import plain_tick
 from tests.tamper.house import furnish
 
@@ -65,3 +66,18 @@ def test_the_golden_histories_are_the_same_on_both_stores(
 
 def test_two_stores_of_one_kind_are_the_same_too(opened: Callable[..., Memory], sqlite_url: str) -> None:
     assert_same(furnish(opened(sqlite_url)), furnish(opened(f"{sqlite_url}.other")))
+
+
+def test_a_rebuild_keeps_the_zero_of_a_trade_that_won_and_lost_nothing(memory: Memory) -> None:
+    memory.create_skill("plain")
+    memory.create_agent("desk", skill="plain", mode="sim")
+    agent = memory.agent("desk")
+    flat = {"symbol": "BTC", "side": "short", "entry_price": "100", "exit_price": "100", "stop": "101"}
+    agent.remember_trade({"trade_id": "c1", **flat, "entry_at": minute(1), "exit_at": minute(2)})
+    # The memory of a corrected trade is formed from its stored row, whose amounts have no sign at zero.
+    agent.memories.correct(agent.ledger.trades()[0].id, {"regime": "ranging"}, "a range")
+    before = verify_store(memory).digests
+    outcomes = [row["pnl_r"] for rows in everything(memory)["desk"].values() for row in rows if "pnl_r" in row]
+    assert "-0" not in {str(value).removesuffix(".0") for value in outcomes}
+    rebuilt = rebuild_store(memory).digests
+    assert rebuilt == {name: before[name] for name in rebuilt}

@@ -22,6 +22,7 @@ from memtape.store.schema import CACHES, LATEST, MIGRATIONS, TABLES
 try:
     import psycopg
     from psycopg import errors as pg
+    from psycopg.types.numeric import FloatDumper
     from psycopg_pool import ConnectionPool, PoolTimeout
 except ImportError as missing:
     raise MissingExtra(what="PostgreSQL", extra="postgres") from missing
@@ -37,6 +38,16 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 def _for_psycopg(sql: str) -> str:
     """A statement with its :name parameters in the form of psycopg."""
     return _MARK.sub(r"%(\1)s", sql.replace("%", "%%"))
+
+
+class UnsignedZeroDumper(FloatDumper):
+    """Writes -0.0 as 0.0."""
+
+    # A loss of nothing is -0.0 as a float. SQLite and NUMERIC drop that sign, DOUBLE PRECISION keeps it: a row learned from a
+    # stored trade would then differ from the same row of a rebuild.
+    def dump(self, obj: float) -> Any:
+        """The text of a number."""
+        return super().dump(obj + 0.0)
 
 
 class PostgresSession:
@@ -107,6 +118,7 @@ class PostgresDatabase:
             raise NoStore(url=self.url, problem=problem)
 
     def _as_application(self, connection: Connection) -> None:
+        connection.adapters.register_dumper(float, UnsignedZeroDumper)
         connection.execute(f"SET ROLE {ROLE}")
         connection.commit()
 
