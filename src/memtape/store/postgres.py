@@ -8,6 +8,7 @@ Only `memtape migrate` changes the schema, with an account that may.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -28,6 +29,7 @@ except ImportError as missing:
     raise MissingExtra(what="PostgreSQL", extra="postgres") from missing
 
 WAIT_SECONDS = 5
+MAX_POOLED = 4  # connections that threads share; a transaction inside another one has a connection of its own
 ROLE = "memtape_app"
 _TYPES = {"money": "NUMERIC", "text": 'TEXT COLLATE "C"', "int": "BIGINT", "real": "DOUBLE PRECISION", "options": ""}
 _MARK = re.compile(r"(?<!:):([a-z_][a-z_0-9]*)")
@@ -51,7 +53,7 @@ class UnsignedZeroDumper(FloatDumper):
 
 
 class PostgresSession:
-    """A transaction on a pooled connection."""
+    """A transaction on a connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -84,6 +86,12 @@ class PostgresSession:
             self.all(held, at)
 
 
+class _ThreadState(threading.local):
+    """What one thread has open."""
+
+    transactions = 0
+
+
 class PostgresDatabase:
     """One database on a server."""
 
@@ -94,6 +102,7 @@ class PostgresDatabase:
         self._address = url
         self._wait = wait_seconds
         self._pool: ConnectionPool[Connection] | None = None
+        self._thread = _ThreadState()
         if migrating:
             return
         with self._translated():
@@ -104,7 +113,7 @@ class PostgresDatabase:
             if found < LATEST:
                 raise OlderSchema(url=self.url, found=found, known=LATEST)
             self._pool = ConnectionPool(
-                url, min_size=1, max_size=4, open=True, configure=self._as_application, timeout=wait_seconds * 2
+                url, min_size=1, max_size=MAX_POOLED, open=True, configure=self._as_application, timeout=wait_seconds * 2
             )
 
     def _check_role(self) -> None:
@@ -136,11 +145,28 @@ class PostgresDatabase:
 
     @contextmanager
     def _transaction(self, owner: OwnerId, how: str) -> Iterator[PostgresSession]:
-        assert self._pool is not None, "a migrating connection reads and writes nothing"
-        with self._translated(), self._pool.connection() as connection, connection.transaction():
+        with self._translated(), self._connection() as connection, connection.transaction():
             connection.execute(how)
             connection.execute("SELECT set_config('memtape.owner', %s, true)", (owner,))
             yield PostgresSession(connection)
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        """A connection that nobody else uses meanwhile: of the pool, or inside another transaction of this thread a new one."""
+        assert self._pool is not None, "a migrating connection reads and writes nothing"
+        # A thread that waited for the pool while it holds a connection of it could wait for itself.
+        nested = self._thread.transactions > 0
+        self._thread.transactions += 1
+        try:
+            if nested:
+                with psycopg.connect(self._address) as connection:
+                    self._as_application(connection)
+                    yield connection
+            else:
+                with self._pool.connection() as connection:
+                    yield connection
+        finally:
+            self._thread.transactions -= 1
 
     def schema(self) -> int:
         """The number of the last migration that was applied."""
