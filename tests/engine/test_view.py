@@ -20,6 +20,7 @@ from memtape.engine.view.stored import StoredView
 from memtape.engine.view.view import SORT_FIELDS, TradeFilter, TradePage, View
 from memtape.errors import Invalid
 from memtape.store.cutoff import Cutoff
+from tests.engine.counter import Counter
 from tests.engine.desk_with_history import CLOCK, HOUR, START, desk_with_history
 
 # ---- the contract: both kinds of view answer alike about the present head --------------------------------------------------
@@ -101,31 +102,6 @@ def test_a_head_that_is_not_there_is_refused(memory):
 # ---- one transaction -------------------------------------------------------------------------------------------------------
 
 
-class Counter:
-    """How many read transactions are opened, and how many statements run in them."""
-
-    def __init__(self, agent: AgentMemory, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.transactions, self.statements = 0, list[str]()
-        database = agent.resources.database
-        reading = database.reading
-
-        @contextmanager
-        def counted(owner: str) -> Iterator[Any]:
-            self.transactions += 1
-            with reading(owner) as session:
-                run = type(session).all
-
-                def all(own: Any, sql: str, params: Any) -> Any:
-                    self.statements.append(sql)
-                    return run(own, sql, params)
-
-                with monkeypatch.context() as patched:
-                    patched.setattr(type(session), "all", all)
-                    yield session
-
-        monkeypatch.setattr(database, "reading", counted)
-
-
 READS: dict[str, Callable[[AgentMemory], Any]] = {
     "a brief": lambda agent: agent.briefs.make(symbol="BTC"),
     "a recall": lambda agent: agent.memories.recall({"regime": "ranging"}, symbol="BTC"),
@@ -144,16 +120,9 @@ READS: dict[str, Callable[[AgentMemory], Any]] = {
 @pytest.mark.parametrize("read", READS)
 def test_each_answer_is_read_in_one_transaction(memory, monkeypatch, read):
     agent = desk_with_history(memory)
-    counter = Counter(agent, monkeypatch)
+    counter = Counter(agent.resources, monkeypatch)
     READS[read](agent)
     assert counter.transactions == 1
-
-
-def test_a_brief_runs_at_most_45_statements(memory, monkeypatch):
-    agent = desk_with_history(memory, trades=60)
-    counter = Counter(agent, monkeypatch)
-    agent.briefs.make(symbol="BTC")
-    assert len(counter.statements) <= 45, "\n".join(counter.statements)
 
 
 def test_a_brief_has_the_clock_of_its_host(memory):

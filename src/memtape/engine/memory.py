@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from types import TracebackType
 from typing import Any
@@ -58,6 +59,14 @@ class Memory:
         memory = cls.__new__(cls)
         memory.resources, memory._briefs = resources, BriefCache()
         return memory
+
+    @contextmanager
+    def at_one_state(self) -> Iterator[Memory]:
+        """The same memory in one read transaction: whatever is read of it, by however many calls, is of one state."""
+        with self.resources.at_one_state() as resources:
+            memory = Memory.of(resources)
+            memory._briefs = self._briefs
+            yield memory
 
     @property
     def database(self) -> Database:
