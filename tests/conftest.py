@@ -13,11 +13,19 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+if sys.dont_write_bytecode:
+    # Here Python is told not to write bytecode. Each of the hundred processes that tests start, and each worker, would compile
+    # every module that it imports, which takes longer than most tests: they share bytecode in a folder of the tests' own.
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import pytest
 from hypothesis import settings
