@@ -22,7 +22,7 @@ from memtape.core.ids import AgentId, OwnerId, SkillId
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.skills import OWNER_AGENT, Agent, AgentSettings, Mode, Skill
 from memtape.core.values import read
-from memtape.documents.cache import GLOBAL
+from memtape.documents.cache import SHARED_SCOPE
 from memtape.engine.agent import AgentMemory
 from memtape.engine.brief_question import BriefCache
 from memtape.engine.deletion import destroy_agent, destroy_owner
@@ -240,7 +240,7 @@ class Memory:
         """Drop what the index holds of some agents, or of all shared folders; the files stay."""
         if self.resources.has_documents:
             for stream in streams:
-                self.resources.documents.forget(self.owner, GLOBAL if stream == OWNER_STREAM else stream)
+                self.resources.documents.forget(self.owner, SHARED_SCOPE if stream == OWNER_STREAM else stream)
 
     # ---- the calendar --------------------------------------------------------------------------------------------------
 

@@ -408,8 +408,8 @@ class Tables(BarTables):
             {**self._mine, "limit": limit},
         )
         return [
-            Discrepancy(symbol, leg, moment(at), why, Decimal(have), Decimal(seen), money_of(price))
-            for symbol, leg, at, why, have, seen, price in rows
+            Discrepancy(symbol, leg, moment(at), why, Decimal(ledger_qty), Decimal(broker_qty), money_of(price))
+            for symbol, leg, at, why, ledger_qty, broker_qty, price in rows
         ]
 
     def closed_trades(
