@@ -106,8 +106,9 @@ class PostgresDatabase:
         if migrating:
             return
         with self._translated():
-            found = self.schema()
-            self._check_role()
+            with psycopg.connect(self._address) as connection:
+                found = _schema(connection)
+                self._check_role(connection)
             if found > LATEST:
                 raise NewerSchema(url=self.url, found=found, known=LATEST)
             if found < LATEST:
@@ -116,12 +117,11 @@ class PostgresDatabase:
                 url, min_size=1, max_size=MAX_POOLED, open=True, configure=self._as_application, timeout=wait_seconds * 2
             )
 
-    def _check_role(self) -> None:
+    def _check_role(self, connection: Connection) -> None:
         """Raises NoStore if this login may not work as the application."""
-        with psycopg.connect(self._address) as connection:
-            row = connection.execute(
-                "SELECT current_user, pg_has_role(current_user, oid, 'MEMBER') FROM pg_roles WHERE rolname = %s", (ROLE,)
-            ).fetchone()
+        row = connection.execute(
+            "SELECT current_user, pg_has_role(current_user, oid, 'MEMBER') FROM pg_roles WHERE rolname = %s", (ROLE,)
+        ).fetchone()
         if row is not None and not row[1]:
             problem = f"the login {row[0]} is not a member of {ROLE}; let an administrator run: GRANT {ROLE} TO {row[0]}"
             raise NoStore(url=self.url, problem=problem)
@@ -171,10 +171,7 @@ class PostgresDatabase:
     def schema(self) -> int:
         """The number of the last migration that was applied."""
         with self._translated(), psycopg.connect(self._address) as connection:
-            if connection.execute("SELECT to_regclass('migrations')").fetchone() == (None,):
-                return 0
-            found = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()
-            return int(found[0]) if found else 0
+            return _schema(connection)
 
     def migrate(self, *, upto: int | None = None) -> list[str]:
         """Each step with its record in one transaction, then the rights of the application role."""
@@ -245,3 +242,11 @@ class PostgresDatabase:
             raise NoStore(url=self.url, problem=str(error).strip().splitlines()[0]) from error
         except psycopg.Error as error:
             raise StoreFailure(url=self.url, problem=str(error).strip().splitlines()[0]) from error
+
+
+def _schema(connection: Connection) -> int:
+    """The number of the last migration that was applied."""
+    if connection.execute("SELECT to_regclass('migrations')").fetchone() == (None,):
+        return 0
+    found = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()
+    return int(found[0]) if found else 0
