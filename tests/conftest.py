@@ -1,6 +1,7 @@
 """Fixtures for every test: a store of each kind, and a memory on it.
 
-A test that takes `store_url` or `memory` runs on SQLite and on PostgreSQL. Each test worker has one PostgreSQL server
+A test that takes `store_url` or `memory` runs on SQLite and on PostgreSQL; one that is marked `any_store` only in the soak run
+(`tests/conformance` compares the stores, operation by operation). Each test worker has one PostgreSQL server
 with one migrated database, which is emptied before each test: deleting the few rows of the last test takes a tenth of
 the time that truncating the tables, or copying a database from a template, takes.
 
@@ -141,7 +142,16 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'memory.db'}"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs a test of `store_url` on both stores; if it is marked `any_store`, on PostgreSQL only in the soak run."""
+    if "store_url" in metafunc.fixturenames:
+        has_mark = metafunc.definition.get_closest_marker
+        of_any = bool(has_mark("any_store") and not has_mark("each_store"))
+        postgres_too = [] if of_any and not SOAK else [pytest.param("postgres", marks=[pytest.mark.soak] if of_any else [])]
+        metafunc.parametrize("store_url", ["sqlite", *postgres_too], indirect=True)
+
+
+@pytest.fixture
 def store_url(request: pytest.FixtureRequest) -> str:
     """A store with nothing in it, of each kind in turn."""
     url: str = request.getfixturevalue(f"{request.param}_url")
