@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from memtape.engine import Memory
@@ -12,10 +10,7 @@ from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.store.schema import TABLES
 from memtape.store.tables import streams
 from tests.conformance.desk import minute
-from tests.desk import plain_tick
 from tests.tamper.house import furnish
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "ledger_golden.json"
 
 
 def everything(memory: Memory) -> dict[str, dict[str, list[dict[str, Any]]]]:
@@ -27,17 +22,6 @@ def everything(memory: Memory) -> dict[str, dict[str, list[dict[str, Any]]]]:
         with memory.resources.reading(stream) as tables:
             found[stream] = {table: tables.rows(table) for table in TABLES}
     return found
-
-
-def trade_golden(memory: Memory) -> None:
-    """Every golden history, each by an agent of its own, all in one store."""
-    memory.create_skill("plain")
-    for case in json.loads(GOLDEN.read_text(encoding="utf-8"))["cases"]:
-        name = case["name"].replace("_", "-")
-        memory.create_agent(name, skill="plain", mode="sim", settings=case["inputs"]["config"])
-        agent = memory.agent(name)
-        for tick in case["inputs"]["ticks"]:
-            agent.observe(plain_tick(tick))
 
 
 def assert_same(one: Memory, other: Memory) -> None:
@@ -52,15 +36,6 @@ def test_the_house_is_the_same_on_both_stores(opened: Callable[..., Memory], sql
     one, other = furnish(opened(sqlite_url)), furnish(opened(postgres_url))
     assert_same(one, other)
     assert rebuild_store(one).digests == rebuild_store(other).digests
-    assert_same(one, other)
-
-
-def test_the_golden_histories_are_the_same_on_both_stores(
-    opened: Callable[..., Memory], sqlite_url: str, postgres_url: str
-) -> None:
-    one, other = opened(sqlite_url), opened(postgres_url)
-    trade_golden(one)
-    trade_golden(other)
     assert_same(one, other)
 
 
