@@ -1,7 +1,8 @@
 """The browser that the web tests drive: the machine's own Chromium or Chrome, started by playwright.
 
-Debian's package is `chromium`; where there is none, `.venv/bin/playwright install chromium` brings one. Run as a program,
-this file prints the browser's path, and ends with status 1 where there is none.
+Debian's packages are `chromium-headless-shell`, which has no windows and takes less time, and `chromium`; where there is
+neither, `.venv/bin/playwright install chromium` brings one. Run as a program, this file prints the browser's path, and ends
+with status 1 where there is none.
 """
 
 import os
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-NAMES = ("chromium", "google-chrome", "google-chrome-stable")  # not chromium-browser: Ubuntu's only asks for a snap
+# Not chromium-browser: Ubuntu's only asks for a snap.
+NAMES = ("chromium-headless-shell", "chromium", "google-chrome", "google-chrome-stable")
 
 FLAGS = (
     "--no-sandbox",  # root, and most containers, may not have one; the tests open only pages of ours

@@ -1,6 +1,7 @@
 """Fixtures for every test: a store of each kind, and a memory on it.
 
-A test that takes `store_url` or `memory` runs on SQLite and on PostgreSQL. Each test worker has one PostgreSQL server
+A test that takes `store_url` or `memory` runs on SQLite and on PostgreSQL; one that is marked `any_store` only in the soak run
+(`tests/conformance` compares the stores, operation by operation). Each test worker has one PostgreSQL server
 with one migrated database, which is emptied before each test: deleting the few rows of the last test takes a tenth of
 the time that truncating the tables, or copying a database from a template, takes.
 
@@ -13,11 +14,22 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+if sys.dont_write_bytecode:
+    # Here Python is told not to write bytecode. Each of the hundred processes that tests start, and each worker, would compile
+    # every module that it imports, which takes longer than most tests: they share bytecode in a folder of the tests' own.
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# The workers take the cores already. More threads in numpy would only wait for each other, and they wait by spinning.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import settings
@@ -29,6 +41,12 @@ from memtape.plugs.clock import FixedClock
 from memtape.store.schema import CACHES, TABLES
 from tests import postgres
 from tests.effort import SOAK
+
+# Stores in memory where there is room for them: a third of the time of a small write goes into waiting until a disk is
+# sure of it. What a disk may do to a store is tested on disks of the tests' own (`tests/faults`).
+IN_MEMORY, ROOM_BYTES = "/dev/shm", 4 * 2**30
+if os.access(IN_MEMORY, os.W_OK) and shutil.disk_usage(IN_MEMORY).free > ROOM_BYTES:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", IN_MEMORY)
 
 # The same examples every time, and no deadline: a shared machine has slow moments.
 settings.register_profile("fast", max_examples=50, derandomize=True, deadline=None)
@@ -133,19 +151,39 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'memory.db'}"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs a test of `store_url` on both stores; if it is marked `any_store`, on PostgreSQL only in the soak run."""
+    if "store_url" in metafunc.fixturenames:
+        has_mark = metafunc.definition.get_closest_marker
+        of_any = bool(has_mark("any_store") and not has_mark("each_store"))
+        postgres_too = [] if of_any and not SOAK else [pytest.param("postgres", marks=[pytest.mark.soak] if of_any else [])]
+        metafunc.parametrize("store_url", ["sqlite", *postgres_too], indirect=True)
+
+
+@pytest.fixture
 def store_url(request: pytest.FixtureRequest) -> str:
     """A store with nothing in it, of each kind in turn."""
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
 
 
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite store with nothing in it: a copy takes a tenth of the time that making one takes."""
+    path = tmp_path_factory.mktemp("empty") / "memory.db"
+    memtape.open(str(path)).close()
+    return path
+
+
 @pytest.fixture
-def opened() -> Iterator[Callable[..., Memory]]:
+def opened(empty_store: Path) -> Iterator[Callable[..., Memory]]:
     """Opens memories, with a clock that stands, and closes them when the test is over."""
     memories: list[Memory] = []
 
     def open_(url: str, owner: str = "local", now: datetime = NOON) -> Memory:
+        file = Path(url.removeprefix("sqlite:///"))
+        if url.startswith("sqlite:///") and not file.exists():
+            shutil.copyfile(empty_store, file)
         memories.append(memtape.open(url, owner=owner, clock=FixedClock(now)))
         return memories[-1]
 

@@ -153,6 +153,17 @@ def test_a_source_that_may_not_fill_the_list_makes_room_for_others_far_below():
 # --- what must not be buried --------------------------------------------------------------------------------------------
 
 
+def test_a_copy_of_columns_changes_without_the_original():
+    first, later = by_chance(40, seed=1), by_chance(20, seed=2, symbol="JPY", regime="quiet")
+    columns = filled(first)
+    copied = columns.copy()
+    copied.drop(first[3].id)
+    copied.put([row(each) for each in later])
+    for has, past in ((columns, first), (copied, [*first[:3], *first[4:], *later])):
+        quick = fast.recall_columns(has, (), (), asked(limit=40), fetching(past))
+        assert_same(plain.recall_reference(past, (), (), asked(limit=40)), quick)
+
+
 def test_trades_of_the_right_regime_behind_ten_thousand_newer_ones_are_found():
     elsewhere = {
         "regime": "ranging",

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from memtape.engine import Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.store.schema import TABLES
 from memtape.store.tables import streams
-from tests.desk import plain_tick
+from tests.conformance.desk import minute
 from tests.tamper.house import furnish
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "ledger_golden.json"
 
 
 def everything(memory: Memory) -> dict[str, dict[str, list[dict[str, Any]]]]:
@@ -26,17 +22,6 @@ def everything(memory: Memory) -> dict[str, dict[str, list[dict[str, Any]]]]:
         with memory.resources.reading(stream) as tables:
             found[stream] = {table: tables.rows(table) for table in TABLES}
     return found
-
-
-def trade_golden(memory: Memory) -> None:
-    """Every golden history, each by an agent of its own, all in one store."""
-    memory.create_skill("plain")
-    for case in json.loads(GOLDEN.read_text(encoding="utf-8"))["cases"]:
-        name = case["name"].replace("_", "-")
-        memory.create_agent(name, skill="plain", mode="sim", settings=case["inputs"]["config"])
-        agent = memory.agent(name)
-        for tick in case["inputs"]["ticks"]:
-            agent.observe(plain_tick(tick))
 
 
 def assert_same(one: Memory, other: Memory) -> None:
@@ -54,14 +39,20 @@ def test_the_house_is_the_same_on_both_stores(opened: Callable[..., Memory], sql
     assert_same(one, other)
 
 
-def test_the_golden_histories_are_the_same_on_both_stores(
-    opened: Callable[..., Memory], sqlite_url: str, postgres_url: str
-) -> None:
-    one, other = opened(sqlite_url), opened(postgres_url)
-    trade_golden(one)
-    trade_golden(other)
-    assert_same(one, other)
-
-
 def test_two_stores_of_one_kind_are_the_same_too(opened: Callable[..., Memory], sqlite_url: str) -> None:
     assert_same(furnish(opened(sqlite_url)), furnish(opened(f"{sqlite_url}.other")))
+
+
+def test_a_rebuild_keeps_the_zero_of_a_trade_that_won_and_lost_nothing(memory: Memory) -> None:
+    memory.create_skill("plain")
+    memory.create_agent("desk", skill="plain", mode="sim")
+    agent = memory.agent("desk")
+    flat = {"symbol": "BTC", "side": "short", "entry_price": "100", "exit_price": "100", "stop": "101"}
+    agent.remember_trade({"trade_id": "c1", **flat, "entry_at": minute(1), "exit_at": minute(2)})
+    # The memory of a corrected trade is formed from its stored row, whose amounts have no sign at zero.
+    agent.memories.correct(agent.ledger.trades()[0].id, {"regime": "ranging"}, "a range")
+    before = verify_store(memory).digests
+    outcomes = [row["pnl_r"] for rows in everything(memory)["desk"].values() for row in rows if "pnl_r" in row]
+    assert "-0" not in {str(value).removesuffix(".0") for value in outcomes}
+    rebuilt = rebuild_store(memory).digests
+    assert rebuilt == {name: before[name] for name in rebuilt}

@@ -226,7 +226,17 @@ def test_a_view_inside_a_view_does_not_wait_for_itself(memory):
         with agent.view() as view:
             return nested(levels - 1) if levels else len(view.trades())
 
-    assert nested(2) == 0
+    assert nested(6) == 0, "more levels than a pool has connections"
+
+
+def test_a_write_inside_many_views_does_not_wait_for_them(memory: Memory) -> None:
+    agent = given_desk(memory)
+
+    def nested(levels: int) -> int:
+        with agent.view():
+            return nested(levels - 1) if levels else agent.observe(a_tick(1, a_fill("f1", 1))).seq
+
+    assert nested(5) == 1
 
 
 def test_a_view_inside_a_view_of_the_only_connection_sees_the_same_state() -> None:
@@ -253,6 +263,23 @@ def test_a_view_keeps_its_columns_while_its_thread_writes_and_reads_again(memory
         report("earlier", 5)
         assert agent.memories.recall()[2].n == first[0].n + 1
         assert (view.basis(), view.beliefs(), recall_situation(view, RecallQuestion())) == first
+
+
+def test_threads_that_recall_of_one_agent_do_not_wait_for_each_others_views(memory: Memory) -> None:
+    agent = given_desk(memory)
+    prices = {"symbol": "BTC", "side": "long", "entry_price": "100", "exit_price": "102", "stop": "99"}
+
+    def report_and_recall(n: int) -> int:
+        agent.remember_trade({"trade_id": f"c{n}", **prices, "entry_at": minute(n), "exit_at": minute(n + 1)})
+        return agent.memories.recall()[2].n
+
+    assert report_and_recall(1) == 1
+    with ThreadPoolExecutor(1) as other, agent.view() as view:
+        first = view.basis(), view.beliefs(), recall_situation(view, RecallQuestion())
+        assert other.submit(agent.memories.recall).result(SOON)[0] == first[2][0]
+        assert other.submit(report_and_recall, 5).result(SOON) == 2
+        assert (view.basis(), view.beliefs(), recall_situation(view, RecallQuestion())) == first
+    assert agent.memories.recall()[2].n == 2
 
 
 def test_the_last_row_of_the_log_does_not_tell_a_past_moment_what_was_corrected_later(memory: Memory) -> None:

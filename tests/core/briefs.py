@@ -165,7 +165,7 @@ def claimed_only() -> BriefInputs:
     told = [trade(f"c{at}", entry_at=NOON - (1 + at) * DAY, quality="claimed", symbol="XAU", entry_price=5_170, exit_price=5_190 - 15 * at,
                   net_pnl_usd=20 - 15 * at, pnl_r=1.0 - 0.75 * at, r_source="stop", currency="EUR") for at in range(3)]  # fmt: skip
     past = [episode(one.id, float(one.pnl_r or 0), 1 + at, tier=3, claimed=True, source="agent") for at, one in enumerate(told)]
-    return remembering(replace(NEW, recent=tuple(told), standing="claimed", currency="EUR"), past)
+    return remembering(replace(NEW, recent=tuple(told), outcome_source="claimed", currency="EUR"), past)
 
 
 def hostile(text: str = HOSTILE) -> BriefInputs:

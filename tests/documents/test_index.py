@@ -13,7 +13,7 @@ import memtape
 from memtape.documents import index as index_module
 from memtape.documents import sources, text_files, vector_matrix
 from memtape.documents.backtests import similar_reports
-from memtape.documents.cache import GLOBAL
+from memtape.documents.cache import SHARED_SCOPE
 from memtape.documents.index import DocumentIndex, PendingFiles
 from memtape.documents.index_writer import Document
 from memtape.documents.search import search_index
@@ -201,7 +201,7 @@ def test_a_sync_that_finds_nothing_new_lets_held_vectors_stand(index, work, monk
 def test_an_agent_finds_its_own_documents_and_the_shared_ones_and_no_other_agents(index):
     put(index, {"mine.md": "breakout of gold"}, agent="gold")
     put(index, {"theirs.md": "breakout of gold"}, agent="btc")
-    put(index, {"global/playbook.md": "breakout playbook"}, agent=GLOBAL, type="playbook", tier=1)
+    put(index, {"global/playbook.md": "breakout playbook"}, agent=SHARED_SCOPE, type="playbook", tier=1)
     index.put("bob", "gold", [Document("bobs.md", "note", 3, "breakout of gold")], now=NOON)
     hits = search_index(index, "breakout", owner="ann", agent="gold").hits
     assert {hit.path: hit.shared for hit in hits} == {"mine.md": False, "global/playbook.md": True}
@@ -219,7 +219,7 @@ def test_asking_two_folders_ranks_as_if_they_were_one(index):
     alone = DocumentIndex(":memory:")
     put(alone, notes)
     put(index, dict(list(notes.items())[::2]), agent="gold")
-    put(index, dict(list(notes.items())[1::2]), agent=GLOBAL)
+    put(index, dict(list(notes.items())[1::2]), agent=SHARED_SCOPE)
     for question in ("gold stop", "breakout stop fade", "number7 breakout"):
         apart = search_index(index, question, owner="ann", agent="gold", limit=30).hits
         whole = search_index(alone, question, owner="ann", agent="gold", limit=30).hits

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtape.documents import vector_matrix
-from memtape.documents.cache import GLOBAL
+from memtape.documents.cache import SHARED_SCOPE
 from memtape.documents.index import DocumentIndex, ModelCoverage
 from memtape.documents.index_writer import Document
 from memtape.documents.search import search_index
@@ -87,13 +87,13 @@ def test_a_model_that_calls_itself_otherwise_is_not_taken_for_the_old_one(index)
 def test_the_old_model_answers_for_an_agent_until_the_shared_documents_have_the_new_one_too(index):
     old, new = Letters("old"), Letters("new")
     put(index, NOTES, embedder=old)
-    put(index, {"global/book.md": "a playbook on gold"}, agent=GLOBAL, embedder=old)
+    put(index, {"global/book.md": "a playbook on gold"}, agent=SHARED_SCOPE, embedder=old)
     put(index, {"other.md": "silver"}, agent="silver", embedder=old)
     assert index.fill("ann", "gold", new).complete
     told = ask(index, embedder=new, previous=had(old))
     assert (told.model, told.missing) == ("old", 1)
 
-    assert index.fill("ann", GLOBAL, new).complete
+    assert index.fill("ann", SHARED_SCOPE, new).complete
     assert ask(index, embedder=new, previous=had(old)).model == "new"
     assert index.health("ann", "gold").models == ("new",)
     other = search_index(index, "silver", owner="ann", agent="silver", slot="hybrid_embeddings", embedder=new, previous=had(old))
@@ -170,8 +170,8 @@ class Shifted(Letters):
 
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("put"), st.sampled_from(["gold", "silver", GLOBAL]), st.sampled_from("abcdef"), st.sampled_from(["stop", "fade", "long"])),
-        st.tuples(st.just("fill"), st.sampled_from(["gold", "silver", GLOBAL]), st.integers(0, 2), st.booleans()),
+        st.tuples(st.just("put"), st.sampled_from(["gold", "silver", SHARED_SCOPE]), st.sampled_from("abcdef"), st.sampled_from(["stop", "fade", "long"])),
+        st.tuples(st.just("fill"), st.sampled_from(["gold", "silver", SHARED_SCOPE]), st.integers(0, 2), st.booleans()),
     ),
     max_size=12,
 )  # fmt: skip
@@ -190,7 +190,7 @@ def test_vectors_of_two_models_are_never_compared_whatever_happens_in_whatever_o
             told = ask(index, "stop fade", embedder=asked, previous={each.id: each for each in models}.get)
             if told.slot == "hybrid_embeddings":
                 assert told.model == asked.id or f"{told.model} answered" in told.note
-    chunks = {agent: index.health("ann", agent).chunks for agent in ("gold", "silver", GLOBAL)}
+    chunks = {agent: index.health("ann", agent).chunks for agent in ("gold", "silver", SHARED_SCOPE)}
     with index.cache.reading() as connection:
         texts = dict(connection.execute("SELECT hash, text FROM chunks").fetchall())
         for model in models:

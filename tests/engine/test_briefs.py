@@ -25,6 +25,8 @@ from memtape.errors import Conflict, Invalid
 from tests.desk import given_memory
 from tests.effort import examples
 
+pytestmark = pytest.mark.any_store
+
 START = datetime(2026, 3, 2, 8, tzinfo=UTC)
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
@@ -91,6 +93,7 @@ def again(agent: AgentMemory, made: AssembledBrief) -> AssembledBrief:
 # ---- made again ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.each_store
 def test_every_brief_that_was_shown_is_made_again_byte_for_byte_whatever_came_later(memory):
     agent = given(memory, reflection={"everyNTrades": 2})
     agent.plans.create({"trigger": {"regime": "ranging"}, "action": "reduce", "size_factor": 0.5, "reasoning": "ranges chop"})
@@ -243,6 +246,7 @@ def test_reading_a_brief_writes_nothing_and_showing_it_keeps_its_text_once(memor
     assert verify_store(memory).ok and rebuild_store(memory).ok
 
 
+@pytest.mark.each_store
 def test_a_receipt_is_enough_to_record_it_also_in_another_process(memory):
     agent = given(memory)
     trading(agent, 10, shown=False)
@@ -384,6 +388,7 @@ def test_another_agents_brief_and_rows_that_are_not_there_are_refused(memory):
         agent.briefs.make(as_of=hour(0), owner_head=1)
 
 
+@pytest.mark.each_store
 def test_a_brief_is_of_one_state_even_if_another_writes_while_it_is_gathered(memory, monkeypatch):
     agent = given(memory, mode="paper")
     memory.clock.at = hour(9)

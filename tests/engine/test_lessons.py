@@ -23,6 +23,8 @@ from memtape.plugs.models import ModelAnswer
 from memtape.store.leases import Leases
 from memtape.workers.schedule import reflect_due
 
+pytestmark = pytest.mark.any_store
+
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 MODEL = "anthropic/claude-haiku-4-5"
@@ -188,6 +190,7 @@ def test_the_earlier_note_is_superseded_and_stays(memory):
     assert verify_store(memory).ok
 
 
+@pytest.mark.each_store
 def test_of_two_workers_one_draws_the_lessons_and_the_model_is_asked_once(memory):
     model = Scripted(lambda user: answer_from(user))
     memory.resources.models = model
@@ -209,6 +212,7 @@ def test_of_two_workers_one_draws_the_lessons_and_the_model_is_asked_once(memory
     assert len(agent.lessons.reflections()) == 1 and model.asked == 1
 
 
+@pytest.mark.each_store
 def test_while_another_holds_the_lease_nothing_is_done_and_when_it_runs_out_it_is(memory):
     agent = given(memory, everyNTrades=2)
     told(agent, 0)
@@ -220,6 +224,7 @@ def test_while_another_holds_the_lease_nothing_is_done_and_when_it_runs_out_it_i
     assert agent.lessons.reflect_if_due().new and len(agent.lessons.reflections()) == 1
 
 
+@pytest.mark.each_store
 def test_a_crash_between_the_models_answer_and_the_note_leaves_no_note_and_the_next_try_one(memory):
     class Died(RuntimeError):
         """The process ended."""

@@ -14,6 +14,8 @@ from memtape.errors import Conflict, Invalid, Unknown
 from memtape.store.memories import MemoryTables
 from tests.desk import given_agent
 
+pytestmark = pytest.mark.any_store
+
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 
 
@@ -386,6 +388,7 @@ def test_a_belief_on_a_field_that_columns_do_not_hold_is_counted_all_the_same(di
 # ---- columns follow the store --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.each_store
 def test_recall_follows_what_another_process_writes(memory, opened):
     mine = given_agent(memory)
     told(mine, 1, 1.0)

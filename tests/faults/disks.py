@@ -92,6 +92,7 @@ class FailingDisk(Disk):
         """Refuse the n-th change from here on (0: none), and with `lasting` every later one too."""
         self.n, self.error, self.lasting = n, error, lasting
         self.seen = 0
+        self.kinds: list[str] = []  # of the changes seen
         self.refused: Op | None = None
 
     def heal(self) -> None:
@@ -102,6 +103,7 @@ class FailingDisk(Disk):
         if op.kind == "delete":
             return
         self.seen += 1
+        self.kinds.append(f"{op.kind} {op.file}")
         if self.n and (self.seen == self.n or (self.lasting and self.seen > self.n)):
             self.refused = self.refused or op
             raise self.error(f"injected: {op}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.faults.killing import COMMITTING, Killer
 
-ROUNDS = 50
+ROUNDS = 30
 
 
 def test_writers_killed_at_random_moments_lose_and_tear_nothing(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.errors import Tampered
 from memtape.store.rows import COLUMNS
 from memtape.store.schema import TABLES
-from tests.effort import examples
+from tests.effort import SOAK, examples
 from tests.tamper.forger import Forger, Forgery, Refused, insertion, update
 from tests.tamper.house import at, furnish
 from tests.tamper.trial import Trial
@@ -48,6 +48,7 @@ def test_a_forged_row_is_found_and_named(on_sqlite: Trial, table: str, kind: str
     assert not on_sqlite.verdict(), on_sqlite.verdict()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("table", TABLES)
 def test_a_superuser_of_postgres_forges_no_better(postgres_house: tuple[Memory, Forger], table: str) -> None:
     trial = Trial(*postgres_house)
@@ -57,9 +58,19 @@ def test_a_superuser_of_postgres_forges_no_better(postgres_house: tuple[Memory, 
             tried.setdefault((kind, forgery.what.split()[0]), forgery)
     assert {column for kind, column in tried if kind == "edits"} == set(COLUMNS[table])
     del tried["copies", "owner"]  # row-level security hides another owner's rows from this one's verify
+    if not SOAK:
+        # What reads a row and compares it is the same code as on SQLite, where every column is forged. Here one column of each
+        # type is, because types are what PostgreSQL stores in its own way; the soak test takes every column.
+        tried = {kind_and_type(key, forgery): forgery for key, forgery in tried.items()}
     for forgery in tried.values():
         trial.attempt(forgery)
     assert not trial.verdict(), trial.verdict()
+
+
+def kind_and_type(key: tuple[str, str], forgery: Forgery) -> tuple[str, str]:
+    """What a forgery of PostgreSQL stands for: others of the same kind, in columns of the same type."""
+    kind, column = key
+    return kind, type(forgery.row.get(column)).__name__ if kind == "edits" else column
 
 
 # ---- the tail of the log ---------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from memtape.documents.cache import GLOBAL
+from memtape.documents.cache import SHARED_SCOPE
 from memtape.documents.index import DocumentIndex
 from memtape.documents.reports import Report, report_similarity
 from memtape.errors import Unknown
@@ -53,7 +53,7 @@ def _reports(index: DocumentIndex, owner: str, agent: str) -> dict[str, Report]:
     reports: dict[str, Report] = {}
     with index.cache.reading() as connection:
         # Shared reports first: if both have one of the same path, the agent's own replaces it.
-        for whose in dict.fromkeys((GLOBAL, agent)):
+        for whose in dict.fromkeys((SHARED_SCOPE, agent)):
             rows: list[Any] = connection.execute(sql, (index.cache.scope(owner, whose),)).fetchall()
             for path, figures in rows:
                 stored = json.loads(figures)

@@ -23,7 +23,7 @@ from memtape.store.sqlite_errors import memtape_error
 CACHE_VERSION = 2
 BUSY_TIMEOUT_SECONDS = 30  # long, because a whole index may be written in one transaction
 TOKENIZER = "porter unicode61"
-GLOBAL = ""  # in place of an agent: the documents that all agents of an owner share
+SHARED_SCOPE = ""  # in place of an agent: the documents that all agents of an owner share
 _TABLES = """
 CREATE TABLE scopes (id INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL, agent TEXT NOT NULL, revision INTEGER NOT NULL,
   synced_at INTEGER, UNIQUE (owner, agent)) STRICT;
@@ -137,7 +137,7 @@ class DocumentCache:
 
     def searched_scopes(self, owner: str, agent: str) -> dict[int, str]:
         """Returns the scopes that are searched together, the agent's own and the shared one: number and agent of each."""
-        return {scope: whose for whose in dict.fromkeys((agent, GLOBAL)) if (scope := self.scope(owner, whose)) is not None}
+        return {scope: whose for whose in dict.fromkeys((agent, SHARED_SCOPE)) if (scope := self.scope(owner, whose)) is not None}
 
     def stem(self, word: str) -> str:
         """Returns a word in the form in which the full-text tables store it."""

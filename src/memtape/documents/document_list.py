@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from memtape.documents.cache import GLOBAL
+from memtape.documents.cache import SHARED_SCOPE
 from memtape.documents.index import DocumentIndex
 
 # How many documents of each type are listed, and how many of the one type that was asked for.
@@ -71,7 +71,7 @@ def list_by_type(
     Lists more documents of the type `alone` than of the others; with `path`, only that document.
     """
     with index.cache.reading() as connection:
-        values = (GLOBAL, owner, agent, GLOBAL, path, alone, LISTED_ALONE, LISTED_PER_TYPE)
+        values = (SHARED_SCOPE, owner, agent, SHARED_SCOPE, path, alone, LISTED_ALONE, LISTED_PER_TYPE)
         rows = [_Row._make(row) for row in connection.execute(_SQL, values).fetchall()]
     for kind in dict.fromkeys(row.type for row in sorted(rows, key=lambda row: (row.tier, row.type))):
         own = [row for row in rows if row.type == kind]

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memtape.core.codec import moment
-from memtape.documents.cache import GLOBAL, DocumentCache
+from memtape.documents.cache import SHARED_SCOPE, DocumentCache
 from memtape.documents.file_changes import (
     IndexedFile,
     StagedFiles,
@@ -144,7 +144,7 @@ class DocumentIndex:
         self, owner: str, agent: str, folders: Sequence[DocumentFolder], *, now: datetime, embedder: Embedder | None = None,
         rebuild: bool = False,
     ) -> SyncResult:  # fmt: skip
-        """Brings the index of an agent (of the shared documents: `GLOBAL`) in step with its folders.
+        """Brings the index of an agent (of the shared documents: `SHARED_SCOPE`) in step with its folders.
 
         `rebuild` reads every file again, changed or not.
         """
@@ -325,7 +325,7 @@ class DocumentIndex:
     def file_path(self, owner: str, agent: str, path: str) -> Path | None:
         """Returns the file of a document, the agent's own or a shared one; None if there is no such document."""
         with self.cache.reading() as connection:
-            for whose in dict.fromkeys((agent, GLOBAL)):
+            for whose in dict.fromkeys((agent, SHARED_SCOPE)):
                 scope = self.cache.scope(owner, whose)
                 rows = connection.execute("SELECT file FROM documents WHERE scope = ? AND path = ?", (scope, path)).fetchall()
                 if rows:

@@ -32,7 +32,7 @@ from typing import Any, Literal, NamedTuple
 
 from memtape.documents import lexical
 from memtape.documents.answering_model import AnsweringModel, EmbedderById, choose_model, is_ready_in_all, passages_have
-from memtape.documents.cache import GLOBAL, DocumentCache
+from memtape.documents.cache import SHARED_SCOPE, DocumentCache
 from memtape.documents.fusion import FUSIONS, Arm, ArmScores, Fusion, arm_weights, explain_scores, fuse_scores
 from memtape.documents.index import DocumentIndex
 from memtape.documents.question import ParsedQuestion, parse_question
@@ -210,7 +210,7 @@ def _choose_hits(
     hits = []
     for each in chosen:
         arm, reason = explain(each.chunk)
-        is_shared = scopes[each.scope] == GLOBAL
+        is_shared = scopes[each.scope] == SHARED_SCOPE
         hits.append(_hit(each, texts[each.chunk], question, total.get(each.chunk, 0.0), arm, reason, shared=is_shared))
     return tuple(hits)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from memtape.documents.cache import GLOBAL, DocumentCache
+from memtape.documents.cache import SHARED_SCOPE, DocumentCache
 from memtape.errors import MemtapeError
 from memtape.plugs.embedder import Embedder
 
@@ -122,7 +122,7 @@ def drop_other_models(cache: DocumentCache, owner: str, model: str) -> None:
         ready = {agent: is_ready(cache, scope, model) for scope, agent in rows}
         dropped = set[str]()
         for scope, agent in rows:
-            searched_together = ready.values() if agent == GLOBAL else (ready[agent], ready.get(GLOBAL, True))
+            searched_together = ready.values() if agent == SHARED_SCOPE else (ready[agent], ready.get(SHARED_SCOPE, True))
             if all(searched_together):
                 sql = "DELETE FROM models WHERE scope = ? AND model <> ? RETURNING model"
                 dropped.update(str(other) for (other,) in connection.execute(sql, (scope, model)).fetchall())

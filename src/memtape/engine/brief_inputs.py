@@ -64,7 +64,7 @@ def gather(
         lessons=own.lessons_shown(view.as_of) if own else (), skill_lessons=shared.lessons_shown(view.as_of) if shared else (),
         recent=tuple(view.trades(TradeFilter(status="closed", limit=config.recentTradesK))) if config.recentTradesK else (),
         holding=_open_positions(view) if config.includeOpenPositions else (),
-        recalled=recalled, query=query, episodes_known=basis.n, standing=basis.outcome_source,
+        recalled=recalled, query=query, episodes_known=basis.n, outcome_source=basis.outcome_source,
         plans=_firing_plans(view, situation, symbol, question.strategy),
         events=tuple(upcoming_events(nearby_events(view), view.as_of, EVENT_HORIZON)),
         similar=_similar(view, situation, symbol, question, embedder) if config.similarSituations else (),

@@ -126,8 +126,8 @@ class Briefs:
         memories = {one.source.id for one in cited if one.segment in RECALL_SEGMENTS and one.source.kind in REINFORCED_KINDS}
         shown_plans = {one.source.id for one in cited if one.source.kind == "plan"}
         firing = [
-            plan.standing.plan.id for plan in inputs.plans
-            if plan.standing.status == "active" and plan.finding == "fires" and plan.standing.plan.id in shown_plans
+            plan.state.plan.id for plan in inputs.plans
+            if plan.state.status == "active" and plan.finding == "fires" and plan.state.plan.id in shown_plans
         ]  # fmt: skip
         config = make_id(canonical(skill), version, PROMPT_VERSION, counted_by, embedder.id if embedder else None)
         passages = tuple(

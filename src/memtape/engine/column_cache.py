@@ -2,7 +2,8 @@
 
 Whoever changes episodes, in this process or another, records which in the same transaction (table `changes`). A view compares
 revisions inside its own transaction, reads again what changed, and scores; the rows of the winners come from that same
-transaction. When the cache grows beyond its limit, the agents asked about longest ago leave it.
+transaction. Columns that a view reads do not change until it ends: a later state goes into a copy, so that views never wait for
+each other. When the cache grows beyond its limit, the agents asked about longest ago leave it.
 """
 
 from __future__ import annotations
@@ -43,13 +44,21 @@ class CachedBeliefs:
 
 @dataclass(slots=True)
 class CachedColumns:
-    """The columns of one agent, and the revision of the store that they show."""
+    """The columns of one agent at one revision of the store. While a view uses them, they do not change."""
 
     columns: Columns
     revision: int = -1
-    lock: threading.RLock = field(default_factory=threading.RLock)
-    users: int = 0  # views of the thread that holds the lock
+    users: int = 0  # views that read them now
     beliefs: CachedBeliefs | None = None
+
+
+@dataclass(slots=True)
+class _Agent:
+    """One agent in the cache: its columns at the latest revision that anybody asked about."""
+
+    latest: CachedColumns
+    # Held while columns are brought up to date and while users are counted, never while a view reads.
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class ColumnCache:
@@ -57,43 +66,39 @@ class ColumnCache:
 
     def __init__(self, limit_mb: float = MAX_COLUMNS_MB) -> None:
         self._limit_bytes = limit_mb * 1024 * 1024
-        self._agents: OrderedDict[tuple[str, str], CachedColumns] = OrderedDict()
+        self._agents: OrderedDict[tuple[str, str], _Agent] = OrderedDict()
         self._sizes: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
 
     @contextmanager
     def columns(self, owner: str, agent: str, tables: MemoryTables) -> Iterator[CachedColumns]:
-        """The columns of an agent at the revision of a transaction; nobody else changes them meanwhile."""
+        """The columns of an agent at the revision of a transaction; they stay as they are, and nobody waits for their user."""
         from memtape.columns import Columns  # numpy is slow to import: only those who recall wait for it
 
         key = (owner, agent)
         with self._lock:
-            cached = self._agents.setdefault(key, CachedColumns(Columns()))
+            cached = self._agents.setdefault(key, _Agent(CachedColumns(Columns())))
             self._agents.move_to_end(key)
         with cached.lock:
-            revision = tables.revision()
-            if revision < cached.revision or (cached.users and revision != cached.revision):
-                # A later transaction has been here, or an earlier one of this very thread still uses these columns: this one
-                # gets columns of its own.
-                cached = CachedColumns(Columns())
-            _catch_up(cached, revision, tables)
+            own = _at_revision(cached, tables.revision(), tables)
+            own.users += 1
             self._measure(key, cached)
-            cached.users += 1
-            try:
-                yield cached
-            finally:
-                cached.users -= 1
+        try:
+            yield own
+        finally:
+            with cached.lock:
+                own.users -= 1
 
     def nbytes(self) -> int:
         """The memory that the cached columns take, in bytes."""
         with self._lock:
             return sum(self._sizes.values())
 
-    def _measure(self, key: tuple[str, str], cached: CachedColumns) -> None:
+    def _measure(self, key: tuple[str, str], cached: _Agent) -> None:
         """Note the size of an agent's columns and let the least recently used agents leave while the cache is too large."""
         with self._lock:
             if self._agents.get(key) is cached:
-                self._sizes[key] = cached.columns.nbytes
+                self._sizes[key] = cached.latest.columns.nbytes
             while sum(self._sizes.values()) > self._limit_bytes and len(self._agents) > 1:
                 oldest = next(iter(self._agents))
                 if oldest == key:
@@ -102,13 +107,31 @@ class ColumnCache:
                 self._sizes.pop(oldest, None)
 
 
+def _at_revision(cached: _Agent, revision: int, tables: MemoryTables) -> CachedColumns:
+    """The columns of an agent at a revision: those of the cache, brought up to date if need be."""
+    from memtape.columns import Columns
+
+    if revision == cached.latest.revision:
+        return cached.latest
+    if revision < cached.latest.revision:
+        # A later transaction has been here. Its columns stay in the cache; this one reads columns of its own.
+        own = CachedColumns(Columns())
+        _catch_up(own, revision, tables)
+        return own
+    if cached.latest.users:
+        # A view that was opened earlier still reads the columns: the later state goes into a copy.
+        cached.latest = CachedColumns(cached.latest.columns.copy(), cached.latest.revision)
+    _catch_up(cached.latest, revision, tables)
+    return cached.latest
+
+
 def _catch_up(cached: CachedColumns, revision: int, tables: MemoryTables) -> None:
     """Bring columns to a revision of the store."""
     from memtape.columns import Columns
 
-    if revision == cached.revision:
-        return
     changed = tables.changed_since(cached.revision) if 0 <= cached.revision < revision else {EVERY_ONE}
+    # If reading or adding rows fails halfway, the next view must not take these columns for those of a revision.
+    cached.revision = -1
     if EVERY_ONE in changed:
         cached.columns = Columns()
         cached.columns.put(tables.episode_rows())

@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from types import TracebackType
 from typing import Any
@@ -21,7 +22,7 @@ from memtape.core.ids import AgentId, OwnerId, SkillId
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.skills import OWNER_AGENT, Agent, AgentSettings, Mode, Skill
 from memtape.core.values import read
-from memtape.documents.cache import GLOBAL
+from memtape.documents.cache import SHARED_SCOPE
 from memtape.engine.agent import AgentMemory
 from memtape.engine.brief_question import BriefCache
 from memtape.engine.deletion import destroy_agent, destroy_owner
@@ -58,6 +59,14 @@ class Memory:
         memory = cls.__new__(cls)
         memory.resources, memory._briefs = resources, BriefCache()
         return memory
+
+    @contextmanager
+    def at_one_state(self) -> Iterator[Memory]:
+        """The same memory in one read transaction: whatever is read of it, by however many calls, is of one state."""
+        with self.resources.at_one_state() as resources:
+            memory = Memory.of(resources)
+            memory._briefs = self._briefs
+            yield memory
 
     @property
     def database(self) -> Database:
@@ -231,7 +240,7 @@ class Memory:
         """Drop what the index holds of some agents, or of all shared folders; the files stay."""
         if self.resources.has_documents:
             for stream in streams:
-                self.resources.documents.forget(self.owner, GLOBAL if stream == OWNER_STREAM else stream)
+                self.resources.documents.forget(self.owner, SHARED_SCOPE if stream == OWNER_STREAM else stream)
 
     # ---- the calendar --------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from memtape.errors import Conflict, Damaged
 from memtape.plugs.clock import Clock, SystemClock
 from memtape.plugs.embedder import Embedder
 from memtape.plugs.models import Model, model_of
-from memtape.store.database import Database
+from memtape.store.database import Database, Session
 from memtape.store.tables import Tables
 
 Models = Callable[[str], Model]  # a model by its name, like anthropic/claude-haiku-4-5
@@ -57,6 +57,12 @@ class Resources:
         """Open a transaction that reads one unchanging state of the store, positioned at one stream."""
         with self.database.reading(self.owner) as session:
             yield Tables(session, self.owner, stream)
+
+    @contextmanager
+    def at_one_state(self) -> Iterator[Resources]:
+        """The same resources with one read transaction, in which all their reads take place."""
+        with self.database.reading(self.owner) as session:
+            yield _ResourcesAtOneState(self, session)
 
     @contextmanager
     def writing(self, stream: str) -> Iterator[Tables]:
@@ -121,6 +127,23 @@ class Resources:
         self.database.close()
         if "documents" in self.__dict__:
             self.documents.close()
+
+
+class _ResourcesAtOneState(Resources):
+    """Resources that read in a transaction that is open already, and share everything else with those they come from."""
+
+    __slots__ = ("_session",)
+    _session: Session
+
+    def __init__(self, origin: Resources, session: Session) -> None:
+        # One dictionary for both: what either makes when it is first used, like the index of documents, is the other's too.
+        self.__dict__ = origin.__dict__
+        self._session = session
+
+    @contextmanager
+    def reading(self, stream: str) -> Iterator[Tables]:
+        """Position the open transaction at one stream."""
+        yield Tables(self._session, self.owner, stream)
 
 
 def refuse_deleted(owner: Tables, stream: str) -> None:

@@ -8,6 +8,7 @@ Only `memtape migrate` changes the schema, with an account that may.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -23,11 +24,13 @@ from memtape.store.schema import CACHES, LATEST, MIGRATIONS, TABLES
 try:
     import psycopg
     from psycopg import errors as pg
+    from psycopg.types.numeric import FloatDumper
     from psycopg_pool import ConnectionPool, PoolTimeout
 except ImportError as missing:
     raise MissingExtra(what="PostgreSQL", extra="postgres") from missing
 
 WAIT_SECONDS = 5
+MAX_POOLED = 4  # connections that threads share; a transaction inside another one has a connection of its own
 ROLE = "memtape_app"
 _TYPES = {"money": "NUMERIC", "text": 'TEXT COLLATE "C"', "int": "BIGINT", "real": "DOUBLE PRECISION", "options": ""}
 _MARK = re.compile(r"(?<!:):([a-z_][a-z_0-9]*)")
@@ -40,8 +43,18 @@ def _for_psycopg(sql: str) -> str:
     return _MARK.sub(r"%(\1)s", sql.replace("%", "%%"))
 
 
+class UnsignedZeroDumper(FloatDumper):
+    """Writes -0.0 as 0.0."""
+
+    # A loss of nothing is -0.0 as a float. SQLite and NUMERIC drop that sign, DOUBLE PRECISION keeps it: a row learned from a
+    # stored trade would then differ from the same row of a rebuild.
+    def dump(self, obj: float) -> Any:
+        """The text of a number."""
+        return super().dump(obj + 0.0)
+
+
 class PostgresSession:
-    """A transaction on a pooled connection."""
+    """A transaction on a connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -75,6 +88,12 @@ class PostgresSession:
             self.all(held, at)
 
 
+class _ThreadState(threading.local):
+    """What one thread has open."""
+
+    transactions = 0
+
+
 class PostgresDatabase:
     """One database on a server."""
 
@@ -85,30 +104,32 @@ class PostgresDatabase:
         self._address = url
         self._wait = wait_seconds
         self._pool: ConnectionPool[Connection] | None = None
+        self._thread = _ThreadState()
         if migrating:
             return
         with self._translated():
-            found = self.schema()
-            self._check_role()
+            with psycopg.connect(self._address) as connection:
+                found = _schema(connection)
+                self._check_role(connection)
             if found > LATEST:
                 raise NewerSchema(url=self.url, found=found, known=LATEST)
             if found < LATEST:
                 raise OlderSchema(url=self.url, found=found, known=LATEST)
             self._pool = ConnectionPool(
-                url, min_size=1, max_size=4, open=True, configure=self._as_application, timeout=wait_seconds * 2
+                url, min_size=1, max_size=MAX_POOLED, open=True, configure=self._as_application, timeout=wait_seconds * 2
             )
 
-    def _check_role(self) -> None:
+    def _check_role(self, connection: Connection) -> None:
         """Raises NoStore if this login may not work as the application."""
-        with psycopg.connect(self._address) as connection:
-            row = connection.execute(
-                "SELECT current_user, pg_has_role(current_user, oid, 'MEMBER') FROM pg_roles WHERE rolname = %s", (ROLE,)
-            ).fetchone()
+        row = connection.execute(
+            "SELECT current_user, pg_has_role(current_user, oid, 'MEMBER') FROM pg_roles WHERE rolname = %s", (ROLE,)
+        ).fetchone()
         if row is not None and not row[1]:
             problem = f"the login {row[0]} is not a member of {ROLE}; let an administrator run: GRANT {ROLE} TO {row[0]}"
             raise NoStore(url=self.url, problem=problem)
 
     def _as_application(self, connection: Connection) -> None:
+        connection.adapters.register_dumper(float, UnsignedZeroDumper)
         connection.execute(f"SET ROLE {ROLE}")
         connection.commit()
 
@@ -126,19 +147,33 @@ class PostgresDatabase:
 
     @contextmanager
     def _transaction(self, owner: OwnerId, how: str) -> Iterator[PostgresSession]:
-        assert self._pool is not None, "a migrating connection reads and writes nothing"
-        with self._translated(), self._pool.connection() as connection, connection.transaction():
+        with self._translated(), self._connection() as connection, connection.transaction():
             connection.execute(how)
             connection.execute("SELECT set_config('memtape.owner', %s, true)", (owner,))
             yield PostgresSession(connection)
 
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        """A connection that nobody else uses meanwhile: of the pool, or inside another transaction of this thread a new one."""
+        assert self._pool is not None, "a migrating connection reads and writes nothing"
+        # A thread that waited for the pool while it holds a connection of it could wait for itself.
+        nested = self._thread.transactions > 0
+        self._thread.transactions += 1
+        try:
+            if nested:
+                with psycopg.connect(self._address) as connection:
+                    self._as_application(connection)
+                    yield connection
+            else:
+                with self._pool.connection() as connection:
+                    yield connection
+        finally:
+            self._thread.transactions -= 1
+
     def schema(self) -> int:
         """The number of the last migration that was applied."""
         with self._translated(), psycopg.connect(self._address) as connection:
-            if connection.execute("SELECT to_regclass('migrations')").fetchone() == (None,):
-                return 0
-            found = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()
-            return int(found[0]) if found else 0
+            return _schema(connection)
 
     def migrate(self, *, upto: int | None = None) -> list[str]:
         """Each step with its record in one transaction, then the rights of the application role."""
@@ -220,3 +255,11 @@ class PostgresDatabase:
             raise NoStore(url=self.url, problem=str(error).strip().splitlines()[0]) from error
         except psycopg.Error as error:
             raise StoreFailure(url=self.url, problem=str(error).strip().splitlines()[0]) from error
+
+
+def _schema(connection: Connection) -> int:
+    """The number of the last migration that was applied."""
+    if connection.execute("SELECT to_regclass('migrations')").fetchone() == (None,):
+        return 0
+    found = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()
+    return int(found[0]) if found else 0

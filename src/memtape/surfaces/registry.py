@@ -169,7 +169,13 @@ def perform(memory: Memory, known: Operation, data: object, caller: Caller) -> d
         ask = known.params.model_validate(data)
     except ValidationError as error:
         raise invalid_from(error, lambda: params_schema(known)) from None
-    return known.run(memory, ask, caller).model_dump(mode="json", by_alias=True)
+    if known.writes:
+        answer = known.run(memory, ask, caller)
+    else:
+        # The agent is looked up, and everything is read, in one transaction: an answer is of one state of the store.
+        with memory.at_one_state() as one_state:
+            answer = known.run(one_state, ask, caller)
+    return answer.model_dump(mode="json", by_alias=True)
 
 
 def execute(

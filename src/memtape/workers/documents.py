@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
 
-from memtape.documents.cache import GLOBAL
+from memtape.documents.cache import SHARED_SCOPE
 from memtape.documents.file_watcher import FileWatcher
 from memtape.documents.index import SyncResult
 from memtape.documents.index_health import clear_problem, report_problem
@@ -114,14 +114,14 @@ class DocumentSync:
         """Returns the folders of the agents that have documents."""
         chosen = [agent.id for agent in self.memory.agents() if self.agents is None or agent.id in self.agents]
         found: dict[str, tuple[Path, ...]] = {}
-        for name in (GLOBAL, *chosen):
+        for name in (SHARED_SCOPE, *chosen):
             handle = self._handle(name)
-            if needs_sync(self.memory.resources, handle.agent.id, shared=name == GLOBAL):
-                found[name] = tuple(place.root for place in handle.documents.folders(shared=name == GLOBAL))
+            if needs_sync(self.memory.resources, handle.agent.id, shared=name == SHARED_SCOPE):
+                found[name] = tuple(place.root for place in handle.documents.folders(shared=name == SHARED_SCOPE))
         return found
 
     def _handle(self, agent: str) -> AgentMemory:
-        return self.memory.default_agent() if agent == GLOBAL else self.memory.agent(agent)
+        return self.memory.default_agent() if agent == SHARED_SCOPE else self.memory.agent(agent)
 
     def _note_watching(self, problem: str) -> None:
         """Remember since when files are not watched."""
@@ -147,7 +147,7 @@ class DocumentSync:
         except Unknown as gone:
             return SyncOutcome(agent, None, str(gone))
         try:
-            done = handle.documents.sync(shared=agent == GLOBAL)
+            done = handle.documents.sync(shared=agent == SHARED_SCOPE)
             self._report_unwatched(agent)
             return SyncOutcome(agent, done)
         # The index of all agents is damaged: see `_turn_with_recovery`.

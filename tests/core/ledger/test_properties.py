@@ -14,8 +14,8 @@ from memtape.engine.proof.audit import rebuild_store, verify_store
 from tests import desk, histories, oracle
 from tests.effort import examples
 
-MANY = settings(max_examples=examples(60, 1_000))
-SOME = settings(max_examples=examples(25, 1_000))  # each example is a store or two, told in another order
+MANY = settings(max_examples=examples(40, 1_000))
+SOME = settings(max_examples=examples(15, 1_000))  # each example is a store or two, told in another order
 CONFIGS = st.sampled_from([{"mfe_mode": "hl_strict", "dust_qty": "0"}, {"mfe_mode": "close", "dust_qty": "0"}])
 
 

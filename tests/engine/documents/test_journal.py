@@ -23,6 +23,8 @@ from tests.conftest import NOON
 from tests.documents.desk import write
 from tests.faults.processes import fork, together
 
+pytestmark = pytest.mark.any_store
+
 MANUAL = "# Manual\n\n## Risk\nR3: never risk more than 1 % on a trade.\n\n## Exits\nTrail by 2 ATR.\n"
 
 
@@ -169,6 +171,7 @@ def test_a_simulated_agent_writes_at_the_time_it_lives_in(memory, desk):
     assert noted.path == "journal/2024-03-01.md" and noted.at == datetime(2024, 3, 1, 10, tzinfo=UTC)
 
 
+@pytest.mark.each_store
 def test_the_log_proves_what_was_written_and_is_rebuilt_byte_for_byte(memory, agent):
     agent.journal.append("journal", "Waited.")
     edit = agent.proposals.propose("TRADING_MANUAL.md", old="1 %", new="0.5 %", reason="three losses")
@@ -478,6 +481,7 @@ def test_an_edit_that_a_crash_interrupts_anywhere_is_made_once(sqlite_url, desk,
     assert until_it_gets_through(work, check) >= 5
 
 
+@pytest.mark.each_store
 def test_four_writers_and_an_owner_who_accepts_edits_of_the_same_document_lose_nothing(store_url, desk):
     writers, each, edits = (4, 12, 8)
     write(desk, {"notes/notes.md": "".join(f"rule {n}: old\n" for n in range(edits))})

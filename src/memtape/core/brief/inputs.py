@@ -62,7 +62,7 @@ class OpenPosition:
 class BriefPlan:
     """A plan with its state, and what it does now: fires, holds or waits."""
 
-    standing: PlanState
+    state: PlanState
     finding: str
 
 
@@ -121,7 +121,7 @@ class BriefInputs:
     recalled: Recalled | None = None
     query: Query | None = None
     episodes_known: int = 0
-    standing: Literal["claimed", "verified"] = "verified"
+    outcome_source: Literal["claimed", "verified"] = "verified"
     plans: tuple[BriefPlan, ...] = ()  # those that fire or hold now
     convictions: tuple[Conviction, ...] = ()
     events: tuple[CalendarEvent, ...] = ()  # ahead

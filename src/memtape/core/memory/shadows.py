@@ -105,13 +105,12 @@ def _end(decision: Decision, later: Sequence[KnownBar]) -> tuple[int, datetime, 
 
 def follow_shadow(
     agent: Agent, decision: Decision, known_at: datetime, bars: Sequence[KnownBar], market: MarketState, state: AffectStep | None,
-    notes: Sequence[Amendment] = (), gone_at: datetime | None = None,
+    amendments: Sequence[Amendment] = (), gone_at: datetime | None = None,
 ) -> Shadow:  # fmt: skip
     """Returns a decision not to trade followed to its end on bars, with later amendments, until it was taken back."""
     ends = shadow_endings(decision, known_at, bars)
-    versions = [
-        version for episode in _episodes(agent, decision, ends, market, state) for version in episode_versions(episode, notes)
-    ]
+    episodes = _episodes(agent, decision, ends, market, state)
+    versions = [version for episode in episodes for version in episode_versions(episode, amendments)]
     return Shadow(until_gone(versions, gone_at), ends[-1].exit_at if ends else None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memtape.documents.cache import GLOBAL
+from memtape.documents.cache import SHARED_SCOPE
 from memtape.engine.documents.sync import sync_documents
 from memtape.engine.resources import Resources
 from memtape.errors import MemtapeError
@@ -24,7 +24,7 @@ def embed_documents(resources: Resources, agent: str, *, shared: bool = False) -
     """Make the missing vectors, where there is an embedder; returns the problem. Holds no lock: the embedder may be remote."""
     try:
         if (embedder := resources.document_embedder(resources.slot)) is not None:
-            return resources.documents.fill(resources.owner, GLOBAL if shared else agent, embedder).problem
+            return resources.documents.fill(resources.owner, SHARED_SCOPE if shared else agent, embedder).problem
     except MemtapeError as error:
         return str(error)
     return ""

@@ -16,7 +16,7 @@ from pathlib import Path
 from memtape.core.items import OWNER_STREAM
 from memtape.core.observed import Decision
 from memtape.core.values import read
-from memtape.documents.cache import GLOBAL
+from memtape.documents.cache import SHARED_SCOPE
 from memtape.documents.decision_pages import MAX_DECISIONS_PER_PAGE, DecisionDay, day_bounds, decision_page, page_day, page_entry
 from memtape.documents.index import SyncResult
 from memtape.documents.index_health import sync_index
@@ -40,7 +40,7 @@ def sync_documents(
 
     Without `embed` no vectors are made: who holds a lock makes them later.
     """
-    scope = GLOBAL if shared else agent
+    scope = SHARED_SCOPE if shared else agent
     if rebuild:
         resources.set_damaged_documents_aside()
     with resources.reading(OWNER_STREAM if shared else agent) as tables:
@@ -84,7 +84,7 @@ def needs_sync(resources: Resources, agent: str, *, shared: bool = False) -> boo
             return True
     if not resources.has_documents:
         return False
-    scope = GLOBAL if shared else agent
+    scope = SHARED_SCOPE if shared else agent
     return resources.documents.health(resources.owner, scope, now=resources.clock.now()).last_sync is not None
 
 

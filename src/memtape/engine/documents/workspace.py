@@ -13,7 +13,7 @@ from pathlib import Path
 from memtape.core.codec import make_id
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.documents.backtests import SimilarReport, similar_reports
-from memtape.documents.cache import GLOBAL
+from memtape.documents.cache import SHARED_SCOPE
 from memtape.documents.citations import Citation, CitationVerdict, cite, lines_of
 from memtape.documents.document_list import DocumentGroup
 from memtape.documents.fusion import Fusion
@@ -77,7 +77,7 @@ class Documents:
         embedder = resources.document_embedder(chosen) if chosen == "hybrid_embeddings" else None
         if embedder is not None and resources.document_embedder(resources.slot) is None and isinstance(embedder, StaticEmbedder):
             # The configured slot searches by words, so no sync makes vectors; those of a static table cost little to make here.
-            for scope in (GLOBAL, agent):
+            for scope in (SHARED_SCOPE, agent):
                 resources.documents.fill(resources.owner, scope, embedder)
         return search_index(
             resources.documents, question, owner=resources.owner, agent=agent, slot=chosen, embedder=embedder,
@@ -125,13 +125,13 @@ class Documents:
         if not all(is_readable_folder(folder.root) for folder in folders):
             return None
         if shared:
-            return resources.documents.pending(resources.owner, GLOBAL, folders)
+            return resources.documents.pending(resources.owner, SHARED_SCOPE, folders)
         return resources.documents.pending(resources.owner, agent, [*folders, decision_pages(resources, agent)])
 
     def health(self, *, shared: bool = False) -> IndexHealth:
         """The health of the index: when it was last in step, how much it holds, what could not be read."""
         resources = self._scope.resources
         health = resources.documents.health(
-            resources.owner, GLOBAL if shared else self._scope.agent.id, now=resources.clock.now()
+            resources.owner, SHARED_SCOPE if shared else self._scope.agent.id, now=resources.clock.now()
         )
         return replace(health, roots=tuple(root for root in health.roots if not root.startswith("@")))

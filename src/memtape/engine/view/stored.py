@@ -62,7 +62,7 @@ class StoredView(View):
         self._open_positions: dict[Position, PositionRow] | None = None
 
     def release(self) -> None:
-        """Let others change the columns that this view used."""
+        """Stop using the columns: the cache may change them again."""
         self._open.close()
         self._cached = None
 
@@ -222,8 +222,10 @@ class StoredView(View):
         cached, claims_count, stated = self._columns_now(), self.claims_count, self.stated_beliefs()
         columns, at = cached.columns, self.as_of
         cacheable = self.head.known_at is not None and self.is_latest
-        if cacheable and cached.beliefs is not None and cached.beliefs.holds(cached.revision, claims_count, stated, at):
-            return cached.beliefs.beliefs
+        # Another thread may replace the cached beliefs at any time: they are looked at once.
+        earlier = cached.beliefs
+        if cacheable and earlier is not None and earlier.holds(cached.revision, claims_count, stated, at):
+            return earlier.beliefs
         mask = columns.mask(micros(at), None, None)
         counted = tallies(columns, mask, claims_count)
 
@@ -246,7 +248,7 @@ class StoredView(View):
         return recall_columns(self._columns_now().columns, beliefs, plans, query, self._fetch)
 
     def _columns_now(self) -> CachedColumns:
-        """The columns at the revision of this transaction; nobody else changes them until the view is released."""
+        """The columns at the revision of this transaction; nobody changes them until the view is released."""
         if self._cached is None:
             assert self._columns is not None, "this view was opened without columns"
             opened = self._columns.columns(self.tables.owner, self.agent.id, self.memory_tables)

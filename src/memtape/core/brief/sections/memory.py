@@ -38,7 +38,7 @@ def memory_section(inputs: BriefInputs) -> list[BriefLine]:
         warned = {each.id for each in recalled.warnings}
         lines += [_warning(each, first=not at) for at, each in enumerate(recalled.warnings)]
         if inputs.episodes_known:
-            lines += evidence_lines(rounded(recalled.evidence), inputs.situation, inputs.standing == "claimed")
+            lines += evidence_lines(rounded(recalled.evidence), inputs.situation, inputs.outcome_source == "claimed")
         lines += [_ranked(each) for each in (*recalled.ranked, *recalled.beliefs) if each.id not in warned]
     lines += [_plan(each) for each in inputs.plans]
     lines += [_conviction(each, inputs.as_of) for each in inputs.convictions]
@@ -117,7 +117,7 @@ def _ranked(ranked: RankedMemory) -> BriefLine:
 
 def _plan(entry: BriefPlan) -> BriefLine:
     """Returns what a plan does now and who wrote it, so that a model's proposal is not mistaken for an owner's plan."""
-    plan, proposed = entry.standing.plan, entry.standing.status == "proposed"
+    plan, proposed = entry.state.plan, entry.state.status == "proposed"
     whose = {1: "by the owner", 2: "computed from the record"}.get(plan.tier, "by a model, confirmed by the owner")
     if proposed:
         whose = "proposed by a model, not confirmed"
