@@ -60,5 +60,5 @@ def test_the_page_of_a_trade_shows_its_terms_and_the_fee_that_is_not_in_it(desk:
     assert "fee of 0.01 in BNB not included: rate unknown" in page and "carry-1" in page and "Trigger manual" in page
     assert "on margin: the PnL is converted once, at the exit's rate" in page
     page = words(client.get(f"/agents/desk/trades/{held.id}").text)
-    assert "inverse: coin-margined" in page and "100.00 units per contract" in page and "51,000.00 USD per coin" not in page
+    assert "inverse: coin-margined" in page and "100 units per contract" in page and "51,000.00 USD per coin" not in page
     assert "50,000.00 USD per coin" in page and "not included" not in page

@@ -82,7 +82,7 @@ def _terms_fields(stated: TermsStatement) -> dict[str, str | None]:
     writes=False,
     columns={
         "instruments": ("symbol", "accounting", "multiplier", "payoff", "base", "valid_from"),
-        "statements": ("symbol", "valid_from", "stated_at", "accounting", "multiplier", "payoff", "in_force"),
+        "statements": ("symbol", "valid_from", "stated_at", "in_force"),
     },
 )
 def list_instruments(memory: Memory, ask: ListInstruments, caller: Caller) -> InstrumentsAnswer:

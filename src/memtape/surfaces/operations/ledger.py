@@ -183,7 +183,10 @@ class LedgerAnswer(Answer):
     discrepancies: Annotated[list[DiscrepancyRow], Field(description="records that do not agree, newest first")]  # type: ignore[valid-type]
 
 
-@operation(writes=False, command="ledger", columns=TRADE_TABLE)
+@operation(
+    writes=False, command="ledger",
+    columns={"rows": TRADE_TABLE, "discrepancies": ("at", "symbol", "why", "fill_id", "ledger_qty", "broker_qty")},
+)  # fmt: skip
 def get_ledger(memory: Memory, ask: AsOf, caller: Caller) -> LedgerAnswer:
     """Get an agent's whole ledger: every trade by entry time, totals, and records that do not agree."""
     handle = agent_of(memory, ask)
