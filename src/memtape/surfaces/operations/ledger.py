@@ -185,7 +185,7 @@ class LedgerAnswer(Answer):
 
 @operation(
     writes=False, command="ledger",
-    columns={"rows": TRADE_TABLE, "discrepancies": ("at", "symbol", "why", "fill_id", "ledger_qty", "broker_qty")},
+    columns={"rows": TRADE_TABLE, "discrepancies": ("at", "symbol", "why", "fill_id")},
 )  # fmt: skip
 def get_ledger(memory: Memory, ask: AsOf, caller: Caller) -> LedgerAnswer:
     """Get an agent's whole ledger: every trade by entry time, totals, and records that do not agree."""
