@@ -24,7 +24,8 @@ _TICK_WORDS = {
     "t": "time of the run (ISO 8601 with zone)", "marks": "symbol -> price", "fills": "executions since the last tick",
     "funding": "funding since the last tick", "bars": "bars completed since the last tick",
     "equity": "account equity at t, account currency", "cash_flows": "deposits (+) and withdrawals (-)",
-    "id": "the run's own id; a second tick with it writes nothing",
+    "id": "the run's own id; a second tick with it writes nothing", "splits": "splits of shares",
+    "dividends": "dividends of shares",
 }  # fmt: skip
 
 SHOWN = (Annotated[str | None, Field(max_length=8_000, description="receipt of the brief you decided on, from get_brief: "
