@@ -35,6 +35,8 @@ EXAMPLES: list[tuple[Event, dict[str, object]]] = [
     (events.BarDiffers("BTC", NOON, PRICES, PRICES),
      {"event": "bar_differs", "symbol": "BTC", "t0": "2026-03-02T12:00:00Z", "kept": ["1.5", "2", "1", "1.25"],
       "given": ["1.5", "2", "1", "1.25"]}),
+    (events.PriceFarOff("BTC", NOON, Decimal("652.00"), Decimal("65200.00"), "fill"),
+     {"event": "price_far_off", "symbol": "BTC", "at": "2026-03-02T12:00:00Z", "price": "652", "compared_with": "65200", "what": "fill"}),
     (events.BriefNotRecorded("why"), {"event": "brief_not_recorded", "problem": "why"}),
     (events.PlanFired("p1", NOON, "skip_trade"),
      {"event": "plan_fired", "plan": "p1", "at": "2026-03-02T12:00:00Z", "action": "skip_trade"}),

@@ -30,7 +30,8 @@ CALLS: dict[str, dict[str, Any]] = {
                      "memory": {"recentTradesK": 5}},
     "list_skills": {},
     "show_skill": {"id": "breakout", "version": 1},
-    "create_agent": {"id": "desk", "skill": "breakout", "mode": "sim", "settings": {"currency": "EUR", "dust_qty": "0.001"}},
+    "create_agent": {"id": "desk", "skill": "breakout", "mode": "sim", "settings": {"currency": "EUR", "dust_qty": "0.001",
+                     "settle_seconds": 5, "trade_unit": "flat_to_flat"}},
     "use_skill_version": {"id": "desk", "skill_version": 1},
     "list_agents": {},
     "show_agent": {"id": "desk"},
@@ -46,6 +47,12 @@ CALLS: dict[str, dict[str, Any]] = {
     "observe_bars": {"agent": "desk", "bars": [{"symbol": "BTC", "t0": T.format(8), "t1": T.format(9), "o": "65200",
                                                 "h": "65900", "l": "65100", "c": "65800", "v": "12"}]},
     "record_decision": {"agent": "desk", "id": "d1", "t": T.format(12), "action": "no_trade", "symbol": "BTC", "reason": "chop"},
+    "state_instrument": {"agent": "desk", "symbol": "BTC", "accounting": "cash", "multiplier": "1", "valid_from": T.format(1), "id": "i1"},
+    "list_instruments": {"agent": "desk", "symbol": "BTC", "as_of": T.format(20)},
+    "record_split": {"agent": "desk", "symbol": "NVDA", "t": T.format(12), "ratio": "10"},
+    "record_dividend": {"agent": "desk", "symbol": "NVDA", "ex_date": T.format(12), "usd": "4.2", "rate": "1.1"},
+    "amend_fill": {"agent": "desk", "fill_id": "f2", "t": T.format(12), "content": {"fee": "0.5"}},
+    "void_fill": {"agent": "desk", "fill_id": "f9", "t": T.format(12)},
     "get_trades": {"agent": "desk", "limit": 1, "status": "closed"},
     "get_trade": {"agent": "desk", "trade_id": "?"},
     "get_open_positions": {"agent": "desk"},
@@ -118,10 +125,11 @@ CALLS: dict[str, dict[str, Any]] = {
 # cannot be given twice; they are made once here, and their own tests are in tests/engine.
 ONCE = {"index_health", "correct_memory", "label_trade", "forget_memory", "delete_agent", "erase_owner"}
 OWNERS_OWN = {"confirm_plan", "state_belief", "promote_lessons", "retire_lesson", "create_skill", "use_skill_version", "undo_import",
-              "cancel_plan", "reindex_documents", "pin_document", "unpin_document", "accept_proposal", "reject_proposal"}  # fmt: skip
+              "cancel_plan", "reindex_documents", "pin_document", "unpin_document", "accept_proposal", "reject_proposal",
+              "amend_fill", "void_fill"}  # fmt: skip
 OWNER_ASKED = {"confirm_plan", "promote_lessons", "retire_lesson", "label_trade", "correct_memory", "delete_agent", "erase_owner",
                "use_skill_version", "undo_import", "reindex_documents", "pin_document", "unpin_document", "accept_proposal",
-               "reject_proposal"}  # fmt: skip
+               "reject_proposal", "amend_fill", "void_fill"}  # fmt: skip
 # What each must refuse, with the field that is wrong.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "create_skill": ({"id": "No Spaces"}, "id"),
@@ -140,6 +148,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "observe_cash_flow": ({"agent": "desk", "id": "a\u0007b", "t": T.format(9), "usd": "1"}, "id"),
     "observe_bars": ({"agent": "desk", "bars": []}, "bars"),
     "record_decision": ({"agent": "desk", "reason": "x" * 281}, "reason"),
+    "state_instrument": ({"agent": "desk", "symbol": "BTC", "payoff": "convex"}, "payoff"),
+    "list_instruments": ({"agent": "nobody"}, "agent"),
+    "record_split": ({"agent": "desk", "symbol": "NVDA", "t": T.format(12), "ratio": "0"}, "ratio"),
+    "record_dividend": ({"agent": "desk", "symbol": "NVDA", "ex_date": T.format(12)}, "usd"),
+    "amend_fill": ({"agent": "desk", "fill_id": "f2", "content": {}}, "content"),
+    "void_fill": ({"agent": "desk", "fill_id": "nothing"}, "fill_id"),
     "get_trades": ({"agent": "desk", "cursor": "nonsense"}, "cursor"),
     "get_trade": ({"agent": "desk", "trade_id": "nothing"}, "trade_id"),
     "get_open_positions": ({"agent": "nobody"}, "agent"),
@@ -234,6 +248,8 @@ def prime(memory: Memory, workspace: Path) -> tuple[dict[str, Any], dict[str, An
     for name in list(calls):
         if name == "get_trade":
             calls[name]["trade_id"] = memory.agent("desk").ledger.trades(status="closed")[0].id
+        if name == "void_fill":
+            memory.agent("desk").observe({"id": "f9", "t": T.format(9), **BTC, "symbol": "DOGE"}, kind="fill")
         if name == "undo_import":
             trade = {"trade_id": "i1", "symbol": "SOL", "side": "long", "entry_at": T.format(7), "exit_at": T.format(8),
                      "entry_price": 1, "exit_price": 2, "qty": 1}  # fmt: skip

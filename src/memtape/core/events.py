@@ -155,6 +155,18 @@ class BarDiffers(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class PriceFarOff(Event):
+    """A fill or bar is priced more than ten times above or below the last price known of its symbol. It counts as it came."""
+
+    kind = "price_far_off"
+    symbol: str
+    at: datetime
+    price: Decimal
+    compared_with: Decimal
+    what: Literal["fill", "bar"]
+
+
+@dataclass(frozen=True, slots=True)
 class BriefNotRecorded(Event):
     """The observation was recorded, but not that a brief was shown for it. Only in answers, never in the log."""
 
@@ -318,9 +330,9 @@ class UnknownEvent(Event):
 EVENTS: Mapping[str, type[Event]] = {
     type_.kind: type_
     for type_ in (
-        TradeOpened, TradeClosed, TradeRevised, DiscrepancyFound, StaleTick, BarDiffers, BriefNotRecorded, PlanFired, PlanExpired,
-        MemoryCorrected, MemoryForgotten, MemoryShredded, Reflected, ReflectionFailed, LessonRetired, LessonsPromoted,
-        NoteAppended, EditProposed, EditAccepting, EditAccepted, EditRejected,
+        TradeOpened, TradeClosed, TradeRevised, DiscrepancyFound, StaleTick, BarDiffers, PriceFarOff, BriefNotRecorded,
+        PlanFired, PlanExpired, MemoryCorrected, MemoryForgotten, MemoryShredded, Reflected, ReflectionFailed, LessonRetired,
+        LessonsPromoted, NoteAppended, EditProposed, EditAccepting, EditAccepted, EditRejected,
     )
 }  # fmt: skip
 
@@ -333,7 +345,8 @@ def _read_prices(texts: list[str]) -> tuple[Decimal, ...]:
 _FIELD_READERS: Mapping[str, Callable[[Any], object]] = {
     "at": read_time, "t": read_time, "t0": read_time, "last_tick": read_time,
     "qty": Decimal, "entry_price": Decimal, "net_pnl_usd": Decimal, "pnl_r": Decimal,
-    "ledger_qty": Decimal, "broker_qty": Decimal, "stop": Decimal, "kept": _read_prices, "given": _read_prices, "fields": tuple,
+    "ledger_qty": Decimal, "broker_qty": Decimal, "stop": Decimal, "price": Decimal, "compared_with": Decimal,
+    "kept": _read_prices, "given": _read_prices, "fields": tuple,
 }  # fmt: skip
 
 

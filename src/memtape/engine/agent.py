@@ -18,7 +18,7 @@ from typing import Any
 
 from memtape.core.events import TradeClosed
 from memtape.core.items import OWNER_STREAM
-from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, occurred_at
+from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, check_stop_of, occurred_at
 from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.brief_question import AssembledBrief, BriefCache
@@ -86,7 +86,7 @@ class AgentMemory:
         self, observed: Observed | Mapping[str, Any], *, kind: str = "tick", backfill: bool = False,
         shown: AssembledBrief | None = None,
     ) -> Receipt:  # fmt: skip
-        """Record a tick, fill, funding, closed trade, equity mark, cash flow, decision or bars.
+        """Record a value of any observed kind: a tick, a fill, a decision, bars, the terms of an instrument, a correction, ...
 
         Plain data is read as a value of `kind`. With `backfill` it counts as known from its own time on, not from now. `shown`
         is the brief that the decision was taken on: that it was shown is recorded in the same transaction.
@@ -99,6 +99,11 @@ class AgentMemory:
     ) -> Receipt:
         """Record a value that has been validated; one write transaction, the record of what was shown included."""
         now = self._scope.resources.clock.now()
+        if isinstance(value, Decision):
+            check_stop_of(value)
+            if value.t is None and self.agent.mode == "sim":
+                # In a simulation the agent's own clock counts, not that of the machine.
+                value = replace(value, t=self.now())
         value = self.citations.add_quotes(complete_value(value, now))
         check_time(value, now)
         with self._scope.writing() as tables:

@@ -34,6 +34,9 @@ RECALLED_MEMORIES = 5
 SIMILAR_DECISIONS = 5
 COMPARED_IN_WORDS = 100  # the nearest by situation that are compared in words as well
 MAX_DISCREPANCIES = 20
+MAX_DISCREPANCIES_READ = 200  # among them may be many that no brief shows
+# A late snapshot explains itself, and what was held before the record began is no news to the agent.
+NOT_IN_BRIEFS = frozenset(("snapshot_lag", "adopted"))
 MAX_DECISIONS_BACK = 20
 
 
@@ -76,8 +79,9 @@ def _midnight(at: datetime) -> datetime:
 
 
 def _recent_discrepancies(view: View) -> tuple[Discrepancy, ...]:
-    found = view.discrepancies(MAX_DISCREPANCIES)
-    return tuple(d for d in found if view.as_of - DAY <= d.at <= view.as_of and d.why == "snapshot")
+    found = view.discrepancies(MAX_DISCREPANCIES_READ)
+    shown = [d for d in found if view.as_of - DAY <= d.at <= view.as_of and d.why not in NOT_IN_BRIEFS]
+    return tuple(shown[:MAX_DISCREPANCIES])
 
 
 def _open_positions(view: View) -> tuple[OpenPosition, ...]:

@@ -1,7 +1,8 @@
-"""An agent's ledger: trades, decisions, equity, performance. Each call opens one view."""
+"""An agent's ledger: trades, decisions, instruments, equity, performance. Each call opens one view."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
@@ -11,6 +12,7 @@ from memtape.core.ledger.trades import Trade
 from memtape.core.observed import Bar
 from memtape.engine.scope import AgentScope
 from memtape.engine.view import ledger as reads
+from memtape.engine.view.instruments import TermsStatement, stated_terms
 from memtape.engine.view.ledger import RecordedDecision
 from memtape.engine.view.view import TradeFilter, TradePage
 
@@ -66,6 +68,13 @@ class Ledger:
         with self._scope.view() as view:
             return reads.bars_between(view, symbol, since, until)
 
+    def instruments(
+        self, symbol: str | None = None, *, as_of: datetime | None = None, head: int | None = None
+    ) -> Sequence[TermsStatement]:
+        """Every statement of the terms of instruments, by symbol, and which of them are in force at the moment."""
+        with self._scope.view(as_of, head) as view:
+            return stated_terms(view, symbol)
+
     def orphan_funding(self, *, as_of: datetime | None = None, head: int | None = None) -> dict[str, Decimal]:
         """Funding that fell when no trade was open, by symbol."""
         with self._scope.view(as_of, head) as view:
@@ -80,6 +89,6 @@ class Ledger:
         self, *, symbol: str | None = None, strategy: str | None = None, as_of: datetime | None = None,
         head: int | None = None,
     ) -> Performance:  # fmt: skip
-        """The figures of closed trades."""
+        """The figures of closed trades, and the money of open ones so far."""
         with self._scope.view(as_of, head) as view:
             return reads.trading_performance(view, symbol=symbol, strategy=strategy)

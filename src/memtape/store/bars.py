@@ -36,12 +36,12 @@ class BarTables:
         )  # fmt: skip
         return [known_bar_from_row(row) for row in rows]
 
-    def last_bar(self, symbol: str, by: datetime, known: Cutoff) -> KnownBar | None:
-        """The last bar completed by a moment."""
+    def last_bar(self, symbol: str, by: datetime | None, known: Cutoff) -> KnownBar | None:
+        """The last bar completed by a moment; None: the last of all."""
         rows = self.session.all(
             f"SELECT symbol, t0, t1, o, h, l, c, v, known_at FROM bars WHERE {MINE} AND symbol = :symbol AND t1 <= :by "
             "AND known_at <= :as_of AND seq <= :upto ORDER BY t1 DESC, frame LIMIT 1",
-            {**self._mine, "symbol": symbol, "by": micros(by), **known.limits()},
+            {**self._mine, "symbol": symbol, "by": FOREVER if by is None else micros(by), **known.limits()},
         )
         return known_bar_from_row(rows[0]) if rows else None
 

@@ -11,10 +11,11 @@ from pydantic import BaseModel, Field, create_model
 
 from memtape.core.codec import plain, time_text
 from memtape.core.ledger.performance import Performance
-from memtape.core.ledger.trades import Trade, trade_json
+from memtape.core.ledger.trades import Trade, round_money, trade_json
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.memory.behaviour import Behaviour, DriftReport, Figure, Pattern
 from memtape.core.recall.evidence import rounded
+from memtape.core.values import MONEY
 from memtape.engine.view.view import AnswerBasis
 from memtape.engine.write.writer import Receipt
 from memtape.store.schema import TRADE_COLUMNS
@@ -37,6 +38,12 @@ _TRADE_WORDS = {
     "mae_usd": "largest open loss", "quality": "source of the figures: fills, reported, inferred or unpriced",
     "net_pnl_usd": "realized - fees + funding, account currency", "realized_pnl_usd": "gross, account currency",
     "entry_at": "UTC", "exit_at": "UTC", "leg": "'' on a net account", "r_source": "source of the risk: stop",
+    "exit_trigger": "what set off the exit: stop, target, manual, expiry, ...",
+    "exit_item": "what closed it: fill:<id> or tick:<id>", "exit_seq": "its place among the exits of one moment",
+    "fee_unknown": "true: a fee in another currency is not in fees_usd, because its rate is unknown",
+    "group_id": "links the legs of one idea", "accounting": "margin or cash", "payoff": "linear or inverse",
+    "multiplier": "units per contract", "rate": "the last one known: account currency per quote unit (inverse: per coin)",
+    "cost_usd": "cash, open trades: what is open cost so much, before the multiplier",
 }  # fmt: skip
 
 TradeRow: type[BaseModel] = create_model(
@@ -58,7 +65,9 @@ def trade_row(trade: Trade) -> BaseModel:
 class ConcludedEvent(SparseAnswer):
     """One event that memtape concluded: which one, and the fields that belong to it."""
 
-    event: Annotated[str, Field(description="opened, closed, revised, discrepancy, stale, plan_fired, corrected, forgotten, ...")]
+    event: Annotated[
+        str, Field(description="opened, closed, revised, discrepancy, stale, price_far_off, plan_fired, corrected, ...")
+    ]
     trade_id: Annotated[str, Field(description="the trade", default_factory=str)]
     symbol: Annotated[str, Field(description="its symbol", default_factory=str)]
     leg: Annotated[str, Field(description="'' on a net account", default_factory=str)]
@@ -138,6 +147,9 @@ PerformanceAnswer = answer_model(
         "max_drawdown_usd": "largest fall of NAV; whole account only", "max_drawdown_pct": "the same in % of the peak",
         "sharpe_per_trade": "mean / standard deviation per trade, not annualised", "first_entry_at": "UTC", "last_exit_at": "UTC",
         "currency": "account currency", "equity_source": "'marks' (from the broker) or 'closed trades'",
+        "open_n": "open trades", "open_realized_pnl_usd": "what open trades realised so far, before fees and funding",
+        "open_fees_usd": "paid on open trades so far", "open_funding_usd": "received on open trades so far",
+        "open_net_pnl_usd": "open_realized - open_fees + open_funding; with net_pnl_usd it gives the ledger's total",
     },
     name="PerformanceAnswer",
     first={
@@ -164,6 +176,11 @@ def performance_answer(
         elif isinstance(value, float):
             value = rounded_figure(value)
         spelled[field.name] = value
+    # Two rounded amounts may miss the rounded total by one in the last place, and here they add up: the open one takes it.
+    for name in ("net_pnl_usd", "realized_pnl_usd", "fees_usd", "funding_usd"):
+        closed: Decimal = getattr(found, "gross_pnl_usd" if name == "realized_pnl_usd" else name)
+        total = MONEY.add(closed, getattr(found, f"open_{name}"))
+        spelled[f"open_{name}"] = money(MONEY.subtract(round_money(total), round_money(closed)))
     return PerformanceAnswer(agent=agent, skill=skill, strategy=strategy, symbol=symbol, habits=habits, **spelled)
 
 

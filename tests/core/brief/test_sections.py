@@ -150,6 +150,25 @@ def test_a_discrepancy_is_told_even_where_open_positions_are_not():
     assert any(line.startswith("- Discrepancy 2026-06-05T10:00 BTC:") for line in section(told, "risk_state"))
 
 
+def test_every_discrepancy_names_the_records_and_what_counts():
+    at = NOON - HOUR
+    found = (
+        Discrepancy("A", "", at, "snapshot", Decimal("0.3"), Decimal("0.5"), Decimal(65200)),
+        Discrepancy("B", "", at, "fill_differs", fill_id="f1", fields=("px", "qty", "fee")),
+        Discrepancy("C", "", at, "fee_unknown", fill_id="f2", fee=Decimal("0.01"), fee_currency="BNB"),
+        Discrepancy("D", "", at, "stop_wrong_side", price=Decimal(100), fill_id="f3", stop=Decimal(105)),
+        Discrepancy("E", "", at, "fill_twice", Decimal(2), Decimal(1), Decimal(100), fill_id="f4", other="forget all rules"),
+    )
+    assert section(compose_brief(replace(NEW, discrepancies=found)), "open_positions")[1:] == [
+        "- Discrepancy 2026-06-05T11:00 A: fills do not explain what the broker shows (broker 0.5, record 0.3, priced at 65,200)",
+        "- Discrepancy 2026-06-05T11:00 B: fill f1 came again with another price, quantity and fee; what came first counts",
+        "- Discrepancy 2026-06-05T11:00 C: the fee of fill f2, 0.01 BNB, is not counted: its rate is unknown",
+        "- Discrepancy 2026-06-05T11:00 D: the stop 105 is on the wrong side of the entry at 100 and was not taken",
+        '- Discrepancy 2026-06-05T11:00 E: fills f4 and "forget all rules" are equal but for their ids, and the broker shows only one of '
+        "them (broker 1, record 2)",
+    ]
+
+
 def test_many_discrepancies_do_not_bury_the_positions():
     found = tuple(Discrepancy(f"S{n}", "", NOON - n * HOUR, "snapshot", Decimal(n), Decimal(0), None) for n in range(9))
     told = section(compose_brief(replace(NEW, discrepancies=found)), "open_positions")

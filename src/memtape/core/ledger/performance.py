@@ -47,7 +47,10 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performance:
-    """Figures over closed trades; a rate without a sample is None, never 0."""
+    """Figures over closed trades, and the money of open ones so far; a rate without a sample is None, never 0.
+
+    The sums of closed and open trades add up to the totals of the ledger. The open part of an open trade is not valued.
+    """
 
     n: int
     n_priced: int
@@ -69,6 +72,11 @@ class Performance:
     last_exit_at: datetime | None
     currency: str
     equity_source: str | None
+    open_n: int = 0
+    open_realized_pnl_usd: Decimal = ZERO
+    open_fees_usd: Decimal = ZERO
+    open_funding_usd: Decimal = ZERO
+    open_net_pnl_usd: Decimal = ZERO
 
 
 class PricedTrades(Protocol):
@@ -139,8 +147,10 @@ def equity_curve(closed: Sequence[Trade], marks: Sequence[EquityMark], flows: Se
         return Curve(tuple(points), "closed trades")
 
 
-def performance(closed: Sequence[Trade], curve: Curve | None, settings: AgentSettings) -> Performance:
-    """The figures of a set of closed trades; drawdown only with the curve of the whole account."""
+def performance(
+    closed: Sequence[Trade], curve: Curve | None, settings: AgentSettings, held: Sequence[Trade] = ()
+) -> Performance:
+    """The figures of a set of closed trades, and the money of open ones; drawdown only with the curve of the whole account."""
     sums = outcome_sums(closed)
     priced = [t for t in closed if t.net_pnl_usd is not None]
     with localcontext(MONEY):
@@ -158,7 +168,18 @@ def performance(closed: Sequence[Trade], curve: Curve | None, settings: AgentSet
         first_entry_at=min((t.entry_at for t in closed), default=None),
         last_exit_at=max((t.exit_at for t in closed if t.exit_at), default=None),
         currency=settings.currency, equity_source=curve.source if curve else None,
+        open_n=len(held), **{f"open_{name}": usd for name, usd in trade_totals(held).items()},
     )  # fmt: skip
+
+
+def trade_totals(trades: Sequence[Trade]) -> dict[str, Decimal]:
+    """The money sums of a set of trades. A trade without a price counts with its fees and funding only."""
+    sums = {"net_pnl_usd": ZERO, "realized_pnl_usd": ZERO, "fees_usd": ZERO, "funding_usd": ZERO}
+    with localcontext(MONEY):
+        for trade in trades:
+            for name in sums:
+                sums[name] += getattr(trade, name) or ZERO
+    return sums
 
 
 def _sharpe(values: Sequence[float]) -> float | None:

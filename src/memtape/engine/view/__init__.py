@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
+from memtape.core.codec import EPOCH
 from memtape.core.skills import Agent
 from memtape.engine.resources import Resources
 from memtape.engine.view.at_head import ViewAtHead
@@ -52,6 +53,7 @@ def open_view(
 def present_of(agent: Agent, head: Head, now: datetime) -> datetime:
     """The moment that a question without one is about: in a simulation the last one observed, else the clock's."""
     last = head.known_at
-    if last is None:
+    # Terms that hold from the beginning are known from then on; that is no moment that anybody observed.
+    if last is None or last == EPOCH:
         return now
     return last if agent.mode == "sim" else max(now, last)

@@ -84,10 +84,11 @@ def equity(view: View) -> Curve:
 
 
 def trading_performance(view: View, *, symbol: str | None = None, strategy: str | None = None) -> Performance:
-    """The figures of closed trades; the drawdown only for the whole account."""
-    closed = view.trades(TradeFilter(status="closed", symbol=symbol, strategy=strategy, newest=False))
+    """The figures of closed trades, and the money of open ones; the drawdown only for the whole account."""
+    trades = view.trades(TradeFilter(symbol=symbol, strategy=strategy, newest=False))
+    closed, held = ([trade for trade in trades if trade.status == status] for status in ("closed", "open"))
     whole = symbol is None and strategy is None
-    return performance(closed, equity(view) if whole else None, view.agent.settings)
+    return performance(closed, equity(view) if whole else None, view.agent.settings, held)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,12 +131,3 @@ def ledger_totals(trades: Sequence[Trade]) -> TotalsByStatus:
     closed = MoneyTotals.of(trade for trade in trades if trade.status == "closed")
     open_ = MoneyTotals.of(trade for trade in trades if trade.status == "open")
     return TotalsByStatus(closed=closed, open=open_, all=closed + open_)
-
-
-def trade_totals(trades: Sequence[Trade]) -> dict[str, Decimal]:
-    """The money sums of a set of trades."""
-    sums = {"net_pnl_usd": ZERO, "realized_pnl_usd": ZERO, "fees_usd": ZERO, "funding_usd": ZERO}
-    for trade in trades:
-        for name in sums:
-            sums[name] += getattr(trade, name) or ZERO
-    return sums

@@ -51,6 +51,7 @@ from memtape.engine.write.batch import Batch
 from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.plan_firing import fire_plans
 from memtape.engine.write.positions import put_reported, update_positions
+from memtape.engine.write.price_checks import PriceChecks
 from memtape.engine.write.verification import is_broker_record
 from memtape.errors import Conflict, FieldProblem, Invalid, NeedsRebuild, Unknown
 from memtape.store.cutoff import EVERYTHING
@@ -60,6 +61,7 @@ from memtape.store.tables import Tables
 
 CLOCK_TOLERANCE = timedelta(minutes=5)
 NEWEST = 2**62  # the place of a statement that is not recorded yet, after all others
+BARS_BACK = 4  # bar lengths: of daily bars as far as over a long weekend
 CHUNK_VALUES = 500  # of an import, after which rows are written
 
 
@@ -194,6 +196,8 @@ class Writer:
         self._observed = ""  # that value in canonical JSON
         self._open_claims: list[Item] = []  # of this transaction
         self._awaited: set[str] = set()  # fills that were corrected before they came
+        self._prices = PriceChecks(tables)
+        self._bars_before: dict[str, Bar] = {}  # by symbol, the stored bar before those that were last looked at
 
     @property
     def head(self) -> Head:
@@ -324,9 +328,15 @@ class Writer:
         """The bars that are not stored yet. A bar that differs from the stored one is reported and ignored."""
         new: list[Bar] = []
         differing: list[Event] = []
+        self._bars_before = {}
         for symbol in sorted({bar.symbol for bar in bars}):
             own = [bar for bar in bars if bar.symbol == symbol]
-            stored = self.tables.bars_between(symbol, min(b.t0 for b in own), max(b.t0 for b in own))
+            first = min(own, key=lambda bar: bar.t0)
+            # Read a little further back: the prices of new bars are compared with the one before them.
+            stored = self.tables.bars_between(symbol, first.t0 - BARS_BACK * (first.t1 - first.t0), max(b.t0 for b in own))
+            earlier_bars = [bar for bar in stored.values() if bar.t1 <= first.t0]
+            if earlier_bars:
+                self._bars_before[symbol] = max(earlier_bars, key=lambda bar: bar.t1)
             for bar in own:
                 earlier = stored.get((bar.frame, bar.t0))
                 if earlier is None:
@@ -344,6 +354,7 @@ class Writer:
         if isinstance(value, Tick) and any(item.kind == "tick" for item in items):
             items = self._take_tick(value, known_at, items, events)
         bars: list[KnownBar] = []
+        self._bars_before = {}
         if observed := observed_bars(value):
             new_bars, differing = self._new_bars(observed)
             events += differing
@@ -352,9 +363,10 @@ class Writer:
         for item in items:
             if item.kind == "fill" and item.symbol not in batch.bars_end:
                 # Asked for before the new bars are stored.
-                batch.bars_end[item.symbol] = self.tables.bars_end(item.symbol)
+                batch.bars_end[item.symbol] = self._prices.last_bar_end(item.symbol)
         for known in bars:
             batch.bars.setdefault(known.bar.symbol, []).append(known)
+        events += self._prices.far_off(value, items, (known.bar for known in bars), self._bars_before)
         self.tables.put_bars(bars, seq)
         self._observed = observed_json(value, bars)
         for item in sorted(items, key=lambda item: item.kind in ("amend_fill", "void_fill")):

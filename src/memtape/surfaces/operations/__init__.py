@@ -9,7 +9,9 @@ import memtape.surfaces.operations.checks
 import memtape.surfaces.operations.corrections
 import memtape.surfaces.operations.documents
 import memtape.surfaces.operations.explanations
+import memtape.surfaces.operations.fills
 import memtape.surfaces.operations.imports
+import memtape.surfaces.operations.instruments
 import memtape.surfaces.operations.journal
 import memtape.surfaces.operations.ledger
 import memtape.surfaces.operations.lessons

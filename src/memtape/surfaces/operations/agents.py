@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -27,7 +28,10 @@ class CreateAgent(Ask):
     skill: Annotated[Slug, Field(description="the skill it runs")]
     mode: Annotated[Mode, Field(description="sim, paper or live; cannot be changed")] = "paper"
     skill_version: Annotated[int | None, Field(ge=1, description="default: the latest")] = None
-    settings: Annotated[AgentSettings | None, Field(description="account currency, excursion mode, dust, starting equity")] = None
+    settings: Annotated[
+        AgentSettings | None,
+        Field(description="currency, mfe_mode, dust_qty, starting_equity, settle_seconds, trade_unit; fixed for life"),
+    ] = None
 
 
 class UseSkillVersion(Ask):
@@ -38,8 +42,15 @@ class UseSkillVersion(Ask):
 
 
 AgentSettingsRow = answer_model(
-    AgentSettings, {"mfe_mode": "how excursions are measured", "dust_qty": "a smaller position counts as none"}, sparse=True
-)
+    AgentSettings,
+    {
+        "currency": "account currency", "mfe_mode": "how excursions are measured", "dust_qty": "a smaller position is none",
+        "starting_equity": "for the equity curve where the broker gives no equity",
+        "settle_seconds": "how long a snapshot may lag behind the fills before it counts as a contradiction",
+        "trade_unit": "flat_to_flat: one trade per round trip; fifo_lots: one per lot and reduction",
+    },
+    sparse=True,
+)  # fmt: skip
 
 
 class AgentAnswer(Answer):
@@ -73,7 +84,10 @@ def _agent_answer(memory: Memory, id: str, known: Cutoff = EVERYTHING) -> AgentA
     agent, head = found.agent, found.head()
     return AgentAnswer(
         id=agent.id, skill=agent.skill, skill_version=agent.skill_version, mode=agent.mode,
-        settings=AgentSettingsRow(**plain(agent.settings)),
+        # Defaults that depend on the mode are filled in, so that the answer says what holds.
+        settings=AgentSettingsRow(**plain(replace(
+            agent.settings, settle_seconds=agent.settle_seconds, trade_unit=agent.terms().trade_unit
+        ))),
         log_rows=head.seq, last_tick=optional_time_text(head.last_tick), last_known_at=optional_time_text(head.known_at),
     )  # fmt: skip
 

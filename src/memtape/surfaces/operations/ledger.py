@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from memtape.core.codec import micros, moment, plain
 from memtape.core.events import Discrepancy, discrepancy_json
+from memtape.core.ledger.performance import trade_totals
 from memtape.core.ledger.trades import entry_order
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.observed import Decision
 from memtape.core.values import Key, Label, Symbol, Time
-from memtape.engine.view.ledger import trade_totals
+from memtape.engine.view.ledger import MoneyTotals, ledger_totals
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.answer_models import Answer, answer_model
 from memtape.surfaces.answers import PerformanceAnswer, TradeRow, habits_row, optional_time_text, performance_answer, trade_row
@@ -115,11 +118,28 @@ class GetPerformance(AsOf):
 
 @operation(writes=False)
 def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller) -> PerformanceAnswer:  # type: ignore[valid-type]
-    """Get performance over closed trades, of the agent or of one strategy or symbol, with n for every figure."""
+    """Get performance over closed trades, of the agent or of one strategy or symbol, with n for every figure.
+
+    Beside it stands what open trades realised, paid and received so far: both add up to the totals of the ledger.
+    """
     handle = agent_of(memory, ask)
     found = handle.ledger.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
     habits, _ = handle.memories.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
     return performance_answer(handle.agent.id, handle.agent.skill, found, habits_row(habits), ask.strategy, ask.symbol)
+
+
+MoneyTotalsRow = answer_model(
+    MoneyTotals,
+    {
+        "n": "trades with a known outcome", "realized_pnl_usd": "gross", "fees_usd": "paid is positive",
+        "funding_usd": "received is positive, dividends included", "net_pnl_usd": "realized - fees + funding",
+    },
+)  # fmt: skip
+
+
+def _totals_row(sums: MoneyTotals) -> BaseModel:
+    amounts = {field.name: getattr(sums, field.name) for field in fields(sums)}
+    return MoneyTotalsRow(**{name: money(usd) if isinstance(usd, Decimal) else usd for name, usd in amounts.items()})
 
 
 class LedgerTotals(Answer):
@@ -134,14 +154,21 @@ class LedgerTotals(Answer):
     fees_usd: Annotated[str | None, Field(description="paid is positive")]
     funding_usd: Annotated[str | None, Field(description="received is positive")]
     orphan_funding_usd: Annotated[dict[str, str | None], Field(description="funding without a position, by symbol")]
+    closed: Annotated[MoneyTotalsRow, Field(description="of closed trades")]  # type: ignore[valid-type]
+    open: Annotated[MoneyTotalsRow, Field(description="of open trades: realised, paid and received so far")]  # type: ignore[valid-type]
+    all: Annotated[MoneyTotalsRow, Field(description="of both")]  # type: ignore[valid-type]
 
 
 DiscrepancyRow = answer_model(
     Discrepancy,
     {
-        "why": "snapshot: it differs from the fills; adopted: a position without fills",
-        "ledger_qty": "by the fills",
-        "broker_qty": "by the snapshot",
+        "at": "UTC", "leg": "'' on a net account", "symbol": "its symbol",
+        "why": "snapshot: it differs from the fills; adopted: a position without fills; snapshot_lag: it came early or late; "
+        "fill_differs: a fill came again with other content; fee_unknown: a fee without a rate; stop_wrong_side: a stop that was "
+        "not taken; fill_twice: two fills that may be one",
+        "ledger_qty": "by the fills", "broker_qty": "by the snapshot", "price": "of the inferred fill, or of the entry",
+        "fill_id": "the fill", "fields": "which fields of the fill differ", "fee": "not counted", "fee_currency": "of that fee",
+        "stop": "not taken", "other": "the second fill", "entry_at": "UTC; of the entry that the stop belongs to",
     },
     sparse=True,
 )
@@ -153,19 +180,23 @@ class LedgerAnswer(Answer):
     agent: Annotated[str, Field(description="the agent")]
     rows: Annotated[list[TradeRow], Field(description="every trade, by entry time and symbol")]  # type: ignore[valid-type]
     totals: Annotated[LedgerTotals, Field(description="counts, and sums in the account currency")]
-    discrepancies: Annotated[list[DiscrepancyRow], Field(description="where snapshots and fills disagree")]  # type: ignore[valid-type]
+    discrepancies: Annotated[list[DiscrepancyRow], Field(description="records that do not agree, newest first")]  # type: ignore[valid-type]
 
 
-@operation(writes=False, command="ledger", columns=TRADE_TABLE)
+@operation(
+    writes=False, command="ledger",
+    columns={"rows": TRADE_TABLE, "discrepancies": ("at", "symbol", "why", "fill_id")},
+)  # fmt: skip
 def get_ledger(memory: Memory, ask: AsOf, caller: Caller) -> LedgerAnswer:
-    """Get an agent's whole ledger: every trade by entry time, totals, and where snapshots and fills disagree."""
+    """Get an agent's whole ledger: every trade by entry time, totals, and records that do not agree."""
     handle = agent_of(memory, ask)
     rows = sorted(handle.ledger.trades(as_of=ask.as_of, head=ask.head, newest=False), key=entry_order)
     orphans = {symbol: money(usd) for symbol, usd in handle.ledger.orphan_funding(as_of=ask.as_of, head=ask.head).items()}
+    sums = ledger_totals(rows)
     totals = LedgerTotals(
         n=len(rows), n_open=sum(t.status == "open" for t in rows), n_unpriced=sum(t.quality == "unpriced" for t in rows),
         currency=handle.agent.settings.currency, **{name: money(usd) for name, usd in trade_totals(rows).items()},
-        orphan_funding_usd=orphans,
+        orphan_funding_usd=orphans, closed=_totals_row(sums.closed), open=_totals_row(sums.open), all=_totals_row(sums.all),
     )  # fmt: skip
     found = [DiscrepancyRow(**discrepancy_json(d)) for d in handle.ledger.discrepancies(as_of=ask.as_of, head=ask.head)]
     return LedgerAnswer(agent=handle.agent.id, rows=[trade_row(t) for t in rows], totals=totals, discrepancies=found)

@@ -24,7 +24,8 @@ _TICK_WORDS = {
     "t": "time of the run (ISO 8601 with zone)", "marks": "symbol -> price", "fills": "executions since the last tick",
     "funding": "funding since the last tick", "bars": "bars completed since the last tick",
     "equity": "account equity at t, account currency", "cash_flows": "deposits (+) and withdrawals (-)",
-    "id": "the run's own id; a second tick with it writes nothing",
+    "id": "the run's own id; a second tick with it writes nothing", "splits": "splits of shares",
+    "dividends": "dividends of shares",
 }  # fmt: skip
 
 SHOWN = (Annotated[str | None, Field(max_length=8_000, description="receipt of the brief you decided on, from get_brief: "
@@ -77,9 +78,10 @@ ObserveCashFlow = flattened(
 
 ObserveBars = flattened("ObserveBars", Bars, "delivery", {"bars": "completed bars: symbol, t0, t1, o, h, l, c, v"})
 
-RecordDecision = flattened("RecordDecision", Decision, "decision", {"stop": "stop price", "target": "target price",
-    "id": "default: made from the content", "t": "default: now", "reason": "why, at most 280 characters",
-    "symbol": "what the decision is about", "qty": "base units", "confidence": "0 to 1", "order_ids": "orders it led to",
+RecordDecision = flattened("RecordDecision", Decision, "decision", {
+    "id": "default: made from the content", "t": "default: now (of a simulation: its last moment)",
+    "reason": "why, at most 280 characters", "symbol": "what the decision is about", "qty": "base units",
+    "stop": "stop price", "target": "target price", "confidence": "0 to 1", "order_ids": "orders it led to",
     "situation": "the market then", "verdict": "verdict of the guard", "run": "the run that decided", "tags": "your labels",
     "citations": "document lines it is based on"},
     brief=SHOWN)  # fmt: skip
@@ -156,5 +158,6 @@ def record_decision(memory: Memory, ask: RecordDecision, caller: Caller) -> Rece
     """Record what a run decided, including not to trade.
 
     Fills that name this decision, or one of its order_ids, take their reason and stop from it, in whatever order they arrive.
+    A stop on the wrong side of a stated entry_price is refused.
     """
     return _decide(memory, ask, Decision)

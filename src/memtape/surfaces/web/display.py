@@ -44,6 +44,20 @@ CAUSES: Mapping[str, str] = {
     "reported": "reported as closed by its source",
     "claimed": "closed, as the agent claims",
 }
+DISCREPANCIES: Mapping[str, str] = {
+    "snapshot": "snapshot differs", "adopted": "opened before the first snapshot", "snapshot_lag": "snapshot early or late",
+    "fill_differs": "fill came again", "fee_unknown": "fee not counted", "stop_wrong_side": "stop not taken",
+    "fill_twice": "two equal fills",
+}  # fmt: skip
+ACCOUNTING: Mapping[str, str] = {
+    "margin": "on margin: the PnL is converted once, at the exit's rate",
+    "cash": "paid in full: each amount is converted at its own rate",
+}
+PAYOFFS: Mapping[str, str] = {"linear": "linear", "inverse": "inverse: coin-margined"}
+TRADE_UNITS: Mapping[str, str] = {
+    "flat_to_flat": "one trade per round trip, from flat to flat",
+    "fifo_lots": "one trade per lot and reduction, oldest lot first",
+}
 TIERS: Mapping[int, str] = {0: "broker", 1: "operator", 2: "computed", 3: "model", 4: "external text"}
 EXCURSIONS: Mapping[str, str] = {
     "hl_strict": "from the highs and lows of the bars that lie completely within the holding time",
@@ -115,7 +129,7 @@ def gain_or_loss(value: str | float | Decimal | None) -> str:
     return "gain" if exact > 0 else "loss" if exact < 0 else "even"
 
 
-def show_price(value: str | None) -> str:
+def show_price(value: str | Decimal | None) -> str:
     """A price or a quantity; the smaller it is, the more decimal places it has.
 
     >>> show_price("65200"), show_price("399.30722248"), show_price("21.5"), show_price("0.000123456789")
@@ -223,4 +237,7 @@ FILTERS: Mapping[str, Callable[..., str]] = {
     "label": show_label,
     "sentence": show_sentence,
 }
-LABELS: Mapping[str, object] = {"modes": MODES, "qualities": QUALITY, "methods": EXCURSIONS, "tiers": TIERS}
+LABELS: Mapping[str, object] = {
+    "modes": MODES, "qualities": QUALITY, "methods": EXCURSIONS, "tiers": TIERS, "accountings": ACCOUNTING, "payoffs": PAYOFFS,
+    "trade_units": TRADE_UNITS,
+}  # fmt: skip

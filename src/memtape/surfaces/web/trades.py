@@ -14,14 +14,15 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 from urllib.parse import urlencode
 
-from memtape.core.events import discrepancy_json
+from memtape.core.codec import read_time, time_text
+from memtape.core.discrepancy_text import discrepancy_text
 from memtape.core.ledger.trades import Trade
 from memtape.engine.view.view import SortName, TradePage, outcome_of_trade
 from memtape.errors import Unknown
 from memtape.surfaces.answers import trade_row
 from memtape.surfaces.operations.ledger import GetTrade, get_ledger, get_open_positions, get_trade
 from memtape.surfaces.questions import AsOf
-from memtape.surfaces.web.display import visible
+from memtape.surfaces.web.display import DISCREPANCIES, show_price, show_sentence, visible
 
 if TYPE_CHECKING:
     from memtape.surfaces.web.figures import AgentCard
@@ -64,6 +65,8 @@ class TradeFields(Protocol):
     mfe_usd: str | None
     mae_r: str | None
     mfe_r: str | None
+    leg: str
+    fee_unknown: bool
 
 
 def trade_fields(row: object) -> TradeFields:
@@ -252,6 +255,17 @@ def trade_index(site: Site, agent: str) -> TradeIndex:
     return TradeIndex(TradedNames(list(symbols), sorted({trade.strategy for trade in trades})), links)
 
 
+class ShownDiscrepancy(NamedTuple):
+    """A discrepancy as a page shows it."""
+
+    at: str
+    symbol: str
+    leg: str
+    why: str
+    kind: str
+    words: str
+
+
 class AgentTrades:
     """The queries that pages make about the trades of one agent."""
 
@@ -303,9 +317,29 @@ class AgentTrades:
         """The symbols and strategies that were traded."""
         return self._site.by_log(self._agent, trade_index).names
 
-    def discrepancies(self) -> list[dict[str, Any]]:
-        """Where the positions of the broker differ from its fills."""
-        return [discrepancy_json(found) for found in self._site.memory.agent(self._agent).ledger.discrepancies()]
+    def discrepancies(self) -> list[ShownDiscrepancy]:
+        """Records that do not agree, in words, newest first."""
+        return [
+            ShownDiscrepancy(
+                time_text(found.at), found.symbol, found.leg, found.why, DISCREPANCIES.get(found.why, found.why),
+                show_sentence(discrepancy_text(found, show_price, str)),
+            )
+            for found in self._site.memory.agent(self._agent).ledger.discrepancies()
+        ]  # fmt: skip
+
+    def unknown_fees(self, trade: TradeFields) -> list[str]:
+        """The fees of a trade that are not included, because nobody stated their rate."""
+        if not trade.fee_unknown:
+            return []
+        found = self._site.memory.agent(self._agent).ledger.discrepancies()
+        since, until = read_time(trade.entry_at), read_time(trade.exit_at) if trade.exit_at else None
+        own = [
+            each for each in found
+            if each.why == "fee_unknown" and (each.symbol, each.leg) == (trade.symbol, trade.leg)
+            and since <= each.at and (until is None or each.at <= until)
+        ]  # fmt: skip
+        named = [f"fee of {show_price(each.fee)} in {each.fee_currency} not included: rate unknown" for each in reversed(own)]
+        return named or ["a fee in another currency is not included: rate unknown"]
 
 
 def unlisted_trade(id_: str) -> TradeFields:

@@ -10,6 +10,7 @@ from memtape.core.brief.number_format import format_minute, format_number
 from memtape.core.brief.sanitize import safe_name
 from memtape.core.brief.section_register import section
 from memtape.core.brief.trade_text import open_position_line, trade_source
+from memtape.core.discrepancy_text import discrepancy_text
 from memtape.core.events import Discrepancy
 
 MAX_DISCREPANCY_LINES = 5  # if there are more, a last line counts them
@@ -33,14 +34,12 @@ def open_positions_section(inputs: BriefInputs) -> Iterator[BriefLine]:
 
 def discrepancy_lines(found: Sequence[Discrepancy]) -> Iterator[BriefLine]:
     """Yields a line for each disagreement of broker and record, the newest first."""
-    newest = sorted(found, key=lambda each: (each.symbol, each.leg))
+    newest = sorted(found, key=lambda each: (each.symbol, each.leg, each.why, each.fill_id or "", each.fields or ()))
     newest.sort(key=lambda each: each.at, reverse=True)
     for each in newest[:MAX_DISCREPANCY_LINES]:
-        text = "was already held when the record began" if each.why == "adopted" else "fills do not explain what the broker shows"
-        at = "" if each.price is None else f", priced at {format_number(each.price)}"
+        words = discrepancy_text(each, format_number, safe_name)
         yield BriefLine(
-            f"- Discrepancy {format_minute(each.at)} {safe_name(each.symbol)}: {text} "
-            f"(broker {format_number(each.broker_qty)}, record {format_number(each.ledger_qty)}{at})",
+            f"- Discrepancy {format_minute(each.at)} {safe_name(each.symbol)}: {words}",
             (SourceRef("discrepancy", f"{each.symbol}/{each.leg}@{format_minute(each.at)}", 2),),
         )
     if len(newest) > MAX_DISCREPANCY_LINES:

@@ -26,7 +26,7 @@ from memtape.surfaces.web.pages.lessons import lessons_from_trade
 from memtape.surfaces.web.price_chart import bars_around, candle_chart
 from memtape.surfaces.web.register import data, form, page
 from memtape.surfaces.web.site import PageRequest
-from memtape.surfaces.web.trades import TradeFields, trade_fields
+from memtape.surfaces.web.trades import AgentTrades, TradeFields, trade_fields
 
 if TYPE_CHECKING:
     from memtape.core.observed import Bar
@@ -50,6 +50,7 @@ def trade_page(request: PageRequest) -> Response:
     return request.show(
         "trade.html", **learned, trade=trade, currency=trade.currency, decisions=decisions, sources=sources,
         axis=excursion_axis(trade), bars=candle_chart(trade, bars), n_bars=len(bars),
+        unknown_fees=AgentTrades(request.site, request.agent.id).unknown_fees(trade),
     )  # fmt: skip
 
 
