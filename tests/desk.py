@@ -11,7 +11,7 @@ from memtape.core.codec import decimal_text, micros
 from memtape.core.events import OF_SNAPSHOTS, Discrepancy
 from memtape.core.fill_records import fill_discrepancy
 from memtape.core.ids import OwnerId
-from memtape.core.items import Item, observed_bars, position_events
+from memtape.core.items import observed_bars, position_events
 from memtape.core.ledger.rounds import KnownBar, trades_of_open_round
 from memtape.core.ledger.trades import Trade, entry_order, round_money
 from memtape.core.ledger.versions import derive_versions
@@ -108,7 +108,7 @@ def fold_deliveries(deliveries: Iterable[tuple[str, dict[str, Any]]], config: di
         trades += trades_of_open_round(agent.terms(), symbol, leg, derived.open) if derived.open else []
         discrepancies += derived.discrepancies
     differing = [item for item in replay.stored if item.kind == "fill_differs"]
-    discrepancies += [fill_discrepancy(Item(i.kind, i.key, i.at, i.body, i.symbol, i.leg)) for i in differing]
+    discrepancies += [fill_discrepancy(item) for item in differing]
     if not any(item.kind == "fill" for item in replay.stored):
         discrepancies = [found for found in discrepancies if found.why not in OF_SNAPSHOTS]
     orphans: dict[str, Decimal] = {}

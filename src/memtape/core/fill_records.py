@@ -12,7 +12,7 @@ from typing import Any
 
 from memtape.core.codec import canonical, make_id, plain, time_text
 from memtape.core.events import Discrepancy
-from memtape.core.items import Item
+from memtape.core.items import Item, StoredItem
 from memtape.core.observed import Fill, FillCorrection, Observed, Tick
 from memtape.core.values import read
 
@@ -28,8 +28,8 @@ def fills_of(value: Observed) -> Sequence[Fill]:
 def differing_deliveries(value: Observed, versions: dict[str, list[Fill]], known_at: datetime) -> list[Item]:
     """Items that name the fills of a value whose id is known with other content.
 
-    `versions` are the contents of each fill so far, the first one first. Of a fill that is new with this value, the first delivery
-    counts.
+    `versions` are the contents of each fill so far, the first one first. Of a fill that is new with this value, the first
+    delivery counts.
     """
     found: list[Item] = []
     seen = {id_: list(contents) for id_, contents in versions.items()}
@@ -46,7 +46,7 @@ def differing_deliveries(value: Observed, versions: dict[str, list[Fill]], known
     return list({item.key: item for item in reversed(found)}.values())[::-1]
 
 
-def fill_discrepancy(item: Item) -> Discrepancy:
+def fill_discrepancy(item: Item | StoredItem) -> Discrepancy:
     """The discrepancy that such an item is."""
     fields_ = tuple(item.body["fields"])
     return Discrepancy(item.symbol, item.leg, item.at, "fill_differs", fill_id=item.body["fill_id"], fields=fields_)
@@ -106,7 +106,7 @@ def placed_correction(item: Item, before: Fill | None, after: Fill | None) -> It
 
 
 def contents_of_fill(stored: Iterable[Any], corrections: Iterable[Any]) -> list[Fill]:
-    """Every content that a fill has had, the first one first, from its stored bodies and those of its corrections, in their order."""
+    """Every content that a fill has had, the first one first: from its stored bodies and those of its corrections, in order."""
     bodies = [body["was"] for body in corrections if "was" in body]
     contents = [read(Fill, body) for body in [*bodies, *stored]]
     return [content for n, content in enumerate(contents) if content not in contents[:n]]

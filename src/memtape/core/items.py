@@ -69,7 +69,8 @@ def unpack_items(value: Observed) -> list[Item]:
             items = [Item("tick", value.id, value.t, value)]
             for decision in value.decisions:
                 items += _decision_items(decision, value.id)
-            parts: list[Observed] = [*value.fills, *value.funding, *value.cash_flows, *(value.splits or ()), *(value.dividends or ())]
+            parts: list[Observed] = [*value.fills, *value.funding, *value.cash_flows]
+            parts += [*(value.splits or ()), *(value.dividends or ())]
             for part in parts:
                 items += unpack_items(part)
             for n, stated in enumerate(value.instruments or ()):

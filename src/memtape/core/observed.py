@@ -70,7 +70,7 @@ class Fill:
     rate: Annotated[Quantity, Field(description="account currency per quote unit")] = ONE
     order_id: Key | None = None
     decision: Annotated[Key | None, Field(description="id of the decision that this fill carries out")] = None
-    trigger: Annotated[Label | None, Field(description="what set it off, if the source says: stop, target, manual, expiry")] = None
+    trigger: Annotated[Label | None, Field(description="what set it off, if known: stop, target, manual, expiry")] = None
     fee_currency: Annotated[Currency | None, Field(description="of the fee, if it is not the account currency")] = None
     fee_rate: Annotated[Quantity | None, Field(description="account currency per unit of the fee's currency")] = None
     group: Annotated[Key | None, Field(description="links the legs of one idea, such as the options of a spread")] = None
@@ -246,7 +246,7 @@ class HeldPosition:
     leverage: Price | None = None
     mark: Number | None = None
     leg: Leg = ""
-    rate: Annotated[Quantity | None, Field(description="account currency per quote unit (inverse: per coin) at this moment")] = None
+    rate: Annotated[Quantity | None, Field(description="account currency per quote unit (inverse: per coin) then")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -420,12 +420,10 @@ class Tick:
     rates: Annotated[
         dict[Symbol, Quantity] | None, Field(description="symbol -> account currency per quote unit (inverse: per coin)")
     ] = None
-    instruments: Annotated[tuple[Instrument, ...] | None, Field(description="terms of symbols, where they are not the defaults")] = (
-        None
-    )
+    instruments: Annotated[tuple[Instrument, ...] | None, Field(description="terms of symbols, where not the defaults")] = None
     splits: tuple[Split, ...] | None = None
     dividends: tuple[Dividend, ...] | None = None
-    corrections: Annotated[tuple[CheckedCorrection, ...] | None, Field(description="fills that the venue corrects or busts")] = None
+    corrections: Annotated[tuple[CheckedCorrection, ...] | None, Field(description="fills that the venue corrects")] = None
 
     @property
     def decisions(self) -> tuple[Decision, ...]:

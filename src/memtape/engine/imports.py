@@ -151,8 +151,8 @@ class Imports:
             events = self._rederive_positions(tables, writer, voided, changes)
             changes.changed |= ended
             self._drop_shadows(tables, voided, changes)
-            differing = tables.items("fill_differs", EVERYTHING, keys=[v.key for v in voided if v.kind == "fill_differs"], gone=True)
-            tables.drop_differing(fill_discrepancy(Item(i.kind, i.key, i.at, i.body, i.symbol, i.leg)) for i in differing)
+            differing = [item.key for item in voided if item.kind == "fill_differs"]
+            tables.drop_differing(map(fill_discrepancy, tables.items("fill_differs", EVERYTHING, keys=differing, gone=True)))
             _note_account_change(voided, changes)
             # The undone items may have been the only records of a broker: then claims of the agent count again.
             writer.verified_from = first_broker_record(tables)

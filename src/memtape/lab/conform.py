@@ -44,7 +44,8 @@ def run_vectors(file: Path) -> dict[str, Any]:
         raise Invalid("FILE", f"is not JSON: {error}", "Name a file of golden vectors") from None
     if isinstance(vectors, dict) and isinstance(vectors.get("cases"), list):
         outcomes = [
-            (case["name"], case["expected"] | {"moments": case.get("expected_as_of", [])}, ledger_case(case)) for case in vectors["cases"]
+            (case["name"], case["expected"] | {"moments": case.get("expected_as_of", [])}, ledger_case(case))
+            for case in vectors["cases"]
         ]
         failed = [
             {"name": name, "expected": expected, "got": got, "differences": wrong}
@@ -110,7 +111,7 @@ def golden_totals(trades: Sequence[Trade]) -> dict[str, Any]:
 def golden_discrepancies(found: Iterable[Discrepancy]) -> list[dict[str, Any]]:
     """Returns the discrepancies that the vectors know, in their order."""
     known = [each for each in found if each.why in GOLDEN_DISCREPANCIES]
-    rows = [{name: None for name in ("ledger_qty", "broker_qty", "price")} | discrepancy_json(each) for each in known]
+    rows = [dict.fromkeys(("ledger_qty", "broker_qty", "price")) | discrepancy_json(each) for each in known]
     return sorted(rows, key=_discrepancy_order)
 
 
@@ -121,7 +122,7 @@ def golden_row(trade: Trade) -> dict[str, Any]:
 
 
 def ledger_differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[str]:
-    """Returns the differences of a ledger from the expected one. Amounts are compared as numbers; a vector names what it checks."""
+    """Returns the differences of a ledger from the expected one. A vector names what it checks; amounts compare as numbers."""
     if "error" in got:
         return [str(got["error"])]
     wrong = _list_differences("row", expected["rows"], got["rows"])

@@ -204,8 +204,9 @@ def trade_from_row(row: Row) -> Trade:
     return Trade._make(_converted(row, _READ_TRADE))
 
 
+_NAMED_KINDS = ("State", "Round", "ContractTerms", "tuple", "Decimal", "datetime", "Decision")
 _ROUND_KINDS: dict[str, str] = {
-    name: next((kind for kind in ("State", "Round", "ContractTerms", "tuple", "Decimal", "datetime", "Decision") if kind in str(hint)), "")
+    name: next((kind for kind in _NAMED_KINDS if kind in str(hint)), "")
     for name, hint in get_type_hints(Round).items()
 }
 
@@ -258,7 +259,8 @@ def discrepancy_row(owner: OwnerId, stream: str, found: Discrepancy) -> dict[str
     detail = {name: plain(value) for name in _DETAILS if (value := getattr(found, name)) is not None}
     return {
         "owner": owner, "stream": stream, "symbol": found.symbol, "leg": found.leg, "at": micros(found.at), "why": found.why,
-        "fill_id": found.fill_id or "", "entry_at": micros(found.entry_at or found.at), "ledger_qty": _text_of(found.ledger_qty), "broker_qty": _text_of(found.broker_qty),
+        "fill_id": found.fill_id or "", "entry_at": micros(found.entry_at or found.at),
+        "ledger_qty": _text_of(found.ledger_qty), "broker_qty": _text_of(found.broker_qty),
         "price": _text_of(found.price), "detail": canonical_plain(detail) if detail else None,
     }  # fmt: skip
 

@@ -86,7 +86,8 @@ class Tables(BarTables):
     def make_head(self) -> None:
         """Give the stream a head at zero if it has none."""
         self.session.run(
-            "INSERT INTO streams (owner, stream, seq, hash, rules) VALUES (:owner, :stream, 0, :hash, :rules) ON CONFLICT DO NOTHING",
+            "INSERT INTO streams (owner, stream, seq, hash, rules) VALUES (:owner, :stream, 0, :hash, :rules) "
+            "ON CONFLICT DO NOTHING",
             {**self._mine, "hash": GENESIS, "rules": RULES_VERSION},
         )
 
@@ -294,12 +295,13 @@ class Tables(BarTables):
             which = "kind || '' = 'fill' AND symbol = :symbol AND leg = :leg"
             own |= {"symbol": position[0], "leg": position[1]}
         return bool(self.session.all(
-            f"SELECT 1 FROM items WHERE {MINE} AND {which} AND at <= :until AND known_at <= :as_of AND seq <= :upto {counts}LIMIT 1",
+            f"SELECT 1 FROM items WHERE {MINE} AND {which} AND at <= :until AND known_at <= :as_of AND seq <= :upto {counts}"
+            "LIMIT 1",
             own,
         ))  # fmt: skip
 
     def void_fill(self, key: str, seq: int, known_at: datetime, replaced: bool = False) -> None:
-        """Take back the present content of a fill, because a correction ends it; with `replaced`, as if it had never been there."""
+        """Take back the present content of a fill, because a correction ends it; with `replaced`, as if it had never been."""
         which = f"{MINE} AND kind = 'fill' AND key = :key AND void_seq IS NULL"
         own: dict[str, Any] = {**self._mine, "key": key}
         if replaced:
@@ -382,9 +384,9 @@ class Tables(BarTables):
             "AND k.at > t.exit_at AND k.at <= t.exit_at + :settling) "
         )  # fmt: skip
         rows = self.session.all(
-            "SELECT t.exit_at, t.settled_at, t.rate FROM trades t WHERE t.owner = :owner AND t.stream = :stream AND t.symbol = :symbol "
-            "AND t.leg = :leg AND t.known_to IS NULL AND t.exit_at < :before AND t.settled_at <= :known "
-            "AND t.close_cause <> 'flip' AND t.entry_at < t.exit_at AND t.exit_at <> :open_at AND NOT EXISTS ("
+            "SELECT t.exit_at, t.settled_at, t.rate FROM trades t "
+            "WHERE t.owner = :owner AND t.stream = :stream AND t.symbol = :symbol AND t.leg = :leg AND t.known_to IS NULL "
+            "AND t.exit_at < :before AND t.settled_at <= :known AND t.close_cause <> 'flip' AND t.entry_at < t.exit_at AND t.exit_at <> :open_at AND NOT EXISTS ("
             "SELECT 1 FROM trades n WHERE n.owner = t.owner AND n.stream = t.stream AND n.symbol = t.symbol "
             f"AND n.leg = t.leg AND n.entry_at = t.exit_at) {later_tick}ORDER BY t.exit_at DESC LIMIT 1",
             {**self._mine, "symbol": position[0], "leg": position[1], "before": micros(before), "known": micros(known),

@@ -1,16 +1,16 @@
 """How far a trade ran for it and against it while it was held: MFE and MAE, from bars, claiming only what is certain.
 
 The value of the path at price p is V(p) = realised so far + the gain from the average cost to p of what is open, in the account
-currency at the last rate known at the moment of the state used. A bar's high and low count only where the position was surely there
-to see them:
+currency at the last rate known at the moment of the state used. A bar's high and low count only where the position was surely
+there to see them:
 
 - the bar lies inside the holding time and nothing changed in it: V(high) and V(low);
 - inside, but the size changed within it: the least of V(favourable extreme) and the most of V(adverse extreme) over the
   states of the bar, since nobody knows which state met the extreme;
 - the bar in which the trade was entered: its close; in which it was left: its open.
 
-A bar with a split inside shows two units of price and proves nothing. Mode `close` is the plainer form: V(close) of every bar that
-ends while the trade is held.
+A bar with a split inside shows prices in two units and proves nothing (`fold` leaves it out). Mode `close` is the plainer form:
+V(close) of every bar that ends while the trade is held.
 """
 
 from __future__ import annotations

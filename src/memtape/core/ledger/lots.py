@@ -1,7 +1,7 @@
 """Lots: on an account that scales in and out and is rarely flat, each reduction closes the oldest lots, one trade per piece.
 
-Every entry is a lot. What a reduction takes off a lot is a closed trade, what it leaves is an open one. Fees, funding and risk are
-shared by quantity; the last piece takes what is left, so that the pieces of a lot add up to the lot.
+Every entry is a lot. What a reduction takes off a lot is a closed trade, what it leaves is an open one. Fees, funding and risk
+are shared by quantity; the last piece takes what is left, so that the pieces of a lot add up to the lot.
 """
 
 from __future__ import annotations
@@ -10,25 +10,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 
-from memtape.core.ledger.position_events import SnapshotView
 from memtape.core.ledger.rounds import Round
-from memtape.core.ledger.terms import ContractTerms
-from memtape.core.observed import Decision
 from memtape.core.values import ZERO
-
-
-def open_lot(
-    round_: Round, contract: ContractTerms, key: str, seq: int, at: datetime, skill_version: int, known_at: datetime, decision: Decision | None,
-    tick: SnapshotView | None, adopted: bool, group: str | None,
-) -> Round:  # fmt: skip
-    """A new lot of a position, with the stop and target in force for it; its quantity is entered next."""
-    lot = Round(
-        opened_by=key, seq=seq, side=round_.side, entry_at=at, skill_version=skill_version, known_at=known_at, terms=contract,
-        entry_tick_at=tick.t if tick else None, leverage=tick.held.leverage if tick and tick.held else None, entry=decision,
-        adopted=adopted, group=group, is_lot=True, stop=round_.stop, target=round_.target, first_stop=round_.stop, first_target=round_.target,
-    )  # fmt: skip
-    round_.lots.append(lot)
-    return lot
 
 
 def share_payment(lots: list[Round], amount: Decimal, known_at: datetime) -> None:

@@ -1,7 +1,7 @@
 """What happens to one position, in the one order in which the ledger takes it.
 
-A position is (agent, symbol, leg). Its events are ordered by time; at one moment terms come first, then splits, dividends, funding,
-fills, and the tick that looks at the result. A fill or payment stands at its own time, whichever tick delivered it.
+A position is (agent, symbol, leg). Its events are ordered by time; at one moment terms come first, then splits, dividends,
+funding, fills, and the tick that looks at the result. A fill or payment stands at its own time, whichever tick delivered it.
 """
 
 from __future__ import annotations

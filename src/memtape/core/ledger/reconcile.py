@@ -1,8 +1,8 @@
 """What a snapshot that contradicts the ledger means, without inventing a price.
 
-A price that we compute counts only inside the range of the bars and marks since the last snapshot, widened by 2 %. Outside of it the
-position was closed and reopened in between, if the entry price that the broker shows lies in that range; else the difference is
-priced at the mark. The broker's own entry price of a position opened from flat, adopted or turned stands as stated.
+A price that we compute counts only inside the range of the bars and marks since the last snapshot, widened by 2 %. Outside of it
+the position was closed and reopened in between, if the entry price that the broker shows lies in that range; else the difference
+is priced at the mark. The broker's own entry price of a position opened from flat, adopted or turned stands as stated.
 """
 
 from __future__ import annotations

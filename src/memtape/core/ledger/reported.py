@@ -1,7 +1,7 @@
 """Trades that come whole: reported closed by a source, or claimed by the agent itself.
 
-The figures are those of the source, computed where it states none. Bars show how far such a trade ran, as for any other. Terms and
-bars that become known later change a reported trade from then on: it has versions too.
+The figures are those of the source, computed where it states none. Bars show how far such a trade ran, as for any other. Terms
+and bars that become known later change a reported trade from then on: it has versions too.
 """
 
 from __future__ import annotations

@@ -302,7 +302,8 @@ def trade_from_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) 
             quality=round_.quality, adopted=round_.adopted, liquidation_fills=round_.liquidation_fills,
             tags=entry.tags if entry else (), teach="learn", confidence=entry.confidence if entry else None,
             entry_situation=canonical(situation) if situation else None, first_partial_price=round_.first_partial,
-            exit_item=round_.closed_by, exit_seq=round_.exit_seq, fee_unknown=round_.fee_unknown, group_id=round_.group, accounting=contract.accounting, payoff=contract.payoff,
+            exit_item=round_.closed_by, exit_seq=round_.exit_seq, fee_unknown=round_.fee_unknown, group_id=round_.group,
+            accounting=contract.accounting, payoff=contract.payoff,
             multiplier=contract.multiplier, rate=round_.rate,
             cost_usd=round_.cost_usd if contract.is_cash and not closed and not round_.unpriced else None,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The arithmetic of an instrument: what a price and a quantity are worth, for linear and inverse contracts, on margin and in cash.
+"""The arithmetic of an instrument: what a price and a quantity are worth, linear and inverse, on margin and in cash.
 
 The worth of a fill is counted in a `weight`: price times quantity where the payoff is linear, quantity divided by price where it
 is inverse (a coin-margined contract is worth fewer coins at a higher price). An average price is read back from the weight.

@@ -139,7 +139,7 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None, deleted: b
         # Trades are derived from bars too, so wrong bars would make every trade look altered.
         return
     if head.rules > RULES_VERSION:
-        add_problem("streams", tables.stream, f"its rules are of version {head.rules}, this version of memtape knows {RULES_VERSION}")
+        add_problem("streams", tables.stream, f"its rules are of version {head.rules}, memtape knows {RULES_VERSION}")
         return
     if head.rules < RULES_VERSION and seq:
         audit.needs_rebuild.append(f"{tables.owner}/{tables.stream}")

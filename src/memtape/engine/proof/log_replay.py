@@ -62,6 +62,11 @@ from memtape.store.rows import (
 Rows = list[dict[str, Any]]
 
 
+def _first_of_each_key(table: str, rows: Rows) -> Rows:
+    """The rows of a table without those that repeat a key."""
+    return list({tuple(row[column] for column in KEYS[table]): row for row in reversed(rows)}.values())
+
+
 @dataclass(frozen=True, slots=True)
 class ReportedDelivery:
     """A trade that came whole, and until when it counted."""
@@ -268,7 +273,7 @@ class LogReplay:
         versions = self._reported_versions(bars) if self.agent is not None else []
         positions: list[PositionRow] = []
         discrepancies = [
-            discrepancy_row(self.owner, self.stream, fill_discrepancy(Item(each.kind, each.key, each.at, each.body, each.symbol, each.leg)))
+            discrepancy_row(self.owner, self.stream, fill_discrepancy(each))
             for each in self.stored if each.kind == "fill_differs" and each.gone_at is None
         ]  # fmt: skip
         if self.agent is not None:
@@ -283,7 +288,7 @@ class LogReplay:
             "items": list(self.items),
             "positions": [position_row(self.owner, self.stream, p) for p in positions],
             "trades": [version_row(self.owner, self.stream, v) for v in versions],
-            "discrepancies": list({tuple(row[c] for c in KEYS["discrepancies"]): row for row in reversed(discrepancies)}.values()),
+            "discrepancies": _first_of_each_key("discrepancies", discrepancies),
             **(self._memories(versions, bars) if self.agent is not None else {}),
         }
         for table, rows in found.items():

@@ -1,7 +1,7 @@
 """Brings a store to the rules of this version: its trades and memories are computed again from the log, after a backup.
 
-Receipts and the briefs that were shown stay as they are in the log; what is derived from it follows the new rules, also for answers
-about the past.
+Receipts and the briefs that were shown stay as they are in the log; what is derived from it follows the new rules, also for
+answers about the past.
 """
 
 from __future__ import annotations

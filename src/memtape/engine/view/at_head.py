@@ -33,7 +33,7 @@ from memtape.engine.view.derived_ledger import (
 )
 from memtape.engine.view.plan_log import plan_states_from_log
 from memtape.engine.view.stored import believed_trades, newest_first
-from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, TradePage, View, select_trades, discrepancies_to_show
+from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, TradePage, View, discrepancies_to_show, select_trades
 from memtape.engine.write.verification import first_broker_record
 from memtape.store.cutoff import Cutoff
 from memtape.store.tables import Tables

@@ -55,8 +55,7 @@ def reported_versions(tables: Tables, agent: Agent, cutoff: Cutoff, *, gone: boo
 
 def differing_fills(tables: Tables, cutoff: Cutoff) -> list[Discrepancy]:
     """The fills that came again with other content, as far as was known and recorded by the cutoff."""
-    found = tables.items("fill_differs", cutoff)
-    return [fill_discrepancy(Item(item.kind, item.key, item.at, item.body, item.symbol, item.leg)) for item in found]
+    return [fill_discrepancy(item) for item in tables.items("fill_differs", cutoff)]
 
 
 def open_claims(tables: Tables, agent: Agent, cutoff: Cutoff) -> list[Trade]:

@@ -108,9 +108,8 @@ class MoneyTotals:
         with localcontext(MONEY):
             realized = sum((trade.realized_pnl_usd or ZERO for trade in priced), ZERO)
             fees, funding = sum((trade.fees_usd for trade in priced), ZERO), sum((trade.funding_usd for trade in priced), ZERO)
-            return cls(
-                n=len(priced), realized_pnl_usd=realized, fees_usd=fees, funding_usd=funding, net_pnl_usd=realized - fees + funding
-            )
+            net = realized - fees + funding
+        return cls(n=len(priced), realized_pnl_usd=realized, fees_usd=fees, funding_usd=funding, net_pnl_usd=net)
 
     def __add__(self, other: MoneyTotals) -> MoneyTotals:
         with localcontext(MONEY):

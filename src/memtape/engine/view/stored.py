@@ -34,9 +34,9 @@ from memtape.engine.view.view import (
     TradeFilter,
     TradePage,
     View,
+    discrepancies_to_show,
     select_trades,
     with_labels,
-    discrepancies_to_show,
 )
 from memtape.engine.write.learn import Learner
 from memtape.engine.write.verification import first_broker_record

@@ -320,7 +320,7 @@ def stated_belief(id: str, body: Mapping[str, Any], stated_at: datetime) -> Stat
 
 
 def discrepancies_to_show(view: View, found: Sequence[Discrepancy]) -> list[Discrepancy]:
-    """The discrepancies that say something. For an agent that only ever sends snapshots, a change of position is the normal way."""
+    """The discrepancies that say something: for an agent that only ever sends snapshots, a change of position is normal."""
     if any(each.why in OF_SNAPSHOTS for each in found) and not view.tables.has_fill(known=view.cutoff):
         return [each for each in found if each.why not in OF_SNAPSHOTS]
     return list(found)

@@ -448,7 +448,7 @@ def put_reported(tables: Tables, agent: Agent, batch: Batch, report: bool) -> li
 def _revise_reported(tables: Tables, agent: Agent, batch: Batch) -> list[Event]:
     """Compute reported trades again that new bars or terms concern. Returns the events."""
     spans = {symbol: (min(k.bar.t0 for k in bars), max(k.bar.t1 for k in bars)) for symbol, bars in batch.bars.items()}
-    spans |= {symbol: (EPOCH, FOREVER) for symbol in batch.terms_of}
+    spans |= dict.fromkeys(batch.terms_of, (EPOCH, FOREVER))
     new = {item.key for item, _ in batch.reported_trades}
     source = ReportedTrades.stored(tables, agent)
     events: list[Event] = []
