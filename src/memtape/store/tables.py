@@ -386,7 +386,8 @@ class Tables(BarTables):
         rows = self.session.all(
             "SELECT t.exit_at, t.settled_at, t.rate FROM trades t "
             "WHERE t.owner = :owner AND t.stream = :stream AND t.symbol = :symbol AND t.leg = :leg AND t.known_to IS NULL "
-            "AND t.exit_at < :before AND t.settled_at <= :known AND t.close_cause <> 'flip' AND t.entry_at < t.exit_at AND t.exit_at <> :open_at AND NOT EXISTS ("
+            "AND t.exit_at < :before AND t.settled_at <= :known AND t.close_cause <> 'flip' AND t.entry_at < t.exit_at "
+            "AND t.exit_at <> :open_at AND NOT EXISTS ("
             "SELECT 1 FROM trades n WHERE n.owner = t.owner AND n.stream = t.stream AND n.symbol = t.symbol "
             f"AND n.leg = t.leg AND n.entry_at = t.exit_at) {later_tick}ORDER BY t.exit_at DESC LIMIT 1",
             {**self._mine, "symbol": position[0], "leg": position[1], "before": micros(before), "known": micros(known),

@@ -1,8 +1,8 @@
 """The ledger: snapshots and fills of one position -> its trades. One pure fold, the same live, imported and replayed.
 
-Events come in one order (`position_events`). Fills say what was done (`position_book`); a snapshot says what is held (`snapshots`). Where
-the two disagree, the ledger follows the broker, marks what it adds as inferred, prices it from what the broker and the bars
-show, never from an invented price, and reports a `Discrepancy`.
+Events come in one order (`position_events`). Fills say what was done (`position_book`); a snapshot says what is held
+(`snapshots`). Where the two disagree, the ledger follows the broker, marks what it adds as inferred, prices it from what the
+broker and the bars show, never from an invented price, and reports a `Discrepancy`.
 
 Long and short are +1 and -1 (`side`); quantities are positive. Where an account counts by lots (`fifo_lots`), the round trip of
 the whole position is folded all the same, because snapshots are compared with it.
