@@ -46,7 +46,7 @@ class AssembledBrief:
     agent: str
     brief: Brief
     question: BriefQuestion
-    config: str  # hash of the skill, its version, the prompt's and the tokenizer's: what else the bytes depend on
+    config: str  # hash of skill, versions of skill, prompt and rules, tokenizer and embedder: what else the bytes depend on
     memories: tuple[str, ...]  # ids of the memories that it puts before the agent
     firing: tuple[str, ...]  # ids of the active plans that it says fire now
     documents: BriefDocuments = NO_DOCUMENTS

@@ -19,6 +19,7 @@ from memtape.core.brief.inputs import BriefInputs
 from memtape.core.codec import canonical, make_id, plain, read_time, time_text
 from memtape.core.events import Event, PlanFired
 from memtape.core.items import OWNER_STREAM, Item
+from memtape.core.ledger.terms import RULES_VERSION
 from memtape.core.memory.plans import changed_plan_state
 from memtape.core.observed import ANY, DocumentRef, Situation
 from memtape.core.skills import Skill
@@ -129,7 +130,8 @@ class Briefs:
             plan.state.plan.id for plan in inputs.plans
             if plan.state.status == "active" and plan.finding == "fires" and plan.state.plan.id in shown_plans
         ]  # fmt: skip
-        config = make_id(canonical(skill), version, PROMPT_VERSION, counted_by, embedder.id if embedder else None)
+        used_embedder = embedder.id if embedder else None
+        config = make_id(canonical(skill), version, PROMPT_VERSION, counted_by, used_embedder, RULES_VERSION)
         passages = tuple(
             DocumentRef(path=one.path, start_line=one.start_line, end_line=one.end_line, content_hash=one.content_hash)
             for one in documents.documents
