@@ -20,7 +20,8 @@ from typing import Any
 import apsw
 
 import memtape
-from memtape.core.observed import Bar, Bars, Claim, ClosedTrade, Decision, Fill, HeldPosition, Situation, Tick
+from memtape.core.fills import Fill
+from memtape.core.observed import Bar, Bars, Claim, ClosedTrade, Decision, HeldPosition, Situation, Tick
 from memtape.engine import AgentMemory, Memory
 from memtape.plugs.clock import FixedClock
 from memtape.store.database import in_batches

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 from memtape.core.codec import decimal_text, micros
 from memtape.core.events import OF_SNAPSHOTS, Discrepancy
 from memtape.core.fill_records import fill_discrepancy
+from memtape.core.fills import Dividend, Funding
 from memtape.core.ids import OwnerId
 from memtape.core.items import observed_bars, position_events
 from memtape.core.ledger.rounds import KnownBar, trades_of_open_round
 from memtape.core.ledger.trades import Trade, entry_order, round_money
 from memtape.core.ledger.versions import derive_versions
-from memtape.core.observed import READERS, Dividend, Funding, Tick, occurred_at
+from memtape.core.observed import READERS, Tick, occurred_at
 from memtape.core.skills import Agent
 from memtape.core.values import MONEY, read
 from memtape.engine import AgentMemory, Memory

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memtape.compose import open_memory as open
-    from memtape.core.observed import Bar, Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, HeldPosition, Tick
+    from memtape.core.fills import Fill, Funding
+    from memtape.core.observed import Bar, Bars, CashFlow, ClosedTrade, Decision, EquityMark, HeldPosition, Tick
     from memtape.engine import AgentMemory, Memory, Receipt
 
 __version__ = "0.1.0"

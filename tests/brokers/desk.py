@@ -13,7 +13,8 @@ from memtape.brokers.files import unpack_file
 from memtape.brokers.formats import read_file
 from memtape.brokers.importer import ImportOptions, ImportProblem, ImportResult
 from memtape.core.codec import decimal_text, time_text
-from memtape.core.observed import ClosedTrade, Fill
+from memtape.core.fills import Fill
+from memtape.core.observed import ClosedTrade
 from memtape.engine import Memory
 from memtape.plugs.clock import FixedClock
 

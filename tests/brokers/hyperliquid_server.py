@@ -22,7 +22,8 @@ from typing import Any
 from memtape.brokers.hyperliquid import INTERVALS, millis_of
 from memtape.brokers.live import ReadRange
 from memtape.core.codec import decimal_text
-from memtape.core.observed import Bar, Fill, Funding, HeldPosition, Tick
+from memtape.core.fills import Fill, Funding
+from memtape.core.observed import Bar, HeldPosition, Tick
 from memtape.errors import MemtapeError
 from memtape.plugs.clock import FixedClock
 

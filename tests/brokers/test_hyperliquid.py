@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from memtape.brokers import hyperliquid as hl
 from memtape.brokers.live import Hyperliquid, JsonEndpoint, ReadRange
-from memtape.core.observed import Bar, Decision, Fill, HeldPosition, Tick
+from memtape.core.fills import Fill
+from memtape.core.observed import Bar, Decision, HeldPosition, Tick
 from memtape.engine import AgentMemory, Memory
 from memtape.errors import Conflict, Invalid, Unreachable
 from memtape.plugs.clock import FixedClock

@@ -6,13 +6,14 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from memtape.core.fills import Fill
 from memtape.core.items import Item
 from memtape.core.ledger.reported import reported_trade
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.terms import AccountTerms
 from memtape.core.ledger.trades import Trade
 from memtape.core.ledger.versions import TradeVersion
-from memtape.core.observed import Bar, ClosedTrade, Decision, Fill
+from memtape.core.observed import Bar, ClosedTrade, Decision
 from memtape.store.rows import item_row
 
 OPEN = datetime(2026, 3, 2, 14, 30, tzinfo=UTC)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from memtape.core.observed import Bars, Claim, ClosedTrade, Decision, Fill, Observed, Situation, Tick
+from memtape.core.fills import Fill
+from memtape.core.observed import Bars, Claim, ClosedTrade, Decision, Observed, Situation, Tick
 from memtape.core.skills import Mode
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store

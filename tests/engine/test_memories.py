@@ -626,7 +626,8 @@ def test_a_shorter_bar_days_later_does_not_reopen_a_trade_not_taken(diary):
 
 
 def test_undoing_fills_after_a_flat_moment_or_a_decision_leaves_what_stood_before(diary):
-    from memtape.core.observed import Decision, Fill
+    from memtape.core.fills import Fill
+    from memtape.core.observed import Decision
     from memtape.core.values import read
 
     diary.observe(bought(1, 100), kind="fill")

@@ -8,7 +8,8 @@ from decimal import Decimal
 import pytest
 
 from memtape.core.codec import time_text
-from memtape.core.observed import Bar, Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, HeldPosition, Tick
+from memtape.core.fills import Fill, Funding
+from memtape.core.observed import Bar, Bars, CashFlow, ClosedTrade, Decision, EquityMark, HeldPosition, Tick
 from memtape.core.values import read
 from memtape.engine import Memory
 from memtape.engine.proof.audit import verify_store

@@ -9,8 +9,9 @@ from decimal import Decimal
 from typing import Any
 
 import memtape
+from memtape.core.fills import Fill
 from memtape.core.ledger.trades import Trade
-from memtape.core.observed import Decision, Fill
+from memtape.core.observed import Decision
 from memtape.engine import Memory
 from memtape.engine.proof.audit import verify_store
 from memtape.plugs.clock import FixedClock

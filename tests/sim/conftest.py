@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from memtape.core.codec import decimal_text
-from memtape.core.observed import Bar, Decision, Fill, Tick
+from memtape.core.fills import Fill
+from memtape.core.observed import Bar, Decision, Tick
 from memtape.sim.order_ids import OrderNaming
 from memtape.sim.paper import Order, PaperBroker
 from memtape.sim.venue import Venue

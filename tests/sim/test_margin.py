@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memtape.core.observed import Fill
+from memtape.core.fills import Fill
 from memtape.core.values import MONEY
 from memtape.errors import Invalid
 from memtape.sim.margin import Margin

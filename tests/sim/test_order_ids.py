@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from memtape.core.observed import Fill
+from memtape.core.fills import Fill
 from memtape.sim.funding import SteadyFunding
 from memtape.sim.margin import Margin
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memtape.core.codec import plain
-from memtape.core.observed import Bar, Fill, HeldPosition
+from memtape.core.fills import Fill
+from memtape.core.observed import Bar, HeldPosition
 from memtape.core.values import MONEY, read
 from memtape.errors import Invalid
 from memtape.sim.paper import Order, PaperBroker

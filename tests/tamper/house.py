@@ -12,7 +12,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from memtape.core.observed import Bar, Bars, ClosedTrade, Fill
+from memtape.core.fills import Fill
+from memtape.core.observed import Bar, Bars, ClosedTrade
 from memtape.engine import AgentMemory, Memory
 from memtape.plugs.clock import FixedClock
 

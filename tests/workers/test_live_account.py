@@ -28,9 +28,10 @@ import memtape
 from memtape.brokers.hyperliquid import INTERVALS, millis_of
 from memtape.brokers.live import Hyperliquid, Unreachable
 from memtape.core.codec import canonical, decimal_text, plain, time_text
+from memtape.core.fills import Fill, Funding
 from memtape.core.ledger.trades import trade_json
 from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
-from memtape.core.observed import Bar, ClosedTrade, Decision, Fill, Funding, Situation, Tick
+from memtape.core.observed import Bar, ClosedTrade, Decision, Situation, Tick
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.proof.audit import verify_store
 from memtape.errors import Invalid

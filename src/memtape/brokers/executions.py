@@ -17,7 +17,8 @@ from memtape.brokers.mapped_table import MappedTable
 from memtape.brokers.roundtrips import MAX_LABEL_CHARS, PROGRESS_ROWS, tag_list
 from memtape.brokers.sides import BUY, NEITHER, SELL, SideWords
 from memtape.core.codec import micros
-from memtape.core.observed import Decision, Fill
+from memtape.core.fills import Fill
+from memtape.core.observed import Decision
 from memtape.core.values import REASON_LENGTH, ZERO, read
 from memtape.errors import Invalid
 

@@ -28,7 +28,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import ConfigDict, Field
 
 from memtape.core.codec import EPOCH, decimal_text
-from memtape.core.observed import Bar, CheckedBar, Fill, Funding, HeldPosition
+from memtape.core.fills import Fill, Funding
+from memtape.core.observed import Bar, CheckedBar, HeldPosition
 from memtape.core.values import MONEY, ONE, ZERO, Number, Price, Symbol, Text, read
 from memtape.errors import Invalid
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from memtape.brokers.files import ImportFile
-from memtape.core.observed import Claim, ClosedTrade, Decision, Fill
+from memtape.core.fills import Fill
+from memtape.core.observed import Claim, ClosedTrade, Decision
 
 Progress = Callable[[int, int], None]  # rows done, rows in all
 

@@ -28,8 +28,9 @@ from urllib.request import Request, urlopen
 
 from memtape.brokers import hyperliquid as hl
 from memtape.core.codec import EPOCH
+from memtape.core.fills import Fill
 from memtape.core.ids import TickId
-from memtape.core.observed import Bar, Fill, Tick
+from memtape.core.observed import Bar, Tick
 from memtape.errors import Invalid, Unreachable
 
 MAINNET = "https://api.hyperliquid.xyz"

@@ -12,7 +12,8 @@ from datetime import datetime
 from decimal import Decimal, localcontext
 
 from memtape.brokers.importer import FoundRow
-from memtape.core.observed import ClosedTrade, Fill
+from memtape.core.fills import Fill
+from memtape.core.observed import ClosedTrade
 from memtape.core.values import MONEY, ZERO
 
 

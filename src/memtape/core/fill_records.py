@@ -12,8 +12,9 @@ from typing import Any
 
 from memtape.core.codec import canonical, make_id, plain, time_text
 from memtape.core.events import Discrepancy
+from memtape.core.fills import Fill, FillCorrection
 from memtape.core.items import Item, StoredItem
-from memtape.core.observed import Fill, FillCorrection, Observed, Tick
+from memtape.core.observed import Observed, Tick
 from memtape.core.values import read
 
 # What only the agent knows of a fill. A venue that delivers it again does not repeat these, and that is no difference.

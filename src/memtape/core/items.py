@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from memtape.core.codec import EPOCH, canonical, digest, make_id, plain, read_time, time_text
+from memtape.core.fills import Dividend, Fill, FillCorrection, Funding, Instrument, Split
 from memtape.core.ledger.position_events import (
     CorrectionEvent,
     FillEvent,
@@ -31,15 +32,9 @@ from memtape.core.observed import (
     ClosedTrade,
     Closing,
     Decision,
-    Dividend,
     EquityMark,
-    Fill,
-    FillCorrection,
-    Funding,
     HeldPosition,
-    Instrument,
     Observed,
-    Split,
     Tick,
 )
 from memtape.core.values import read
@@ -177,8 +172,13 @@ class StoredItem:
     leg: str
     ref: str | None
     body: Any
-    imported: bool = False  # came from a file: no run observed it
-    gone_at: datetime | None = None  # when it was taken back, with its import
+    batch: str | None = None  # the import that it came with
+    gone_at: datetime | None = None  # when it was taken back, with its import or by a correction
+
+    @property
+    def imported(self) -> bool:
+        """True if it came from a file: no run observed it."""
+        return self.batch is not None
 
 
 @dataclass(frozen=True, slots=True)

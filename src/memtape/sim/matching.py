@@ -13,7 +13,8 @@ from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_UP, Decimal
 from typing import Literal
 
-from memtape.core.observed import Bar, Fill
+from memtape.core.fills import Fill
+from memtape.core.observed import Bar
 from memtape.core.values import ONE, ZERO
 from memtape.sim.book import Book
 from memtape.sim.margin import MarginPath, breach_point

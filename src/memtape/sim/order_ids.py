@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from memtape.core.codec import time_text
-from memtape.core.observed import Fill
+from memtape.core.fills import Fill
 
 
 class OrderNaming(Protocol):

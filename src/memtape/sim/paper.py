@@ -44,7 +44,8 @@ from datetime import datetime, timedelta
 from decimal import ROUND_DOWN, ROUND_FLOOR, Decimal, localcontext
 
 from memtape.core.codec import time_text
-from memtape.core.observed import Bar, Fill, Funding, HeldPosition
+from memtape.core.fills import Fill, Funding
+from memtape.core.observed import Bar, HeldPosition
 from memtape.core.values import MONEY, ONE, ZERO
 from memtape.errors import Invalid
 from memtape.sim.book import Book

@@ -26,7 +26,8 @@ from memtape.store.rows import (
     time_of,
     trade_from_row,
 )
-from memtape.store.tables import TRADE_LIST, Tables
+from memtape.store.tables import Tables
+from memtape.store.trades import TRADE_LIST
 
 _EPISODE_LIST = ", ".join(EPISODE_FIELDS)
 _AFFECT_LIST = ", ".join(AffectStep._fields)

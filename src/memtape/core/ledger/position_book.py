@@ -13,13 +13,14 @@ from datetime import datetime
 from decimal import Decimal
 
 from memtape.core.events import Discrepancy
+from memtape.core.fills import Fill
 from memtape.core.ledger.lots import close_lots, share_payment
 from memtape.core.ledger.position_events import FillEvent, FundingEvent, Order, SnapshotView, SplitEvent
 from memtape.core.ledger.rates import Rates
 from memtape.core.ledger.rounds import Round
 from memtape.core.ledger.terms import DEFAULT_TERMS, AccountTerms, ContractTerms
 from memtape.core.ledger.trades import round_money
-from memtape.core.observed import Decision, Fill
+from memtape.core.observed import Decision
 from memtape.core.values import ONE, ZERO
 
 AFTER_FILLS = 2**31  # where an entry inferred from a snapshot stands among the entries of its moment

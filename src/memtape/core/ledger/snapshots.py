@@ -14,11 +14,12 @@ from decimal import Decimal
 from itertools import takewhile
 
 from memtape.core.events import Discrepancy, DiscrepancyReason
+from memtape.core.fills import Fill
 from memtape.core.ledger.position_book import Execution, PositionBook
 from memtape.core.ledger.position_events import CorrectionEvent, FillEvent, PositionEvent, SnapshotView, SplitEvent
 from memtape.core.ledger.reconcile import Interval, Reopened, explain_difference, is_entry_moved, opens_position
 from memtape.core.ledger.rounds import KnownBar
-from memtape.core.observed import Decision, Fill
+from memtape.core.observed import Decision
 from memtape.core.values import ZERO
 
 

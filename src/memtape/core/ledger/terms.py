@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from memtape.core.fills import Instrument
 from memtape.core.ids import AgentId, SkillId
 from memtape.core.ledger.excursions import MfeMode
-from memtape.core.observed import Instrument
 from memtape.core.values import ONE, ZERO
 
 # The version of the rules by which trades are computed. A store whose trades were made by older rules needs a rebuild.

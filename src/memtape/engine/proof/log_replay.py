@@ -21,6 +21,7 @@ from memtape.core.fill_records import (
     fills_of,
     placed_correction,
 )
+from memtape.core.fills import Fill, FillCorrection
 from memtape.core.ids import OwnerId
 from memtape.core.items import (
     Item,
@@ -38,7 +39,7 @@ from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.versions import TradeVersion, derive_versions
 from memtape.core.memory.learn_all import learn_all
 from memtape.core.memory.plans import PlanState, changed_plan_state, new_plan_state
-from memtape.core.observed import READERS, Claim, Decision, Fill, FillCorrection, Observed, Tick
+from memtape.core.observed import READERS, Claim, Decision, Observed, Tick
 from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.write.positions import ReportedTrades, reported_id
@@ -170,7 +171,7 @@ class LogReplay:
             [new] = unpack_items(after)
             # A content that came with this very row was never believed: the correction takes its place.
             place = index if current.seq == row.seq else None
-            self._add(new, row, known_at, current.skill_version, batch if current.imported else None, place)
+            self._add(new, row, known_at, current.skill_version, current.batch, place)
 
     def _add(
         self, item: Item, row: LogRow, known_at: datetime, version: int, batch: str | None, place: int | None = None
@@ -197,7 +198,7 @@ class LogReplay:
             item.leg,
             item.ref,
             body_of(item),
-            batch is not None,
+            batch,
         )
         self.stored[index] = stored
         if is_broker_record(item):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memtape.core.codec import EPOCH
+from memtape.core.fills import Instrument
 from memtape.core.items import read_terms
 from memtape.core.ledger.terms import ContractTerms
-from memtape.core.observed import Instrument
 from memtape.engine.view.view import View
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from decimal import Decimal, localcontext
 
+from memtape.core.fills import Dividend, Funding
 from memtape.core.items import StoredItem
 from memtape.core.ledger.performance import Curve, Performance, equity_curve, performance
 from memtape.core.ledger.trades import Trade, round_money
-from memtape.core.observed import Bar, CashFlow, Decision, Dividend, EquityMark, Funding, Run
+from memtape.core.observed import Bar, CashFlow, Decision, EquityMark, Run
 from memtape.core.values import MONEY, ZERO, read
 from memtape.engine.view.view import TradeFilter, View
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from memtape.core.codec import make_id, plain, time_text
+from memtape.core.fills import Instrument
 from memtape.core.ids import DecisionId
 from memtape.core.items import claim_content_id
-from memtape.core.observed import READERS, Claim, Closing, Decision, Instrument, Observed
+from memtape.core.observed import READERS, Claim, Closing, Decision, Observed
 from memtape.core.values import read
 from memtape.errors import Conflict, Invalid
 from memtape.store.tables import Tables

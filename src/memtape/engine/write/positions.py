@@ -15,6 +15,7 @@ from functools import cache
 
 from memtape.core.codec import EPOCH, make_id
 from memtape.core.events import OF_SNAPSHOTS, Event, discrepancy_found, trade_closed, trade_opened, trade_revised
+from memtape.core.fills import Fill
 from memtape.core.ids import MemoryId, TradeId
 from memtape.core.items import (
     Item,
@@ -29,7 +30,7 @@ from memtape.core.ledger.position_events import FillEvent, FundingEvent, Positio
 from memtape.core.ledger.reported import claimed_trade, reported_trade_versions
 from memtape.core.ledger.rounds import KnownBar, Round, trade_from_round, trades_of_open_round
 from memtape.core.ledger.versions import DerivedPosition, TradeVersion, derive_versions
-from memtape.core.observed import ClosedTrade, Decision, Fill, Tick
+from memtape.core.observed import ClosedTrade, Decision, Tick
 from memtape.core.skills import Agent
 from memtape.core.values import ZERO, read
 from memtape.engine.write.batch import Batch, note_changed_trades

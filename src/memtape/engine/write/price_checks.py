@@ -11,8 +11,9 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from memtape.core.events import PriceFarOff
+from memtape.core.fills import Fill, Split
 from memtape.core.items import Item
-from memtape.core.observed import Bar, Fill, Observed, Split, Tick
+from memtape.core.observed import Bar, Observed, Tick
 from memtape.core.values import MONEY, read
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.tables import Tables

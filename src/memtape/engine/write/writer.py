@@ -7,60 +7,43 @@ comes in order is folded onto the open positions; what comes late derives its po
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, make_id, micros, plain, time_text
 from memtape.core.events import Event, StaleTick, TradeRevised, bar_differs, discrepancy_found, event_data, read_event
-from memtape.core.fill_records import (
-    awaited_fill,
-    contents_of_fill,
-    corrected_fill,
-    correction_fields,
-    differing_deliveries,
-    fill_discrepancy,
-    fills_of,
-    placed_correction,
-)
-from memtape.core.items import Item, bars_digest, close_claim, delivery_digest, observed_bars, read_terms, unpack_items
-from memtape.core.ledger.position_events import FillEvent, FundingEvent, TermsEvent
+from memtape.core.fill_records import differing_deliveries, fill_discrepancy, fills_of
+from memtape.core.fills import Dividend, Fill, FillCorrection, Instrument
+from memtape.core.items import Item, bars_digest, close_claim, delivery_digest, observed_bars, unpack_items
+from memtape.core.ledger.position_events import FillEvent, FundingEvent
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.terms import RULES_VERSION
 from memtape.core.memory.learn import account_change
 from memtape.core.memory.shadows import is_followed
-from memtape.core.observed import (
-    Bar,
-    Bars,
-    Claim,
-    ClosedTrade,
-    Closing,
-    Dividend,
-    EquityMark,
-    Fill,
-    FillCorrection,
-    Instrument,
-    Observed,
-    Tick,
-    occurred_at,
-)
+from memtape.core.observed import Bar, Bars, Claim, ClosedTrade, Closing, EquityMark, Observed, Tick, occurred_at
 from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.write.batch import Batch
+from memtape.engine.write.fill_corrections import (
+    fill_after_corrections,
+    is_void,
+    names_about_fills,
+    refuse_inverse_prices,
+    stored_contents,
+    write_correction,
+)
 from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.plan_firing import fire_plans
 from memtape.engine.write.positions import put_reported, update_positions
 from memtape.engine.write.price_checks import PriceChecks
 from memtape.engine.write.verification import is_broker_record
-from memtape.errors import Conflict, FieldProblem, Invalid, NeedsRebuild, Unknown
+from memtape.errors import Conflict, Invalid, NeedsRebuild, Unknown
 from memtape.store.cutoff import EVERYTHING
-from memtape.store.database import in_batches
 from memtape.store.rows import Head, LogRow, item_row
 from memtape.store.tables import Tables
 
 CLOCK_TOLERANCE = timedelta(minutes=5)
-NEWEST = 2**62  # the place of a statement that is not recorded yet, after all others
 BARS_BACK = 4  # bar lengths: of daily bars as far as over a long weekend
 CHUNK_VALUES = 500  # of an import, after which rows are written
 
@@ -209,7 +192,7 @@ class Writer:
     def one(self, arrival: Arrival) -> Receipt:
         """Record a single value. A value that was recorded before gets the receipt of that time."""
         value = arrival.value
-        self._refuse_inverse_prices(value)
+        refuse_inverse_prices(self.tables, value, self.now)
         items, earlier = self._new_items(value, arrival.known_at)
         if earlier is not None:
             return earlier
@@ -227,18 +210,16 @@ class Writer:
         """
         new = known = 0
         listed = [(arrival, unpack_items(arrival.value)) for arrival in arrivals]
-        fills = {fill.id for arrival, _ in listed for fill in fills_of(arrival.value)}
+        fills = {fill.id: fill for arrival, _ in listed for fill in fills_of(arrival.value)}
         names = [(item.kind, item.key) for _, items in listed for item in items]
-        names += [(kind, id_) for id_ in fills for kind in ("void_fill", "awaited_fill")]
-        keys = set(self.tables.log_rows_of(names))
+        keys = set(self.tables.log_rows_of([*names, *names_about_fills(fills.values())]))
         self._awaited = {key for kind, key in keys if kind == "awaited_fill"}
-        versions = self._fill_versions([id_ for id_ in fills if ("fill", id_) in keys or ("void_fill", id_) in keys])
+        stored = sorted(id_ for id_ in fills if ("fill", id_) in keys or ("void_fill", id_) in keys)
+        versions = stored_contents(self.tables, stored)
         for arrival, items in listed:
-            items = [item for item in items if (item.kind, item.key) not in keys and not _is_void(item, keys)]
-            for item in differing_deliveries(arrival.value, versions, arrival.known_at):
-                if self._differs_known(item, keys):
-                    continue
-                items.append(item)
+            items = [item for item in items if (item.kind, item.key) not in keys and not is_void(item, keys)]
+            differing = differing_deliveries(arrival.value, versions, arrival.known_at)
+            items += [item for item in differing if not self._differs_known(item, keys)]
             for fill in fills_of(arrival.value):
                 versions.setdefault(fill.id, [fill])
             # Bars are no items. The same bars twice in one file are one delivery, by their common key.
@@ -265,14 +246,12 @@ class Writer:
         if logged is not None:
             items = independent_items(items)
         fills = fills_of(value)
-        names = [(item.kind, item.key) for item in items]
-        names += [(kind, fill.id) for fill in fills for kind in ("void_fill", "awaited_fill")]
-        log_rows = self.tables.log_rows_of(names)
+        log_rows = self.tables.log_rows_of([*((item.kind, item.key) for item in items), *names_about_fills(fills)])
         self._awaited = {key for kind, key in log_rows if kind == "awaited_fill"}
-        new = [item for item in items if (item.kind, item.key) not in log_rows and not _is_void(item, log_rows)]
+        new = [item for item in items if (item.kind, item.key) not in log_rows and not is_void(item, log_rows)]
         known = {fill.id for fill in fills if ("fill", fill.id) in log_rows or ("void_fill", fill.id) in log_rows}
         if known or len({fill.id for fill in fills}) < len(fills):
-            others = differing_deliveries(value, self._fill_versions(sorted(known)), known_at)
+            others = differing_deliveries(value, stored_contents(self.tables, sorted(known)), known_at)
             stored = self.tables.log_rows_of((item.kind, item.key) for item in others)
             new += [item for item in others if (item.kind, item.key) not in stored]
         if new:
@@ -288,34 +267,6 @@ class Writer:
             seq = log_rows[names[0]] if names else self.tables.bar_row(observed_bars(value)[0])
             logged = next(iter(self.tables.log(after=seq - 1, chunk=1)))
         return [], _receipt_of(logged)
-
-    def _refuse_inverse_prices(self, value: Observed) -> None:
-        """Raises Invalid if a fill of an inverse contract is priced at zero or below, where the contract has no value."""
-        wrong = [(n, fill) for n, fill in enumerate(fills_of(value)) if fill.px <= 0]
-        if not wrong:
-            return
-        stated = [read_terms(item) for item in self.tables.statements({fill.symbol for _, fill in wrong}, EVERYTHING)]
-        own = [item for item in unpack_items(value) if item.kind == "instrument"]
-        stated += [TermsEvent(item.body, self.now, NEWEST + n) for n, item in enumerate(own)]
-        problems: list[FieldProblem] = []
-        for n, fill in wrong:
-            counting = [e for e in stated if e.instrument.symbol == fill.symbol and e.order[0] <= fill.t and e.gone_at is None]
-            latest = max(counting, key=lambda event: event.order, default=None)
-            if latest is not None and latest.instrument.payoff == "inverse":
-                field = f"fills.{n}.px" if isinstance(value, Tick) else "px"
-                problem = f"{fill.px} of {fill.symbol} is not above 0, and its payoff is inverse"
-                problems.append(FieldProblem(field, problem, "Give a price above 0, or state other terms of the instrument"))
-        if problems:
-            raise Invalid(problems[0].field, problems[0].problem, problems[0].fix, *problems[1:])
-
-    def _fill_versions(self, ids: Sequence[str]) -> dict[str, list[Fill]]:
-        """Every content that some fills have had, the first one first."""
-        bodies: dict[str, list[Any]] = {id_: [] for id_ in ids}
-        for some in in_batches(ids):
-            for item in sorted(self.tables.items("fill", EVERYTHING, keys=some, gone=True), key=lambda item: item.seq):
-                bodies[item.key].append(item.body)
-        corrected = {id_: [each.body for each in self.tables.items_about(f"f:{id_}")] for id_ in ids}
-        return {id_: contents_of_fill(stored, corrected[id_]) for id_, stored in bodies.items()}
 
     def _differs_known(self, item: Item, keys: set[tuple[str, str]]) -> bool:
         """True if another content of a fill was reported before; it is then in `keys`."""
@@ -375,8 +326,7 @@ class Writer:
                 self._take_correction(item, arrival, seq)
                 continue
             if item.kind == "fill" and item.key in self._awaited:
-                corrections = [correction_fields(each.body) for each in self.tables.items_about(f"f:{item.key}")]
-                [item] = unpack_items(awaited_fill(item.body, corrections))
+                item = fill_after_corrections(self.tables, item)
             self._take_item(item, arrival)
             # The body of an item that is the value itself is already written out; a tick's body leaves its parts out.
             body = self._observed if item.body is value and item.kind != "tick" else None
@@ -429,37 +379,15 @@ class Writer:
 
     def _take_correction(self, item: Item, arrival: Arrival, seq: int) -> None:
         """Correct a fill, or take it back: its present content ends, and every position that it touched is derived again."""
-        correction: FillCorrection = item.body
+        # The fill may have come with the same value: then it must be stored before it is corrected.
         self.tables.put_items(self.batch.item_rows)
         self.batch.item_rows = []
-        stored = sorted(self.tables.items("fill", EVERYTHING, keys=[correction.fill_id], gone=True), key=lambda each: each.seq)
-        earlier = [each.body for each in self.tables.items_about(item.ref or "")]
-        contents = contents_of_fill([each.body for each in stored], earlier)
-        if not contents and isinstance(arrival.value, FillCorrection):
-            raise Unknown("fill_id", "fill of this agent", correction.fill_id, "Report the fill first, then its correction")
-        if not contents and correction.kind == "amend_fill":
-            # The venue corrects a fill that it has not delivered yet: the correction waits for it.
-            awaited = Item("awaited_fill", correction.fill_id, correction.t, None)
-            if not self.tables.log_rows_of([(awaited.kind, awaited.key)]):
-                self.tables.put_items([item_row(self.tables.owner, self.tables.stream, awaited, seq, arrival.known_at, 1, None)])
-        current = next((each for each in stored if each.gone_at is None), None)
-        before = read(Fill, current.body) if current else None
-        corrections = [*(read(FillCorrection, correction_fields(body)) for body in earlier), correction]
-        after = corrected_fill(contents[0], corrections) if contents and current else None
-        item = placed_correction(item, before, after)
-        who, version = (self.tables.owner, self.tables.stream), self.agent.skill_version
-        rows = [item_row(*who, item, seq, arrival.known_at, version, arrival.batch)]
-        if current is not None:
-            # A content that came with this very value was never believed: the correction takes its row.
-            self.tables.void_fill(correction.fill_id, seq, arrival.known_at, replaced=after is not None and current.seq == seq)
-            if after is not None:
-                [new] = unpack_items(after)
-                batch = arrival.batch if current.imported else None
-                rows.append(item_row(*who, new, seq, arrival.known_at, current.skill_version, batch))
-        self.tables.put_items(rows)
-        for fill in (before, after):
-            if fill is not None:
-                self.batch.stated.append((fill.symbol, fill.leg, item.at))
+        # A venue may correct a fill in a tick before it delivers it; a correction on its own names a fill that is there.
+        may_wait = not isinstance(arrival.value, FillCorrection)
+        placed, fills = write_correction(
+            self.tables, item, seq, arrival.known_at, self.agent.skill_version, arrival.batch, may_wait=may_wait
+        )
+        self.batch.stated += [(fill.symbol, fill.leg, placed.at) for fill in fills]
 
     def _closed_claim(self, closing: Item) -> Item:
         """The claim that a closing ends, complete with its end."""
@@ -531,11 +459,6 @@ class Writer:
         events += [discrepancy_found(found) for found in self.batch.differing]
         learn_from_batch(self.tables, self.agent, self.start, self.verified_from, self.batch)
         return events
-
-
-def _is_void(item: Item, known: Container[tuple[str, str]]) -> bool:
-    """True for a fill that was taken back: its id stays void, also if it is delivered again."""
-    return item.kind == "fill" and ("void_fill", item.key) in known
 
 
 def _receipt_of(row: LogRow) -> Receipt:

@@ -18,9 +18,10 @@ from memtape.brokers.formats import read_file
 from memtape.brokers.importer import FoundRow, ImportedStatements, ImportOptions, ImportProblem, ImportResult, Progress
 from memtape.brokers.totals import AccountSums, FileTotals, file_totals
 from memtape.core.codec import plain, time_text
+from memtape.core.fills import Fill
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.memory.plans import Plan
-from memtape.core.observed import Claim, ClosedTrade, Closing, Fill, Observed, occurred_at
+from memtape.core.observed import Claim, ClosedTrade, Closing, Observed, occurred_at
 from memtape.core.values import ZERO, Slug, read
 from memtape.engine.write.writer import CLOCK_TOLERANCE
 from memtape.errors import Invalid, Unknown

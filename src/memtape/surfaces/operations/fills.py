@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from memtape.core.observed import FillCorrection
+from memtape.core.fills import FillCorrection
 from memtape.core.values import Key, Time
 from memtape.surfaces.answers import ReceiptAnswer, receipt_answer
 from memtape.surfaces.questions import OfAgent, agent_of

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from memtape.core.codec import make_id, plain
+from memtape.core.fills import Dividend, Instrument, Split
 from memtape.core.ledger.trades import money_text as money
-from memtape.core.observed import Dividend, Instrument, Split
 from memtape.core.values import Key, Leg, Money, Quantity, Symbol, Time
 from memtape.surfaces.answer_models import Answer
 from memtape.surfaces.answers import ReceiptAnswer, optional_time_text, receipt_answer

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from memtape.core.events import BriefNotRecorded, Event
-from memtape.core.observed import Bars, CashFlow, ClosedTrade, Decision, EquityMark, Fill, Funding, Tick
+from memtape.core.fills import Fill, Funding
+from memtape.core.observed import Bars, CashFlow, ClosedTrade, Decision, EquityMark, Tick
 from memtape.errors import Conflict
 from memtape.surfaces.answers import ReceiptAnswer, receipt_answer
 from memtape.surfaces.questions import flattened, value_of
