@@ -21,7 +21,8 @@ from memtape.engine.view.ledger import listed_imports
 from memtape.engine.write.arrivals import checked_value, complete_value
 from memtape.engine.write.batch import Batch
 from memtape.engine.write.learn import learn_from_batch
-from memtape.engine.write.positions import rederive, reported_id
+from memtape.engine.write.positions import rederive
+from memtape.engine.write.reported_trades import reported_id
 from memtape.engine.write.verification import first_broker_record
 from memtape.engine.write.writer import Arrival, Receipt, Writer, check_time
 from memtape.errors import Unknown

@@ -13,7 +13,8 @@ from memtape.core.ledger.versions import TradeVersion
 from memtape.core.observed import Claim, ClosedTrade, Closing
 from memtape.core.skills import Agent
 from memtape.core.values import read
-from memtape.engine.write.positions import ReportedTrades, derive_position, reported_id
+from memtape.engine.write.positions import derive_position
+from memtape.engine.write.reported_trades import ReportedTrades, reported_id
 from memtape.store.cutoff import Cutoff, FlatPoint
 from memtape.store.tables import Tables
 

@@ -7,41 +7,42 @@ which it was flat in every belief. Both ways run through the same fold and end i
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from functools import cache
+from datetime import datetime, timedelta
 
-from memtape.core.codec import EPOCH, make_id
-from memtape.core.events import OF_SNAPSHOTS, Event, discrepancy_found, trade_closed, trade_opened, trade_revised
+from memtape.core.codec import EPOCH
+from memtape.core.events import (
+    OF_SNAPSHOTS,
+    DiscrepancyFound,
+    Event,
+    discrepancy_found,
+    trade_closed,
+    trade_opened,
+    trade_revised,
+)
 from memtape.core.fills import Fill
-from memtape.core.ids import MemoryId, TradeId
 from memtape.core.items import (
-    Item,
     NamedDecisions,
     Position,
-    in_log_order,
     position_events,
     read_terms,
 )
 from memtape.core.ledger.fold import NOTHING_EARLIER, Earlier, fold_onto
-from memtape.core.ledger.position_events import FillEvent, FundingEvent, PositionEvent, SnapshotView, TermsEvent
-from memtape.core.ledger.reported import claimed_trade, reported_trade_versions
-from memtape.core.ledger.rounds import KnownBar, Round, trade_from_round, trades_of_open_round
+from memtape.core.ledger.position_events import FillEvent, FundingEvent, PositionEvent, SnapshotView
+from memtape.core.ledger.rounds import Round, trade_from_round, trades_of_open_round
 from memtape.core.ledger.versions import DerivedPosition, TradeVersion, derive_versions
-from memtape.core.observed import ClosedTrade, Decision, Tick
+from memtape.core.observed import Decision, Tick
 from memtape.core.skills import Agent
 from memtape.core.values import ZERO, read
 from memtape.engine.write.batch import Batch, note_changed_trades
+from memtape.engine.write.reported_trades import put_reported, revise_reported
 from memtape.store.cutoff import EVERYTHING, Cutoff, FlatPoint
 from memtape.store.memories import MemoryTables
 from memtape.store.rows import Head, PositionRow
 from memtape.store.tables import Tables
 
 JUST_AFTER = timedelta(microseconds=1)
-LONGEST_BAR = timedelta(days=31)  # a bar of a month may contain the exit of a trade
-FOREVER = datetime.max.replace(tzinfo=UTC)
 
 
 def update_positions(tables: Tables, agent: Agent, start: Head, batch: Batch, report: bool = True) -> list[Event]:
@@ -50,7 +51,7 @@ def update_positions(tables: Tables, agent: Agent, start: Head, batch: Batch, re
     Returns the events. Without `report`, trades that a source reports whole are stored and not reported.
     """
     events = put_reported(tables, agent, batch, report)
-    events += _revise_reported(tables, agent, batch)
+    events += revise_reported(tables, agent, batch)
     if batch.position_events or batch.ticks or batch.bars or batch.decisions or batch.stated:
         shown = [positions.items() for tick, _ in batch.ticks if (positions := tick.positions) is not None]
         named = set(batch.position_events) | {(symbol, one.leg) for held in shown for symbol, each in held for one in each}
@@ -73,6 +74,14 @@ def update_positions(tables: Tables, agent: Agent, start: Head, batch: Batch, re
             changed_from = late[position] if position in late else _first_moment(batch, position) - _settling(agent)
             events += rederive(tables, agent, position, row, changed_from, batch.known_at, first, batch.changed)
         tables.put_positions(updated)
+    return _worth_reporting(tables, events)
+
+
+def _worth_reporting(tables: Tables, events: list[Event]) -> list[Event]:
+    """The events without what is normal: an agent that only ever sends snapshots changes its positions by them."""
+    of_snapshots = [event for event in events if isinstance(event, DiscrepancyFound) and event.why in OF_SNAPSHOTS]
+    if of_snapshots and not tables.has_fill():
+        return [event for event in events if event not in of_snapshots]
     return events
 
 
@@ -391,82 +400,3 @@ def derive_position(
     items += tables.statements([position[0]], known)
     events = position_events(position, items, named, first_snapshot)
     return derive_versions(agent.terms(), *position, events, bars, earlier)
-
-
-# ---- trades that a source reports whole ---------------------------------------------------------------------------------
-
-
-TermsAndBars = Callable[[str], tuple[Sequence[TermsEvent], Sequence[KnownBar]]]
-
-
-class ReportedTrades:
-    """The trades that come whole, in the versions in which they were believed."""
-
-    def __init__(self, agent: Agent, source: TermsAndBars) -> None:
-        self._agent, self._source = agent, cache(source)
-
-    @classmethod
-    def stored(cls, tables: Tables, agent: Agent, known: Cutoff = EVERYTHING) -> ReportedTrades:
-        """With the terms and bars of the store, read once for each symbol."""
-
-        def source(symbol: str) -> tuple[Sequence[TermsEvent], Sequence[KnownBar]]:
-            return [read_terms(each) for each in tables.statements([symbol], known)], tables.bars(symbol, known)
-
-        return cls(agent, source)
-
-    def versions(self, item: Item, known_at: datetime, skill_version: int, gone_at: datetime | None = None) -> list[TradeVersion]:
-        """One trade; `gone_at` is when it was taken back."""
-        terms = self._agent.terms()
-        id_ = reported_id(self._agent.id, item.kind, item.key, (item.symbol, item.leg))
-        if item.kind == "claim":
-            return [TradeVersion(claimed_trade(terms, item.body, skill_version, id_), known_at, gone_at, None)]
-        statements, bars = self._source(item.symbol)
-        if bars:
-            first = bisect_right(bars, item.body.entry_at, key=lambda known: known.bar.t1)
-            last = bisect_right(bars, item.body.exit_at + LONGEST_BAR, key=lambda known: known.bar.t1)
-            bars = bars[first:last]
-        return reported_trade_versions(terms, item.body, known_at, skill_version, id_, statements, bars, gone_at)
-
-
-def reported_id(agent: str, kind: str, key: str, position: Position) -> TradeId:
-    """The id of a trade that is reported whole, by a source or by the agent itself."""
-    return TradeId(MemoryId(make_id(agent, f"{kind}:{key}", *position)))
-
-
-def put_reported(tables: Tables, agent: Agent, batch: Batch, report: bool) -> list[Event]:
-    """Write the trades that a source reports whole; with `report`, return their events."""
-    source = ReportedTrades.stored(tables, agent)
-    versions = [
-        version for item, known_at in batch.reported_trades for version in source.versions(item, known_at, agent.skill_version)
-    ]
-    # A trade that was taken back with its import and comes again is not new: it has earlier versions.
-    replaced = tables.replace_versions(versions)
-    batch.add_closed([version for version in versions if version.trade.id not in replaced])
-    note_changed_trades(batch.changed, [version for version in versions if version.trade.id in replaced])
-    return [trade_closed(version.trade) for version in versions if version.known_to is None] if report else []
-
-
-def _revise_reported(tables: Tables, agent: Agent, batch: Batch) -> list[Event]:
-    """Compute reported trades again that new bars or terms concern. Returns the events."""
-    spans = {symbol: (min(k.bar.t0 for k in bars), max(k.bar.t1 for k in bars)) for symbol, bars in batch.bars.items()}
-    spans |= dict.fromkeys(batch.terms_of, (EPOCH, FOREVER))
-    new = {item.key for item, _ in batch.reported_trades}
-    source = ReportedTrades.stored(tables, agent)
-    events: list[Event] = []
-    for symbol, (first, last) in sorted(spans.items()):
-        keys = [key for key in tables.reported_between(symbol, first, last) if key not in new]
-        if not keys:
-            continue
-        for stored in in_log_order(tables.items("trade", EVERYTHING, keys=keys, gone=True)):
-            item = Item("trade", stored.key, stored.at, read(ClosedTrade, stored.body), stored.symbol, stored.leg)
-            id_ = reported_id(agent.id, "trade", item.key, (item.symbol, item.leg))
-            before = [version for version in tables.versions((item.symbol, item.leg), None) if version.trade.id == id_]
-            now = source.versions(item, stored.known_at, stored.skill_version, stored.gone_at)
-            kept = [version for version in before if version.known_from < stored.known_at]
-            if before == [*kept, *now]:
-                continue
-            tables.drop_trade(id_)
-            tables.put_versions([*kept, *now])
-            note_changed_trades(batch.changed, before, now)
-            events.append(trade_revised(id_, item.symbol, item.leg, now[-1].trade))
-    return events

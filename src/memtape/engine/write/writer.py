@@ -35,8 +35,9 @@ from memtape.engine.write.fill_corrections import (
 )
 from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.plan_firing import fire_plans
-from memtape.engine.write.positions import put_reported, update_positions
+from memtape.engine.write.positions import update_positions
 from memtape.engine.write.price_checks import PriceChecks
+from memtape.engine.write.reported_trades import put_reported
 from memtape.engine.write.verification import is_broker_record
 from memtape.errors import Conflict, Invalid, NeedsRebuild, Unknown
 from memtape.store.cutoff import EVERYTHING
