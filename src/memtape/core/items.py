@@ -173,7 +173,7 @@ class StoredItem:
     ref: str | None
     body: Any
     batch: str | None = None  # the import that it came with
-    gone_at: datetime | None = None  # when it was taken back, with its import or by a correction
+    voided_at: datetime | None = None  # when it was taken back, with its import or by a correction
 
     @property
     def imported(self) -> bool:
@@ -212,28 +212,28 @@ def position_events(
         elif item.kind in ("amend_fill", "void_fill"):
             if list(position) in item.body.get("positions", ()):
                 window = read_time(item.body["since"]), read_time(item.body["t"])
-                events.append(CorrectionEvent(item.key, *window, item.known_at, item.gone_at))
+                events.append(CorrectionEvent(item.key, *window, item.known_at, item.voided_at))
         elif item.kind == "split" and item.symbol == symbol:
-            events.append(SplitEvent(read(Split, item.body), item.known_at, item.gone_at))
+            events.append(SplitEvent(read(Split, item.body), item.known_at, item.voided_at))
         elif item.kind == "instrument" and item.symbol == symbol:
             events.append(read_terms(item))
         elif (item.symbol, item.leg) != position:
             continue
         elif item.kind == "dividend":
-            events.append(FundingEvent(read(Dividend, item.body), item.known_at, item.gone_at))
+            events.append(FundingEvent(read(Dividend, item.body), item.known_at, item.voided_at))
         elif item.kind == "fill":
             fill = read(Fill, item.body)
             decision, decided_at = named.of(fill)
-            events.append(FillEvent(fill, item.known_at, item.skill_version, decision, decided_at, item.imported, item.gone_at))
+            events.append(FillEvent(fill, item.known_at, item.skill_version, decision, decided_at, item.imported, item.voided_at))
         elif item.kind == "funding":
-            events.append(FundingEvent(read(Funding, item.body), item.known_at, item.gone_at))
+            events.append(FundingEvent(read(Funding, item.body), item.known_at, item.voided_at))
     return events
 
 
 def read_terms(item: StoredItem) -> TermsEvent:
     """A stored statement of terms, with its place among all statements recorded."""
     number = item.seq * MAX_STATEMENTS + int(item.ref or 0)
-    return TermsEvent(read(Instrument, item.body), item.known_at, number, item.gone_at)
+    return TermsEvent(read(Instrument, item.body), item.known_at, number, item.voided_at)
 
 
 def in_log_order(items: Iterable[StoredItem]) -> list[StoredItem]:
@@ -241,22 +241,22 @@ def in_log_order(items: Iterable[StoredItem]) -> list[StoredItem]:
 
     >>> from datetime import UTC
     >>> day = [datetime(2026, 3, n, tzinfo=UTC) for n in range(1, 5)]
-    >>> first = StoredItem(1, "flow", "c1", day[0], day[0], 1, "", "", None, {}, gone_at=day[3])
-    >>> again = replace(first, seq=3, at=day[1], known_at=day[1], gone_at=None)
-    >>> [(item.seq, item.gone_at == day[1]) for item in in_log_order([first, again])]
+    >>> first = StoredItem(1, "flow", "c1", day[0], day[0], 1, "", "", None, {}, voided_at=day[3])
+    >>> again = replace(first, seq=3, at=day[1], known_at=day[1], voided_at=None)
+    >>> [(item.seq, item.voided_at == day[1]) for item in in_log_order([first, again])]
     [(1, True), (3, False)]
     """
     listed = list(items)
-    if all(item.gone_at is None for item in listed):
+    if all(item.voided_at is None for item in listed):
         return listed
     known: dict[tuple[str, str], datetime] = {}  # by key, when the earliest of the later ones was known
     until: dict[int, datetime | None] = {}
     for place, item in sorted(enumerate(listed), key=lambda pair: pair[1].seq, reverse=True):
-        later = known.get((item.kind, item.key), item.gone_at)
-        until[place] = min(item.gone_at, later) if item.gone_at is not None and later is not None else item.gone_at
+        later = known.get((item.kind, item.key), item.voided_at)
+        until[place] = min(item.voided_at, later) if item.voided_at is not None and later is not None else item.voided_at
         known[item.kind, item.key] = min(item.known_at, known.get((item.kind, item.key), item.known_at))
-    found = [replace(item, gone_at=until[place]) for place, item in enumerate(listed)]
-    return [item for item in found if item.gone_at is None or item.gone_at > item.known_at]
+    found = [replace(item, voided_at=until[place]) for place, item in enumerate(listed)]
+    return [item for item in found if item.voided_at is None or item.voided_at > item.known_at]
 
 
 def snapshot_view(
@@ -271,6 +271,6 @@ def snapshot_view(
     return SnapshotView(
         id=tick.key, t=tick.at, known_at=tick.known_at, skill_version=tick.skill_version, first=tick.at == first_snapshot,
         snapshot=positions is not None, held=read(HeldPosition, held) if held else None,
-        mark=Decimal(mark) if mark is not None else None, decision=decision, gone_at=tick.gone_at,
+        mark=Decimal(mark) if mark is not None else None, decision=decision, voided_at=tick.voided_at,
         rate=Decimal(rate) if rate is not None else None,
     )  # fmt: skip

@@ -153,7 +153,7 @@ class Imports:
             changes.changed |= ended
             self._drop_shadows(tables, voided, changes)
             differing = [item.key for item in voided if item.kind == "fill_differs"]
-            tables.drop_differing(map(fill_discrepancy, tables.items("fill_differs", EVERYTHING, keys=differing, gone=True)))
+            tables.drop_differing(map(fill_discrepancy, tables.items("fill_differs", EVERYTHING, keys=differing, voided=True)))
             _note_account_change(voided, changes)
             # The undone items may have been the only records of a broker: then claims of the agent count again.
             writer.verified_from = first_broker_record(tables)
@@ -181,7 +181,7 @@ class Imports:
         for item in voided:
             position = item.position
             # A closing names only its claim: the claim has the position that is part of the trade's id.
-            if item.kind == "closing" and (claims := tables.items("claim", EVERYTHING, keys=[item.key], gone=True)):
+            if item.kind == "closing" and (claims := tables.items("claim", EVERYTHING, keys=[item.key], voided=True)):
                 position = claims[0].symbol, claims[0].leg
             if item.kind in ("trade", "claim", "closing"):
                 source = "trade" if item.kind == "trade" else "claim"
@@ -193,7 +193,7 @@ class Imports:
     def _drop_shadows(self, tables: Tables, voided: Iterable[VoidedItem], changes: Batch) -> None:
         """Stop following the shadows of undone decisions not to trade."""
         keys = [item.key for item in voided if item.kind == "decision"]
-        items = tables.items("decision", EVERYTHING, keys=keys, gone=True) if keys else []
+        items = tables.items("decision", EVERYTHING, keys=keys, voided=True) if keys else []
         changes.shadows = [decision for item in items if is_followed(decision := read(Decision, item.body))]
         for decision in changes.shadows:
             MemoryTables(tables).drop_shadow(decision.id or "")

@@ -149,9 +149,9 @@ class Tables(TradeTables):
         self.insert("items", rows)
 
     def _stored_items(
-        self, where: str, params: dict[str, Any], known: Cutoff, order: str = "at, seq", gone: bool = False
+        self, where: str, params: dict[str, Any], known: Cutoff, order: str = "at, seq", voided: bool = False
     ) -> list[StoredItem]:
-        here = "" if gone else "AND (void_seq IS NULL OR void_seq > :upto OR void_at > :as_of) "
+        here = "" if voided else "AND (void_seq IS NULL OR void_seq > :upto OR void_at > :as_of) "
         rows = self.session.all(
             "SELECT seq, kind, key, at, known_at, skill_version, symbol, leg, ref, batch, body, void_seq, void_at FROM items "
             f"WHERE {MINE} AND {where} AND known_at <= :as_of AND seq <= :upto {here}ORDER BY {order}",
@@ -171,11 +171,11 @@ class Tables(TradeTables):
                 ref,
                 json.loads(body) if body else None,
                 batch,
-                moment(void_at) if gone and void_seq is not None and void_seq <= upto and void_at <= as_of else None,
+                moment(void_at) if voided and void_seq is not None and void_seq <= upto and void_at <= as_of else None,
             )
             for seq, kind, key, at, known_at, version, symbol, leg, ref, batch, body, void_seq, void_at in rows
         ]
-        if gone or known.as_of is None:
+        if voided or known.as_of is None:
             return found
         # An item that was taken back after `as_of` and came again is found twice. The later one counts.
         return list({(item.kind, item.key): item for item in found}.values())
@@ -191,7 +191,7 @@ class Tables(TradeTables):
             "AND (leg = :leg OR kind IN ('tick', 'decision', 'split', 'amend_fill', 'void_fill'))",
             {"symbol": position[0], "leg": position[1], "after": NEVER if after is None else micros(after)},
             known,
-            gone=True,
+            voided=True,
         )
 
     def statements(self, symbols: Iterable[str], known: Cutoff, *, splits: bool = False) -> list[StoredItem]:
@@ -200,14 +200,14 @@ class Tables(TradeTables):
         named = sorted(set(symbols))
         # The symbol is in an expression, so that the index by kind is chosen: statements are few, items of a symbol many.
         where = "kind IN :kinds AND symbol || '' IN :symbols"
-        return self._stored_items(where, {"kinds": kinds, "symbols": named}, known, gone=True) if named else []
+        return self._stored_items(where, {"kinds": kinds, "symbols": named}, known, voided=True) if named else []
 
     def items(
         self, kind: str, known: Cutoff, *, keys: Sequence[str] | None = None, symbol: str | None = None,
         symbols: Sequence[str] | None = None, since: datetime | None = None, before: datetime | None = None,
-        limit: int | None = None, newest: bool = False, gone: bool = False,
+        limit: int | None = None, newest: bool = False, voided: bool = False,
     ) -> list[StoredItem]:  # fmt: skip
-        """Items of one kind, oldest first or newest first; with `gone`, also those that were taken back."""
+        """Items of one kind, oldest first or newest first; with `voided`, also those that were taken back."""
         where, params = "kind = :kind", {"kind": kind}  # type: str, dict[str, Any]
         if keys is not None:
             where, params = f"{where} AND key IN :keys", params | {"keys": list(keys)}
@@ -220,7 +220,7 @@ class Tables(TradeTables):
         if before is not None:
             where, params = f"{where} AND at < :before", params | {"before": micros(before)}
         order = "at DESC, seq DESC, key" if newest else "at, seq, key"
-        return self._stored_items(where, params, known, order if limit is None else f"{order} LIMIT {int(limit)}", gone)
+        return self._stored_items(where, params, known, order if limit is None else f"{order} LIMIT {int(limit)}", voided)
 
     def days_of(self, kind: str) -> list[tuple[datetime, int, int, str]]:
         """The UTC days with items of a kind: the start of each, how many, the last log row and its hash."""
@@ -246,7 +246,7 @@ class Tables(TradeTables):
         found: list[StoredItem] = []
         for some in in_batches(ids):
             refs = [f"f:{id_}" for id_ in some]
-            found += self._stored_items("kind = 'fill' AND key IN :ids", {"ids": some}, EVERYTHING, "seq", gone=True)
+            found += self._stored_items("kind = 'fill' AND key IN :ids", {"ids": some}, EVERYTHING, "seq", voided=True)
             found += self._stored_items("ref IN :refs", {"refs": refs}, EVERYTHING, "seq, key")
         return found
 

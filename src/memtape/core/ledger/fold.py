@@ -167,7 +167,7 @@ def mark_settled(closed: Sequence[Round], pieces: Sequence[Round], ordered: Sequ
     if not closed:
         return
     # An event that was taken back counts as news until then.
-    learned = [max(h.known_at, h.gone_at or h.known_at) for h in ordered]
+    learned = [max(h.known_at, h.voided_at or h.known_at) for h in ordered]
     known_by = list(accumulate(learned, max))
     known_from = list(accumulate(reversed(learned), min))[::-1]
     places = [h.order for h in ordered]

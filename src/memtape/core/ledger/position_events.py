@@ -31,7 +31,7 @@ class SnapshotView:
     held: HeldPosition | None = None
     mark: Decimal | None = None
     decision: Decision | None = None  # only if it names the symbol
-    gone_at: datetime | None = None
+    voided_at: datetime | None = None
     rate: Decimal | None = None  # that the tick states for the symbol
 
     @property
@@ -60,7 +60,7 @@ class FillEvent:
     decision: Decision | None = None
     decided_at: datetime | None = None  # when that decision was known
     imported: bool = False  # came from a file: no run saw it, so no tick's decision explains it
-    gone_at: datetime | None = None  # when it was taken back, with its import or by a correction
+    voided_at: datetime | None = None  # when it was taken back, with its import or by a correction
 
     @property
     def order(self) -> Order:
@@ -74,7 +74,7 @@ class FundingEvent:
 
     funding: Funding | Dividend
     known_at: datetime
-    gone_at: datetime | None = None
+    voided_at: datetime | None = None
 
     @property
     def order(self) -> Order:
@@ -90,7 +90,7 @@ class SplitEvent:
 
     split: Split
     known_at: datetime
-    gone_at: datetime | None = None
+    voided_at: datetime | None = None
 
     @property
     def order(self) -> Order:
@@ -105,7 +105,7 @@ class TermsEvent:
     instrument: Instrument
     known_at: datetime
     number: int = 0
-    gone_at: datetime | None = None
+    voided_at: datetime | None = None
 
     @property
     def order(self) -> Order:
@@ -121,7 +121,7 @@ class CorrectionEvent:
     since: datetime
     until: datetime
     known_at: datetime
-    gone_at: datetime | None = None
+    voided_at: datetime | None = None
 
     @property
     def order(self) -> Order:

@@ -24,22 +24,22 @@ from memtape.core.values import MONEY, ONE, ZERO
 
 def reported_trade_versions(
     terms: AccountTerms, trade: ClosedTrade, known_at: datetime, skill_version: int, id_: TradeId,
-    statements: Sequence[TermsEvent] = (), bars: Sequence[KnownBar] = (), gone_at: datetime | None = None,
+    statements: Sequence[TermsEvent] = (), bars: Sequence[KnownBar] = (), voided_at: datetime | None = None,
 ) -> list[TradeVersion]:  # fmt: skip
-    """A reported trade in the versions in which it was believed, until `gone_at` if it was taken back then."""
+    """A reported trade in the versions in which it was believed, until `voided_at` if it was taken back then."""
     held = [known for known in bars if known.bar.t1 > trade.entry_at and known.bar.t0 < trade.exit_at]
     stated = [event for event in statements if event.order[0] <= trade.entry_at]
-    news = {event.known_at for event in stated} | {event.gone_at for event in stated if event.gone_at}
+    news = {event.known_at for event in stated} | {event.voided_at for event in stated if event.voided_at}
     news |= {known.known_at for known in held}
-    moments = [known_at, *sorted(at for at in news if at > known_at and (gone_at is None or at < gone_at))]
+    moments = [known_at, *sorted(at for at in news if at > known_at and (voided_at is None or at < voided_at))]
     found: list[TradeVersion] = []
     for n, moment in enumerate(moments):
-        known_terms = [e for e in stated if e.known_at <= moment and (e.gone_at is None or e.gone_at > moment)]
+        known_terms = [e for e in stated if e.known_at <= moment and (e.voided_at is None or e.voided_at > moment)]
         latest = max(known_terms, key=lambda event: event.order, default=None)
         contract = ContractTerms.of(latest.instrument) if latest else DEFAULT_TERMS
         row = reported_trade(terms, trade, skill_version, id_, contract)
         row = _with_excursions(terms, trade, contract, row, [known for known in held if known.known_at <= moment])
-        until = moments[n + 1] if n + 1 < len(moments) else gone_at
+        until = moments[n + 1] if n + 1 < len(moments) else voided_at
         if found and found[-1].trade == row:
             found[-1] = TradeVersion(row, found[-1].known_from, until, None)
         else:

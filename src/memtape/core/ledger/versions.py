@@ -65,7 +65,7 @@ def derive_versions(
         ordered = [*stated, *(event for event in ordered[next(named, len(ordered)) :] if not isinstance(event, TermsEvent))]
         ordered.sort(key=lambda event: event.order)
     # What is believed now: everything that was not taken back.
-    now = fold_events(terms, symbol, leg, [event for event in ordered if event.gone_at is None], bars, earlier)
+    now = fold_events(terms, symbol, leg, [event for event in ordered if event.voided_at is None], bars, earlier)
     mark_settled(now.closed, now.pieces, ordered)
     bars = sorted(bars, key=lambda known: (known.bar.t1, -known.bar.frame))
     longest = max((known.bar.t1 - known.bar.t0 for known in bars), default=timedelta(0))
@@ -196,7 +196,7 @@ def _rounds_known_before(
     """The closed trades according to what was known before a moment, with what was taken back only later."""
     known = [
         _without_late_decision(event, moment) for event in span
-        if event.known_at < moment and (event.gone_at is None or event.gone_at >= moment)
+        if event.known_at < moment and (event.voided_at is None or event.voided_at >= moment)
     ]  # fmt: skip
     known_bars = [known_bar for known_bar in bars if known_bar.known_at < moment]
     return fold_events(terms, symbol, leg, known, known_bars, earlier).closed_trades(terms)
@@ -249,8 +249,8 @@ def _surprises(span: Sequence[PositionEvent], bars: Sequence[KnownBar], settling
         if n + 1 < len(span) and first_known_from[n + 1] < event.known_at:
             # Something later in order was already known: this event was inserted before it.
             surprises.add(event.known_at)
-        if event.gone_at is not None:
-            surprises.add(event.gone_at)
+        if event.voided_at is not None:
+            surprises.add(event.voided_at)
         if isinstance(event, FillEvent) and settling and _explains_snapshot(span, n, event, settling):
             surprises.add(event.known_at)
         if isinstance(event, FillEvent) and event.decided_at is not None and event.decided_at > event.known_at:
@@ -286,7 +286,7 @@ def _explains(span: Sequence[PositionEvent], place: int, tick: SnapshotView) -> 
         if isinstance(event, FillEvent):
             if not event.imported and event.known_at < tick.known_at:
                 return True
-        elif isinstance(event, SnapshotView) and event.known_at <= tick.known_at < (event.gone_at or FOREVER):
+        elif isinstance(event, SnapshotView) and event.known_at <= tick.known_at < (event.voided_at or FOREVER):
             # This earlier tick had already explained everything before it.
             return False
     return False

@@ -80,7 +80,7 @@ def account_change(kind: str, body: Any, key: str, known_at: datetime) -> Accoun
 
 def account_event_of(item: StoredItem) -> AccountEvent:
     """Returns a stored item as an account event, with the time until which it was believed."""
-    return AccountEvent(account_change(item.kind, item.body, item.key, item.known_at), item.gone_at)
+    return AccountEvent(account_change(item.kind, item.body, item.key, item.known_at), item.voided_at)
 
 
 STEPS_LOOKED_AT = 16  # before a moment, to find the last one that was known then
@@ -309,12 +309,12 @@ def episode_versions(episode: Episode, amendments: Sequence[Amendment]) -> list[
     return _joined(found)
 
 
-def until_gone(versions: Sequence[Episode], gone_at: datetime | None) -> list[Episode]:
+def until_voided(versions: Sequence[Episode], voided_at: datetime | None) -> list[Episode]:
     """Returns the versions, ended when the record behind them was taken back."""
-    if gone_at is None:
+    if voided_at is None:
         return list(versions)
-    earlier = [v for v in versions if v.known_from < gone_at]
-    return [v._replace(known_to=gone_at if v.known_to is None else min(v.known_to, gone_at)) for v in earlier]
+    earlier = [v for v in versions if v.known_from < voided_at]
+    return [v._replace(known_to=voided_at if v.known_to is None else min(v.known_to, voided_at)) for v in earlier]
 
 
 def _joined(versions: Sequence[Episode]) -> list[Episode]:

@@ -92,10 +92,10 @@ def learn_all(
         at_decision = market_state_at(market(decision.symbol, decision.t), decision.t)
         of_shadow = amended.get(shadow_id(agent.id, item.key), ())
         shadow = follow_shadow(
-            agent, decision, item.known_at, bars(decision.symbol), at_decision, timeline.at(decision.t), of_shadow, item.gone_at
+            agent, decision, item.known_at, bars(decision.symbol), at_decision, timeline.at(decision.t), of_shadow, item.voided_at
         )
         episodes += shadow.episodes
-        if item.gone_at is None:
+        if item.voided_at is None:
             shadows.append((decision, shadow))
     return LearnedMemories(episodes, steps, shadows, timeline)
 

@@ -18,7 +18,7 @@ from memtape.core.ids import AgentId, MemoryId
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.memory.affect import AffectStep
 from memtape.core.memory.episodes import Episode
-from memtape.core.memory.learn import Amendment, episode_versions, until_gone
+from memtape.core.memory.learn import Amendment, episode_versions, until_voided
 from memtape.core.memory.market import MarketState
 from memtape.core.memory.plans import plan_ending
 from memtape.core.memory.situation import Candle
@@ -105,13 +105,13 @@ def _end(decision: Decision, later: Sequence[KnownBar]) -> tuple[int, datetime, 
 
 def follow_shadow(
     agent: Agent, decision: Decision, known_at: datetime, bars: Sequence[KnownBar], market: MarketState, state: AffectStep | None,
-    amendments: Sequence[Amendment] = (), gone_at: datetime | None = None,
+    amendments: Sequence[Amendment] = (), voided_at: datetime | None = None,
 ) -> Shadow:  # fmt: skip
     """Returns a decision not to trade followed to its end on bars, with later amendments, until it was taken back."""
     ends = shadow_endings(decision, known_at, bars)
     episodes = _episodes(agent, decision, ends, market, state)
     versions = [version for episode in episodes for version in episode_versions(episode, amendments)]
-    return Shadow(until_gone(versions, gone_at), ends[-1].exit_at if ends else None)
+    return Shadow(until_voided(versions, voided_at), ends[-1].exit_at if ends else None)
 
 
 def _episodes(

@@ -76,7 +76,7 @@ class ReportedDelivery:
     item: Item
     known_at: datetime
     skill_version: int
-    gone_at: datetime | None = None
+    voided_at: datetime | None = None
 
 
 class LogReplay:
@@ -166,7 +166,7 @@ class LogReplay:
         self._broker.pop(index, None)
         if after is None or current.seq != row.seq:
             self.items[index]["void_seq"], self.items[index]["void_at"] = row.seq, micros(known_at)
-            self.stored[index] = replace(current, gone_at=known_at)
+            self.stored[index] = replace(current, voided_at=known_at)
         if after is not None:
             [new] = unpack_items(after)
             # A content that came with this very row was never believed: the correction takes its place.
@@ -232,7 +232,7 @@ class LogReplay:
         id_ = reported_id(self.agent.id, new.item.kind, new.item.key, (new.item.symbol, new.item.leg))
         earlier = [each for each in self.reported.get(id_, []) if each.known_at < new.known_at]
         ended = [
-            replace(each, gone_at=new.known_at) if each.gone_at is not None and each.gone_at > new.known_at else each
+            replace(each, voided_at=new.known_at) if each.voided_at is not None and each.voided_at > new.known_at else each
             for each in earlier
         ]  # fmt: skip
         self.reported[id_] = [*ended, new]
@@ -242,7 +242,7 @@ class LogReplay:
         for index in self._batches.pop(batch, ()):
             row, item = self.items[index], self.stored[index]
             row["void_seq"], row["void_at"] = seq, micros(known_at)
-            self.stored[index] = replace(item, gone_at=known_at)
+            self.stored[index] = replace(item, voided_at=known_at)
             claim = self._here.get(("claim", item.key))
             self._here.pop((item.kind, item.key), None)
             self._broker.pop(index, None)
@@ -252,7 +252,7 @@ class LogReplay:
             kind = "trade" if item.kind == "trade" else "claim"
             id_ = reported_id(self.agent.id, kind, item.key, (named.symbol, named.leg))
             self.reported[id_] = [
-                each if each.gone_at is not None else replace(each, gone_at=known_at) for each in self.reported.get(id_, [])
+                each if each.voided_at is not None else replace(each, voided_at=known_at) for each in self.reported.get(id_, [])
             ]
         self.verified_from = min(self._broker.values(), default=None)
 
@@ -275,7 +275,7 @@ class LogReplay:
         positions: list[PositionRow] = []
         discrepancies = [
             discrepancy_row(self.owner, self.stream, fill_discrepancy(each))
-            for each in self.stored if each.kind == "fill_differs" and each.gone_at is None
+            for each in self.stored if each.kind == "fill_differs" and each.voided_at is None
         ]  # fmt: skip
         if self.agent is not None:
             for position, items in self.items_by_position().items():
@@ -306,7 +306,7 @@ class LogReplay:
         source = ReportedTrades(self.agent, lambda symbol: (statements.get(symbol, []), bars.get(symbol, [])))
         return [
             version for several in self.reported.values() for each in several
-            for version in source.versions(each.item, each.known_at, each.skill_version, each.gone_at)
+            for version in source.versions(each.item, each.known_at, each.skill_version, each.voided_at)
         ]  # fmt: skip
 
     def items_by_position(self) -> dict[Position, list[StoredItem]]:

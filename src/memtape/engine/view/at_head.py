@@ -57,7 +57,7 @@ class ViewAtHead(View):
     @cached_property
     def _formed(self) -> LearnedMemories:
         """All memories, formed from the items of the cutoff in one fold."""
-        items = [item for kind in ("equity", "flow") for item in self.items(kind, gone=True)]
+        items = [item for kind in ("equity", "flow") for item in self.items(kind, voided=True)]
         items += [item for kind in ("correction", "decision") for item in self.items(kind)]
         bars = cache(lambda symbol: self.tables.bars(symbol, self.cutoff))
         return learn_all(self.agent, self._versions, items, bars, self.verified_from)

@@ -36,13 +36,13 @@ def derive_trades(
     return trades, list(discrepancies)
 
 
-def reported_versions(tables: Tables, agent: Agent, cutoff: Cutoff, *, gone: bool = False) -> list[TradeVersion]:
-    """The trades that a source, or the agent itself, reported closed; with `gone` also those that an undo took back."""
+def reported_versions(tables: Tables, agent: Agent, cutoff: Cutoff, *, voided: bool = False) -> list[TradeVersion]:
+    """The trades that a source, or the agent itself, reported closed; with `voided` also those that an undo took back."""
     endings = {item.key: item for item in tables.items("closing", cutoff)}
     found: list[TradeVersion] = []
     source = ReportedTrades.stored(tables, agent, cutoff)
     for kind in ("trade", "claim"):
-        for item in in_log_order(tables.items(kind, cutoff, gone=gone)):
+        for item in in_log_order(tables.items(kind, cutoff, voided=voided)):
             body, known_at = read(ClosedTrade if kind == "trade" else Claim, item.body), item.known_at
             if isinstance(body, Claim):
                 if (ending := endings.get(item.key)) is not None:
@@ -50,7 +50,7 @@ def reported_versions(tables: Tables, agent: Agent, cutoff: Cutoff, *, gone: boo
                 if body.exit_price is None:
                     continue
             own = Item(kind, item.key, item.at, body, item.symbol, item.leg)
-            found += source.versions(own, known_at, item.skill_version, item.gone_at)
+            found += source.versions(own, known_at, item.skill_version, item.voided_at)
     return found
 
 
@@ -72,7 +72,7 @@ def open_claims(tables: Tables, agent: Agent, cutoff: Cutoff) -> list[Trade]:
 
 def all_versions(tables: Tables, agent: Agent, cutoff: Cutoff) -> list[TradeVersion]:
     """Closed trades in every version that a reader of the cutoff could have met, with the time of each."""
-    found = reported_versions(tables, agent, cutoff, gone=True)
+    found = reported_versions(tables, agent, cutoff, voided=True)
     first = tables.head().first_snapshot
     for position in known_positions(tables, cutoff):
         found += derive_position(tables, agent, position, None, cutoff, first).versions

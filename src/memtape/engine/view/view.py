@@ -167,14 +167,14 @@ class View(ABC):
 
     def items(
         self, kind: str, *, keys: Sequence[str] | None = None, symbol: str | None = None, since: datetime | None = None,
-        before: datetime | None = None, limit: int | None = None, newest: bool = False, gone: bool = False,
+        before: datetime | None = None, limit: int | None = None, newest: bool = False, voided: bool = False,
     ) -> list[StoredItem]:  # fmt: skip
         """Items of the agent's stream that were known and recorded by the cutoff."""
         # Several sections of one answer ask for the same items: the transaction shows one state, so one query will do.
-        asked = (kind, None if keys is None else tuple(keys), symbol, since, before, limit, newest, gone)
+        asked = (kind, None if keys is None else tuple(keys), symbol, since, before, limit, newest, voided)
         if asked not in self._items:
             self._items[asked] = self.tables.items(
-                kind, self.cutoff, keys=keys, symbol=symbol, since=since, before=before, limit=limit, newest=newest, gone=gone
+                kind, self.cutoff, keys=keys, symbol=symbol, since=since, before=before, limit=limit, newest=newest, voided=voided
             )
         return self._items[asked]
 

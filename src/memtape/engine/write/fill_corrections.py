@@ -61,7 +61,7 @@ def refuse_inverse_prices(tables: Tables, value: Observed, now: datetime) -> Non
     stated += [TermsEvent(item.body, now, NEWEST + n) for n, item in enumerate(own)]
     problems: list[FieldProblem] = []
     for n, fill in wrong:
-        counting = [e for e in stated if e.instrument.symbol == fill.symbol and e.order[0] <= fill.t and e.gone_at is None]
+        counting = [e for e in stated if e.instrument.symbol == fill.symbol and e.order[0] <= fill.t and e.voided_at is None]
         latest = max(counting, key=lambda event: event.order, default=None)
         if latest is not None and latest.instrument.payoff == "inverse":
             field = f"fills.{n}.px" if isinstance(value, Tick) else "px"
@@ -93,7 +93,7 @@ def write_correction(
     contents = contents_of_fill([each.body for each in stored], earlier)
     if not contents and not may_wait:
         raise Unknown("fill_id", "fill of this agent", correction.fill_id, "Report the fill first, then its correction")
-    current = next((each for each in stored if each.gone_at is None), None)
+    current = next((each for each in stored if each.voided_at is None), None)
     before = read(Fill, current.body) if current else None
     corrections = [*(read(FillCorrection, correction_fields(body)) for body in earlier), correction]
     after = corrected_fill(contents[0], corrections) if contents and current else None

@@ -64,7 +64,7 @@ class Learner:
         self.memories = MemoryTables(tables)
         self.starting = float(agent.settings.starting_equity)
         # Whether the agent ever claimed a trade. A claim that was taken back was believed until then, so it counts here.
-        self.has_claims = bool(tables.items("claim", EVERYTHING, limit=1, gone=True))
+        self.has_claims = bool(tables.items("claim", EVERYTHING, limit=1, voided=True))
         self.known_at: datetime | None = None  # the latest moment at which anything was known before this transaction
         self._has_corrections = bool(tables.items("correction", EVERYTHING, limit=1))
         self._corrections: dict[str, list[Amendment]] | None = None  # all of them by memory, once they are loaded in bulk
@@ -144,7 +144,7 @@ class Learner:
         return [*believed_changes(closes, None, self.verified_from), *marks_and_flows]
 
     def _marks_and_flows(self, since: datetime | None = None) -> list[AccountEvent]:
-        items = [item for kind in ("equity", "flow") for item in self.tables.items(kind, EVERYTHING, since=since, gone=True)]
+        items = [item for kind in ("equity", "flow") for item in self.tables.items(kind, EVERYTHING, since=since, voided=True)]
         return [account_event_of(item) for item in in_log_order(items)]
 
     def account_events(self, version: TradeVersion) -> list[AccountEvent]:
@@ -286,13 +286,13 @@ class Learner:
         if backfilled_from is not None:
             touched |= {shadow.id for shadow in self.memories.shadows(since=backfilled_from)}
             touched |= self._taken_back_after(backfilled_from, backfilled_from)
-        items = self.tables.items("decision", EVERYTHING, keys=sorted(touched), gone=True) if touched else []
+        items = self.tables.items("decision", EVERYTHING, keys=sorted(touched), voided=True) if touched else []
         found: list[Episode] = []
         for item in in_log_order(items):
             if is_followed(decision := read(Decision, item.body)):
-                shadow = self._shadow(decision, item.known_at, item.gone_at)
+                shadow = self._shadow(decision, item.known_at, item.voided_at)
                 found += shadow.episodes
-                if item.gone_at is None:
+                if item.voided_at is None:
                     self.memories.put_shadows([ShadowRow(item.key, item.symbol, item.at, shadow.until)])
         followed = {item.key for item in items if is_followed(read(Decision, item.body))}
         return {shadow_id(self.agent.id, key) for key in followed}, found
@@ -303,13 +303,13 @@ class Learner:
         """The decisions of a time that were taken back after `known_at`: what was believed of them until then may change."""
         if all(at <= known_at for at in self._undone):
             return set()
-        items = self.tables.items("decision", EVERYTHING, symbol=symbol, since=since, before=before, gone=True)
-        return {item.key for item in items if item.gone_at is not None and item.gone_at > known_at}
+        items = self.tables.items("decision", EVERYTHING, symbol=symbol, since=since, before=before, voided=True)
+        return {item.key for item in items if item.voided_at is not None and item.voided_at > known_at}
 
-    def _shadow(self, decision: Decision, known_at: datetime, gone_at: datetime | None) -> Shadow:
+    def _shadow(self, decision: Decision, known_at: datetime, voided_at: datetime | None) -> Shadow:
         assert decision.symbol is not None and decision.t is not None
         at = decision.t
         bars = self.tables.bars(decision.symbol, EVERYTHING, ending_after=at, ending_by=at + WATCHED_FOR)
         state = market_state_at(self.market_at(decision.symbol, at), at)
         amendments = self.corrections_of(shadow_id(self.agent.id, decision.id or ""))
-        return follow_shadow(self.agent, decision, known_at, bars, state, self.affect_timeline().at(at), amendments, gone_at)
+        return follow_shadow(self.agent, decision, known_at, bars, state, self.affect_timeline().at(at), amendments, voided_at)

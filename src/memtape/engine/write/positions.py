@@ -251,11 +251,11 @@ def _fold_onto(
     named = _decisions_named_by(tables, [e.fill for e in executions if isinstance(e, FillEvent)], EVERYTHING)
     happened = [_with_decision(execution, named) for execution in executions]
     stated = tables.statements([symbol], EVERYTHING, splits=True) if happened or bars else []
-    splits = [item.at for item in stated if item.kind == "split" and item.gone_at is None]
+    splits = [item.at for item in stated if item.kind == "split" and item.voided_at is None]
     if happened and splits and max(splits) >= min(event.order[0] for event in happened):
         # A split after it: the position is to be counted in new units.
         return None
-    said = [read_terms(item) for item in stated if item.kind == "instrument" and item.gone_at is None]
+    said = [read_terms(item) for item in stated if item.kind == "instrument" and item.voided_at is None]
     folded = fold_onto(terms, symbol, leg, open_, [*said, *happened, *views], bars, splits)
     if folded is None:
         return None

@@ -108,7 +108,7 @@ class PriceChecks:
     def _after_splits(self, symbol: str, earlier: PricePoint, at: datetime, own: Sequence[Split]) -> Decimal:
         """An earlier price in the units of a moment. Asked only for a price that is far off."""
         stored = self._tables.statements([symbol], EVERYTHING, splits=True)
-        splits = [*own, *(read(Split, item.body) for item in stored if item.kind == "split" and item.gone_at is None)]
+        splits = [*own, *(read(Split, item.body) for item in stored if item.kind == "split" and item.voided_at is None)]
         price = earlier.price
         for split in {split.id: split for split in splits if split.symbol == symbol and earlier.at < split.t <= at}.values():
             price = MONEY.divide(price, split.ratio)

@@ -42,18 +42,20 @@ class ReportedTrades:
 
         return cls(agent, source)
 
-    def versions(self, item: Item, known_at: datetime, skill_version: int, gone_at: datetime | None = None) -> list[TradeVersion]:
-        """One trade; `gone_at` is when it was taken back."""
+    def versions(
+        self, item: Item, known_at: datetime, skill_version: int, voided_at: datetime | None = None
+    ) -> list[TradeVersion]:
+        """One trade; `voided_at` is when it was taken back."""
         terms = self._agent.terms()
         id_ = reported_id(self._agent.id, item.kind, item.key, (item.symbol, item.leg))
         if item.kind == "claim":
-            return [TradeVersion(claimed_trade(terms, item.body, skill_version, id_), known_at, gone_at, None)]
+            return [TradeVersion(claimed_trade(terms, item.body, skill_version, id_), known_at, voided_at, None)]
         statements, bars = self._source(item.symbol)
         if bars:
             first = bisect_right(bars, item.body.entry_at, key=lambda known: known.bar.t1)
             last = bisect_right(bars, item.body.exit_at + LONGEST_BAR, key=lambda known: known.bar.t1)
             bars = bars[first:last]
-        return reported_trade_versions(terms, item.body, known_at, skill_version, id_, statements, bars, gone_at)
+        return reported_trade_versions(terms, item.body, known_at, skill_version, id_, statements, bars, voided_at)
 
 
 def reported_id(agent: str, kind: str, key: str, position: Position) -> TradeId:
@@ -85,11 +87,11 @@ def revise_reported(tables: Tables, agent: Agent, batch: Batch) -> list[Event]:
         keys = [key for key in tables.reported_between(symbol, first, last) if key not in new]
         if not keys:
             continue
-        for stored in in_log_order(tables.items("trade", EVERYTHING, keys=keys, gone=True)):
+        for stored in in_log_order(tables.items("trade", EVERYTHING, keys=keys, voided=True)):
             item = Item("trade", stored.key, stored.at, read(ClosedTrade, stored.body), stored.symbol, stored.leg)
             id_ = reported_id(agent.id, "trade", item.key, (item.symbol, item.leg))
             before = [version for version in tables.versions((item.symbol, item.leg), None) if version.trade.id == id_]
-            now = source.versions(item, stored.known_at, stored.skill_version, stored.gone_at)
+            now = source.versions(item, stored.known_at, stored.skill_version, stored.voided_at)
             kept = [version for version in before if version.known_from < stored.known_at]
             if before == [*kept, *now]:
                 continue
