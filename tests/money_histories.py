@@ -436,6 +436,38 @@ def money_cases(draw: Callable[[st.SearchStrategy[Any]], Any], *, small: bool = 
     return make_case(Drawn(draw), small)
 
 
+PARTS = {"funding": "funding", "dividends": "dividend", "splits": "split"}
+
+
+def shuffled_deliveries(draw: Callable[[st.SearchStrategy[Any]], Any], case: Json) -> list[tuple[str, Json]]:
+    """A case with everything in it delivered alone, in any order that keeps its sense.
+
+    Ticks keep their order, statements of terms too, and a correction follows its fill. What comes a second time is left out: of
+    two contents the first delivered counts.
+    """
+    queues: dict[str, list[tuple[str, Json]]] = {"ticks": [], "terms": []}
+    for tick in case["ticks"]:
+        own = ("fills", *PARTS, "bars", "instruments", "corrections")
+        queues["ticks"].append(("tick", {name: value for name, value in tick.items() if name not in own}))
+        for name, kind in PARTS.items():
+            for part in tick.get(name) or []:
+                queues.setdefault(f"{kind} {part['id']}", [(kind, part)])
+        for fill in tick["fills"]:
+            if not fill["id"].startswith("bad"):
+                queues.setdefault(f"fill {fill['id']}", [("fill", fill)])
+        for correction in tick.get("corrections") or []:
+            queue = queues[f"fill {correction['fill_id']}"]
+            queue += [(correction["kind"], correction)] if (correction["kind"], correction) not in queue else []
+        for n, terms in enumerate(tick.get("instruments") or []):
+            stated = ("instrument", terms | {"id": f"{tick['snapshot_id']}-{n}"})
+            queues["terms"] += [stated] if stated not in queues["terms"] else []
+        if tick["bars"]:
+            queues[f"bars {len(queues)}"] = [("bars", {"bars": tick["bars"]})]
+    order = draw(st.permutations([name for name, queue in queues.items() for _ in queue]))
+    turns = {name: iter(queue) for name, queue in queues.items()}
+    return [next(turns[name]) for name in order]
+
+
 def spell(amount: Decimal) -> str:
     """Plain, at most eight places, without trailing zeros.
 

@@ -16,6 +16,7 @@ from memtape.core.fills import Fill, FillCorrection
 from memtape.core.items import Item, StoredItem
 from memtape.core.observed import Observed, Tick
 from memtape.core.values import read
+from memtape.errors import FieldProblem, Invalid
 
 # What only the agent knows of a fill. A venue that delivers it again does not repeat these, and that is no difference.
 _AGENTS_OWN = ("decision", "order_id", "group")
@@ -24,6 +25,29 @@ _AGENTS_OWN = ("decision", "order_id", "group")
 def fills_of(value: Observed) -> Sequence[Fill]:
     """The fills that a value brings, repeated ones included."""
     return value.fills if isinstance(value, Tick) else (value,) if isinstance(value, Fill) else ()
+
+
+def amended_fields(value: Observed) -> list[tuple[str, Fill]]:
+    """The new contents that the corrections of a value state, each with the name of its field.
+
+    What a correction leaves out is filled in with any value: the fill that it corrects may not be known yet. Raises Invalid,
+    which lists every wrong field.
+    """
+    if isinstance(value, Tick):
+        named = [(f"corrections.{n}.content", correction) for n, correction in enumerate(value.corrections or ())]
+    else:
+        named = [("content", value)] if isinstance(value, FillCorrection) else []
+    found: list[tuple[str, Fill]] = []
+    problems: list[FieldProblem] = []
+    for field, correction in named:
+        left_out = {"id": correction.fill_id, "t": correction.t, "symbol": "X", "side": "buy", "qty": 1, "px": 1}
+        try:
+            found.append((field, read(Fill, left_out | (correction.content or {}), field)))
+        except Invalid as wrong:
+            problems += wrong.errors
+    if problems:
+        raise Invalid(problems[0].field, problems[0].problem, problems[0].fix, *problems[1:])
+    return found
 
 
 def differing_deliveries(value: Observed, versions: dict[str, list[Fill]], known_at: datetime) -> list[Item]:

@@ -66,6 +66,18 @@ def test_excursions_and_r_are_in_the_account_currency_too():
     assert figures == ["110", "1.09090909", "220", "-55"]
 
 
+@pytest.mark.parametrize(("mode", "mfe"), [("hl_strict", "24"), ("close", "12")])
+def test_a_rate_that_a_tick_states_also_counts_for_bars_that_came_before_the_tick(mode, mfe):
+    agent = desk.given_agent(desk.given_memory(), {"mfe_mode": mode}, mode="paper")
+    agent.observe({"id": "f1", "t": "2026-06-04T08:00:00Z", "symbol": "DE40", "side": "buy", "qty": 1, "px": 100}, kind="fill")
+    agent.observe({"id": "s1", "t": "2026-06-04T08:00:00Z", "rates": {"DE40": "1.1"}})
+    bar = {"symbol": "DE40", "t0": "2026-06-04T09:00:00Z", "t1": "2026-06-04T10:00:00Z", "o": 100, "h": 120, "l": 100, "c": 110}
+    agent.observe({"bars": [bar]}, kind="bars")
+    agent.observe({"id": "s2", "t": "2026-06-04T09:00:00Z", "rates": {"DE40": "1.2"}})
+    assert money_text(agent.ledger.trades()[0].mfe_usd) == mfe
+    assert verify_store(desk.Memory.of(agent.resources)).problems == []
+
+
 def test_terms_that_are_stated_later_revise_what_is_recorded():
     traded = replay("""
         08:00 buy  2 ES @ 5000
@@ -300,6 +312,41 @@ def test_a_correction_of_an_unknown_fill_is_refused_unless_a_tick_brings_it():
     assert traded.trades == ["BTC long +2.00 closed 11:00"]
 
 
+def test_a_correction_is_checked_when_it_comes_not_when_its_fill_does():
+    traded = replay("08:00 buy 1 BTC @ 100")
+    correction = {"kind": "amend_fill", "fill_id": "f9", "t": "2026-06-04T09:00:00Z", "content": {"px": "abc", "qty": "-4"}}
+    tick = {"id": "s1", "t": "2026-06-04T09:00:00Z", "corrections": [correction]}
+    with pytest.raises(Invalid) as refused:
+        traded.agent.observe(tick)
+    assert {each.field for each in refused.value.errors} == {"corrections.0.content.px", "corrections.0.content.qty"}
+    with pytest.raises(Invalid, match=r"content.t: .* is more than 5 minutes ahead of the clock"):
+        traded.observe("09:00 amend f1 t 23:00")
+
+
+def test_a_correction_gives_a_coin_margined_contract_no_price_of_zero():
+    traded = replay("""
+        08:00 instrument BTCUSD payoff inverse multiplier 100
+        08:00 buy 1 BTCUSD @ 50000
+    """)
+    with pytest.raises(Invalid, match="is not above 0, and its payoff is inverse") as refused:
+        traded.observe("09:00 amend f1 px 0")
+    assert refused.value.field == "content.px"
+    assert traded.trades == ["BTCUSD long 1 @ 50000 open"]
+
+
+def test_a_correction_is_not_known_before_the_fill_that_it_corrects():
+    traded = replay(
+        """
+        08:10 buy 1 BTC @ 100
+        08:00 amend f1 qty 2
+    """,
+        mode="sim",
+    )
+    assert traded.trades == ["BTC long 2 @ 100 open"]
+    assert traded.trades_known_at("08:05") == []
+    assert verify_store(traded.memory).problems == []
+
+
 def test_a_stop_on_the_wrong_side_is_not_taken_and_named():
     traded = replay("""
         08:00 buy 1 BTC @ 100 stop 105 "long"
@@ -405,6 +452,20 @@ def test_a_rebuild_of_any_account_gives_every_row_again(case):
     assert found.problems == []
     rebuild_store(memory)
     assert verify_store(memory).digests == found.digests
+
+
+@settings(max_examples=examples(15, 1_000))
+@given(st.data(), money_histories.money_cases())
+def test_the_order_of_deliveries_changes_no_money(data, case):
+    ledgers = []
+    for _ in range(2):
+        memory = desk.given_memory()
+        agent = desk.given_agent(memory, case["config"])
+        for kind, value in money_histories.shuffled_deliveries(data.draw, case):
+            agent.observe(value, kind=kind)
+        assert verify_store(memory).problems == []
+        ledgers.append(desk.projections(memory))
+    assert ledgers[0] == ledgers[1]
 
 
 @settings(max_examples=examples(40, 1_000))

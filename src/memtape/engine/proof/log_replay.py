@@ -160,6 +160,7 @@ class LogReplay:
                     self._add(awaited, row, known_at, 1, None)
             return
         current = self.stored[index]
+        known_at = max(known_at, current.known_at)
         after = corrected_fill(self._fills[correction.fill_id][0], corrections)
         self._add(placed_correction(item, read(Fill, current.body), after), row, known_at, version, batch)
         self._here.pop(("fill", correction.fill_id))

@@ -53,18 +53,24 @@ def stored_contents(tables: Tables, ids: Sequence[str]) -> dict[str, list[Fill]]
 
 def refuse_inverse_prices(tables: Tables, value: Observed, now: datetime) -> None:
     """Raises Invalid if a fill of an inverse contract is priced at zero or below, where the contract has no value."""
-    wrong = [(n, fill) for n, fill in enumerate(fills_of(value)) if fill.px <= 0]
+    field = "fills.{}.px" if isinstance(value, Tick) else "px"
+    fills = [(field.format(n), fill) for n, fill in enumerate(fills_of(value))]
+    own = [item for item in unpack_items(value) if item.kind == "instrument"]
+    _check_inverse_prices(tables, fills, [TermsEvent(item.body, now, NEWEST + n) for n, item in enumerate(own)])
+
+
+def _check_inverse_prices(tables: Tables, fills: Sequence[tuple[str, Fill]], stated: Sequence[TermsEvent]) -> None:
+    """Raises Invalid if one of these fills, each with the name of its price, has no value by its instrument's terms."""
+    wrong = [(field, fill) for field, fill in fills if fill.px <= 0]
     if not wrong:
         return
-    stated = [read_terms(item) for item in tables.statements({fill.symbol for _, fill in wrong}, EVERYTHING)]
-    own = [item for item in unpack_items(value) if item.kind == "instrument"]
-    stated += [TermsEvent(item.body, now, NEWEST + n) for n, item in enumerate(own)]
+    stored = tables.statements({fill.symbol for _, fill in wrong}, EVERYTHING)
+    stated = [*(read_terms(item) for item in stored), *stated]
     problems: list[FieldProblem] = []
-    for n, fill in wrong:
+    for field, fill in wrong:
         counting = [e for e in stated if e.instrument.symbol == fill.symbol and e.order[0] <= fill.t and e.voided_at is None]
         latest = max(counting, key=lambda event: event.order, default=None)
         if latest is not None and latest.instrument.payoff == "inverse":
-            field = f"fills.{n}.px" if isinstance(value, Tick) else "px"
             problem = f"{fill.px} of {fill.symbol} is not above 0, and its payoff is inverse"
             problems.append(FieldProblem(field, problem, "Give a price above 0, or state other terms of the instrument"))
     if problems:
@@ -97,7 +103,11 @@ def write_correction(
     before = read(Fill, current.body) if current else None
     corrections = [*(read(FillCorrection, correction_fields(body)) for body in earlier), correction]
     after = corrected_fill(contents[0], corrections) if contents and current else None
+    if after is not None and not may_wait:
+        _check_inverse_prices(tables, [("content.px", after)], ())
     item = placed_correction(item, before, after)
+    # Nobody knows a correction before the content that it corrects.
+    known_at = max(known_at, current.known_at) if current else known_at
     who = tables.owner, tables.stream
     rows = [item_row(*who, item, seq, known_at, skill_version, batch)]
     if not contents and correction.kind == "amend_fill":

@@ -32,7 +32,7 @@ from memtape.core.ledger.fold import NOTHING_EARLIER, Earlier, fold_onto
 from memtape.core.ledger.position_events import FillEvent, FundingEvent, PositionEvent, SnapshotView
 from memtape.core.ledger.rounds import Round, trade_from_round, trades_of_open_round
 from memtape.core.ledger.versions import DerivedPosition, TradeVersion, derive_versions
-from memtape.core.observed import Decision, Tick
+from memtape.core.observed import Bar, Decision, Tick
 from memtape.core.skills import Agent
 from memtape.core.values import ZERO, read
 from memtape.engine.write.batch import Batch, note_changed_trades
@@ -164,6 +164,8 @@ def _late(
             or (start.last_tick is not None and first[0] <= start.last_tick)
             # Bars that ended after it are stored: they were folded without this fill.
             or (bars_end is not None and bars_end > first[0])
+            # Bars that ended with it show the position at the rate of this fill.
+            or (bars_end == first[0] and row is not None and row.round is not None and _has_other_rate(events, row.round))
         ):
             add(position, first[0] - settling)
     if batch.ticks:
@@ -173,7 +175,7 @@ def _late(
             if row.last[0] > (explained or EPOCH):
                 add(position, explained + JUST_AFTER if explained else EPOCH)
         first_tick, last_tick = batch.ticks[0][0].t, batch.ticks[-1][0].t
-        for position in _overtaken_by_bars(tables, agent, batch, stored):
+        for position in _overtaken_by_bars(tables, agent, start, batch, stored):
             add(position, first_tick - settling)
         if backfilled:
             assert batch.known_at is not None
@@ -219,15 +221,29 @@ def _changed_by_bars(
                     yield position, row.round.entry_at
 
 
-def _overtaken_by_bars(tables: Tables, agent: Agent, batch: Batch, stored: dict[Position, PositionRow]) -> Iterable[Position]:
-    """The positions that a tick changes although bars after it are stored: these bars were folded with the old quantity."""
+def _overtaken_by_bars(
+    tables: Tables, agent: Agent, start: Head, batch: Batch, stored: dict[Position, PositionRow]
+) -> Iterable[Position]:
+    """The positions that a tick changes although bars after it are stored: these were folded with the old quantity or rate."""
     (first, known_at), several = batch.ticks[0], len(batch.ticks) > 1
     for position in _touched(batch, stored):
         open_ = stored[position].round if position in stored else None
-        if several or not _agrees(agent, open_, _snapshot_view(agent, batch, first, known_at, position, None)):
+        view = _snapshot_view(agent, batch, first, known_at, position, None)
+        if several or not _agrees(agent, open_, view):
             bars_end = tables.bars_end(position[0])
             if bars_end is not None and bars_end > first.t:
                 yield position
+                continue
+        if open_ is not None and (several or _states_other_rate(agent, open_, view)):
+            bars = tables.bars(position[0], Cutoff(head=start.seq), ending_after=first.t - JUST_AFTER)
+            if any(_is_valued_after(agent, open_, known.bar, first.t) for known in bars):
+                yield position
+
+
+def _is_valued_after(agent: Agent, round_: Round, bar: Bar, at: datetime) -> bool:
+    """Returns True if a bar that ends at or after a moment shows an open round at a rate of that moment or later."""
+    # An opening price and extremes are valued at the rate of the bar's beginning, a close at that of its end.
+    return agent.settings.mfe_mode == "close" or bar.t0 >= at or any(e.entry_at > bar.t0 for e in (round_, *round_.lots))
 
 
 # ---- in order ---------------------------------------------------------------------------------------------------------
@@ -301,12 +317,23 @@ def _says_nothing_new(agent: Agent, open_: Round | None, view: SnapshotView) -> 
         return False
     if open_ is None:
         return True
-    rate = view.stated_rate or open_.terms.rate_from(view.stated_mark, agent.settings.currency)
-    if rate is not None and rate != open_.rate:
+    if _states_other_rate(agent, open_, view):
         return False
     if view.decision is not None and (view.decision.stop is not None or view.decision.target is not None):
         return False
     return not view.snapshot or (view.held.entry_px if view.held else None) == open_.shown_entry
+
+
+def _states_other_rate(agent: Agent, open_: Round | None, view: SnapshotView) -> bool:
+    """Returns True if a tick states another rate of an open position than the last one known."""
+    if open_ is None:
+        return False
+    rate = view.stated_rate or open_.terms.rate_from(view.stated_mark, agent.settings.currency)
+    return rate is not None and rate != open_.rate
+
+
+def _has_other_rate(events: Iterable[PositionEvent], open_: Round) -> bool:
+    return any(isinstance(event, FillEvent) and event.fill.rate != open_.rate for event in events)
 
 
 def _agrees(agent: Agent, open_: Round | None, view: SnapshotView) -> bool:

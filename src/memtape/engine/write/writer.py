@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, make_id, micros, plain, time_text
 from memtape.core.events import Event, StaleTick, TradeRevised, bar_differs, discrepancy_found, event_data, read_event
-from memtape.core.fill_records import differing_deliveries, fill_discrepancy, fills_of
+from memtape.core.fill_records import amended_fields, differing_deliveries, fill_discrepancy, fills_of
 from memtape.core.fills import Dividend, Fill, FillCorrection, Instrument
 from memtape.core.items import Item, bars_digest, close_claim, delivery_digest, observed_bars, unpack_items
 from memtape.core.ledger.position_events import FillEvent, FundingEvent
@@ -103,6 +103,7 @@ def check_time(value: Observed, now: datetime) -> None:
     if isinstance(value, Dividend):
         # A dividend is announced, and is due to who held before its ex-date, before it is paid.
         named = [("ex_date", value.ex_date)]
+    named += [(f"{field}.t", fill.t) for field, fill in amended_fields(value)]
     for name, time in named:
         if time is not None and time > latest:
             problem = f"{time_text(time)} is more than 5 minutes ahead of the clock"
