@@ -194,7 +194,9 @@ class MemoryTables:
         if exited is not None:
             where, params = f"{where} AND exit_at >= :exited", {"exited": micros(exited)}
         if entered is not None:
-            where, params = f"{where} AND entry_at >= :entered", params | {"entered": micros(entered)}
+            # All versions of these trades: a corrected fill may have moved the entry of some of them.
+            ids_entered = f"SELECT id FROM trades WHERE {MINE} AND entry_at >= :entered"
+            where, params = f"{where} AND id IN ({ids_entered})", params | {"entered": micros(entered)}
         if ids is None:
             return self._versions(where, params)
         found: list[TradeVersion] = []

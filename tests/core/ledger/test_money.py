@@ -347,6 +347,22 @@ def test_a_correction_is_not_known_before_the_fill_that_it_corrects():
     assert verify_store(traded.memory).problems == []
 
 
+def test_a_trade_whose_entry_was_moved_keeps_its_episodes_when_something_earlier_changes():
+    traded = replay(
+        """
+        08:00 sell 1 BTC @ 100
+        08:00 sell 2 BTC @ 100
+        08:20 buy  1 BTC @ 90
+        08:30 amend f1 t 07:50
+        08:00 void f2
+    """,
+        mode="sim",
+        trade_unit="fifo_lots",
+    )
+    assert traded.trades == ["BTC short +10.00 closed 08:20"]
+    assert verify_store(traded.memory).problems == []
+
+
 def test_a_stop_on_the_wrong_side_is_not_taken_and_named():
     traded = replay("""
         08:00 buy 1 BTC @ 100 stop 105 "long"
