@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 import memtape
+from memtape.core.fills import Fill, FillCorrection, Instrument
 from memtape.core.observed import Decision, Tick
 from memtape.core.values import read
+from memtape.engine.proof.audit import verify_store
 from memtape.errors import Invalid, Locked
 from memtape.plugs.clock import FixedClock
 from tests.conftest import NOON
+from tests.desk import given_agent, given_memory
 from tests.documents.desk import write
 
 
@@ -84,3 +87,36 @@ def test_a_check_for_writing_raises_while_another_writer_holds_the_lock(agent):
     agent.resources.check_writable()
     with memtape.open(agent.resources.database.url) as other, other.resources.writing("gold"), pytest.raises(Locked):
         agent.resources.check_writable()
+
+
+def test_an_undo_takes_back_a_fill_that_was_amended_after_its_import():
+    memory = given_memory()
+    agent = given_agent(memory)
+    bought = {"id": "f1", "t": "2026-06-04T08:00:00Z", "symbol": "BTC", "side": "buy", "qty": 1, "px": 100}
+    batch = agent.imports.commit([read(Fill, bought)], {"file": "a.csv"}).batch
+    amended = {"kind": "amend_fill", "fill_id": "f1", "t": "2026-06-04T09:00:00Z", "content": {"px": "101"}}
+    agent.observe(amended, kind="amend_fill")
+    assert [trade.entry_price for trade in agent.ledger.trades()] == [101]
+    agent.imports.undo(batch)
+    assert agent.ledger.trades() == []
+    assert verify_store(memory).problems == []
+
+
+def test_an_undo_of_imported_terms_computes_reported_trades_again():
+    memory = given_memory()
+    agent = given_agent(memory)
+    trade = {"trade_id": "t1", "symbol": "ES", "side": "long", "entry_at": "2026-06-04T08:00:00Z",
+             "exit_at": "2026-06-04T09:00:00Z", "entry_price": 5000, "exit_price": 5010, "qty": 1}  # fmt: skip
+    agent.observe(trade, kind="trade")
+    batch = agent.imports.commit([read(Instrument, {"symbol": "ES", "multiplier": 50})], {"file": "terms.json"}).batch
+    assert [row.net_pnl_usd for row in agent.ledger.trades()] == [500]
+    agent.imports.undo(batch)
+    assert [row.net_pnl_usd for row in agent.ledger.trades()] == [10]
+    assert verify_store(memory).problems == []
+
+
+def test_a_correction_of_a_fill_cannot_be_imported():
+    agent = given_agent(given_memory())
+    void = read(FillCorrection, {"kind": "void_fill", "fill_id": "f1", "t": "2026-06-04T09:00:00Z"})
+    with pytest.raises(Invalid, match=r"cannot be imported\. Record it with amend_fill or void_fill"):
+        agent.imports.commit([void], {"file": "a.csv"})

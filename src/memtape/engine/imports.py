@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 from memtape.core.codec import EPOCH, canonical_plain, digest, make_id, plain, time_text
 from memtape.core.events import Event
 from memtape.core.fill_records import fill_discrepancy
+from memtape.core.fills import FillCorrection
 from memtape.core.items import Item, Position, StoredItem, unpack_items
 from memtape.core.memory.shadows import is_followed
-from memtape.core.observed import Bars, Decision, Observed, occurred_at
+from memtape.core.observed import Bars, Decision, Observed, Tick, occurred_at
 from memtape.core.values import read
 from memtape.engine.documents.citations import Citations, cited_decisions
 from memtape.engine.documents.sync import refresh_pages
@@ -22,10 +23,10 @@ from memtape.engine.write.arrivals import checked_value, complete_value
 from memtape.engine.write.batch import Batch
 from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.positions import rederive
-from memtape.engine.write.reported_trades import reported_id
+from memtape.engine.write.reported_trades import reported_id, revise_reported
 from memtape.engine.write.verification import first_broker_record
 from memtape.engine.write.writer import Arrival, Receipt, Writer, check_time
-from memtape.errors import Unknown
+from memtape.errors import Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.database import in_batches
 from memtape.store.memories import MemoryTables
@@ -94,6 +95,8 @@ class Imports:
         The lines that a decision cites are quoted from today's documents, because a file contains no quotes.
         """
         listed = self._with_quotes([complete_value(checked_value(value), None) for value in values])
+        for value in listed:
+            _refuse_corrections(value)
         now = self._scope.resources.clock.now()
         for value in listed:
             check_time(value, now)
@@ -151,6 +154,9 @@ class Imports:
             ended = self._end_reported_trades(tables, voided, now)
             events = self._rederive_positions(tables, writer, voided, changes)
             changes.changed |= ended
+            # Terms that came with the import no longer hold for trades that were reported whole.
+            changes.terms_of = {item.position[0] for item in voided if item.kind == "instrument"}
+            events += revise_reported(tables, self._scope.agent, changes)
             self._drop_shadows(tables, voided, changes)
             differing = [item.key for item in voided if item.kind == "fill_differs"]
             tables.drop_differing(map(fill_discrepancy, tables.items("fill_differs", EVERYTHING, keys=differing, voided=True)))
@@ -197,6 +203,12 @@ class Imports:
         changes.shadows = [decision for item in items if is_followed(decision := read(Decision, item.body))]
         for decision in changes.shadows:
             MemoryTables(tables).drop_shadow(decision.id or "")
+
+
+def _refuse_corrections(value: Observed) -> None:
+    """Raises Invalid for a correction of a fill: an undo could not give the fill its earlier content back."""
+    if isinstance(value, FillCorrection) or (isinstance(value, Tick) and value.corrections):
+        raise Invalid("corrections", "a correction of a fill cannot be imported", "Record it with amend_fill or void_fill")
 
 
 def _item_names(value: Observed) -> list[ItemName]:

@@ -242,6 +242,9 @@ class LogReplay:
         """Take back the items of an import."""
         for index in self._batches.pop(batch, ()):
             row, item = self.items[index], self.stored[index]
+            if row["void_seq"] is not None:
+                # A correction had ended it before: what it became is another item of the same import.
+                continue
             row["void_seq"], row["void_at"] = seq, micros(known_at)
             self.stored[index] = replace(item, voided_at=known_at)
             claim = self._here.get(("claim", item.key))
