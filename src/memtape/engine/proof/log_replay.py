@@ -143,7 +143,7 @@ class LogReplay:
                 self._correct(item, row, known_at, version, batch)
             else:
                 if item.kind == "fill" and ("awaited_fill", item.key) in self._here:
-                    [item] = unpack_items(awaited_fill(item.body, map(plain, self._corrections[item.key])))
+                    [item] = unpack_items(awaited_fill(item.body, map(plain, self._corrections.get(item.key, ()))))
                 self._add(item, row, known_at, version, batch)
 
     def _correct(self, item: Item, row: LogRow, known_at: datetime, version: int, batch: str | None) -> None:

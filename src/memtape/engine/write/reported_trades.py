@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
 from memtape.core.codec import EPOCH, make_id
 from memtape.core.events import Event, trade_closed, trade_revised
 from memtape.core.ids import MemoryId, TradeId
-from memtape.core.items import Item, Position, in_log_order, read_terms
+from memtape.core.items import Item, Position, StoredItem, read_terms
 from memtape.core.ledger.position_events import TermsEvent
 from memtape.core.ledger.reported import claimed_trade, reported_trade_versions
 from memtape.core.ledger.rounds import KnownBar
@@ -87,16 +88,37 @@ def revise_reported(tables: Tables, agent: Agent, batch: Batch) -> list[Event]:
         keys = [key for key in tables.reported_between(symbol, first, last) if key not in new]
         if not keys:
             continue
-        for stored in in_log_order(tables.items("trade", EVERYTHING, keys=keys, voided=True)):
-            item = Item("trade", stored.key, stored.at, read(ClosedTrade, stored.body), stored.symbol, stored.leg)
-            id_ = reported_id(agent.id, "trade", item.key, (item.symbol, item.leg))
-            before = [version for version in tables.versions((item.symbol, item.leg), None) if version.trade.id == id_]
-            now = source.versions(item, stored.known_at, stored.skill_version, stored.voided_at)
-            kept = [version for version in before if version.known_from < stored.known_at]
-            if before == [*kept, *now]:
+        deliveries = _deliveries(tables.items("trade", EVERYTHING, keys=keys, voided=True))
+        for (key, leg), several in sorted(deliveries.items()):
+            id_ = reported_id(agent.id, "trade", key, (symbol, leg))
+            before = [version for version in tables.versions((symbol, leg), None) if version.trade.id == id_]
+            now: list[TradeVersion] = []
+            for each in several:
+                item = Item("trade", key, each.at, read(ClosedTrade, each.body), symbol, leg)
+                now += source.versions(item, each.known_at, each.skill_version, each.voided_at)
+            if sorted(before, key=_version_start) == sorted(now, key=_version_start):
                 continue
             tables.drop_trade(id_)
-            tables.put_versions([*kept, *now])
+            tables.put_versions(now)
             note_changed_trades(batch.changed, before, now)
-            events.append(trade_revised(id_, item.symbol, item.leg, now[-1].trade))
+            if now[-1].known_to is None:
+                events.append(trade_revised(id_, symbol, leg, now[-1].trade))
     return events
+
+
+def _deliveries(items: Iterable[StoredItem]) -> dict[tuple[str, str], list[StoredItem]]:
+    """By key and leg, the deliveries of reported trades that count or once did.
+
+    A trade that was taken back with its import and came again counts until then in its earlier content, and one that comes
+    again for the same moment replaces it.
+    """
+    found: dict[tuple[str, str], list[StoredItem]] = {}
+    for item in sorted(items, key=lambda item: item.seq):
+        earlier = [each for each in found.get((item.key, item.leg), ()) if each.known_at < item.known_at]
+        ended = [replace(e, voided_at=min(e.voided_at, item.known_at)) if e.voided_at is not None else e for e in earlier]
+        found[item.key, item.leg] = [*ended, item]
+    return found
+
+
+def _version_start(version: TradeVersion) -> datetime:
+    return version.known_from
