@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memtape.core.fills import Fill
+from memtape.core.fills import Fill, Instrument
 from memtape.core.observed import Bars, Claim, ClosedTrade, Decision, Observed, Situation, Tick
 from memtape.core.skills import Mode
 from memtape.engine import AgentMemory, Memory
@@ -200,3 +200,30 @@ def test_a_tick_that_is_recorded_late_does_not_change_what_was_believed_before_i
     assert agent.ledger.trades(as_of=minute(5)) == before
     assert [e.known_from for e in agent.memories.episodes(as_of=minute(5))] == [minute(2)]
     assert agrees_with_its_log(memory)
+
+
+def test_an_undo_also_takes_back_a_fill_that_was_amended_since(memory: Memory) -> None:
+    agent = given_desk(memory)
+    batch = agent.imports.commit(ROUND_TRIP, {"file": "a.csv"}).batch
+    agent.observe({"kind": "amend_fill", "fill_id": "y2", "t": minute(90), "content": {"fee": "7"}}, kind="amend_fill")
+    assert agrees_with_its_log(memory)
+    undo(memory, batch)
+    assert agent.ledger.trades() == [] and agrees_with_its_log(memory)
+
+
+@pytest.mark.parametrize("mode", ["sim", "paper"])
+def test_an_undo_of_terms_changes_the_trades_that_a_source_reported(memory: Memory, mode: Mode) -> None:
+    agent = given_desk(memory, mode)
+    agent.imports.commit([REPORTED], {"file": "a.csv"})
+    batch = agent.imports.commit([Instrument(id="i1", symbol="ETH", multiplier=Decimal(3))], {"file": "terms.csv"}).batch
+    assert [trade.net_pnl_usd for trade in agent.ledger.trades()] == [30]
+    undo(memory, batch)
+    assert [trade.net_pnl_usd for trade in agent.ledger.trades()] == [10] and agrees_with_its_log(memory)
+
+
+@pytest.mark.parametrize("mode", ["sim", "paper"])
+def test_terms_and_bars_that_come_after_an_undo_change_what_was_believed_of_its_trades(memory: Memory, mode: Mode) -> None:
+    agent = given_desk(memory, mode)
+    undo(memory, agent.imports.commit([REPORTED], {"file": "a.csv"}).batch)
+    agent.observe(Instrument(id="i1", symbol="ETH", multiplier=Decimal(3)))
+    assert agent.ledger.trades() == [] and agrees_with_its_log(memory)

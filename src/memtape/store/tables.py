@@ -11,7 +11,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
-from memtape.core.codec import GENESIS, micros, moment
+from memtape.core.codec import GENESIS, micros, moment, read_time
 from memtape.core.ids import OwnerId
 from memtape.core.items import Position, StoredItem
 from memtape.core.ledger.terms import RULES_VERSION
@@ -249,6 +249,12 @@ class Tables(TradeTables):
             found += self._stored_items("kind = 'fill' AND key IN :ids", {"ids": some}, EVERYTHING, "seq", voided=True)
             found += self._stored_items("ref IN :refs", {"refs": refs}, EVERYTHING, "seq, key")
         return found
+
+    def corrections_before(self, until: datetime, known: Cutoff) -> list[StoredItem]:
+        """The corrections of fills up to a moment that were made after it; what was taken back is included."""
+        where = "kind IN ('amend_fill', 'void_fill') AND at <= :until"
+        items = self._stored_items(where, {"until": micros(until)}, known, voided=True)
+        return [item for item in items if read_time(item.body["t"]) > until]
 
     def items_about(self, ref: str) -> list[StoredItem]:
         """Items that refer to something."""

@@ -380,6 +380,22 @@ def test_a_trade_that_ended_at_its_stop_says_so_whatever_the_tick_decided():
     assert (trade.exit_reason, trade.exit_trigger, trade.close_cause, trade.exit_decision) == ("stop", "stop", "external", None)
 
 
+def test_a_snapshot_that_showed_the_uncorrected_account_stays_unjudged_when_later_terms_are_stated():
+    """The position was flat at 08:20, after the fill that was voided and before the snapshot that still contains its effect."""
+    traded = replay("""
+        08:00 buy  1 BTC @ 100       known 12:00
+        08:20 sell 1 BTC @ 101       known 12:00
+        08:20 buy  3 BTC @ 102 id f9 known 12:00
+        08:40 void f9                known 12:01
+        08:25 buy  2 BTC @ 103       known 12:01
+        08:30 flat                   known 12:01
+    """, settle_seconds=0)  # fmt: skip
+    assert traded.trades == ["BTC long +1.00 closed 08:20", "BTC long 2 @ 103 open"]
+    traded.observe("08:50 instrument BTC from 08:50 known 12:02")
+    assert traded.trades == ["BTC long +1.00 closed 08:20", "BTC long 2 @ 103 open"]
+    assert verify_store(traded.memory).problems == []
+
+
 # ---- lots --------------------------------------------------------------------------------------------------------------
 
 

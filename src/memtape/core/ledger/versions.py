@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from memtape.core.events import Discrepancy
 from memtape.core.ledger.fold import NOTHING_EARLIER, Earlier, fold_events, mark_settled
-from memtape.core.ledger.position_events import FillEvent, Order, PositionEvent, SnapshotView, TermsEvent
+from memtape.core.ledger.position_events import CorrectionEvent, FillEvent, Order, PositionEvent, SnapshotView, TermsEvent
 from memtape.core.ledger.rounds import KnownBar, Round, trade_from_round
 from memtape.core.ledger.terms import AccountTerms
 from memtape.core.ledger.trades import Trade
@@ -57,13 +57,12 @@ def derive_versions(
     where the position is first named.
     """
     ordered = sorted(events, key=lambda event: event.order)
-    # Terms hold for all that follows: every fold gets them, wherever it starts.
-    stated = [event for event in ordered if isinstance(event, TermsEvent)]
+    # Terms and corrections hold for all that follows: every fold gets them, wherever it starts.
+    stated = [event for event in ordered if isinstance(event, TermsEvent | CorrectionEvent)]
     if not earlier.filled:
         # Ticks before the first mention show a flat position, which is nothing to fold.
         named = (n for n, event in enumerate(ordered) if not _shows_nothing(event))
-        ordered = [*stated, *(event for event in ordered[next(named, len(ordered)) :] if not isinstance(event, TermsEvent))]
-        ordered.sort(key=lambda event: event.order)
+        ordered = _with_stated(stated, ordered[next(named, len(ordered)) :])
     # What is believed now: everything that was not taken back.
     now = fold_events(terms, symbol, leg, [event for event in ordered if event.voided_at is None], bars, earlier)
     mark_settled(now.closed, now.pieces, ordered)
@@ -79,12 +78,12 @@ def derive_versions(
         count = len(rest) if end == len(ordered) else bisect_right(rest, _exit_order(rounds[-1]), key=_exit_order)
         final, rest = rest[:count], rest[count:]
         span = _with_explaining_tick(ordered, start, end)
-        versions += _versions(terms, symbol, leg, final, _with_terms(stated, span), bars, longest, earlier)
+        versions += _versions(terms, symbol, leg, final, _with_stated(stated, span), bars, longest, earlier)
         earlier = Earlier(earlier.filled or any(isinstance(event, FillEvent) for event in ordered[start:end]), rounds[-1].rate)
         start = end
     if start < len(ordered):
         # After the last settled trade the position is open now, but an earlier belief may have seen it closed.
-        span = _with_terms(stated, ordered[start:])
+        span = _with_stated(stated, ordered[start:])
         versions += _versions(terms, symbol, leg, rest, span, bars, longest, earlier)
     return DerivedPosition(tuple(versions), now.open, tuple(now.discrepancies), now.last)
 
@@ -101,11 +100,16 @@ def _shows_nothing(event: PositionEvent) -> bool:
     return isinstance(event, TermsEvent)
 
 
-def _with_terms(stated: Sequence[TermsEvent], span: Sequence[PositionEvent]) -> list[PositionEvent]:
-    """A segment with all statements of terms, also those that lie before it."""
+def _with_stated(
+    stated: Sequence[TermsEvent | CorrectionEvent], span: Sequence[PositionEvent]
+) -> list[PositionEvent]:
+    """A segment with all statements of terms, also those that lie before it, and the corrections that reach into it."""
     if not stated:
         return list(span)
-    return sorted([*stated, *(event for event in span if not isinstance(event, TermsEvent))], key=lambda event: event.order)
+    own = [event for event in span if not isinstance(event, TermsEvent | CorrectionEvent)]
+    first = min((event.order[0] for event in own), default=None)
+    reaching = [e for e in stated if isinstance(e, TermsEvent) or (first is not None and e.until > first)]
+    return sorted([*reaching, *own], key=lambda event: event.order)
 
 
 def _with_explaining_tick(ordered: Sequence[PositionEvent], start: int, end: int) -> list[PositionEvent]:

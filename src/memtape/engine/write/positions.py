@@ -421,6 +421,8 @@ def derive_position(
     if flat is not None:
         # Closes before the flat point may price what follows it, where no bar has ended in between.
         bars = [*tables.bars_before(position[0], flat, known), *bars]
+        # A fill before the flat point may have been corrected after it: snapshots in between showed the uncorrected account.
+        items += tables.corrections_before(flat.at, known)
     named = _decisions_named_by(tables, (read(Fill, item.body) for item in items if item.kind == "fill"), known)
     # Fills before the flat point say that this is not the beginning: what a snapshot shows first was not adopted.
     earlier = Earlier(tables.has_fill(position, until=after), flat.rate) if flat else NOTHING_EARLIER
