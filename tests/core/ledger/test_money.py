@@ -229,6 +229,17 @@ def test_an_agent_that_only_sends_snapshots_has_no_discrepancies():
     assert traded.discrepancies == []
 
 
+def test_a_bar_does_not_change_a_position_that_the_broker_priced_when_it_was_opened():
+    traded = replay("""
+        08:00 tick BTC 1 @ 100 mark 100
+        08:10 tick flat; mark BTC 100
+        08:20 tick BTC 2 @ 103 mark 103
+        08:10-08:20 bar BTC 100 103 100 103 known 08:30
+    """)
+    assert traded.trades == ["BTC long +0.00 closed 08:10, inferred, adopted", "BTC long 2 @ 103 open, inferred"]
+    assert verify_store(traded.memory).problems == []
+
+
 def test_a_decision_of_the_first_tick_that_opens_the_position_is_its_reason():
     tick = {"id": "s1", "t": "2026-06-04T08:00:00Z", "positions": {"BTC": {"qty": 1, "entry_px": 100, "mark": 100}}}
     for decision, reason in (

@@ -180,11 +180,12 @@ class Snapshots:
             book.apply(self._inferred(tick, shown - held, found.price, decision, interval, found.trigger, adopted))
 
     def _interval(self, tick: SnapshotView) -> Interval:
-        """The prices between the last snapshot, or the entry if that was later, and this tick."""
-        starts = [self._previous.t] if self._previous else []
-        if self.book.round is not None:
-            starts.append(self.book.round.entry_at)
-        start = max(starts, default=tick.t)
+        """The prices between the last snapshot, or the entry if that was later, and this tick.
+
+        A position that was flat has none: what opened it is priced by the broker, or by the mark.
+        """
+        round_ = self.book.round
+        start = tick.t if round_ is None else max(self._previous.t, round_.entry_at) if self._previous else round_.entry_at
         bars = self._last_bar.ending_within(start, tick.t)
         marks = [each.stated_mark for each in takewhile(lambda each: each.t >= start, reversed(self._ticks))]
         mark, known_at = self._mark(tick)
