@@ -337,9 +337,11 @@ class Tables(TradeTables):
                 rows += self.session.all(f"{which} AND symbol IN :symbols AND leg IN :legs", at)
         if since is not None:
             rows += self.session.all(f"{which} AND last_at > :since", {**self._mine, "since": micros(since)})
+        # Several of these queries may give the same row, and a position of many lots takes long to read.
+        distinct = {(row[0], row[1]): row for row in rows}
         return {
             (symbol, leg): PositionRow(symbol, leg, (moment(at), rank, seq, id_), round_from_row(round_) if round_ else None)
-            for symbol, leg, at, rank, seq, id_, round_ in rows
+            for symbol, leg, at, rank, seq, id_, round_ in distinct.values()
         }
 
     def put_positions(self, positions: Sequence[PositionRow]) -> None:

@@ -295,7 +295,11 @@ def _opened(open_: Round | None) -> set[str]:
 
 def _opened_events(agent: Agent, position: Position, open_: Round | None, before: set[str]) -> list[Event]:
     """The events of trades that are open now and were not before."""
-    trades = trades_of_open_round(agent.terms(), *position, open_) if open_ else []
+    if open_ is None:
+        return []
+    # Of many lots that are open, only the new ones are computed.
+    new = replace(open_, lots=[lot for lot in open_.lots if lot.opened_by not in before]) if open_.lots else open_
+    trades = trades_of_open_round(agent.terms(), *position, new)
     return [trade_opened(trade) for trade in trades if trade.entry_item not in before]
 
 
