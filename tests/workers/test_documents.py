@@ -376,7 +376,7 @@ def open_files() -> Counter[str]:
     for descriptor in Path("/proc/self/fd").iterdir():
         # A descriptor may be closed while the list is read.
         with suppress(FileNotFoundError):
-            found[os.readlink(descriptor)] += 1
+            found[str(descriptor.readlink())] += 1
     return Counter({name: count for name, count in found.items() if ".db" not in Path(name).name})
 
 
