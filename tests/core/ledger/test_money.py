@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -405,6 +406,18 @@ def test_a_snapshot_that_showed_the_uncorrected_account_stays_unjudged_when_late
     traded.observe("08:50 instrument BTC from 08:50 known 12:02")
     assert traded.trades == ["BTC long +1.00 closed 08:20", "BTC long 2 @ 103 open"]
     assert verify_store(traded.memory).problems == []
+
+
+def test_late_ticks_from_before_a_position_unsettle_nothing():
+    memory = desk.given_memory()
+    agent = desk.given_agent(memory, mode="paper")
+    for id_, side, hour in (("f1", "buy", 10), ("f2", "sell", 11)):
+        fill = {"id": id_, "t": f"2026-06-04T{hour}:00:00Z", "symbol": "DE40", "side": side, "qty": 1, "px": 100}
+        agent.observe(fill, kind="fill", backfill=True)
+    agent.observe({"id": "s1", "t": "2026-06-04T08:00:00Z", "rates": {"DE40": "1.1"}})
+    memory.clock.at = desk.NOON + timedelta(minutes=1)
+    agent.observe({"id": "s2", "t": "2026-06-04T09:00:00Z", "positions": {}})
+    assert verify_store(memory).problems == []
 
 
 # ---- lots --------------------------------------------------------------------------------------------------------------

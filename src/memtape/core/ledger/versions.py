@@ -15,7 +15,15 @@ from datetime import UTC, datetime, timedelta
 
 from memtape.core.events import Discrepancy
 from memtape.core.ledger.fold import NOTHING_EARLIER, Earlier, fold_events, mark_settled
-from memtape.core.ledger.position_events import CorrectionEvent, FillEvent, Order, PositionEvent, SnapshotView, TermsEvent
+from memtape.core.ledger.position_events import (
+    CorrectionEvent,
+    FillEvent,
+    FundingEvent,
+    Order,
+    PositionEvent,
+    SnapshotView,
+    TermsEvent,
+)
 from memtape.core.ledger.rounds import KnownBar, Round, trade_from_round
 from memtape.core.ledger.terms import AccountTerms
 from memtape.core.ledger.trades import Trade
@@ -60,9 +68,9 @@ def derive_versions(
     # Terms and corrections hold for all that follows: every fold gets them, wherever it starts.
     stated = [event for event in ordered if isinstance(event, TermsEvent | CorrectionEvent)]
     if not earlier.filled:
-        # Ticks before the first mention show a flat position, which is nothing to fold.
-        named = (n for n, event in enumerate(ordered) if not _shows_nothing(event))
-        ordered = _with_stated(stated, ordered[next(named, len(ordered)) :])
+        # Ticks before the first mention show a flat position, which is nothing to fold; their rates may be needed for it.
+        first = min((event.order[0] for event in ordered if _names_position(event)), default=None)
+        ordered = [event for event in ordered if not _is_before_first_mention(event, first)]
     # What is believed now: everything that was not taken back.
     now = fold_events(terms, symbol, leg, [event for event in ordered if event.voided_at is None], bars, earlier)
     mark_settled(now.closed, now.pieces, ordered)
@@ -93,11 +101,14 @@ def _exit_order(round_: Round) -> Order:
     return round_.exit_order
 
 
-def _shows_nothing(event: PositionEvent) -> bool:
-    """Returns True if an event neither names the position nor states a rate that may be needed for it."""
-    if isinstance(event, SnapshotView):
-        return event.held is None and event.rate is None
-    return isinstance(event, TermsEvent)
+def _names_position(event: PositionEvent) -> bool:
+    """Returns True if an event says that the position is there, or was."""
+    return event.held is not None if isinstance(event, SnapshotView) else isinstance(event, FillEvent | FundingEvent)
+
+
+def _is_before_first_mention(event: PositionEvent, first: datetime | None) -> bool:
+    """Returns True for a tick before the position is first named that does not even state a rate of it."""
+    return isinstance(event, SnapshotView) and event.rate is None and (first is None or event.t < first)
 
 
 def _with_stated(
