@@ -227,3 +227,12 @@ def test_terms_and_bars_that_come_after_an_undo_change_what_was_believed_of_its_
     undo(memory, agent.imports.commit([REPORTED], {"file": "a.csv"}).batch)
     agent.observe(Instrument(id="i1", symbol="ETH", multiplier=Decimal(3)))
     assert agent.ledger.trades() == [] and agrees_with_its_log(memory)
+
+
+def test_an_undo_at_the_very_moment_of_news_leaves_no_version_that_nobody_believed(memory: Memory) -> None:
+    agent = given_desk(memory, "sim")
+    batch = agent.imports.commit([REPORTED], {"file": "a.csv"}).batch
+    # In a simulation the undo has the time of the last thing known: the end of this bar.
+    agent.observe(Bars(bars=(a_bar(0, "2995", minutes=5, symbol="ETH"),)))
+    undo(memory, batch)
+    assert agrees_with_its_log(memory)

@@ -221,11 +221,11 @@ def _positions_of(tables: Tables, voided: Sequence[VoidedItem], upto: int) -> se
     # Splits and terms hold for every position of their symbol, corrections for those of their fill.
     symbols = {item.position[0] for item in voided if item.kind in ("split", "instrument")}
     found |= {position for position in tables.positions(symbols) if position[0] in symbols} if symbols else set()
-    if any(item.kind in ("amend_fill", "void_fill") for item in voided):
-        found |= set(tables.positions(since=EPOCH))
+    # Also of positions that are gone: what was once believed of them may change.
+    found |= {position for symbol in symbols for position in tables.positions_ever(EVERYTHING, symbol)}
     # A tick may contain a snapshot, which speaks about every position: also about those that it does not list.
     if any(item.kind == "tick" for item in voided):
-        found |= set(tables.positions(since=EPOCH))
+        found |= set(tables.positions(since=EPOCH)) | set(tables.positions_ever(EVERYTHING))
     # A fill takes its reason and its stop from the decision or order that it names.
     names = [f"{item.kind[0]}:{item.key}" for item in voided if item.kind in ("decision", "order")]
     if names:

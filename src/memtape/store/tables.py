@@ -260,14 +260,15 @@ class Tables(TradeTables):
         """Items that refer to something."""
         return self._stored_items("ref = :ref", {"ref": ref}, EVERYTHING)
 
-    def positions_ever(self, known: Cutoff) -> list[Position]:
-        """Every (symbol, leg) that fills, funding or reported trades have named."""
+    def positions_ever(self, known: Cutoff, symbol: str | None = None) -> list[Position]:
+        """Every (symbol, leg) that fills, funding or dividends have named; with `symbol`, those of that symbol."""
+        own = "" if symbol is None else "AND symbol = :symbol "
         rows = self.session.all(
-            f"SELECT DISTINCT symbol, leg FROM items WHERE {MINE} AND kind IN ('fill', 'funding') "
+            f"SELECT DISTINCT symbol, leg FROM items WHERE {MINE} AND kind IN ('fill', 'funding', 'dividend') {own}"
             "AND known_at <= :as_of AND seq <= :upto ORDER BY symbol, leg",
-            {**self._mine, **known.limits()},
+            {**self._mine, **known.limits()} | ({} if symbol is None else {"symbol": symbol}),
         )
-        return [(symbol, leg) for symbol, leg in rows]
+        return [(named, leg) for named, leg in rows]
 
     def fills_naming(self, names: Sequence[str], upto: int) -> dict[Position, datetime]:
         """The positions with fills, up to a log row, that name one of these decisions or orders; each with the first of them."""

@@ -111,6 +111,12 @@ class TradeTables(BarTables):
                 f"UPDATE trades SET known_to = :to WHERE {MINE} AND id IN :ids AND known_to IS NULL",
                 {**self._mine, "ids": some, "to": micros(known_to)},
             )
+            # A version that would begin when the trade ends was never believed; the first one stays.
+            self.session.run(
+                f"DELETE FROM trades WHERE {MINE} AND id IN :ids AND known_from >= :to AND known_from > "
+                "(SELECT min(e.known_from) FROM trades e WHERE e.owner = :owner AND e.stream = :stream AND e.id = trades.id)",
+                {**self._mine, "ids": some, "to": micros(known_to)},
+            )
 
     def put_discrepancies(self, found: Sequence[Discrepancy]) -> None:
         """Add discrepancies."""

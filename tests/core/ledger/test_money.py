@@ -290,6 +290,19 @@ def test_a_fill_that_moves_to_another_symbol_leaves_one_position_and_enters_the_
     assert traded.trades == ["BTC long 1 @ 100 open", "BTC-PERP long 1 @ 100 open"]
 
 
+def test_terms_also_revise_what_was_believed_of_a_leg_that_a_correction_emptied():
+    traded = replay("""
+        08:00 buy  1 ES @ 5000 leg L
+        09:00 sell 1 ES @ 5010 leg L
+        10:00 amend f1 leg M
+        10:00 amend f2 leg M
+        11:00 instrument ES multiplier 50
+    """, mode="sim")  # fmt: skip
+    assert traded.trades == ["ES M long +500.00 closed 09:00"]
+    assert traded.trades_known_at("09:30") == ["ES L long +500.00 closed 09:00"]
+    assert verify_store(traded.memory).problems == []
+
+
 def test_the_same_id_with_other_content_is_reported_and_ignored():
     traded = replay("""
         08:00 tick; buy 1 BTC @ 100

@@ -143,8 +143,8 @@ def _late(
     backfilled = start.known_at is not None and batch.known_at is not None and batch.known_at < start.known_at
     settling = _settling(agent)
     for symbol, leg, at in batch.stated:
-        # Splits, terms and corrections change what is already there.
-        for position in [*stored, *batch.position_events]:
+        # Splits, terms and corrections change what is already there, and what was once believed of positions that are gone.
+        for position in [*stored, *batch.position_events, *tables.positions_ever(EVERYTHING, symbol)]:
             if position[0] == symbol and leg in (None, position[1]):
                 add(position, at)
         if leg is not None:
