@@ -22,7 +22,8 @@ ROOMS = {
     "engine": ("errors", "core", "store", "columns", "brokers", "plugs", "documents"),
     "sim": ("errors", "core", "store", "columns", "brokers", "plugs", "engine"),
     "workers": ("errors", "core", "store", "columns", "brokers", "plugs", "documents", "engine"),
-    "compose": ("errors", "core", "store", "columns", "brokers", "plugs", "documents", "engine", "sim", "settings"),
+    "runners": ("errors", "core", "store", "columns", "brokers", "plugs", "documents", "engine"),
+    "compose": ("errors", "core", "store", "columns", "brokers", "plugs", "documents", "engine", "sim", "runners", "settings"),
     "surfaces": (
         "errors",
         "core",
@@ -34,6 +35,7 @@ ROOMS = {
         "engine",
         "sim",
         "workers",
+        "runners",
         "compose",
         "settings",
         "lab",

@@ -130,3 +130,21 @@ class ModelFailed(MemtapeError):
         self.what, self.status, self.retry_later = what, status, retry_later
         # A failed call is paid for as well.
         self.input_tokens, self.output_tokens, self.cost_usd = input_tokens, output_tokens, cost_usd
+
+
+class RunFailed(MemtapeError):
+    """{runner}: {problem}. {fix}"""
+
+    # `what` is one of: bad_answer, misfit, session_lost, context_overflow, budget_spent, timed_out, not_configured, refused,
+    # crashed.
+    def __init__(
+        self, runner: str, problem: str, fix: str = "", *, what: str = "bad_answer", usage: object = None,
+        steps: tuple[object, ...] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(runner=runner, problem=problem, fix=fix, what=what)
+        self.runner, self.problem, self.fix, self.what = runner, problem, fix, what
+        # A failed run is paid for as well, and its steps are worth reading.
+        self.usage, self.steps = usage, steps
+
+    def __str__(self) -> str:
+        return super().__str__().strip()

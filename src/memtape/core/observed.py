@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field
@@ -124,7 +125,7 @@ class Run:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     id: Key
-    kind: Literal["tick", "chat", "manual", "re-examination"] = "tick"
+    kind: Literal["tick", "scheduled", "manual", "chat", "re-examination", "council"] = "tick"
     digest: Annotated[Key | None, Field(description="hash of the context the model saw")] = None
     steps: Annotated[tuple[Line, ...], Field(max_length=64)] = ()
     model: Label | None = None
@@ -144,6 +145,16 @@ class DocumentRef:
     content_hash: Annotated[Key | None, Field(description="as search_documents gave it: refused if they changed since")] = None
     quoted: Annotated[str, Field(max_length=QUOTED_LENGTH)] | None = None
 
+
+def _slot_text(value: object) -> object:
+    """A slot is a text or a list of texts; a number is stored as it is written."""
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        return str(value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+SlotValue = Annotated[Line | Annotated[tuple[Line, ...], Field(max_length=32)], BeforeValidator(_slot_text)]
+Frame = Literal["1m", "5m", "15m", "30m", "1h", "4h", "1d"]
 
 ANY: Final = "*"  # what is left open: it matches whatever the value
 
@@ -205,13 +216,16 @@ class Decision:
     situation: Situation | None = None
     verdict: GuardVerdict | None = None
     run: Run | None = None
-    slots: Annotated[dict[Label, Line], Field(max_length=32, description="the card's further slots")] = field(
+    slots: Annotated[dict[Label, SlotValue], Field(max_length=32, description="the card's further slots")] = field(
         default_factory=dict
     )
     citations: Annotated[tuple[DocumentRef, ...], Field(max_length=16, description="lines of documents it rests on")] | None = (
         None
     )
     entry_price: Annotated[Number | None, Field(description="planned entry; the stop must lie on the losing side of it")] = None
+    card: Annotated[Label | None, Field(description="type of the card, like trade-decision")] = None
+    frame: Annotated[Frame | None, Field(description="length of the bars that the outcome is followed on; default 1h")] = None
+    expiry_bars: Annotated[int | None, Field(ge=1, le=100_000, description="bars after which it expires; default 24")] = None
 
     @property
     def stated_side(self) -> Side | None:

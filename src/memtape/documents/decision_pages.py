@@ -134,7 +134,7 @@ def _detail_lines(decision: Decision) -> Iterator[str]:
     if decision.order_ids:
         yield f"Orders: {', '.join(_single_line(order) for order in decision.order_ids)}"
     for slot, text in sorted(decision.slots.items()):
-        yield f"- {_single_line(slot)}: {_single_line(text)}"
+        yield f"- {_single_line(slot)}: {_single_line(text if isinstance(text, str) else '; '.join(text))}"
     if decision.situation is not None and (market := _market_terms(decision.situation)):
         yield f"Situation: {_joined_terms(market)}"
     for cited in decision.citations or ():

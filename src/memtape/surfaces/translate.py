@@ -48,6 +48,7 @@ OUTCOMES: Mapping[type[MemtapeError], ErrorReport] = {
     errors.Tampered: ErrorReport(500, 4, "Store and log disagree"),
     errors.MissingExtra: ErrorReport(501, 2, "Extra not installed"),
     errors.ModelFailed: ErrorReport(502, 1, "Model failed"),
+    errors.RunFailed: ErrorReport(502, 1, "Run failed"),
     errors.Unreachable: ErrorReport(502, 1, "Source unreachable"),
     MemtapeError: ErrorReport(500, 1, "Error"),
 }

@@ -1,0 +1,1 @@
+"""Decisions and the runs that take them: cards, outcomes, reviews, re-examinations, sessions, schedules."""

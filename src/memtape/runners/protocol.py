@@ -1,0 +1,84 @@
+"""What every runner is asked and answers. A runner asks its model and nothing else: it opens no store and writes nothing.
+
+A runner keeps its own session (the Claude Code command line), or is given the transcript of the session from the log (`llm`).
+Everything that goes wrong between the question and an answer is one `RunFailed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Protocol
+
+from memtape.core.decisions.runs import NO_USAGE, AgentRun, RunStep, RunUsage
+
+RUN_TIMEOUT_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a tool returned to the model; a refused call is text too, so that the model can correct it."""
+
+    text: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunTool:
+    """A tool that the model may call during a run."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]  # a JSON schema
+    call: Callable[[Mapping[str, Any]], ToolOutput]
+
+
+@dataclass(frozen=True, slots=True)
+class McpCommand:
+    """The command that serves the agent's tools by MCP, for a runner that starts its own tools."""
+
+    command: str  # an absolute path
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQuestion:
+    """One question to a runner."""
+
+    agent: str
+    system: str
+    prompt: str  # the run's own prompt stands last in it
+    model: str | None = None
+    session: str | None = None  # the session to continue; None: a new one
+    keep_session: bool = False  # False: the runner stores nothing of this run
+    transcript: Sequence[AgentRun] = ()  # the runs of the session, oldest first, for a runner that keeps none itself
+    tools: Sequence[RunTool] = ()
+    mcp: McpCommand | None = None  # the same tools, served by MCP
+    schema: Mapping[str, Any] | None = None  # the JSON schema of the answer; None: any text
+    budget_usd: Decimal | None = None  # what may still be spent today
+    session_cost_usd: Decimal | None = None  # what the session had cost before, as the runner reported it
+    timeout_seconds: float = RUN_TIMEOUT_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerAnswer:
+    """What a runner answered."""
+
+    text: str
+    data: Mapping[str, Any] | None = None  # the answer in the form of the schema; None: it gave none
+    session: str | None = None  # the session after the run
+    steps: tuple[RunStep, ...] = ()
+    usage: RunUsage = NO_USAGE
+    note: str | None = field(default=None)  # what the owner should know: the session was lost and a new one began, ...
+
+
+class Runner(Protocol):
+    """Executes an agent once."""
+
+    @property
+    def name(self) -> str:
+        """callable, llm or claude."""
+
+    def run(self, question: RunQuestion) -> RunnerAnswer:
+        """Ask the model and return its answer. Raises RunFailed without one."""
