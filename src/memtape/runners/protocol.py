@@ -40,6 +40,7 @@ class McpCommand:
 
     command: str  # an absolute path
     arguments: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)  # what must not stand in a list of processes, like a password
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
