@@ -102,7 +102,7 @@ class Runs:
     def session(self, as_of: datetime | None = None, head: int | None = None) -> SessionStatus:
         """The agent's session: off, fresh, or carrying context."""
         with self._scope.view(as_of, head) as view:
-            return session_at(view)
+            return agent_session(view)
 
     def spending(self) -> DaySpending:
         """What the runs of today came to."""
@@ -242,7 +242,7 @@ def session_events(view: View) -> list[SessionEvent]:
     return [*switches, *resets, *runs]
 
 
-def session_at(view: View) -> SessionStatus:
+def agent_session(view: View) -> SessionStatus:
     """The session at the moment of a view."""
     return session_status(session_events(view), view.as_of)
 
