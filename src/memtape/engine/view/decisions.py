@@ -8,7 +8,7 @@ from datetime import datetime
 
 from memtape.core.decisions.cards import CardDefinition, card_slots
 from memtape.core.decisions.examinations import Gate, reexamination_gate
-from memtape.core.decisions.reviews import ExaminationScore, Review, ReviewedCard, review_lines
+from memtape.core.decisions.reviews import ConvictionScore, Review, ReviewedCard, review_lines
 from memtape.core.observed import Decision
 from memtape.engine.view.agent_config import card_types
 from memtape.engine.view.examinations import RecordedExamination, examinations
@@ -63,7 +63,7 @@ class DecisionCard:
             thesis=slots.get("thesis"), reason=self.decision.reason, title=slots.get("title"),
             status=outcome.status if outcome is not None else None, cause=outcome.cause if outcome is not None else None,
             r=outcome.r if outcome is not None else None, counts=outcome is None or outcome.counts,
-            examinations=tuple(ExaminationScore(one.at, one.examination.conviction_score) for one in self.examinations),
+            examinations=tuple(ConvictionScore(one.at, one.examination.conviction_score) for one in self.examinations),
         )  # fmt: skip
 
 
