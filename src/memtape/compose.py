@@ -19,6 +19,8 @@ from memtape.errors import Invalid
 from memtape.plugs.clock import Clock
 from memtape.plugs.embedder import Embedder, EmbedderSources, embedder_of, embedder_with_id
 from memtape.plugs.models import Model, model_of
+from memtape.runners.protocol import Runner
+from memtape.runners.python_function import callable_runner
 from memtape.settings import SETTINGS
 from memtape.store.database import Database
 
@@ -192,6 +194,9 @@ def token_counter() -> TokenCounter:
     return (lambda text: len(tokenizer().encode(text, add_special_tokens=False).ids)), f"tokenizer {path.parent.name}/{path.name}"
 
 
-def runner(name, model=None):
-    from memtape.runners.choose import runner_of
-    return runner_of(name, model)
+
+def runner(name: str) -> Runner:
+    """Returns the runner of a name: callable:TARGET, llm, or claude. Raises Invalid for any other name."""
+    if name.startswith("callable:"):
+        return callable_runner(name.removeprefix("callable:"))
+    raise Invalid("runner", f"there is no runner '{name}'", "Write callable:/path/file.py:FUNCTION, llm or claude")

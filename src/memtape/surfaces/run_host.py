@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memtape.errors import Invalid, MemtapeError
@@ -24,13 +25,28 @@ def run_host(memory: Memory, runner_of: Callable[[AgentConfig], Runner] | None =
     return RunHost(runner_of or configured_runner, partial(run_tools, memory), partial(mcp_command, memory))
 
 
+def checked_runner_name(name: str) -> str:
+    """The name of a runner as it is stored: a relative path to a file made absolute. Raises Invalid if it names no runner."""
+    from memtape.compose import runner
+
+    kind, _, target = name.partition(":")
+    path, _, function = target.rpartition(":")
+    if kind == "callable" and path.endswith(".py"):
+        file = Path(path).expanduser().absolute()
+        if not file.is_file():
+            raise Invalid("runner", f"there is no file {file}", "Write callable:/path/file.py:FUNCTION")
+        name = f"callable:{file}:{function}"
+    runner(name)
+    return name
+
+
 def configured_runner(config: AgentConfig) -> Runner:
     """The runner that an agent's configuration names; raises Invalid if it names none."""
     if config.runner is None:
         raise Invalid("runner", "is not configured for this agent", "Set it with configure_agent: callable:..., llm or claude")
     from memtape.compose import runner
 
-    return runner(config.runner, config.model)
+    return runner(config.runner)
 
 
 def run_tools(memory: Memory, agent: str) -> Sequence[RunTool]:
