@@ -86,10 +86,14 @@ class Runs:
         with self._scope.view() as view:
             return agent_runs(view, limit=limit, kind=kind, before=before)
 
+    def find(self, id: str) -> AgentRun | None:
+        """One run, if it exists."""
+        with self._scope.view() as view:
+            return agent_run(view, id)
+
     def get(self, id: str) -> AgentRun:
         """One run; raises Unknown if there is none."""
-        with self._scope.view() as view:
-            found = agent_run(view, id)
+        found = self.find(id)
         if found is None:
             raise Unknown("run", "run", id, "List them with list_runs")
         return found

@@ -34,6 +34,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memtape.errors import Conflict, FieldProblem, Invalid, Locked, MemtapeError, Unknown
 from memtape.surfaces.caller import Caller
+from memtape.surfaces.questions import agent_of_run
 from memtape.surfaces.registry import Operation, ToolSet, UntitledSchema, all_operations, find, params_schema, perform
 from memtape.surfaces.translate import Input, inputs, json_text, problem, problem_object, read_json
 
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 
 MAX_BODY = 8 * 1024 * 1024
 MAX_IDEMPOTENCY_KEYS = 1024
+RUN_REEXAMINATIONS = "/v1/runs/{run}/re-examinations"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 LOOPBACK_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 API_HEADERS = {
@@ -169,6 +171,12 @@ def _add_operations(app: FastAPI, memory: Memory, derived: Mapping[str, Operatio
             if not known.writes:
                 described["operation_id"] = f"{name}_by_query"
                 app.add_api_route(f"/v1/{name}", _queried(known, answer), methods=["GET"], **described)
+    if "list_reexaminations" in derived:
+        listed = derived["list_reexaminations"]
+        app.add_api_route(
+            RUN_REEXAMINATIONS, _reexaminations_of_run(memory, listed, answer, agent, threads), methods=["GET"],
+            operation_id="run_reexaminations", summary=listed.summary, description=listed.doc, tags=["read"], response_model=None,
+        )  # fmt: skip
     app.openapi = partial(_openapi, app, derived)  # type: ignore[method-assign]
 
 
@@ -198,6 +206,22 @@ def _queried(known: Operation, answer: Answer) -> Callable[[Request], Awaitable[
         query = request.query_params
         data = {name: _typed(fields.get(name), query.getlist(name)) for name in query}
         return _json(await answer(known, data))
+
+    return get
+
+
+def _reexaminations_of_run(
+    memory: Memory, known: Operation, answer: Answer, agent: str | None, threads: anyio.CapacityLimiter
+) -> Callable[[Request], Awaitable[Response]]:
+    """The conviction history of a run, at an address of its own. Without an agent: the server's, else the one that has the run."""
+
+    async def get(request: Request) -> Response:
+        run, query = request.path_params["run"], dict(request.query_params)
+        if unknown := sorted(query.keys() - {"agent"}):
+            raise Invalid(unknown[0], "is not a field of this address", "Only agent may follow the question mark")
+        # An agent without that run has no history to show: that is an error, not an empty list.
+        named = await anyio.to_thread.run_sync(agent_of_run, memory, run, query.get("agent") or agent, limiter=threads)
+        return _json(await answer(known, {"agent": named, "run": run}))
 
     return get
 
@@ -275,6 +299,17 @@ def _openapi(app: FastAPI, derived: Mapping[str, Operation]) -> dict[str, Any]:
                 ]
             returned = {"application/json": {"schema": refs[known.result, "serialization"]}}
             entry["responses"] = {"200": {"description": known.summary, "content": returned}, "default": _PROBLEM}
+    if "list_reexaminations" in derived:
+        listed = derived["list_reexaminations"]
+        returned = {"application/json": {"schema": refs[listed.result, "serialization"]}}
+        document["paths"][RUN_REEXAMINATIONS]["get"] |= {
+            "parameters": [
+                {"name": "run", "in": "path", "required": True, "description": "the run, or the id of a decision", "schema": _TEXT},
+                {"name": "agent", "in": "query", "required": False, "schema": _TEXT,
+                 "description": "the agent; default: the server's agent, else the one that has the run"},
+            ],
+            "responses": {"200": {"description": listed.summary, "content": returned}, "default": _PROBLEM},
+        }  # fmt: skip
     app.openapi_schema = document
     return document
 
@@ -285,6 +320,7 @@ def _parameter(field: Input, schemas: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": field.name, "in": "query", "required": field.required, "description": field.help, **shaped}
 
 
+_TEXT = {"type": "string"}
 _PROBLEM_SCHEMA = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from memtape.core.values import Slug, Time
+from memtape.errors import Conflict, Unknown
 from memtape.store.cutoff import Cutoff
 
 if TYPE_CHECKING:
@@ -51,6 +52,21 @@ class AsOf(OfAgent):
 def agent_of(memory: Memory, ask: OfAgent) -> AgentMemory:
     """The agent that a question is about; without a name, the default agent, which may not have been made yet."""
     return memory.agent(ask.agent) if ask.agent is not None else memory.default_agent()
+
+
+def agent_of_run(memory: Memory, run: str, agent: str | None = None) -> str:
+    """The agent that has a run, or a decision of that id; among all agents if none is named. Raises Unknown if there is none."""
+    names = [memory.agent(agent).agent.id] if agent is not None else [each.id for each in memory.agents()]
+    found = [name for name in names if _has_run(memory.agent(name), run)]
+    if not found:
+        raise Unknown("run", "run", run, "List them with list_runs")
+    if len(found) > 1:
+        raise Conflict("agent", f"{', '.join(found)} each have a decision '{run}'", "Name the agent")
+    return found[0]
+
+
+def _has_run(agent: AgentMemory, id: str) -> bool:
+    return agent.ledger.decision(id) is not None or agent.runs.find(id) is not None
 
 
 def flattened(name: str, value: Any, wrapper: str, words: dict[str, str], **more: Any) -> type[OfAgent]:
