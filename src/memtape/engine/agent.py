@@ -16,9 +16,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from memtape.core.decisions.outcomes import check_decision
 from memtape.core.events import TradeClosed
 from memtape.core.items import OWNER_STREAM
-from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, check_stop_of, occurred_at
+from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, occurred_at
 from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.brief_question import AssembledBrief, BriefCache
@@ -100,7 +101,7 @@ class AgentMemory:
         """Record a value that has been validated; one write transaction, the record of what was shown included."""
         now = self._scope.resources.clock.now()
         if isinstance(value, Decision):
-            check_stop_of(value)
+            check_decision(value)
             if value.t is None and self.agent.mode == "sim":
                 # In a simulation the agent's own clock counts, not that of the machine.
                 value = replace(value, t=self.now())

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from memtape.core.codec import make_id
+from memtape.core.decisions.outcomes import NOT_TAKEN
 from memtape.core.ids import AgentId, MemoryId
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.memory.affect import AffectStep
@@ -26,7 +27,6 @@ from memtape.core.memory.situation_fields import entry_fields
 from memtape.core.observed import Decision
 from memtape.core.skills import Agent
 
-NOT_TAKEN = frozenset({"no_trade", "no-trade", "notrade", "skip", "skip_trade", "hold", "wait", "none", "pass", "stand_aside"})
 FOLLOWED_FOR = timedelta(days=30)
 WATCHED_FOR = 2 * FOLLOWED_FOR  # the last bar that began in time has ended by then
 
