@@ -19,10 +19,11 @@ from typing import Any
 
 from memtape.core.decisions.cards import fit_card
 from memtape.core.decisions.examinations import Examination
+from memtape.core.decisions.outcomes import check_decision
 from memtape.core.decisions.runs import AgentRun, RunEnd
 from memtape.core.events import TradeClosed
 from memtape.core.items import OWNER_STREAM
-from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, check_stop_of, occurred_at
+from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, occurred_at
 from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.brief_question import AssembledBrief, BriefCache
@@ -116,7 +117,7 @@ class AgentMemory:
             if value.card is not None:
                 with self._scope.resources.reading(OWNER_STREAM) as owner:
                     value = fit_card(card_type(owner, value.card), value)
-            check_stop_of(value)
+            check_decision(value)
             if value.t is None and self.agent.mode == "sim":
                 # In a simulation the agent's own clock counts, not that of the machine.
                 value = replace(value, t=self.now())

@@ -28,6 +28,7 @@ from memtape.core.ids import AgentId
 from memtape.core.observed import Bar
 from memtape.errors import Invalid
 from memtape.lab.formulas import Inputs, VectorAnswer
+from memtape.lab.outcome_formulas import outcome_vector
 
 Formula = Callable[[Inputs], VectorAnswer]
 
@@ -189,4 +190,5 @@ CARD_FORMULAS: Mapping[str, Formula] = {
     "choose_facts": or_refused(_choose_facts),
     "exposure": or_refused(_exposure),
     "schedule_due": or_refused(_schedule_due),
+    "outcome": outcome_vector,
 }

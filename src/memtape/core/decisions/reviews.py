@@ -29,7 +29,7 @@ from typing import Literal
 
 from memtape.core.brief.number_format import format_count
 from memtape.core.codec import micros
-from memtape.core.memory.shadows import NOT_TAKEN
+from memtape.core.decisions.outcomes import NOT_TAKEN
 from memtape.core.values import MONEY
 
 DEFAULT_LINES = 5
