@@ -5,7 +5,8 @@ agent.memories    recall, beliefs, habits, affect, corrections  agent.rules     
 agent.plans       what is intended when                         agent.citations   what decisions rest on
 agent.lessons     what closed trades taught                     agent.journal     notes that the agent adds
 agent.briefs      what the agent is shown                       agent.proposals   edits that it proposes
-agent.imports     files, previewed, committed, undone           agent.view()      one transaction, one cutoff
+agent.imports     files, previewed, committed, undone           agent.runs        executions, session, re-examinations
+agent.view()      one transaction, one cutoff
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from memtape.core.decisions.cards import fit_card
+from memtape.core.decisions.examinations import Examination
+from memtape.core.decisions.runs import AgentRun, RunEnd
 from memtape.core.events import TradeClosed
 from memtape.core.items import OWNER_STREAM
 from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, check_stop_of, occurred_at
@@ -35,8 +39,10 @@ from memtape.engine.memories import Memories
 from memtape.engine.plans import Plans
 from memtape.engine.reflection import due_after
 from memtape.engine.resources import Resources
+from memtape.engine.runs import BegunRun, Runs, write_examination
 from memtape.engine.scope import AgentScope
 from memtape.engine.view import present_of
+from memtape.engine.view.agent_config import card_type
 from memtape.engine.view.owner_stream import skill_from_item
 from memtape.engine.view.view import View
 from memtape.engine.write.arrivals import checked_value, complete_value, named_claim
@@ -63,6 +69,7 @@ class AgentMemory:
         self.journal = Journal(scope)
         self.proposals = Proposals(scope)
         self.imports = Imports(scope)
+        self.runs = Runs(scope)
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 
@@ -99,27 +106,64 @@ class AgentMemory:
     ) -> Receipt:
         """Record a value that has been validated; one write transaction, the record of what was shown included."""
         now = self._scope.resources.clock.now()
+        value = self._completed(value, now)
+        with self._scope.writing() as tables:
+            return self._write(tables, value, now, backfill, shown, run)
+
+    def _completed(self, value: Observed, now: datetime) -> Observed:
+        """A value with all that must be looked up before it is written; raises Invalid if it cannot be recorded."""
         if isinstance(value, Decision):
+            if value.card is not None:
+                with self._scope.resources.reading(OWNER_STREAM) as owner:
+                    value = fit_card(card_type(owner, value.card), value)
             check_stop_of(value)
             if value.t is None and self.agent.mode == "sim":
                 # In a simulation the agent's own clock counts, not that of the machine.
                 value = replace(value, t=self.now())
         value = self.citations.add_quotes(complete_value(value, now))
         check_time(value, now)
-        with self._scope.writing() as tables:
-            if isinstance(value, Claim):
-                value = named_claim(tables, value)
-            known_at = self._known_at(value, now, backfill)
-            own_times = isinstance(value, Bars) and (backfill or self.agent.mode == "sim")
-            receipt = self._scope.writer(tables).one(Arrival(value, known_at, own_times=own_times))
-            if self._reflection_due(tables, receipt):
-                receipt = replace(receipt, reflection_due=True)
-            if shown is not None:
-                decision = _first_decision(value)
-                run = decision.run.id if decision is not None and decision.run is not None else run
-                of = decision.id if decision is not None else None
-                write_shown(self._scope.writer(tables), shown, self._scope.stated_at(tables), decision=of, run=run)
-            return receipt
+        return value
+
+    def _write(
+        self, tables: Tables, value: Observed, now: datetime, backfill: bool, shown: AssembledBrief | None, run: str | None
+    ) -> Receipt:
+        """Write a completed value in an open transaction."""
+        if isinstance(value, Claim):
+            value = named_claim(tables, value)
+        known_at = self._known_at(value, now, backfill)
+        own_times = isinstance(value, Bars) and (backfill or self.agent.mode == "sim")
+        receipt = self._scope.writer(tables).one(Arrival(value, known_at, own_times=own_times))
+        if self._reflection_due(tables, receipt):
+            receipt = replace(receipt, reflection_due=True)
+        if shown is not None:
+            decision = _first_decision(value)
+            run = decision.run.id if decision is not None and decision.run is not None else run
+            of = decision.id if decision is not None else None
+            write_shown(self._scope.writer(tables), shown, self._scope.stated_at(tables), decision=of, run=run)
+        return receipt
+
+    def end_run(
+        self, begun: BegunRun, end: RunEnd, *, decision: Decision | None = None, examination: Examination | None = None,
+        shown: AssembledBrief | None = None,
+    ) -> AgentRun:  # fmt: skip
+        """Record how a run ended with everything that came of it, in one transaction: its decision, or what it found when it
+        examined a decision again, and that it was shown a brief.
+        """
+        now = self._scope.resources.clock.now()
+        value = self._completed(decision, now) if decision is not None else None
+        if isinstance(value, Decision):
+            end = replace(end, decision=value.id)
+
+        def write(tables: Tables) -> None:
+            if value is not None:
+                self._write(tables, value, now, False, shown, begun.start.id)
+            elif shown is not None:
+                at = self._scope.stated_at(tables)
+                write_shown(self._scope.writer(tables), shown, at, decision=begun.start.decision, run=begun.start.id)
+            if examination is not None and begun.start.decision is not None:
+                write_examination(self._scope, tables, begun.start.id, begun.start.decision, examination)
+
+        return self.runs.end(begun, end, write)
 
     def remember_trade(self, claim: Claim | Mapping[str, Any], *, backfill: bool = False) -> Receipt:
         """Record a trade as the agent reports it, closed or still open."""

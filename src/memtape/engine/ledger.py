@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
+from memtape.core.decisions.reviews import Review
 from memtape.core.events import Discrepancy
 from memtape.core.ledger.performance import Curve, Performance
 from memtape.core.ledger.trades import Trade
 from memtape.core.observed import Bar
 from memtape.engine.scope import AgentScope
 from memtape.engine.view import ledger as reads
+from memtape.engine.view.decisions import DecisionCard, decision_card, decision_cards, review
 from memtape.engine.view.instruments import TermsStatement, stated_terms
 from memtape.engine.view.ledger import RecordedDecision
 from memtape.engine.view.view import TradeFilter, TradePage
@@ -62,6 +64,26 @@ class Ledger:
         """One decision."""
         with self._scope.view() as view:
             return reads.recorded_decision(view, id)
+
+    def decision_cards(
+        self, *, symbol: str | None = None, limit: int | None = None, as_of: datetime | None = None, head: int | None = None,
+        before: datetime | None = None,
+    ) -> list[DecisionCard]:  # fmt: skip
+        """Decisions with their cards, outcomes and re-examinations, newest first."""
+        with self._scope.view(as_of, head) as view:
+            return decision_cards(view, symbol=symbol, limit=limit, before=before)
+
+    def decision_card(self, id: str, *, as_of: datetime | None = None, head: int | None = None) -> DecisionCard | None:
+        """One decision with its card, outcome and re-examinations."""
+        with self._scope.view(as_of, head) as view:
+            return decision_card(view, id)
+
+    def review(
+        self, limit: int, *, as_of: datetime | None = None, head: int | None = None
+    ) -> tuple[Review, list[str], datetime]:
+        """The last decisions as lines with tally and hit rate; the ids of these lines; and the moment of the review."""
+        with self._scope.view(as_of, head) as view:
+            return review(view, limit)
 
     def bars(self, symbol: str, since: datetime, until: datetime) -> list[Bar]:
         """The bars of a symbol that opened within a time, of every length, in order of their opening."""

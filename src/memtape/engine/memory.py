@@ -18,6 +18,9 @@ from typing import Any
 
 from memtape.core.calendar import CalendarEvent, backfilled_versions
 from memtape.core.codec import plain
+from memtape.core.decisions.agent_config import AgentConfig, ConfiguredAgent, change_config, refuse_circle
+from memtape.core.decisions.cards import CardDefinition, read_card_type
+from memtape.core.decisions.schedules import parse_schedule
 from memtape.core.ids import AgentId, OwnerId, SkillId
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.skills import OWNER_AGENT, Agent, AgentSettings, Mode, Skill
@@ -27,6 +30,7 @@ from memtape.engine.agent import AgentMemory
 from memtape.engine.brief_question import BriefCache
 from memtape.engine.deletion import destroy_agent, destroy_owner
 from memtape.engine.resources import Resources
+from memtape.engine.view.agent_config import card_type, card_types, configured_agent
 from memtape.engine.view.owner_stream import (
     agent_named,
     find_agent,
@@ -188,6 +192,49 @@ class Memory:
                 number = len(tables.items("agent_version", EVERYTHING, symbol=id)) + 1
                 self._state(tables, "agent_version", f"{id}#{number}", {"skill_version": version}, symbol=id)
         return replace(agent, skill_version=version)
+
+    # ---- how agents are run ------------------------------------------------------------------------------------------
+
+    def configure_agent(self, id: str, changes: Mapping[str, Any]) -> ConfiguredAgent:
+        """Change how an agent is run; what `changes` does not name stays as it is. Returns the configuration in force."""
+        with self.resources.writing(OWNER_STREAM) as tables:
+            agent_named(tables, id)
+            current = configured_agent(tables, id)
+            wanted = change_config(current.config, changes)
+            self._check_config(tables, id, wanted)
+            if wanted != current.config:
+                key = f"{id}#{current.version + 1}"
+                self._state(tables, "agent_config", key, plain(wanted), symbol=id)
+            return configured_agent(tables, id)
+
+    def _check_config(self, tables: Tables, id: str, wanted: AgentConfig) -> None:
+        """Refuse a schedule that never fires, a council that does not exist or forms a circle, and an unknown card."""
+        if wanted.schedule is not None:
+            parse_schedule(wanted.schedule)
+        if wanted.card is not None:
+            card_type(tables, wanted.card)
+        for member in wanted.members:
+            agent_named(tables, member)
+        refuse_circle(id, wanted.members, lambda member: configured_agent(tables, member).config.members)
+
+    def agent_config(self, id: str, cutoff: Cutoff = EVERYTHING) -> ConfiguredAgent:
+        """How an agent is run."""
+        with self.resources.reading(OWNER_STREAM) as tables:
+            return configured_agent(tables, agent_named(tables, id, cutoff).id, cutoff)
+
+    def declare_card_type(self, declared: CardDefinition | Mapping[str, Any]) -> CardDefinition:
+        """Declare a card type, or change its slots; cards on record keep theirs."""
+        card = read_card_type(plain(declared))
+        with self.resources.writing(OWNER_STREAM) as tables:
+            if card_types(tables).get(card.name) != card:
+                number = len(tables.items("card_type", EVERYTHING, symbol=card.name)) + 1
+                self._state(tables, "card_type", f"{card.name}#{number}", plain(card), symbol=card.name)
+        return card
+
+    def card_types(self, cutoff: Cutoff = EVERYTHING) -> dict[str, CardDefinition]:
+        """Every card type by its name, those that ship included."""
+        with self.resources.reading(OWNER_STREAM) as tables:
+            return card_types(tables, cutoff)
 
     def agents(self, cutoff: Cutoff = EVERYTHING) -> list[Agent]:
         """Every agent."""

@@ -41,7 +41,8 @@ class McpCommand:
 
     command: str  # an absolute path
     arguments: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)  # what it needs besides PATH and HOME
+    # What must not stand in a list of processes, like a password, and what it needs besides PATH and HOME.
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,8 @@ class Session(Protocol):
 class Database(Protocol):
     """A database that is open."""
 
-    url: str
+    url: str  # for messages: without a password
+    address: str  # what opens it again
     dialect: str
 
     def writing(self, owner: OwnerId) -> AbstractContextManager[Session]:

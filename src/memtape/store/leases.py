@@ -32,6 +32,17 @@ class Leases:
         )
         return True
 
+    def extend(self, name: str, holder: str, until: datetime) -> bool:
+        """Keep a lease longer. Returns False if the holder no longer has it."""
+        own = {**self._mine, "name": name, "holder": holder}
+        rows = self._session.all(f"SELECT 1 FROM leases WHERE {MINE} AND name = :name AND holder = :holder", own)
+        if rows:
+            self._session.run(
+                f"UPDATE leases SET until = :until WHERE {MINE} AND name = :name AND holder = :holder",
+                {**own, "until": micros(until)},
+            )
+        return bool(rows)
+
     def release(self, name: str, holder: str) -> None:
         """Give a lease back, if the holder still has it."""
         self._session.run(f"DELETE FROM leases WHERE {MINE} AND name = :name AND holder = :holder",

@@ -101,14 +101,14 @@ class PostgresDatabase:
 
     def __init__(self, url: str, *, wait_seconds: float = WAIT_SECONDS, migrating: bool = False) -> None:
         self.url = re.sub(r"//([^:/@]+):[^@]*@", r"//\1:***@", url)  # messages never show the password
-        self._address = url
+        self.address = url
         self._wait = wait_seconds
         self._pool: ConnectionPool[Connection] | None = None
         self._thread = _ThreadState()
         if migrating:
             return
         with self._translated():
-            with psycopg.connect(self._address) as connection:
+            with psycopg.connect(self.address) as connection:
                 found = _schema(connection)
                 self._check_role(connection)
             if found > LATEST:
@@ -161,7 +161,7 @@ class PostgresDatabase:
         self._thread.transactions += 1
         try:
             if nested:
-                with psycopg.connect(self._address) as connection:
+                with psycopg.connect(self.address) as connection:
                     self._as_application(connection)
                     yield connection
             else:
@@ -172,13 +172,13 @@ class PostgresDatabase:
 
     def schema(self) -> int:
         """The number of the last migration that was applied."""
-        with self._translated(), psycopg.connect(self._address) as connection:
+        with self._translated(), psycopg.connect(self.address) as connection:
             return _schema(connection)
 
     def migrate(self, *, upto: int | None = None) -> list[str]:
         """Each step with its record in one transaction, then the rights of the application role."""
         done = []
-        with self._translated(), psycopg.connect(self._address) as connection:
+        with self._translated(), psycopg.connect(self.address) as connection:
             for step in MIGRATIONS:
                 if step.number > (upto or LATEST):
                     break
@@ -196,7 +196,7 @@ class PostgresDatabase:
 
     def owners_with_rules_before(self, version: int) -> list[OwnerId]:
         """The owners with projections that were made by older rules; only an account above row-level security sees them all."""
-        with self._translated(), psycopg.connect(self._address) as connection:
+        with self._translated(), psycopg.connect(self.address) as connection:
             rows = connection.execute(
                 "SELECT DISTINCT owner FROM streams WHERE coalesce(rules, 1) < %s AND seq > 0 ORDER BY owner", (version,)
             ).fetchall()
@@ -226,7 +226,7 @@ class PostgresDatabase:
 
     def facts(self) -> dict[str, object]:
         """What `memtape doctor` reports about it."""
-        with self._translated(), psycopg.connect(self._address) as connection:
+        with self._translated(), psycopg.connect(self.address) as connection:
             row = connection.execute("SHOW server_version").fetchone()
         return {"engine": f"PostgreSQL {row[0] if row else '?'} (psycopg {psycopg.__version__})", "path": self.url,
                 "read_only": False}  # fmt: skip

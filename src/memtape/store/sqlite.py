@@ -65,7 +65,7 @@ class SqliteDatabase:
     dialect = "sqlite"
 
     def __init__(self, path: str, *, wait_seconds: float = WAIT_SECONDS, vfs: str | None = None) -> None:
-        self.url = path if path == ":memory:" else f"sqlite:///{path}"
+        self.url = self.address = path if path == ":memory:" else f"sqlite:///{path}"
         self.path = path
         self._wait = wait_seconds
         self._turn = threading.RLock()

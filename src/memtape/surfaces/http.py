@@ -145,11 +145,14 @@ def build_app(
 
 def _add_operations(app: FastAPI, memory: Memory, derived: Mapping[str, Operation], agent: str | None) -> None:
     threads = anyio.CapacityLimiter(8)
+    # Operations that ask a model take minutes: they must not keep the others waiting.
+    waiting_threads = anyio.CapacityLimiter(32)
     stored = IdempotentAnswers()
     caller = Caller("owner", agent)
 
     async def answer(known: Operation, data: object) -> bytes:
-        done = await anyio.to_thread.run_sync(perform, memory, known, data, caller, limiter=threads)
+        limiter = waiting_threads if known.waits else threads
+        done = await anyio.to_thread.run_sync(perform, memory, known, data, caller, limiter=limiter)
         return json_text(done).encode()
 
     for known in derived.values():

@@ -11,7 +11,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext, suppress
-from functools import partial
+from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from threading import Lock, current_thread, main_thread
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,9 @@ from mcp.shared.message import SessionMessage
 from memtape.errors import MemtapeError, Unknown
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.prompts import PROMPTS, McpPrompt, filled_prompt
+from memtape.surfaces.questions import DEFAULT_AGENT
 from memtape.surfaces.registry import (
+    REVIEW_TOOL,
     Operation,
     ToolSet,
     all_operations,
@@ -39,6 +41,7 @@ from memtape.surfaces.registry import (
     params_schema,
     perform,
     result_schema,
+    tools_for_agent,
 )
 from memtape.surfaces.translate import json_text, problem
 
@@ -107,13 +110,17 @@ def build_server(
 ) -> Server[Any]:
     """An MCP server with the operations of one tool set as tools; `agent` is used where a call names none."""
     served = in_tool_set(operations or all_operations(), tools)
-    listed = [_tool(known) for known in served.values()]
     threads = anyio.CapacityLimiter(8)
+    # Operations that ask a model take minutes: they must not keep the others waiting.
+    waiting_threads = anyio.CapacityLimiter(32)
     caller = Caller("model", agent)
     memory = memory_factory if isinstance(memory_factory, LazyMemory) else LazyMemory(memory_factory)
 
     async def list_tools(ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=listed)
+        if REVIEW_TOOL not in served or tools != "trader":
+            return types.ListToolsResult(tools=[_tool(known) for known in served.values()])
+        review = await anyio.to_thread.run_sync(partial(_reviews, memory, agent), limiter=threads)
+        return types.ListToolsResult(tools=[_tool(known) for known in tools_for_agent(served, tools, review=review).values()])
 
     async def call_tool(ctx: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
@@ -122,7 +129,7 @@ def build_server(
             message = f"tool: there is no '{params.name}' in the tool set '{tools}'. {error.facts['fix']}"
             raise MCPError(types.INVALID_PARAMS, message.strip()) from None
         work = partial(_call, memory, known, params.arguments or {}, caller)
-        return await anyio.to_thread.run_sync(work, limiter=threads)
+        return await anyio.to_thread.run_sync(work, limiter=waiting_threads if known.waits else threads)
 
     async def list_resources(
         ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
@@ -182,7 +189,8 @@ def build_server(
         title="memtape",
         instructions=INSTRUCTIONS + (f" Your agent is '{agent}'." if agent else ""),
         cache_hints={
-            "tools/list": UNCHANGING,
+            # The set `trader` follows the agent's configuration.
+            **({} if tools == "trader" else {"tools/list": UNCHANGING}),
             "resources/list": UNCHANGING,
             "resources/templates/list": UNCHANGING,
             "prompts/list": UNCHANGING,
@@ -198,6 +206,15 @@ def build_server(
     )
 
 
+def _reviews(memory: Callable[[], Memory], agent: str | None) -> bool:
+    """True if the owner turned on that the agent reviews its decisions; a store that cannot be read now lists the rest."""
+    try:
+        return memory().agent_config(agent or DEFAULT_AGENT).config.review_decisions
+    except MemtapeError:
+        return False
+
+
+@lru_cache(maxsize=512)
 def _tool(known: Operation) -> types.Tool:
     return types.Tool(
         name=known.name,

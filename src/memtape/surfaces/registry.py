@@ -8,7 +8,9 @@ An operation is a typed function with a docstring:
 
 Its name, its input and output models and its description are read from the function, so there is nothing to keep in
 sync. `command` gives it a short command beside the one of its own name; `columns` chooses what its tables show on a
-terminal. The folder `operations/` holds them; `all_operations` imports that folder and returns the register.
+terminal; `waits` marks one that asks a model, so that a server gives it a thread of its own.
+
+The folder `operations/` holds them; `all_operations` imports that folder and returns the register.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 ToolSet = Literal["full", "trader", "coach"]
 TOOL_SETS: tuple[ToolSet, ...] = ("full", "trader", "coach")
+REVIEW_TOOL = "get_my_decisions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Operation:
     aliases: tuple[str, ...] = ()
     command: str | None = None
     columns: Columns = field(default_factory=dict, hash=False)
+    waits: bool = False  # it asks a model and may take minutes
 
     @property
     def summary(self) -> str:
@@ -73,6 +77,7 @@ def operation(
     aliases: tuple[str, ...] = (),
     command: str | None = None,
     columns: Columns | tuple[str, ...] = (),
+    waits: bool = False,
     into: dict[str, Operation] = OPERATIONS,
 ) -> Callable[[F], F]:
     """Enter a function into the register. It stays an ordinary function.
@@ -100,6 +105,7 @@ def operation(
             aliases=aliases,
             command=command,
             columns={EVERY_TABLE: columns} if isinstance(columns, tuple) else columns,
+            waits=waits,
         )
         _check(made, into)
         into[made.name] = made
@@ -142,6 +148,12 @@ def in_tool_set(operations: Mapping[str, Operation], tools: ToolSet) -> dict[str
     """The operations of a tool set; `full` has all."""
     tool_set(tools)
     return {name: known for name, known in operations.items() if tools == "full" or tools in known.tools}
+
+
+def tools_for_agent(operations: Mapping[str, Operation], tools: ToolSet, *, review: bool) -> dict[str, Operation]:
+    """The operations of a tool set for one agent: `trader` has its last decisions only where the owner turned review on."""
+    found = in_tool_set(operations, tools)
+    return found if review or tools != "trader" else {name: known for name, known in found.items() if name != REVIEW_TOOL}
 
 
 def find(name: str, operations: Mapping[str, Operation] | None = None) -> Operation:

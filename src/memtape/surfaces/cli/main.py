@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import AbstractContextManager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ import typer
 
 from memtape.brokers.formats import format_names
 from memtape.surfaces.cli.briefs import brief, lessons_app, reflect
+from memtape.surfaces.cli.cards import cards_app
 from memtape.surfaces.cli.commands import add_operations, answer, print_operation, reporting
 from memtape.surfaces.cli.documents import docs_app, sync_minutes
 from memtape.surfaces.cli.embedder import embedder_app
@@ -34,7 +36,7 @@ app.add_typer(imports_app, name="imports")
 PORT = 8765
 # All housekeeping commands: they exist on the command line only.
 HOUSEKEEPING = (
-    "serve", "mcp", "init", "doctor", "conform", "brief", "reflect", "lessons", "follow", "docs", "embedder",
+    "serve", "mcp", "init", "doctor", "conform", "brief", "reflect", "lessons", "follow", "docs", "cards", "embedder",
     "sim", "import", "imports", "verify", "rebuild", "backup", "restore", "export", "bench", "migrate", "docs-reference",
 )  # fmt: skip
 
@@ -59,6 +61,7 @@ def serve(
         from memtape.surfaces.registry import tool_set
         from memtape.surfaces.web import add_pages
         from memtape.workers.documents import syncing_documents
+        from memtape.workers.run_schedule import running_agents
         from memtape.workers.schedule import running_schedule
 
         minutes = sync_minutes()
@@ -77,8 +80,18 @@ def serve(
                 memory, web=partial(add_pages, memory=memory), agent=agent, tools=tool_set(tools), ready=memory.agents,
                 log_rows=rows,
             )  # fmt: skip
-            with running_schedule(memory), syncing_documents(memory, minutes):
+            runs = running_agents(memory, partial(_scheduled_run, memory))
+            with running_schedule(memory), syncing_documents(memory, minutes), runs:
                 run_http(application, listener)
+
+
+def _scheduled_run(memory: Memory, agent: str, slot: datetime) -> None:
+    """Run an agent for a moment of its schedule."""
+    from memtape.runners.conduct import RunTask, conduct_run
+    from memtape.surfaces.run_host import run_host
+
+    prompt = memory.agent_config(agent).config.default_prompt
+    conduct_run(memory, run_host(memory), agent, RunTask(kind="scheduled", prompt=prompt, slot=slot), wait_seconds=0)
 
 
 def _demo_store(db: str | None, owner: str | None) -> str:
@@ -392,6 +405,7 @@ def docs_reference(folder: Annotated[Path, typer.Argument(help="Folder for the p
 
 app.add_typer(lessons_app, name="lessons")
 app.add_typer(docs_app, name="docs")
+app.add_typer(cards_app, name="cards")
 app.add_typer(embedder_app, name="embedder")
 for function in (brief, reflect, follow):
     app.command()(function)

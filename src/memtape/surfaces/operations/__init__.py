@@ -5,8 +5,10 @@ import memtape.surfaces.operations.behaviour
 import memtape.surfaces.operations.beliefs
 import memtape.surfaces.operations.briefs
 import memtape.surfaces.operations.calendar
+import memtape.surfaces.operations.cards
 import memtape.surfaces.operations.checks
 import memtape.surfaces.operations.corrections
+import memtape.surfaces.operations.decisions
 import memtape.surfaces.operations.documents
 import memtape.surfaces.operations.explanations
 import memtape.surfaces.operations.fills
@@ -20,5 +22,6 @@ import memtape.surfaces.operations.observe
 import memtape.surfaces.operations.plans
 import memtape.surfaces.operations.proposals
 import memtape.surfaces.operations.rules
+import memtape.surfaces.operations.runs
 import memtape.surfaces.operations.skills
 import memtape.surfaces.operations.state  # noqa: F401

@@ -1,0 +1,67 @@
+"""Re-examination: what is asked about an earlier decision, and how the answer is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memtape.core.codec import canonical_plain
+from memtape.core.decisions.cards import CardDefinition
+from memtape.core.decisions.examination_prompt import reexamination_prompt
+from memtape.core.decisions.examinations import Examination, examination_schema, read_examination
+from memtape.core.decisions.runs import AgentRun, RunEnd
+from memtape.core.observed import Decision
+from memtape.engine.agent import AgentMemory
+from memtape.engine.runs import BegunRun, BusyRun
+from memtape.engine.view.decisions import decision_card
+from memtape.errors import Conflict, Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class ReexaminationTask:
+    """What is asked of a run that examines a decision again."""
+
+    decision: Decision
+    run: str | None  # the run that took the decision
+    card: CardDefinition
+    watch_for: tuple[str, ...]
+    prompt: str
+    schema: Mapping[str, Any]
+
+    def read(self, answer: Mapping[str, Any]) -> Examination:
+        """The answer as an examination; raises Invalid with every wrong field."""
+        return read_examination(answer, self.card.reExamineActions, self.watch_for)
+
+
+def record_answer(agent: AgentMemory, id: str, answer: Mapping[str, Any], by: str) -> AgentRun:
+    """Record an answer that was given without a runner, as a run of its own. Raises Invalid with every wrong field of it."""
+    task = reexamination_task(agent, id)
+    found = task.read(answer)
+    begun = agent.runs.begin(
+        "re-examination", task.prompt, runner=f"answered by {by}", parent=task.run, decision=id, asks_model=False
+    )
+    if isinstance(begun, BusyRun):
+        raise Conflict("agent", "another run is at work", "Try again when it has ended")
+    assert isinstance(begun, BegunRun)
+    end = RunEnd(run=begun.start.id, at=begun.start.at, result="ok", text=canonical_plain(dict(answer)))
+    return agent.end_run(begun, end, examination=found)
+
+
+def reexamination_task(agent: AgentMemory, id: str) -> ReexaminationTask:
+    """The question that examines a decision again. Raises Unknown without such a decision, Conflict if it is refused."""
+    with agent.view() as view:
+        card = decision_card(view, id)
+    if card is None:
+        raise Unknown("decision", "decision", id, "List them with get_my_decisions")
+    decision, declared = card.decision, card.declared
+    if declared is None or not card.gate.allowed:
+        raise Conflict("decision", f"cannot be examined again: {card.gate.reason}", "Examine a decision that is still open")
+    given = decision.slots.get("watch_for", ())
+    watch_for = given if isinstance(given, tuple) else (given,)
+    prompt = reexamination_prompt(
+        card_type=declared.name, slots=card.slots, decided_at=card.at, action=decision.action, symbol=decision.symbol,
+        reason=decision.reason, actions=declared.reExamineActions, watch_for=watch_for,
+    )  # fmt: skip
+    schema = examination_schema(declared.reExamineActions, watch_for)
+    return ReexaminationTask(decision, decision.run.id if decision.run else None, declared, watch_for, prompt, schema)

@@ -1,0 +1,291 @@
+"""Conducts one run of an agent: begin it, ask its council, ask its runner, check the answer, record what came of it.
+
+The model is asked outside any transaction, under the lease of the run. An answer that does not fit its form is asked for once
+more; then the run fails and no decision is written. Council members run first and blind: they get their own skill and prompt, and
+nothing of the account, the lead's brief, its prompt or its tools.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from threading import Event, Thread
+from time import monotonic
+from typing import Any
+
+from memtape.core.decisions.agent_config import AgentConfig
+from memtape.core.decisions.cards import CardDefinition, card_schema, decision_from_answer
+from memtape.core.decisions.examinations import Examination
+from memtape.core.decisions.run_prompt import MemberAnswer, RunPrompt, member_prompt, member_system, records_of, run_prompt
+from memtape.core.decisions.runs import NO_USAGE, AgentRun, RunEnd, RunKind, RunResult, RunStep, RunUsage
+from memtape.core.ids import DecisionId
+from memtape.core.observed import Decision, Run
+from memtape.engine import AgentMemory, Memory
+from memtape.engine.brief_question import AssembledBrief
+from memtape.engine.reexamination import ReexaminationTask, reexamination_task
+from memtape.engine.runs import LEASE_TIME, BegunRun, BusyRun
+from memtape.errors import Conflict, Invalid, MemtapeError, RunFailed
+from memtape.runners.protocol import McpCommand, Runner, RunnerAnswer, RunQuestion, RunTool
+
+log = logging.getLogger(__name__)
+
+WAIT_SECONDS = 600.0  # how long a message or a manual run waits for the run before it
+POLL_SECONDS = 0.5
+ATTEMPTS = 2  # an answer that does not fit is asked for once more
+MAX_ERROR_LENGTH = 1_900
+
+
+@dataclass(frozen=True, slots=True)
+class RunHost:
+    """What the host supplies to runs: who executes an agent, and its tools."""
+
+    runner_of: Callable[[AgentConfig], Runner]
+    tools_of: Callable[[str], Sequence[RunTool]] = lambda agent: ()
+    mcp_of: Callable[[str], McpCommand | None] = lambda agent: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTask:
+    """What a run is for."""
+
+    kind: RunKind
+    prompt: str
+    slot: datetime | None = None
+    parent: str | None = None
+    examines: ReexaminationTask | None = None
+    symbol: str | None = None  # of a council member: what the question is about
+
+
+@dataclass(frozen=True, slots=True)
+class _Conclusion:
+    """What an answer came to."""
+
+    decision: Decision | None = None
+    examination: Examination | None = None
+
+
+def conduct_run(memory: Memory, host: RunHost, agent: str, task: RunTask, *, wait_seconds: float = WAIT_SECONDS) -> AgentRun:
+    """Run an agent once and return the run with its end.
+
+    Raises Conflict if another run is still at work after `wait_seconds`, Invalid if no runner is configured.
+    """
+    handle = memory.agent(agent)
+    config = memory.agent_config(agent).config
+    runner = host.runner_of(config)
+    begun = _begin(handle, runner, config, task, wait_seconds)
+    if isinstance(begun, AgentRun):
+        return begun
+    with _holding_lease(handle, begun):
+        return _Conductor(memory, host, handle, runner, begun, task).conduct()
+
+
+def reexamine(memory: Memory, host: RunHost, agent: str, decision: str, *, wait_seconds: float = WAIT_SECONDS) -> AgentRun:
+    """Examine a decision again in a fresh run of the same agent; a lead asks its council again."""
+    examines = reexamination_task(memory.agent(agent), decision)
+    task = RunTask(
+        kind="re-examination", prompt=examines.prompt, parent=examines.run, examines=examines, symbol=examines.decision.symbol
+    )
+    return conduct_run(memory, host, agent, task, wait_seconds=wait_seconds)
+
+
+def _begin(handle: AgentMemory, runner: Runner, config: AgentConfig, task: RunTask, wait_seconds: float) -> BegunRun | AgentRun:
+    until = monotonic() + wait_seconds
+    turn = Event()  # never set: it only waits
+    while True:
+        begun = handle.runs.begin(
+            task.kind, task.prompt, runner=runner.name, model=config.model, parent=task.parent, slot=task.slot,
+            decision=task.examines.decision.id if task.examines is not None else None,
+        )  # fmt: skip
+        if not isinstance(begun, BusyRun):
+            return begun
+        if monotonic() >= until:
+            at_work = f"the run {begun.run.id} is at work" if begun.run is not None else "another run is at work"
+            raise Conflict("agent", at_work, "Try again when it has ended")
+        turn.wait(POLL_SECONDS)
+
+
+@contextmanager
+def _holding_lease(handle: AgentMemory, begun: BegunRun) -> Iterator[None]:
+    """Extend the lease of a run from a thread of its own, until the block ends."""
+    ended = Event()
+
+    def extend() -> None:
+        while not ended.wait(LEASE_TIME.total_seconds() / 3):
+            try:
+                if not handle.runs.extend(begun):
+                    return
+            except MemtapeError as problem:
+                # A store that is locked for a moment: the lease lasts for two more attempts.
+                log.warning("the lease of run %s was not extended: %s", begun.start.id, problem)
+
+    thread = Thread(target=extend, name=f"memtape-run-{begun.start.id}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(timeout=5)
+
+
+class _Conductor:
+    """One run, between its beginning and its end."""
+
+    def __init__(
+        self, memory: Memory, host: RunHost, handle: AgentMemory, runner: Runner, begun: BegunRun, task: RunTask
+    ) -> None:
+        self.memory, self.host, self.handle, self.runner, self.begun, self.task = memory, host, handle, runner, begun, task
+        self.config = begun.config
+        self.brief: AssembledBrief | None = None
+        self.usage: RunUsage = NO_USAGE
+        self.steps: tuple[RunStep, ...] = ()
+        self.notes: list[str] = []
+
+    def conduct(self) -> AgentRun:
+        ended = False
+        try:
+            run = self._ended_run()
+            ended = True
+            return run
+        finally:
+            if not ended:
+                # A bug, or ctrl-C: the run must not look as if it were still at work.
+                self._fail("memtape or its host stopped before the run ended", "")
+
+    def _ended_run(self) -> AgentRun:
+        try:
+            answer, conclusion = self._ask_until_it_fits()
+        except RunFailed as failed:
+            return self._fail(str(failed), failed.what)
+        except Conflict:
+            raise
+        except MemtapeError as problem:
+            return self._fail(str(problem), "")
+        end = RunEnd(
+            run=self.begun.start.id, at=self.begun.start.at, result="ok", text=answer.text, steps=self.steps, usage=self.usage,
+            session_after=self._session_after(answer), note=" ".join(self.notes) or None,
+        )  # fmt: skip
+        try:
+            return self.handle.end_run(
+                self.begun, end, decision=conclusion.decision, examination=conclusion.examination, shown=self.brief
+            )
+        except Invalid as wrong:
+            return self._fail(f"its decision was refused: {wrong}", "misfit")
+
+    def _fail(self, why: str, what: str) -> AgentRun:
+        result: RunResult = "stopped" if what == "budget_spent" else "failed"
+        end = RunEnd(
+            run=self.begun.start.id, at=self.begun.start.at, result=result, steps=self.steps, usage=self.usage,
+            error=why[:MAX_ERROR_LENGTH], note=" ".join(self.notes) or None,
+        )  # fmt: skip
+        return self.handle.end_run(self.begun, end, shown=self.brief)
+
+    def _session_after(self, answer: RunnerAnswer) -> str | None:
+        # A runner that keeps no session itself is given the transcript from the log: its session is named after the run.
+        return (answer.session or self.begun.start.id) if self.begun.keep_session else None
+
+    # ---- asking ------------------------------------------------------------------------------------------------------
+
+    def _ask_until_it_fits(self) -> tuple[RunnerAnswer, _Conclusion]:
+        schema, conclude = self._form()
+        council = self._council() if self.task.kind not in ("council", "chat") else ()
+        misfit = ""
+        for _ in range(ATTEMPTS):
+            answer = self._ask(schema, council, misfit)
+            try:
+                return answer, conclude(answer)
+            except Invalid as wrong:
+                misfit = str(wrong)
+        raise RunFailed(self.runner.name, f"its answer did not fit, twice: {misfit}", what="misfit")
+
+    def _ask(self, schema: Mapping[str, Any] | None, council: Sequence[MemberAnswer], misfit: str) -> RunnerAnswer:
+        question = self._question(schema, council, misfit)
+        try:
+            answer = self.runner.run(question)
+        except RunFailed as failed:
+            if isinstance(failed.usage, RunUsage):
+                self.usage = self.usage.plus(failed.usage)
+            self.steps += tuple(step for step in failed.steps if isinstance(step, RunStep))
+            raise
+        self.usage, self.steps = self.usage.plus(answer.usage), self.steps + answer.steps
+        if answer.note:
+            self.notes.append(answer.note)
+        if self.begun.budget_usd is not None and answer.usage.cost_usd is None:
+            self.notes.append("The cost of this run is unknown, so it does not count towards budget_usd_per_day.")
+        return answer
+
+    def _question(self, schema: Mapping[str, Any] | None, council: Sequence[MemberAnswer], misfit: str) -> RunQuestion:
+        begun, agent = self.begun, self.handle.agent.id
+        left = None if begun.budget_usd is None else max(begun.budget_usd - (self.usage.cost_usd or 0), begun.budget_usd * 0)
+        of_member = self.task.kind == "council"
+        if of_member:
+            skill, _ = self.memory.skill_of(self.handle.agent)
+            system = member_system(agent, skill.name, skill.strategy, skill.avoid)
+            parts = RunPrompt(prompt=self.task.prompt, misfit=misfit)
+        else:
+            self.brief = self.brief or self.handle.briefs.make(symbol=self.task.symbol)
+            system = self.brief.brief.of("system")
+            parts = RunPrompt(
+                prompt=self.task.prompt, records=records_of(self.brief.brief), council=council, misfit=misfit,
+                review=self.config.review_decisions and self.task.kind != "re-examination",
+                has_heading=self.task.examines is not None,
+                card=self.config.card if schema is not None and self.task.examines is None else None,
+            )  # fmt: skip
+        return RunQuestion(
+            agent=agent, system=system, prompt=run_prompt(parts), model=begun.start.model, session=begun.start.session_before,
+            keep_session=begun.keep_session, transcript=begun.transcript, tools=() if of_member else self.host.tools_of(agent),
+            mcp=None if of_member else self.host.mcp_of(agent), schema=schema, budget_usd=left,
+            session_cost_usd=begun.session_cost_usd,
+        )  # fmt: skip
+
+    # ---- the council -------------------------------------------------------------------------------------------------
+
+    def _council(self) -> Sequence[MemberAnswer]:
+        return [self._member_answer(member) for member in self.config.members]
+
+    def _member_answer(self, member: str) -> MemberAnswer:
+        own = self.memory.agent_config(member).config
+        if own.runner is None:
+            # A specialist without a runner of its own is run by the lead's.
+            own = replace(own, runner=self.config.runner, model=self.config.model)
+        host = replace(self.host, runner_of=lambda _: self.host.runner_of(own))
+        symbol = self.task.symbol
+        task = RunTask(kind="council", prompt=member_prompt(own.default_prompt, symbol), parent=self.begun.start.id)
+        try:
+            run = conduct_run(self.memory, host, member, task)
+        except MemtapeError as problem:
+            return MemberAnswer(member, "", str(problem))
+        if run.end is None or run.end.result != "ok":
+            return MemberAnswer(member, "", run.end.error or run.end.result if run.end is not None else "")
+        return MemberAnswer(member, run.end.text)
+
+    # ---- the form of the answer --------------------------------------------------------------------------------------
+
+    def _form(self) -> tuple[Mapping[str, Any] | None, Callable[[RunnerAnswer], _Conclusion]]:
+        """The schema of the answer, and what is made of it."""
+        if (examines := self.task.examines) is not None:
+            return examines.schema, lambda answer: _Conclusion(examination=examines.read(_answer_data(answer)))
+        if self.task.kind in ("chat", "council") or self.config.card is None:
+            return None, lambda answer: _Conclusion()
+        declared = self.memory.card_types()[self.config.card]
+        return card_schema(declared), lambda answer: _Conclusion(decision=self._decision(declared, answer))
+
+    def _decision(self, declared: CardDefinition, answer: RunnerAnswer) -> Decision:
+        start, usage = self.begun.start, self.usage
+        decision = decision_from_answer(declared, _answer_data(answer))
+        run = Run(
+            id=start.id, kind=start.kind, model=start.model, tokens_in=usage.input_tokens, tokens_out=usage.output_tokens,
+            cost_usd=usage.cost_usd, digest=self.brief.brief.digest if self.brief is not None else None,
+        )  # fmt: skip
+        # One decision per run: it is named after its run.
+        return replace(decision, id=DecisionId(start.id), run=run)
+
+
+def _answer_data(answer: RunnerAnswer) -> Mapping[str, Any]:
+    if answer.data is None:
+        said = json.dumps(answer.text[:80], ensure_ascii=False)
+        raise Invalid("answer", f"is not a JSON object in the given schema but {said}", "Answer with that object alone")
+    return answer.data

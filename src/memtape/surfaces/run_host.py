@@ -1,0 +1,62 @@
+"""What runs are given by the surfaces: the configured runner, and the agent's tools, called as a model and bound to the agent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from memtape.errors import Invalid, MemtapeError
+from memtape.runners.conduct import RunHost
+from memtape.runners.protocol import McpCommand, Runner, RunTool, ToolOutput
+from memtape.surfaces.caller import Caller
+from memtape.surfaces.registry import Operation, all_operations, params_schema, perform, tools_for_agent
+from memtape.surfaces.translate import json_text
+
+if TYPE_CHECKING:
+    from memtape.core.decisions.agent_config import AgentConfig
+    from memtape.engine import Memory
+
+
+def run_host(memory: Memory, runner_of: Callable[[AgentConfig], Runner] | None = None) -> RunHost:
+    """The host of this memory's runs; `runner_of` takes the place of the configured runners, in tests and in Python."""
+    return RunHost(runner_of or configured_runner, partial(run_tools, memory), partial(mcp_command, memory))
+
+
+def configured_runner(config: AgentConfig) -> Runner:
+    """The runner that an agent's configuration names; raises Invalid if it names none."""
+    if config.runner is None:
+        raise Invalid("runner", "is not configured for this agent", "Set it with configure_agent: callable:..., llm or claude")
+    from memtape.compose import runner
+
+    return runner(config.runner, config.model)
+
+
+def run_tools(memory: Memory, agent: str) -> Sequence[RunTool]:
+    """The tools of a run: the set `trader`, called as a model that is bound to the agent."""
+    caller = Caller("model", agent)
+    review = memory.agent_config(agent).config.review_decisions
+    served = tools_for_agent(all_operations(), "trader", review=review)
+    return [
+        RunTool(name, known.doc, params_schema(known), partial(_call, memory, known, caller)) for name, known in served.items()
+    ]
+
+
+def _call(memory: Memory, known: Operation, caller: Caller, data: Mapping[str, Any]) -> ToolOutput:
+    try:
+        return ToolOutput(json_text(perform(memory, known, dict(data), caller)))
+    except MemtapeError as error:
+        return ToolOutput(str(error), is_error=True)
+
+
+def mcp_command(memory: Memory, agent: str) -> McpCommand | None:
+    """The command that serves the agent's tools by MCP; None for a store that only this process has."""
+    if memory.url == ":memory:":
+        return None
+    where = memory.database.address
+    arguments = ["-m", "memtape.surfaces.cli.main", "mcp", "--agent", agent, "--tools", "trader", "--owner", memory.owner]
+    if where.startswith("sqlite"):
+        return McpCommand(sys.executable, (*arguments, "--db", where))
+    # The address of a server may have a password in it.
+    return McpCommand(sys.executable, tuple(arguments), {"MEMTAPE_DB": where})
