@@ -209,8 +209,3 @@ def token_counter() -> TokenCounter:
         return Tokenizer.from_file(str(path))
 
     return (lambda text: len(tokenizer().encode(text, add_special_tokens=False).ids)), f"tokenizer {path.parent.name}/{path.name}"
-
-
-def runner(name, model=None):
-    from memtape.runners.choose import runner_of
-    return runner_of(name, model)

@@ -18,7 +18,7 @@ from memtape.plugs.models import RETRIES, ModelAccess, answer_cost, strict_json
 from memtape.runners.answer_schema import without_optional_nulls
 from memtape.runners.conversation import Conversation, ConversationStart, ModelTurn, ToolCall
 from memtape.runners.protocol import RESET_ADVICE, RunnerAnswer, RunQuestion, ToolOutput
-from memtape.runners.steps import StepRecorder
+from memtape.runners.steps import StepRecorder, storable_text
 
 MAX_TURNS = 24
 
@@ -138,7 +138,7 @@ class _ToolLoop:
         if not reply.text.strip():
             raise self._failed("bad_answer", "the answer is empty")
         data = _data(reply.text, self.question.schema)
-        return RunnerAnswer(text=reply.text, data=data, steps=self.recorder.steps, usage=self.usage)
+        return RunnerAnswer(text=storable_text(reply.text), data=data, steps=self.recorder.steps, usage=self.usage)
 
     def _of_provider(self, failed: ModelFailed) -> RunFailed:
         if failed.what == "timed_out":
