@@ -377,6 +377,12 @@ def test_a_timeout_ends_the_whole_process_group_and_keeps_the_steps(server: Clau
     assert gone([int(pid) for pid in pids.read_text().split()])
 
 
+def test_a_command_line_that_answers_and_then_hangs_has_answered(server: ClaudeServer, tmp_path: Path):
+    body = f"import time\nprint({json.dumps(json.dumps(RESULT))}, flush=True)\ntime.sleep(600)"
+    given = runner_at(server, tmp_path, binary=written_by(tmp_path, body)).run(question(timeout_seconds=1.0))
+    assert (given.text, given.usage.cost_usd) == ("WAIT", Decimal("0.1"))
+
+
 def children_of(pid: int) -> list[int]:
     listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(child) for child in listed] + [deeper for child in listed for deeper in children_of(int(child))]

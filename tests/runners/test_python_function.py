@@ -90,6 +90,7 @@ def test_a_key_in_the_message_of_a_crash_is_not_kept():
 def test_an_answer_of_another_kind_is_refused():
     failed = failure(lambda question: None)
     assert (failed.what, failed.problem) == ("bad_answer", "the function returned NoneType")
+    assert "not JSON: TypeError" in failure(lambda question: {("a", "pair"): 1}).problem
 
 
 def test_a_function_is_found_in_a_file_and_a_changed_file_counts_from_the_next_run_on(tmp_path: Path):

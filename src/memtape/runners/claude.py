@@ -26,6 +26,7 @@ from memtape.runners.claude_command import command_line, reduced_environment
 from memtape.runners.claude_events import ClaudeEvents
 from memtape.runners.claude_process import ProcessEnd, run_process
 from memtape.runners.protocol import RESET_ADVICE, RunnerAnswer, RunQuestion
+from memtape.runners.steps import storable_text
 
 INSTALL = "Install Claude Code, or set MEMTAPE_CLAUDE to its path"
 LOGIN = "Run `claude` once and log in, or set ANTHROPIC_API_KEY"
@@ -74,7 +75,7 @@ class ClaudeRunner:
         result = events.result or {}
         data, session = result.get("structured_output"), result.get("session_id")
         return RunnerAnswer(
-            text=events.text, data=data if isinstance(data, dict) else None,
+            text=storable_text(events.text), data=data if isinstance(data, dict) else None,
             session=str(session) if session and question.keep_session else None, steps=events.steps(), usage=usage,
         )  # fmt: skip
 
@@ -108,12 +109,13 @@ def _failure(question: RunQuestion, events: ClaudeEvents, end: ProcessEnd) -> tu
     if events.tools_failed:
         command = " ".join((question.mcp.command, *question.mcp.arguments)) if question.mcp else ""
         return "not_configured", "the server of its tools could not be started", f"See what it prints: {redact_secrets(command)}"
-    if end.timed_out:
+    # A process that printed its result and then hangs has answered.
+    if end.timed_out and events.result is None:
         return "timed_out", f"no answer within {question.timeout_seconds:g} s", ""
     if events.result is None:
         return _crash(events, end)
     subtype, said = str(events.result.get("subtype")), events.text
-    if subtype == "success" and events.result.get("is_error") is not True and end.code == 0:
+    if subtype == "success" and events.result.get("is_error") is not True and (end.code == 0 or end.timed_out):
         return None
     problem = one_line(redact_secrets(said), MAX_PROBLEM_CHARS).rstrip(".") or f"it ended with exit code {end.code}"
     status, reason = events.result.get("api_error_status"), events.result.get("terminal_reason")

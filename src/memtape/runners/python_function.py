@@ -26,7 +26,7 @@ from memtape.core.codec import make_id
 from memtape.errors import Invalid, RunFailed
 from memtape.plugs.clock import Clock, SystemClock
 from memtape.runners.protocol import RunnerAnswer, RunQuestion
-from memtape.runners.steps import StepRecorder
+from memtape.runners.steps import StepRecorder, storable_text
 
 RunFunction = Callable[[RunQuestion], object]
 TARGET_FORMS = "Write package.module:function, or /path/to/file.py:function"
@@ -121,11 +121,15 @@ def _loaded(path: str, changed_ns: int, size: int) -> ModuleType:
 
 def _as_answer(answer: object, recorder: StepRecorder) -> RunnerAnswer:
     if isinstance(answer, str):
-        return RunnerAnswer(text=answer, steps=recorder.steps)
+        return RunnerAnswer(text=storable_text(answer), steps=recorder.steps)
     if isinstance(answer, Mapping):
-        return RunnerAnswer(text=_json_text(answer), data=dict(answer), steps=recorder.steps)
+        try:
+            text = storable_text(_json_text(answer))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise RunFailed("callable", f"the returned mapping is not JSON: {_described(error)}", steps=recorder.steps) from error
+        return RunnerAnswer(text=text, data=dict(answer), steps=recorder.steps)
     if isinstance(answer, RunnerAnswer):
-        return answer if answer.steps else replace(answer, steps=recorder.steps)
+        return replace(answer, text=storable_text(answer.text), steps=answer.steps or recorder.steps)
     problem, fix = f"the function returned {type(answer).__name__}", "Return a text, a mapping or a RunnerAnswer"
     raise RunFailed("callable", problem, fix, steps=recorder.steps)
 

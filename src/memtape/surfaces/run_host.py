@@ -46,7 +46,7 @@ def configured_runner(config: AgentConfig) -> Runner:
         raise Invalid("runner", "is not configured for this agent", "Set it with configure_agent: callable:..., llm or claude")
     from memtape.compose import runner
 
-    return runner(config.runner)
+    return runner(config.runner, config.model)
 
 
 def run_tools(memory: Memory, agent: str) -> Sequence[RunTool]:
