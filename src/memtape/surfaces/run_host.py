@@ -25,8 +25,10 @@ def run_host(memory: Memory, runner_of: Callable[[AgentConfig], Runner] | None =
     return RunHost(runner_of or configured_runner, partial(run_tools, memory), partial(mcp_command, memory))
 
 
-def checked_runner_name(name: str) -> str:
-    """The name of a runner as it is stored: a relative path to a file made absolute. Raises Invalid if it names no runner."""
+def checked_runner_name(name: str, model: str | None) -> str:
+    """The name of a runner as it is stored: a relative path to a file made absolute. Raises Invalid if it names no runner,
+    or one that needs a model without having one.
+    """
     from memtape.compose import runner
 
     kind, _, target = name.partition(":")
@@ -36,7 +38,7 @@ def checked_runner_name(name: str) -> str:
         if not file.is_file():
             raise Invalid("runner", f"there is no file {file}", "Write callable:/path/file.py:FUNCTION")
         name = f"callable:{file}:{function}"
-    runner(name)
+    runner(name, model)
     return name
 
 

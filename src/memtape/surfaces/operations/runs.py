@@ -107,7 +107,8 @@ def configure_agent(memory: Memory, ask: ConfigureAgent, caller: Caller) -> Conf
     if changes.get("runner"):
         from memtape.surfaces.run_host import checked_runner_name
 
-        changes["runner"] = checked_runner_name(str(changes["runner"]))
+        model = changes.get("model", memory.agent_config(ask.agent).config.model)
+        changes["runner"] = checked_runner_name(str(changes["runner"]), model)
     return _config_answer(ask.agent, memory.configure_agent(ask.agent, changes))
 
 
