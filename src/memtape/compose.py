@@ -33,6 +33,17 @@ def setting(name: str, environment: Mapping[str, str] | None = None) -> str:
     return environment.get(name) or default
 
 
+def settings_in_force(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Returns memtape's own settings that the environment sets, for another process of memtape; the store is named elsewhere.
+
+    >>> settings_in_force({"MEMTAPE_SLOT": "hybrid_embeddings", "MEMTAPE_DB": "/tmp/a.db", "HOME": "/root", "OPENAI_API_KEY": "k"})
+    {'MEMTAPE_SLOT': 'hybrid_embeddings'}
+    """
+    environment = os.environ if environment is None else environment
+    own = [s.name for s in SETTINGS if s.name.startswith("MEMTAPE_") and s.name not in ("MEMTAPE_DB", "MEMTAPE_OWNER")]
+    return {name: environment[name] for name in own if environment.get(name)}
+
+
 def store_address(url: str | None = None) -> str:
     """Returns the store's address: the given one, else MEMTAPE_DB, else the file in the home folder.
 

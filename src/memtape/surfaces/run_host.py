@@ -72,9 +72,11 @@ def mcp_command(memory: Memory, agent: str) -> McpCommand | None:
     """The command that serves the agent's tools by MCP; None for a store that only this process has."""
     if memory.url == ":memory:":
         return None
-    where = memory.database.address
+    from memtape.compose import settings_in_force
+
+    where, environment = memory.database.address, settings_in_force()
     arguments = ["-m", "memtape.surfaces.cli.main", "mcp", "--agent", agent, "--tools", "trader", "--owner", memory.owner]
     if where.startswith("sqlite"):
-        return McpCommand(sys.executable, (*arguments, "--db", where))
+        return McpCommand(sys.executable, (*arguments, "--db", where), environment)
     # The address of a server may have a password in it.
-    return McpCommand(sys.executable, tuple(arguments), {"MEMTAPE_DB": where})
+    return McpCommand(sys.executable, tuple(arguments), environment | {"MEMTAPE_DB": where})
