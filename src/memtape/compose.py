@@ -36,7 +36,7 @@ def setting(name: str, environment: Mapping[str, str] | None = None) -> str:
 def settings_in_force(environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """Returns memtape's own settings that the environment sets, for another process of memtape; the store is named elsewhere.
 
-    >>> settings_in_force({"MEMTAPE_SLOT": "hybrid_embeddings", "MEMTAPE_DB": "/tmp/a.db", "HOME": "/root", "OPENAI_API_KEY": "k"})
+    >>> settings_in_force({"MEMTAPE_SLOT": "hybrid_embeddings", "MEMTAPE_DB": "/tmp/a.db", "HOME": "/root"})
     {'MEMTAPE_SLOT': 'hybrid_embeddings'}
     """
     environment = os.environ if environment is None else environment

@@ -310,3 +310,12 @@ def test_the_session_can_be_seen_as_of_an_earlier_moment():
     desk.run("scheduled")
     then = perform(desk.memory, find("get_session"), {"agent": "gold", "as_of": time_text(MONDAY + timedelta(minutes=10))}, OWNER)
     assert (then["runs_since_reset"], then["session_age"]) == (1, "10m")
+
+
+def test_an_agent_without_a_card_answers_in_free_text_and_takes_no_decision():
+    desk = RunDesk("Gold looks heavy.")
+    desk.configure(card="")
+    run = desk.run()
+    assert (run.result, run.end.text, run.end.decision) == ("ok", "Gold looks heavy.", None)
+    assert desk.runner.questions[0].schema is None
+    assert desk.agent.ledger.decisions() == []

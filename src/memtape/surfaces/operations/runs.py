@@ -92,14 +92,7 @@ def configure_agent(memory: Memory, ask: ConfigureAgent, caller: Caller) -> Conf
     Every change is a new version on record. A schedule that never fires and a council that forms a circle are refused.
     """
     caller.require_owner("configure an agent")
-    cleared: dict[str, Any] = {
-        "runner": "",
-        "model": "",
-        "schedule": "",
-        "budget_usd_per_day": "",
-        "runs_per_day": -1,
-        "card": "",
-    }
+    cleared: dict[str, Any] = {"runner": "", "model": "", "schedule": "", "budget_usd_per_day": "", "runs_per_day": -1}
     given = {name: getattr(ask, name) for name in CONFIG_FIELDS if getattr(ask, name) is not None}
     changes: dict[str, Any] = {
         name: None if name in cleared and value == cleared[name] else value for name, value in given.items()
