@@ -5,7 +5,8 @@ agent.memories    recall, beliefs, habits, affect, corrections  agent.rules     
 agent.plans       what is intended when                         agent.citations   what decisions rest on
 agent.lessons     what closed trades taught                     agent.journal     notes that the agent adds
 agent.briefs      what the agent is shown                       agent.proposals   edits that it proposes
-agent.imports     files, previewed, committed, undone           agent.view()      one transaction, one cutoff
+agent.imports     files, previewed, committed, undone           agent.outcomes    what became of decisions
+                                                                agent.view()      one transaction, one cutoff
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from memtape.engine.imports import Imports
 from memtape.engine.ledger import Ledger
 from memtape.engine.lessons import Lessons
 from memtape.engine.memories import Memories
+from memtape.engine.outcomes import DecisionOutcomes
 from memtape.engine.plans import Plans
 from memtape.engine.reflection import due_after
 from memtape.engine.resources import Resources
@@ -64,6 +66,7 @@ class AgentMemory:
         self.journal = Journal(scope)
         self.proposals = Proposals(scope)
         self.imports = Imports(scope)
+        self.outcomes = DecisionOutcomes(scope)
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 
