@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from threading import Event
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,13 +16,12 @@ from typer.testing import CliRunner
 import memtape
 from memtape.brokers.hyperliquid import INTERVALS, millis_of
 from memtape.brokers.live import MAINNET
-from memtape.core.observed import Bar, Decision, Tick
+from memtape.core.observed import Bar, Bars, Decision, Tick
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.account_polls import FollowedVenue, followed_venue, state_followed_venue
 from memtape.engine.proof.audit import verify_store
 from memtape.plugs.clock import FixedClock
 from memtape.surfaces.cli.main import app
-from memtape.workers import decision_bars
 from memtape.workers.decision_bars import DecisionBars, UnsettledDecision, fetching_decision_bars, unsettled_decisions
 from tests.brokers.hyperliquid_server import ADDRESS, Server, Venue, candle_json, state_json
 
@@ -210,13 +208,13 @@ def test_the_venue_that_was_named_last_is_asked_and_naming_it_again_writes_nothi
     assert verify_store(desk.memory).ok
 
 
-def test_bars_are_read_for_decisions_whose_outcome_is_pending_or_open(desk: Desk, monkeypatch: pytest.MonkeyPatch):
-    statuses = {"d1": "pending", "d2": "open", "d3": "resolved", "d4": None}
-    monkeypatch.setattr(decision_bars, "decision_outcomes", lambda view, decisions: {
-        decision.id: SimpleNamespace(status=statuses[decision.id]) for decision in decisions if decision.id in statuses
-    })  # fmt: skip
-    for n, frame in enumerate((None, "5m", "1h", "1h", "1h"), 1):
-        desk.agent.observe(Decision(id=f"d{n}", t=NOON - n * HOUR, symbol="ETH", action="buy", frame=frame))  # type: ignore[arg-type]
+def test_bars_are_read_for_decisions_until_their_outcome_is_known(desk: Desk):
+    """One waits at the market, one for its limit; one has no stop, so it has no outcome; one has expired after one bar."""
+    plan: dict[str, Any] = {"symbol": "ETH", "action": "buy", "side": "long", "stop": Decimal(90), "target": Decimal(200)}
+    for n, more in enumerate(({}, {"frame": "5m", "entry_price": Decimal(95)}, {"stop": None}, {"expiry_bars": 1}), 1):
+        desk.agent.observe(Decision(**{**plan, **more, "id": f"d{n}", "t": NOON - n * HOUR}))
+    bar = Bar(symbol="ETH", t0=NOON - 4 * HOUR, t1=NOON - 3 * HOUR, o=Decimal(100), h=Decimal(101), l=Decimal(99), c=Decimal(100))
+    desk.agent.observe(Bars(bars=(bar,)))
     assert sorted(unsettled_decisions(desk.agent)) == [
         UnsettledDecision("ETH", "1h", NOON - HOUR), UnsettledDecision("ETH", "5m", NOON - 2 * HOUR),
     ]  # fmt: skip

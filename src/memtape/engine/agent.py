@@ -6,7 +6,7 @@ agent.plans       what is intended when                         agent.citations 
 agent.lessons     what closed trades taught                     agent.journal     notes that the agent adds
 agent.briefs      what the agent is shown                       agent.proposals   edits that it proposes
 agent.imports     files, previewed, committed, undone           agent.runs        executions, session, re-examinations
-agent.view()      one transaction, one cutoff
+agent.outcomes    what became of decisions                      agent.view()      one transaction, one cutoff
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from memtape.engine.imports import Imports
 from memtape.engine.ledger import Ledger
 from memtape.engine.lessons import Lessons
 from memtape.engine.memories import Memories
+from memtape.engine.outcomes import DecisionOutcomes
 from memtape.engine.plans import Plans
 from memtape.engine.reflection import due_after
 from memtape.engine.resources import Resources
@@ -71,6 +72,7 @@ class AgentMemory:
         self.proposals = Proposals(scope)
         self.imports = Imports(scope)
         self.runs = Runs(scope)
+        self.outcomes = DecisionOutcomes(scope)
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 

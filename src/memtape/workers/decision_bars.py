@@ -22,12 +22,9 @@ from memtape.brokers.live import HyperliquidCandles
 from memtape.core.observed import Bars
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.account_polls import FollowedVenue, followed_venue, missing_bars_from, unstored_bars
-from memtape.engine.view.ledger import recorded_decisions
-from memtape.engine.view.outcomes import decision_outcomes
 from memtape.errors import MemtapeError
 
 FETCH_SECONDS = 60.0
-DEFAULT_FRAME = "1h"
 DECISIONS_LOOKED_AT = 1_000  # the newest
 STOP_TIMEOUT_SECONDS = 5.0
 log = logging.getLogger(__name__)
@@ -48,14 +45,8 @@ OpenVenue = Callable[[FollowedVenue], HyperliquidCandles | None]
 def unsettled_decisions(agent: AgentMemory) -> list[UnsettledDecision]:
     """The decisions of an agent whose outcome is pending or open."""
     with agent.view() as view:
-        found = [each.decision for each in recorded_decisions(view, limit=DECISIONS_LOOKED_AT)]
-        outcomes = decision_outcomes(view, found)
-    return [
-        UnsettledDecision(decision.symbol, decision.frame or DEFAULT_FRAME, decision.t)
-        for decision in found
-        if decision.symbol is not None and decision.t is not None and decision.id in outcomes
-        and outcomes[decision.id].status in ("pending", "open")
-    ]  # fmt: skip
+        followed = view.outcomes(limit=DECISIONS_LOOKED_AT)
+    return [UnsettledDecision(each.symbol, each.frame, each.at) for each in followed if each.status in ("pending", "open")]
 
 
 def candles_of(venue: FollowedVenue) -> HyperliquidCandles | None:
