@@ -59,6 +59,9 @@ CALLS: dict[str, dict[str, Any]] = {
     "get_strategy_performance": {"agent": "desk"},
     "get_ledger": {"agent": "desk", "as_of": T.format(20)},
     "get_decisions": {"agent": "desk", "limit": 5},
+    "record_outcome": {"agent": "desk", "decision": "s1", "status": "resolved", "r": "1.25", "cause": "target", "exit_price": "65800",
+                       "exit_at": T.format(11), "note": "closed by hand"},
+    "get_outcome": {"agent": "desk", "decision": "s1", "as_of": T.format(20)},
     "get_equity": {"agent": "desk"},
     "list_imports": {"agent": "desk"},
     "undo_import": {"agent": "desk", "batch": "?"},
@@ -126,10 +129,10 @@ CALLS: dict[str, dict[str, Any]] = {
 ONCE = {"index_health", "correct_memory", "label_trade", "forget_memory", "delete_agent", "erase_owner"}
 OWNERS_OWN = {"confirm_plan", "state_belief", "promote_lessons", "retire_lesson", "create_skill", "use_skill_version", "undo_import",
               "cancel_plan", "reindex_documents", "pin_document", "unpin_document", "accept_proposal", "reject_proposal",
-              "amend_fill", "void_fill"}  # fmt: skip
+              "amend_fill", "void_fill", "record_outcome"}  # fmt: skip
 OWNER_ASKED = {"confirm_plan", "promote_lessons", "retire_lesson", "label_trade", "correct_memory", "delete_agent", "erase_owner",
                "use_skill_version", "undo_import", "reindex_documents", "pin_document", "unpin_document", "accept_proposal",
-               "reject_proposal", "amend_fill", "void_fill"}  # fmt: skip
+               "reject_proposal", "amend_fill", "void_fill", "record_outcome"}  # fmt: skip
 # What each must refuse, with the field that is wrong.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "create_skill": ({"id": "No Spaces"}, "id"),
@@ -160,6 +163,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "get_strategy_performance": ({"agent": "desk", "as_of": "yesterday"}, "as_of"),
     "get_ledger": ({"agent": "desk", "head": -1}, "head"),
     "get_decisions": ({"agent": "desk", "limit": 0}, "limit"),
+    "record_outcome": ({"agent": "desk", "decision": "nothing", "status": "expired"}, "decision"),
+    "get_outcome": ({"agent": "desk", "decision": "nothing"}, "decision"),
     "get_equity": ({"agent": "no such"}, "agent"),
     "list_imports": ({"agent": "nobody"}, "agent"),
     "undo_import": ({"agent": "desk", "batch": "nothing"}, "batch"),
