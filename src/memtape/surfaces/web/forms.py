@@ -16,7 +16,7 @@ MAX_FORM_FIELDS = 48
 Question = TypeVar("Question", bound=BaseModel)
 
 
-def read_question(model: type[Question], **fields: object) -> Question:
+def read_question(model: type[Question], /, **fields: object) -> Question:
     """The question to an operation, from values that somebody typed; raises `Invalid` with the field that is wrong."""
     try:
         return model.model_validate(fields)
