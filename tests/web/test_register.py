@@ -19,7 +19,11 @@ def test_every_page_module_registers_a_page() -> None:
 def test_the_navigation_follows_the_order_that_pages_state() -> None:
     found = navigation_of(all_pages())
     names = [link.name for link in found.first]
-    assert names[:2] == ["Overview", "What it sees"] and names[-2:] == ["Documents", "Proposals"] and len(names) == 10
+    assert (
+        names[:4] == ["Overview", "Runs", "Chat", "What it sees"]
+        and names[-2:] == ["Documents", "Proposals"]
+        and len(names) == 12
+    )
     assert {name: [link.name for link in links] for name, links in found.below.items()} == {
         "Documents": ["Documents", "Its own notes", "Index"]
     }

@@ -108,6 +108,13 @@ class Runs:
         with self._scope.view(as_of, head) as view:
             return agent_session(view)
 
+    def session_breaks(self) -> list[MemorySwitched | SessionReset]:
+        """When chat did not go on with the session before: every reset and every switch of Active Memory, oldest first."""
+        with self._scope.view() as view:
+            switches, resets = _stated_switches(view), [SessionReset(item.at) for item in view.items("session_reset")]
+        changed = [new for old, new in itertools.pairwise([MemorySwitched(EPOCH, False), *switches]) if new.on != old.on]
+        return sorted([*changed, *resets], key=lambda each: each.at)
+
     def spending(self) -> DaySpending:
         """What the runs of today came to."""
         with self._scope.view() as view:
@@ -234,16 +241,20 @@ class Runs:
 
 def session_events(view: View) -> list[SessionEvent]:
     """Everything that an agent's session follows from: its switch, its resets, and its runs since it was last begun afresh."""
-    # In a simulation the owner's statements are made by another clock than the agent's.
-    cutoff = replace(view.cutoff.owners(), as_of=None) if view.agent.mode == "sim" else view.cutoff.owners()
-    stated = stated_configs(view.owner_tables, view.agent.id, cutoff)
-    switches = [MemorySwitched(item.known_at, bool(item.body.get("active_memory"))) for item in stated]
+    switches = _stated_switches(view)
     resets = [SessionReset(item.at) for item in view.items("session_reset")]
     begun = [reset.at for reset in resets]
     begun += [new.at for old, new in itertools.pairwise([MemorySwitched(EPOCH, False), *switches]) if new.on and not old.on]
     # Runs before that are no part of any session. An agent whose memory was never on has only the session of its chat.
     runs = agent_runs(view, since=max(begun)) if begun else agent_runs(view, kind="chat", limit=CHAT_RUNS_LOOKED_AT)
     return [*switches, *resets, *runs]
+
+
+def _stated_switches(view: View) -> list[MemorySwitched]:
+    # In a simulation the owner's statements are made by another clock than the agent's.
+    cutoff = replace(view.cutoff.owners(), as_of=None) if view.agent.mode == "sim" else view.cutoff.owners()
+    stated = stated_configs(view.owner_tables, view.agent.id, cutoff)
+    return [MemorySwitched(item.known_at, bool(item.body.get("active_memory"))) for item in stated]
 
 
 def agent_session(view: View) -> SessionStatus:

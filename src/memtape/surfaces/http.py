@@ -213,7 +213,7 @@ def _queried(known: Operation, answer: Answer) -> Callable[[Request], Awaitable[
 def _reexaminations_of_run(
     memory: Memory, known: Operation, answer: Answer, agent: str | None, threads: anyio.CapacityLimiter
 ) -> Callable[[Request], Awaitable[Response]]:
-    """The conviction history of a run, at an address of its own. Without an agent: the server's, else the one that has the run."""
+    """The conviction history of a run at its own address. Without an agent: the server's agent, else the one that has the run."""
 
     async def get(request: Request) -> Response:
         run, query = request.path_params["run"], dict(request.query_params)
@@ -304,7 +304,8 @@ def _openapi(app: FastAPI, derived: Mapping[str, Operation]) -> dict[str, Any]:
         returned = {"application/json": {"schema": refs[listed.result, "serialization"]}}
         document["paths"][RUN_REEXAMINATIONS]["get"] |= {
             "parameters": [
-                {"name": "run", "in": "path", "required": True, "description": "the run, or the id of a decision", "schema": _TEXT},
+                {"name": "run", "in": "path", "required": True, "schema": _TEXT,
+                 "description": "the run, or the id of a decision"},
                 {"name": "agent", "in": "query", "required": False, "schema": _TEXT,
                  "description": "the agent; default: the server's agent, else the one that has the run"},
             ],

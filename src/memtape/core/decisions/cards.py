@@ -33,6 +33,7 @@ OWN_FIELDS: Mapping[str, str] = {
     "action": "action", "side": "side", "reason": "reason", "strategy": "strategy", "frame": "frame",
     "expiry_bars": "expiry_bars",
 }  # fmt: skip
+OWN_NUMBERS = ("entry", "stop", "target", "size", "confidence")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +128,7 @@ def _type_problems(declared: CardDefinition) -> Iterator[FieldProblem]:
 
 
 def _own_kind(name: str) -> SlotKind:
-    return "number" if name in ("entry", "stop", "target", "size", "confidence", "expiry_bars") else "text"
+    return "number" if name in (*OWN_NUMBERS, "expiry_bars") else "text"
 
 
 # ---- a decision that names a card ----------------------------------------------------------------------------------------
@@ -195,7 +196,8 @@ def _slot_problem(slot: SlotDefinition, value: Any) -> FieldProblem | None:
 def card_slots(decision: Decision, declared: CardDefinition | None) -> dict[str, str | tuple[str, ...]]:
     """Every slot of a decision's card that has a value, its own fields included, in the order of the card type."""
     if declared is None:
-        return dict(decision.slots)
+        numbers = {name: plain(getattr(decision, OWN_FIELDS[name])) for name in OWN_NUMBERS}
+        return {name: str(value) for name, value in numbers.items() if value is not None} | dict(decision.slots)
     found: dict[str, str | tuple[str, ...]] = {}
     for slot in declared.slots:
         own = OWN_FIELDS.get(slot.name)

@@ -9,7 +9,8 @@ was never filled has no R.
 ...     at = datetime(2026, 3, day, tzinfo=UTC)
 ...     return DecisionResult(key=f"d{day}", decided_at=at, status=status, r=None if r is None else Decimal(r), **more)
 >>> won, lost, active = decided(1, "resolved", "2"), decided(2, "resolved", "-1"), decided(3, "open")
->>> figures = result_figures([won, lost, active, decided(4, "resolved", "9", taken=False), decided(5, "expired", "30", counts=False)])
+>>> shadow, marked = decided(4, "resolved", "9", taken=False), decided(5, "expired", "30", counts=False)
+>>> figures = result_figures([won, lost, active, shadow, marked])
 >>> figures.n, figures.won, figures.total_r, figures.hit_rate, figures.profit_factor, figures.active
 (2, 1, Decimal('1'), Decimal('0.5'), Decimal('2'), 1)
 >>> [(point.key, str(point.total_r)) for point in running_total([lost, won])]

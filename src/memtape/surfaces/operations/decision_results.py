@@ -67,7 +67,8 @@ class DecisionResultRow(Answer):
 ResultFiguresRow = answer_model(
     ResultFigures,
     {
-        "active": "pending or open", "closed": "resolved or expired", "n": "closed with an R that counts; the figures rest on these",
+        "active": "pending or open", "closed": "resolved or expired",
+        "n": "closed with an R that counts; the figures rest on these",
         "won": "above zero", "lost": "below zero", "flat": "zero", "total_r": "cumulative R", "won_r": "gross R won",
         "lost_r": "gross R lost, as a positive number", "hit_rate": "won / n", "profit_factor": "won_r / lost_r; null: no losses",
         "not_counted": "closed, with an R that enters no figure", "unfilled": "closed without R: the entry was never filled",

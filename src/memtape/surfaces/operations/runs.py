@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -10,6 +12,7 @@ from pydantic import Field
 from memtape.core.codec import plain, time_text
 from memtape.core.decisions.agent_config import CONFIG_FIELDS, AgentConfig
 from memtape.core.decisions.runs import MAX_RUN_TEXT, AgentRun, RunKind, RunStep
+from memtape.core.decisions.schedules import parse_schedule
 from memtape.core.values import Key, Slug
 from memtape.surfaces.answer_models import Answer, answer_model
 from memtape.surfaces.answers import optional_time_text
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
     from memtape.surfaces.caller import Caller
 
+NEXT_RUNS_SHOWN = 3
 TEXT_SHOWN = 400  # characters of an answer in a list of runs
 
 
@@ -76,13 +80,27 @@ class ConfigAnswer(Answer):
     version: Annotated[int, Field(description="how often it was configured; 0: never")]
     configured_at: Annotated[str | None, Field(description="UTC; when it was configured last")]
     config: Annotated[AgentConfigRow, Field(description="the configuration in force")]  # type: ignore[valid-type]
+    next_runs: Annotated[list[str], Field(description="UTC; the next moments of its schedule")]
 
 
-def _config_answer(agent: str, found: ConfiguredAgent) -> ConfigAnswer:
+def _config_answer(memory: Memory, agent: str, found: ConfiguredAgent) -> ConfigAnswer:
     fields = {name: plain(value) for name, value in asdict(found.config).items()}
     return ConfigAnswer(
-        agent=agent, version=found.version, configured_at=optional_time_text(found.at), config=AgentConfigRow(**fields)
-    )
+        agent=agent, version=found.version, configured_at=optional_time_text(found.at), config=AgentConfigRow(**fields),
+        next_runs=_next_runs(found.config.schedule, memory.clock.now()),
+    )  # fmt: skip
+
+
+def _next_runs(schedule: str | None, now: datetime) -> list[str]:
+    """The next moments of a schedule."""
+    if schedule is None:
+        return []
+    parsed, moments = parse_schedule(schedule), [now]
+    # The moments of a very long period lie beyond the last year that a calendar can name.
+    with suppress(OverflowError):
+        for _ in range(NEXT_RUNS_SHOWN):
+            moments.append(parsed.following(moments[-1]))
+    return [time_text(moment) for moment in moments[1:]]
 
 
 @operation(writes=True)
@@ -102,13 +120,13 @@ def configure_agent(memory: Memory, ask: ConfigureAgent, caller: Caller) -> Conf
 
         model = changes.get("model", memory.agent_config(ask.agent).config.model)
         changes["runner"] = checked_runner_name(str(changes["runner"]), model)
-    return _config_answer(ask.agent, memory.configure_agent(ask.agent, changes))
+    return _config_answer(memory, ask.agent, memory.configure_agent(ask.agent, changes))
 
 
 @operation(writes=False)
 def get_agent_config(memory: Memory, ask: ShowConfig, caller: Caller) -> ConfigAnswer:
     """Get how an agent is run: memory, review, runner, schedule, council, budget."""
-    return _config_answer(ask.agent, memory.agent_config(ask.agent))
+    return _config_answer(memory, ask.agent, memory.agent_config(ask.agent))
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------------

@@ -30,11 +30,12 @@ def add_pages(app: FastAPI, memory: Memory) -> None:
     """Puts the pages of a memory on an app: `build_app(memory, web=partial(add_pages, memory=memory))`."""
     site = Site(memory)
     routes = app.router.routes
-    for entry in all_pages():
+    # The first route that fits answers, so an address without a gap comes before one with: /agents/new, then /agents/{agent}.
+    for entry in sorted(all_pages(), key=lambda entry: "{" in entry.address):
         routes.append(Route(entry.address, site.endpoint(entry), methods=["POST" if entry.kind == "form" else "GET"]))
     routes.append(Mount("/static", StaticAssets(directory=STATIC)))
-    for start in ("/agents", "/skills"):
-        routes.append(Route(start, _to_the_agents))
+    routes.append(Route("/skills", _to_the_agents))
+    for start in ("/agents", "/skills", "/results"):
         routes.append(Route(f"{start}/{{rest:path}}", site.endpoint(PageEntry(f"{start}/", _unknown_page, "page"))))
 
 

@@ -16,6 +16,7 @@ from memtape.core.codec import EPOCH, read_time, time_text
 from memtape.surfaces.web.svg import BOX_HEIGHT, BOX_WIDTH, LinearScale, Point, area, polyline, stack, steps, strokes, thin_points
 
 if TYPE_CHECKING:
+    from memtape.core.decisions.results import TotalPoint
     from memtape.surfaces.operations.beliefs import BeliefRow
     from memtape.surfaces.operations.briefs import PreviewAnswer, SegmentRow
     from memtape.surfaces.operations.ledger import EquityAnswer
@@ -335,3 +336,35 @@ def token_bar(segments: Iterable[SegmentRow], total: int, threshold: int, warnin
     full = max(sum(tokens for _, _, tokens, _, _ in rows), threshold, 1)
     parts = [TokenShare(*row, *span) for row, span in zip(rows, stack((row[2] for row in rows), full), strict=True)]
     return TokenBar(parts, total, threshold, LinearScale(0, full).percent(threshold), total > threshold, warnings)
+
+
+# ---- results of decisions ------------------------------------------------------------------------------------------------
+
+
+class TotalChart(NamedTuple):
+    """The running total of R over decisions, drawn from zero: its line, its levels, and the days of its ends."""
+
+    panel: LinePanel
+    days: tuple[str, str]
+    n: int
+
+
+def total_r_chart(points: Sequence[TotalPoint]) -> TotalChart | None:
+    """The running total as a drawing, one step per decision; None where there is no decision to draw.
+
+    >>> from types import SimpleNamespace as Row
+    >>> days = ("2026-03-02T10:00:00Z", "2026-03-04T10:00:00Z")
+    >>> chart = total_r_chart([Row(at=at, total_r=total) for at, total in zip(days, ("2", "-2"))])
+    >>> chart.panel.lines["total"], chart.panel.at(0.0), chart.n, chart.days
+    ('0,50 500,0 1000,100', 50.0, 2, ('2026-03-02', '2026-03-04'))
+    """
+    if not points:
+        return None
+    totals = [0.0, *(float(point.total_r) for point in points)]
+    low, high = min(totals), max(totals)
+    line = polyline(
+        thin_points(list(enumerate(totals)), TIMELINE_POINTS),
+        LinearScale(0, len(points), 0, BOX_WIDTH), LinearScale(low, high, BOX_HEIGHT, 0),
+    )  # fmt: skip
+    days = (str(points[0].at)[:10], str(points[-1].at)[:10])
+    return TotalChart(LinePanel(low, high, {"total": line}), days, len(points))

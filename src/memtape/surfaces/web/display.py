@@ -6,9 +6,11 @@ The values are those of the operations: amounts and times as text. An unknown va
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
+from memtape.core.codec import read_time
 from memtape.core.ledger.trades import money_text
 
 UNKNOWN = "–"
@@ -177,6 +179,22 @@ def show_duration(minutes: str | float | None) -> str:
     return f"{show_amount(exact / 60, 1)} h" if exact < 48 * 60 else f"{show_amount(exact / 1440, 1)} days"
 
 
+def show_span(start: str, end: str | None) -> str:
+    """The time between two moments.
+
+    >>> show_span("2026-03-02T10:00:00Z", "2026-03-02T10:00:12.4Z"), show_span("2026-03-02T10:00:00Z", "2026-03-02T10:02:05Z")
+    ('12 s', '2 min 5 s')
+    >>> show_span("2026-03-02T10:00:00Z", "2026-03-02T10:00:00.4Z"), show_span("2026-03-02T10:00:00Z", None)
+    ('under 1 s', '–')
+    """
+    if end is None:
+        return UNKNOWN
+    seconds = (read_time(end) - read_time(start)) // timedelta(seconds=1)
+    if seconds < 60:
+        return f"{seconds} s" if seconds else "under 1 s"
+    return f"{seconds // 60} min {seconds % 60} s" if seconds < 3600 else f"{seconds // 3600} h {seconds % 3600 // 60} min"
+
+
 def show_frame(seconds: int) -> str:
     """The length of a bar.
 
@@ -231,6 +249,7 @@ FILTERS: Mapping[str, Callable[..., str]] = {
     "percent": show_percent,
     "when": show_time,
     "duration": show_duration,
+    "span": show_span,
     "frame": show_frame,
     "ending": show_ending,
     "digits": show_digits,

@@ -9,14 +9,14 @@ from urllib.parse import parse_qsl, urlencode
 from pydantic import BaseModel, ValidationError
 
 from memtape.core.values import invalid_from
-from memtape.errors import Invalid
+from memtape.errors import FieldProblem, Invalid, MemtapeError
 
-MAX_FORM_FIELDS = 16
+MAX_FORM_FIELDS = 48
 
 Question = TypeVar("Question", bound=BaseModel)
 
 
-def read_question(model: type[Question], **fields: object) -> Question:
+def read_question(model: type[Question], /, **fields: object) -> Question:
     """The question to an operation, from values that somebody typed; raises `Invalid` with the field that is wrong."""
     try:
         return model.model_validate(fields)
@@ -42,6 +42,25 @@ def form_fields(body: bytes) -> dict[str, str]:
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS))
     except ValueError:
         return {}
+
+
+def field_problems(error: MemtapeError) -> dict[str, str]:
+    """What is wrong, by the field of the form that it belongs to; a part of a field counts as the field.
+
+    >>> field_problems(Invalid("members.0", "is no agent", "Leave it out", FieldProblem("id", "is taken")))
+    {'members': 'is no agent. Leave it out', 'id': 'is taken'}
+    """
+    if isinstance(error, Invalid):
+        problems = list(error.errors)
+    else:
+        field, text = str(error.facts.get("field", "")), str(error)
+        problems = [FieldProblem(field, text.removeprefix(f"{field}: "))]
+    found: dict[str, str] = {}
+    for each in problems:
+        field = each.field.partition(".")[0]
+        text = each.problem + (f". {each.fix}" if each.fix else "")
+        found[field] = f"{found[field]}; {text}" if field in found else text
+    return found
 
 
 def chosen_fields(fields: Mapping[str, str], *names: str) -> dict[str, str]:

@@ -272,6 +272,42 @@ SEGMENTS: Mapping[str, str] = {
 CADENCES: Mapping[str, str] = {"off": "never", "per_n_trades": "after every N closed trades", "daily": "daily, at an hour (UTC)"}
 
 
+# ---- runs ----------------------------------------------------------------------------------------------------------------
+
+RUN_KINDS: Mapping[str, str] = {
+    "scheduled": "scheduled", "manual": "started by hand", "chat": "chat", "re-examination": "re-examination",
+    "council": "council member",
+}  # fmt: skip
+RUN_RESULTS: Mapping[str, tuple[str, str]] = {
+    "running": ("running", "The agent is at work."),
+    "ok": ("finished", "The agent answered."),
+    "failed": ("failed", "The agent gave no answer that could be used."),
+    "lost": ("lost", "The process that ran the agent ended before the answer came."),
+    "stopped": ("not run", "The limit of the day was reached before the run began."),
+}
+DECISION_STATUSES: Mapping[str, tuple[str, str]] = {
+    "pending": ("waiting for entry", "The entry price was not reached yet."),
+    "open": ("open", "Entered; neither stop nor target was reached yet."),
+    "resolved": ("closed", "Its outcome is known."),
+    "expired": ("expired", "Its time ran out before stop or target was reached."),
+}
+DECISION_CAUSES: Mapping[str, str] = {
+    "stop": "stop hit", "target": "target hit", "expiry": "time ran out", "unfilled": "entry never filled",
+}  # fmt: skip
+OUTCOME_ORIGINS: Mapping[str, str] = {
+    "bars": "followed on the price bars", "trade": "taken from the trade in the ledger", "stated": "stated by you",
+}  # fmt: skip
+
+
+def slot_name(name: str) -> str:
+    """The name of a slot of a card.
+
+    >>> slot_name("watch_for"), slot_name("stop")
+    ('Watch for', 'Stop')
+    """
+    return name.replace("_", " ").capitalize()
+
+
 def lesson_unit(slot: str, figures: LessonFigures, currency: str) -> str:
     """The unit of the figures of a lesson. A size is a multiple of the usual size, so the mean of all trades is 1.
 
@@ -304,10 +340,11 @@ def next_reflection(reflection: ReflectionConfig, closed: int) -> str:
 
 
 FILTERS: Mapping[str, Callable[..., object]] = {
-    "condition": condition_text, "action": action_text, "situation_values": situation_text,
+    "condition": condition_text, "action": action_text, "situation_values": situation_text, "slot_name": slot_name,
 }  # fmt: skip
 LABELS: Mapping[str, object] = {
     "statuses": STATUSES, "outcome_sources": OUTCOMES, "factor_names": FACTORS, "slots": SLOTS, "lesson_statuses": LESSONS,
-    "change_names": CHANGES,
+    "change_names": CHANGES, "run_kinds": RUN_KINDS, "run_results": RUN_RESULTS, "decision_statuses": DECISION_STATUSES,
+    "decision_causes": DECISION_CAUSES, "outcome_origins": OUTCOME_ORIGINS,
     "asked_by": ASKED_BY, "lesson_unit": lesson_unit, "teaching": TEACHING, "segment_names": SEGMENTS,
 }  # fmt: skip

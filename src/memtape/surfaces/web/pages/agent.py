@@ -2,22 +2,24 @@
 
 /agents/{agent}                all of it; htmx gets only the table of trades
 /agents/{agent}/equity.json    the data of the equity chart
+POST /agents/{agent}/memory/reset    start the agent's session afresh
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from memtape.surfaces.operations.ledger import GetDecisions, get_decisions, get_equity
+from memtape.surfaces.operations.runs import ShowConfig, get_agent_config, get_session, reset_memory
 from memtape.surfaces.operations.skills import ShowSkill, show_skill
-from memtape.surfaces.questions import AsOf
+from memtape.surfaces.questions import AsOf, OfAgent
 from memtape.surfaces.translate import json_text
 from memtape.surfaces.web.charts import equity_points
 from memtape.surfaces.web.display import visible
 from memtape.surfaces.web.figures import CHART_SIZE, agent_card
-from memtape.surfaces.web.register import data, page
+from memtape.surfaces.web.register import data, form, page
 from memtape.surfaces.web.site import PageRequest
 from memtape.surfaces.web.svg import thin_points
 from memtape.surfaces.web.trades import FILTER_CHOICES, AgentTrades, TableQuery, TradedNames, table_columns
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from memtape.core.observed import Decision
 
 RECENT_DECISIONS = 15
+DONE = {"reset": "The memory was reset: the next run starts fresh. Messages stay visible."}
 MAX_CHART_POINTS = 4000  # a chart is about 1200 pixels wide; two values per pixel show every extreme
 
 
@@ -48,7 +51,9 @@ def agent_page(request: PageRequest) -> Response:
         positions=trades.open_positions(),
         decisions=[(decision, trades.by_decision(decision.id)) for decision in decisions],
         discrepancies=trades.discrepancies(),
-        choices=_filter_choices(trades.names()),
+        choices=_filter_choices(trades.names()), session=request.ask(get_session, AsOf(agent=agent.id)),
+        found=request.ask(get_agent_config, ShowConfig(agent=agent.id)), done=DONE.get(request.query.get("done", ""), ""),
+        problem=request.site.background.problem(agent.id),
     )  # fmt: skip
 
 
@@ -59,6 +64,17 @@ def _filter_choices(names: TradedNames) -> dict[str, dict[str, str]]:
         "strategy": {name: name for name in sorted(str(visible(name)) for name in names.strategies)},
         **{name: dict(words) for name, words in FILTER_CHOICES.items()},
     }
+
+
+@form("/agents/{agent}/memory/reset", within="Overview")
+def reset_memory_form(request: PageRequest) -> Response:
+    """Starts the session of an agent afresh, and goes back to the page that asked for it."""
+    request.ask(reset_memory, OfAgent(agent=request.agent.id))
+    if request.form.get("back") == "list":
+        return RedirectResponse(f"/?reset={request.agent.id}", 303)
+    if request.form.get("back") == "chat":
+        return RedirectResponse(f"{request.agent_path}/chat", 303)
+    return RedirectResponse(f"{request.agent_path}?done=reset#active-memory", 303)
 
 
 @data("/agents/{agent}/equity.json")

@@ -1,4 +1,4 @@
-"""The first page, `/`: every agent with its figures, and the totals of each kind of money."""
+"""The first page, `/` and `/agents`: every agent with its figures, and the totals of each kind of money."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from decimal import Decimal
 from starlette.responses import Response
 
 from memtape.surfaces.operations.agents import AgentAnswer, list_agents
+from memtape.surfaces.operations.runs import get_session
 from memtape.surfaces.operations.skills import list_skills
-from memtape.surfaces.questions import OfOwner
+from memtape.surfaces.questions import AsOf, OfOwner
 from memtape.surfaces.web.figures import SPARKLINE_SIZE, AgentCard, agent_card
 from memtape.surfaces.web.register import page
 from memtape.surfaces.web.site import PageRequest
@@ -42,13 +43,18 @@ class ModeTotal:
         )  # fmt: skip
 
 
+@page("/agents")
 @page("/")
 def agents_page(request: PageRequest) -> Response:
     """Every agent with its figures, and the totals."""
     agents = [(agent, request.site.by_log(agent.id, agent_card)) for agent in request.ask(list_agents, OfOwner()).agents]
+    reset = request.query.get("reset", "")
     return request.show(
-        "agents.html", agents=agents, totals=mode_totals(agents), sparkline_size=SPARKLINE_SIZE,
+        "agents.html", totals=mode_totals(agents), sparkline_size=SPARKLINE_SIZE,
         skills=request.ask(list_skills, OfOwner()).skills,
+        # The session follows from the owner's log too, and from the time: it is not computed once per state of the agent's log.
+        agents=[(agent, card, request.ask(get_session, AsOf(agent=agent.id))) for agent, card in agents],
+        reset=reset if any(agent.id == reset for agent, _ in agents) else "",
     )  # fmt: skip
 
 
