@@ -25,7 +25,9 @@ def outcome(status: str, cause: str | None = None, r: str | None = None, **more:
 def outcomes(monkeypatch: pytest.MonkeyPatch) -> dict[str, SimpleNamespace]:
     """What came of decisions, by their id."""
     found: dict[str, SimpleNamespace] = {}
-    monkeypatch.setattr("memtape.engine.view.decisions.decision_outcomes", lambda view, decisions: found)
+    monkeypatch.setattr("memtape.engine.view.decisions.decision_outcomes", lambda view, ids: [
+        SimpleNamespace(decision=id_, **vars(each)) for id_, each in found.items()
+    ])  # fmt: skip
     return found
 
 

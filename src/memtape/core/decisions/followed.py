@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
-from memtape.core.decisions.outcome_bars import BarSeries
+from memtape.core.decisions.outcome_bars import FrameBars
 from memtape.core.decisions.outcomes import Outcome, OutcomeCard, OutcomeStatus, OutcomeVersion, outcome_card, versions_on
 from memtape.core.items import StoredItem, in_log_order
 from memtape.core.ledger.rounds import KnownBar
@@ -73,7 +73,7 @@ class FollowedDecision(NamedTuple):
     versions: list[OutcomeVersion]
 
     @classmethod
-    def on(cls, item: StoredItem, decision: Decision, card: OutcomeCard, series: BarSeries) -> FollowedDecision:
+    def on(cls, item: StoredItem, decision: Decision, card: OutcomeCard, series: FrameBars) -> FollowedDecision:
         """A decision, followed on the bars of its frame."""
         return cls(item, decision, card, _until_voided(versions_on(card, item.known_at, series), item.voided_at))
 
@@ -104,12 +104,12 @@ def followed_decisions(items: Iterable[StoredItem]) -> list[tuple[StoredItem, De
 
 def follow_decisions(items: Iterable[StoredItem], bars: Callable[[str], Sequence[KnownBar]]) -> list[FollowedDecision]:
     """Returns the decisions among items that have an outcome, each followed on the bars of its symbol."""
-    series: dict[tuple[str, Frame], BarSeries] = {}
+    series: dict[tuple[str, Frame], FrameBars] = {}
     found: list[FollowedDecision] = []
     for item, decision, card in followed_decisions(items):
         of = item.symbol, card.frame
         if of not in series:
-            series[of] = BarSeries.of(bars(item.symbol), card.frame)
+            series[of] = FrameBars.of(bars(item.symbol), card.frame)
         found.append(FollowedDecision.on(item, decision, card, series[of]))
     return found
 

@@ -60,7 +60,7 @@ def frames_of(bar: Bar) -> list[Frame]:
 
 
 @dataclass(frozen=True, slots=True)
-class BarSeries:
+class FrameBars:
     """The bars of one symbol and one frame in order of time, prepared so that many decisions can be followed on them.
 
     `until`: all bars that ended by then are here, later ones may be missing. None: every bar is here.
@@ -76,7 +76,7 @@ class BarSeries:
     until: datetime | None = None
 
     @classmethod
-    def of(cls, bars: Iterable[KnownBar], frame: Frame, until: datetime | None = None) -> BarSeries:
+    def of(cls, bars: Iterable[KnownBar], frame: Frame, until: datetime | None = None) -> FrameBars:
         """The bars of a frame, from bars of any length in any order."""
         length = frame_length(frame)
         ended = [known if known.known_at >= known.bar.t1 else KnownBar(known.bar, known.bar.t1) for known in bars]

@@ -36,7 +36,7 @@ from itertools import groupby
 from typing import Literal, NamedTuple, get_args
 
 from memtape.core.codec import EPOCH
-from memtape.core.decisions.outcome_bars import FRAME_SECONDS, BarSeries
+from memtape.core.decisions.outcome_bars import FRAME_SECONDS, FrameBars
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Decision, Frame, Side
 from memtape.core.values import MONEY
@@ -316,7 +316,7 @@ def outcome_versions(card: OutcomeCard, known_at: datetime, bars: Iterable[Known
     `bars` are bars of its symbol, of any length (see `outcome_bars`). As of any moment the version in force is the fold over
     the bars known by then.
     """
-    return versions_on(card, known_at, BarSeries.of(bars, card.frame))
+    return versions_on(card, known_at, FrameBars.of(bars, card.frame))
 
 
 def settle_outcomes(
@@ -326,11 +326,11 @@ def settle_outcomes(
 
     The bars are prepared once for each frame. `until`: bars that ended after it may be missing.
     """
-    series = {frame: BarSeries.of(bars, frame, until) for frame in {card.frame for card, _ in cards}}
+    series = {frame: FrameBars.of(bars, frame, until) for frame in {card.frame for card, _ in cards}}
     return [versions_on(card, known_at, series[card.frame]) for card, known_at in cards]
 
 
-def versions_on(card: OutcomeCard, known_at: datetime, series: BarSeries) -> list[OutcomeVersion]:
+def versions_on(card: OutcomeCard, known_at: datetime, series: FrameBars) -> list[OutcomeVersion]:
     """Returns the outcome of a decision in every version, on bars that are prepared."""
     first = series.place_of(card.t)
     window = series.bars[first : first + card.expiry_bars]
@@ -348,7 +348,7 @@ def versions_on(card: OutcomeCard, known_at: datetime, series: BarSeries) -> lis
 _Change = tuple[datetime, Outcome, datetime | None]  # known from, the outcome, the close of the last bar it rests on
 
 
-def _changes_by_knowledge(card: OutcomeCard, known_at: datetime, series: BarSeries) -> list[_Change]:
+def _changes_by_knowledge(card: OutcomeCard, known_at: datetime, series: FrameBars) -> list[_Change]:
     """Returns the changes of an outcome whose bars did not become known in their order: a fold for each moment of knowledge."""
     bars, places = series.bars, range(series.place_of(card.t), series.window_end(card.t, card.expiry_bars))
     moments = sorted((max(known_at, bars[place].known_at), place) for place in places)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from memtape.core.codec import EPOCH
 from memtape.core.decisions.followed import FollowedDecision, followed_decisions
-from memtape.core.decisions.outcome_bars import FRAMES_BEFORE, FRAMES_BEHIND, BarSeries, frame_length, frames_of
+from memtape.core.decisions.outcome_bars import FRAMES_BEFORE, FRAMES_BEHIND, FrameBars, frame_length, frames_of
 from memtape.core.decisions.outcomes import OutcomeCard
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Bar, Frame
@@ -97,7 +97,7 @@ def _groups(
     return [(start, start + length, known_at) for start, known_at in known.items()]
 
 
-def _series(tables: Tables, symbol: str, cards: Sequence[OutcomeCard]) -> dict[Frame, BarSeries]:
+def _series(tables: Tables, symbol: str, cards: Sequence[OutcomeCard]) -> dict[Frame, FrameBars]:
     """The bars of a symbol by frame, as far as the outcomes of some cards can depend on them."""
     frames = {card.frame for card in cards}
     longest = max(frame_length(frame) for frame in frames)
@@ -107,7 +107,7 @@ def _series(tables: Tables, symbol: str, cards: Sequence[OutcomeCard]) -> dict[F
     while True:
         complete = last is None or until >= last
         bars = tables.bars_within(symbol, first, None if complete else until, longest, EVERYTHING)
-        series = {frame: BarSeries.of(bars, frame, None if complete else until) for frame in frames}
+        series = {frame: FrameBars.of(bars, frame, None if complete else until) for frame in frames}
         if complete or all(series[card.frame].covers(card.t, card.expiry_bars) for card in cards):
             return series
         # Weekends, holes, or bars that became known late: look further.
