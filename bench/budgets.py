@@ -18,9 +18,11 @@ from bench.documents import (
     measure_search_10k,
     measure_search_100k,
 )  # fmt: skip
+from bench.outcomes import measure_settling
 from bench.pages import measure_agent_page, measure_column_cache, measure_trade_by_id, measure_trade_page
 from bench.recall import measure_load, measure_ranked, measure_recall
 from bench.records import measure_import, measure_page, measure_rebuild, measure_verify
+from bench.runs import measure_run
 from bench.startup import measure_help, measure_mcp
 from bench.ticks import measure_flatness, measure_reports, measure_reports_flatness, measure_ticks
 from bench.timing import Result
@@ -48,6 +50,8 @@ BENCHES: dict[str, Callable[[BenchRun], dict[str, Result]]] = {
     "recall_one_symbol": measure_recall,
     "recall_load": measure_load,
     "brief": measure_brief,
+    "run": measure_run,
+    "settle_10k": measure_settling,
     "docs_search_10k": measure_search_10k,
     "docs_search_100k": measure_search_100k,
     "docs_hybrid": measure_hybrid,

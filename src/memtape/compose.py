@@ -1,4 +1,4 @@
-"""From settings to a Memory. Only this module reads settings and picks a back end, a model and an embedder."""
+"""From settings to a Memory. Only this module reads settings and picks a back end, a model, an embedder and a runner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from memtape.core.codec import digest
 from memtape.core.ledger.terms import RULES_VERSION
@@ -16,11 +16,14 @@ from memtape.documents.search import SLOTS, Slot
 from memtape.engine import Memory
 from memtape.engine.resources import ESTIMATED, TokenCounter
 from memtape.errors import Invalid
-from memtape.plugs.clock import Clock
+from memtape.plugs.clock import Clock, SystemClock
 from memtape.plugs.embedder import Embedder, EmbedderSources, embedder_of, embedder_with_id
-from memtape.plugs.models import Model, model_of
+from memtape.plugs.models import Model, ModelAccess, model_access, model_of
 from memtape.settings import SETTINGS
 from memtape.store.database import Database
+
+if TYPE_CHECKING:
+    from memtape.runners.protocol import Runner
 
 
 def setting(name: str, environment: Mapping[str, str] | None = None) -> str:
@@ -28,6 +31,17 @@ def setting(name: str, environment: Mapping[str, str] | None = None) -> str:
     environment = os.environ if environment is None else environment
     default = next(s.default for s in SETTINGS if s.name == name)
     return environment.get(name) or default
+
+
+def settings_in_force(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Returns memtape's own settings that the environment sets, for another process of memtape; the store is named elsewhere.
+
+    >>> settings_in_force({"MEMTAPE_SLOT": "hybrid_embeddings", "MEMTAPE_DB": "/tmp/a.db", "HOME": "/root"})
+    {'MEMTAPE_SLOT': 'hybrid_embeddings'}
+    """
+    environment = os.environ if environment is None else environment
+    own = [s.name for s in SETTINGS if s.name.startswith("MEMTAPE_") and s.name not in ("MEMTAPE_DB", "MEMTAPE_OWNER")]
+    return {name: environment[name] for name in own if environment.get(name)}
 
 
 def store_address(url: str | None = None) -> str:
@@ -166,12 +180,28 @@ def _sources() -> EmbedderSources:
 
 def model(name: str) -> Model:
     """Returns a model by name, with the address and the key that are set for its provider."""
-    provider = name.partition("/")[0].upper()
-    known = {s.name for s in SETTINGS}
-    url, key = f"MEMTAPE_{provider}_URL", f"{provider}_API_KEY"
-    return model_of(
-        name, base_url=(setting(url) if url in known else "") or None, api_key=(setting(key) if key in known else "") or None
-    )
+    return model_of(name, base_url=_provider_setting(name, "MEMTAPE_{}_URL"), api_key=_provider_setting(name, "{}_API_KEY"))
+
+
+def _provider_setting(model_name: str, form: str) -> str | None:
+    name = form.format(model_name.partition("/")[0].upper())
+    return (setting(name) if any(s.name == name for s in SETTINGS) else "") or None
+
+
+def runner(name: str, model: str | None = None, clock: Clock | None = None) -> Runner:
+    """Returns the runner of a name, for an agent with this model. Imported when needed: most calls run no agent."""
+    from memtape.runners.choose import RunnerSources, runner_of
+
+    def access(named: str) -> ModelAccess:
+        url, key = _provider_setting(named, "MEMTAPE_{}_URL"), _provider_setting(named, "{}_API_KEY")
+        return model_access(named, base_url=url, api_key=key)
+
+    folder = Path("~/.memtape/claude").expanduser().absolute()
+    sources = RunnerSources(
+        clock=clock or SystemClock(), access=access, claude=setting("MEMTAPE_CLAUDE"), claude_folder=folder,
+        environment=os.environ,
+    )  # fmt: skip
+    return runner_of(name, model, sources)
 
 
 def token_counter() -> TokenCounter:
@@ -190,8 +220,3 @@ def token_counter() -> TokenCounter:
         return Tokenizer.from_file(str(path))
 
     return (lambda text: len(tokenizer().encode(text, add_special_tokens=False).ids)), f"tokenizer {path.parent.name}/{path.name}"
-
-
-def runner(name, model=None):
-    from memtape.runners.choose import runner_of
-    return runner_of(name, model)

@@ -35,6 +35,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("MEMTAPE_OPENAI_URL", "", "the address of openai/... models (OpenRouter, Ollama, vLLM, ...), if not OpenAI's own"),
     Setting("ANTHROPIC_API_KEY", "", "the key for anthropic/... models"),
     Setting("OPENAI_API_KEY", "", "the key for openai/... models; a local server may need none"),
+    Setting("MEMTAPE_CLAUDE", "claude", "the Claude Code command line, for agents with the runner `claude`: a name or a path"),
     Setting(
         "MEMTAPE_SYNC_MINUTES",
         "5",

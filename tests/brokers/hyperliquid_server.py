@@ -105,11 +105,24 @@ def state_json(tick: Tick) -> Json:
 # ---- the venue -----------------------------------------------------------------------------------------------------------
 
 
+class Refused(Exception):
+    """The venue does not answer a question: a status and a body instead."""
+
+    def __init__(self, status: int, body: Any) -> None:
+        super().__init__(status, body)
+        self.status, self.body = status, body
+
+
+CANDLE_QUESTION = {"coin": str, "interval": str, "startTime": int, "endTime": int}
+
+
 @dataclass
 class Venue:
     """An account as it is to be seen at a moment, and how it is told."""
 
     page: int = 2000
+    candle_page: int = 5000
+    unlisted: set[str] = field(default_factory=set)  # coins that the venue does not have
     state: Json = field(default_factory=lambda: {"time": 0, "marginSummary": {"accountValue": "0.0"}, "assetPositions": []})
     fills: list[Json] = field(default_factory=list)  # those that are visible
     funding: list[Json] = field(default_factory=list)
@@ -159,15 +172,27 @@ class Venue:
             case "userFunding":
                 return self._told(self._between(self.funding, question)[: self.page])
             case "candleSnapshot":
-                about = question["req"]
-                return [row for row in self.candles if (row["s"], row["i"]) == (about["coin"], about["interval"])
-                        and about["startTime"] <= row["t"] <= about["endTime"]]  # fmt: skip
+                return self._candles(question)
             case "historicalOrders":
                 return [] if self.forgotten_orders else [self.orders[oid] for oid in sorted(self.orders, reverse=True)][:2000]
             case "orderStatus":
                 found = self.orders.get(question["oid"])
                 return {"status": "order", "order": found} if found else {"status": "unknownOid"}
         raise KeyError(question["type"])
+
+    def _candles(self, question: Json) -> list[Json]:
+        """Candles by their begin, the oldest first, so many at most. A question in another form is not read at all."""
+        about = question.get("req")
+        fits = set(question) == {"type", "req"} and isinstance(about, dict) and set(about) == set(CANDLE_QUESTION)
+        if not fits or not all(type(about[name]) is kind for name, kind in CANDLE_QUESTION.items()):
+            raise Refused(422, "Failed to deserialize the JSON body into the target type")
+        if about["interval"] not in INTERVALS or about["startTime"] > about["endTime"]:
+            raise Refused(422, "Failed to deserialize the JSON body into the target type")
+        if about["coin"] in self.unlisted:
+            raise Refused(500, None)
+        found = [row for row in self.candles if (row["s"], row["i"]) == (about["coin"], about["interval"])
+                 and about["startTime"] <= row["t"] <= about["endTime"]]  # fmt: skip
+        return sorted(found, key=lambda row: row["t"])[: self.candle_page]
 
     def _between(self, rows: Iterable[Json], question: Json) -> list[Json]:
         end = question.get("endTime", 2**62)
@@ -201,7 +226,10 @@ class Server:
                     owner._over.wait(30)  # longer than any client waits; ends with the server
                     return
                 status = int(trouble) if trouble.isdigit() else 200 if self.path == "/info" else 404
-                body = json.dumps(owner.venue.info(question) if status == 200 else None).encode()
+                try:
+                    body = json.dumps(owner.venue.info(question) if status == 200 else None).encode()
+                except Refused as refused:
+                    status, body = refused.status, json.dumps(refused.body).encode()
                 if trouble == "garbage":
                     body = b"<html>502 Bad Gateway</html>"
                 self.send_response(status)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -256,12 +255,16 @@ def test_a_step_can_be_stopped_short_of(new_postgres: Callable[[], str], with_st
 
 
 def test_every_table_is_named_in_the_schema(empty_url: str) -> None:
-    made: Any = {word for step in MIGRATIONS for s in step.statements if s.startswith("CREATE TABLE") for word in [s.split()[2]]}
-    assert made == {*TABLES, *CACHES}
+    there: set[str] = set()
+    for statement in (statement for step in MIGRATIONS for statement in step.statements):
+        deed, what, name = statement.split()[:3]
+        if what == "TABLE":
+            there = there | {name} if deed == "CREATE" else there - {name} if deed == "DROP" else there
+    assert there == {*TABLES, *CACHES}
 
 
 def test_a_step_that_was_released_is_never_edited() -> None:
     made = {step.number: digest(canonical_plain([step.name, *step.statements]))[:16] for step in MIGRATIONS}
-    assert made == {1: "37312a2adf9b8205", 2: "4638a7747029dbc0", 3: "ef681bb12de7ff1e", 4: "5140b6ee65767885", 5: "02f5383eb76ccfcd"}, (
+    assert made == {1: "37312a2adf9b8205", 2: "4638a7747029dbc0", 3: "ef681bb12de7ff1e", 4: "5140b6ee65767885", 5: "02f5383eb76ccfcd", 6: "d425d39e82c12899"}, (
         "columns of a released step changed: leave them out of it, and add a step"
     )

@@ -86,8 +86,9 @@ def restore_from(memory: Any, path: Path) -> None:
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 STORE = FIXTURES / "store_0_1.db.gz"
 ANSWERS = FIXTURES / "store_0_1.json.gz"
-# The answers that the rules of money changed since (docs/upgrading.md), as `tests/fixtures/record_rules_2.py` recorded them.
-CHANGED = FIXTURES / "store_0_1_rules_2.json.gz"
+# The answers that rules changed since, as `tests/fixtures/record_rules.py` recorded them: the rules of money (docs/upgrading.md),
+# then the outcomes of decisions, which took the place of the table of shadows.
+CHANGED = [FIXTURES / "store_0_1_rules_2.json.gz", FIXTURES / "store_0_1_rules_3.json.gz"]
 PAPERS = FIXTURES / "store_0_1_documents"
 FOLDER = "<folder>"  # stands for the folder of documents, which is another one in each test
 # The folder of documents that the store names. It is not there when the answers are taken, and must not be there now.
@@ -165,11 +166,19 @@ def assert_same(was: Any, now: Any, asked: str) -> None:
 def recorded() -> dict[str, Any]:
     """What version 0.1 answered."""
     assert not WORKSPACE.exists(), f"{WORKSPACE} must not be there: the answers say that it is not"
-    return with_changes(json.loads(gzip.decompress(ANSWERS.read_bytes())), json.loads(gzip.decompress(CHANGED.read_bytes())))
+    return recorded_answers(CHANGED)
+
+
+def recorded_answers(changed: list[Path]) -> dict[str, Any]:
+    """What version 0.1 answered, with the changes of later rules."""
+    found = json.loads(gzip.decompress(ANSWERS.read_bytes()))
+    for file in changed:
+        found = with_changes(found, json.loads(gzip.decompress(file.read_bytes())))
+    return found
 
 
 def with_changes(recorded: dict[str, Any], changed: dict[str, Any]) -> dict[str, Any]:
-    """What version 0.1 answered, with those answers replaced that the rules of money changed since."""
+    """What version 0.1 answered, with those answers replaced that rules changed since."""
     answers = {json.dumps([name, data]): answer for name, data, answer in changed["answers"]}
     receipts = {json.dumps([moment, name, data]): answer for moment, name, data, answer in changed["receipts"]}
     whole = {name: changed[name] for name in ("verified", "rebuilt", "exported", "verified_after", "rebuilt_after")}

@@ -29,7 +29,7 @@ ROUND_TRIP: list[Observed] = [a_fill("y1", 1), a_fill("y2", 2, "sell")]
 
 STOOD_ASIDE = Decision(
     id="d9", t=minute(0), symbol="AAPL", action="no_trade", side="long", stop=Decimal(97), target=Decimal(104),
-    reason="too late in the day", situation=Situation(price=100.0),
+    reason="too late in the day", situation=Situation(price=100.0), frame="5m",
 )  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def test_bars_recorded_after_an_undo_end_the_shadow_as_it_was_believed_until_the
     agent = given_desk(memory)
     undo(memory, agent.imports.commit([STOOD_ASIDE], {"file": "x.csv"}).batch)
     agent.observe(bars((5, "101"), (10, "104")), backfill=True)
-    assert shadows(agent, 20) == [(1.33, None)]  # it was not taken back then
+    assert shadows(agent, 20) == [(0.75, None)]  # it was not taken back then
     assert shadows(agent, 250) == []
     assert agrees_with_its_log(memory)
 
@@ -116,11 +116,11 @@ def test_a_loss_recorded_after_an_undo_counts_in_the_state_of_an_undone_shadow(m
     late = replace(STOOD_ASIDE, t=minute(4))
     agent.observe(bars((5, "101"), (10, "104")), backfill=True)
     undo(memory, agent.imports.commit([late], {"file": "x.csv"}).batch)
-    assert shadows(agent, 20) == [(1.33, None)]
+    assert shadows(agent, 20) == [(0.75, None)]
     lost = Claim(trade_id="k1", symbol="ETH", side="long", entry_at=minute(1), exit_at=minute(2), entry_price=Decimal(100),
                  exit_price=Decimal(90), qty=Decimal(1), stop=Decimal(95))  # fmt: skip
     agent.observe(lost)
-    assert shadows(agent, 20) == [(1.33, 1)]
+    assert shadows(agent, 20) == [(0.75, 1)]
     assert agrees_with_its_log(memory)
 
 
@@ -130,7 +130,7 @@ def test_a_decision_imported_a_second_time_is_one_shadow(memory: Memory, mode: M
     agent.observe(bars((5, "101"), (10, "104")), backfill=True)
     undo(memory, agent.imports.commit([STOOD_ASIDE], {"file": "x.csv"}).batch)
     agent.imports.commit([STOOD_ASIDE], {"file": "x.csv"})
-    assert shadows(agent, 20) == shadows(agent, 250) == [(1.33, None)]
+    assert shadows(agent, 20) == shadows(agent, 250) == [(0.75, None)]
     assert agrees_with_its_log(memory)
 
 

@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtape.core.observed import Decision, GuardVerdict, Run, Situation
-from memtape.documents import decision_pages as pages
 from memtape.documents.chunks import cut_document
 from memtape.documents.citations import check_citation, cite, lines_of
-from memtape.documents.decision_pages import DecisionDay, decision_page, page_day, page_entry, page_path
+from memtape.documents.day_pages import LogDay
+from memtape.documents.decision_pages import DECISIONS, decision_page
 from memtape.documents.sources import SkippedFile
 from memtape.engine import Memory
+from memtape.engine.documents import log_pages
 from memtape.engine.documents import sync as syncing
-from memtape.engine.documents.sync import decision_days, decision_page_text
+from memtape.engine.documents.log_pages import decision_days, log_page_text
 from memtape.errors import Conflict
 from tests.documents.desk import write
 
@@ -47,7 +48,7 @@ def agent(memory):
 
 def text_of(agent, path: str) -> str | None:
     with agent.resources.reading(agent.agent.id) as tables:
-        return decision_page_text(tables, path)
+        return log_page_text(tables, path)
 
 
 # --- the page -----------------------------------------------------------------------------------------------------------
@@ -106,19 +107,19 @@ def test_a_page_of_a_thousand_decisions_is_cut_between_them_and_each_passage_nam
 
 @given(st.dates(date(1970, 1, 1), date(2200, 12, 31)))
 def test_a_path_names_its_day_and_only_that(day):
-    assert page_day(page_path(day)) == day
-    assert page_day(page_path(day).removeprefix("@")) is None and page_day(f"x/{page_path(day)}") is None
+    assert DECISIONS.day(DECISIONS.path(day)) == day
+    assert DECISIONS.day(DECISIONS.path(day).removeprefix("@")) is None and DECISIONS.day(f"x/{DECISIONS.path(day)}") is None
 
 
 def test_a_page_looks_different_when_any_of_its_decisions_was_added_taken_back_or_replaced():
     one, other = 64 * "a", 64 * "b"
     looks = [
-        DecisionDay(MAY_12, 2, 9, one),
-        DecisionDay(MAY_12, 3, 10, other),
-        DecisionDay(MAY_12, 1, 9, one),
-        DecisionDay(MAY_12, 2, 9, other),
+        LogDay(MAY_12, 2, 9, one),
+        LogDay(MAY_12, 3, 10, other),
+        LogDay(MAY_12, 1, 9, one),
+        LogDay(MAY_12, 2, 9, other),
     ]
-    assert len({page_entry(each).signature for each in looks}) == 4
+    assert len({DECISIONS.entry(each).signature for each in looks}) == 4
 
 
 # --- from the log (on both stores) --------------------------------------------------------------------------------------
@@ -137,7 +138,7 @@ def test_a_run_is_found_by_what_it_meant_to_do(agent):
     agent.observe(decided(run=Run(id="run-77", steps=("checked whether the pension flows were done",))), backfill=True)
     agent.documents.sync()
     assert (
-        agent.documents.search("run-77").hits[0].path == agent.documents.search("pension flows").hits[0].path == page_path(MAY_12)
+        agent.documents.search("run-77").hits[0].path == agent.documents.search("pension flows").hits[0].path == DECISIONS.path(MAY_12)
     )
 
 
@@ -155,7 +156,7 @@ def test_lines_of_a_page_are_cited_and_stay_valid_when_more_is_decided_on_that_d
 
 def test_only_the_day_on_which_something_was_decided_is_made_anew(agent, monkeypatch):
     made: list[date] = []
-    monkeypatch.setattr(syncing, "decision_page", lambda day, *rest: made.append(day) or decision_page(day, *rest))
+    monkeypatch.setattr(log_pages, "decision_page", lambda day, *rest: made.append(day) or decision_page(day, *rest))
     for n in range(40):
         agent.observe(decided(f"d{n}", TWO + timedelta(hours=12 * n)), backfill=True)
     assert agent.documents.sync().added == 21 and len(made) == 21
@@ -177,7 +178,7 @@ def test_decisions_that_were_taken_back_or_destroyed_are_gone_at_once(agent, tmp
     assert before.documents == 4 and agent.documents.search("zebra").hits
     write(work, {"later.md": "quokka"})
     agent.imports.undo(batch)
-    assert agent.documents.search("zebra").hits == () and text_of(agent, page_path(MAY_12)) is None
+    assert agent.documents.search("zebra").hits == () and text_of(agent, DECISIONS.path(MAY_12)) is None
     assert agent.documents.search("okapi").hits, "of a page only what was taken back goes"
     assert agent.documents.search("never move a stop").hits and agent.documents.search("quokka").hits == (), (
         "no file is looked at for that"
@@ -200,7 +201,7 @@ def test_an_import_is_taken_back_though_the_index_is_broken_and_none_is_made_for
 
     monkeypatch.setattr(agent.resources.documents, "refresh", broken)
     agent.imports.undo(batches[1])
-    assert text_of(agent, page_path(MAY_12)) is None
+    assert text_of(agent, DECISIONS.path(MAY_12)) is None
 
 
 @pytest.mark.parametrize("day", ["9999-12-31", "0001-01-01"])
@@ -226,7 +227,7 @@ def test_a_file_cannot_pose_as_a_page_of_decisions(agent, tmp_path):
     told = agent.documents.sync()
     assert told.documents == 2 and [each.path for each in told.problems] == ["@decisions/"]
     assert agent.documents.search("forged order").hits == ()
-    assert "forged" not in text_of(agent, page_path(MAY_12)) and text_of(agent, "@decisions/2026-05-13.md") is None
+    assert "forged" not in text_of(agent, DECISIONS.path(MAY_12)) and text_of(agent, "@decisions/2026-05-13.md") is None
 
 
 def test_of_an_agent_that_is_deleted_while_its_decisions_are_indexed_nothing_stays(agent, monkeypatch):
@@ -269,10 +270,10 @@ def test_another_agent_does_not_find_them(agent, memory):
 
 
 def test_a_day_with_more_decisions_than_a_page_holds_says_so(agent, monkeypatch):
-    monkeypatch.setattr(syncing, "MAX_DECISIONS_PER_PAGE", 3)
+    monkeypatch.setattr(log_pages, "DECISIONS", replace(DECISIONS, max_records=3))
     agent.imports.commit([decided(f"d{n}", TWO + timedelta(minutes=n)) for n in range(5)], {"file": "many.csv"})
     told = agent.documents.sync()
-    assert told.problems == (SkippedFile(page_path(MAY_12), "2 of its 5 decisions are not on the page"),)
-    text = text_of(agent, page_path(MAY_12))
+    assert told.problems == (SkippedFile(DECISIONS.path(MAY_12), "2 of its 5 decisions are not on the page"),)
+    text = text_of(agent, DECISIONS.path(MAY_12))
     assert "short d2\n" in text and "short d3\n" not in text and "2 more of this day" in text
-    assert pages.MAX_DECISIONS_PER_PAGE > 1000
+    assert DECISIONS.max_records > 1000

@@ -18,7 +18,7 @@ from tests.desk import given_agent, given_memory, projections
 from tests.effort import examples
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
-LEARNED = ("trades", "episodes", "affect", "shadows")
+LEARNED = ("trades", "episodes", "affect", "outcomes")
 
 
 def at(minutes: int) -> datetime:
@@ -49,21 +49,37 @@ def trades(draw: Any, kind: str) -> tuple[str, dict[str, Any]]:
     return kind, body
 
 
+plans = st.fixed_dictionaries({}, optional={"frame": st.sampled_from(["30m", "1h", "4h"]), "expiry_bars": st.integers(1, 5)})
+
+
 @st.composite
 def not_taken(draw: Any) -> tuple[str, dict[str, Any]]:
     body = {"id": f"d{draw(st.integers(0, 10_000))}", "t": at(draw(minutes)), "symbol": draw(st.sampled_from(["XAU", "BTC"])),
-            "action": "no_trade", "side": "long", "stop": 97, "target": 104, "situation": draw(situations)}  # fmt: skip
+            "action": "no_trade", "side": "long", "stop": 97, "target": 104, "situation": draw(situations),
+            **draw(plans)}  # fmt: skip
+    return "decision", body
+
+
+@st.composite
+def decided(draw: Any) -> tuple[str, dict[str, Any]]:
+    """A decision to trade, at the market or at a limit, with or without a target."""
+    side = draw(st.sampled_from([1, -1]))
+    body = {"id": f"e{draw(st.integers(0, 10_000))}", "t": at(draw(minutes)), "symbol": draw(st.sampled_from(["XAU", "BTC"])),
+            "action": "buy" if side > 0 else "sell", "side": "long" if side > 0 else "short", "stop": 100 - 4 * side,
+            **draw(plans), **draw(st.sampled_from([{}, {"entry_price": 100}, {"target": 100 + 3 * side}]))}  # fmt: skip
     return "decision", body
 
 
 @st.composite
 def bars(draw: Any) -> tuple[str, dict[str, Any]]:
-    first, symbol = draw(st.integers(0, 45)), draw(st.sampled_from(["XAU", "BTC"]))
+    # Hours, and halves of hours that may together be an hour.
+    length = draw(st.sampled_from([60, 60, 30]))
+    first, symbol = draw(st.integers(0, 45 * 60 // length)), draw(st.sampled_from(["XAU", "BTC"]))
     rows = []
     for n in range(draw(st.integers(1, 12))):
         low, high = sorted((draw(prices), draw(prices)))
-        t0 = at(60 * (first + n))
-        rows.append({"symbol": symbol, "t0": t0, "t1": t0 + timedelta(hours=1), "o": low, "h": high, "l": low, "c": high})
+        t0 = at(length * (first + n))
+        rows.append({"symbol": symbol, "t0": t0, "t1": t0 + timedelta(minutes=length), "o": low, "h": high, "l": low, "c": high})
     return "bars", {"bars": rows}
 
 
@@ -71,7 +87,9 @@ marks = st.builds(lambda m, e: ("equity", {"t": at(m), "equity": e}), minutes, s
 flows = st.builds(
     lambda m, n, usd: ("flow", {"id": f"c{n}", "t": at(m), "usd": usd}), minutes, st.integers(0, 999), st.integers(-900, 900)
 )
-histories = st.lists(st.one_of(trades("trade"), trades("claim"), not_taken(), bars(), marks, flows), min_size=1, max_size=14)
+histories = st.lists(
+    st.one_of(trades("trade"), trades("claim"), not_taken(), decided(), bars(), marks, flows), min_size=1, max_size=14
+)
 
 
 def unlike(history: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
@@ -79,7 +97,7 @@ def unlike(history: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[st
     seen: set[object] = set()
     found = []
     for kind, body in history:
-        keys = [(kind, b["symbol"], b["t0"]) for b in body["bars"]] if kind == "bars" else [
+        keys = [(kind, b["symbol"], b["t0"], b["t1"]) for b in body["bars"]] if kind == "bars" else [
             (kind, body.get("trade_id") or body.get("id") or body.get("t"))
         ]  # fmt: skip
         if not seen.intersection(keys):
@@ -200,7 +218,7 @@ def ticks(draw: Any) -> tuple[str, dict[str, Any]]:
     return "tick", tick
 
 
-observed = st.one_of(trades("trade"), trades("claim"), not_taken(), bars(), marks, flows, ticks())
+observed = st.one_of(trades("trade"), trades("claim"), not_taken(), decided(), bars(), marks, flows, ticks())
 followed = not_taken().map(lambda told: (told[0], {**told[1], "situation": {"price": 100.0}}))
 files = st.builds(lambda some, one: unlike([*some, one]), st.lists(observed, max_size=3), followed)
 seen = st.tuples(st.just("observe"), observed)

@@ -14,6 +14,7 @@ from memtape.core.recall.evidence import rounded
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.view.at_head import ViewAtHead
 from memtape.engine.view.memories import RecallQuestion, recall_situation
+from memtape.engine.view.outcomes import decision_outcomes
 from memtape.engine.view.plans import plan_views
 from memtape.engine.view.situation import current_situation
 from memtape.engine.view.stored import StoredView
@@ -45,6 +46,13 @@ QUESTIONS: dict[str, Callable[[View], Any]] = {
     "a trade that is not there": lambda view: view.trade("0123456789abcdef"),
     "trades closed in a day": lambda view: view.closed_between(START, START + timedelta(days=1)),
     "closed trades by id": lambda view: view.closed_trades({t.id for t in view.trades()}),
+    "trades that decisions entered": lambda view: view.trades_entered_by({"d1", "d4", "d11", "nobody"}),
+    "what bars show of decisions": lambda view: [(row.id, row.outcome) for row in view.outcomes()],
+    "what bars show of some": lambda view: [(row.id, row.outcome) for row in view.outcomes(ids={"d0", "d9"})],
+    "the last three decisions on bars": lambda view: [row.id for row in view.outcomes(symbol="BTC", limit=3)],
+    "decisions of the afternoon on bars": lambda view: [row.id for row in view.outcomes(since=START + 5 * HOUR)],
+    "what became of decisions": lambda view: decision_outcomes(view),
+    "what became of one": lambda view: decision_outcomes(view, ["d3"]),
     "discrepancies": lambda view: view.discrepancies(100),
     "since when the broker is heard": lambda view: view.verified_from,
     "whether claims count": lambda view: view.claims_count,
@@ -117,6 +125,7 @@ READS: dict[str, Callable[[AgentMemory], Any]] = {
     "the affect state": lambda agent: agent.memories.affect(),
     "performance": lambda agent: agent.ledger.performance(),
     "habits": lambda agent: agent.memories.behaviour(),
+    "outcomes of decisions": lambda agent: agent.outcomes.list(),
 }
 
 

@@ -55,10 +55,11 @@ class Asked:
 class Scripted:
     """The server, while it is open."""
 
-    reply: Callable[[Any, Asked], dict[str, Any]]
+    reply: Callable[[Any, Asked], dict[str, Any] | Sends]
     refuse: Callable[[Fails], dict[str, Any]]
     script: list[Any]
     refusing: Headers = ()  # with every refusal
+    wrong: Callable[[Asked], str | None] = lambda asked: None  # what the provider would refuse a request for, whatever is played
     port: int = 0
     asked: list[Asked] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
@@ -105,14 +106,17 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         asked = Asked(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
         part = server.take(asked)
+        if (problem := server.wrong(asked)) is not None:
+            part = Fails(400, problem)
+        reply = part if isinstance(part, Hangs | Sends | Fails) else server.reply(part, asked)
         if isinstance(part, Hangs):
             server.closing.wait(part.seconds)
-        elif isinstance(part, Sends):
-            self._send(200, part.body, (("content-type", part.content_type),), part.short)
+        elif isinstance(reply, Sends):
+            self._send(200, reply.body, (("content-type", reply.content_type),), reply.short)
         elif isinstance(part, Fails):
             self._send(part.status, json.dumps(server.refuse(part)).encode(), (*server.refusing, *part.headers))
         else:
-            self._send(200, json.dumps(server.reply(part, asked)).encode())
+            self._send(200, json.dumps(reply).encode())
         self.close_connection = True
 
     def _send(self, status: int, body: bytes, headers: Headers = (), short: int = 0) -> None:

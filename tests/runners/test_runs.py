@@ -310,3 +310,24 @@ def test_the_session_can_be_seen_as_of_an_earlier_moment():
     desk.run("scheduled")
     then = perform(desk.memory, find("get_session"), {"agent": "gold", "as_of": time_text(MONDAY + timedelta(minutes=10))}, OWNER)
     assert (then["runs_since_reset"], then["session_age"]) == (1, "10m")
+
+
+def test_an_agent_without_a_card_answers_in_free_text_and_takes_no_decision():
+    desk = RunDesk("Gold looks heavy.")
+    desk.configure(card="")
+    run = desk.run()
+    assert (run.result, run.end.text, run.end.decision) == ("ok", "Gold looks heavy.", None)
+    assert desk.runner.questions[0].schema is None
+    assert desk.agent.ledger.decisions() == []
+
+
+def test_the_latest_conviction_stands_in_the_next_brief_until_the_outcome_is_known():
+    desk = RunDesk(BUY, HELD)
+    desk.configure()
+    first = desk.run()
+    desk.later(5)
+    desk.reexamine(first.end.decision)
+    line = f'- Conviction 62/100 in your open decision, just now: "The retest held." [{first.id}]'
+    assert line in desk.agent.briefs.make().brief.text
+    desk.bar(1, "100", "105", "99.5", "104.5")
+    assert "Conviction" not in desk.agent.briefs.make().brief.text

@@ -206,15 +206,23 @@ def test_a_decision_without_a_time_has_that_of_the_clock_elsewhere(memory: Memor
         ({"side": "long", "stop": "105"}, "stop: 105 is above the entry 100 of a long. Give a stop below it"),
         ({"action": "buy", "stop": "100"}, "stop: 100 equals the entry 100 of a long"),
         ({"action": "sell", "stop": "95"}, "stop: 95 is below the entry 100 of a short. Give a stop above it"),
+        ({"side": "long", "target": "99"}, "target: 99 is below the entry 100 of a long. Give a target above it"),
+        ({"side": "long", "stop": "105", "target": "99"}, "stop: 105 is above .*\ntarget: 99 is below"),
     ],
 )
-def test_a_decision_with_its_stop_on_the_wrong_side_is_refused(memory: Memory, decision: dict[str, str], said: str) -> None:
+def test_a_decision_with_its_stop_or_target_on_the_wrong_side_is_refused(memory: Memory, decision: dict[str, str], said: str) -> None:
     with pytest.raises(Invalid, match=said):
         ask(memory, "record_decision", symbol="BTC", entry_price="100", t=T.format(8), **decision)
     assert ask(memory, "get_decisions")["n"] == 0
     # With a tick it is recorded: what an account reports is never refused for a decision's words.
     ask(memory, "observe_tick", id="s1", t=T.format(8), decision={"symbol": "BTC", "entry_price": "100", **decision})
     assert ask(memory, "get_decisions")["n"] == 1
+
+
+def test_a_decision_at_the_market_with_its_stop_beyond_its_target_is_refused(memory: Memory) -> None:
+    with pytest.raises(Invalid, match=r"stop: 105 is above the target 104 of a long. Give a stop below it"):
+        ask(memory, "record_decision", symbol="BTC", side="long", stop="105", target="104", t=T.format(8))
+    assert ask(memory, "get_decisions")["n"] == 0
 
 
 @pytest.mark.parametrize("decision", [{"side": "short", "stop": "105"}, {"stop": "105"}, {"action": "close", "stop": "105"}])

@@ -19,7 +19,8 @@ NEEDED = {  # what an operation must be asked beside the agent; what is not ther
     "get_shown_brief": {"digest": "none"}, "get_proposal": {"proposal_id": "none"}, "search_documents": {"query": "stop"},
     "get_document": {"path": "none.md"}, "find_similar_reports": {"path": "none.json"},
     "verify_citation": {"path": "none.md", "start_line": 1, "end_line": 1, "content_hash": "none"},
-    "pre_trade_check": {"symbol": "BTC", "direction": "long"},
+    "pre_trade_check": {"symbol": "BTC", "direction": "long"}, "get_run": {"run": "none"}, "get_decision": {"decision": "none"},
+    "list_reexaminations": {"run": "none"},
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import memtape
+from memtape.core.decisions.runs import RunEnd, RunStep
 from memtape.core.observed import ClosedTrade
 from memtape.core.values import read
 from memtape.engine import Memory
@@ -53,6 +54,20 @@ CALLS: dict[str, dict[str, Any]] = {
     "record_dividend": {"agent": "desk", "symbol": "NVDA", "ex_date": T.format(12), "usd": "4.2", "rate": "1.1"},
     "amend_fill": {"agent": "desk", "fill_id": "f2", "t": T.format(12), "content": {"fee": "0.5"}},
     "void_fill": {"agent": "desk", "fill_id": "f9", "t": T.format(12)},
+    "declare_card_type": {"card": {"name": "exit-review", "slots": [{"name": "verdict", "kind": "choice", "choices": ["good", "bad"]}]}},
+    "list_card_types": {},
+    "configure_agent": {"agent": "desk", "review_decisions": True, "default_prompt": "Analyse BTC.", "budget_usd_per_day": "1.5"},
+    "get_agent_config": {"agent": "desk"},
+    "run_agent": {"agent": "desk"},
+    "send_message": {"agent": "desk", "text": "What do you hold?"},
+    "list_runs": {"agent": "desk", "limit": 5},
+    "get_run": {"agent": "desk", "run": "?"},
+    "get_session": {"agent": "desk", "as_of": T.format(20)},
+    "reset_memory": {"agent": "desk"},
+    "get_my_decisions": {"agent": "desk", "limit": 2, "as_of": T.format(20)},
+    "get_decision": {"agent": "desk", "decision": "d1", "as_of": T.format(20)},
+    "reexamine_decision": {"agent": "desk", "decision": "d1"},
+    "list_reexaminations": {"agent": "desk", "run": "d1"},
     "get_trades": {"agent": "desk", "limit": 1, "status": "closed"},
     "get_trade": {"agent": "desk", "trade_id": "?"},
     "get_open_positions": {"agent": "desk"},
@@ -125,13 +140,14 @@ CALLS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # Each call is made several times. These leave their mark every time, so their answers carry another number each time, or
 # cannot be given twice; they are made once here, and their own tests are in tests/engine.
-ONCE = {"index_health", "correct_memory", "label_trade", "forget_memory", "delete_agent", "erase_owner"}
+ONCE = {"index_health", "run_agent", "send_message", "reset_memory", "reexamine_decision", "correct_memory", "label_trade", "forget_memory", "delete_agent", "erase_owner"}
 OWNERS_OWN = {"confirm_plan", "state_belief", "promote_lessons", "retire_lesson", "create_skill", "use_skill_version", "undo_import",
               "cancel_plan", "reindex_documents", "pin_document", "unpin_document", "accept_proposal", "reject_proposal",
-              "amend_fill", "void_fill"}  # fmt: skip
+              "amend_fill", "void_fill", "declare_card_type", "configure_agent"}  # fmt: skip
 OWNER_ASKED = {"confirm_plan", "promote_lessons", "retire_lesson", "label_trade", "correct_memory", "delete_agent", "erase_owner",
                "use_skill_version", "undo_import", "reindex_documents", "pin_document", "unpin_document", "accept_proposal",
-               "reject_proposal", "amend_fill", "void_fill"}  # fmt: skip
+               "reject_proposal", "amend_fill", "void_fill", "declare_card_type", "configure_agent", "run_agent", "send_message",
+               "reset_memory"}  # fmt: skip
 # What each must refuse, with the field that is wrong.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "create_skill": ({"id": "No Spaces"}, "id"),
@@ -156,6 +172,20 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "record_dividend": ({"agent": "desk", "symbol": "NVDA", "ex_date": T.format(12)}, "usd"),
     "amend_fill": ({"agent": "desk", "fill_id": "f2", "content": {}}, "content"),
     "void_fill": ({"agent": "desk", "fill_id": "nothing"}, "fill_id"),
+    "declare_card_type": ({"card": {"name": "x", "slots": [{"name": "a"}, {"name": "a"}]}}, "slots.1.name"),
+    "list_card_types": ({"colour": "red"}, "colour"),
+    "configure_agent": ({"agent": "desk", "schedule": "0 0 30 2 *"}, "schedule"),
+    "get_agent_config": ({"agent": "nobody"}, "agent"),
+    "run_agent": ({"agent": "desk"}, "runner"),
+    "send_message": ({"agent": "desk", "text": ""}, "text"),
+    "list_runs": ({"agent": "desk", "kind": "walk"}, "kind"),
+    "get_run": ({"agent": "desk", "run": "nothing"}, "run"),
+    "get_session": ({"agent": "nobody"}, "agent"),
+    "reset_memory": ({"agent": "nobody"}, "agent"),
+    "get_my_decisions": ({"agent": "desk", "limit": 0}, "limit"),
+    "get_decision": ({"agent": "desk", "decision": "nothing"}, "decision"),
+    "reexamine_decision": ({"agent": "desk", "decision": "nothing"}, "decision"),
+    "list_reexaminations": ({"agent": "nobody", "run": "r1"}, "agent"),
     "get_trades": ({"agent": "desk", "cursor": "nonsense"}, "cursor"),
     "get_trade": ({"agent": "desk", "trade_id": "nothing"}, "trade_id"),
     "get_open_positions": ({"agent": "nobody"}, "agent"),
@@ -234,6 +264,12 @@ def told(memory: Any, name: str) -> dict[str, Any]:
             return {"note_id": diary.lessons.reflections()[0].note.id}
         case "retire_lesson":
             return {"lesson_id": memory.agent("desk").lessons.reflect().note.lessons[0].id}
+        case "get_run":
+            desk = memory.agent("desk")
+            begun = desk.runs.begin("manual", "Analyse BTC.", runner="callable")
+            step = RunStep(at=begun.start.at, turn=0, kind="tool", tool="get_brief", input={"symbol": "BTC"}, text="...", ms=12)
+            end = RunEnd(run=begun.start.id, at=begun.start.at, result="ok", text="Flat.", steps=(step,))
+            return {"run": desk.end_run(begun, end).id}
         case "get_brief" | "preview_brief":
             asked = diary.briefs.make(symbol="XAU").question
             return {"head": asked.head, "owner_head": asked.owner_head}

@@ -24,7 +24,7 @@ _NOT_NULL = {
     "bars": set(COLUMNS["bars"]) - {"v"},
     "episodes": {"owner", "stream", "id", "known_from", "kind", "symbol", "entry_at", "exit_at"},
     "affect": {"owner", "stream", "at", "rank", "id", "known_at", "known_by"},
-    "shadows": {"owner", "stream", "id", "symbol", "at"},
+    "outcomes": {"owner", "stream", "id", "known_from", "symbol", "at", "frame", "expiry_bars", "side", "stop", "status", "shadow", "risk_too_small"},
     "plans": {"owner", "stream", "id", "status", "at", "fired", "body"},
 }
 

@@ -90,9 +90,9 @@ def _net_account(agent: AgentMemory, clock: FixedClock) -> None:
     agent.plans.create({"id": "p3", "trigger": {"session": "us"}, "action": "alert", "reasoning": "no longer"})
     agent.plans.cancel("p3")
     not_taken = {"symbol": "AAPL", "action": "no_trade", "side": "long", "stop": "104", "target": "106", "reason": "range",
-                 "situation": {"regime": "range", "price": 105}}  # fmt: skip
+                 "frame": "15m", "situation": {"regime": "range", "price": 105}}  # fmt: skip
     _seen(agent, clock, 105, "a7", marks={"AAPL": "105"}, decision=not_taken)
-    _seen(agent, clock, 106, "a7b", decision={**not_taken, "side": "short", "stop": "120", "target": "90", "confidence": "0.4"})
+    _seen(agent, clock, 106, "a7b", decision={**not_taken, "side": "short", "entry_price": "105", "stop": "120", "target": "90", "confidence": "0.4"})
     _seen(agent, clock, 150, "a8", marks={"AAPL": "106"}, bars=quarters(105, [105, 105.2, 106]))
     closed = next(trade for trade in agent.ledger.trades(status="closed"))
     agent.memories.correct(closed.id, {"reflection": "left too early", "teach": "anomaly"}, "looked again")

@@ -13,10 +13,12 @@ import pytest
 from starlette.testclient import TestClient
 
 import memtape
+from memtape.core.decisions.runs import RunEnd
 from memtape.documents.document_list import list_by_type
 from memtape.documents.index_health import report_problem
 from memtape.documents.sources import SYNC_PROBLEM
 from memtape.engine import Memory
+from memtape.engine.runs import BegunRun
 from memtape.plugs.clock import FixedClock
 from memtape.sim.demo_documents import fill_documents
 from memtape.sim.run import run_simulation
@@ -85,6 +87,20 @@ def at(path: str, start: int = 0, end: int = 0, **more: object) -> str:
 
 
 # ---- searching -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_found_leads_to_its_own_page_and_a_decision_without_one_to_the_decision(desk: Memory, client: TestClient):
+    agent = desk.agent("desk")
+    begun = agent.runs.begin("manual", "Look at gold.", runner="llm")
+    assert isinstance(begun, BegunRun)
+    run = begun.start.id
+    agent.end_run(begun, RunEnd(run=run, at=NOW, result="ok", text="The okapi pattern is gone."))
+    agent.observe({"id": "by hand/<1>", "symbol": "XAU", "action": "skip", "reason": "numbat"}, kind="decision")
+    agent.documents.sync()
+    text = client.get("/agents/desk/documents?q=okapi").text
+    assert f'<a href="/agents/desk/runs/{run}"><span class="file">@runs/2026-05-12.md</span>' in text
+    assert 'href="/agents/desk/documents/view?path=%40runs%2F2026-05-12.md&amp;start=3' in text
+    assert '<a href="/agents/desk/decisions/by%20hand%2F%3C1%3E">' in client.get("/agents/desk/documents?q=numbat").text
 
 
 @pytest.mark.parametrize("scripts", [True, False])

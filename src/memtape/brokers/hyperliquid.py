@@ -36,6 +36,7 @@ from memtape.errors import Invalid
 MILLISECOND: Final = timedelta(milliseconds=1)
 DOLLAR_TOKEN = "USDC"
 MARK_STEP = Decimal("1e-10")
+CLOCK_DIFFERENCE: Final = timedelta(minutes=5)  # by which the clock of this machine may be ahead of the venue's
 # Candles with a fixed length. A calendar month has none.
 INTERVALS: Final[Mapping[str, timedelta]] = {
     **{f"{n}m": timedelta(minutes=n) for n in (1, 3, 5, 15, 30)},
@@ -219,6 +220,15 @@ def coin_symbol(coin: str) -> str:
     """
     named = f"SPOT{coin}" if coin.startswith("@") else coin if coin[:1].isalnum() else f"HL{coin}"
     return read(Symbol, named, at="coin")
+
+
+def symbol_coin(symbol: str) -> str:
+    """Returns the coin of a symbol; the inverse of `coin_symbol`.
+
+    >>> symbol_coin("ETH"), symbol_coin("SPOT@107"), symbol_coin("PURR/USDC")
+    ('ETH', '@107', 'PURR/USDC')
+    """
+    return symbol.removeprefix("SPOT") if symbol.startswith("SPOT@") else symbol
 
 
 def fill_rows(payload: object, at: str = "userFills") -> list[FillRow]:
@@ -439,6 +449,21 @@ def bars_from_candles(payload: object, until: datetime | None = None) -> list[Ba
             data = {"symbol": symbol, "t0": t0, "t1": t1, "o": row.o, "h": row.h, "l": row.l, "c": row.c, "v": row.v}
             found[symbol, row.i, row.t] = read(CheckedBar, data, at="candleSnapshot")
     return sorted(found.values(), key=lambda bar: (bar.t1, bar.symbol, bar.frame))
+
+
+def completed_bars(bars: Sequence[Bar], now: datetime) -> list[Bar]:
+    """Returns the candles that will not change any more, of one coin and interval.
+
+    The last candle of an answer may still be at work, and `now` is a clock that may be a little ahead of the venue's. So a candle
+    is complete once a later one has begun, or some minutes after its end: a coin without trades has no later one.
+
+    >>> first, second = (Bar(symbol="ETH", t0=time_from_millis(n * 60_000), t1=time_from_millis((n + 1) * 60_000), o=ONE, h=ONE,
+    ...     l=ONE, c=ONE) for n in (0, 1))
+    >>> [len(completed_bars([first, second], second.t1 + wait)) for wait in (timedelta(0), CLOCK_DIFFERENCE)]
+    [1, 2]
+    """
+    newest = max((bar.t0 for bar in bars), default=now)
+    return [bar for bar in bars if bar.t1 <= now and (bar.t0 < newest or bar.t1 + CLOCK_DIFFERENCE <= now)]
 
 
 def candle_length(name: str) -> timedelta:

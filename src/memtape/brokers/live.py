@@ -37,6 +37,7 @@ MAINNET = "https://api.hyperliquid.xyz"
 MAX_ANSWER_BYTES = 64 * 2**20
 MIN_PAGE_ROWS = 500  # a shorter page is the last one
 FIRST_CANDLES = 720  # read when a coin is first followed: as many as a situation uses
+CANDLES_PER_ANSWER = 5_000
 CANDLE_RETRY = timedelta(minutes=1)  # after a candle was missing: a minute without trades has none
 AskVenue = Callable[[Mapping[str, Any]], Any]
 
@@ -86,7 +87,8 @@ class JsonEndpoint:
             answer, problem = self._once(question)
             if not problem:
                 return answer
-        raise Unreachable(source=self.url, problem=f"{question.get('type')}: {problem} ({self.attempts} times)")
+        times = f" ({self.attempts} times)" if self.attempts > 1 else ""
+        raise Unreachable(source=self.url, problem=f"{question.get('type')}: {problem}{times}")
 
     def _once(self, question: Mapping[str, Any]) -> tuple[Any, str]:
         """Returns the answer, or the reason of a temporary failure."""
@@ -241,9 +243,40 @@ class Hyperliquid:
                 if ended is not None and now < max(ended + length, last_question + min(length, CANDLE_RETRY)):
                     continue
                 begin = ended or max(now - FIRST_CANDLES * length, EPOCH)
-                about = {"coin": coin, "interval": name, "startTime": hl.millis_of(begin), "endTime": hl.millis_of(now)}
-                bars = hl.bars_from_candles(self._ask({"type": "candleSnapshot", "req": about}), until=now)
-                bars = [bar for bar in bars if bar.t0 >= begin]
+                bars = [bar for bar in read_candles(self._ask, coin, name, begin, now) if bar.t1 <= now]
                 memory.candles[coin, name] = max([bar.t1 for bar in bars], default=begin), now
                 found += bars
         return sorted(found, key=lambda bar: (bar.t1, bar.symbol, bar.frame))
+
+
+def read_candles(ask: AskVenue, coin: str, interval: str, since: datetime, now: datetime) -> list[Bar]:
+    """Returns the candles of a coin that began in a time, in order; the last one may be incomplete.
+
+    An answer has a limited number of candles, so a longer time is asked for in parts.
+    """
+    length = hl.candle_length(interval)
+    found: dict[datetime, Bar] = {}
+    while since <= now:
+        until = min(since + CANDLES_PER_ANSWER * length - hl.MILLISECOND, now)
+        about = {"coin": coin, "interval": interval, "startTime": hl.millis_of(since), "endTime": hl.millis_of(until)}
+        bars = hl.bars_from_candles(ask({"type": "candleSnapshot", "req": about}))
+        inside = {bar.t0: bar for bar in bars if since <= bar.t0 <= until and timedelta(seconds=bar.frame) == length}
+        found |= inside
+        # A full page that ends early was cut by the venue: the next one begins where it ended.
+        cut = len(bars) >= MIN_PAGE_ROWS and inside and max(inside) + length <= until
+        since = max(inside) + length if cut else until + hl.MILLISECOND
+    return [found[t0] for t0 in sorted(found)]
+
+
+class HyperliquidCandles:
+    """The candles of any coin on Hyperliquid. They are public: no account is needed.
+
+    A question is asked once: who reads candles regularly asks again the next time.
+    """
+
+    def __init__(self, base_url: str = MAINNET, *, timeout: float = 10.0, ask: AskVenue | None = None) -> None:
+        self._ask = ask or JsonEndpoint(f"{base_url.rstrip('/')}/info", timeout, attempts=1)
+
+    def completed(self, symbol: str, interval: str, since: datetime, now: datetime) -> list[Bar]:
+        """Returns the completed candles of a symbol that began since a moment, in order. Raises Unreachable."""
+        return hl.completed_bars(read_candles(self._ask, hl.symbol_coin(symbol), interval, since, now), now)

@@ -234,20 +234,6 @@ class Decision:
         return self.side or sides.get((self.action or "").lower())
 
 
-def check_stop_of(decision: Decision) -> None:
-    """Raises Invalid if a decision states a stop on the wrong side of its own entry price.
-
-    Only for a decision on its own: what comes with a tick is never refused for a decision's words.
-    """
-    side, entry, stop = decision.stated_side, decision.entry_price, decision.stop
-    if side is None or entry is None or stop is None:
-        return
-    if (entry - stop if side == "long" else stop - entry) <= 0:
-        where = "equals" if stop == entry else "is above" if stop > entry else "is below"
-        fix = f"Give a stop {'below' if side == 'long' else 'above'} it, or leave it out"
-        raise Invalid("stop", f"{stop} {where} the entry {entry} of a {side}", fix)
-
-
 def _several(value: object) -> object:
     return value if value is None or isinstance(value, list | tuple) else (value,)
 

@@ -92,15 +92,21 @@ def approximate_tokens(text: str) -> int:
     return -(-size // BYTES_PER_TOKEN)
 
 
-def cut_document(text: str, sizes: ChunkSizes | None = None) -> tuple[Chunk, ...]:
+def cut_document(text: str, sizes: ChunkSizes | None = None, *, by_section: bool = False) -> tuple[Chunk, ...]:
     """Cuts a document into passages, in order. Blank passages are omitted.
+
+    With `by_section`, each section is a passage of its own, however small, and a mere title above other sections is none: for
+    pages whose sections are records that have nothing to do with each other.
 
     >>> cut_document(" \\n\\n")
     ()
+    >>> [chunk.headings for chunk in cut_document("# Day\\n## One\\na\\n## Two\\nb", by_section=True)]
+    [('Day', 'One'), ('Day', 'Two')]
     """
     sizes = sizes or ChunkSizes()
     chunks: list[Chunk] = []
-    for group in _group_sections(sections(text, sizes), sizes):
+    found = sections(text, sizes)
+    for group in _single_sections(text, found) if by_section else _group_sections(found, sizes):
         blocks = [block for section in group for block in section.blocks]
         for window in _windows(blocks, sizes):
             if chunk := _chunk_of(text, window, _common_headings([section.headings for section in group])):
@@ -260,6 +266,14 @@ def _group_sections(sections: Sequence[TextSection], sizes: ChunkSizes) -> Itera
         size += section.tokens
     if group:
         yield group
+
+
+def _single_sections(text: str, sections: Sequence[TextSection]) -> Iterator[list[TextSection]]:
+    """Yields each section as a group of its own, without titles: headings with no text before the first section below them."""
+    for section, following in zip(sections, (*sections[1:], None), strict=True):
+        has_text = any(text[line.start : line.end].strip() for block in section.blocks[1:] for line in block)
+        if has_text or following is None or following.level <= section.level:
+            yield [section]
 
 
 def _common_headings(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from memtape.documents.chunks import Chunk, cut_document
 from memtape.documents.citations import content_hash, lines_of
 from memtape.documents.question import pair_text
 from memtape.documents.reports import parse_report
-from memtape.documents.sources import WATCH_PROBLEM, DocumentFolder, FileEntry, SkippedFile
+from memtape.documents.sources import PAGE_TYPE, WATCH_PROBLEM, DocumentFolder, FileEntry, SkippedFile
 from memtape.documents.vectors import stored_models
 
 COMPUTED_TIER = 2  # of reports that memtape computed
@@ -121,7 +121,8 @@ class IndexWriter:
         origin = (self.scope, document.path, file, document.type, tier, *signature)
         values = (*origin, type_and_tier(document), digest(text), figures)
         number = int(self._connection.execute(sql, values).fetchall()[0][0])  # type: ignore[arg-type]
-        chunks = cut_document(text)
+        # A passage of a page of the log leads back to its record, so it may not span two of them.
+        chunks = cut_document(text, by_section=document.type == PAGE_TYPE)
         self._insert_chunks(number, document, chunks)
         # The only passage of a document says all that the document says: it needs no row as a whole.
         if len(chunks) > 1:

@@ -9,7 +9,7 @@ A walk follows no symbolic link, enters no version control, virtual environment 
 up to a size, because a workspace may hold anything. What is left out for a reason is reported.
 
 Not every document is a file: a source may list its documents itself, and their text is made when it is read. Paths that begin
-with `@decisions/` are reserved for the pages that memtape renders from the log.
+with `@decisions/` or `@runs/` are reserved for the pages that memtape renders from the log.
 
 >>> classify_path("TRADING_MANUAL.md"), classify_path("journal/2026-05/12.md"), classify_path("journal/SOUL.md")
 (('rules', 1), ('journal', 3), ('journal', 3))
@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -35,7 +36,10 @@ IGNORED_FOLDERS = frozenset({
     "CVS", "node_modules", "bower_components", "__pycache__", "site-packages", "venv", "env", "virtualenv",
 })  # fmt: skip
 VENV_MARKER = "pyvenv.cfg"  # a folder that contains this file is a virtual environment, whatever its name
-DECISION_PAGES = "@decisions/"  # prefix of pages rendered from the log; no file of a workspace may have it
+# Prefixes of the pages that are rendered from the log, and what they are; no file of a workspace may have such a path.
+DECISION_PAGES, RUN_PAGES = "@decisions/", "@runs/"
+LOG_PAGES = (DECISION_PAGES, RUN_PAGES)
+PAGE_TYPE, PAGE_TIER = "trace", 3
 # Problems of the whole index are stored like those of files, under these names instead of a path.
 SYNC_PROBLEM, WATCH_PROBLEM = "@sync", "@watch"
 MAX_FILE_BYTES = 4_000_000
@@ -141,7 +145,7 @@ def walk(source: DocumentFolder) -> Iterator[FileEntry | SkippedFile]:
     root = source.root.absolute()
     if not root.is_dir():
         raise Invalid("dir", f"{root} is not a folder", "Name the folder of the workspace")
-    count = reserved_names = 0
+    count, reserved_names = 0, Counter[str]()
     for entry, path in _entries(str(root), ""):
         if isinstance(entry, OSError):
             # A root that cannot be entered is not an empty workspace: without this error all of its documents would be dropped.
@@ -155,8 +159,8 @@ def walk(source: DocumentFolder) -> Iterator[FileEntry | SkippedFile]:
             kind, tier = source.type, source.tier or tier
         if not _is_indexed(path, kind):
             continue
-        if shown_path.startswith(DECISION_PAGES):
-            reserved_names += 1
+        if shown_path.startswith(LOG_PAGES):
+            reserved_names[f"{shown_path.partition('/')[0]}/"] += 1
             continue
         found = _file_entry(entry, shown_path, kind, source.tier or tier)
         if found is None:
@@ -166,10 +170,8 @@ def walk(source: DocumentFolder) -> Iterator[FileEntry | SkippedFile]:
             yield SkippedFile(shown_path, f"more than {MAX_FILES:,} files: this one and those after it are not indexed")
             return
         yield found
-    if reserved_names:
-        yield SkippedFile(
-            DECISION_PAGES, f"{reserved_names:,} files named like memtape's own pages are not indexed: rename their folder"
-        )
+    for reserved, files in reserved_names.items():
+        yield SkippedFile(reserved, f"{files:,} files named like memtape's own pages are not indexed: rename their folder")
 
 
 def _is_indexed(path: str, kind: str) -> bool:

@@ -1,22 +1,76 @@
-"""Polls of a live account, compared with the store: from when to read, and which part of the answer is new."""
+"""Polls of a live account, compared with the store: from when to read, and which part of the answer is new.
+
+Which venue an agent follows is a statement in its log, so that other processes know where its market is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from memtape.brokers.live import ReadRange
+from memtape.core.codec import EPOCH, make_id
+from memtape.core.items import Item
 from memtape.core.observed import Bar, EquityMark, Tick
 from memtape.core.values import read
 from memtape.engine.agent import AgentMemory
+from memtape.engine.scope import AgentScope
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.tables import Tables
 
+MICROSECOND = timedelta(microseconds=1)
 MAX_SILENCE = timedelta(hours=1)  # after it a tick is written even if nothing happened
 EQUITY_MOVE_SHARE = Decimal("0.005")  # a larger move of equity is news, because drawdown depends on it
 MISSING_FILL_AGE, MAX_MISSING_FILLS = timedelta(days=7), 100  # limits of the search for missing fills
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedVenue:
+    """A venue whose account an agent follows."""
+
+    source: str  # hyperliquid
+    url: str  # a test network has other prices than the venue itself
+
+
+def state_followed_venue(agent: AgentMemory, venue: FollowedVenue) -> None:
+    """State which venue an agent follows, unless that is what was stated last."""
+    if followed_venue(agent) == venue:
+        return
+    scope = AgentScope(agent.resources, agent.agent)
+    with scope.writing() as tables:
+        body, at = asdict(venue), scope.stated_at(tables)
+        key = make_id("followed_venue", body, tables.head().seq + 1)
+        scope.writer(tables).declare(Item("followed_venue", key, at, body), at)
+
+
+def followed_venue(agent: AgentMemory) -> FollowedVenue | None:
+    """The venue that an agent follows, as it was stated last; None if it follows none."""
+    with agent.resources.reading(agent.agent.id) as tables:
+        return _followed(tables)
+
+
+def _followed(tables: Tables) -> FollowedVenue | None:
+    stated = max(tables.items("followed_venue", EVERYTHING), key=lambda item: item.seq, default=None)
+    return None if stated is None else FollowedVenue(**stated.body)
+
+
+def missing_bars_from(agent: AgentMemory, symbol: str, length: timedelta, since: datetime, now: datetime) -> datetime:
+    """The open time of the first bar that began at or after a moment and is not stored."""
+    step = length // MICROSECOND
+    first = EPOCH + -(-((since - EPOCH) // MICROSECOND) // step) * length
+    with agent.resources.reading(agent.agent.id) as tables:
+        stored = tables.bars_between(symbol, first, max(first, now))
+    while (int(length.total_seconds()), first) in stored:
+        first += length
+    return first
+
+
+def unstored_bars(agent: AgentMemory, bars: Iterable[Bar]) -> list[Bar]:
+    """The bars that are not stored yet."""
+    with agent.resources.reading(agent.agent.id) as tables:
+        return _new_bars(tables, bars)
 
 
 def next_read_range(agent: AgentMemory) -> tuple[ReadRange | None, datetime | None]:

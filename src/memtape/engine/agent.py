@@ -6,7 +6,7 @@ agent.plans       what is intended when                         agent.citations 
 agent.lessons     what closed trades taught                     agent.journal     notes that the agent adds
 agent.briefs      what the agent is shown                       agent.proposals   edits that it proposes
 agent.imports     files, previewed, committed, undone           agent.runs        executions, session, re-examinations
-agent.view()      one transaction, one cutoff
+agent.outcomes    what became of decisions                      agent.view()      one transaction, one cutoff
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import Any
 
 from memtape.core.decisions.cards import fit_card
 from memtape.core.decisions.examinations import Examination
+from memtape.core.decisions.outcomes import check_decision
 from memtape.core.decisions.runs import AgentRun, RunEnd
 from memtape.core.events import TradeClosed
 from memtape.core.items import OWNER_STREAM
-from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, check_stop_of, occurred_at
+from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, occurred_at
 from memtape.core.skills import Agent
 from memtape.core.values import read
 from memtape.engine.brief_question import AssembledBrief, BriefCache
@@ -36,6 +37,7 @@ from memtape.engine.imports import Imports
 from memtape.engine.ledger import Ledger
 from memtape.engine.lessons import Lessons
 from memtape.engine.memories import Memories
+from memtape.engine.outcomes import DecisionOutcomes
 from memtape.engine.plans import Plans
 from memtape.engine.reflection import due_after
 from memtape.engine.resources import Resources
@@ -70,6 +72,7 @@ class AgentMemory:
         self.proposals = Proposals(scope)
         self.imports = Imports(scope)
         self.runs = Runs(scope)
+        self.outcomes = DecisionOutcomes(scope)
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 
@@ -116,7 +119,7 @@ class AgentMemory:
             if value.card is not None:
                 with self._scope.resources.reading(OWNER_STREAM) as owner:
                     value = fit_card(card_type(owner, value.card), value)
-            check_stop_of(value)
+            check_decision(value)
             if value.t is None and self.agent.mode == "sim":
                 # In a simulation the agent's own clock counts, not that of the machine.
                 value = replace(value, t=self.now())

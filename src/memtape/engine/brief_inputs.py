@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from memtape.core.brief.inputs import BriefInputs, BriefPlan, OpenPosition
+from memtape.core.brief.inputs import BriefInputs, BriefPlan, Conviction, OpenPosition
 from memtape.core.brief.risk import risk_state
 from memtape.core.calendar import upcoming_events
 from memtape.core.events import Discrepancy
@@ -21,8 +21,10 @@ from memtape.core.skills import Agent, Skill
 from memtape.core.values import read
 from memtape.documents.vectors import EMBEDDER_ERRORS
 from memtape.engine.brief_question import BriefQuestion
+from memtape.engine.view.examinations import examinations
 from memtape.engine.view.lessons import active_lessons
 from memtape.engine.view.memories import RecallQuestion, recall_situation
+from memtape.engine.view.outcomes import decision_outcomes
 from memtape.engine.view.owner_stream import INSTANT, nearby_events
 from memtape.engine.view.plans import plan_views
 from memtape.engine.view.situation import current_situation
@@ -33,6 +35,7 @@ DAY, EVENT_HORIZON = timedelta(days=1), timedelta(hours=24)
 RECALLED_MEMORIES = 5
 SIMILAR_DECISIONS = 5
 COMPARED_IN_WORDS = 100  # the nearest by situation that are compared in words as well
+MAX_CONVICTIONS = 5
 MAX_DISCREPANCIES = 20
 MAX_DISCREPANCIES_READ = 200  # among them may be many that no brief shows
 # A late snapshot explains itself, and what was held before the record began is no news to the agent.
@@ -71,6 +74,7 @@ def gather(
         plans=_firing_plans(view, situation, symbol, question.strategy),
         events=tuple(upcoming_events(nearby_events(view), view.as_of, EVENT_HORIZON)),
         similar=_similar(view, situation, symbol, question, embedder) if config.similarSituations else (),
+        convictions=_convictions(view),
     )  # fmt: skip
 
 
@@ -102,6 +106,17 @@ def _firing_plans(view: View, situation: Situation, symbol: str | None, strategy
     firing = {one.state.plan.id: one for one in views if one.finding in ("fires", "holds")}
     in_order = resolve_plans([one.fired() for one in firing.values()]).in_order
     return tuple(BriefPlan(firing[one.id].state, firing[one.id].finding) for one in in_order)
+
+
+def _convictions(view: View) -> tuple[Conviction, ...]:
+    """The latest re-examination of each decision whose outcome is still open."""
+    latest = {one.decision: one for one in examinations(view)}
+    if not latest:
+        return ()
+    settled = {each.decision for each in decision_outcomes(view, list(latest)) if each.status in ("resolved", "expired")}
+    found = sorted((one for one in latest.values() if one.decision not in settled), key=lambda one: one.at, reverse=True)
+    shown = found[:MAX_CONVICTIONS]
+    return tuple(Conviction(one.decision, one.examination.conviction_score, one.examination.notes, one.at) for one in shown)
 
 
 # ---- similar decisions ---------------------------------------------------------------------------------------------------

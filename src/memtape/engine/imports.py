@@ -12,9 +12,7 @@ from memtape.core.events import Event
 from memtape.core.fill_records import fill_discrepancy
 from memtape.core.fills import FillCorrection
 from memtape.core.items import Item, Position, StoredItem, unpack_items
-from memtape.core.memory.shadows import is_followed
-from memtape.core.observed import Bars, Decision, Observed, Tick, occurred_at
-from memtape.core.values import read
+from memtape.core.observed import Bars, Observed, Tick, occurred_at
 from memtape.engine.documents.citations import Citations, cited_decisions
 from memtape.engine.documents.sync import refresh_pages
 from memtape.engine.scope import AgentScope
@@ -29,7 +27,6 @@ from memtape.engine.write.writer import Arrival, Receipt, Writer, check_time
 from memtape.errors import Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.database import in_batches
-from memtape.store.memories import MemoryTables
 from memtape.store.tables import Tables
 
 ItemName = tuple[str, str]  # kind, key
@@ -157,7 +154,7 @@ class Imports:
             # Terms that came with the import no longer hold for trades that were reported whole.
             changes.terms_of = {item.position[0] for item in voided if item.kind == "instrument"}
             events += revise_reported(tables, self._scope.agent, changes)
-            self._drop_shadows(tables, voided, changes)
+            changes.followed = [item.key for item in voided if item.kind == "decision"]
             differing = [item.key for item in voided if item.kind == "fill_differs"]
             tables.drop_differing(map(fill_discrepancy, tables.items("fill_differs", EVERYTHING, keys=differing, voided=True)))
             _note_account_change(voided, changes)
@@ -195,14 +192,6 @@ class Imports:
                 ended[id_] = min(item.at, ended.get(id_, item.at))
         tables.end_versions(list(ended), now)
         return ended
-
-    def _drop_shadows(self, tables: Tables, voided: Iterable[VoidedItem], changes: Batch) -> None:
-        """Stop following the shadows of undone decisions not to trade."""
-        keys = [item.key for item in voided if item.kind == "decision"]
-        items = tables.items("decision", EVERYTHING, keys=keys, voided=True) if keys else []
-        changes.shadows = [decision for item in items if is_followed(decision := read(Decision, item.body))]
-        for decision in changes.shadows:
-            MemoryTables(tables).drop_shadow(decision.id or "")
 
 
 def _refuse_corrections(value: Observed) -> None:

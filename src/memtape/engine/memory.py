@@ -211,7 +211,7 @@ class Memory:
         """Refuse a schedule that never fires, a council that does not exist or forms a circle, and an unknown card."""
         if wanted.schedule is not None:
             parse_schedule(wanted.schedule)
-        if wanted.card is not None:
+        if wanted.card:
             card_type(tables, wanted.card)
         for member in wanted.members:
             agent_named(tables, member)

@@ -106,7 +106,7 @@ class Runs:
     def session(self, as_of: datetime | None = None, head: int | None = None) -> SessionStatus:
         """The agent's session: off, fresh, or carrying context."""
         with self._scope.view(as_of, head) as view:
-            return session_at(view)
+            return agent_session(view)
 
     def session_breaks(self) -> list[MemorySwitched | SessionReset]:
         """When chat did not go on with the session before: every reset and every switch of Active Memory, oldest first."""
@@ -257,7 +257,7 @@ def _stated_switches(view: View) -> list[MemorySwitched]:
     return [MemorySwitched(item.known_at, bool(item.body.get("active_memory"))) for item in stated]
 
 
-def session_at(view: View) -> SessionStatus:
+def agent_session(view: View) -> SessionStatus:
     """The session at the moment of a view."""
     return session_status(session_events(view), view.as_of)
 

@@ -1,8 +1,8 @@
 """`memtape conform`: runs golden vectors through the product's own functions.
 
 A ledger file is `{rules, cases}`: each case is a list of ticks and the rows they must give. It runs through a whole engine on a
-store in memory. `VECTOR_NAMES` maps the vectors' names to ours. A list is a file of formula vectors `{name, op, inputs, expected,
-tol}`; `FORMULAS` has a function for each op.
+store in memory. `VECTOR_NAMES` maps the vectors' names to ours. A list, or `{rules, vectors}`, is a file of formula vectors
+`{name, op, inputs, expected, tol}`; `VECTOR_FORMULAS` has a function for each op.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from memtape.core.ledger.trades import Trade, entry_order, money_text, round_mon
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.view.ledger import ledger_totals
 from memtape.errors import Invalid, MemtapeError
+from memtape.lab.card_formulas import CARD_FORMULAS
 from memtape.lab.formulas import FORMULAS
 from memtape.store.sqlite import SqliteDatabase
 
@@ -29,8 +30,7 @@ VECTOR_NAMES: Mapping[str, str] = {
     "entry_snapshot_id": "entry_decision",
     "exit_snapshot_id": "exit_decision",
 }
-
-
+VECTOR_FORMULAS = {**FORMULAS, **CARD_FORMULAS}
 GOLDEN_DISCREPANCIES = ("snapshot", "adopted", "snapshot_lag", "fill_differs", "fee_unknown", "stop_wrong_side")
 
 
@@ -53,10 +53,12 @@ def run_vectors(file: Path) -> dict[str, Any]:
             if (wrong := ledger_differences(expected, got))
         ]
         return {"total": len(outcomes), "passed": len(outcomes) - len(failed), "failed": failed}
+    if isinstance(vectors, dict) and isinstance(vectors.get("vectors"), list):
+        vectors = vectors["vectors"]
     if isinstance(vectors, list):
         failed = [v for vector in vectors if (v := _formula_failure(vector)) is not None]
         return {"total": len(vectors), "passed": len(vectors) - len(failed), "failed": failed}
-    raise Invalid("FILE", "is neither a list of vectors nor {rules, cases}", "Name a file of golden vectors")
+    raise Invalid("FILE", "is neither a list of vectors nor {rules, vectors} nor {rules, cases}", "Name a file of golden vectors")
 
 
 def ledger_case(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,7 +172,7 @@ def _equal(want: Any, have: Any) -> bool:
 
 
 def _formula_failure(vector: Mapping[str, Any]) -> dict[str, Any] | None:
-    formula = FORMULAS.get(str(vector.get("op")))
+    formula = VECTOR_FORMULAS.get(str(vector.get("op")))
     if formula is None:
         return {"name": vector.get("name"), "expected": vector.get("expected"), "got": f"no operation '{vector.get('op')}'"}
     try:

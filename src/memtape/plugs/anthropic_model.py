@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -69,20 +70,25 @@ class AnthropicModel:
         ).read(form)  # fmt: skip
 
     def _ask(self, system: str, user: str, form: AnswerForm, max_tokens: int) -> bytes:
-        import anthropic
-
-        client = anthropic.Anthropic(
-            api_key=self.api_key, base_url=self.base_url, timeout=self.timeout, max_retries=self.retries
+        return post_message(
+            self.name, api_key=self.api_key, base_url=self.base_url, timeout=self.timeout, retries=self.retries,
+            max_tokens=max_tokens, system=system, messages=[{"role": "user", "content": user}],
+            output_config={"format": {"type": "json_schema", "schema": form.model_json_schema()}},
         )  # fmt: skip
-        try:
-            with client:
-                return client.messages.with_raw_response.create(
-                    model=self.name, max_tokens=max_tokens, system=system, messages=[{"role": "user", "content": user}],
-                    output_config={"format": {"type": "json_schema", "schema": form.model_json_schema()}},
-                ).http_response.content  # fmt: skip
-        except anthropic.APIStatusError as error:
-            raise status_failure(self.id, error.status_code, error_message(error.body)) from None
-        except anthropic.APITimeoutError:
-            raise timeout_failure(self.id, self.timeout) from None
-        except anthropic.APIConnectionError:
-            raise connection_failure(self.id, self.base_url) from None
+
+
+def post_message(name: str, *, api_key: str, base_url: str, timeout: float, retries: int, **body: Any) -> bytes:
+    """Send a request to the Messages API. Returns the body of the reply; raises ModelFailed without one."""
+    import anthropic
+
+    model = f"anthropic/{name}"
+    client = anthropic.Anthropic(api_key=api_key, base_url=base_url, timeout=timeout, max_retries=retries)
+    try:
+        with client:
+            return client.messages.with_raw_response.create(model=name, **body).http_response.content
+    except anthropic.APIStatusError as error:
+        raise status_failure(model, error.status_code, error_message(error.body)) from None
+    except anthropic.APITimeoutError:
+        raise timeout_failure(model, timeout) from None
+    except anthropic.APIConnectionError:
+        raise connection_failure(model, base_url) from None

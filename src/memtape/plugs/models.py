@@ -17,7 +17,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib.util import find_spec
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -55,15 +55,23 @@ class Model(Protocol):
         """Ask one question. Raises ModelFailed without a valid answer."""
 
 
-def model_of(
-    name: str,
-    *,
-    base_url: str | None = None,
-    api_key: str | None = None,
-    timeout: float = TIMEOUT_SECONDS,
-    retries: int = RETRIES,
-) -> Model:
-    """Returns the model of a name. `timeout` holds for each attempt; the SDK makes the `retries` and waits between them.
+@dataclass(frozen=True, slots=True)
+class ModelAccess:
+    """A model at its provider, with what its SDK needs to reach it."""
+
+    provider: str
+    name: str  # without its provider
+    base_url: str | None  # None: the provider's own
+    api_key: str = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """The provider and the name."""
+        return f"{self.provider}/{self.name}"
+
+
+def model_access(name: str, *, base_url: str | None = None, api_key: str | None = None) -> ModelAccess:
+    """Returns how to reach the model of a name. Raises Invalid if the name or the key is wrong, MissingExtra without its SDK.
 
     `openai/...` with an address of its own needs no key: servers on the own machine often have none.
     """
@@ -74,14 +82,27 @@ def model_of(
     if find_spec(provider) is None:
         raise MissingExtra(what=f"The model {name}", extra="llm")
     key = _key(provider, api_key, needed=provider == "anthropic" or base_url is None)
-    address = {"base_url": base_url} if base_url else {}
-    if provider == "anthropic":
+    return ModelAccess(provider, short, base_url, key)
+
+
+def model_of(
+    name: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+    retries: int = RETRIES,
+) -> Model:
+    """Returns the model of a name. `timeout` holds for each attempt; the SDK makes the `retries` and waits between them."""
+    access = model_access(name, base_url=base_url, api_key=api_key)
+    address = {"base_url": access.base_url} if access.base_url else {}
+    if access.provider == "anthropic":
         from memtape.plugs.anthropic_model import AnthropicModel
 
-        return AnthropicModel(name=short, api_key=key, timeout=timeout, retries=retries, **address)
+        return AnthropicModel(name=access.name, api_key=access.api_key, timeout=timeout, retries=retries, **address)
     from memtape.plugs.openai_model import OpenAIModel
 
-    return OpenAIModel(name=short, api_key=key, timeout=timeout, retries=retries, **address)
+    return OpenAIModel(name=access.name, api_key=access.api_key, timeout=timeout, retries=retries, **address)
 
 
 KEY_SETTINGS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
@@ -248,8 +269,12 @@ def error_message(body: object) -> str:
     return str((inner.get("message") or "") if isinstance(inner, dict) else (inner or ""))
 
 
-def status_failure(model: str, status: int, message: str) -> ModelFailed:
-    """Returns the failure for an HTTP status of the provider.
+# A question with too many tokens is a bad request in these words; the status 413 is for too many bytes.
+_TOO_LONG = re.compile(r"prompt is too long|context_length_exceeded|maximum context length|context window", re.IGNORECASE)
+
+
+def status_failure(model: str, status: int, message: str, code: str | None = None) -> ModelFailed:
+    """Returns the failure for an HTTP status of the provider, and perhaps a code of its own.
 
     >>> failed = status_failure("openai/gpt-5-mini", 429, "slow down")
     >>> failed.what, failed.retry_later, str(failed)
@@ -257,6 +282,8 @@ def status_failure(model: str, status: int, message: str) -> ModelFailed:
     """
     temporary = status in _TEMPORARY or status >= 500
     what = _TEMPORARY.get(status) or _PERMANENT.get(status) or ("server_error" if status >= 500 else "bad_request")
+    if what == "bad_request" and _TOO_LONG.search(f"{message} {code}"):
+        what = "too_long"
     return ModelFailed(
         model, f"{what.replace('_', ' ')} ({status}){_quoted(message)}", what=what, status=status, retry_later=temporary
     )

@@ -6,8 +6,9 @@ The answer is checked strictly in every case.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -75,10 +76,7 @@ class OpenAIModel:
 
     def answer(self, system: str, user: str, form: AnswerForm, *, max_tokens: int) -> ModelAnswer:
         """Ask one question. The SDK retries where that may help."""
-        body = self._ask(system, user, form, max_tokens)
-        if (failed := self._reported_failure(body)) is not None:
-            raise failed
-        completion = parse_reply(self.id, _Completion, body)
+        completion = parse_reply(self.id, _Completion, self._ask(system, user, form, max_tokens))
         first, usage = completion.choices[0], completion.usage or _OpenAIUsage()
         return ModelReply(
             model=self.id, answered_by=completion.model or self.name, text=first.message.content or first.message.refusal or "",
@@ -88,31 +86,46 @@ class OpenAIModel:
         ).read(form)  # fmt: skip
 
     def _ask(self, system: str, user: str, form: AnswerForm, max_tokens: int) -> bytes:
-        import openai
+        return post_completion(
+            self.name, api_key=self.api_key, base_url=self.base_url, timeout=self.timeout, retries=self.retries,
+            max_tokens=max_tokens, messages=[{"role": "system", "content": system}, {"role": "user", "content": user}],
+            response_format=strict_format(form.model_json_schema()),
+        )  # fmt: skip
 
-        client = openai.OpenAI(api_key=self.api_key, base_url=self.base_url, timeout=self.timeout, max_retries=self.retries)
-        # OpenAI's newer models refuse the old name of this limit. Most other servers know only the old name.
-        limit = "max_completion_tokens" if self.base_url == ADDRESS else "max_tokens"
-        schema = form.model_json_schema()
-        try:
-            with client:
-                return client.chat.completions.with_raw_response.create(
-                    model=self.name, messages=[{"role": "system", "content": system}, {"role": "user", "content": user}],
-                    response_format={
-                        "type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema},
-                    },
-                    extra_body={limit: max_tokens},
-                ).http_response.content  # fmt: skip
-        except openai.APIStatusError as error:
-            raise status_failure(self.id, error.status_code, error_message(error.body)) from None
-        except openai.APITimeoutError:
-            raise timeout_failure(self.id, self.timeout) from None
-        except openai.APIConnectionError:
-            raise connection_failure(self.id, self.base_url) from None
 
-    def _reported_failure(self, body: bytes) -> ModelFailed | None:
-        try:
-            error = _ErrorBody.model_validate_json(body).error
-        except ValueError:
-            return None  # it is read, or refused, as a completion
-        return status_failure(self.id, error.code, error.message) if error else None
+def strict_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the `response_format` that has the server enforce a schema."""
+    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": dict(schema)}}
+
+
+def post_completion(
+    name: str, *, api_key: str, base_url: str, timeout: float, retries: int, max_tokens: int, **body: Any
+) -> bytes:  # fmt: skip
+    """Send a request to the chat completions API. Returns the body of the reply; raises ModelFailed without one."""
+    import openai
+
+    model = f"openai/{name}"
+    client = openai.OpenAI(api_key=api_key, base_url=base_url, timeout=timeout, max_retries=retries)
+    # OpenAI's newer models refuse the old name of this limit. Most other servers know only the old name.
+    limit = "max_completion_tokens" if base_url == ADDRESS else "max_tokens"
+    try:
+        with client:
+            reply = client.chat.completions.with_raw_response.create(model=name, extra_body={limit: max_tokens}, **body)
+            content = reply.http_response.content
+    except openai.APIStatusError as error:
+        raise status_failure(model, error.status_code, error_message(error.body), error.code) from None
+    except openai.APITimeoutError:
+        raise timeout_failure(model, timeout) from None
+    except openai.APIConnectionError:
+        raise connection_failure(model, base_url) from None
+    if (failed := _reported_failure(model, content)) is not None:
+        raise failed
+    return content
+
+
+def _reported_failure(model: str, body: bytes) -> ModelFailed | None:
+    try:
+        error = _ErrorBody.model_validate_json(body).error
+    except ValueError:
+        return None  # it is read, or refused, as a completion
+    return status_failure(model, error.code, error.message) if error else None

@@ -268,7 +268,7 @@ class _Conductor:
         """The schema of the answer, and what is made of it."""
         if (examines := self.task.examines) is not None:
             return examines.schema, lambda answer: _Conclusion(examination=examines.read(_answer_data(answer)))
-        if self.task.kind in ("chat", "council") or self.config.card is None:
+        if self.task.kind in ("chat", "council") or not self.config.card:
             return None, lambda answer: _Conclusion()
         declared = self.memory.card_types()[self.config.card]
         return card_schema(declared), lambda answer: _Conclusion(decision=self._decision(declared, answer))

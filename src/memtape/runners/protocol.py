@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from memtape.core.decisions.runs import NO_USAGE, AgentRun, RunStep, RunUsage
 
 RUN_TIMEOUT_SECONDS = 600.0
+RESET_ADVICE = "Reset the agent's memory (reset_memory), or turn Active Memory off"  # where a session has become too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ class McpCommand:
 
     command: str  # an absolute path
     arguments: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)  # what must not stand in a list of processes, like a password
+    # What must not stand in a list of processes, like a password, and what it needs besides PATH and HOME.
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from datetime import date, datetime, time
 from decimal import Decimal, localcontext
 
 from memtape.core.codec import time_text
+from memtape.core.decisions.outcome_bars import frame_of_length
 from memtape.core.ids import TickId
 from memtape.core.ledger.trades import round_money
 from memtape.core.observed import Bar, Decision, GuardVerdict, Tick
@@ -73,7 +74,11 @@ class SimSession:
             else:
                 position = self._broker.position(symbol)
                 proposals = list(self._strategy(self._history[symbol], position, self._broker.equity))
-        return [self._execute(t, proposal) for proposal in proposals]
+        bar = self._history[symbol][-1]
+        # What becomes of a decision is followed on the bars of the simulation.
+        frame = frame_of_length(bar.t1 - bar.t0)
+        decisions = [self._execute(t, proposal) for proposal in proposals]
+        return [replace(decision, frame=decision.frame or frame) for decision in decisions]
 
     def _execute(self, t: datetime, proposal: OrderProposal) -> Decision:
         """Asks the guard, then places the orders. If guard or broker refuses, nothing is ordered."""

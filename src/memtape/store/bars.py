@@ -36,6 +36,27 @@ class BarTables:
         )  # fmt: skip
         return [known_bar_from_row(row) for row in rows]
 
+    def bars_within(
+        self, symbol: str, first: datetime, until: datetime | None, longest: timedelta, known: Cutoff
+    ) -> list[KnownBar]:
+        """The bars of a symbol, up to a length, that began at a moment or later and ended by another, in order of time."""
+        rows = self.session.all(
+            f"SELECT symbol, t0, t1, o, h, l, c, v, known_at FROM bars WHERE {MINE} AND symbol = :symbol AND t0 >= :first "
+            "AND t0 < :until AND t1 <= :until AND frame <= :longest AND known_at <= :as_of AND seq <= :upto ORDER BY t0, frame",
+            {**self._mine, "symbol": symbol, "first": micros(first), "until": FOREVER if until is None else micros(until),
+             "longest": int(longest.total_seconds()), **known.limits()},
+        )  # fmt: skip
+        return [known_bar_from_row(row) for row in rows]
+
+    def count_bars(self, symbol: str, length: timedelta, first: datetime, until: datetime) -> int:
+        """How many bars of one length a symbol has between two moments."""
+        rows = self.session.all(
+            f"SELECT count(*) FROM bars WHERE {MINE} AND symbol = :symbol AND frame = :frame AND t1 > :first AND t1 <= :until",
+            {**self._mine, "symbol": symbol, "frame": int(length.total_seconds()), "first": micros(first),
+             "until": micros(until)},
+        )  # fmt: skip
+        return int(rows[0][0])
+
     def last_bar(self, symbol: str, by: datetime | None, known: Cutoff) -> KnownBar | None:
         """The last bar completed by a moment; None: the last of all."""
         rows = self.session.all(

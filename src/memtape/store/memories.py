@@ -1,12 +1,13 @@
-"""The SQL of memories: episodes, steps of affect, shadows, plans; and which episodes changed when."""
+"""The SQL of memories: episodes, steps of affect, outcomes of decisions, plans; and which episodes changed when."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from memtape.core.codec import micros, moment
+from memtape.core.decisions.followed import FollowedOutcome
 from memtape.core.ids import OwnerId
 from memtape.core.items import Position
 from memtape.core.ledger.versions import TradeVersion
@@ -23,6 +24,8 @@ from memtape.store.rows import (
     episode_from_row,
     episode_values,
     micros_of,
+    outcome_from_row,
+    outcome_values,
     time_of,
     trade_from_row,
 )
@@ -31,18 +34,10 @@ from memtape.store.trades import TRADE_LIST
 
 _EPISODE_LIST = ", ".join(EPISODE_FIELDS)
 _AFFECT_LIST = ", ".join(AffectStep._fields)
+_OUTCOME_LIST = ", ".join(FollowedOutcome._fields)
 _VERSION_LIST = f"known_from, known_to, settled_at, {TRADE_LIST}"
 EVERY_ONE = "*"  # in `changes`: too many changed to name them
 MAX_NAMED_CHANGES = 2_000
-
-
-class ShadowRow(NamedTuple):
-    """A decision not to trade that is followed to its end."""
-
-    id: str
-    symbol: str
-    at: datetime
-    until: datetime | None  # None: it has not ended
 
 
 # One probe of the index for each length, in one statement: the lengths of a symbol are few, its bars are many.
@@ -282,33 +277,68 @@ class MemoryTables:
             CompletedBar(f, t0, t1, known, float(o), float(h), float(low), float(c)) for f, t0, t1, known, o, h, low, c in rows
         )
 
-    # ---- shadows --------------------------------------------------------------------------------------------------
+    # ---- outcomes of decisions ------------------------------------------------------------------------------------
 
-    def put_shadows(self, shadows: Sequence[ShadowRow]) -> None:
-        """Add shadows, or replace them when they end."""
-        rows = [(self.owner, self.stream, s.id, s.symbol, micros(s.at), micros_of(s.until)) for s in shadows]
-        replace = (
-            "ON CONFLICT (owner, stream, id) DO UPDATE SET symbol = excluded.symbol, at = excluded.at, until = excluded.until"
-        )
-        self.session.insert("shadows", COLUMNS["shadows"], rows, replace)
+    def put_outcomes(self, outcomes: Sequence[FollowedOutcome]) -> None:
+        """Add versions of outcomes."""
+        rows = [outcome_values(self.owner, self.stream, outcome) for outcome in outcomes]
+        self.session.insert("outcomes", COLUMNS["outcomes"], rows)
 
-    def drop_shadow(self, id_: str) -> None:
-        """Remove a shadow: its decision is no longer followed."""
-        self.session.run(f"DELETE FROM shadows WHERE {MINE} AND id = :id", {**self._mine, "id": id_})
+    def drop_outcomes(self, ids: Iterable[str]) -> None:
+        """Remove the outcomes of decisions in all their versions, before they are followed again."""
+        for some in in_batches(sorted(ids)):
+            self.session.run(f"DELETE FROM outcomes WHERE {MINE} AND id IN :ids", {**self._mine, "ids": some})
 
-    def shadows(
-        self, symbol: str | None = None, since: datetime | None = None, before: datetime | None = None
-    ) -> list[ShadowRow]:
-        """The shadows (of a symbol) that were open at some time within a span."""
-        where, params = "(until IS NULL OR until >= :since) AND at < :before", {}  # type: str, dict[str, Any]
+    def outcomes(
+        self, as_of: datetime, *, ids: Iterable[str] | None = None, symbol: str | None = None, since: datetime | None = None,
+        limit: int | None = None,
+    ) -> list[FollowedOutcome]:  # fmt: skip
+        """The outcomes that were believed at a moment, the newest decisions first."""
+        where, params = "known_from <= :as_of AND (known_to IS NULL OR known_to > :as_of)", {}  # type: str, dict[str, Any]
         if symbol is not None:
             where, params = f"{where} AND symbol = :symbol", {"symbol": symbol}
+        if since is not None:
+            where, params = f"{where} AND at >= :since", params | {"since": micros(since)}
+        params |= {"as_of": micros(as_of)}
+        if ids is None:
+            return self._outcomes(where, params, limit)
+        found: list[FollowedOutcome] = []
+        for some in in_batches(sorted(set(ids))):
+            found += self._outcomes(f"{where} AND id IN :ids", params | {"ids": some}, None)
+        return sorted(sorted(found, key=lambda row: row.id), key=lambda row: row.at, reverse=True)[:limit]
+
+    def _outcomes(self, where: str, params: dict[str, Any], limit: int | None) -> list[FollowedOutcome]:
         rows = self.session.all(
-            f"SELECT id, symbol, at, until FROM shadows WHERE {MINE} AND {where} ORDER BY at, id",
-            {**self._mine, **params, "since": NEVER if since is None else micros(since),
-             "before": FOREVER if before is None else micros(before)},
-        )  # fmt: skip
-        return [ShadowRow(id_, symbol_, moment(at), time_of(until)) for id_, symbol_, at, until in rows]
+            f"SELECT {_OUTCOME_LIST} FROM outcomes WHERE {MINE} AND {where} ORDER BY at DESC, id"
+            + ("" if limit is None else f" LIMIT {int(limit)}"),
+            {**self._mine, **params},
+        )
+        return [outcome_from_row(row) for row in rows]
+
+    def outcomes_open_to(
+        self, symbol: str, frame: str, first: datetime, before: datetime, known_at: datetime
+    ) -> list[FollowedOutcome]:
+        """The versions of outcomes that bars which began at `first` or later, and were known at `known_at`, may change.
+
+        Only decisions taken before a moment.
+        """
+        own = {**self._mine, "symbol": symbol, "frame": frame, "first": micros(first), "before": micros(before),
+               "known": micros(known_at)}  # fmt: skip
+        which = (
+            f"SELECT {_OUTCOME_LIST} FROM outcomes WHERE {MINE} AND symbol = :symbol AND frame = :frame AND at < :before "
+            "AND (known_to IS NULL OR known_to > :known) AND until"
+        )
+        # Two ranges of one index: an OR of them would walk every outcome of the symbol.
+        rows = self.session.all(f"{which} IS NULL", own) + self.session.all(f"{which} > :first", own)
+        return [outcome_from_row(row) for row in rows]
+
+    def shadows(self, since: datetime | None = None) -> list[str]:
+        """The decisions not to trade that are followed, or were until they were taken back; those decided since a moment."""
+        rows = self.session.all(
+            f"SELECT DISTINCT id FROM outcomes WHERE {MINE} AND at >= :since AND shadow = 1 ORDER BY id",
+            {**self._mine, "since": NEVER if since is None else micros(since)},
+        )
+        return [id_ for (id_,) in rows]
 
     # ---- plans ----------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple, get_type_hints
 
 from memtape.core.codec import canonical, canonical_plain, decimal_text, micros, moment, plain, read_time
+from memtape.core.decisions.followed import FollowedOutcome
 from memtape.core.events import Discrepancy
 from memtape.core.ids import OwnerId
 from memtape.core.items import Item, body_of
@@ -24,7 +25,7 @@ from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
 from memtape.core.observed import Bar, Decision
 from memtape.core.values import read
 from memtape.store.database import Row
-from memtape.store.schema import AFFECT_COLUMNS, EPISODE_COLUMNS, TRADE_COLUMNS
+from memtape.store.schema import AFFECT_COLUMNS, EPISODE_COLUMNS, OUTCOME_COLUMNS, TRADE_COLUMNS
 
 _VERSION_COLUMNS = ("owner", "stream", "known_from", "known_to", "settled_at", *TRADE_FIELDS)
 _ITEM_COLUMNS = ("owner", "stream", "kind", "key", "seq", "symbol", "leg", "at", "known_at", "skill_version", "ref",
@@ -38,21 +39,21 @@ _DISCREPANCY_COLUMNS = ("owner", "stream", "symbol", "leg", "at", "why", "fill_i
 _STREAM_COLUMNS = ("owner", "stream", "seq", "hash", "first_snapshot", "last_tick", "known_at", "verified_from", "rules")
 _EPISODE_COLUMNS = ("owner", "stream", *EPISODE_FIELDS)
 _AFFECT_COLUMNS = ("owner", "stream", *AffectStep._fields)
-_SHADOW_COLUMNS = ("owner", "stream", "id", "symbol", "at", "until")
+_OUTCOME_COLUMNS = ("owner", "stream", *FollowedOutcome._fields)
 _PLAN_COLUMNS = ("owner", "stream", "id", "status", "at", "fired", "fired_at", "ended_at", "body")
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "log": _LOG_COLUMNS, "streams": _STREAM_COLUMNS, "items": _ITEM_COLUMNS, "positions": _POSITION_COLUMNS,
     "trades": _VERSION_COLUMNS, "discrepancies": _DISCREPANCY_COLUMNS, "bars": _BAR_COLUMNS,
-    "episodes": _EPISODE_COLUMNS, "affect": _AFFECT_COLUMNS, "shadows": _SHADOW_COLUMNS, "plans": _PLAN_COLUMNS,
+    "episodes": _EPISODE_COLUMNS, "affect": _AFFECT_COLUMNS, "outcomes": _OUTCOME_COLUMNS, "plans": _PLAN_COLUMNS,
     "changes": ("owner", "stream", "revision", "id"),
 }  # fmt: skip
 KEYS: dict[str, tuple[str, ...]] = {
     "log": ("stream", "seq"), "streams": ("stream",), "items": ("stream", "kind", "key", "seq"),
     "positions": ("stream", "symbol", "leg"), "trades": ("stream", "id", "known_from"),
     "discrepancies": ("stream", "symbol", "leg", "at", "why", "fill_id"), "bars": ("stream", "symbol", "frame", "t0"),
-    "episodes": ("stream", "id", "known_from"), "affect": ("stream", "at", "rank", "id"), "shadows": ("stream", "id"),
-    "plans": ("stream", "id"),
+    "episodes": ("stream", "id", "known_from"), "affect": ("stream", "at", "rank", "id"),
+    "outcomes": ("stream", "id", "known_from"), "plans": ("stream", "id"),
 }  # fmt: skip
 
 
@@ -149,6 +150,7 @@ def _conversions(columns: Mapping[str, str], converters: Mapping[str, Convert]) 
 
 _WRITE_TRADE, _READ_TRADE = _conversions(TRADE_COLUMNS, _WRITERS), _conversions(TRADE_COLUMNS, _READERS)
 _WRITE_EPISODE, _READ_EPISODE = _conversions(EPISODE_COLUMNS, _WRITERS), _conversions(EPISODE_COLUMNS, _READERS)
+_WRITE_OUTCOME, _READ_OUTCOME = _conversions(OUTCOME_COLUMNS, _WRITERS), _conversions(OUTCOME_COLUMNS, _READERS)
 _WRITE_AFFECT, _READ_AFFECT = _conversions(AFFECT_COLUMNS, _WRITERS), _conversions(AFFECT_COLUMNS, _READERS)
 
 
@@ -194,6 +196,16 @@ def affect_from_row(row: Row) -> AffectStep:
     return AffectStep._make(_converted(row, _READ_AFFECT))
 
 
+def outcome_values(owner: OwnerId, stream: str, outcome: FollowedOutcome) -> Row:
+    """A version of an outcome as the values of its row."""
+    return (owner, stream, *_converted(outcome, _WRITE_OUTCOME))
+
+
+def outcome_from_row(row: Row) -> FollowedOutcome:
+    """A row back as a version of an outcome."""
+    return FollowedOutcome._make(_converted(row, _READ_OUTCOME))
+
+
 def row_of(table: str, values: Row) -> dict[str, Any]:
     """Values in the order of a table's columns as its row."""
     return dict(zip(COLUMNS[table], values, strict=True))
@@ -206,8 +218,7 @@ def trade_from_row(row: Row) -> Trade:
 
 _NAMED_KINDS = ("State", "Round", "ContractTerms", "tuple", "Decimal", "datetime", "Decision")
 _ROUND_KINDS: dict[str, str] = {
-    name: next((kind for kind in _NAMED_KINDS if kind in str(hint)), "")
-    for name, hint in get_type_hints(Round).items()
+    name: next((kind for kind in _NAMED_KINDS if kind in str(hint)), "") for name, hint in get_type_hints(Round).items()
 }
 
 

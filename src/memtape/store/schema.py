@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_type_hints
 
+from memtape.core.decisions.followed import FollowedOutcome
 from memtape.core.ledger.trades import Trade
 from memtape.core.memory.affect import AffectStep
 from memtape.core.memory.episodes import Episode
@@ -42,6 +43,7 @@ def _kinds(value: type) -> dict[str, str]:
 TRADE_COLUMNS = _kinds(Trade)
 EPISODE_COLUMNS = _kinds(Episode)
 AFFECT_COLUMNS = _kinds(AffectStep)
+OUTCOME_COLUMNS = _kinds(FollowedOutcome)
 
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
@@ -282,11 +284,47 @@ MIGRATIONS: tuple[Migration, ...] = (
   PRIMARY KEY (owner, stream, symbol, leg, at, why, fill_id)){options}""",
         ),
     ),
+    Migration(
+        6,
+        "outcomes of decisions",
+        (
+            # Both are projections: the rebuild that follows a change of rules fills the new one.
+            "DROP TABLE shadows",
+            """CREATE TABLE outcomes (
+  owner {text} NOT NULL, stream {text} NOT NULL, id {text} NOT NULL,
+  known_from {int} NOT NULL,
+  known_to {int},
+  symbol {text} NOT NULL,
+  at {int} NOT NULL,
+  frame {text} NOT NULL,
+  expiry_bars {int} NOT NULL,
+  side {text} NOT NULL,
+  limit_price {money},
+  stop {money} NOT NULL,
+  target {money},
+  status {text} NOT NULL,
+  entry_price {money},
+  entry_at {int},
+  exit_price {money},
+  exit_at {int},
+  cause {text},
+  r {real},
+  shadow {int} NOT NULL,
+  risk_too_small {int} NOT NULL,
+  until {int},
+  PRIMARY KEY (owner, stream, id, known_from)){options}""",
+            # Which outcomes new bars of a symbol may change.
+            "CREATE INDEX outcomes_until ON outcomes (owner, stream, symbol, until)",
+            "CREATE INDEX outcomes_at ON outcomes (owner, stream, at)",
+            # Which trades a decision led to.
+            "CREATE INDEX trades_decision ON trades (owner, stream, entry_decision) WHERE entry_decision IS NOT NULL",
+        ),
+    ),
 )
 
-TABLES = ("log", "streams", "items", "positions", "trades", "discrepancies", "bars", "episodes", "affect", "shadows", "plans")
+TABLES = ("log", "streams", "items", "positions", "trades", "discrepancies", "bars", "episodes", "affect", "outcomes", "plans")
 
-PROJECTIONS = ("items", "positions", "trades", "discrepancies", "episodes", "affect", "shadows", "plans")
+PROJECTIONS = ("items", "positions", "trades", "discrepancies", "episodes", "affect", "outcomes", "plans")
 # Which episodes changed when, for readers with columns in memory; and the leases. They are no part of the record.
 CACHES = ("changes", "leases")
 LATEST = MIGRATIONS[-1].number

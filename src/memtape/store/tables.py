@@ -222,14 +222,25 @@ class Tables(TradeTables):
         order = "at DESC, seq DESC, key" if newest else "at, seq, key"
         return self._stored_items(where, params, known, order if limit is None else f"{order} LIMIT {int(limit)}", voided)
 
-    def days_of(self, kind: str) -> list[tuple[datetime, int, int, str]]:
-        """The UTC days with items of a kind: the start of each, how many, the last log row and its hash."""
+    def days_of(self, kind: str, completed_by: str | None = None) -> list[tuple[datetime, int, int, str]]:
+        """The UTC days with items of a kind: the start of each, how many, the last log row and its hash.
+
+        With `completed_by`, only items count that an item of that kind with the same key completes, and the log row is that of
+        the completing item: a run is on record once it has ended, under the day on which it began.
+        """
+        counted, joined, own = "items", "", {**self._mine, "kind": kind}
+        if completed_by is not None:
+            counted, own = "completing", own | {"completed_by": completed_by}
+            joined = (
+                "JOIN items completing ON completing.owner = items.owner AND completing.stream = items.stream "
+                "AND completing.kind = :completed_by AND completing.key = items.key AND completing.void_seq IS NULL "
+            )
         rows = self.session.all(
             "SELECT days.day, days.number, days.last, log.hash FROM "
-            f"(SELECT at / {DAY_MICROS} AS day, count(*) AS number, max(seq) AS last FROM items WHERE {MINE} AND kind = :kind "
-            "AND void_seq IS NULL GROUP BY 1) days JOIN log ON log.owner = :owner AND log.stream = :stream "
-            "AND log.seq = days.last ORDER BY days.day",
-            {**self._mine, "kind": kind},
+            f"(SELECT items.at / {DAY_MICROS} AS day, count(*) AS number, max({counted}.seq) AS last FROM items {joined}"
+            "WHERE items.owner = :owner AND items.stream = :stream AND items.kind = :kind AND items.void_seq IS NULL GROUP BY 1) "
+            "days JOIN log ON log.owner = :owner AND log.stream = :stream AND log.seq = days.last ORDER BY days.day",
+            own,
         )
         return [(moment(day * DAY_MICROS), count, last, hash) for day, count, last, hash in rows]
 

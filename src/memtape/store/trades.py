@@ -178,6 +178,17 @@ class TradeTables(BarTables):
         )
         return [trade_from_row(row) for row in rows]
 
+    def trades_entered_by(self, decisions: Iterable[str]) -> list[Trade]:
+        """The closed trades of the present that some decisions entered."""
+        found: list[Trade] = []
+        for some in in_batches(sorted(set(decisions))):
+            rows = self.session.all(
+                f"SELECT {TRADE_LIST} FROM trades WHERE {MINE} AND entry_decision IN :decisions AND known_to IS NULL",
+                {**self._mine, "decisions": some},
+            )
+            found += [trade_from_row(row) for row in rows]
+        return found
+
     def sorted_trades(
         self, sort: str, *, descending: bool, limit: int, symbol: str | None = None, strategy: str | None = None,
         side: str | None = None, outcome: str | None = None, claims: bool = True,

@@ -30,6 +30,7 @@ from memtape.surfaces.caller import Caller
 from memtape.surfaces.prompts import PROMPTS, McpPrompt, filled_prompt
 from memtape.surfaces.questions import DEFAULT_AGENT
 from memtape.surfaces.registry import (
+    REVIEW_TOOL,
     Operation,
     ToolSet,
     all_operations,
@@ -116,7 +117,7 @@ def build_server(
     memory = memory_factory if isinstance(memory_factory, LazyMemory) else LazyMemory(memory_factory)
 
     async def list_tools(ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        if tools != "trader":
+        if REVIEW_TOOL not in served or tools != "trader":
             return types.ListToolsResult(tools=[_tool(known) for known in served.values()])
         review = await anyio.to_thread.run_sync(partial(_reviews, memory, agent), limiter=threads)
         return types.ListToolsResult(tools=[_tool(known) for known in tools_for_agent(served, tools, review=review).values()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memtape.errors import Invalid, MemtapeError
@@ -22,6 +23,23 @@ if TYPE_CHECKING:
 def run_host(memory: Memory, runner_of: Callable[[AgentConfig], Runner] | None = None) -> RunHost:
     """The host of this memory's runs; `runner_of` takes the place of the configured runners, in tests and in Python."""
     return RunHost(runner_of or configured_runner, partial(run_tools, memory), partial(mcp_command, memory))
+
+
+def checked_runner_name(name: str, model: str | None) -> str:
+    """The name of a runner as it is stored: a relative path to a file made absolute. Raises Invalid if it names no runner,
+    or one that needs a model without having one.
+    """
+    from memtape.compose import runner
+
+    kind, _, target = name.partition(":")
+    path, _, function = target.rpartition(":")
+    if kind == "callable" and path.endswith(".py"):
+        file = Path(path).expanduser().absolute()
+        if not file.is_file():
+            raise Invalid("runner", f"there is no file {file}", "Write callable:/path/file.py:FUNCTION")
+        name = f"callable:{file}:{function}"
+    runner(name, model)
+    return name
 
 
 def configured_runner(config: AgentConfig) -> Runner:
@@ -54,9 +72,11 @@ def mcp_command(memory: Memory, agent: str) -> McpCommand | None:
     """The command that serves the agent's tools by MCP; None for a store that only this process has."""
     if memory.url == ":memory:":
         return None
-    where = memory.database.address
+    from memtape.compose import settings_in_force
+
+    where, environment = memory.database.address, settings_in_force()
     arguments = ["-m", "memtape.surfaces.cli.main", "mcp", "--agent", agent, "--tools", "trader", "--owner", memory.owner]
     if where.startswith("sqlite"):
-        return McpCommand(sys.executable, (*arguments, "--db", where))
+        return McpCommand(sys.executable, (*arguments, "--db", where), environment)
     # The address of a server may have a password in it.
-    return McpCommand(sys.executable, tuple(arguments), {"MEMTAPE_DB": where})
+    return McpCommand(sys.executable, tuple(arguments), environment | {"MEMTAPE_DB": where})

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memtape.core.decisions.reviews import Conviction, ReviewedCard, review_lines
+from memtape.core.decisions.reviews import ConvictionScore, ReviewedCard, review_lines
 from tests.effort import examples
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
@@ -45,9 +45,9 @@ def test_a_decision_reads_as_one_short_line(said, shown):
 
 def test_the_latest_conviction_known_is_shown_and_none_from_the_future():
     before, later = NOW - timedelta(minutes=5), NOW + timedelta(seconds=1)
-    assert line(action="buy", examinations=(Conviction(NOW, 40), Conviction(before, 90), Conviction(later, 10))).endswith(" · conviction 40")
-    assert line(action="buy", examinations=(Conviction(before, 90), Conviction(before, 20))).endswith(" · conviction 20")
-    assert line(action="buy", examinations=(Conviction(later, 10),)) == "1h ago · BUY"
+    assert line(action="buy", examinations=(ConvictionScore(NOW, 40), ConvictionScore(before, 90), ConvictionScore(later, 10))).endswith(" · conviction 40")
+    assert line(action="buy", examinations=(ConvictionScore(before, 90), ConvictionScore(before, 20))).endswith(" · conviction 20")
+    assert line(action="buy", examinations=(ConvictionScore(later, 10),)) == "1h ago · BUY"
 
 
 def test_decisions_of_one_moment_stand_by_id_and_the_limit_leaves_the_tally_alone():

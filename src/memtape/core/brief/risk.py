@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, localcontext
 
+from memtape.core.decisions.outcomes import NOT_TAKEN
 from memtape.core.ledger.trades import Trade
 from memtape.core.memory.affect import Affect
-from memtape.core.memory.shadows import NOT_TAKEN
 from memtape.core.observed import Decision
 from memtape.core.values import MONEY, ZERO
 

@@ -8,7 +8,7 @@ decisions reads these few lines and no transcripts.
 >>> wait = ReviewedCard(id="d1", decided_at=now.replace(day=8), type="trade-decision", action="WAIT", thesis="range unresolved")
 >>> bought = ReviewedCard(id="d2", decided_at=now.replace(hour=9), type="trade-decision", action="buy",
 ...                       thesis="Breakout, retested.", status="resolved", cause="target", r=Decimal(2),
-...                       examinations=(Conviction(now, 62),))
+...                       examinations=(ConvictionScore(now, 62),))
 >>> review = review_lines([wait, bought], now)
 >>> print(*review.lines, review.tally, review.hit_rate, sep="\\n")
 3h ago · BUY · Breakout, retested · target +2.0R · conviction 62
@@ -29,7 +29,7 @@ from typing import Literal
 
 from memtape.core.brief.number_format import format_count
 from memtape.core.codec import micros
-from memtape.core.memory.shadows import NOT_TAKEN
+from memtape.core.decisions.outcomes import NOT_TAKEN
 from memtape.core.values import MONEY
 
 DEFAULT_LINES = 5
@@ -41,7 +41,7 @@ TALLY_GROUPS = ("won", "lost", "flat", "open", "pending", "unfilled", "would hav
 
 
 @dataclass(frozen=True, slots=True)
-class Conviction:
+class ConvictionScore:
     """The score of one re-examination: 0 says that the decision is refuted, 100 that it is confirmed."""
 
     at: datetime
@@ -62,7 +62,7 @@ class ReviewedCard:
     status: OutcomeStatus | None = None
     cause: str | None = None  # stop, target, expiry, unfilled
     r: Decimal | None = None
-    examinations: tuple[Conviction, ...] = ()
+    examinations: tuple[ConvictionScore, ...] = ()
     counts: bool = True  # False: the outcome is shown in the line and enters no figure
 
 

@@ -15,9 +15,10 @@ from memtape.core.ids import AgentId, SkillId
 from memtape.core.ledger.excursions import MfeMode
 from memtape.core.values import ONE, ZERO
 
-# The version of the rules by which trades are computed. A store whose trades were made by older rules needs a rebuild.
+# The version of the rules by which trades, memories and outcomes are computed. A store made by older rules needs a rebuild.
 # 1: the first rules. 2: accounting on margin and in cash, instrument terms, bounded prices, late snapshots, corrections, lots.
-RULES_VERSION = 2
+# 3: outcomes of decisions; decisions not to trade are followed by the same rules.
+RULES_VERSION = 3
 TradeUnit = Literal["flat_to_flat", "fifo_lots"]
 
 

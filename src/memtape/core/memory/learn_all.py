@@ -1,6 +1,6 @@
 """Builds all memories from the whole record in one fold: for a rebuild, and for an earlier head of the log.
 
-The write path forms the same episodes, steps and shadows a few at a time. `verify` proves that both give the same rows.
+The write path forms the same episodes, steps and outcomes a few at a time. `verify` proves that both give the same rows.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from memtape.core.decisions.followed import FollowedOutcome, follow_decisions
 from memtape.core.items import StoredItem, in_log_order
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.trades import Trade
@@ -27,11 +28,9 @@ from memtape.core.memory.learn import (
     timeline_of,
 )
 from memtape.core.memory.market import Market, completed_bar
-from memtape.core.memory.shadows import Shadow, follow_shadow, is_followed, shadow_id
+from memtape.core.memory.shadows import remembered_versions, shadow_episodes, shadow_id
 from memtape.core.memory.situation_fields import NO_MARKET_STATE, market_state_at
-from memtape.core.observed import Decision
 from memtape.core.skills import Agent
-from memtape.core.values import read
 
 Bars = Callable[[str], Sequence[KnownBar]]  # all known bars of a symbol
 
@@ -41,7 +40,7 @@ class LearnedMemories(NamedTuple):
 
     episodes: list[Episode]  # in all their versions
     steps: list[AffectStep]
-    shadows: list[tuple[Decision, Shadow]]  # of the decisions not to trade that were not taken back
+    outcomes: list[FollowedOutcome]  # of decisions, in all their versions
     past: AffectTimeline
 
 
@@ -86,18 +85,15 @@ def learn_all(
     # Then episodes: each contains affect as it was known at its entry, which the timeline looks up.
     timeline = timeline_of(events, steps, starting, verified_from)
     episodes = episodes_from_versions(versions, market, timeline, starting, amendments)
-    shadows: list[tuple[Decision, Shadow]] = []
-    for item, decision in _followed(items):
-        assert decision.symbol is not None and decision.t is not None
-        at_decision = market_state_at(market(decision.symbol, decision.t), decision.t)
-        of_shadow = amended.get(shadow_id(agent.id, item.key), ())
-        shadow = follow_shadow(
-            agent, decision, item.known_at, bars(decision.symbol), at_decision, timeline.at(decision.t), of_shadow, item.voided_at
-        )
-        episodes += shadow.episodes
-        if item.voided_at is None:
-            shadows.append((decision, shadow))
-    return LearnedMemories(episodes, steps, shadows, timeline)
+    outcomes: list[FollowedOutcome] = []
+    for followed in follow_decisions(items, bars):
+        outcomes += followed.rows()
+        if remembered_versions(followed):
+            at, symbol = followed.card.t, followed.item.symbol
+            of_shadow = amended.get(shadow_id(agent.id, followed.item.key), ())
+            state = market_state_at(market(symbol, at), at)
+            episodes += shadow_episodes(agent, followed, state, timeline.at(at), of_shadow)
+    return LearnedMemories(episodes, steps, outcomes, timeline)
 
 
 def amended_later(items: Iterable[StoredItem], versions: Sequence[TradeVersion]) -> dict[str, list[Amendment]]:
@@ -109,9 +105,3 @@ def amended_later(items: Iterable[StoredItem], versions: Sequence[TradeVersion])
     for id_, amendments in claims_about(versions).items():
         found.setdefault(id_, []).extend(amendments)
     return found
-
-
-def _followed(items: Iterable[StoredItem]) -> Iterable[tuple[StoredItem, Decision]]:
-    for item in in_log_order(item for item in items if item.kind == "decision"):
-        if is_followed(decision := read(Decision, item.body)):
-            yield item, decision

@@ -9,10 +9,11 @@ from pathlib import Path
 from memtape.core.items import OWNER_STREAM
 from memtape.documents.citations import Citation, CitationVerdict, check_citation
 from memtape.documents.document_list import DocumentGroup, list_by_type
-from memtape.documents.sources import DECISION_PAGES, DocumentFolder
+from memtape.documents.sources import LOG_PAGES, DocumentFolder
 from memtape.documents.text_files import read_document, read_document_file
 from memtape.documents.write_policy import split_path
-from memtape.engine.documents.sync import decision_page_text, folders_in
+from memtape.engine.documents.log_pages import log_page_text
+from memtape.engine.documents.sync import folders_in
 from memtape.engine.resources import Resources
 from memtape.errors import Invalid
 from memtape.store.cutoff import EVERYTHING
@@ -49,8 +50,8 @@ class DocumentReader:
 
     def text(self, path: str) -> str | None:
         """A document as it is now: a page of the log, an indexed file, or a file in one of the folders; None if there is none."""
-        if path.startswith(DECISION_PAGES):
-            return decision_page_text(self.tables, path)
+        if path.startswith(LOG_PAGES):
+            return log_page_text(self.tables, path)
         file = self._indexed_file(path)
         return self._unindexed(path) if file is None else read_document_file(file, path)
 

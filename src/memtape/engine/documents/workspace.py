@@ -18,10 +18,11 @@ from memtape.documents.citations import Citation, CitationVerdict, cite, lines_o
 from memtape.documents.document_list import DocumentGroup
 from memtape.documents.fusion import Fusion
 from memtape.documents.index import IndexHealth, PendingFiles, SyncResult
-from memtape.documents.search import SearchResult, Slot, search_index
-from memtape.documents.sources import DocumentFolder, is_readable_folder
+from memtape.documents.search import SearchHit, SearchResult, Slot, search_index
+from memtape.documents.sources import LOG_PAGES, DocumentFolder, is_readable_folder
+from memtape.engine.documents.log_pages import PageRecord, log_page_folders, page_record
 from memtape.engine.documents.reader import DocumentReader
-from memtape.engine.documents.sync import decision_pages, folders_in, sync_documents
+from memtape.engine.documents.sync import folders_in, sync_documents
 from memtape.engine.scope import AgentScope
 from memtape.errors import Invalid, Unknown
 from memtape.plugs.embedder import StaticEmbedder
@@ -84,6 +85,13 @@ class Documents:
             previous=resources.embedder_by_id, limit=limit, minimum=minimum, types=types, fusion=fusion,
         )  # fmt: skip
 
+    def records_of(self, hits: Sequence[SearchHit]) -> list[PageRecord | None]:
+        """The run or decision that each hit is about; None for those that are not on a page of the log."""
+        if not any(hit.path.startswith(LOG_PAGES) and not hit.shared for hit in hits):
+            return [None] * len(hits)
+        with self._scope.reading() as tables:
+            return [None if hit.shared else page_record(tables, hit.path, hit.headings) for hit in hits]
+
     def listing(self, alone: str = "", path: str | None = None) -> Sequence[DocumentGroup]:
         """The indexed documents by type; of the type `alone` more are listed, with `path` only that one."""
         with self._scope.reading() as tables:
@@ -126,7 +134,7 @@ class Documents:
             return None
         if shared:
             return resources.documents.pending(resources.owner, SHARED_SCOPE, folders)
-        return resources.documents.pending(resources.owner, agent, [*folders, decision_pages(resources, agent)])
+        return resources.documents.pending(resources.owner, agent, [*folders, *log_page_folders(resources, agent)])
 
     def health(self, *, shared: bool = False) -> IndexHealth:
         """The health of the index: when it was last in step, how much it holds, what could not be read."""

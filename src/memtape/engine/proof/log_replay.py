@@ -54,7 +54,7 @@ from memtape.store.rows import (
     discrepancy_row,
     episode_values,
     item_row,
-    micros_of,
+    outcome_values,
     position_row,
     row_of,
     version_row,
@@ -265,11 +265,10 @@ class LogReplay:
         assert self.agent is not None
         who = self.owner, self.stream
         found = learn_all(self.agent, versions, self.stored, lambda symbol: bars.get(symbol, []), self.verified_from)
-        followed = [(d.id, d.symbol, micros_of(d.t), micros_of(shadow.until)) for d, shadow in found.shadows]
         return {
             "episodes": [row_of("episodes", episode_values(*who, e)) for e in found.episodes],
             "affect": [row_of("affect", affect_values(*who, step)) for step in found.steps],
-            "shadows": [row_of("shadows", (*who, *row)) for row in followed],
+            "outcomes": [row_of("outcomes", outcome_values(*who, outcome)) for outcome in found.outcomes],
             "plans": [row_of("plans", plan_values(*who, plan)) for plan in self.plans.values()],
         }
 

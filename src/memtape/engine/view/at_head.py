@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cache, cached_property
 
+from memtape.core.decisions.followed import FollowedOutcome, follow_decisions, outcomes_at
 from memtape.core.events import Discrepancy
 from memtape.core.ledger.trades import Trade
 from memtape.core.ledger.versions import TradeVersion
@@ -32,7 +33,7 @@ from memtape.engine.view.derived_ledger import (
     reported_versions,
 )
 from memtape.engine.view.plan_log import plan_states_from_log
-from memtape.engine.view.stored import believed_trades, newest_first
+from memtape.engine.view.stored import believed_trades, entered_by, newest_first
 from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, TradePage, View, discrepancies_to_show, select_trades
 from memtape.engine.write.verification import first_broker_record
 from memtape.store.cutoff import Cutoff
@@ -106,6 +107,20 @@ class ViewAtHead(View):
     def closed_trades(self, ids: Collection[str]) -> list[Trade]:
         """Some closed trades by id, each in the version believed at the moment, claims included, ordered by id."""
         return believed_trades(self._versions, ids, self.as_of)
+
+    def trades_entered_by(self, decisions: Collection[str]) -> list[Trade]:
+        """The trades of the ledger, open and closed, that some decisions entered, ordered by entry time and id."""
+        return entered_by(self.trades(), decisions)
+
+    def outcomes(
+        self, *, ids: Collection[str] | None = None, symbol: str | None = None, since: datetime | None = None,
+        limit: int | None = None,
+    ) -> list[FollowedOutcome]:  # fmt: skip
+        """What bars show of the decisions that are followed, as believed at the moment, the newest decisions first."""
+        items = [item for item in self.items("decision", symbol=symbol, since=since) if ids is None or item.key in ids]
+        followed = follow_decisions(items, lambda symbol: self.tables.bars(symbol, self.cutoff))
+        believed = outcomes_at((row for each in followed for row in each.rows()), self.as_of)
+        return sorted(believed, key=lambda row: row.at, reverse=True)[:limit]
 
     def discrepancies(self, limit: int) -> list[Discrepancy]:
         """Where the broker showed something that its fills do not explain, newest first."""

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memtape.core.decisions.cards import CardDefinition, card_slots
+from memtape.core.decisions.decision_outcomes import DecisionOutcome
 from memtape.core.decisions.examinations import Gate, reexamination_gate
-from memtape.core.decisions.reviews import Conviction, Review, ReviewedCard, review_lines
+from memtape.core.decisions.reviews import ConvictionScore, Review, ReviewedCard, review_lines
 from memtape.core.observed import Decision
 from memtape.engine.view.agent_config import card_types
 from memtape.engine.view.examinations import RecordedExamination, examinations
 from memtape.engine.view.ledger import RecordedDecision, recorded_decision, recorded_decisions
-from memtape.engine.view.outcomes import DecisionOutcome, decision_outcomes
+from memtape.engine.view.outcomes import decision_outcomes
 from memtape.engine.view.view import View
 
 DEFAULT_CARD = "trade-decision"
+MANY_DECISIONS = 500  # from so many on, reading the outcomes of all is cheaper than asking for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class DecisionCard:
             thesis=slots.get("thesis"), reason=self.decision.reason, title=slots.get("title"),
             status=outcome.status if outcome is not None else None, cause=outcome.cause if outcome is not None else None,
             r=outcome.r if outcome is not None else None, counts=outcome is None or outcome.counts,
-            examinations=tuple(Conviction(one.at, one.examination.conviction_score) for one in self.examinations),
+            examinations=tuple(ConvictionScore(one.at, one.examination.conviction_score) for one in self.examinations),
         )  # fmt: skip
 
 
@@ -82,7 +84,8 @@ def decision_card(view: View, id: str) -> DecisionCard | None:
 
 def _cards(view: View, recorded: Iterable[RecordedDecision]) -> list[DecisionCard]:
     listed, declared = list(recorded), card_types(view.owner_tables, view.cutoff.owners())
-    outcomes = decision_outcomes(view, [each.decision for each in listed])
+    ids = [each.decision.id or "" for each in listed]
+    outcomes = {each.decision: each for each in decision_outcomes(view, None if len(ids) > MANY_DECISIONS else ids)}
     examined: dict[str, list[RecordedExamination]] = {}
     for one in examinations(view):
         examined.setdefault(one.decision, []).append(one)

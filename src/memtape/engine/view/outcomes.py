@@ -1,22 +1,57 @@
+"""Outcomes of decisions as of a view: what counts as the outcome of each, and what the bars show beside it."""
+
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 
-from memtape.core.decisions.reviews import OutcomeStatus
-from memtape.core.observed import Decision
+from memtape.core.decisions.decision_outcomes import DecisionOutcome, effective_outcome
+from memtape.core.items import StoredItem
+from memtape.core.ledger.trades import Trade
 from memtape.engine.view.view import View
+from memtape.store.database import in_batches
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionOutcome:
-    status: OutcomeStatus | None
-    cause: str | None
-    r: Decimal | None
-    counts: bool = True
-    source: str = 'bars'
+def decision_outcomes(
+    view: View, ids: Sequence[str] | None = None, *, symbol: str | None = None, since: datetime | None = None,
+    limit: int | None = None,
+) -> list[DecisionOutcome]:  # fmt: skip
+    """The outcomes of decisions, the newest decisions first; a decision of which nothing is known has none.
+
+    `limit` is the number of decisions that are looked at.
+    """
+    items = _decisions(view, ids, symbol, since, limit)
+    keys = frozenset(item.key for item in items)
+    if not keys:
+        return []
+    auto = {row.id: row.outcome for row in view.outcomes(ids=keys)}
+    stated = stated_outcomes(view)
+    trades: dict[str, list[Trade]] = {}
+    for trade in view.trades_entered_by(keys):
+        trades.setdefault(trade.entry_decision or "", []).append(trade)
+    found = [
+        effective_outcome(
+            item.key, stated.get(item.key), item.body.get("action"), trades.get(item.key, ()), auto.get(item.key)
+        )
+        for item in items
+    ]  # fmt: skip
+    return [outcome for outcome in found if outcome is not None]
 
 
-def decision_outcomes(view: View, decisions: Iterable[Decision]) -> dict[str, DecisionOutcome]:
-    return {}
+def _decisions(
+    view: View, ids: Sequence[str] | None, symbol: str | None, since: datetime | None, limit: int | None
+) -> list[StoredItem]:
+    """Decisions, the newest first."""
+    if ids is None:
+        return view.items("decision", symbol=symbol, since=since, newest=True, limit=limit)
+    found = [
+        item for some in in_batches(sorted(set(ids)))
+        for item in view.items("decision", keys=some, symbol=symbol, since=since, newest=True)
+    ]  # fmt: skip
+    return sorted(found, key=lambda item: (item.at, item.seq), reverse=True)[:limit]
+
+
+def stated_outcomes(view: View) -> dict[str, dict[str, Any]]:
+    """What the owner stated last of each decision, by the decision's id."""
+    return {item.body["decision"]: item.body for item in sorted(view.items("outcome_stated"), key=lambda item: item.seq)}

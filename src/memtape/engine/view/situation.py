@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from memtape.core.calendar import calendar_fields
+from memtape.core.decisions.outcomes import NOT_TAKEN
 from memtape.core.memory.predicate import FIELDS
-from memtape.core.memory.shadows import NOT_TAKEN
 from memtape.core.memory.situation_fields import market_state_at, situation_at
 from memtape.core.observed import Decision, Situation
 from memtape.core.values import read

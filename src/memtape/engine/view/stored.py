@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from memtape.core.codec import micros, moment
+from memtape.core.decisions.followed import FollowedOutcome
 from memtape.core.events import Discrepancy
 from memtape.core.items import Position
 from memtape.core.ledger.rounds import trades_of_open_round
@@ -174,6 +175,21 @@ class StoredView(View):
         """Some closed trades by id, each in the version believed at the moment, claims included, ordered by id."""
         return believed_trades(self.memory_tables.versions(ids=ids), ids, self.as_of) if ids else []
 
+    def trades_entered_by(self, decisions: Collection[str]) -> list[Trade]:
+        """The trades of the ledger, open and closed, that some decisions entered, ordered by entry time and id."""
+        if not self.is_latest:
+            return entered_by(self.trades(), decisions)
+        closed = self.tables.trades_entered_by(decisions)
+        found = [t for t in closed + self._open_trades() if not (self.is_verified and t.quality == "claimed")]
+        return entered_by(with_labels(self, found), decisions)
+
+    def outcomes(
+        self, *, ids: Collection[str] | None = None, symbol: str | None = None, since: datetime | None = None,
+        limit: int | None = None,
+    ) -> list[FollowedOutcome]:  # fmt: skip
+        """What bars show of the decisions that are followed, as believed at the moment, the newest decisions first."""
+        return self.memory_tables.outcomes(self.as_of, ids=ids, symbol=symbol, since=since, limit=limit)
+
     def discrepancies(self, limit: int) -> list[Discrepancy]:
         """Where the broker showed something that its fills do not explain, newest first."""
         found = self.tables.discrepancies(limit) if self.is_latest else self._ledger()[1]
@@ -293,6 +309,11 @@ def believed_trades(versions: Iterable[TradeVersion], ids: Collection[str], at: 
     """The trades of some versions as they were believed at a moment, ordered by id."""
     believed = [v.trade for v in versions if v.known_from <= at and (v.known_to is None or v.known_to > at)]
     return sorted((trade for trade in believed if trade.id in ids), key=lambda trade: trade.id)
+
+
+def entered_by(trades: Iterable[Trade], decisions: Collection[str]) -> list[Trade]:
+    """The trades that some decisions entered, ordered by entry time and id."""
+    return sorted((trade for trade in trades if trade.entry_decision in decisions), key=lambda trade: (trade.entry_at, trade.id))
 
 
 def newest_first(found: Sequence[Discrepancy], limit: int) -> list[Discrepancy]:

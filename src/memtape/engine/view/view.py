@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from memtape.core.decisions.followed import FollowedOutcome
 from memtape.core.events import OF_SNAPSHOTS, Discrepancy
 from memtape.core.items import OWNER_STREAM, StoredItem
 from memtape.core.ledger.rounds import KnownBar
@@ -264,6 +265,17 @@ class View(ABC):
     @abstractmethod
     def closed_trades(self, ids: Collection[str]) -> list[Trade]:
         """Some closed trades by id, each in the version believed at the moment, claims included, ordered by id."""
+
+    @abstractmethod
+    def trades_entered_by(self, decisions: Collection[str]) -> list[Trade]:
+        """The trades of the ledger, open and closed, that some decisions entered, ordered by entry time and id."""
+
+    @abstractmethod
+    def outcomes(
+        self, *, ids: Collection[str] | None = None, symbol: str | None = None, since: datetime | None = None,
+        limit: int | None = None,
+    ) -> list[FollowedOutcome]:  # fmt: skip
+        """What bars show of the decisions that are followed, as believed at the moment, the newest decisions first."""
 
     @abstractmethod
     def discrepancies(self, limit: int) -> list[Discrepancy]:

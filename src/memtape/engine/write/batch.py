@@ -17,7 +17,7 @@ from memtape.core.ledger.position_events import PositionEvent
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AccountChange
-from memtape.core.observed import Decision, Tick
+from memtape.core.observed import Tick
 
 
 @dataclass(slots=True)
@@ -50,8 +50,8 @@ class Batch:
     terms_of: set[str] = field(default_factory=set)
     # Fills that came again with other content.
     differing: list[Discrepancy] = field(default_factory=list)
-    # Decisions not to trade whose outcome is followed as a shadow.
-    shadows: list[Decision] = field(default_factory=list)
+    # The ids of decisions whose outcome is followed.
+    followed: list[str] = field(default_factory=list)
     # The earliest moment at which anything in this batch was known.
     known_at: datetime | None = None
 

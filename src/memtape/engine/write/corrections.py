@@ -9,8 +9,6 @@ from memtape.core.events import MemoryCorrected, MemoryForgotten, MemoryShredded
 from memtape.core.ids import MemoryId
 from memtape.core.items import Item
 from memtape.core.memory.shadows import shadow_id
-from memtape.core.observed import Decision
-from memtape.core.values import read
 from memtape.engine.write.batch import Batch
 from memtape.engine.write.learn import learn_from_batch
 from memtape.engine.write.writer import Receipt, Writer
@@ -38,14 +36,9 @@ def correct_episode(
     receipt = writer.declare(Item("correction", f"{id}#{number}", at, body, id), at, events)
     batch = Batch(changed={id: episode.exit_at} if episode.kind == "trade" else {})
     if episode.kind == "shadow":
-        batch.shadows = [d for d in _followed_decisions(tables) if shadow_id(agent.id, d.id or "") == id]
+        batch.followed = [decision for decision in MemoryTables(tables).shadows() if shadow_id(agent.id, decision) == id]
     learn_from_batch(tables, agent, writer.start, writer.verified_from, batch)
     return receipt
-
-
-def _followed_decisions(tables: Tables) -> list[Decision]:
-    keys = [shadow.id for shadow in MemoryTables(tables).shadows()]
-    return [read(Decision, item.body) for item in tables.items("decision", EVERYTHING, keys=keys)]
 
 
 def shred_claim(writer: Writer, id: str, at: datetime, reason: str) -> Receipt:

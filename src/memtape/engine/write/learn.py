@@ -1,4 +1,4 @@
-"""Learns in the same transaction as the ledger: episodes, affect and shadows from what just changed.
+"""Learns in the same transaction as the ledger: episodes, affect and outcomes from what just changed.
 
 In order, a close adds an episode and a step of affect. Out of order (a late fill, an import into the past, a correction, an
 undo, the first record of a broker) the steps are computed again from the earliest moment concerned, and so are the episodes
@@ -8,7 +8,7 @@ whose entry could have known of it. Both ways use the same pure fold (`core/memo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from memtape.core.codec import EPOCH
 from memtape.core.items import in_log_order
@@ -33,18 +33,16 @@ from memtape.core.memory.learn import (
     steps_until,
 )
 from memtape.core.memory.market import Market
-from memtape.core.memory.shadows import FOLLOWED_FOR, WATCHED_FOR, Shadow, follow_shadow, is_followed, shadow_id
+from memtape.core.memory.shadows import remembered_versions, shadow_episodes, shadow_id
 from memtape.core.memory.situation_fields import NO_MARKET_STATE, market_state_at
-from memtape.core.observed import Decision
 from memtape.core.skills import Agent
-from memtape.core.values import read
 from memtape.engine.write.batch import Batch
+from memtape.engine.write.outcomes import decisions_open_to, follow_again
 from memtape.store.cutoff import EVERYTHING
-from memtape.store.memories import MemoryTables, ShadowRow
+from memtape.store.memories import MemoryTables
 from memtape.store.rows import Head
 from memtape.store.tables import Tables
 
-INSTANT = timedelta(microseconds=1)
 BULK_FROM_TRADES = 64  # from so many trades on, loading everything once is cheaper than one query for each
 
 
@@ -82,7 +80,7 @@ class Learner:
         if self.has_claims and self.verified_from != start.verified_from:
             # The first record of a broker: claims no longer count, so affect and every episode's state may change.
             backfilled_from = EPOCH
-        if not (batch.changed or batch.account_changes or backfilled_from or batch.shadows or batch.bars):
+        if not (batch.changed or batch.account_changes or backfilled_from or batch.followed or batch.bars):
             return
         changed = dict(batch.changed)
         # The trades whose episodes are formed: the new ones, those that changed, and after a backfill all entered since.
@@ -102,7 +100,7 @@ class Learner:
         episodes = episodes_from_versions(versions, self.market_at, self.affect_timeline(), self.starting, self.amendments)
         new: set[str] = set() if backfilled_from else {version.trade.id for version in batch.new_versions}
         replaced = set(changed) - new
-        shadow_ids, of_shadows = self._shadows(batch, backfilled_from)
+        shadow_ids, of_shadows = self._outcomes(batch, backfilled_from)
         self.memories.drop_episodes(replaced | shadow_ids)
         self.memories.put_episodes([*episodes, *of_shadows])
         self.memories.note_changes({episode.id for episode in episodes} | replaced | shadow_ids)
@@ -266,50 +264,27 @@ class Learner:
         changed |= dict.fromkeys(ids)
         return self.memories.versions(ids=ids) if ids else []
 
-    # ---- shadows --------------------------------------------------------------------------------------------------
+    # ---- outcomes -------------------------------------------------------------------------------------------------
 
-    def _shadows(self, batch: Batch, backfilled_from: datetime | None) -> tuple[set[str], list[Episode]]:
-        """Follow again the shadows that a batch may end or change. Returns the ids of their episodes, and the new episodes."""
-        touched = {decision.id or "" for decision in batch.shadows}
+    def _outcomes(self, batch: Batch, backfilled_from: datetime | None) -> tuple[set[str], list[Episode]]:
+        """Follow the decisions that a batch may change. Returns the ids of the episodes of shadows, and the new episodes."""
+        touched = set(batch.followed) | decisions_open_to(self.tables, batch.bars)
         if self._undone:
             # A decision that comes again after an undo ends what was believed of it the first time.
             touched |= {item.key for item in batch.decisions}
-        for symbol, bars in batch.bars.items():
-            first, last = min(known.bar.t0 for known in bars), max(known.bar.t1 for known in bars)
-            known_at = min(known.known_at for known in bars)
-            # Bars that come late may also change shadows that have ended: look back as far as a shadow is followed.
-            late = self.known_at is not None and known_at < self.known_at
-            # A bar that ends at the very moment of a decision is the one that prices it: that decision counts too.
-            since, before = first - FOLLOWED_FOR if late else first, last + INSTANT
-            touched |= {shadow.id for shadow in self.memories.shadows(symbol, since, before)}
-            touched |= self._taken_back_after(known_at, first - FOLLOWED_FOR, symbol, before)
         if backfilled_from is not None:
-            touched |= {shadow.id for shadow in self.memories.shadows(since=backfilled_from)}
-            touched |= self._taken_back_after(backfilled_from, backfilled_from)
-        items = self.tables.items("decision", EVERYTHING, keys=sorted(touched), voided=True) if touched else []
-        found: list[Episode] = []
-        for item in in_log_order(items):
-            if is_followed(decision := read(Decision, item.body)):
-                shadow = self._shadow(decision, item.known_at, item.voided_at)
-                found += shadow.episodes
-                if item.voided_at is None:
-                    self.memories.put_shadows([ShadowRow(item.key, item.symbol, item.at, shadow.until)])
-        followed = {item.key for item in items if is_followed(read(Decision, item.body))}
-        return {shadow_id(self.agent.id, key) for key in followed}, found
-
-    def _taken_back_after(
-        self, known_at: datetime, since: datetime, symbol: str | None = None, before: datetime | None = None
-    ) -> set[str]:
-        """The decisions of a time that were taken back after `known_at`: what was believed of them until then may change."""
-        if all(at <= known_at for at in self._undone):
-            return set()
-        items = self.tables.items("decision", EVERYTHING, symbol=symbol, since=since, before=before, voided=True)
-        return {item.key for item in items if item.voided_at is not None and item.voided_at > known_at}
-
-    def _shadow(self, decision: Decision, known_at: datetime, voided_at: datetime | None) -> Shadow:
-        assert decision.symbol is not None and decision.t is not None
-        at = decision.t
-        bars = self.tables.bars(decision.symbol, EVERYTHING, ending_after=at, ending_by=at + WATCHED_FOR)
-        state = market_state_at(self.market_at(decision.symbol, at), at)
-        amendments = self.corrections_of(shadow_id(self.agent.id, decision.id or ""))
-        return follow_shadow(self.agent, decision, known_at, bars, state, self.affect_timeline().at(at), amendments, voided_at)
+            # The situation of a decision not to trade contains what was known at its moment.
+            touched |= set(self.memories.shadows(backfilled_from))
+        shadow_ids: set[str] = set()
+        episodes: list[Episode] = []
+        for followed in follow_again(self.tables, touched):
+            if not followed.card.is_shadow:
+                continue
+            id_ = shadow_id(self.agent.id, followed.item.key)
+            shadow_ids.add(id_)
+            if remembered_versions(followed):
+                at, symbol = followed.card.t, followed.item.symbol
+                state = market_state_at(self.market_at(symbol, at), at)
+                corrections = self.corrections_of(id_)
+                episodes += shadow_episodes(self.agent, followed, state, self.affect_timeline().at(at), corrections)
+        return shadow_ids, episodes

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from memtape.core.codec import canonical, canonical_plain, chain_hash, digest, make_id, micros, plain, time_text
+from memtape.core.decisions.outcomes import outcome_card
 from memtape.core.events import Event, StaleTick, TradeRevised, bar_differs, discrepancy_found, event_data, read_event
 from memtape.core.fill_records import amended_fields, differing_deliveries, fill_discrepancy, fills_of
 from memtape.core.fills import Dividend, Fill, FillCorrection, Instrument
@@ -20,7 +21,6 @@ from memtape.core.ledger.position_events import FillEvent, FundingEvent
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.terms import RULES_VERSION
 from memtape.core.memory.learn import account_change
-from memtape.core.memory.shadows import is_followed
 from memtape.core.observed import Bar, Bars, Claim, ClosedTrade, Closing, EquityMark, Observed, Tick, occurred_at
 from memtape.core.skills import Agent
 from memtape.core.values import read
@@ -372,8 +372,8 @@ class Writer:
             batch.reported_trades.append((self._closed_claim(item), known_at))
         elif item.kind == "decision":
             batch.decisions.append(item)
-            if is_followed(item.body):
-                batch.shadows.append(item.body)
+            if outcome_card(item.body) is not None:
+                batch.followed.append(item.key)
         elif item.kind in ("equity", "flow"):
             batch.account_changes.append(account_change(item.kind, item.body, item.key, known_at))
         if is_broker_record(item) and (self.verified_from is None or known_at < self.verified_from):

@@ -26,27 +26,33 @@ def follow(
         from threading import Event
 
         from memtape.brokers.live import MAINNET, Hyperliquid
+        from memtape.engine.account_polls import FollowedVenue, state_followed_venue
         from memtape.errors import Invalid, MemtapeError
+        from memtape.workers.decision_bars import fetching_decision_bars
         from memtape.workers.live_account import FollowStep, follow_account, follow_until
         from memtape.workers.schedule import running_schedule
 
         if source != "hyperliquid":
             raise Invalid("source", f"there is no live source '{source}'", "Use hyperliquid")
         venue = Hyperliquid(address, url or MAINNET, coins=[coin.strip() for coin in (coins or "").split(",") if coin.strip()])
-        handle = memory.agent(agent)
+        # It is stated once the venue has answered: then the bars of the agent's decisions are read there.
+        handle, followed = memory.agent(agent), FollowedVenue(source, url or MAINNET)
         if once:
             answer(_step_report(follow_account(handle, venue)), as_json)
+            state_followed_venue(handle, followed)
             return
 
         def report(step: FollowStep | MemtapeError) -> None:
             if isinstance(step, MemtapeError):
                 say(str(step))
-            elif step.written:
+                return
+            state_followed_venue(handle, followed)
+            if step.written:
                 answer(_step_report(step), as_json)
 
         say(f"Following {address} for {agent}, every {every:g} s. Stop with ctrl-C.")
         try:
-            with running_schedule(memory):
+            with running_schedule(memory), fetching_decision_bars(memory, agents={agent}):
                 follow_until(handle, venue, Event(), every=timedelta(seconds=every), on_step=report)
         except KeyboardInterrupt:
             say("Stopped.")

@@ -60,6 +60,7 @@ def serve(
         from memtape.surfaces.http import build_app, listen, run_http
         from memtape.surfaces.registry import tool_set
         from memtape.surfaces.web import add_pages
+        from memtape.workers.decision_bars import fetching_decision_bars
         from memtape.workers.documents import syncing_documents
         from memtape.workers.run_schedule import running_agents
         from memtape.workers.schedule import running_schedule
@@ -81,7 +82,8 @@ def serve(
                 log_rows=rows,
             )  # fmt: skip
             runs = running_agents(memory, partial(_scheduled_run, memory))
-            with running_schedule(memory), syncing_documents(memory, minutes), runs:
+            bars = fetching_decision_bars(memory)
+            with running_schedule(memory), syncing_documents(memory, minutes), bars, runs:
                 run_http(application, listener)
 
 

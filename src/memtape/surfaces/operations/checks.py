@@ -66,7 +66,7 @@ class CheckAnswer(Basis):
 
 @operation(
     writes=False,
-    tools={"coach"},
+    tools={"trader", "coach"},
     columns={
         "reasons": ("weighs", "text", "source"),
         "warnings": ("r", "similarity", "why"),

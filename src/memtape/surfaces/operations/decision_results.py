@@ -9,6 +9,7 @@ from pydantic import Field
 
 from memtape.core.codec import plain, time_text
 from memtape.core.decisions.cards import TRADE_DECISION
+from memtape.core.decisions.outcomes import NOT_TAKEN
 from memtape.core.decisions.results import (
     DecisionResult,
     ResultFigures,
@@ -20,7 +21,6 @@ from memtape.core.decisions.results import (
     running_total,
 )
 from memtape.core.ledger.trades import money_text
-from memtape.core.memory.shadows import NOT_TAKEN
 from memtape.core.values import Slug, Time
 from memtape.surfaces.answer_models import Answer, answer_model
 from memtape.surfaces.questions import Ask

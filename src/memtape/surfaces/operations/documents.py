@@ -11,7 +11,7 @@ from memtape.core.codec import plain
 from memtape.core.values import Key, Label, Line
 from memtape.documents.citations import Citation
 from memtape.documents.index import ModelCoverage, PendingFiles
-from memtape.surfaces.answer_models import Answer, answer_model
+from memtape.surfaces.answer_models import Answer, SparseAnswer, answer_model
 from memtape.surfaces.answers import optional_time_text, rounded_figure
 from memtape.surfaces.questions import OfAgent, agent_of
 from memtape.surfaces.registry import operation
@@ -19,6 +19,7 @@ from memtape.surfaces.registry import operation
 if TYPE_CHECKING:
     from memtape.documents.search import SearchHit
     from memtape.engine import AgentMemory, Memory
+    from memtape.engine.documents.log_pages import PageRecord
     from memtape.surfaces.caller import Caller
 
 
@@ -39,8 +40,8 @@ class SearchDocuments(OfAgent):
     min_score: Annotated[float, Field(ge=0, le=1, description="minimum score")] = 0.0
 
 
-class HitRow(Answer):
-    """A passage."""
+class HitRow(SparseAnswer):
+    """A passage; run and decision only where it is on a page of them."""
 
     path: Annotated[str, Field(description="document, within the workspace")]
     start_line: Annotated[int, Field(description="first line, from 1")]
@@ -53,6 +54,8 @@ class HitRow(Answer):
     content_hash: Annotated[str, Field(description="hash of the lines, to verify a citation")]
     headings: Annotated[list[str], Field(description="its headings")]
     reason: Annotated[str, Field(description="how it was found, at which rank")]
+    run: Annotated[str | None, Field(description="the run that it is about: see get_run")] = None
+    decision: Annotated[str | None, Field(description="the decision that it is about")] = None
 
 
 class SearchAnswer(Answer):
@@ -66,20 +69,13 @@ class SearchAnswer(Answer):
     note: Annotated[str | None, Field(description="why another slot or model answered")]
 
 
-def _hit(hit: SearchHit) -> HitRow:
+def _hit(hit: SearchHit, record: PageRecord | None) -> HitRow:
+    about = {} if record is None else {"run": record.run, "decision": record.decision}
     return HitRow(
-        path=hit.path,
-        start_line=hit.start_line,
-        end_line=hit.end_line,
-        score=rounded_figure(hit.score) or 0.0,
-        snippet=hit.snippet,
-        source=hit.source,
-        source_type=hit.source_type,
-        tier=hit.tier,
-        content_hash=hit.content_hash,
-        headings=list(hit.headings),
-        reason=hit.reason,
-    )
+        path=hit.path, start_line=hit.start_line, end_line=hit.end_line, score=rounded_figure(hit.score) or 0.0,
+        snippet=hit.snippet, source=hit.source, source_type=hit.source_type, tier=hit.tier, content_hash=hit.content_hash,
+        headings=list(hit.headings), reason=hit.reason, **{name: id for name, id in about.items() if id is not None},
+    )  # fmt: skip
 
 
 @operation(
@@ -95,8 +91,8 @@ def search_documents(memory: Memory, ask: SearchDocuments, caller: Caller) -> Se
         ask.query, slot=ask.slot, limit=ask.limit, minimum=ask.min_score, types=ask.types, fusion=ask.fusion
     )
     return SearchAnswer(
-        agent=handle.agent.id, results=[_hit(h) for h in found.hits], slot=found.slot, model=found.model or None,
-        missing=found.missing, note=found.note or None,
+        agent=handle.agent.id, results=list(map(_hit, found.hits, handle.documents.records_of(found.hits))), slot=found.slot,
+        model=found.model or None, missing=found.missing, note=found.note or None,
     )  # fmt: skip
 
 

@@ -253,7 +253,7 @@ def evidence_row(evidence: Evidence) -> BaseModel:
 
 @operation(
     writes=False,
-    tools={"coach"},
+    tools={"trader", "coach"},
     aliases=("recall_similar_trades",),
     command="recall",
     columns={

@@ -110,16 +110,16 @@ def configure_agent(memory: Memory, ask: ConfigureAgent, caller: Caller) -> Conf
     Every change is a new version on record. A schedule that never fires and a council that forms a circle are refused.
     """
     caller.require_owner("configure an agent")
-    cleared: dict[str, Any] = {
-        "runner": "",
-        "model": "",
-        "schedule": "",
-        "budget_usd_per_day": "",
-        "runs_per_day": -1,
-        "card": "",
-    }
+    cleared: dict[str, Any] = {"runner": "", "model": "", "schedule": "", "budget_usd_per_day": "", "runs_per_day": -1}
     given = {name: getattr(ask, name) for name in CONFIG_FIELDS if getattr(ask, name) is not None}
-    changes = {name: None if name in cleared and value == cleared[name] else value for name, value in given.items()}
+    changes: dict[str, Any] = {
+        name: None if name in cleared and value == cleared[name] else value for name, value in given.items()
+    }
+    if changes.get("runner"):
+        from memtape.surfaces.run_host import checked_runner_name
+
+        model = changes.get("model", memory.agent_config(ask.agent).config.model)
+        changes["runner"] = checked_runner_name(str(changes["runner"]), model)
     return _config_answer(memory, ask.agent, memory.configure_agent(ask.agent, changes))
 
 
@@ -222,7 +222,7 @@ def run_answer(run: AgentRun) -> RunAnswer:
     )  # fmt: skip
 
 
-@operation(writes=True, waits=True)
+@operation(writes=True, waits=True, command="run")
 def run_agent(memory: Memory, ask: RunAgent, caller: Caller) -> RunAnswer:
     """Run an agent once with its configured runner, and wait for its end. Owner only.
 
@@ -258,7 +258,7 @@ class ListRuns(OfAgent):
     limit: Annotated[int, Field(ge=1, le=500, description="how many, newest first")] = 20
 
 
-@operation(writes=False, columns=("at", "kind", "result", "id", "decision", "cost_usd"))
+@operation(writes=False, command="runs", columns=("at", "kind", "result", "id", "decision", "cost_usd"))
 def list_runs(memory: Memory, ask: ListRuns, caller: Caller) -> RunList:
     """List the runs of an agent, newest first."""
     handle = agent_of(memory, ask)

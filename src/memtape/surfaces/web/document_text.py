@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
+from urllib.parse import quote
 
 from memtape.documents.question import parse_question
 from memtape.surfaces.web.forms import query_text
@@ -116,3 +117,14 @@ def lines_address(agent_path: str, document: str, start: int, end: int, content_
     """
     query = query_text({"path": document, "start": start, "end": end, "hash": content_hash})
     return f"{agent_path}/documents/view?{query}#L{start}"
+
+
+def record_address(agent_path: str, run: str | None, decision: str | None) -> str:
+    """The address of the run, or else of the decision, that lines of a page of the log are about; empty without either.
+
+    >>> record_address("/agents/gold", "r7", "d1"), record_address("/agents/gold", None, "my plan/1")
+    ('/agents/gold/runs/r7', '/agents/gold/decisions/my%20plan%2F1')
+    """
+    if run is not None:
+        return f"{agent_path}/runs/{quote(run, safe='')}"
+    return "" if decision is None else f"{agent_path}/decisions/{quote(decision, safe='')}"

@@ -35,7 +35,7 @@ from memtape.surfaces.operations.documents import (
 )
 from memtape.surfaces.questions import OfAgent
 from memtape.surfaces.translate import error_report
-from memtape.surfaces.web.document_text import DocumentWindow, document_window, lines_address, match_marker
+from memtape.surfaces.web.document_text import DocumentWindow, document_window, lines_address, match_marker, record_address
 from memtape.surfaces.web.forms import chosen_fields, query_text, read_question, row_fields, whole_number
 from memtape.surfaces.web.register import form, page
 from memtape.surfaces.web.site import PageRequest
@@ -57,12 +57,13 @@ DONE: Mapping[str, str] = {"reindexed": "The index is in sync with the files."}
 
 
 class PassageView(NamedTuple):
-    """A passage that was found: its text in parts, each with whether it matches, and the address of its lines."""
+    """A passage that was found: its text in parts, each with whether it matches, and where it leads."""
 
     hit: HitRow
     snippet: Sequence[tuple[str, bool]]
     matched_by: str
-    to: str
+    lines: str  # the address of its lines
+    record: str  # the address of the run or decision that it is about; empty: none
 
 
 class SearchView(NamedTuple):
@@ -107,6 +108,7 @@ def _search(request: PageRequest, search: Mapping[str, str]) -> SearchView:
         PassageView(
             hit, list(marks(hit.snippet)), MATCHED_BY.get(hit.source, hit.source),
             lines_address(request.agent_path, hit.path, hit.start_line, hit.end_line, hit.content_hash),
+            record_address(request.agent_path, hit.run, hit.decision),
         )
         for hit in found.results
     ]  # fmt: skip

@@ -1,0 +1,126 @@
+"""What Anthropic and OpenAI refuse a request for, in short: a request that breaks a rule gets HTTP 400, as from them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+ANTHROPIC_KEYWORDS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "maxItems",
+                      "uniqueItems", "minProperties", "maxProperties"}  # fmt: skip
+OPENAI_KEYWORDS = {"minLength", "maxLength", "uniqueItems", "allOf", "not", "if", "patternProperties", "minProperties"}
+
+
+def anthropic_problem(body: dict[str, Any]) -> str | None:
+    """What the Messages API would refuse; None if nothing."""
+    return next(_anthropic(body), None)
+
+
+def openai_problem(body: dict[str, Any]) -> str | None:
+    """What the chat completions API would refuse; None if nothing."""
+    return next(_openai(body), None)
+
+
+def _anthropic(body: dict[str, Any]) -> Iterator[str]:
+    if not isinstance(body.get("max_tokens"), int):
+        yield "max_tokens: Field required"
+    messages = body["messages"]
+    blocks = [_blocks(one) for one in messages]
+    if not messages or messages[0]["role"] != "user":
+        yield "messages: first message must use the user role"
+    for number, message in enumerate(messages):
+        if message["role"] not in ("user", "assistant"):
+            yield f"messages.{number}.role: system is a parameter of its own"
+        if number and messages[number - 1]["role"] == message["role"]:
+            yield "messages: roles must alternate between user and assistant"
+        if not blocks[number] or any(one["type"] == "text" and not one["text"].strip() for one in blocks[number]):
+            yield f"messages.{number}: text content blocks must be non-empty"
+        asked = [one["id"] for one in blocks[number] if one["type"] == "tool_use"]
+        answers = (
+            [one["tool_use_id"] for one in blocks[number + 1] if one["type"] == "tool_result"] if number + 1 < len(blocks) else []
+        )
+        if set(asked) - set(answers):
+            yield f"messages.{number}: tool_use ids were found without tool_result blocks immediately after: {asked}"
+        before = [one["id"] for one in blocks[number - 1] if one["type"] == "tool_use"] if number else []
+        given = [one["tool_use_id"] for one in blocks[number] if one["type"] == "tool_result"]
+        if set(given) - set(before) or len(set(given)) < len(given):
+            yield f"messages.{number}: unexpected tool_use_id found in tool_result blocks: {given}"
+        if any(not NAME.fullmatch(id) for id in asked):
+            yield f"messages.{number}: tool_use.id: String should match pattern"
+    called = [one["id"] for part in blocks for one in part if one["type"] == "tool_use"]
+    if len(set(called)) < len(called):
+        yield "messages: tool_use ids must be unique"
+    if called and not body.get("tools"):
+        yield "tools: requests which include tool_use or tool_result blocks must define tools"
+    for tool in body.get("tools", []):
+        if not NAME.fullmatch(tool["name"]) or tool["input_schema"].get("type") != "object":
+            yield f"tools: {tool['name']}: input_schema.type should be object"
+    form = body.get("output_config", {}).get("format")
+    if form is not None:
+        if form["type"] != "json_schema":
+            yield "output_config.format.type"
+        yield from _schema_problems(form["schema"], ANTHROPIC_KEYWORDS)
+
+
+def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _openai(body: dict[str, Any]) -> Iterator[str]:
+    messages, waiting = body["messages"], []
+    for number, message in enumerate(messages):
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                yield "messages with role 'tool' must be a response to a preceding message with 'tool_calls'"
+            else:
+                waiting.remove(message["tool_call_id"])
+            if not isinstance(message["content"], str):
+                yield f"messages.{number}.content: expected a string"
+            continue
+        if waiting:
+            yield f"an assistant message with 'tool_calls' must be followed by tool messages: {waiting}"
+        if message["role"] == "assistant":
+            for call in message.get("tool_calls") or []:
+                waiting.append(call["id"])
+                json.loads(call["function"]["arguments"])
+            if message.get("content") is None and not message.get("tool_calls"):
+                yield f"messages.{number}: content or tool_calls is required"
+            if "tool_calls" in message and not message["tool_calls"]:
+                yield f"messages.{number}.tool_calls: empty array"
+    if waiting:
+        yield f"an assistant message with 'tool_calls' must be followed by tool messages: {waiting}"
+    if "tools" in body and not body["tools"]:
+        yield "tools: empty array"
+    for tool in body.get("tools", []):
+        if tool["type"] != "function" or not NAME.fullmatch(tool["function"]["name"]):
+            yield "tools: not a function"
+    form = body.get("response_format")
+    if form is not None:
+        schema = form["json_schema"]
+        if not NAME.fullmatch(schema["name"]) or schema["strict"] is not True:
+            yield "response_format: a strict schema with a name"
+        yield from _schema_problems(schema["schema"], OPENAI_KEYWORDS, all_required=True)
+
+
+def _schema_problems(schema: object, unknown: set[str], all_required: bool = False, place: str = "schema") -> Iterator[str]:
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _schema_problems(each, unknown, all_required, place)
+    if not isinstance(schema, dict):
+        return
+    if found := unknown & schema.keys():
+        yield f"{place}: {sorted(found)} is not supported"
+    if schema.get("type") == "object" or "properties" in schema:
+        if schema.get("additionalProperties") is not False:
+            yield f"{place}: 'additionalProperties' is required to be supplied and to be false"
+        if all_required and set(schema.get("required", ())) != set(schema.get("properties", {})):
+            yield f"{place}: 'required' is required to be supplied and to be an array including every key in properties"
+    for name, value in schema.items():
+        if name in ("properties", "$defs"):
+            for inner, each in value.items():
+                yield from _schema_problems(each, unknown, all_required, f"{place}.{inner}")
+        elif name not in ("enum", "const", "default", "required", "examples"):
+            yield from _schema_problems(value, unknown, all_required, f"{place}.{name}")
