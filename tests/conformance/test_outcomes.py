@@ -19,9 +19,11 @@ from memtape.core.skills import Mode
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.engine.proof.transfer import export_store, restore_store
-from memtape.errors import Invalid, Unknown
+from memtape.errors import Conflict, Invalid, Unknown
 from memtape.plugs.clock import FixedClock
 from memtape.sim.run import run_simulation
+from memtape.surfaces.caller import Caller
+from memtape.surfaces.registry import all_operations, perform
 from tests.desk import given_memory, projections
 from tests.effort import examples
 
@@ -319,6 +321,25 @@ def test_what_the_owner_states_takes_precedence_and_the_last_statement_counts(me
     )
     assert told(agent, as_of=at(1.5)) == told(agent, head=2) == ("bars", "open", None, None)
     assert agrees_with_its_log(memory)
+
+
+def test_a_model_cannot_state_an_outcome(memory: Memory) -> None:
+    agent = given_desk(memory)
+    agent.observe(LONG, kind="decision")
+    with pytest.raises(Conflict, match=r"owner only, permission denied for a model. Ask the owner to state the outcome"):
+        perform(memory, all_operations()["record_outcome"], {"agent": "desk", "decision": "d1", "status": "expired"}, Caller("model"))
+    assert agent.head().seq == 1
+    answer = perform(memory, all_operations()["get_outcome"], {"agent": "desk", "decision": "d1"}, Caller("model"))
+    assert (answer["source"], answer["outcome"]["status"]) == ("bars", "pending")
+
+
+def test_the_same_statement_twice_is_one(memory: Memory) -> None:
+    agent = given_desk(memory)
+    agent.observe(LONG, kind="decision")
+    stated = {"decision": "d1", "status": "resolved", "r": "1.50"}
+    first, again = agent.outcomes.record(stated), agent.outcomes.record({**stated, "r": 1.5})
+    assert (again.duplicate, again.hash, agent.head().seq) == (True, first.hash, 2)
+    assert not agent.outcomes.record({**stated, "r": 2}).duplicate
 
 
 def test_the_owner_may_state_the_outcome_of_a_decision_that_bars_cannot_follow(memory: Memory) -> None:

@@ -74,6 +74,9 @@ CALLS: dict[str, dict[str, Any]] = {
     "get_strategy_performance": {"agent": "desk"},
     "get_ledger": {"agent": "desk", "as_of": T.format(20)},
     "get_decisions": {"agent": "desk", "limit": 5},
+    "record_outcome": {"agent": "desk", "decision": "s1", "status": "resolved", "r": "1.25", "cause": "target", "exit_price": "65800",
+                       "exit_at": T.format(11), "note": "closed by hand"},
+    "get_outcome": {"agent": "desk", "decision": "s1", "as_of": T.format(20)},
     "get_decision_results": {"agent": "desk", "window": "7d", "curve": True, "as_of": T.format(20)},
     "get_chat": {"agent": "desk", "limit": 5},
     "get_equity": {"agent": "desk"},
@@ -140,14 +143,15 @@ CALLS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # Each call is made several times. These leave their mark every time, so their answers carry another number each time, or
 # cannot be given twice; they are made once here, and their own tests are in tests/engine.
-ONCE = {"index_health", "run_agent", "send_message", "reset_memory", "reexamine_decision", "correct_memory", "label_trade", "forget_memory", "delete_agent", "erase_owner"}
+ONCE = {"index_health", "run_agent", "send_message", "reset_memory", "reexamine_decision", "correct_memory", "label_trade",
+        "forget_memory", "delete_agent", "erase_owner"}  # fmt: skip
 OWNERS_OWN = {"confirm_plan", "state_belief", "promote_lessons", "retire_lesson", "create_skill", "use_skill_version", "undo_import",
               "cancel_plan", "reindex_documents", "pin_document", "unpin_document", "accept_proposal", "reject_proposal",
-              "amend_fill", "void_fill", "declare_card_type", "configure_agent"}  # fmt: skip
+              "amend_fill", "void_fill", "declare_card_type", "configure_agent", "record_outcome"}  # fmt: skip
 OWNER_ASKED = {"confirm_plan", "promote_lessons", "retire_lesson", "label_trade", "correct_memory", "delete_agent", "erase_owner",
                "use_skill_version", "undo_import", "reindex_documents", "pin_document", "unpin_document", "accept_proposal",
                "reject_proposal", "amend_fill", "void_fill", "declare_card_type", "configure_agent", "run_agent", "send_message",
-               "reset_memory"}  # fmt: skip
+               "reset_memory", "record_outcome"}  # fmt: skip
 # What each must refuse, with the field that is wrong.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "create_skill": ({"id": "No Spaces"}, "id"),
@@ -192,6 +196,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "get_strategy_performance": ({"agent": "desk", "as_of": "yesterday"}, "as_of"),
     "get_ledger": ({"agent": "desk", "head": -1}, "head"),
     "get_decisions": ({"agent": "desk", "limit": 0}, "limit"),
+    "record_outcome": ({"agent": "desk", "decision": "nothing", "status": "expired"}, "decision"),
+    "get_outcome": ({"agent": "desk", "decision": "nothing"}, "decision"),
     "get_decision_results": ({"agent": "desk", "window": "1y"}, "window"),
     "get_chat": ({"agent": "desk", "limit": 0}, "limit"),
     "get_equity": ({"agent": "no such"}, "agent"),

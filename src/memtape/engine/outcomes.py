@@ -44,16 +44,22 @@ class DecisionOutcomes:
             return decision_outcomes(view, ids, symbol=symbol, since=since, limit=limit)
 
     def record(self, stated: StatedOutcome | Mapping[str, Any]) -> Receipt:
-        """Record the outcome of a decision as its owner states it. The last statement counts; the bars' own stays beside it."""
+        """Record the outcome of a decision as its owner states it. The last statement counts; the bars' own stays beside it.
+
+        Stating the same again changes nothing.
+        """
         statement = read(StatedOutcome, stated if isinstance(stated, Mapping) else plain(stated))
         with self._scope.writing() as tables:
             found = tables.items("decision", EVERYTHING, keys=[statement.decision])
             if not found:
                 raise _no_decision(statement.decision)
             statement = complete_statement(statement, read(Decision, found[0].body))
-            now = self._scope.stated_at(tables)
-            number = len(tables.items("outcome_stated", EVERYTHING, symbol=statement.decision)) + 1
-            item = Item("outcome_stated", f"{statement.decision}#{number}", now, plain(statement), statement.decision)
+            now, body = self._scope.stated_at(tables), plain(statement)
+            earlier = tables.items("outcome_stated", EVERYTHING, symbol=statement.decision)
+            last = max(earlier, key=lambda item: item.seq, default=None)
+            if last is not None and last.body == body and (row := tables.logged(last.kind, last.key)) is not None:
+                return Receipt(row.stream, row.seq, row.hash, (), duplicate=True)
+            item = Item("outcome_stated", f"{statement.decision}#{len(earlier) + 1}", now, body, statement.decision)
             return self._scope.writer(tables).declare(item, now)
 
 

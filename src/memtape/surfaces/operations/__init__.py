@@ -21,6 +21,7 @@ import memtape.surfaces.operations.ledger
 import memtape.surfaces.operations.lessons
 import memtape.surfaces.operations.memories
 import memtape.surfaces.operations.observe
+import memtape.surfaces.operations.outcomes
 import memtape.surfaces.operations.plans
 import memtape.surfaces.operations.proposals
 import memtape.surfaces.operations.rules
