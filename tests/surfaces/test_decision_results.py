@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
-from types import SimpleNamespace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,68 +15,82 @@ from memtape.surfaces.registry import execute
 from tests.runners.desk import BUY, HELD, RunDesk
 
 
-def outcome(status: str, cause: str | None = None, r: str | None = None, **more: Any) -> SimpleNamespace:
-    known = {"status": status, "cause": cause, "r": None if r is None else Decimal(r), "counts": True, "source": "bars"}
-    return SimpleNamespace(**{**known, **more})
-
-
-@pytest.fixture
-def outcomes(monkeypatch: pytest.MonkeyPatch) -> dict[str, SimpleNamespace]:
-    """What came of decisions, by their id."""
-    found: dict[str, SimpleNamespace] = {}
-    monkeypatch.setattr("memtape.engine.view.decisions.decision_outcomes", lambda view, ids: [
-        SimpleNamespace(decision=id_, **vars(each)) for id_, each in found.items()
-    ])  # fmt: skip
-    return found
-
-
 def results(desk: RunDesk, **asked: Any) -> dict[str, Any]:
     return execute(desk.memory, "get_decision_results", asked)
 
 
-def decide(desk: RunDesk, id: str, agent: str = "gold", **fields: Any) -> None:
-    given = {"id": id, "symbol": "BTC", "action": "buy", "card": "trade-decision", "slots": {"thesis": "range broke"}, **fields}
-    execute(desk.memory, "record_decision", given, agent=agent)
+def decide(desk: RunDesk, symbol: str, agent: str = "gold", **fields: Any) -> None:
+    """A decision to buy at the market with 2 at risk and 4 to win, named after its symbol."""
+    card = {"id": symbol.lower(), "symbol": symbol, "action": "buy", "side": "long", "card": "trade-decision", "stop": 98, "target": 104}
+    execute(desk.memory, "record_decision", {**card, "slots": {"thesis": "range broke"}, **fields}, agent=agent)
 
 
-def test_decisions_of_all_agents_are_listed_by_what_came_of_them(outcomes: dict[str, Any]) -> None:
+def hour(desk: RunDesk, symbol: str, o: str, h: str, l: str, c: str, agent: str = "gold") -> None:  # noqa: E741
+    """The bar of the hour that begins now; the time is then its end, when everything of the hour is told."""
+    start, end = desk.clock.at, desk.clock.at + timedelta(hours=1)
+    bar = {"symbol": symbol, "t0": start, "t1": end, "o": o, "h": h, "l": l, "c": c}
+    desk.clock.at = end
+    desk.memory.agent(agent).observe({"bars": [bar]}, kind="bars")
+    desk.clock.at = start
+
+
+def test_decisions_of_all_agents_are_listed_by_what_came_of_them() -> None:
     desk = RunDesk("")
     desk.memory.create_agent("silver", skill="breakout")
-    for hours, (id_, agent) in enumerate([("d1", "gold"), ("d2", "silver"), ("d3", "gold"), ("d4", "silver"), ("d5", "gold")]):
-        desk.later(60 * bool(hours))
-        decide(desk, id_, agent, stop=98, target=104)
-    decide(desk, "no", action="wait", side="long", stop=98, target=104)
-    decide(desk, "note", card="research-note", slots={"title": "Dollar", "thesis": "It turns."}, action=None, symbol=None)
-    outcomes |= {
-        "d1": outcome("resolved", "target", "2"), "d2": outcome("resolved", "stop", "-1"), "d3": outcome("open"),
-        "d4": outcome("expired", "expiry", "30", counts=False), "no": outcome("resolved", "target", "5"),
-    }  # fmt: skip
+    decide(desk, "WON")
+    decide(desk, "LOST", "silver")
+    decide(desk, "HELD")
+    decide(desk, "TINY", entry_price=100)
+    decide(desk, "NO", action="wait", side="long")
+    decide(desk, "ODD", "silver", stop=None, target=None)
+    decide(desk, "NOTE", card="research-note", slots={"title": "Dollar", "thesis": "It turns."}, action=None)
+    hour(desk, "WON", "100", "105", "99", "104")
+    hour(desk, "LOST", "100", "101", "97", "98", "silver")
+    hour(desk, "HELD", "100", "101", "99", "100")
+    hour(desk, "TINY", "98.1", "105", "98.05", "104")
+    hour(desk, "NO", "100", "105", "99", "104")
+    desk.later(60)
     found = results(desk, curve=True)
-    assert [row["id"] for row in found["active"]] == ["d3"] and [row["id"] for row in found["closed"]] == ["d4", "d2", "d1"]
-    assert [row["id"] for row in found["without_outcome"]] == ["d5"] and [row["id"] for row in found["not_taken"]] == ["no"]
+    assert [row["id"] for row in found["active"]] == ["held"] and [row["id"] for row in found["closed"]] == ["lost", "won", "tiny"]
+    assert [row["id"] for row in found["without_outcome"]] == ["odd"] and [row["id"] for row in found["not_taken"]] == ["no"]
     assert found["listed"] == {"active": 1, "closed": 3, "without_outcome": 1, "not_taken": 1}
     figures = found["figures"]
     assert (figures["n"], figures["total_r"], figures["hit_rate"], figures["profit_factor"]) == (2, "1", "0.5", "2")
-    assert [(point["key"], point["total_r"]) for point in found["curve"]] == [("gold/d1", "2"), ("silver/d2", "1")]
-    row = found["closed"][2]
+    assert figures["not_counted"] == 1 and found["closed"][2]["counts"] is False
+    assert [(point["key"], point["total_r"]) for point in found["curve"]] == [("gold/won", "2"), ("silver/lost", "1")]
+    row = found["closed"][1]
     assert (row["agent"], row["stop"], row["target"], row["entry"], row["side"]) == ("gold", "98", "104", None, "long")
-    assert row["re_examinable"] is False and found["active"][0]["re_examinable"] is True
-    assert [row["id"] for row in results(desk, agent="silver")["closed"]] == ["d4", "d2"]
+    assert row["re_examinable"] is False and found["active"][0]["re_examinable"] is True and row["closed_at"] == "2026-03-02T11:00:00Z"
+    assert [row["id"] for row in results(desk, agent="silver")["closed"]] == ["lost"]
     assert results(desk, limit=1)["listed"]["closed"] == 3 and len(results(desk, limit=1)["closed"]) == 1
+    assert results(desk, as_of="2026-03-02T10:30:00Z")["listed"]["closed"] == 0
 
 
-def test_a_window_counts_what_was_decided_in_it(outcomes: dict[str, Any]) -> None:
+def test_a_window_counts_what_closed_in_it() -> None:
     desk = RunDesk("")
-    decide(desk, "old")
+    decide(desk, "OLD")
+    decide(desk, "SLOW", expiry_bars=100)
+    hour(desk, "OLD", "100", "105", "99", "104")
+    hour(desk, "SLOW", "100", "101", "99", "100")
     desk.later(60 * 30)
-    decide(desk, "new")
-    outcomes |= {"old": outcome("resolved", "target", "2"), "new": outcome("resolved", "stop", "-1")}
+    hour(desk, "SLOW", "100", "101", "97", "98")
+    desk.later(60)
     assert results(desk, window="24h")["figures"]["total_r"] == "-1"
     assert results(desk, window="7d")["figures"]["total_r"] == "1" and results(desk)["curve"] == []
     with pytest.raises(Invalid, match="window"):
         results(desk, window="1y")
     with pytest.raises(Unknown, match="agent"):
         results(desk, agent="nobody")
+
+
+def test_what_the_owner_states_of_a_decision_is_what_counts() -> None:
+    desk = RunDesk("")
+    decide(desk, "WON")
+    hour(desk, "WON", "100", "105", "99", "104")
+    desk.later(60)
+    execute(desk.memory, "record_outcome", {"decision": "won", "status": "resolved", "r": "0.5", "cause": "closed"}, agent="gold")
+    (row,) = results(desk)["closed"]
+    assert (row["r"], row["cause"], row["source"]) == ("0.5", "closed", "stated") and results(desk)["figures"]["total_r"] == "0.5"
 
 
 def test_the_latest_conviction_stands_in_the_row() -> None:
@@ -87,7 +100,7 @@ def test_the_latest_conviction_stands_in_the_row() -> None:
     for _ in range(2):
         desk.later(60)
         desk.reexamine(run.id)
-    (row,) = results(desk)["without_outcome"]
+    (row,) = results(desk)["active"]
     assert (row["id"], row["run"], row["conviction"]) == (run.id, run.id, 35)
 
 
@@ -134,7 +147,7 @@ def test_two_agents_with_a_decision_of_one_name_must_be_told_apart() -> None:
     desk = RunDesk("")
     desk.memory.create_agent("silver", skill="breakout")
     for agent in ("gold", "silver"):
-        decide(desk, "d1", agent)
+        decide(desk, "D1", agent)
     client = client_of(desk)
     answer = client.get("/v1/runs/d1/re-examinations")
     assert answer.status_code == 409 and "gold, silver" in answer.json()["detail"]

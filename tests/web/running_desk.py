@@ -10,7 +10,6 @@ from decimal import Decimal
 from pathlib import Path
 from threading import Event
 from time import monotonic, sleep
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -80,6 +79,14 @@ class RunningDesk:
     def later(self, minutes: float) -> None:
         self.clock.at += timedelta(minutes=minutes)
 
+    def hour(self, symbol: str, o: str, h: str, l: str, c: str, agent: str = "gold") -> None:  # noqa: E741
+        """The bar of the hour that begins now; the clock stays where it is."""
+        start, end = self.clock.at, self.clock.at + timedelta(hours=1)
+        bar = {"symbol": symbol, "t0": start, "t1": end, "o": o, "h": h, "l": l, "c": c}
+        self.clock.at = end
+        self.memory.agent(agent).observe({"bars": [bar]}, kind="bars")
+        self.clock.at = start
+
     def run(self, agent: str = "gold", **asked: Any) -> str:
         return str(self.ask("run_agent", agent, **asked)["id"])
 
@@ -114,8 +121,3 @@ def running_desk(path: Path, patch: pytest.MonkeyPatch) -> Iterator[RunningDesk]
         for agent in ("gold", "macro"):
             memory.create_agent(agent, skill="breakout")
         yield RunningDesk(memory, clock, runner)
-
-
-def outcome(status: str, cause: str | None = None, r: str | None = None, counts: bool = True) -> SimpleNamespace:
-    """What came of a decision."""
-    return SimpleNamespace(status=status, cause=cause, r=None if r is None else Decimal(r), counts=counts, source="bars")

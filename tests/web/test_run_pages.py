@@ -18,7 +18,7 @@ from memtape.runners.conduct import RunTask, conduct_run
 from memtape.surfaces.run_host import run_host
 from memtape.surfaces.web.background import MAX_WAITING, BackgroundRuns, RequestedRun
 from tests.web.floor import HOSTILE, HOSTILE_SEEN
-from tests.web.running_desk import CARD, HELD, RunningDesk, outcome, running_desk
+from tests.web.running_desk import CARD, HELD, RunningDesk, running_desk
 from tests.web.test_answers import brings_nothing_of_its_own, client_of
 
 OWN = {"origin": "http://127.0.0.1"}
@@ -36,14 +36,6 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningDes
 def client(desk: RunningDesk) -> Iterator[TestClient]:
     with client_of(desk.memory) as client:
         yield client
-
-
-@pytest.fixture
-def outcomes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What came of decisions, by their id."""
-    found: dict[str, Any] = {}
-    monkeypatch.setattr("memtape.engine.view.decisions.decision_outcomes", lambda view, decisions: found)
-    return found
 
 
 class Fields(HTMLParser):
@@ -187,11 +179,11 @@ def test_every_wrong_field_of_a_new_agent_is_named_beside_it_and_nothing_is_made
     page = post(client, "/agents/create", 422, **typed)
     fields = Fields(page)
     wrong = {name.removeprefix("wrong-"): text for name, text in fields.said.items() if name.startswith("wrong-")}
-    assert set(wrong) == {"id", "skill_id", "schedule", "members", "budget_usd_per_day", "runs_per_day", "card"}
+    assert set(wrong) == {"id", "skill_id", "model", "schedule", "members", "budget_usd_per_day", "runs_per_day", "card"}
     assert "never fires" in wrong["schedule"] and "There is no agent 'nobody'" in wrong["members"]
     kept = {name: fields.values[name] for name in typed if name != "card"}
     assert kept == {name: text for name, text in typed.items() if name != "card"} and fields.values["active_memory"] is None
-    assert page.count('aria-invalid="true"') == 7 and "Nothing was made" in page
+    assert page.count('aria-invalid="true"') == 8 and "Nothing was made" in page
     assert desk.ask("list_agents", None)["n"] == 2 and desk.ask("list_skills", None)["n"] == 1
 
 
@@ -217,8 +209,12 @@ def test_a_box_that_is_not_ticked_switches_off_and_an_empty_field_clears(desk: R
     assert post(client, "/agents/gold/configure", review_decisions="1") == "/agents/gold/edit?saved=1"
     config = desk.ask("get_agent_config")["config"]
     assert config["active_memory"] is False and config["review_decisions"] is True
-    assert [config[name] for name in ("runner", "model", "schedule", "budget_usd_per_day", "runs_per_day", "card")] == [None] * 6
-    assert config["members"] == [] and config["default_prompt"] == "Look at the market and at your records, and decide."
+    assert [config[name] for name in ("runner", "model", "schedule", "budget_usd_per_day", "runs_per_day")] == [None] * 5
+    assert (
+        config["members"] == []
+        and config["card"] == ""
+        and config["default_prompt"] == "Look at the market and at your records, and decide."
+    )
     assert "Saved. It has no schedule" in read(client, "/agents/gold/edit?saved=1")
 
 
@@ -398,14 +394,14 @@ def test_a_decision_of_a_declared_or_unknown_card_type_shows_every_slot(desk: Ru
     assert "Re-examine</" not in plain and "/agents/gold/decisions/d/1" in client.get("/agents/gold").text
 
 
-def test_the_re_examine_button_is_gone_and_refused_once_the_outcome_is_known(
-    desk: RunningDesk, client: TestClient, outcomes: dict[str, Any]
-) -> None:
+def test_the_re_examine_button_is_gone_and_refused_once_the_outcome_is_known(desk: RunningDesk, client: TestClient) -> None:
     desk.configure()
     run = desk.run()
-    outcomes[run] = outcome("open")
+    desk.hour("BTC", "100", "101", "99", "100")
+    desk.later(60)
     assert ">Re-examine</button>" in client.get(f"/agents/gold/runs/{run}").text
-    outcomes[run] = outcome("resolved", "stop", "-1")
+    desk.hour("BTC", "100", "101", "97", "98")
+    desk.later(60)
     for path in (f"/agents/gold/runs/{run}", f"/agents/gold/decisions/{run}", "/results/trade-decisions"):
         page = client.get(path).text
         assert ">Re-examine</button>" not in page and "stop hit" in page and "−1.00" in page
@@ -413,6 +409,29 @@ def test_the_re_examine_button_is_gone_and_refused_once_the_outcome_is_known(
         assert client.post(f"/agents/gold/re-examine/{action}", data={"decision": run}, headers=OWN).status_code == 409
     assert client.get(f"/agents/gold/re-examine?decision={run}").status_code == 409
     assert desk.runs("re-examination") == []
+
+
+def test_the_owner_states_what_came_of_a_decision_and_the_bars_stay_beside_it(desk: RunningDesk, client: TestClient) -> None:
+    desk.configure()
+    run = desk.run()
+    desk.hour("BTC", "100", "101", "97", "98")
+    desk.later(60)
+    empty = Fields(post(client, "/agents/gold/outcome", 422, decision=run, ending="closed", note="Before the news."))
+    assert (
+        "Is empty" in empty.said["wrong-r"] and empty.values["note"] == "Before the news." and empty.values["ending"] == "closed"
+    )
+    wrong = Fields(post(client, "/agents/gold/outcome", 422, decision=run, ending="unfilled", r="two", exit_price="cheap"))
+    assert {"wrong-r", "wrong-exit_price"} <= set(wrong.said)
+    assert "wrong-ending" in Fields(post(client, "/agents/gold/outcome", 422, decision=run, ending="magic", r="1")).said
+    assert desk.ask("get_outcome", decision=run)["source"] == "bars"
+    where = post(
+        client, "/agents/gold/outcome", decision=run, ending="closed", r=" 0.4 ", exit_price="100.8", note="Before the news."
+    )
+    assert where == f"/agents/gold/runs/{run}#card-title"
+    page = read(client, where)
+    assert "+0.40" in page and "stated by you" in page and "Before the news." in page and "100.80" in page
+    assert page.index("The bars show") < page.index("stop hit") and "−1.00" in page
+    assert "+0.40" in read(client, "/results/trade-decisions")
 
 
 def test_a_re_examination_appears_in_the_history_while_it_runs_and_after(desk: RunningDesk, client: TestClient) -> None:
@@ -535,25 +554,30 @@ def test_an_empty_message_is_refused_and_an_answer_that_failed_says_why(desk: Ru
 # ---- results -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_results_page_counts_what_was_closed_and_lists_the_rest_apart(
-    desk: RunningDesk, client: TestClient, outcomes: dict[str, Any]
-) -> None:
+def test_the_results_page_counts_what_was_closed_and_lists_the_rest_apart(desk: RunningDesk, client: TestClient) -> None:
     card = {
-        "symbol": "BTC",
         "action": "buy",
+        "side": "long",
         "card": "trade-decision",
         "stop": "98",
         "target": "104",
         "slots": {"thesis": "range"},
     }
-    for id_, agent, fields in (("won", "gold", {}), ("lost", "macro", {}), ("held", "gold", {}), ("tiny", "gold", {}),
-                               ("no", "gold", {"action": "wait", "side": "long"}), ("odd", "macro", {"symbol": "ETH"})):  # fmt: skip
-        desk.ask("record_decision", agent, **{**card, "id": id_, **fields})
-        desk.later(60 * 20)
-    outcomes |= {
-        "won": outcome("resolved", "target", "2"), "lost": outcome("resolved", "stop", "-0.5"), "held": outcome("open"),
-        "tiny": outcome("resolved", "target", "31", counts=False), "no": outcome("resolved", "target", "9"),
-    }  # fmt: skip
+    for symbol, agent, fields in (
+        ("WON", "gold", {}), ("LOST", "macro", {"target": "110"}), ("HELD", "gold", {"expiry_bars": 100}), ("TINY", "gold", {"entry_price": "100"}),
+        ("NO", "gold", {"action": "wait"}), ("ODD", "macro", {"stop": None}),
+    ):  # fmt: skip
+        desk.ask("record_decision", agent, **{**card, "id": symbol.lower(), "symbol": symbol, **fields})
+    for symbol, agent, *bar in (
+        ("WON", "gold", "100", "105", "99", "104"), ("HELD", "gold", "100", "101", "99", "100"),
+        ("TINY", "gold", "98.1", "105", "98.05", "104"), ("NO", "gold", "100", "105", "99", "104"),
+    ):  # fmt: skip
+        desk.hour(symbol, *bar, agent=agent)
+    desk.later(60)
+    desk.ask(
+        "record_outcome", "macro", decision="lost", status="resolved", cause="closed", r="-0.5", exit_at="2026-03-02T10:30:00Z"
+    )
+    desk.later(60 * 30)
     page = read(client, "/results/trade-decisions")
     assert "+1.50" in page and "50.0 %" in page and "4.00" in page and "n = 2 closed decisions with a result" in page
     assert "not counted" in page and "1 closed decision is in no figure" in page
@@ -562,7 +586,11 @@ def test_the_results_page_counts_what_was_closed_and_lists_the_rest_apart(
     alone = read(client, "/results/trade-decisions?agent=macro")
     assert "not shown without losses" not in alone and "−0.50" in alone and "/agents/gold/decisions" not in alone
     day = read(client, "/results/trade-decisions?window=24h")
-    assert "n = 0 closed decisions with a result" in day and "/agents/gold/decisions/held" in day and '<polyline class="equity"' not in day
+    assert (
+        "n = 0 closed decisions with a result" in day
+        and "/agents/gold/decisions/held" in day
+        and '<polyline class="equity"' not in day
+    )
     assert "not shown without losses" in day
     for nonsense in ("window=year&agent=nobody", "window=&agent=%3Cb%3E"):
         assert read(client, f"/results/trade-decisions?{nonsense}").count('aria-current="true">all time') == 1

@@ -48,7 +48,14 @@ def test_an_entry_that_was_never_filled_is_closed_without_a_result() -> None:
     assert (figures.closed, figures.unfilled, figures.n, figures.lost) == (2, 1, 1, 1)
 
 
-def test_the_running_total_follows_the_order_in_which_decisions_were_taken() -> None:
+def test_a_decision_counts_from_the_moment_it_closed() -> None:
+    slow = decision("slow", r="-1", hours_ago=90, closed_at=NOON - timedelta(hours=1))
+    quick = decision("quick", r="2", hours_ago=50, closed_at=NOON - timedelta(hours=49))
+    assert [(point.key, point.at) for point in running_total([slow, quick])] == [("quick", quick.closed_at), ("slow", slow.closed_at)]
+    assert [in_window(each, "24h", NOON) for each in (slow, quick)] == [True, False]
+
+
+def test_the_running_total_of_decisions_without_an_exit_time_follows_the_order_in_which_they_were_taken() -> None:
     late, early = decision("late", r="-1", hours_ago=1), decision("early", r="2", hours_ago=9)
     points = running_total([late, decision("open", "open"), early, decision("no", r="5", taken=False)])
     assert [(point.key, point.total_r) for point in points] == [("early", 2), ("late", 1)]

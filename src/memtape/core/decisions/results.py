@@ -40,6 +40,7 @@ class DecisionResult:
     key: str
     decided_at: datetime
     status: OutcomeStatus | None
+    closed_at: datetime | None = None
     r: Decimal | None = None
     counts: bool = True  # False: the outcome enters no figure
     taken: bool = True  # False: it decided against a trade
@@ -52,6 +53,11 @@ class DecisionResult:
         if self.status is None:
             return "without outcome"
         return "active" if self.status in ("pending", "open") else "closed"
+
+    @property
+    def at(self) -> datetime:
+        """When it closed, as far as that is known; else when it was taken."""
+        return self.closed_at or self.decided_at
 
     @property
     def counted_r(self) -> Decimal | None:
@@ -113,20 +119,20 @@ def result_figures(results: Iterable[DecisionResult]) -> ResultFigures:
 
 
 def running_total(results: Iterable[DecisionResult]) -> list[TotalPoint]:
-    """Returns the running total of R over the counted decisions, in the order in which they were taken."""
+    """Returns the running total of R over the counted decisions, in the order in which they closed."""
     points: list[TotalPoint] = []
     total = ZERO
-    for each in sorted(results, key=lambda result: (result.decided_at, result.key)):
+    for each in sorted(results, key=lambda result: (result.at, result.key)):
         if (r := each.counted_r) is not None:
             total = MONEY.add(total, r)
-            points.append(TotalPoint(each.key, each.decided_at, r, total))
+            points.append(TotalPoint(each.key, each.at, r, total))
     return points
 
 
 def in_window(result: DecisionResult, window: ResultWindow, now: datetime) -> bool:
-    """Returns True if a decision belongs to a window. What is still active belongs to every window."""
+    """Returns True if a decision closed in a window, or was taken in it. What is still active belongs to every window."""
     length = WINDOWS[window]
-    return length is None or result.group == "active" or result.decided_at > now - length
+    return length is None or result.group == "active" or result.at > now - length
 
 
 def _total(amounts: Iterable[Decimal]) -> Decimal:

@@ -23,6 +23,7 @@ from memtape.core.decisions.results import (
 from memtape.core.ledger.trades import money_text
 from memtape.core.values import Slug, Time
 from memtape.surfaces.answer_models import Answer, answer_model
+from memtape.surfaces.answers import optional_time_text
 from memtape.surfaces.questions import Ask
 from memtape.surfaces.registry import operation
 
@@ -36,7 +37,7 @@ class GetDecisionResults(Ask):
     """Which decisions."""
 
     agent: Annotated[Slug | None, Field(description="only this agent; default: all")] = None
-    window: Annotated[ResultWindow, Field(description="decided in the last 24h or 7d; what is active is always included")] = "all"
+    window: Annotated[ResultWindow, Field(description="closed in the last 24h or 7d; what is active is always listed")] = "all"
     limit: Annotated[int, Field(ge=1, le=500, description="rows of each list; the figures count all")] = 10
     curve: Annotated[bool, Field(description="true: also the running total of R, decision by decision")] = False
     as_of: Annotated[Time | None, Field(description="answer as of this time (ISO 8601 with zone)")] = None
@@ -56,6 +57,7 @@ class DecisionResultRow(Answer):
     stop: Annotated[str | None, Field(description="planned stop")]
     target: Annotated[str | None, Field(description="planned target")]
     status: Annotated[str | None, Field(description="pending, open, resolved, expired; null: it has no outcome")]
+    closed_at: Annotated[str | None, Field(description="UTC; null: still active, or not known")]
     cause: Annotated[str | None, Field(description="stop, target, expiry, unfilled, ...")]
     r: Annotated[str | None, Field(description="outcome in R")]
     source: Annotated[str | None, Field(description="where the outcome comes from: bars, trade, or stated by the owner")]
@@ -130,6 +132,7 @@ def _result(agent: str, card: DecisionCard) -> DecisionResult:
     outcome = card.outcome
     return DecisionResult(
         key=f"{agent}/{card.id}", decided_at=card.at, status=outcome.status if outcome else None,
+        closed_at=outcome.outcome.exit_at if outcome else None,
         r=outcome.r if outcome else None, counts=outcome is None or outcome.counts,
         taken=(card.decision.action or "").lower() not in NOT_TAKEN,
     )  # fmt: skip
@@ -141,6 +144,7 @@ def _result_row(agent: str, card: DecisionCard) -> DecisionResultRow:
         agent=agent, id=card.id, run=decision.run.id if decision.run is not None else None, at=time_text(card.at),
         symbol=decision.symbol, action=decision.action, side=decision.stated_side, entry=_price(card, "entry"),
         stop=_price(card, "stop"), target=_price(card, "target"), status=outcome.status if outcome else None,
+        closed_at=optional_time_text(outcome.outcome.exit_at if outcome else None),
         cause=outcome.cause if outcome else None, r=money_text(outcome.r) if outcome else None,
         source=outcome.source if outcome else None, counts=outcome is None or outcome.counts, conviction=card.conviction,
         re_examinable=card.gate.allowed,

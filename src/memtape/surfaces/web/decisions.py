@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple, cast
 from urllib.parse import quote
 
+from memtape.core.decisions.cards import TRADE_DECISION
 from memtape.errors import Invalid, Unknown
 from memtape.surfaces.operations.cards import list_card_types
 from memtape.surfaces.operations.decisions import DecisionAnswer, ExaminationRow, GetDecision, get_decision
+from memtape.surfaces.operations.outcomes import NameDecision, OutcomeAnswer, get_outcome
 from memtape.surfaces.operations.runs import ListRuns, RunRow, ShowConfig, get_agent_config, list_runs
 from memtape.surfaces.questions import OfOwner
+from memtape.surfaces.web.background import RequestedRun
 from memtape.surfaces.web.forms import read_question
 
 if TYPE_CHECKING:
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from memtape.core.decisions.cards import SlotDefinition
     from memtape.surfaces.web.site import PageRequest
 
+NOT_ASKED = ""  # no run has this id
 EXAMINATIONS_READ = 500  # runs that examined decisions of an agent again, the newest
 
 
@@ -44,10 +49,16 @@ class ShownDecision:
 
     answer: DecisionAnswer
     slots: Sequence[ShownSlot]
+    outcome: OutcomeAnswer
     history: Sequence[HistoryEntry]  # oldest first
     waiting: bool  # a re-examination was asked for and has not begun
     has_runner: bool
     path: str  # the page of the run that took it, else its own
+
+    @property
+    def is_trade(self) -> bool:
+        """True if it can have an outcome in R."""
+        return self.answer.card in (None, TRADE_DECISION.name)
 
     @property
     def busy(self) -> bool:
@@ -62,7 +73,7 @@ class ShownDecision:
 def shown_decision(request: PageRequest, id: str) -> ShownDecision:
     """A decision of the agent that the address names; raises Unknown if there is none."""
     agent = request.agent.id
-    asked = any(each.what == id for each in request.site.background.waiting(agent, "re-examination"))
+    asked = request.site.background.waiting(agent, "re-examination").get(RequestedRun(agent, "re-examination", id), NOT_ASKED)
     try:
         answer = request.ask(get_decision, read_question(GetDecision, agent=agent, decision=id))
     except (Invalid, Unknown):
@@ -73,8 +84,8 @@ def shown_decision(request: PageRequest, id: str) -> ShownDecision:
     # The row has the fields of the configuration that it mirrors.
     config = cast("AgentConfig", request.ask(get_agent_config, ShowConfig(agent=agent)).config)
     return ShownDecision(
-        answer, card_slots_shown(request, answer), history,
-        waiting=asked and not any(each.run.result == "running" for each in history),
+        answer, card_slots_shown(request, answer), request.ask(get_outcome, NameDecision(agent=agent, decision=id)), history,
+        waiting=asked != NOT_ASKED and all(run.decision != id for run in takewhile(lambda run: run.id != asked, runs)),
         has_runner=config.runner is not None, path=decision_path(agent, answer.id, answer.run),
     )  # fmt: skip
 

@@ -292,10 +292,11 @@ DECISION_STATUSES: Mapping[str, tuple[str, str]] = {
     "expired": ("expired", "Its time ran out before stop or target was reached."),
 }
 DECISION_CAUSES: Mapping[str, str] = {
-    "stop": "stop hit", "target": "target hit", "expiry": "time ran out", "unfilled": "entry never filled",
+    "stop": "stop hit", "target": "target hit", "closed": "closed by hand", "expiry": "time ran out",
+    "unfilled": "entry never filled",
 }  # fmt: skip
 OUTCOME_ORIGINS: Mapping[str, str] = {
-    "bars": "followed on the price bars", "trade": "taken from the trade in the ledger", "stated": "stated by you",
+    "bars": "followed on the price bars", "trade": "from the trade in the ledger", "stated": "stated by you",
 }  # fmt: skip
 
 

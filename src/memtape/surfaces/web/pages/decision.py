@@ -4,6 +4,7 @@
 /agents/{agent}/re-examine?decision=       without a runner: the question, and a form for the answer
 POST /agents/{agent}/re-examine/start      a fresh run of the agent examines it again
 POST /agents/{agent}/re-examine/answer     record an answer that was given without a runner
+POST /agents/{agent}/outcome               the owner states what came of a decision
 """
 
 from __future__ import annotations
@@ -15,17 +16,23 @@ from urllib.parse import quote
 from starlette.responses import RedirectResponse, Response
 
 from memtape.core.decisions.examinations import GRADES
-from memtape.errors import Conflict, MemtapeError
+from memtape.errors import Conflict, Invalid, MemtapeError
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.operations.cards import list_card_types
 from memtape.surfaces.operations.decisions import DecisionAnswer, ReexamineDecision, reexamine_decision
+from memtape.surfaces.operations.outcomes import RecordOutcome, record_outcome
 from memtape.surfaces.questions import OfOwner
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web.background import RequestedRun
 from memtape.surfaces.web.decisions import ShownDecision, shown_decision
-from memtape.surfaces.web.forms import field_problems, read_question
+from memtape.surfaces.web.forms import chosen_fields, field_problems, read_question
 from memtape.surfaces.web.register import form, page
 from memtape.surfaces.web.site import PageRequest
+
+# What ended a decision, as the owner chooses it, and the status that it then has.
+ENDINGS: Mapping[str, str] = {
+    "closed": "resolved", "stop": "resolved", "target": "resolved", "expiry": "expired", "unfilled": "expired",
+}  # fmt: skip
 
 # ---- reading -------------------------------------------------------------------------------------------------------------
 
@@ -36,11 +43,13 @@ def one_decision_page(request: PageRequest) -> Response:
     return _decision_shown(request, request.value("decision"))
 
 
-def _decision_shown(request: PageRequest, id: str, status: int = 200, problem: str = "") -> Response:
+def _decision_shown(
+    request: PageRequest, id: str, status: int = 200, problem: str = "", wrong: Mapping[str, str] | None = None
+) -> Response:
     shown = shown_decision(request, id)
     return request.show(
         "decision_parts.html" if request.partial else "decision.html", status, decision=shown, busy=shown.busy,
-        problem=problem or request.site.background.problem(request.agent.id),
+        problem=problem or request.site.background.problem(request.agent.id), wrong=wrong or {}, typed=request.form,
     )  # fmt: skip
 
 
@@ -132,3 +141,26 @@ def _answer(request: PageRequest, shown: ShownDecision) -> dict[str, Any]:
         "suggested_action": request.form.get("suggested_action", "").strip(),
         **({"watch_for": graded} if graded else {}),
     }
+
+
+def _outcome_with_problem(request: PageRequest, error: MemtapeError) -> Response:
+    wrong = field_problems(error)
+    above = "" if wrong.keys() <= {"r", "exit_price", "note", "ending"} else str(error)
+    return _decision_shown(request, request.form.get("decision", ""), error_report(error).status, above, wrong)
+
+
+@form("/agents/{agent}/outcome", within="Runs", on_error=_outcome_with_problem)
+def state_outcome_form(request: PageRequest) -> Response:
+    """Records what the owner says came of a decision; what memtape computed stays beside it."""
+    shown = shown_decision(request, request.form.get("decision", ""))
+    ending = request.form.get("ending", "")
+    if ending not in ENDINGS:
+        raise Invalid("ending", "is not one of the choices", "Choose what ended it")
+    stated = chosen_fields({name: text.strip() for name, text in request.form.items()}, "r", "exit_price", "note")
+    if "r" not in stated and ending != "unfilled":
+        raise Invalid("r", "is empty", "Write the result in R, like -1 or 1.5")
+    question = read_question(
+        RecordOutcome, agent=request.agent.id, decision=shown.answer.id, status=ENDINGS[ending], cause=ending, **stated
+    )
+    request.ask(record_outcome, question)
+    return RedirectResponse(f"{shown.path}#card-title", 303)

@@ -24,6 +24,7 @@ from memtape.surfaces.operations.cards import list_card_types
 from memtape.surfaces.operations.runs import ConfigureAgent, ShowConfig, configure_agent, get_agent_config
 from memtape.surfaces.operations.skills import CreateSkill, create_skill, list_skills
 from memtape.surfaces.questions import OfOwner
+from memtape.surfaces.run_host import checked_runner_name
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web.forms import field_problems, read_question, row_fields, whole_number
 from memtape.surfaces.web.register import form, page
@@ -80,7 +81,7 @@ class AgentForm:
             "runner": self.runner or None, "model": self.model or None, "default_prompt": self.default_prompt or DEFAULT_PROMPT,
             "schedule": self.schedule or None, "members": self.members.replace(",", " ").split(),
             "budget_usd_per_day": self.budget_usd_per_day or None,
-            "runs_per_day": whole_number("runs_per_day", self.runs_per_day), "card": self.card or None,
+            "runs_per_day": whole_number("runs_per_day", self.runs_per_day), "card": self.card,
         }  # fmt: skip
 
     def question(self, agent: str) -> ConfigureAgent:
@@ -219,6 +220,8 @@ def _config_problems(request: PageRequest, typed: AgentForm, agent: str) -> Iter
         yield from error.errors
         stated = replace(typed, runs_per_day="").config()
     yield from _raised(lambda: change_config(DEFAULT_CONFIG, stated))
+    if typed.runner:
+        yield from _raised(lambda: checked_runner_name(typed.runner, typed.model or None))
     if typed.schedule:
         yield from _raised(lambda: parse_schedule(typed.schedule))
     agents = {each.id for each in request.ask(list_agents, OfOwner()).agents}

@@ -117,7 +117,7 @@ def run_page(request: PageRequest) -> Response:
     decision = shown_decision(request, run.decision) if run.decision is not None else None
     steps = cast("list[RunStep]", run.steps)
     return request.show(
-        "run_parts.html" if request.partial else "run.html", run=run, decision=decision, long_text=LONG_TEXT,
+        "run_parts.html" if request.partial else "run.html", run=run, decision=decision, long_text=LONG_TEXT, wrong={}, typed={},
         found=decision.examination_by(run.id) if decision is not None else None,
         steps=[ShownStep(step, json_text(step.input, indent=2) if step.input else "") for step in steps],
         council=_council_runs(request, run), lead=_lead_run(request, run),
