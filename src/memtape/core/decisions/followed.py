@@ -11,7 +11,15 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from memtape.core.decisions.outcome_bars import FrameBars
-from memtape.core.decisions.outcomes import Outcome, OutcomeCard, OutcomeStatus, OutcomeVersion, outcome_card, versions_on
+from memtape.core.decisions.outcomes import (
+    Outcome,
+    OutcomeCard,
+    OutcomeStatus,
+    OutcomeVersion,
+    continued_versions,
+    outcome_card,
+    versions_on,
+)
 from memtape.core.items import StoredItem, in_log_order
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Decision, Frame, Side
@@ -90,6 +98,15 @@ def stored_outcome(id: str, card: OutcomeCard, version: OutcomeVersion) -> Follo
         id, version.known_from, version.known_to, card.symbol, card.t, card.frame, card.expiry_bars, card.side,
         card.entry_price, card.stop, card.target, *version.outcome, min(ends, default=None),
     )  # fmt: skip
+
+
+def continued_outcome(row: FollowedOutcome, counted: int, bars: Sequence[KnownBar]) -> list[FollowedOutcome]:
+    """Returns what takes the place of a stored version after bars that come in order; nothing, if it stays as it is.
+
+    `counted`: how many bars since the decision were known before.
+    """
+    versions = continued_versions(row.card, row.known_from, row.outcome, counted, [k for k in bars if k.bar.t0 >= row.at])
+    return [] if versions[-1].outcome == row.outcome else [stored_outcome(row.id, row.card, version) for version in versions]
 
 
 def followed_decisions(items: Iterable[StoredItem]) -> list[tuple[StoredItem, Decision, OutcomeCard]]:
