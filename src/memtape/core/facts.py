@@ -61,6 +61,7 @@ def _visible(value: object) -> object:
 
 
 FactText = Annotated[Text, Field(min_length=MIN_FACT_CHARS, max_length=MAX_FACT_CHARS), BeforeValidator(_visible)]
+TopicOrNone = Annotated[Text, Field(max_length=MAX_TOPIC_CHARS), BeforeValidator(_one_line)]  # empty: no topic
 Topic = Annotated[Text, Field(min_length=1, max_length=MAX_TOPIC_CHARS), BeforeValidator(_one_line)]
 
 
