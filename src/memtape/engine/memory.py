@@ -28,6 +28,7 @@ from memtape.core.values import read
 from memtape.documents.cache import SHARED_SCOPE
 from memtape.engine.agent import AgentMemory
 from memtape.engine.brief_question import BriefCache
+from memtape.engine.coach import Coach
 from memtape.engine.deletion import destroy_agent, destroy_owner
 from memtape.engine.facts import Facts
 from memtape.engine.resources import Resources
@@ -57,13 +58,14 @@ class Memory:
         """`options` are those of `Resources`: models, embedders, the index of documents."""
         self.resources = Resources(database, owner, clock, **options)
         self._briefs = BriefCache()
-        self.facts = Facts(self.resources)
+        self.facts, self.coach = Facts(self.resources), Coach(self.resources)
 
     @classmethod
     def of(cls, resources: Resources) -> Memory:
         """The memory of resources that are open."""
         memory = cls.__new__(cls)
-        memory.resources, memory._briefs, memory.facts = resources, BriefCache(), Facts(resources)
+        memory.resources, memory._briefs = resources, BriefCache()
+        memory.facts, memory.coach = Facts(resources), Coach(resources)
         return memory
 
     @contextmanager
