@@ -116,7 +116,7 @@ def test_what_is_said_of_a_fact_whose_text_was_destroyed_says_nothing():
 
 @pytest.mark.parametrize(
     ("text", "problem"),
-    [("abc", "at least 4"), ("a" * 501, "at most 500"), ("  a   \n", "at least 4"), ("\u200b" * 8, "at least 4 visible"),
+    [("abc", "at least 4 characters"), ("a" * 501, "at most 500 characters"), ("  a   \n", "at least 4 characters"), ("\u200b" * 8, "at least 4 visible"),
      ("bell \x07 rings", "control character")],
 )  # fmt: skip
 def test_a_fact_of_too_few_or_too_many_characters_is_refused_by_its_field(text, problem):

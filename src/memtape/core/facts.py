@@ -25,12 +25,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from memtape.core.brief.sanitize import clean_line
 from memtape.core.codec import micros
 from memtape.core.items import StoredItem
-from memtape.core.values import Text
+from memtape.core.values import clean_text
 
 FactSource = Literal["chat", "profile", "inferred"]  # from a conversation, entered by the owner, concluded from behaviour
 Confidence = Literal["asserted", "inferred"]
@@ -60,9 +60,11 @@ def _visible(value: object) -> object:
     return flat
 
 
-FactText = Annotated[Text, Field(min_length=MIN_FACT_CHARS, max_length=MAX_FACT_CHARS), BeforeValidator(_visible)]
-TopicOrNone = Annotated[Text, Field(max_length=MAX_TOPIC_CHARS), BeforeValidator(_one_line)]  # empty: no topic
-Topic = Annotated[Text, Field(min_length=1, max_length=MAX_TOPIC_CHARS), BeforeValidator(_one_line)]
+# The limits come right after `str`, so that a refusal speaks of characters.
+_CLEAN = AfterValidator(clean_text)
+FactText = Annotated[str, Field(min_length=MIN_FACT_CHARS, max_length=MAX_FACT_CHARS), _CLEAN, BeforeValidator(_visible)]
+Topic = Annotated[str, Field(min_length=1, max_length=MAX_TOPIC_CHARS), _CLEAN, BeforeValidator(_one_line)]
+TopicOrNone = Annotated[str, Field(max_length=MAX_TOPIC_CHARS), _CLEAN, BeforeValidator(_one_line)]  # empty: no topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
