@@ -23,12 +23,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from memtape.core.brief.sanitize import clean_line
-from memtape.core.codec import micros
+from memtape.core.codec import EPOCH
 from memtape.core.items import StoredItem
 from memtape.core.values import clean_text
 
@@ -114,7 +115,8 @@ def fold_facts(items: Iterable[StoredItem], as_of: datetime | None = None) -> li
     destroyed, says nothing.
     """
     fields: dict[str, dict[str, Any]] = {}
-    for item in sorted((item for item in items if as_of is None or item.known_at <= as_of), key=lambda item: item.seq):
+    known = items if as_of is None else [item for item in items if item.known_at <= as_of]
+    for item in sorted(known, key=_log_place):
         if item.kind == "fact":
             fields[item.key] = _new_fact(item)
         elif item.kind in ("facts_shown", "facts_referenced"):
@@ -123,7 +125,12 @@ def fold_facts(items: Iterable[StoredItem], as_of: datetime | None = None) -> li
                     _count(fact, item)
         elif (fact := fields.get(item.body["fact"])) is not None:
             _change(fact, item)
-    return [Fact(**fact | {"shown": tuple(fact["shown"])}) for fact in fields.values()]
+    for fact in fields.values():
+        fact["shown"] = tuple(fact["shown"])
+    return [Fact(**fact) for fact in fields.values()]
+
+
+_log_place = attrgetter("seq")
 
 
 def _new_fact(item: StoredItem) -> dict[str, Any]:
@@ -159,7 +166,7 @@ def _change(fact: dict[str, Any], item: StoredItem) -> None:
 
 def choose_facts(facts: Iterable[Fact], now: datetime, focus_skill: str | None = None) -> FactChoice:
     """Returns the facts to show at a moment, to an agent of a skill."""
-    eligible = sorted((fact for fact in facts if is_eligible(fact, now, focus_skill)), key=lambda fact: _steady_order(fact, now))
+    eligible = _in_steady_order((fact for fact in facts if is_eligible(fact, now, focus_skill)), now)
     chosen = eligible
     if len(eligible) > MAX_FACTS:
         rotating = sorted(eligible[STEADY_FACTS:], key=lambda fact: _rotation_order(fact, now))
@@ -186,11 +193,16 @@ def fact_line(fact: Fact) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _steady_order(fact: Fact, now: datetime) -> tuple[Any, ...]:
-    return not fact.asserted, -micros(fact.referenced_by(now)), -micros(fact.created), fact.id
+def _in_steady_order(facts: Iterable[Fact], now: datetime) -> list[Fact]:
+    """Asserted before inferred, then the latest reference, then the latest creation, then by id."""
+    ordered = sorted(facts, key=lambda fact: fact.id)
+    # Sorting is stable, also in reverse: each sort keeps the order of the one before among equals.
+    ordered.sort(key=lambda fact: (fact.referenced_by(now), fact.created), reverse=True)
+    ordered.sort(key=lambda fact: not fact.asserted)
+    return ordered
 
 
 def _rotation_order(fact: Fact, now: datetime) -> tuple[Any, ...]:
     """The fact that was not seen for the longest time comes first; before it, those that were never shown."""
     shown = [moment for moment in fact.shown if moment <= now]
-    return bool(shown), max(map(micros, shown), default=0), len(shown), micros(fact.created), fact.id
+    return bool(shown), max(shown, default=EPOCH), len(shown), fact.created, fact.id
