@@ -211,6 +211,31 @@ def test_bars_before_a_long_gap_and_after_it_are_found(memory: Memory) -> None:
     assert agrees_with_its_log(memory)
 
 
+def test_a_bar_in_order_costs_as_many_statements_whatever_the_number_of_decisions_that_are_open(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, asked, counts = given_desk(memory), list[str](), []
+    with memory.resources.reading("desk") as tables:
+        session = type(tables.session)
+    run = session.all
+
+    def counted(own: Any, sql: str, params: Any) -> Any:
+        asked.append(sql)
+        return run(own, sql, params)
+
+    monkeypatch.setattr(session, "all", counted)
+    for n in range(12):
+        agent.observe({**LONG, "id": f"d{n}", "t": at(n)}, kind="decision")
+        asked.clear()
+        agent.observe({"bars": [bar(n, 100, 101, 99, 100)]}, kind="bars")
+        counts.append(len(asked))
+        assert not any("kind = :kind AND key IN" in sql for sql in asked), "a decision was read again"
+    assert {each.outcome.status for each in agent.outcomes.list()} == {"open"}
+    # A bar that completes four hours also looks for decisions on bars of four hours.
+    assert max(counts[6:]) == max(counts[:6]) > 5
+    assert agrees_with_its_log(memory)
+
+
 def test_a_simulation_on_daily_bars_follows_its_decisions_on_days(memory: Memory) -> None:
     from memtape.core.observed import Bar, Decision
     from memtape.core.values import read

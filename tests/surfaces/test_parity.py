@@ -24,6 +24,7 @@ from .parity import Program, through_cli, through_command, through_http, through
 PROGRAM = Program()
 OLD_ERA = ("get_brief", "get_trades", "observe_fill", "recall_memories", "remember_trade")
 T = "2026-06-04T{:02d}:00:00Z"
+ANSWERS = Path(__file__).parents[1] / "runners" / "answers.py"
 BTC = {"symbol": "BTC", "side": "buy", "qty": "0.5", "px": "65200"}
 # What each operation is asked, in an order in which each can answer.
 CALLS: dict[str, dict[str, Any]] = {
@@ -56,7 +57,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "void_fill": {"agent": "desk", "fill_id": "f9", "t": T.format(12)},
     "declare_card_type": {"card": {"name": "exit-review", "slots": [{"name": "verdict", "kind": "choice", "choices": ["good", "bad"]}]}},
     "list_card_types": {},
-    "configure_agent": {"agent": "desk", "review_decisions": True, "default_prompt": "Analyse BTC.", "budget_usd_per_day": "1.5"},
+    "configure_agent": {"agent": "desk", "runner": f"callable:{ANSWERS}:decide", "review_decisions": True, "default_prompt": "Analyse BTC.", "budget_usd_per_day": "1.5"},
     "get_agent_config": {"agent": "desk"},
     "run_agent": {"agent": "desk"},
     "send_message": {"agent": "desk", "text": "What do you hold?"},
@@ -66,7 +67,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "reset_memory": {"agent": "desk"},
     "get_my_decisions": {"agent": "desk", "limit": 2, "as_of": T.format(20)},
     "get_decision": {"agent": "desk", "decision": "d1", "as_of": T.format(20)},
-    "reexamine_decision": {"agent": "desk", "decision": "d1"},
+    "reexamine_decision": {"agent": "desk", "decision": "card-1"},
     "list_reexaminations": {"agent": "desk", "run": "d1"},
     "get_trades": {"agent": "desk", "limit": 1, "status": "closed"},
     "get_trade": {"agent": "desk", "trade_id": "?"},
@@ -180,7 +181,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "list_card_types": ({"colour": "red"}, "colour"),
     "configure_agent": ({"agent": "desk", "schedule": "0 0 30 2 *"}, "schedule"),
     "get_agent_config": ({"agent": "nobody"}, "agent"),
-    "run_agent": ({"agent": "desk"}, "runner"),
+    "run_agent": ({"agent": "diary"}, "runner"),
     "send_message": ({"agent": "desk", "text": ""}, "text"),
     "list_runs": ({"agent": "desk", "kind": "walk"}, "kind"),
     "get_run": ({"agent": "desk", "run": "nothing"}, "run"),
@@ -300,6 +301,9 @@ def prime(memory: Memory, workspace: Path) -> tuple[dict[str, Any], dict[str, An
             trade = {"trade_id": "i1", "symbol": "SOL", "side": "long", "entry_at": T.format(7), "exit_at": T.format(8),
                      "entry_price": 1, "exit_price": 2, "qty": 1}  # fmt: skip
             calls[name]["batch"] = memory.agent("desk").imports.commit([read(ClosedTrade, trade)], {"file": "a.csv"}).batch
+        if name == "reexamine_decision":
+            card = {"id": "card-1", "t": T.format(12), "symbol": "BTC", "action": "buy", "card": "trade-decision", "slots": {"thesis": "up"}}
+            memory.agent("desk").observe(card, kind="decision")
         if name == "remember_trade":
             memory.create_agent("diary", skill="breakout", mode="sim")
             memory.create_agent("gone", skill="breakout", mode="sim")

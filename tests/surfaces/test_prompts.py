@@ -88,7 +88,7 @@ def test_a_trader_reads_its_brief_decides_on_it_and_that_is_on_record(db):
 
     tools, brief, page, decided = talking(db, talk, tools="trader", process=True)
     assert {"get_brief", "observe_tick", "record_decision", "remember_trade", "close_trade"} <= set(tools)
-    assert not {"recall_memories", "get_trades", "reflect_now"} & set(tools)  # an unattended agent never queries memory
+    assert {"recall_memories", "pre_trade_check"} <= set(tools) and not {"get_trades", "reflect_now"} & set(tools)
     assert page.splitlines()[0] == brief["text"].splitlines()[0]
     assert not decided["duplicate"]
     with memtape.open(db) as memory:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from memtape.plugs.answer_schema import enforceable_schema
 from memtape.plugs.models import (
     AnswerForm,
     ModelAnswer,
@@ -73,7 +74,7 @@ class AnthropicModel:
         return post_message(
             self.name, api_key=self.api_key, base_url=self.base_url, timeout=self.timeout, retries=self.retries,
             max_tokens=max_tokens, system=system, messages=[{"role": "user", "content": user}],
-            output_config={"format": {"type": "json_schema", "schema": form.model_json_schema()}},
+            output_config={"format": {"type": "json_schema", "schema": enforceable_schema(form.model_json_schema())}},
         )  # fmt: skip
 
 

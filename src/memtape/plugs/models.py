@@ -27,6 +27,7 @@ from pydantic import BaseModel, ValidationError
 from memtape.core.brief.sanitize import one_line, redact_secrets
 from memtape.core.values import read
 from memtape.errors import Invalid, MissingExtra, ModelFailed
+from memtape.plugs.answer_schema import without_optional_nulls
 
 TIMEOUT_SECONDS = 60.0
 RETRIES = 2
@@ -178,7 +179,8 @@ class ModelReply:
         if not self.text.strip():
             raise self.failed("empty", "the answer is empty")
         try:
-            data = strict_json(self.text)
+            # A provider that wants every field writes null for one that is optional.
+            data = without_optional_nulls(strict_json(self.text), form.model_json_schema())
         except (ValueError, RecursionError) as problem:
             raise self.failed("not_json", f"the answer is not JSON ({one_line(str(problem), 120)})") from None
         try:

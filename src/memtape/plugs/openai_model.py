@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from memtape.errors import ModelFailed
+from memtape.plugs.answer_schema import enforceable_schema
 from memtape.plugs.models import (
     AnswerForm,
     ModelAnswer,
@@ -89,7 +90,7 @@ class OpenAIModel:
         return post_completion(
             self.name, api_key=self.api_key, base_url=self.base_url, timeout=self.timeout, retries=self.retries,
             max_tokens=max_tokens, messages=[{"role": "system", "content": system}, {"role": "user", "content": user}],
-            response_format=strict_format(form.model_json_schema()),
+            response_format=strict_format(enforceable_schema(form.model_json_schema(), all_required=True)),
         )  # fmt: skip
 
 

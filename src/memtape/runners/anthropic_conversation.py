@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from memtape.plugs.answer_schema import enforceable_schema
 from memtape.plugs.anthropic_model import ADDRESS, post_message
 from memtape.plugs.models import ModelAccess, parse_reply
-from memtape.runners.answer_schema import enforceable_schema
 from memtape.runners.conversation import NOTHING, ModelTurn, ToolCall, UserPart, earlier_parts
 from memtape.runners.protocol import RunQuestion, ToolOutput
 

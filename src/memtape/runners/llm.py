@@ -13,9 +13,9 @@ from typing import Any
 
 from memtape.core.decisions.runs import NO_USAGE, RunUsage
 from memtape.errors import Invalid, MissingExtra, ModelFailed, RunFailed
+from memtape.plugs.answer_schema import without_optional_nulls
 from memtape.plugs.clock import Clock
 from memtape.plugs.models import RETRIES, ModelAccess, answer_cost, strict_json
-from memtape.runners.answer_schema import without_optional_nulls
 from memtape.runners.conversation import Conversation, ConversationStart, ModelTurn, ToolCall
 from memtape.runners.protocol import RESET_ADVICE, RunnerAnswer, RunQuestion, ToolOutput
 from memtape.runners.steps import StepRecorder, storable_text

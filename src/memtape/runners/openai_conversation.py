@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from memtape.plugs.answer_schema import enforceable_schema
 from memtape.plugs.models import ModelAccess, parse_reply, strict_json
 from memtape.plugs.openai_model import ADDRESS, post_completion, strict_format
-from memtape.runners.answer_schema import enforceable_schema
 from memtape.runners.conversation import NOTHING, ModelTurn, ToolCall, UserPart, earlier_parts
 from memtape.runners.protocol import RunQuestion, ToolOutput
 

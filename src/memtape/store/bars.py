@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from operator import itemgetter
 
-from memtape.core.codec import micros
+from memtape.core.codec import micros, moment
 from memtape.core.ids import OwnerId
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Bar
@@ -47,6 +47,25 @@ class BarTables:
              "longest": int(longest.total_seconds()), **known.limits()},
         )  # fmt: skip
         return [known_bar_from_row(row) for row in rows]
+
+    def bar_times(self, symbol: str, length: timedelta, first: datetime) -> list[tuple[datetime, datetime]]:
+        """The bars of one length that began at a moment or later: when each began, and when it was known; in order of time."""
+        span = int(length.total_seconds())
+        rows = self.session.all(
+            f"SELECT t0, t1, known_at FROM bars WHERE {MINE} AND symbol = :symbol AND frame = :frame AND t1 >= :first "
+            "ORDER BY t1",
+            {**self._mine, "symbol": symbol, "frame": span, "first": micros(first) + span * 1_000_000},
+        )
+        return [(moment(t0), moment(max(t1, known_at))) for t0, t1, known_at in rows]
+
+    def has_shorter_bars(self, symbol: str, first: datetime, before: datetime, length: timedelta) -> bool:
+        """Returns True if a symbol has bars shorter than a length that began between two moments."""
+        rows = self.session.all(
+            f"SELECT 1 FROM bars WHERE {MINE} AND symbol = :symbol AND t0 >= :first AND t0 < :before AND frame < :frame LIMIT 1",
+            {**self._mine, "symbol": symbol, "first": micros(first), "before": micros(before),
+             "frame": int(length.total_seconds())},
+        )  # fmt: skip
+        return bool(rows)
 
     def count_bars(self, symbol: str, length: timedelta, first: datetime, until: datetime) -> int:
         """How many bars of one length a symbol has between two moments."""

@@ -289,6 +289,14 @@ class MemoryTables:
         for some in in_batches(sorted(ids)):
             self.session.run(f"DELETE FROM outcomes WHERE {MINE} AND id IN :ids", {**self._mine, "ids": some})
 
+    def replace_outcomes(self, ids: Iterable[str], outcomes: Sequence[FollowedOutcome]) -> None:
+        """Put versions of outcomes in the place of those that are believed now."""
+        for some in in_batches(sorted(ids)):
+            self.session.run(
+                f"DELETE FROM outcomes WHERE {MINE} AND id IN :ids AND known_to IS NULL", {**self._mine, "ids": some}
+            )
+        self.put_outcomes(outcomes)
+
     def outcomes(
         self, as_of: datetime, *, ids: Iterable[str] | None = None, symbol: str | None = None, since: datetime | None = None,
         limit: int | None = None,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memtape.core.decisions.outcome_bars import FRAME_SECONDS, BarSeries, frame_length
+from memtape.core.decisions.outcome_bars import FRAME_SECONDS, FrameBars, frame_length
 from memtape.core.decisions.outcomes import (
     Outcome,
     OutcomeCard,
@@ -221,14 +221,14 @@ def test_where_bars_of_the_frame_are_missing_a_complete_hour_of_shorter_bars_sta
 
 def test_shorter_bars_are_put_together_from_full_hour_to_full_hour() -> None:
     bars = quarters(0.5, 100, 100, 100, 100, 100, 100, 100)
-    assert [known.bar.t0 for known in BarSeries.of(bars, "1h").bars] == [at(1)]
+    assert [known.bar.t0 for known in FrameBars.of(bars, "1h").bars] == [at(1)]
 
 
 def test_of_two_bars_for_one_hour_the_one_known_first_counts_and_at_once_the_one_of_the_frame() -> None:
     parts, whole = quarters(0, 100, 100, 100, 100, 100), hourly(0, 90, 95, 85, 90)
-    assert BarSeries.of([*parts, whole], "1h").bars == [whole]
+    assert FrameBars.of([*parts, whole], "1h").bars == [whole]
     late = hourly(0, 90, 95, 85, 90, known=2)
-    assert [known.bar.o for known in BarSeries.of([*parts, late], "1h").bars] == [100]
+    assert [known.bar.o for known in FrameBars.of([*parts, late], "1h").bars] == [100]
 
 
 def test_days_that_begin_at_another_hour_are_not_mixed_with_days_of_shorter_bars() -> None:
@@ -236,7 +236,7 @@ def test_days_that_begin_at_another_hour_are_not_mixed_with_days_of_shorter_bars
     days = [hourly(12 + 24 * n, 100, 101, 99, 100, length=day) for n in range(3)]  # from 22:00 to 22:00
     hours = [hourly(n, 100, 101, 99, 100) for n in range(96)]
     # The first full day of hours overlaps the first day of 22:00, which was known before.
-    assert BarSeries.of([*days, *hours], "1d").bars[:3] == days
+    assert FrameBars.of([*days, *hours], "1d").bars[:3] == days
 
 
 def test_a_bar_is_known_when_it_has_ended_whatever_its_source_says() -> None:
@@ -322,9 +322,9 @@ def test_as_of_any_moment_the_version_in_force_is_the_fold_over_what_was_known(
 def test_a_series_that_says_it_covers_a_card_needs_no_later_bar(followed: OutcomeCard, bars: list[KnownBar], hours: int) -> None:
     if followed.is_shadow and followed.target is None:
         return
-    until, whole = at(hours), BarSeries.of(bars, followed.frame)
+    until, whole = at(hours), FrameBars.of(bars, followed.frame)
     first = followed.t - 2 * frame_length(followed.frame)
-    some = BarSeries.of([known for known in bars if known.bar.t0 >= first and known.bar.t1 <= until], followed.frame, until)
+    some = FrameBars.of([known for known in bars if known.bar.t0 >= first and known.bar.t1 <= until], followed.frame, until)
     if some.covers(followed.t, followed.expiry_bars):
         assert versions_on(followed, followed.t, some) == versions_on(followed, followed.t, whole)
 

@@ -160,7 +160,8 @@ def fit_card(declared: CardDefinition, decision: Decision) -> Decision:
     for slot in declared.slots:
         given = slot.name in decision.slots or getattr(decision, OWN_FIELDS.get(slot.name, ""), None) is not None
         if slot.required and not given:
-            problems.append(FieldProblem(f"slots.{slot.name}", f"is required by the card {declared.name}", slot.help.capitalize()))
+            problem = f"is required by the card {declared.name}"
+            problems.append(FieldProblem(f"slots.{slot.name}", problem, slot.help.capitalize()))
     if problems:
         raise Invalid(*problems[0], *problems[1:])
     return read(Decision, plain(replace(decision, slots=slots)) | own, at="slots") if own else replace(decision, slots=slots)

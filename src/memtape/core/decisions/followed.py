@@ -10,8 +10,16 @@ from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
-from memtape.core.decisions.outcome_bars import BarSeries
-from memtape.core.decisions.outcomes import Outcome, OutcomeCard, OutcomeStatus, OutcomeVersion, outcome_card, versions_on
+from memtape.core.decisions.outcome_bars import FrameBars
+from memtape.core.decisions.outcomes import (
+    Outcome,
+    OutcomeCard,
+    OutcomeStatus,
+    OutcomeVersion,
+    continued_versions,
+    outcome_card,
+    versions_on,
+)
 from memtape.core.items import StoredItem, in_log_order
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Decision, Frame, Side
@@ -73,7 +81,7 @@ class FollowedDecision(NamedTuple):
     versions: list[OutcomeVersion]
 
     @classmethod
-    def on(cls, item: StoredItem, decision: Decision, card: OutcomeCard, series: BarSeries) -> FollowedDecision:
+    def on(cls, item: StoredItem, decision: Decision, card: OutcomeCard, series: FrameBars) -> FollowedDecision:
         """A decision, followed on the bars of its frame."""
         return cls(item, decision, card, _until_voided(versions_on(card, item.known_at, series), item.voided_at))
 
@@ -92,6 +100,15 @@ def stored_outcome(id: str, card: OutcomeCard, version: OutcomeVersion) -> Follo
     )  # fmt: skip
 
 
+def continued_outcome(row: FollowedOutcome, counted: int, bars: Sequence[KnownBar]) -> list[FollowedOutcome]:
+    """Returns what takes the place of a stored version after bars that come in order; nothing, if it stays as it is.
+
+    `counted`: how many bars since the decision were known before.
+    """
+    versions = continued_versions(row.card, row.known_from, row.outcome, counted, [k for k in bars if k.bar.t0 >= row.at])
+    return [] if versions[-1].outcome == row.outcome else [stored_outcome(row.id, row.card, version) for version in versions]
+
+
 def followed_decisions(items: Iterable[StoredItem]) -> list[tuple[StoredItem, Decision, OutcomeCard]]:
     """Returns the decisions among items that have an outcome. One that was taken back counts until then."""
     found = []
@@ -104,12 +121,12 @@ def followed_decisions(items: Iterable[StoredItem]) -> list[tuple[StoredItem, De
 
 def follow_decisions(items: Iterable[StoredItem], bars: Callable[[str], Sequence[KnownBar]]) -> list[FollowedDecision]:
     """Returns the decisions among items that have an outcome, each followed on the bars of its symbol."""
-    series: dict[tuple[str, Frame], BarSeries] = {}
+    series: dict[tuple[str, Frame], FrameBars] = {}
     found: list[FollowedDecision] = []
     for item, decision, card in followed_decisions(items):
         of = item.symbol, card.frame
         if of not in series:
-            series[of] = BarSeries.of(bars(item.symbol), card.frame)
+            series[of] = FrameBars.of(bars(item.symbol), card.frame)
         found.append(FollowedDecision.on(item, decision, card, series[of]))
     return found
 

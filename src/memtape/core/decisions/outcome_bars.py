@@ -59,8 +59,13 @@ def frames_of(bar: Bar) -> list[Frame]:
     return [frame for frame, seconds in FRAME_SECONDS.items() if not timedelta(seconds=seconds) % length]
 
 
+def known_when_ended(known: KnownBar) -> KnownBar:
+    """Returns a bar, known no earlier than at its end."""
+    return known if known.known_at >= known.bar.t1 else KnownBar(known.bar, known.bar.t1)
+
+
 @dataclass(frozen=True, slots=True)
-class BarSeries:
+class FrameBars:
     """The bars of one symbol and one frame in order of time, prepared so that many decisions can be followed on them.
 
     `until`: all bars that ended by then are here, later ones may be missing. None: every bar is here.
@@ -76,11 +81,10 @@ class BarSeries:
     until: datetime | None = None
 
     @classmethod
-    def of(cls, bars: Iterable[KnownBar], frame: Frame, until: datetime | None = None) -> BarSeries:
+    def of(cls, bars: Iterable[KnownBar], frame: Frame, until: datetime | None = None) -> FrameBars:
         """The bars of a frame, from bars of any length in any order."""
         length = frame_length(frame)
-        ended = [known if known.known_at >= known.bar.t1 else KnownBar(known.bar, known.bar.t1) for known in bars]
-        counted = _counted_bars(ended, length)
+        counted = _counted_bars([known_when_ended(known) for known in bars], length)
         later = until or datetime.max.replace(tzinfo=EPOCH.tzinfo)
         moments = [later, *(known.known_at for known in reversed(counted))]
         disorder = accumulate((b.known_at < a.known_at for a, b in pairwise(counted)), initial=0)

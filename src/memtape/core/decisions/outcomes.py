@@ -29,16 +29,16 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import groupby
 from typing import Literal, NamedTuple, get_args
 
 from memtape.core.codec import EPOCH
-from memtape.core.decisions.outcome_bars import FRAME_SECONDS, BarSeries
+from memtape.core.decisions.outcome_bars import FRAME_SECONDS, FrameBars
 from memtape.core.ledger.rounds import KnownBar
-from memtape.core.observed import Decision, Frame, Side
+from memtape.core.observed import Bar, Decision, Frame, Side
 from memtape.core.values import MONEY
 from memtape.errors import FieldProblem, Invalid
 
@@ -221,16 +221,38 @@ def _changes(card: OutcomeCard, window: Sequence[KnownBar]) -> list[tuple[int, O
         # The market ran through the whole plan before the entry: no trade is left.
         return [*changes, (n, _UNFILLED[shadow])]
     opened = Outcome("open", fill, bar.t1 if inside else bar.t0, shadow=shadow, risk_too_small=_is_too_small(card, fill))
-    ending = _exit(card, window, n, inside)
-    if ending is not None:
-        last, price, at, cause = ending
-        closed = _closed(card, opened, "resolved", price, at, cause)
-    elif complete:
-        last, bar = len(window), window[-1].bar
-        closed = _closed(card, opened, "expired", bar.c, bar.t1, "expiry")
-    else:
+    ending = _exit_in_entry_bar(card, bar, n, inside) or _exit_after(card, window, n)
+    closed = _closing(card, opened, window, ending, complete)
+    if closed is None:
         return [*changes, (n, opened)]
-    return [*changes, *([(n, opened)] if n < last else []), (last, closed)]
+    return [*changes, *([(n, opened)] if n < closed[0] else []), closed]
+
+
+def _changes_of_open(card: OutcomeCard, outcome: Outcome, counted: int, bars: Sequence[KnownBar]) -> list[tuple[int, Outcome]]:
+    """Returns how an outcome that has not ended changes on the bars that follow those already counted."""
+    rest = card.expiry_bars - counted
+    window = bars[:rest]
+    if outcome.status == "pending":
+        # Nothing but the number of bars is left of those before.
+        return _changes(replace(card, expiry_bars=rest), window)[1:]
+    closed = _closing(card, outcome, window, _exit_after(card, window, 0), len(window) == rest)
+    return [] if closed is None else [closed]
+
+
+_Ending = tuple[int, Decimal, datetime, str]  # the number of the bar, the price, the time, the cause
+
+
+def _closing(
+    card: OutcomeCard, opened: Outcome, window: Sequence[KnownBar], ending: _Ending | None, complete: bool
+) -> tuple[int, Outcome] | None:
+    """Returns the end of a filled card and the number of its bar: at stop or target, or at the last close of its window."""
+    if ending is not None:
+        n, price, at, cause = ending
+        return n, _closed(card, opened, "resolved", price, at, cause)
+    if not complete:
+        return None
+    last = window[-1].bar
+    return len(window), _closed(card, opened, "expired", last.c, last.t1, "expiry")
 
 
 def _entry(card: OutcomeCard, window: Sequence[KnownBar]) -> tuple[int, Decimal, bool] | None:
@@ -254,19 +276,25 @@ def _entry(card: OutcomeCard, window: Sequence[KnownBar]) -> tuple[int, Decimal,
     return None
 
 
-def _exit(card: OutcomeCard, window: Sequence[KnownBar], entry: int, inside: bool) -> tuple[int, Decimal, datetime, str] | None:
-    """Returns the number of the bar in which a filled card ends at its stop or target, with price, time and cause."""
-    stop, target, long = card.stop, card.target, card.side == "long"
+def _exit_in_entry_bar(card: OutcomeCard, bar: Bar, n: int, inside: bool) -> _Ending | None:
+    """Returns the end of a filled card in the very bar that filled it."""
+    long, stop, target = card.side == "long", card.stop, card.target
+    assert stop is not None
+    if bar.l <= stop if long else bar.h >= stop:
+        return n, stop, bar.t1, "stop"
+    # Of a bar that was entered inside, the target may have come before the entry.
+    if not inside and target is not None and (bar.h >= target if long else bar.l <= target):
+        return n, target, bar.t1, "target"
+    return None
+
+
+def _exit_after(card: OutcomeCard, window: Sequence[KnownBar], first: int) -> _Ending | None:
+    """Returns the end of a filled card at its stop or target, in the bars of a window from a place on."""
+    long, stop, target = card.side == "long", card.stop, card.target
     assert stop is not None
     if target is None:
         target = NO_TARGET if long else -NO_TARGET
-    first = window[entry - 1].bar
-    if first.l <= stop if long else first.h >= stop:
-        return entry, stop, first.t1, "stop"
-    # Of a bar that was entered inside, the target may have come before the entry.
-    if not inside and (first.h >= target if long else first.l <= target):
-        return entry, target, first.t1, "target"
-    for n in range(entry, len(window)):
+    for n in range(first, len(window)):
         bar = window[n].bar
         if (bar.l > stop and bar.h < target) if long else (bar.h < stop and bar.l > target):
             continue
@@ -316,7 +344,7 @@ def outcome_versions(card: OutcomeCard, known_at: datetime, bars: Iterable[Known
     `bars` are bars of its symbol, of any length (see `outcome_bars`). As of any moment the version in force is the fold over
     the bars known by then.
     """
-    return versions_on(card, known_at, BarSeries.of(bars, card.frame))
+    return versions_on(card, known_at, FrameBars.of(bars, card.frame))
 
 
 def settle_outcomes(
@@ -326,11 +354,11 @@ def settle_outcomes(
 
     The bars are prepared once for each frame. `until`: bars that ended after it may be missing.
     """
-    series = {frame: BarSeries.of(bars, frame, until) for frame in {card.frame for card, _ in cards}}
+    series = {frame: FrameBars.of(bars, frame, until) for frame in {card.frame for card, _ in cards}}
     return [versions_on(card, known_at, series[card.frame]) for card, known_at in cards]
 
 
-def versions_on(card: OutcomeCard, known_at: datetime, series: BarSeries) -> list[OutcomeVersion]:
+def versions_on(card: OutcomeCard, known_at: datetime, series: FrameBars) -> list[OutcomeVersion]:
     """Returns the outcome of a decision in every version, on bars that are prepared."""
     first = series.place_of(card.t)
     window = series.bars[first : first + card.expiry_bars]
@@ -345,10 +373,23 @@ def versions_on(card: OutcomeCard, known_at: datetime, series: BarSeries) -> lis
     return _versions(changes)
 
 
+def continued_versions(
+    card: OutcomeCard, known_from: datetime, outcome: Outcome, counted: int, bars: Sequence[KnownBar]
+) -> list[OutcomeVersion]:
+    """Returns the version that is believed, and those that follow from bars that come in order, in every version.
+
+    In order: each bar is later than those already counted, and was known no earlier than they and the version were.
+    """
+    changes: list[_Change] = [(known_from, outcome, None)]
+    for n, later in _changes_of_open(card, outcome, counted, bars):
+        changes.append((max(known_from, bars[n - 1].known_at), later, bars[n - 1].bar.t1))
+    return _versions(changes)
+
+
 _Change = tuple[datetime, Outcome, datetime | None]  # known from, the outcome, the close of the last bar it rests on
 
 
-def _changes_by_knowledge(card: OutcomeCard, known_at: datetime, series: BarSeries) -> list[_Change]:
+def _changes_by_knowledge(card: OutcomeCard, known_at: datetime, series: FrameBars) -> list[_Change]:
     """Returns the changes of an outcome whose bars did not become known in their order: a fold for each moment of knowledge."""
     bars, places = series.bars, range(series.place_of(card.t), series.window_end(card.t, card.expiry_bars))
     moments = sorted((max(known_at, bars[place].known_at), place) for place in places)

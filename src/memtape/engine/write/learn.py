@@ -37,7 +37,7 @@ from memtape.core.memory.shadows import remembered_versions, shadow_episodes, sh
 from memtape.core.memory.situation_fields import NO_MARKET_STATE, market_state_at
 from memtape.core.skills import Agent
 from memtape.engine.write.batch import Batch
-from memtape.engine.write.outcomes import decisions_open_to, follow_again
+from memtape.engine.write.outcomes import follow_again, follow_new_bars
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables
 from memtape.store.rows import Head
@@ -268,7 +268,7 @@ class Learner:
 
     def _outcomes(self, batch: Batch, backfilled_from: datetime | None) -> tuple[set[str], list[Episode]]:
         """Follow the decisions that a batch may change. Returns the ids of the episodes of shadows, and the new episodes."""
-        touched = set(batch.followed) | decisions_open_to(self.tables, batch.bars)
+        touched = set(batch.followed) | follow_new_bars(self.tables, batch.bars)
         if self._undone:
             # A decision that comes again after an undo ends what was believed of it the first time.
             touched |= {item.key for item in batch.decisions}

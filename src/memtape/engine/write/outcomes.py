@@ -1,21 +1,31 @@
 """Follows decisions to their outcome, in the transaction in which decisions or bars arrive.
 
-A decision that a transaction touches is followed again from the beginning, on the bars that can have a part in its outcome, and
-its rows are replaced. So late bars, undone imports and any order of delivery end in the same rows as a rebuild.
+In order, that is on bars later than all others, an outcome is continued from what is stored of it. Otherwise the decision is
+followed again from the beginning, on the bars that can have a part in its outcome, and its rows are replaced: late bars, bars of
+several lengths, undone imports. Both use the same fold, and any order of delivery ends in the same rows as a rebuild.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import NamedTuple
 
 from memtape.core.codec import EPOCH
-from memtape.core.decisions.followed import FollowedDecision, followed_decisions
-from memtape.core.decisions.outcome_bars import FRAMES_BEFORE, FRAMES_BEHIND, BarSeries, frame_length, frames_of
+from memtape.core.decisions.followed import FollowedDecision, FollowedOutcome, continued_outcome, followed_decisions
+from memtape.core.decisions.outcome_bars import (
+    FRAMES_BEFORE,
+    FRAMES_BEHIND,
+    FrameBars,
+    frame_length,
+    frames_of,
+    known_when_ended,
+)
 from memtape.core.decisions.outcomes import OutcomeCard
 from memtape.core.ledger.rounds import KnownBar
-from memtape.core.observed import Bar, Frame
+from memtape.core.observed import Frame
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables
 from memtape.store.tables import Tables
@@ -31,17 +41,52 @@ class NewBars(NamedTuple):
     first: datetime
     end: datetime
     known_at: datetime
+    whole: Sequence[KnownBar]  # those that are as long as the frame, in order of time
 
 
-def decisions_open_to(tables: Tables, bars: dict[str, list[KnownBar]]) -> set[str]:
-    """The ids of the decisions whose outcome, in any version, new bars may change."""
-    memories, found = MemoryTables(tables), set[str]()
+def follow_new_bars(tables: Tables, bars: dict[str, list[KnownBar]]) -> set[str]:
+    """Continue the outcomes that new bars may change, where they come in order. Returns the decisions to follow again."""
+    memories, again = MemoryTables(tables), set[str]()
     for symbol, several in bars.items():
         for new in _new_bars(tables, symbol, several):
             # Whether a bar counts depends on those that overlap it, so a bar also concerns the time shortly before it.
             first = new.first - FRAMES_BEFORE * frame_length(new.frame)
-            found |= {row.id for row in memories.outcomes_open_to(symbol, new.frame, first, new.end, new.known_at)}
-    return found
+            rows = memories.outcomes_open_to(symbol, new.frame, first, new.end, new.known_at)
+            if rows:
+                again |= _continue_in_order(tables, symbol, new, rows)
+    return again
+
+
+def _continue_in_order(tables: Tables, symbol: str, new: NewBars, rows: Sequence[FollowedOutcome]) -> set[str]:
+    """Continue outcomes on bars that are later than all others, and were known later. Returns the decisions of the rest."""
+    length, first = frame_length(new.frame), min(row.at for row in rows)
+    # Shorter bars may have stood in for some that were counted.
+    if not new.whole or tables.has_shorter_bars(symbol, first - FRAMES_BEFORE * length, new.end, length):
+        return {row.id for row in rows}
+    times = tables.bar_times(symbol, length, first)
+    later = [t0 for t0, _ in times if t0 >= new.first]
+    in_order = all(a.known_at <= b.known_at for a, b in pairwise(new.whole))
+    if later != [known.bar.t0 for known in new.whole if known.bar.t0 >= first] or not in_order:
+        return {row.id for row in rows}
+    starts = [t0 for t0, _ in times if t0 < new.first]
+    known_by = max([known_at for t0, known_at in times if t0 < new.first], default=EPOCH)
+    again, done = set[str](), list[list[FollowedOutcome]]()
+    for row in rows:
+        if row.until is not None and row.until <= new.first:
+            # It ended before these bars, and without shorter ones they concern no earlier time.
+            continue
+        if row.known_to is not None or row.until is not None or max(known_by, row.known_from) > new.known_at:
+            again.add(row.id)
+            continue
+        continued = continued_outcome(row, len(starts) - bisect_left(starts, row.at), new.whole)
+        if continued and continued[-1].shadow and continued[-1].outcome.is_final:
+            # It becomes an episode, for which the decision itself is needed.
+            again.add(row.id)
+        elif continued:
+            done.append(continued)
+    kept = [each for each in done if each[0].id not in again]
+    MemoryTables(tables).replace_outcomes([each[0].id for each in kept], [row for each in kept for row in each])
+    return again
 
 
 def follow_again(tables: Tables, ids: Iterable[str]) -> list[FollowedDecision]:
@@ -66,38 +111,38 @@ def follow_again(tables: Tables, ids: Iterable[str]) -> list[FollowedDecision]:
 def _new_bars(tables: Tables, symbol: str, bars: Sequence[KnownBar]) -> Iterator[NewBars]:
     """The frames to which new bars may belong, by themselves or by completing a group of shorter ones."""
     by_length: dict[timedelta, list[KnownBar]] = {}
-    for known in bars:
+    for known in map(known_when_ended, bars):
         by_length.setdefault(known.bar.t1 - known.bar.t0, []).append(known)
     spans: dict[Frame, list[tuple[datetime, datetime, datetime]]] = {}
     for length, several in by_length.items():
         for frame in frames_of(several[0].bar):
-            ended = [(known.bar, max(known.known_at, known.bar.t1)) for known in several]
             if length == frame_length(frame):
-                spans.setdefault(frame, []).extend((bar.t0, bar.t1, known_at) for bar, known_at in ended)
+                spans.setdefault(frame, []).extend((known.bar.t0, known.bar.t1, known.known_at) for known in several)
             else:
-                spans.setdefault(frame, []).extend(_groups(tables, symbol, frame, length, ended))
+                spans.setdefault(frame, []).extend(_groups(tables, symbol, frame, length, several))
     for frame, found in spans.items():
         if found:
             firsts, ends, moments = zip(*found, strict=True)
-            yield NewBars(frame, min(firsts), max(ends), min(moments))
+            whole = sorted(by_length.get(frame_length(frame), ()), key=lambda known: known.bar.t0)
+            yield NewBars(frame, min(firsts), max(ends), min(moments), whole)
 
 
 def _groups(
-    tables: Tables, symbol: str, frame: Frame, part: timedelta, bars: Iterable[tuple[Bar, datetime]]
+    tables: Tables, symbol: str, frame: Frame, part: timedelta, bars: Iterable[KnownBar]
 ) -> list[tuple[datetime, datetime, datetime]]:
     """The spans of a frame that new shorter bars may complete, each with the earliest moment at which one was known."""
     length = frame_length(frame)
-    known: dict[datetime, datetime] = {}
-    for bar, known_at in bars:
-        start = EPOCH + (bar.t0 - EPOCH) // length * length
-        known[start] = min(known_at, known.get(start, known_at))
-    if len(known) <= MAX_GROUPS_COUNTED:
+    groups: dict[datetime, datetime] = {}
+    for known in bars:
+        start = EPOCH + (known.bar.t0 - EPOCH) // length * length
+        groups[start] = min(known.known_at, groups.get(start, known.known_at))
+    if len(groups) <= MAX_GROUPS_COUNTED:
         whole = length // part
-        known = {start: at for start, at in known.items() if tables.count_bars(symbol, part, start, start + length) >= whole}
-    return [(start, start + length, known_at) for start, known_at in known.items()]
+        groups = {start: at for start, at in groups.items() if tables.count_bars(symbol, part, start, start + length) >= whole}
+    return [(start, start + length, known_at) for start, known_at in groups.items()]
 
 
-def _series(tables: Tables, symbol: str, cards: Sequence[OutcomeCard]) -> dict[Frame, BarSeries]:
+def _series(tables: Tables, symbol: str, cards: Sequence[OutcomeCard]) -> dict[Frame, FrameBars]:
     """The bars of a symbol by frame, as far as the outcomes of some cards can depend on them."""
     frames = {card.frame for card in cards}
     longest = max(frame_length(frame) for frame in frames)
@@ -107,7 +152,7 @@ def _series(tables: Tables, symbol: str, cards: Sequence[OutcomeCard]) -> dict[F
     while True:
         complete = last is None or until >= last
         bars = tables.bars_within(symbol, first, None if complete else until, longest, EVERYTHING)
-        series = {frame: BarSeries.of(bars, frame, None if complete else until) for frame in frames}
+        series = {frame: FrameBars.of(bars, frame, None if complete else until) for frame in frames}
         if complete or all(series[card.frame].covers(card.t, card.expiry_bars) for card in cards):
             return series
         # Weekends, holes, or bars that became known late: look further.
