@@ -74,11 +74,12 @@ def shown_decision(request: PageRequest, id: str) -> ShownDecision:
     """A decision of the agent that the address names; raises Unknown if there is none."""
     agent = request.agent.id
     asked = request.site.background.waiting(agent, "re-examination").get(RequestedRun(agent, "re-examination", id), NOT_ASKED)
+    # Runs before the decision: what a run that has ended found is then in the answer, and one that ends in between is seen later.
+    runs = request.ask(list_runs, ListRuns(agent=agent, kind="re-examination", limit=EXAMINATIONS_READ)).runs
     try:
         answer = request.ask(get_decision, read_question(GetDecision, agent=agent, decision=id))
     except (Invalid, Unknown):
         raise Unknown("decision", "decision", id, f"Choose one from the decisions of '{agent}'") from None
-    runs = request.ask(list_runs, ListRuns(agent=agent, kind="re-examination", limit=EXAMINATIONS_READ)).runs
     found = {examination.run: examination for examination in answer.examinations}
     history = [HistoryEntry(run, found.get(run.id)) for run in reversed(runs) if run.decision == id]
     # The row has the fields of the configuration that it mirrors.

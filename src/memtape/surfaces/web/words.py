@@ -286,7 +286,7 @@ RUN_RESULTS: Mapping[str, tuple[str, str]] = {
     "stopped": ("not run", "The limit of the day was reached before the run began."),
 }
 DECISION_STATUSES: Mapping[str, tuple[str, str]] = {
-    "pending": ("waiting for entry", "The entry price was not reached yet."),
+    "pending": ("waiting for entry", "Not entered yet: its price was not reached, or no price bar has come since."),
     "open": ("open", "Entered; neither stop nor target was reached yet."),
     "resolved": ("closed", "Its outcome is known."),
     "expired": ("expired", "Its time ran out before stop or target was reached."),

@@ -75,8 +75,9 @@ def _runs_shown(request: PageRequest, status: int = 200, problem: str = "") -> R
     kind: RunKind | None = cast("RunKind", asked) if asked in kinds else None
     waiting = len(request.site.background.waiting(agent))
     runs = request.ask(list_runs, ListRuns(agent=agent, kind=kind, limit=RUNS_LISTED)).runs
-    # An agent has one run at a time, so only the newest can be at work.
-    running = any(run.result == "running" for run in request.ask(list_runs, ListRuns(agent=agent, limit=1)).runs)
+    # An agent has one run at a time, so only the newest can be at work; it may be of a kind that is not listed.
+    newest = request.ask(list_runs, ListRuns(agent=agent, limit=1)).runs
+    running = any(run.result == "running" for run in (*runs, *newest))
     found = request.ask(get_decisions, GetDecisions(agent=agent, limit=1000)).decisions
     shown: dict[str, Any] = {
         "runs": runs, "kind": kind or "", "most": RUNS_LISTED,
