@@ -331,3 +331,17 @@ def test_the_latest_conviction_stands_in_the_next_brief_until_the_outcome_is_kno
     assert line in desk.agent.briefs.make().brief.text
     desk.bar(1, "100", "105", "99.5", "104.5")
     assert "Conviction" not in desk.agent.briefs.make().brief.text
+
+
+def test_a_python_function_cannot_be_set_over_the_network_but_one_that_is_set_stays(tmp_path):
+    file = tmp_path / "desk.py"
+    file.write_text("def decide(question): ...", encoding="utf-8")
+    desk, caller = RunDesk(BUY), Caller("owner", over_network=True)
+    asked = {"agent": "gold", "runner": f"callable:{file}:decide"}
+    for runner in (asked["runner"], "callable:os:getcwd"):
+        with pytest.raises(Invalid, match="cannot be set over HTTP or on a page"):
+            perform(desk.memory, find("configure_agent"), {"agent": "gold", "runner": runner}, caller)
+    assert desk.memory.agent_config("gold").version == 0
+    perform(desk.memory, find("configure_agent"), asked, OWNER)
+    kept = perform(desk.memory, find("configure_agent"), {**asked, "review_decisions": True}, caller)
+    assert kept["config"]["runner"] == f"callable:{file}:decide" and kept["config"]["review_decisions"]

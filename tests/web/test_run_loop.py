@@ -63,13 +63,13 @@ def test_an_agent_is_made_run_examined_chatted_with_and_reset_in_the_browser(vis
             page.get_by_label("Name of a new skill").fill("breakout")
             page.get_by_label("Strategy of a new skill").fill("Buy a close above the range.")
             page.get_by_label("Active Memory").check()
-            page.get_by_label("Runner").fill(f"callable:{script}:decide")
+            page.get_by_label("Runner").fill("claude")
             page.get_by_label("Schedule (UTC)").fill("every 15 minutes")
             looks_good(here, "new-agent")
             page.get_by_role("button", name="Create agent").click()
 
             assert "is neither a period nor a cron" in here.text("#wrong-schedule")
-            assert page.get_by_label("Runner").input_value() == f"callable:{script}:decide" and memory.agents() == []
+            assert page.get_by_label("Runner").input_value() == "claude" and memory.agents() == []
             assert (
                 page.get_by_label("Active Memory").is_checked()
                 and not page.get_by_label("Review previous decisions").is_checked()
@@ -81,6 +81,12 @@ def test_an_agent_is_made_run_examined_chatted_with_and_reset_in_the_browser(vis
             assert "2026-03-02 10:15 UTC 2026-03-02 10:30 UTC 2026-03-02 10:45 UTC" in here.text("[role=status]")
             looks_good(here, "edit-agent")
 
+            # A function of the owner is set on the command line; the page keeps it.
+            memory.configure_agent("gold", {"runner": f"callable:{script}:decide"})
+            page.goto(page.url)
+            page.get_by_role("button", name="Save").click()
+            page.wait_for_url("**/agents/gold/edit?saved=1")
+            assert memory.agent_config("gold").config.runner == f"callable:{script}:decide"
             page.get_by_role("link", name="Go to the agent").click()
             assert "Fresh" in here.text("#active-memory") and "Runs since reset 0" in here.text("#active-memory")
             page.get_by_role("button", name="Run now").click()

@@ -30,6 +30,7 @@ class Caller:
     role: Role
     agent: str | None = None
     chat: ChatGuard | None = None
+    over_network: bool = False  # HTTP and the pages: whoever reaches the port, not only the user who runs memtape
 
     @property
     def is_model(self) -> bool:

@@ -150,7 +150,7 @@ def _add_operations(app: FastAPI, memory: Memory, derived: Mapping[str, Operatio
     # Operations that ask a model take minutes: they must not keep the others waiting.
     waiting_threads = anyio.CapacityLimiter(32)
     stored = IdempotentAnswers()
-    caller = Caller("owner", agent)
+    caller = Caller("owner", agent, over_network=True)
 
     async def answer(known: Operation, data: object) -> bytes:
         limiter = waiting_threads if known.waits else threads

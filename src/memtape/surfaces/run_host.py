@@ -25,9 +25,11 @@ def run_host(memory: Memory, runner_of: Callable[[AgentConfig], Runner] | None =
     return RunHost(runner_of or configured_runner, partial(run_tools, memory), partial(mcp_command, memory))
 
 
-def checked_runner_name(name: str, model: str | None) -> str:
-    """The name of a runner as it is stored: a relative path to a file made absolute. Raises Invalid if it names no runner,
-    or one that needs a model without having one.
+def checked_runner_name(name: str, model: str | None, *, current: str | None = None, over_network: bool = False) -> str:
+    """The name of a runner as it is stored: a relative path to a file made absolute.
+
+    Raises Invalid if it names no runner, or one that needs a model without having one. A Python function runs inside memtape with
+    all rights of its user, so over the network (HTTP, the pages) only the function that is `current` may stay.
     """
     from memtape.compose import runner
 
@@ -38,6 +40,9 @@ def checked_runner_name(name: str, model: str | None) -> str:
         if not file.is_file():
             raise Invalid("runner", f"there is no file {file}", "Write callable:/path/file.py:FUNCTION")
         name = f"callable:{file}:{function}"
+    if kind == "callable" and over_network and name != current:
+        fix = "Set it on the machine itself: memtape configure-agent --agent NAME --runner callable:..."
+        raise Invalid("runner", "a Python function cannot be set over HTTP or on a page, because it runs inside memtape", fix)
     runner(name, model)
     return name
 

@@ -118,8 +118,10 @@ def configure_agent(memory: Memory, ask: ConfigureAgent, caller: Caller) -> Conf
     if changes.get("runner"):
         from memtape.surfaces.run_host import checked_runner_name
 
-        model = changes.get("model", memory.agent_config(ask.agent).config.model)
-        changes["runner"] = checked_runner_name(str(changes["runner"]), model)
+        current = memory.agent_config(ask.agent).config
+        changes["runner"] = checked_runner_name(
+            str(changes["runner"]), changes.get("model", current.model), current=current.runner, over_network=caller.over_network
+        )
     return _config_answer(memory, ask.agent, memory.configure_agent(ask.agent, changes))
 
 

@@ -45,7 +45,7 @@ HEADERS = {
     "referrer-policy": "same-origin",
 }
 WORKER_THREADS = 8
-OWNER = Caller("owner")
+OWNER = Caller("owner", over_network=True)
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 Question = TypeVar("Question", bound=BaseModel)

@@ -35,7 +35,6 @@ NEW_SKILL = ""  # the value of the choice that makes a skill
 RUNNERS: Mapping[str, str] = {
     "claude": "the Claude Code command line of this machine",
     "llm": "a model by its API: Anthropic, or compatible with OpenAI",
-    "callable:/path/file.py:function": "a Python function of yours",
 }
 
 
@@ -221,7 +220,10 @@ def _config_problems(request: PageRequest, typed: AgentForm, agent: str) -> Iter
         stated = replace(typed, runs_per_day="").config()
     yield from _raised(lambda: change_config(DEFAULT_CONFIG, stated))
     if typed.runner:
-        yield from _raised(lambda: checked_runner_name(typed.runner, typed.model or None))
+        known = [each.id for each in request.ask(list_agents, OfOwner()).agents]
+        found = request.ask(get_agent_config, ShowConfig(agent=agent)).config if agent in known else None
+        current = cast("AgentConfig", found).runner if found is not None else None
+        yield from _raised(lambda: checked_runner_name(typed.runner, typed.model or None, current=current, over_network=True))
     if typed.schedule:
         yield from _raised(lambda: parse_schedule(typed.schedule))
     agents = {each.id for each in request.ask(list_agents, OfOwner()).agents}
