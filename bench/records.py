@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 
 from bench.desk import AGENT, BenchRun, closed_trade, desk, read_tables
-from bench.timing import Result, Sides, Work, cpu, judge, milliseconds, time_in_turn, wall
+from bench.timing import Result, Sides, Work, cpu, judge, milliseconds, time_in_turn, time_work, wall
 from memtape.core.observed import ClosedTrade
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
@@ -66,6 +66,23 @@ def measure_import(bench: BenchRun) -> dict[str, Result]:
         6.0, cpu_ratio=round(cpus.ratio, 3), trades_per_s=round(len(trades) * 1000 / milliseconds(walls.subject)),
     )  # fmt: skip
     return {"import_10k": result}
+
+
+def measure_undo(bench: BenchRun) -> dict[str, Result]:
+    """Measure `undo_import`: a short and a long import, each compared with its undo. The worse of the two counts."""
+    results: list[Result] = []
+    for size in (max(bench.scale.imported // 10, 1), bench.scale.imported):
+        trades = [closed_trade(n) for n in range(size)]
+        sides = Sides()
+        for n in range(bench.scale.rounds):
+            with desk(bench.folder / f"undo-{size}-{n}.db") as (_, agent):
+                sides.baseline += time_work(partial(import_trades, agent, trades), wall)
+                batch = agent.imports.all()[0][0].key
+                sides.subject += time_work(partial(agent.imports.undo, batch), wall)
+        what = f"The undo of an import of {size} closed trades, compared with the import."
+        results.append(judge(what, size, sides, 3.0))
+    worse = max(results, key=lambda result: result["ratio"])
+    return {"undo_import": {**worse, "ratios": {str(result["n"]): result["ratio"] for result in results}}}
 
 
 def import_trades(agent: AgentMemory, trades: list[ClosedTrade]) -> None:

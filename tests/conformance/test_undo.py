@@ -71,6 +71,22 @@ def test_reads_as_of_a_moment_before_an_undo_are_unchanged(memory: Memory, file:
     assert agrees_with_its_log(memory)
 
 
+def test_a_large_import_between_other_trades_can_be_undone_and_repeated(memory: Memory) -> None:
+    agent = given_desk(memory)
+
+    def reported(n: int) -> ClosedTrade:
+        price = Decimal(2990 + n % 23)
+        return replace(REPORTED, trade_id=f"x{n}", entry_at=minute(n // 2), exit_at=minute(n // 2 + 3), exit_price=price)
+
+    agent.imports.commit([reported(n) for n in range(0, 150, 3)], {"file": "kept.csv"})
+    kept = agent.ledger.trades()
+    file = [reported(n) for n in range(150) if n % 3]
+    for _ in range(2):
+        undo(memory, agent.imports.commit(file, {"file": "wrong.csv"}).batch)
+        assert agent.ledger.trades() == kept
+        assert agrees_with_its_log(memory)
+
+
 @pytest.mark.parametrize("file", [[REPORTED], ROUND_TRIP], ids=["a reported trade", "fills"])
 def test_in_a_simulation_an_undo_is_known_at_the_last_moment_observed(memory: Memory, file: list[Observed]) -> None:
     agent = given_desk(memory, "sim")

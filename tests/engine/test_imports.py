@@ -9,7 +9,8 @@ import pytest
 
 import memtape
 from memtape.core.fills import Fill, FillCorrection, Instrument
-from memtape.core.observed import Decision, Tick
+from memtape.core.memory.affect import outcome_signal
+from memtape.core.observed import ClosedTrade, Decision, Tick
 from memtape.core.values import read
 from memtape.engine.proof.audit import verify_store
 from memtape.errors import Invalid, Locked
@@ -112,6 +113,30 @@ def test_an_undo_of_imported_terms_computes_reported_trades_again():
     assert [row.net_pnl_usd for row in agent.ledger.trades()] == [500]
     agent.imports.undo(batch)
     assert [row.net_pnl_usd for row in agent.ledger.trades()] == [10]
+    assert verify_store(memory).problems == []
+
+
+def many_trades(n: int) -> list[ClosedTrade]:
+    day = {"symbol": "ES", "side": "long", "entry_price": 5000, "exit_price": 5010, "stop": 4990, "qty": 1}
+    start = NOON - timedelta(days=100)
+    times = [(start + timedelta(hours=each), start + timedelta(hours=each, minutes=90)) for each in range(n)]
+    return [read(ClosedTrade, {"trade_id": f"t{k}", "entry_at": entry, "exit_at": exit_, **day}) for k, (entry, exit_) in enumerate(times)]
+
+
+def test_an_undo_judges_each_trade_a_few_times_and_not_once_for_every_other_trade(monkeypatch):
+    memory = given_memory()
+    agent = given_agent(memory)
+    batch = agent.imports.commit(many_trades(200), {"file": "a.csv"}).batch
+    judged: list[float] = []
+
+    def counted(pnl_r: float, sigma_r: float) -> float:
+        judged.append(pnl_r)
+        return outcome_signal(pnl_r, sigma_r)
+
+    monkeypatch.setattr("memtape.core.memory.affect.outcome_signal", counted)
+    agent.imports.undo(batch)
+    assert 0 < len(judged) <= 3 * 200
+    monkeypatch.undo()
     assert verify_store(memory).problems == []
 
 

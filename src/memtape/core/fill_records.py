@@ -57,9 +57,11 @@ def differing_deliveries(value: Observed, versions: dict[str, list[Fill]], known
     delivery counts.
     """
     found: list[Item] = []
-    seen = {id_: list(contents) for id_, contents in versions.items()}
-    for fill in fills_of(value):
-        contents = seen.setdefault(fill.id, [])
+    fills = fills_of(value)
+    # Only of its own fills: an import asks for each of its values, with the contents of all fills of the file.
+    seen = {fill.id: list(versions.get(fill.id, ())) for fill in fills}
+    for fill in fills:
+        contents = seen[fill.id]
         if not contents:
             contents.append(fill)
         elif not any(_is_same(fill, content) for content in contents):

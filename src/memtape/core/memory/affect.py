@@ -162,14 +162,59 @@ class AffectStep(NamedTuple):
         return affect_after_equity(calm, self.nav)
 
 
-def affect_steps(
-    events: Iterable[AccountChange], starting: float, before: AffectStep | None = None, outcomes: Sequence[float] = ()
-) -> list[AffectStep]:
-    """Returns the state after each event, in order of time, starting from `before` and the outcomes in R up to it.
+class AffectFold:
+    """Folds events one by one into steps, starting from `before` and the outcomes in R up to it.
 
     A mark of the broker replaces the equity. Until the next mark, a close changes equity by its net outcome, unless the trade was
     open at the last mark, which then already contains its value. A deposit is no profit. The first mark sets the scale and keeps
     the drawdown reached by closed trades.
+    """
+
+    __slots__ = ("_confidence", "_flows", "_known_by", "_losses", "_marked_at", "_nav", "_peak", "_spread", "_wins")
+
+    def __init__(self, starting: float, before: AffectStep | None = None, outcomes: Sequence[float] = ()) -> None:
+        self._spread = Spread(outcomes)
+        self._confidence, self._wins, self._losses = (before.confidence, before.wins, before.losses) if before else (0.5, 0, 0)
+        self._nav, self._peak, self._flows = (before.nav, before.peak, before.flows) if before else (starting, starting, 0.0)
+        self._marked_at = before.marked_at if before else None
+        self._known_by = before.known_by if before else None
+
+    def add(self, event: AccountChange) -> AffectStep:
+        """Returns the state after one more event, which must not be earlier than the last one."""
+        r: float | None = None
+        if isinstance(event, AccountClose):
+            r = event.pnl_r if event.counts else None
+            won = r if r is not None else event.pnl_usd
+            if r is not None:
+                self._confidence = updated_confidence(self._confidence, outcome_signal(r, self._spread.sigma()))
+                self._spread.add(r)
+            # A scratch ends a winning streak, as in the original.
+            if won is not None and event.counts:
+                self._wins, self._losses = (self._wins + 1, 0) if won > 0 else (0, self._losses + 1)
+            if self._marked_at is None or event.entered_at is None or event.entered_at >= self._marked_at:
+                self._nav += event.pnl_usd or 0.0
+        elif isinstance(event, AccountFlow):
+            self._flows += event.usd
+        else:
+            stated = event.equity - self._flows
+            if self._marked_at is None:
+                self._peak = stated * (self._peak / self._nav) if self._nav > 0 else max(stated, self._peak)
+            self._nav, self._marked_at = stated, event.at
+        self._peak = max(self._peak, self._nav)
+        self._known_by = event.known_at if self._known_by is None else max(self._known_by, event.known_at)
+        return AffectStep(event.at, event.rank, event.id, event.known_at, self._known_by, self._confidence, self._wins,
+                          self._losses, self._nav, self._peak, self._flows, self._marked_at, r)  # fmt: skip
+
+
+def event_order(event: AccountChange) -> tuple[datetime, int, str]:
+    """The order in which events of an account are folded."""
+    return event.at, event.rank, event.id
+
+
+def affect_steps(
+    events: Iterable[AccountChange], starting: float, before: AffectStep | None = None, outcomes: Sequence[float] = ()
+) -> list[AffectStep]:
+    """Returns the state after each event, in order of time, starting from `before` and the outcomes in R up to it.
 
     >>> from datetime import UTC, timedelta
     >>> day = datetime(2026, 1, 1, tzinfo=UTC)
@@ -178,53 +223,8 @@ def affect_steps(
     >>> round(last.confidence, 3), last.losses, round(last.state().drawdown, 2), last.state().risk_appetite
     (0.089, 20, 0.6, 0.1)
     """
-    spread = Spread(outcomes)
-    confidence, wins, losses = (before.confidence, before.wins, before.losses) if before else (0.5, 0, 0)
-    nav, peak, flows = starting, starting, 0.0
-    marked_at: datetime | None = None
-    if before is not None:
-        nav, peak, flows, marked_at = before.nav, before.peak, before.flows, before.marked_at
-    known_by = before.known_by if before else None
-    steps: list[AffectStep] = []
-    for event in sorted(events, key=lambda e: (e.at, e.rank, e.id)):
-        if isinstance(event, AccountClose):
-            r = event.pnl_r if event.counts else None
-            won = r if r is not None else event.pnl_usd
-            if r is not None:
-                confidence = updated_confidence(confidence, outcome_signal(r, spread.sigma()))
-                spread.add(r)
-            # A scratch ends a winning streak, as in the original.
-            if won is not None and event.counts:
-                wins, losses = (wins + 1, 0) if won > 0 else (0, losses + 1)
-            if marked_at is None or event.entered_at is None or event.entered_at >= marked_at:
-                nav += event.pnl_usd or 0.0
-        elif isinstance(event, AccountFlow):
-            flows += event.usd
-        else:
-            stated = event.equity - flows
-            if marked_at is None:
-                peak = stated * (peak / nav) if nav > 0 else max(stated, peak)
-            nav, marked_at = stated, event.at
-        peak = max(peak, nav)
-        known_by = event.known_at if known_by is None else max(known_by, event.known_at)
-        steps.append(
-            AffectStep(
-                event.at,
-                event.rank,
-                event.id,
-                event.known_at,
-                known_by,
-                confidence,
-                wins,
-                losses,
-                nav,
-                peak,
-                flows,
-                marked_at,
-                event.pnl_r if isinstance(event, AccountClose) and event.counts else None,
-            )
-        )
-    return steps
+    fold = AffectFold(starting, before, outcomes)
+    return [fold.add(event) for event in sorted(events, key=event_order)]
 
 
 def _checked(limit: float) -> float:

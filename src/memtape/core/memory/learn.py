@@ -23,7 +23,8 @@ from memtape.core.ids import TradeId
 from memtape.core.items import StoredItem
 from memtape.core.ledger.trades import Trade
 from memtape.core.ledger.versions import TradeVersion
-from memtape.core.memory.affect import AccountChange, AccountClose, AccountFlow, AccountMark, AffectStep, affect_steps
+from memtape.core.memory.affect import AccountChange, AccountClose, AccountFlow, AccountMark, AffectStep
+from memtape.core.memory.affect_timeline import AccountEvent, AffectTimeline
 from memtape.core.memory.episodes import NOT_TAUGHT, Episode, RSource
 from memtape.core.memory.market import Market, MarketState
 from memtape.core.memory.situation_fields import entry_fields, market_state_at
@@ -60,15 +61,6 @@ def amendment_of(item: StoredItem) -> Amendment:
 # ---- affect ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AccountEvent:
-    """A change of the account and until when it was believed. A claim counts only while there is no record of a broker."""
-
-    event: AccountChange
-    known_to: datetime | None = None
-    claimed: bool = False
-
-
 def account_change(kind: str, body: Any, key: str, known_at: datetime) -> AccountChange:
     """Returns an equity mark or a cash flow as a change of the account."""
     if kind == "equity":
@@ -81,102 +73,6 @@ def account_change(kind: str, body: Any, key: str, known_at: datetime) -> Accoun
 def account_event_of(item: StoredItem) -> AccountEvent:
     """Returns a stored item as an account event, with the time until which it was believed."""
     return AccountEvent(account_change(item.kind, item.body, item.key, item.known_at), item.voided_at)
-
-
-STEPS_LOOKED_AT = 16  # before a moment, to find the last one that was known then
-
-
-class AffectTimeline:
-    """The agent's affect at any moment, as far as it was known at that moment."""
-
-    def __init__(
-        self, steps: Callable[[datetime], Sequence[AffectStep]], replaced: Callable[[datetime], bool],
-        account_events: Callable[[], Sequence[AccountEvent]], starting: float, verified_from: datetime | None,
-        has_claims: bool,
-    ) -> None:  # fmt: skip
-        """A timeline over the fold of what is believed now.
-
-        `steps` gives the last steps by a moment. `replaced` says whether something was believed at a moment that is no
-        longer believed. `account_events` gives everything that ever happened to the account, for the rare case in which a
-        past belief must be folded from the beginning. `has_claims` says whether the agent ever claimed a trade.
-        """
-        self._steps, self._replaced, self._account_events, self._starting = steps, replaced, account_events, starting
-        self._verified_from, self._has_claims = verified_from, has_claims
-
-    def at(self, moment: datetime) -> AffectStep | None:
-        """Returns the state at a moment, from what was known then; None before the first step.
-
-        The stored steps fold everything that is believed now, in the order in which it happened. The state of a past moment
-        is the last step of the fold of what was known then. In most cases that fold is a beginning of the stored one, and its
-        last step can be looked up. Where it is not, the past belief is folded again from the beginning.
-        """
-        if self._has_claims and self._verified_from is not None and moment < self._verified_from:
-            # At that time no broker had reported and claims counted. The stored steps leave them out.
-            return self._refold(moment)
-        steps = self._steps(moment)
-        # `known_by` is when a step and all before it were known. Steps at the end that were not yet known are left out.
-        place = len(steps) - 1
-        while place >= 0 and steps[place].known_by > moment:
-            if steps[place].known_at <= moment:
-                # This event was known although an earlier one was not: what was known then is no beginning of the fold.
-                return self._refold(moment)
-            place -= 1
-        if (place < 0 and len(steps) == STEPS_LOOKED_AT) or self._replaced(moment):
-            # Either the last known step lies further back than we looked, or a version that was believed then has been
-            # replaced since, and the stored steps contain the new version.
-            return self._refold(moment)
-        return steps[place] if place >= 0 else None
-
-    def steps_known_at(self, moment: datetime) -> list[AffectStep]:
-        """Returns all steps by a moment, from what was known then."""
-        return affect_steps(believed_changes(self._account_events(), moment, self._verified_from), self._starting)
-
-    def _refold(self, moment: datetime) -> AffectStep | None:
-        steps = self.steps_known_at(moment)
-        return steps[-1] if steps else None
-
-
-def steps_until(steps: Sequence[AffectStep]) -> Callable[[datetime], Sequence[AffectStep]]:
-    """Returns a function that gives the last steps by a moment, from steps in memory."""
-    ats = [step.at for step in steps]
-
-    def until(moment: datetime) -> Sequence[AffectStep]:
-        place = bisect_right(ats, moment)
-        return steps[max(0, place - STEPS_LOOKED_AT) : place]
-
-    return until
-
-
-def timeline_of(
-    events: Sequence[AccountEvent], steps: Sequence[AffectStep], starting: float, verified_from: datetime | None
-) -> AffectTimeline:
-    """Returns the timeline of all account events in memory."""
-    spans = [(event.event.known_at, event.known_to) for event in events if event.known_to is not None]
-
-    def replaced(moment: datetime) -> bool:
-        return any(start <= moment < end for start, end in spans)
-
-    has_claims = any(event.claimed for event in events)
-    return AffectTimeline(steps_until(steps), replaced, lambda: events, starting, verified_from, has_claims)
-
-
-def believed_changes(
-    events: Iterable[AccountEvent], moment: datetime | None, verified_from: datetime | None
-) -> list[AccountChange]:
-    """Returns the changes of the account as believed at a moment (None: now)."""
-    if moment is None:
-        return [e.event for e in events if e.known_to is None and not (e.claimed and verified_from is not None)]
-    claims_count = claims_count_at(moment, verified_from)
-    return [
-        e.event for e in events
-        if e.event.at <= moment and e.event.known_at <= moment and (e.known_to is None or e.known_to > moment)
-        and (claims_count or not e.claimed)
-    ]  # fmt: skip
-
-
-def claims_count_at(moment: datetime, verified_from: datetime | None) -> bool:
-    """Returns True if the agent's own claims count at a moment: before the first record of a broker."""
-    return verified_from is None or moment < verified_from
 
 
 def account_events_of_trade(version: TradeVersion, market: MarketState, amendments: Sequence[Amendment]) -> list[AccountEvent]:
@@ -334,11 +230,12 @@ def episodes_from_versions(
 ) -> list[Episode]:  # fmt: skip
     """Returns the episodes of closed trades, in all their versions."""
     found: list[Episode] = []
-    for version in versions:
+    listed = list(versions)
+    # In ascending order, because the timeline carries a past belief from one moment to the next.
+    states = {moment: timeline.at(moment) for moment in sorted({_moment_before_entry(version.trade) for version in listed})}
+    for version in listed:
         trade = version.trade
-        # A trade reported with a single time ends when it starts. Its own outcome must not be part of its situation.
-        instant = trade.exit_at is not None and trade.exit_at <= trade.entry_at
-        state = timeline.at(trade.entry_at - MICROSECOND if instant else trade.entry_at)
+        state = states[_moment_before_entry(trade)]
         at_entry = market_state_at(market(trade.symbol, trade.entry_at), trade.entry_at)
         equity = state.nav + state.flows if state is not None else starting
         episode = episode_from_trade(trade, at_entry, state, equity, version.known_from, version.known_to)
@@ -351,6 +248,13 @@ def episodes_from_versions(
         else:
             found.append(episode)
     return found
+
+
+def _moment_before_entry(trade: Trade) -> datetime:
+    """Returns the moment whose state is that of the entry."""
+    # A trade reported with a single time ends when it starts. Its own outcome must not be part of its situation.
+    instant = trade.exit_at is not None and trade.exit_at <= trade.entry_at
+    return trade.entry_at - MICROSECOND if instant else trade.entry_at
 
 
 def is_same_trade(claim: Trade, trade: Trade) -> bool:

@@ -15,17 +15,15 @@ from memtape.core.ledger.rounds import KnownBar
 from memtape.core.ledger.trades import Trade
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AffectStep, affect_steps
+from memtape.core.memory.affect_timeline import AffectTimeline, believed_changes, timeline_of
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.learn import (
-    AffectTimeline,
     Amendment,
     account_event_of,
     account_events_of_trade,
     amendment_of,
-    believed_changes,
     claims_about,
     episodes_from_versions,
-    timeline_of,
 )
 from memtape.core.memory.market import Market, completed_bar
 from memtape.core.memory.shadows import remembered_versions, shadow_episodes, shadow_id

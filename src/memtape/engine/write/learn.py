@@ -15,22 +15,25 @@ from memtape.core.items import in_log_order
 from memtape.core.ledger.trades import Trade
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AccountChange, AffectStep, affect_steps
-from memtape.core.memory.episodes import Episode
-from memtape.core.memory.learn import (
-    CLAIM_ENTRY_TOLERANCE,
+from memtape.core.memory.affect_timeline import (
     STEPS_LOOKED_AT,
     AccountEvent,
     AffectTimeline,
+    believed_changes,
+    steps_until,
+    within_spans,
+)
+from memtape.core.memory.episodes import Episode
+from memtape.core.memory.learn import (
+    CLAIM_ENTRY_TOLERANCE,
     Amendment,
     account_event_of,
     account_events_of_trade,
     amendment_from_claim,
     amendment_of,
-    believed_changes,
     episodes_from_versions,
     is_same_trade,
     nearest_trade,
-    steps_until,
 )
 from memtape.core.memory.market import Market
 from memtape.core.memory.shadows import remembered_versions, shadow_episodes, shadow_id
@@ -66,6 +69,7 @@ class Learner:
         self.known_at: datetime | None = None  # the latest moment at which anything was known before this transaction
         self._has_corrections = bool(tables.items("correction", EVERYTHING, limit=1))
         self._corrections: dict[str, list[Amendment]] | None = None  # all of them by memory, once they are loaded in bulk
+        self._last_moving_correction: datetime | None = None  # when the last one that moves affect became known
         self._undone = [item.known_at for item in tables.items("undo", EVERYTHING)]
         self._whole_markets: dict[str, Market | None] = {}  # with all their bars, by symbol
         self._markets_at: dict[tuple[str, datetime], Market | None] = {}  # with the bars that one moment needs
@@ -169,11 +173,12 @@ class Learner:
                                   self.verified_from, self.has_claims)  # fmt: skip
         since, new = self._new_steps or (None, [])
         steps = [*self.memories.affect_until(since, 2**31, before=since is not None), *new]
-        spans, until = self.memories.replaced_spans(), steps_until(steps)
+        within = within_spans(self.memories.replaced_spans())
 
         def replaced(moment: datetime) -> bool:
-            return self._amended_after(moment) or any(start <= moment < end for start, end in spans)
+            return self._amended_after(moment) or within(moment)
 
+        until = steps_until(steps)
         return AffectTimeline(until, replaced, self.all_account_events, self.starting, self.verified_from, self.has_claims)
 
     def _steps_until(self, moment: datetime) -> Sequence[AffectStep]:
@@ -187,8 +192,13 @@ class Learner:
         """Returns True if an undo, or a correction that moves affect, became known after a moment."""
         if any(at > moment for at in self._undone):
             return True
-        later = self.tables.items("correction", EVERYTHING, since=moment) if self._has_corrections else []
-        return any(item.known_at > moment and amendment_of(item).moves_affect for item in later)
+        if not self._has_corrections:
+            return False
+        if self._bulk or self._corrections is not None:
+            self._load_corrections()
+            return self._last_moving_correction is not None and self._last_moving_correction > moment
+        later = [amendment_of(item) for item in self.tables.items("correction", EVERYTHING, since=moment)]
+        return any(amendment.known_at > moment and amendment.moves_affect for amendment in later)
 
     def corrections_of(self, id_: str) -> list[Amendment]:
         """The corrections of a memory, in order."""
@@ -196,11 +206,17 @@ class Learner:
             return []
         if not self._bulk and self._corrections is None:
             return [amendment_of(item) for item in self.tables.items("correction", EVERYTHING, symbol=id_)]
+        return self._load_corrections().get(id_, [])
+
+    def _load_corrections(self) -> dict[str, list[Amendment]]:
+        """All corrections by memory, read once."""
         if self._corrections is None:
             self._corrections = {}
             for item in self.tables.items("correction", EVERYTHING):
                 self._corrections.setdefault(item.symbol, []).append(amendment_of(item))
-        return self._corrections.get(id_, [])
+            several = [each for own in self._corrections.values() for each in own if each.moves_affect]
+            self._last_moving_correction = max((each.known_at for each in several), default=None)
+        return self._corrections
 
     # ---- what episodes are made of --------------------------------------------------------------------------------
 
