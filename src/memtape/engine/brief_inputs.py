@@ -21,9 +21,10 @@ from memtape.core.skills import Agent, Skill
 from memtape.core.values import read
 from memtape.documents.vectors import EMBEDDER_ERRORS
 from memtape.engine.brief_question import BriefQuestion
+from memtape.engine.view.events import nearby_events
 from memtape.engine.view.lessons import active_lessons
 from memtape.engine.view.memories import RecallQuestion, recall_situation
-from memtape.engine.view.owner_stream import INSTANT, nearby_events
+from memtape.engine.view.owner_stream import INSTANT
 from memtape.engine.view.plans import plan_views
 from memtape.engine.view.situation import current_situation
 from memtape.engine.view.view import TradeFilter, View
