@@ -31,7 +31,7 @@ IMPACT_WORDS: Mapping[str, Impact] = {
     "medium": "medium", "medium impact expected": "medium", "moderate": "medium", "med": "medium", "orange": "medium",
     "2": "medium", "m": "medium",
     "low": "low", "low impact expected": "low", "yellow": "low", "1": "low", "l": "low", "weak": "low",
-    "holiday": "holiday", "non-economic": "holiday", "none": "holiday", "gray": "holiday", "grey": "holiday",
+    "holiday": "holiday", "non-economic": "holiday", "gray": "holiday", "grey": "holiday",
 }  # fmt: skip
 
 _TITLE_RULES: tuple[tuple[EventKind, str], ...] = (
