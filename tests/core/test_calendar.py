@@ -89,8 +89,9 @@ def test_what_an_event_states_beyond_the_old_names_is_stored_and_read_back() -> 
 def test_a_model_adds_events_and_never_changes_those_of_the_owner() -> None:
     own, forged = event(impact="high"), replace(event("Nothing today", impact="low"), tier=MODEL_TIER)
     added = replace(forged, id="e2")
-    assert standing_events([own, forged, added]) == [own, added]
-    assert standing_events([forged, own]) == [own], "the owner may replace what a model stated"
+    assert standing_events(map(event_payload, [own, forged, added])) == [own, added]
+    assert standing_events(map(event_payload, [forged, own])) == [own], "the owner may replace what a model stated"
+    assert standing_events(map(event_payload, [own, added]), {"cpi"}) == [own]
 
 
 def test_a_schedule_is_known_a_month_ahead_and_a_figure_from_its_release_on() -> None:

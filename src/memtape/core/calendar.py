@@ -19,7 +19,7 @@ source leaves out. A stored event has only what was stated, under the names that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar
@@ -164,18 +164,23 @@ def _implied_importance(impact: Impact | None) -> float:
     return UNKNOWN_IMPORTANCE if impact is None else IMPORTANCE_OF_IMPACT[impact]
 
 
-def standing_events(statements: Iterable[CalendarEvent]) -> list[CalendarEvent]:
-    """Returns each event as it stands after all statements, in the order in which they were made.
+def standing_events(bodies: Iterable[Mapping[str, Any]], kinds: Collection[str] | None = None) -> list[CalendarEvent]:
+    """Returns each event, or each of some kinds, as it stands after all that was stated, in the order of the statements.
 
     A later statement replaces an earlier one, unless its author has a lower authority: what a model states adds events, and never
     changes those of the operator.
     """
-    standing: dict[str, CalendarEvent] = {}
-    for event in statements:
-        earlier = standing.get(event.id)
-        if earlier is None or event.tier <= earlier.tier:
-            standing[event.id] = event
-    return list(standing.values())
+    standing: dict[str, Mapping[str, Any]] = {}
+    for body in bodies:
+        earlier = standing.get(body["id"])
+        if earlier is None or body.get("tier", OPERATOR_TIER) <= earlier.get("tier", OPERATOR_TIER):
+            standing[body["id"]] = body
+    # A calendar has thousands of events, and most questions are about one kind: only those are read.
+    return [stored_event(body) for body in standing.values() if kinds is None or _stored_kind(body) in kinds]
+
+
+def _stored_kind(body: Mapping[str, Any]) -> str:
+    return body.get("kind") or _implied_kind(body["name"], body.get("impact"))
 
 
 def backfilled_versions(event: CalendarEvent, now: datetime) -> list[tuple[CalendarEvent, datetime]]:

@@ -6,7 +6,7 @@ agent.plans       what is intended when                         agent.citations 
 agent.lessons     what closed trades taught                     agent.journal     notes that the agent adds
 agent.briefs      what the agent is shown                       agent.proposals   edits that it proposes
 agent.imports     files, previewed, committed, undone           agent.runs        executions, session, re-examinations
-agent.view()      one transaction, one cutoff
+agent.view()      one transaction, one cutoff                   agent.events      exposure to the calendar
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from memtape.core.items import OWNER_STREAM
 from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, check_stop_of, occurred_at
 from memtape.core.skills import Agent
 from memtape.core.values import read
+from memtape.engine.agent_events import AgentEvents
 from memtape.engine.brief_question import AssembledBrief, BriefCache
 from memtape.engine.briefs import Briefs, write_shown
 from memtape.engine.documents.citations import Citations
@@ -70,6 +71,7 @@ class AgentMemory:
         self.proposals = Proposals(scope)
         self.imports = Imports(scope)
         self.runs = Runs(scope)
+        self.events = AgentEvents(scope)
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 

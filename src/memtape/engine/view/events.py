@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from memtape.core.calendar import EVENT_HORIZON, CalendarEvent, standing_events, stored_event
+from memtape.core.calendar import EVENT_HORIZON, CalendarEvent, standing_events
 from memtape.core.items import StoredItem
 from memtape.engine.view.owner_stream import INSTANT
 from memtape.engine.view.view import View
@@ -13,9 +13,9 @@ from memtape.store.cutoff import Cutoff
 from memtape.store.tables import Tables
 
 
-def latest_events(items: Iterable[StoredItem]) -> list[CalendarEvent]:
-    """Calendar events, each as it stands after all that was stated about it."""
-    return standing_events(stored_event(item.body) for item in sorted(items, key=lambda item: item.seq))
+def latest_events(items: Iterable[StoredItem], kinds: Collection[str] | None = None) -> list[CalendarEvent]:
+    """Calendar events, or those of some kinds, each as it stands after all that was stated about it."""
+    return standing_events((item.body for item in sorted(items, key=lambda item: item.seq)), kinds)
 
 
 def events_between(owner: Tables, first: datetime, last: datetime, cutoff: Cutoff) -> list[CalendarEvent]:

@@ -13,14 +13,17 @@ from memtape.core.brief.sanitize import one_line
 from memtape.core.calendar import DAY, MODEL_TIER, OPERATOR_TIER, CalendarEvent, EventStatement, upcoming_events
 from memtape.core.codec import plain
 from memtape.core.event_kinds import EventKind
-from memtape.core.values import Key, Symbol
-from memtape.surfaces.answer_models import Answer, SparseAnswer, answer_model
+from memtape.core.ledger.trades import money_text as money
+from memtape.core.values import Key, Slug, Symbol
+from memtape.store.cutoff import Cutoff
+from memtape.surfaces.answer_models import Answer, Real, SparseAnswer, answer_model
 from memtape.surfaces.answers import ReceiptAnswer, optional_time_text, receipt_answer
 from memtape.surfaces.questions import Ask, OfOwner
 from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
+    from memtape.engine.view.exposure import PositionExposure
     from memtape.surfaces.caller import Caller
 
 TITLE_CHARS = 200
@@ -77,6 +80,13 @@ class GetEvents(OfOwner):
             description="high .8, medium .5, low .2",
         ),
     ] = 0.4
+    deploymentId: Annotated[
+        Slug | None,
+        Field(
+            validation_alias=AliasChoices("deploymentId", "deployment_id"),
+            description="an agent: adds the exposure of its open positions",
+        ),
+    ] = None
 
 
 EventRow = answer_model(
@@ -94,23 +104,70 @@ def event_row(event: CalendarEvent) -> Any:
     return EventRow(**plain(replace(event, title=one_line(event.title, TITLE_CHARS))))
 
 
+class TwoHourRange(Answer):
+    """The range of the market in the two hours after past events."""
+
+    median: Annotated[Real | None, Field(description="a fraction: 0.01 is 1 %; null under 3 events")]
+    n: Annotated[int, Field(description="events measured")]
+
+
+class ExposureRow(Answer):
+    """One event, one open position, and how its market moved in the two hours after past events of the kind."""
+
+    event_id: Annotated[str, Field(description="the event ahead")]
+    symbol: Annotated[str, Field(description="what is held")]
+    position_side: Annotated[str, Field(description="long or short")]
+    notional_usd: Annotated[str | None, Field(description="held, in the account currency; null: no price is known")]
+    similar_events_back: Annotated[int, Field(description="past events measured")]
+    median_abs_move_pct: Annotated[Real | None, Field(description="a fraction: 0.01 is 1 %; null under 3 events")]
+    worst_move_pct: Annotated[Real | None, Field(description="for this side: negative is bad; null under 3 events")]
+    two_hour_range: Annotated[TwoHourRange, Field(description="highest high to lowest low")]
+
+
+def exposure_row(found: PositionExposure) -> ExposureRow:
+    """The answer row of an exposure."""
+    row = found.exposure
+    return ExposureRow(
+        event_id=row.event_id, symbol=row.symbol, position_side=row.side, notional_usd=money(found.notional_usd),
+        similar_events_back=row.similar_events, median_abs_move_pct=row.median_abs_move, worst_move_pct=row.worst_move,
+        two_hour_range=TwoHourRange(median=row.median_range, n=row.similar_events),
+    )  # fmt: skip
+
+
 class EventsAnswer(Answer):
     """Upcoming events."""
 
     as_of: Annotated[str, Field(description="UTC")]
     events: Annotated[list[EventRow], Field(description="by time, the first 50")]  # type: ignore[valid-type]
     n: Annotated[int, Field(description="how many there are")]
+    your_exposure: Annotated[
+        list[ExposureRow] | None, Field(description="by event, symbol and side; null without deploymentId")
+    ]
 
 
-@operation(writes=False, tools={"coach"}, columns=("t", "title", "kind", "currencies", "importance", "forecast", "actual"))
+@operation(
+    writes=False,
+    tools={"coach"},
+    columns={
+        "events": ("t", "title", "kind", "currencies", "importance", "forecast", "actual"),
+        "your_exposure": (
+            "event_id", "symbol", "position_side", "notional_usd", "similar_events_back", "median_abs_move_pct", "worst_move_pct",
+        ),
+    },
+)  # fmt: skip
 def get_upcoming_events(memory: Memory, ask: GetEvents, caller: Caller) -> EventsAnswer:
-    """List scheduled events ahead."""
-    at = ask.as_of or memory.clock.now()
-    found = _wanted(memory.calendar.between(at - DAY, at + timedelta(hours=ask.lookaheadHours + 1), ask.cutoff), ask)
+    """List scheduled events ahead; with deploymentId, how its open positions' markets moved at past events of the kind."""
+    handle = None if ask.deploymentId is None else memory.agent(ask.deploymentId)
+    at = ask.as_of or (memory.clock.now() if handle is None else handle.now())
+    # An event of which only the day is known may have begun up to a day ago.
+    found = _wanted(memory.calendar.between(at - DAY, at + timedelta(hours=ask.lookaheadHours + 1), Cutoff(at, ask.head)), ask)
     ahead = upcoming_events(found, at, timedelta(hours=ask.lookaheadHours))
+    listed = ahead[:MAX_LISTED_EVENTS]
+    exposed = None if handle is None else handle.events.exposures(listed, as_of=at, owner_head=ask.head)
     return EventsAnswer(
-        as_of=optional_time_text(at) or "", events=[event_row(event) for event in ahead[:MAX_LISTED_EVENTS]], n=len(ahead)
-    )
+        as_of=optional_time_text(at) or "", events=[event_row(event) for event in listed], n=len(ahead),
+        your_exposure=None if exposed is None else [exposure_row(each) for each in exposed],
+    )  # fmt: skip
 
 
 def _wanted(events: Sequence[CalendarEvent], ask: GetEvents) -> list[CalendarEvent]:
