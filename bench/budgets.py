@@ -18,6 +18,7 @@ from bench.documents import (
     measure_search_10k,
     measure_search_100k,
 )  # fmt: skip
+from bench.events import measure_exposure
 from bench.pages import measure_agent_page, measure_column_cache, measure_trade_by_id, measure_trade_page
 from bench.recall import measure_load, measure_ranked, measure_recall
 from bench.records import measure_import, measure_page, measure_rebuild, measure_verify
@@ -48,6 +49,7 @@ BENCHES: dict[str, Callable[[BenchRun], dict[str, Result]]] = {
     "recall_one_symbol": measure_recall,
     "recall_load": measure_load,
     "brief": measure_brief,
+    "event_exposure": measure_exposure,
     "docs_search_10k": measure_search_10k,
     "docs_search_100k": measure_search_100k,
     "docs_hybrid": measure_hybrid,
