@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import memtape
+from memtape.core.calendar import read_calendar_event
 from memtape.core.decisions.runs import RunEnd, RunStep
 from memtape.core.observed import ClosedTrade
 from memtape.core.values import read
@@ -104,8 +105,11 @@ CALLS: dict[str, dict[str, Any]] = {
     "confirm_plan": {"agent": "diary", "plan_id": "p1"},
     "check_active_plans": {"agent": "diary", "current_context": {"regime": "ranging"}, "as_of": T.format(20), "all": True},
     "cancel_plan": {"agent": "diary", "plan_id": "p2"},
-    "record_events": {"events": [{"id": "nfp", "t": "2026-06-05T12:30:00Z", "name": "NFP", "impact": "high", "currency": "USD"}]},
-    "get_upcoming_events": {"as_of": "2026-12-04T12:30:00Z", "hours": 48},
+    "record_events": {"events": [{"id": "nfp", "t": "2026-06-05T12:30:00Z", "title": "NFP", "impact": "high", "currencies": ["USD"]}]},
+    "get_upcoming_events": {"as_of": "2026-12-04T12:30:00Z", "lookaheadHours": 48, "types": ["nfp"], "symbols": ["XAUUSD"], "minImportance": 0.5,
+                            "deploymentId": "desk"},
+    "list_event_imports": {},
+    "undo_event_import": {"batch": "?"},
     "reflect_now": {"agent": "diary"},
     "get_lessons": {"agent": "diary", "as_of": T.format(20)},
     "get_lesson_history": {"agent": "diary", "as_of": T.format(20)},
@@ -156,12 +160,12 @@ ONCE = {"index_health", "run_agent", "send_message", "reset_memory", "reexamine_
 OWNERS_OWN = {"confirm_plan", "state_belief", "promote_lessons", "retire_lesson", "create_skill", "use_skill_version", "undo_import",
               "cancel_plan", "reindex_documents", "pin_document", "unpin_document", "accept_proposal", "reject_proposal",
               "amend_fill", "void_fill", "declare_card_type", "configure_agent", "list_facts", "edit_fact", "restore_fact",
-              "promote_fact", "demote_fact", "record_outcome"}  # fmt: skip
+              "promote_fact", "demote_fact", "record_outcome", "undo_event_import"}  # fmt: skip
 OWNER_ASKED = {"confirm_plan", "promote_lessons", "retire_lesson", "label_trade", "correct_memory", "delete_agent", "erase_owner",
                "use_skill_version", "undo_import", "reindex_documents", "pin_document", "unpin_document", "accept_proposal",
                "reject_proposal", "amend_fill", "void_fill", "declare_card_type", "configure_agent", "run_agent", "send_message",
                "reset_memory", "list_facts", "edit_fact", "restore_fact", "promote_fact", "demote_fact",
-               "record_outcome"}  # fmt: skip
+               "record_outcome", "undo_event_import"}  # fmt: skip
 # What each must refuse, with the field that is wrong.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "create_skill": ({"id": "No Spaces"}, "id"),
@@ -231,7 +235,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "check_active_plans": ({"agent": "nobody"}, "agent"),
     "cancel_plan": ({"agent": "diary", "plan_id": "nothing"}, "plan_id"),
     "record_events": ({"events": []}, "events"),
-    "get_upcoming_events": ({"hours": 0}, "hours"),
+    "get_upcoming_events": ({"lookaheadHours": 73}, "lookaheadHours"),
+    "list_event_imports": ({"colour": "red"}, "colour"),
+    "undo_event_import": ({"batch": "nothing"}, "batch"),
     "reflect_now": ({"agent": "diary", "model": "nowhere"}, "model"),
     "get_lessons": ({"agent": "nobody"}, "agent"),
     "get_lesson_history": ({"agent": "diary", "limit": 0}, "limit"),
@@ -324,6 +330,9 @@ def prime(memory: Memory, workspace: Path) -> tuple[dict[str, Any], dict[str, An
         if name == "reexamine_decision":
             card = {"id": "card-1", "t": T.format(12), "symbol": "BTC", "action": "buy", "card": "trade-decision", "slots": {"thesis": "up"}}
             memory.agent("desk").observe(card, kind="decision")
+        if name == "undo_event_import":
+            event = read_calendar_event({"id": "gdp", "t": T.format(9), "title": "GDP q/q"})
+            calls[name]["batch"] = memory.calendar.commit([event], {"file": "calendar.csv"}).batch
         if name == "remember_trade":
             memory.create_agent("diary", skill="breakout", mode="sim")
             memory.create_agent("gone", skill="breakout", mode="sim")

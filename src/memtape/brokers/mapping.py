@@ -135,11 +135,12 @@ def _stated_mapping(header: Sequence[str], stated: Mapping[str, str]) -> ColumnM
         elif text.startswith("=") and text not in header:
             given.constants[name] = clean_name(text[1:])
         else:
-            given.columns[name] = _column_places(header, name, text)
+            given.columns[name] = column_places(header, name, text)
     return given
 
 
-def _column_places(header: Sequence[str], field_: str, text: str) -> tuple[int, ...]:
+def column_places(header: Sequence[str], field_: str, text: str) -> tuple[int, ...]:
+    """Returns the places of the columns that a text names. Raises Invalid if there is no such column."""
     if not text:
         return ()  # leave the field out
     plain = [plain_name(name) for name in header]

@@ -19,7 +19,7 @@ from memtape.errors import Invalid
 def read_table(source: CellTable, options: ImportOptions) -> ImportResult:
     """Read a table of texts as observed values."""
     rows = len(source.rows) + len(source.bad)
-    left_out = _filter_rows(source, options.where)
+    left_out = filter_rows(source, options.where)
     mapping = choose_mapping(source, options)
     table = MappedTable.of(source, mapping, options)
     if left_out:
@@ -38,7 +38,7 @@ def read_table(source: CellTable, options: ImportOptions) -> ImportResult:
     )  # fmt: skip
 
 
-def _filter_rows(table: CellTable, where: Mapping[str, str]) -> int:
+def filter_rows(table: CellTable, where: Mapping[str, str]) -> int:
     """Keep the rows that have these values in these columns. Returns the number of rows dropped."""
     before = len(table.rows)
     for name, value in where.items():

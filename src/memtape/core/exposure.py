@@ -78,6 +78,23 @@ class Reaction:
     range: Fraction
 
 
+@dataclass(frozen=True, slots=True)
+class ReactionSummary:
+    """How a market reacted to events of one kind, as fractions of the price before them. None: too few events."""
+
+    n: int
+    median_abs_move: float | None
+    median_range: float | None
+
+    @classmethod
+    def of(cls, reactions: Sequence[Reaction]) -> ReactionSummary:
+        """The summary of some reactions."""
+        if len(reactions) < MIN_SIMILAR_EVENTS:
+            return cls(len(reactions), None, None)
+        moves, ranges = median(abs(each.move) for each in reactions), median(each.range for each in reactions)
+        return cls(len(reactions), float(moves), float(ranges))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposure:
     """One position and how its market reacted to events like the one ahead. 0.01 is 1 %. None: too few events."""
@@ -120,6 +137,25 @@ def bar_series(bars: Iterable[Bar]) -> BarSeries | None:
     return BarSeries(frames.pop(), closes, tuple(by_close[close] for close in closes))
 
 
+def reaction_bars(moments: Sequence[datetime], bars: Iterable[Bar]) -> list[Bar]:
+    """Returns bars of one length out of bars of any: the length that measures most of the moments, of equal ones the shortest."""
+    by_frame: dict[timedelta, list[Bar]] = {}
+    for bar in bars:
+        by_frame.setdefault(bar.t1 - bar.t0, []).append(bar)
+    best: tuple[int, list[Bar]] = (0, [])
+    for frame in REACTION_FRAMES:
+        if series := bar_series(by_frame.get(frame, ())):
+            measured = sum(reaction_after(moment, series) is not None for moment in moments)
+            if measured > best[0]:
+                best = measured, by_frame[frame]
+    return best[1]
+
+
+def reaction_window(moment: datetime) -> tuple[datetime, datetime]:
+    """Returns the time in which the bars end that a reaction to an event needs, of any length: after the first, by the second."""
+    return moment - REACTION_FRAMES[-1], moment + REACTION_WINDOW
+
+
 def reaction_after(moment: datetime, series: BarSeries) -> Reaction | None:
     """Returns what the market did in the two hours after a moment; None if a bar that is needed is missing."""
     first, end = bisect_right(series.closes, moment), bisect_right(series.closes, moment + REACTION_WINDOW)
@@ -142,14 +178,14 @@ def symbol_currencies(symbol: str) -> frozenset[str]:
 
 
 def _exposure(event: ScheduledEvent, held: HeldSide, reactions: Sequence[Reaction]) -> Exposure:
-    enough = len(reactions) >= MIN_SIMILAR_EVENTS
+    summary = ReactionSummary.of(reactions)
     sign = 1 if held.side == "long" else -1
     return Exposure(
         event_id=event.id,
         symbol=held.symbol,
         side=held.side,
-        similar_events=len(reactions),
-        median_abs_move=float(median(abs(each.move) for each in reactions)) if enough else None,
-        worst_move=float(min(sign * each.move for each in reactions)) if enough else None,
-        median_range=float(median(each.range for each in reactions)) if enough else None,
+        similar_events=summary.n,
+        median_abs_move=summary.median_abs_move,
+        worst_move=float(min(sign * each.move for each in reactions)) if summary.n >= MIN_SIMILAR_EVENTS else None,
+        median_range=summary.median_range,
     )

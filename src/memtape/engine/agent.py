@@ -6,7 +6,8 @@ agent.plans       what is intended when                         agent.citations 
 agent.lessons     what closed trades taught                     agent.journal     notes that the agent adds
 agent.briefs      what the agent is shown                       agent.proposals   edits that it proposes
 agent.imports     files, previewed, committed, undone           agent.runs        executions, session, re-examinations
-agent.outcomes    what became of decisions                      agent.view()      one transaction, one cutoff
+agent.outcomes    what became of decisions                      agent.events      exposure to the calendar
+agent.view()      one transaction, one cutoff
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from memtape.core.items import OWNER_STREAM
 from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, occurred_at
 from memtape.core.skills import Agent
 from memtape.core.values import read
+from memtape.engine.agent_events import AgentEvents
 from memtape.engine.brief_question import AssembledBrief, BriefCache
 from memtape.engine.briefs import Briefs, write_shown
 from memtape.engine.documents.citations import Citations
@@ -73,6 +75,7 @@ class AgentMemory:
         self.imports = Imports(scope)
         self.runs = Runs(scope)
         self.outcomes = DecisionOutcomes(scope)
+        self.events = AgentEvents(scope)
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 

@@ -7,11 +7,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from memtape.core.brief.inputs import BriefInputs, BriefPlan, Conviction, OpenPosition
+from memtape.core.brief.inputs import BriefInputs, BriefPlan, Conviction
 from memtape.core.brief.risk import risk_state
 from memtape.core.calendar import upcoming_events
 from memtape.core.events import Discrepancy
-from memtape.core.ledger.open_position import open_value
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.plans import resolve_plans
 from memtape.core.memory.shadows import shadow_id
@@ -21,11 +20,13 @@ from memtape.core.skills import Agent, Skill
 from memtape.core.values import read
 from memtape.documents.vectors import EMBEDDER_ERRORS
 from memtape.engine.brief_question import BriefQuestion
+from memtape.engine.view.events import nearby_events
 from memtape.engine.view.examinations import examinations
 from memtape.engine.view.lessons import active_lessons
 from memtape.engine.view.memories import RecallQuestion, recall_situation
+from memtape.engine.view.open_positions import open_positions
 from memtape.engine.view.outcomes import decision_outcomes
-from memtape.engine.view.owner_stream import INSTANT, nearby_events
+from memtape.engine.view.owner_stream import INSTANT
 from memtape.engine.view.plans import plan_views
 from memtape.engine.view.situation import current_situation
 from memtape.engine.view.view import TradeFilter, View
@@ -69,7 +70,7 @@ def gather(
         inputs,
         lessons=own.lessons_shown(view.as_of) if own else (), skill_lessons=shared.lessons_shown(view.as_of) if shared else (),
         recent=tuple(view.trades(TradeFilter(status="closed", limit=config.recentTradesK))) if config.recentTradesK else (),
-        holding=_open_positions(view) if config.includeOpenPositions else (),
+        holding=open_positions(view) if config.includeOpenPositions else (),
         recalled=recalled, query=query, episodes_known=basis.n, outcome_source=basis.outcome_source,
         plans=_firing_plans(view, situation, symbol, question.strategy),
         events=tuple(upcoming_events(nearby_events(view), view.as_of, EVENT_HORIZON)),
@@ -86,18 +87,6 @@ def _recent_discrepancies(view: View) -> tuple[Discrepancy, ...]:
     found = view.discrepancies(MAX_DISCREPANCIES_READ)
     shown = [d for d in found if view.as_of - DAY <= d.at <= view.as_of and d.why not in NOT_IN_BRIEFS]
     return tuple(shown[:MAX_DISCREPANCIES])
-
-
-def _open_positions(view: View) -> tuple[OpenPosition, ...]:
-    """The open trades, each with its value by the last mark or bar known."""
-    prices, found = last_prices(view), []
-    for trade in view.trades(TradeFilter(status="open")):
-        mark = prices.get(trade.symbol)
-        if mark is None:
-            last = view.last_bar(trade.symbol)
-            mark = last.bar.c if last else None
-        found.append(OpenPosition(trade, mark, open_value(trade, mark)))
-    return tuple(found)
 
 
 def _firing_plans(view: View, situation: Situation, symbol: str | None, strategy: str | None) -> tuple[BriefPlan, ...]:
@@ -191,16 +180,3 @@ def last_symbol(view: View) -> str | None:
         for item in view.items(kind, newest=True, limit=1):
             return item.symbol
     return None
-
-
-def last_prices(view: View) -> dict[str, Decimal]:
-    """The last mark of each symbol among the latest ticks."""
-    found: dict[str, Decimal] = {}
-    for tick in view.latest_ticks():
-        for symbol, mark in tick.body.get("marks", {}).items():
-            found.setdefault(symbol, Decimal(mark))
-        for symbol, legs in (tick.body.get("positions") or {}).items():
-            for held in legs:
-                if held.get("mark") is not None:
-                    found.setdefault(symbol, Decimal(held["mark"]))
-    return found

@@ -12,8 +12,9 @@ from memtape.core.memory.predicate import holds, read_predicate
 from memtape.core.observed import Side, Situation
 from memtape.core.recall.checks import CheckReason, CheckVerdict, order_verdict
 from memtape.core.recall.reference import Recalled
+from memtape.engine.view.events import nearby_events
 from memtape.engine.view.memories import RecallQuestion, recall_situation
-from memtape.engine.view.owner_stream import nearby_events, skill_of
+from memtape.engine.view.owner_stream import skill_of
 from memtape.engine.view.plans import PlanView, plan_views
 from memtape.engine.view.situation import current_situation
 from memtape.engine.view.view import AnswerBasis, View

@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from types import TracebackType
 from typing import Any
 
-from memtape.core.calendar import CalendarEvent, backfilled_versions
+from memtape.core.calendar import CalendarEvent, StatedEvent
 from memtape.core.codec import plain
 from memtape.core.decisions.agent_config import AgentConfig, ConfiguredAgent, change_config, refuse_circle
 from memtape.core.decisions.cards import CardDefinition, read_card_type
@@ -28,6 +28,7 @@ from memtape.core.values import read
 from memtape.documents.cache import SHARED_SCOPE
 from memtape.engine.agent import AgentMemory
 from memtape.engine.brief_question import BriefCache
+from memtape.engine.calendar import Calendar
 from memtape.engine.coach import Coach
 from memtape.engine.deletion import destroy_agent, destroy_owner
 from memtape.engine.facts import Facts
@@ -36,7 +37,6 @@ from memtape.engine.view.agent_config import card_type, card_types, configured_a
 from memtape.engine.view.owner_stream import (
     agent_named,
     find_agent,
-    latest_events,
     skill_from_item,
     skill_of,
     skill_versions,
@@ -295,26 +295,22 @@ class Memory:
 
     # ---- the calendar --------------------------------------------------------------------------------------------------
 
-    def record_events(self, events: Iterable[CalendarEvent | Mapping[str, Any]], *, backfill: bool = False) -> tuple[int, int]:
+    @property
+    def calendar(self) -> Calendar:
+        """The owner's calendar: events, and the files that they came from."""
+        return Calendar(self.resources)
+
+    def record_events(self, events: Iterable[StatedEvent | Mapping[str, Any]], *, backfill: bool = False) -> tuple[int, int]:
         """Record scheduled events, or new facts about them; returns how many were new and how many were known.
 
         With `backfill` a schedule counts as known a month ahead of its event, and the actual figure from its release on.
         """
-        listed = [read(CalendarEvent, event) for event in events]
-        with self.resources.writing(OWNER_STREAM) as tables:
-            known = {event.id: event for event in latest_events(tables.items("event", EVERYTHING))}
-            new = [event for event in listed if known.get(event.id) != event]
-            seq, writer = tables.head().seq, self._writer(tables)
-            for event in new:
-                for version, known_at in backfilled_versions(event) if backfill else [(event, self.clock.now())]:
-                    seq += 1
-                    writer.declare(Item("event", f"{event.id}#{seq}", version.t, plain(version), event.id), known_at)
-        return len(new), len(listed) - len(new)
+        counts = self.calendar.record(events, backfill=backfill)
+        return counts.new + counts.changed, counts.known
 
     def events(self, cutoff: Cutoff = EVERYTHING) -> list[CalendarEvent]:
-        """The calendar, each event as it was stated last."""
-        with self.resources.reading(OWNER_STREAM) as tables:
-            return latest_events(tables.items("event", cutoff))
+        """The calendar, each event as it stands."""
+        return self.calendar.events(cutoff)
 
     def _writer(self, tables: Tables) -> Writer:
         return Writer(tables, OWNER_AGENT, self.clock.now())

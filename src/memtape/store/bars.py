@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from operator import itemgetter
 
@@ -11,9 +11,10 @@ from memtape.core.ids import OwnerId
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Bar
 from memtape.store.cutoff import FOREVER, MINE, NEVER, Cutoff, FlatPoint
-from memtape.store.database import Session
+from memtape.store.database import Row, Session, in_batches
 from memtape.store.rows import COLUMNS, bar_row, known_bar_from_row, time_of
 
+WINDOWS_PER_QUERY = 200  # databases limit the number of parameters
 _values = itemgetter(*COLUMNS["bars"])  # a row's values in the order of its columns
 
 
@@ -75,6 +76,32 @@ class BarTables:
              "until": micros(until)},
         )  # fmt: skip
         return int(rows[0][0])
+
+    def bars_in_windows(self, symbol: str, windows: Sequence[tuple[datetime, datetime]], known: Cutoff) -> list[KnownBar]:
+        """The bars of a symbol that end after the first and by the second moment of one of these windows, in order."""
+        found: dict[tuple[int, int], Row] = {}
+        for some in in_batches(windows, WINDOWS_PER_QUERY):
+            listed = ", ".join(f"(:after_{n}, :by_{n})" for n in range(len(some)))
+            params = {f"after_{n}": micros(first) for n, (first, _) in enumerate(some)}
+            params |= {f"by_{n}": micros(last) for n, (_, last) in enumerate(some)}
+            rows = self.session.all(
+                f"WITH windows (after_t, by_t) AS (VALUES {listed}) "
+                # A cross join, so that SQLite goes from each window to its bars and not from each bar to the windows.
+                "SELECT symbol, t0, t1, o, h, l, c, v, known_at FROM windows CROSS JOIN bars "
+                f"WHERE {MINE} AND symbol = :symbol AND t1 > after_t AND t1 <= by_t AND known_at <= :as_of AND seq <= :upto",
+                {**self._mine, "symbol": symbol, **params, **known.limits()},
+            )
+            # Windows may overlap.
+            found |= {(row[2], row[1]): row for row in rows}
+        return [known_bar_from_row(found[key]) for key in sorted(found)]
+
+    def bar_symbols(self, known: Cutoff) -> list[str]:
+        """The symbols that have bars."""
+        rows = self.session.all(
+            f"SELECT DISTINCT symbol FROM bars WHERE {MINE} AND known_at <= :as_of AND seq <= :upto ORDER BY symbol",
+            {**self._mine, **known.limits()},
+        )
+        return [symbol for (symbol,) in rows]
 
     def last_bar(self, symbol: str, by: datetime | None, known: Cutoff) -> KnownBar | None:
         """The last bar completed by a moment; None: the last of all."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from memtape.core.brief.sanitize import quote_text
 from memtape.core.calendar import CalendarEvent
 from memtape.core.memory.affect import Affect
 from memtape.core.memory.beliefs import Belief
@@ -119,4 +120,5 @@ def _from_beliefs(beliefs: Iterable[Belief]) -> Iterable[CheckReason]:
 def _from_events(events: Sequence[CalendarEvent], minutes_ahead: Sequence[float]) -> Iterable[CheckReason]:
     for event, minutes in zip(events, minutes_ahead, strict=True):
         weighs: CheckVerdict = "caution" if event.impact == "high" and minutes <= 60 else "clear"
-        yield CheckReason(weighs, f"{event.name} ({event.impact or 'impact unknown'}) in {minutes:.0f} minutes", "events")
+        impact = event.impact or "impact unknown"
+        yield CheckReason(weighs, f"{quote_text(event.title, 64)} ({impact}) in {minutes:.0f} minutes", "events")

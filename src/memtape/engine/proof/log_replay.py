@@ -112,7 +112,7 @@ class LogReplay:
         self._change_plans(payload["concluded"])
         if "stated" in payload:
             item = Item(row.kind, row.key, moment(row.occurred_at), payload["stated"], payload["symbol"])
-            self._add(item, row, known_at, 1, None)
+            self._add(item, row, known_at, 1, payload.get("batch"))
             if row.kind == "undo":
                 self._void(row.key, row.seq, known_at)
             self._plan(row.kind, payload["stated"], known_at)

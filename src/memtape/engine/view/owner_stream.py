@@ -1,12 +1,10 @@
-"""What the owner's stream states: skills in their versions, agents, the calendar; as far as a cutoff allows."""
+"""What the owner's stream states: skills in their versions, agents; as far as a cutoff allows. The calendar: `events`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 
-from memtape.core.calendar import EVENT_HORIZON, CalendarEvent
 from memtape.core.items import StoredItem
 from memtape.core.skills import Agent, Skill
 from memtape.core.values import read
@@ -65,24 +63,3 @@ def agent_and_skill(view: View) -> tuple[Agent, Skill, int]:
     cutoff = Cutoff(as_of, view.cutoff.owner_head)
     agent = find_agent(view.owner_tables, view.agent.id, cutoff) or replace(view.agent, skill_version=1)
     return (agent, *skill_of(view.owner_tables, agent, cutoff))
-
-
-def latest_events(items: Iterable[StoredItem]) -> list[CalendarEvent]:
-    """Calendar events, each as it was stated last."""
-    latest: dict[str, CalendarEvent] = {}
-    for item in sorted(items, key=lambda item: item.seq):
-        event = read(CalendarEvent, item.body)
-        latest[event.id] = event
-    return list(latest.values())
-
-
-def calendar_events(view: View) -> list[CalendarEvent]:
-    """The owner's calendar, each event as it was stated last."""
-    return latest_events(view.owner_items("event"))
-
-
-def nearby_events(view: View) -> list[CalendarEvent]:
-    """The events that the moment may look at. An event that was moved away is looked up where it went."""
-    first, last = view.as_of - EVENT_HORIZON, view.as_of + EVENT_HORIZON + INSTANT
-    named = {item.symbol for item in view.owner_items("event", since=first, before=last)}
-    return latest_events(view.owner_items("event", symbols=tuple(sorted(named)))) if named else []

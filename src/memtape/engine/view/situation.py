@@ -11,7 +11,8 @@ from memtape.core.memory.predicate import FIELDS
 from memtape.core.memory.situation_fields import market_state_at, situation_at
 from memtape.core.observed import Decision, Situation
 from memtape.core.values import read
-from memtape.engine.view.owner_stream import INSTANT, nearby_events
+from memtape.engine.view.events import nearby_events
+from memtape.engine.view.owner_stream import INSTANT
 from memtape.engine.view.view import View
 
 SATURDAY = 5

@@ -440,6 +440,17 @@ class Writer:
         payload = {"stated": item.body, "symbol": item.symbol, "concluded": [event_data(event) for event in concluded]}
         return self.state(item.kind, item.key, item.at, known_at, canonical_plain(payload), tuple(concluded))
 
+    def declare_all(self, items: Sequence[tuple[Item, datetime]], batch: str | None = None) -> None:
+        """Record many statements, each with the time from which it counts as known; those of an import name their batch."""
+        rows: list[dict[str, object]] = []
+        for item, known_at in items:
+            rows.append(item_row(self.tables.owner, self.tables.stream, item, self.seq + 1, known_at, 1, batch))
+            payload = {"stated": item.body, "symbol": item.symbol, "concluded": []} | ({"batch": batch} if batch else {})
+            self.state(item.kind, item.key, item.at, known_at, canonical_plain(payload), flush=False)
+        if rows:
+            self.tables.put_items(rows)
+            self.flush()
+
     def flush(self) -> None:
         """Write the log rows and move the head."""
         self.tables.append(self.log)

@@ -65,7 +65,7 @@ def run_import(
         "format": name, "rows": result.rows,
         "fills": sum(isinstance(each.value, Fill) for each in result.found),
         "trades": sum(isinstance(each.value, ClosedTrade) for each in result.found),
-        "new": new, "duplicates": duplicates, "problems": _listed(result.problems),
+        "new": new, "duplicates": duplicates, "problems": listed_problems(result.problems),
         "totals": _totals_json(file_totals(result.found)),
         "mapping": {"kind": result.kind, "by": result.mapped_by, "columns": result.mapping, "unused": result.unused,
                     "notes": result.notes},
@@ -74,7 +74,7 @@ def run_import(
     if handle is None:
         result.notes.append(_new_agent_note(agent))
     if commit:
-        _refuse_bad(result, skip_bad)
+        refuse_bad_rows(result.problems, result.rows, bool(result.found), skip_bad)
         source = {"file": file.name, "format": name, "digest": file.digest, "mapping": result.mapping,
                   "header": list(result.header)}  # fmt: skip
         done = memory.agent_for_writing(agent, make=True).imports.commit(list(_values(result.found)), source)
@@ -162,14 +162,17 @@ def _fields_to_compare(kind: str, earlier: Mapping[str, Any] | None) -> tuple[st
     return tuple(name for name in _IDENTIFYING_FIELDS[kind] if not (still_open and name.startswith("exit_")))
 
 
-def _refuse_bad(result: ImportResult, skip_bad: bool) -> None:
-    bad = [problem for problem in result.problems if problem.blocks]
+def refuse_bad_rows(problems: Sequence[ImportProblem], rows: int, has_rows: bool, skip_bad: bool) -> None:
+    """Raises Invalid if a file has rows that cannot be read, unless they are to be skipped, or no others."""
+    bad = [problem for problem in problems if problem.blocks]
     if bad and not skip_bad:
         first = bad[0]
         where = f"the first in line {first.line}: {first.field} {first.problem}"
+        if first.line is None:
+            raise Invalid(first.field, first.problem, f"Nothing was written. {first.fix}")
         fix = f"Nothing was written. {first.fix}; or import the other rows with --skip-bad"
-        raise Invalid("file", f"{len(bad)} of {result.rows} rows cannot be read, {where}", fix)
-    if not result.found:
+        raise Invalid("file", f"{len(bad)} of {rows} rows cannot be read, {where}", fix)
+    if not has_rows:
         raise Invalid("file", "has no rows to import", "Preview it without --commit")
 
 
@@ -194,7 +197,8 @@ def _count_new(handle: AgentMemory | None, found: Sequence[FoundRow]) -> tuple[i
     return distinct, len(found) - distinct
 
 
-def _listed(problems: Sequence[ImportProblem]) -> list[dict[str, Any]]:
+def listed_problems(problems: Sequence[ImportProblem]) -> list[dict[str, Any]]:
+    """Returns the problems of a file as JSON: the first thousand, and how many more there are."""
     listed = [problem.as_dict() for problem in problems[:MAX_LISTED_PROBLEMS]]
     if len(problems) > MAX_LISTED_PROBLEMS:
         rest = ImportProblem(
@@ -237,7 +241,7 @@ def _import_journal(
     new, duplicates = handle.imports.preview(values) if handle else (len(values), 0)
     answer = {
         "format": name, "rows": result.rows, "fills": 0, "trades": len(values), "beliefs": len(statements.beliefs),
-        "plans": len(statements.plans), "new": new, "duplicates": duplicates, "problems": _listed(result.problems),
+        "plans": len(statements.plans), "new": new, "duplicates": duplicates, "problems": listed_problems(result.problems),
         "totals": _totals_json(_claimed_totals(claims)),
         "mapping": {"kind": result.kind, "by": result.mapped_by, "columns": result.mapping, "unused": result.unused,
                     "notes": result.notes},

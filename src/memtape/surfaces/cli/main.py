@@ -20,6 +20,7 @@ from memtape.surfaces.cli.cards import cards_app
 from memtape.surfaces.cli.commands import add_operations, answer, print_operation, reporting
 from memtape.surfaces.cli.documents import docs_app, sync_minutes
 from memtape.surfaces.cli.embedder import embedder_app
+from memtape.surfaces.cli.events import events_app
 from memtape.surfaces.cli.follow import follow
 from memtape.surfaces.cli.options import AgentName, Db, Json, Owner, open_store, progress, say
 
@@ -36,7 +37,7 @@ app.add_typer(imports_app, name="imports")
 PORT = 8765
 # All housekeeping commands: they exist on the command line only.
 HOUSEKEEPING = (
-    "serve", "mcp", "init", "doctor", "conform", "brief", "reflect", "lessons", "follow", "docs", "cards", "embedder",
+    "serve", "mcp", "init", "doctor", "conform", "brief", "reflect", "lessons", "follow", "docs", "cards", "events", "embedder",
     "sim", "import", "imports", "verify", "rebuild", "backup", "restore", "export", "bench", "migrate", "docs-reference",
 )  # fmt: skip
 
@@ -408,6 +409,7 @@ def docs_reference(folder: Annotated[Path, typer.Argument(help="Folder for the p
 app.add_typer(lessons_app, name="lessons")
 app.add_typer(docs_app, name="docs")
 app.add_typer(cards_app, name="cards")
+app.add_typer(events_app, name="events")
 app.add_typer(embedder_app, name="embedder")
 for function in (brief, reflect, follow):
     app.command()(function)

@@ -15,7 +15,7 @@ from memtape.errors import Invalid
 from memtape.surfaces.answer_models import answer_model
 from memtape.surfaces.answers import Basis, basis_of, rounded_figure
 from memtape.surfaces.operations.beliefs import BeliefRow, belief_row
-from memtape.surfaces.operations.calendar import EventRow
+from memtape.surfaces.operations.calendar import EventRow, event_row
 from memtape.surfaces.operations.memories import EvidenceRow, WarnedItem, evidence_row, warned_row
 from memtape.surfaces.operations.plans import PlanRow, plan_row
 from memtape.surfaces.questions import AsOf, agent_of
@@ -72,7 +72,7 @@ class CheckAnswer(Basis):
         "warnings": ("r", "similarity", "why"),
         "plans": ("id", "status", "action", "size_factor", "reasoning"),
         "beliefs": ("id", "status", "confidence", "sentence"),
-        "events": ("t", "name", "impact"),
+        "events": ("t", "title", "kind", "impact"),
     },
 )
 def pre_trade_check(memory: Memory, ask: PreTradeCheck, caller: Caller) -> CheckAnswer:
@@ -96,5 +96,5 @@ def pre_trade_check(memory: Memory, ask: PreTradeCheck, caller: Caller) -> Check
         evidence=evidence_row(found.recalled.evidence), risk_share=rounded_figure(found.risk_share),
         size_factor=found.resolved.size_factor,
         plans=[plan_row(view) for view in found.plans], beliefs=[belief_row(b) for b in found.beliefs],
-        events=[EventRow(**plain(event)) for event in found.events], avoid=list(found.avoid),
+        events=[event_row(event) for event in found.events], avoid=list(found.avoid),
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """The section "memory": what the agent's memory says about the situation.
 
 >>> from datetime import UTC
->>> payrolls = CalendarEvent(id="e", t=datetime(2026, 6, 5, 12, 30, tzinfo=UTC), name="NFP", currency="USD", impact="high")
+>>> payrolls = CalendarEvent(id="e", t=datetime(2026, 6, 5, 12, 30, tzinfo=UTC), title="NFP", currencies=("USD",), impact="high")
 >>> [line.text for line in event_lines([payrolls], datetime(2026, 6, 5, 12, tzinfo=UTC))]
 ['- Ahead: "NFP" (USD, high impact) in 30 minutes']
 """
@@ -142,8 +142,8 @@ def event_lines(ahead: Sequence[CalendarEvent], as_of: datetime) -> list[BriefLi
     lines: list[BriefLine] = []
     for event in sorted((each for each in ahead if each.t >= as_of), key=lambda each: (each.t, each.id)):
         impact = f"{event.impact} impact" if event.impact else "impact unknown"
-        about = ", ".join([*([safe_name(event.currency)] if event.currency else []), impact])
-        text = f"- Ahead: {quote_text(event.name, 64)} ({about}) in {format_count(round((event.t - as_of) / MINUTE), 'minute')}"
+        about = ", ".join([*map(safe_name, event.currencies), impact])
+        text = f"- Ahead: {quote_text(event.title, 64)} ({about}) in {format_count(round((event.t - as_of) / MINUTE), 'minute')}"
         lines.append(
             BriefLine(text, (SourceRef("event", event.id, 4),), LinePriority.EVENT if lines else LinePriority.FIRST_EVENT)
         )

@@ -1,0 +1,34 @@
+"""The owner's calendar at a view's moment."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+
+from memtape.core.calendar import EVENT_HORIZON, CalendarEvent, standing_events
+from memtape.core.items import StoredItem
+from memtape.engine.view.owner_stream import INSTANT
+from memtape.engine.view.view import View
+from memtape.store.cutoff import Cutoff
+from memtape.store.tables import Tables
+
+
+def latest_events(items: Iterable[StoredItem], kinds: Collection[str] | None = None) -> list[CalendarEvent]:
+    """Calendar events, or those of some kinds, each as it stands after all that was stated about it."""
+    return standing_events((item.body for item in sorted(items, key=lambda item: item.seq)), kinds)
+
+
+def events_between(owner: Tables, first: datetime, last: datetime, cutoff: Cutoff) -> list[CalendarEvent]:
+    """The events of a span of time. An event that was moved away is looked up where it went."""
+    named = {item.symbol for item in owner.items("event", cutoff, since=first, before=last)}
+    found = latest_events(owner.items("event", cutoff, symbols=sorted(named))) if named else []
+    return [event for event in found if first <= event.t < last]
+
+
+def nearby_events(view: View) -> list[CalendarEvent]:
+    """The events that plans, checks and briefs may look at: those within a day that a venue or the operator stated."""
+    first, last = view.as_of - EVENT_HORIZON, view.as_of + EVENT_HORIZON + INSTANT
+    # The view keeps what it reads, because several sections of one answer ask for the same events.
+    named = {item.symbol for item in view.owner_items("event", since=first, before=last)}
+    found = latest_events(view.owner_items("event", symbols=tuple(sorted(named)))) if named else []
+    return [event for event in found if event.is_trusted]
