@@ -18,6 +18,7 @@ from bench.documents import (
     measure_search_10k,
     measure_search_100k,
 )  # fmt: skip
+from bench.facts import measure_chat_system
 from bench.outcomes import measure_settling
 from bench.pages import measure_agent_page, measure_column_cache, measure_trade_by_id, measure_trade_page
 from bench.recall import measure_load, measure_ranked, measure_recall
@@ -52,6 +53,7 @@ BENCHES: dict[str, Callable[[BenchRun], dict[str, Result]]] = {
     "brief": measure_brief,
     "run": measure_run,
     "settle_10k": measure_settling,
+    "chat_system": measure_chat_system,
     "docs_search_10k": measure_search_10k,
     "docs_search_100k": measure_search_100k,
     "docs_hybrid": measure_hybrid,

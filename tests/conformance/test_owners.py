@@ -232,3 +232,17 @@ def test_a_plain_login_that_is_a_member_of_the_role_is_enough(alices_own: str, o
     assert verify_store(memory).ok
     with psycopg.connect(address) as connection:  # and without memtape, it is nobody
         assert connection.execute("SELECT count(*) FROM log").fetchone() == (0,)
+
+
+def test_straight_sql_shows_and_changes_no_fact_of_another_owner(alices_own: str, opened: Callable[..., Memory]) -> None:
+    hers = opened(alices_own, "alice")
+    hers.facts.remember("I never trade alts.", topic="symbols")
+    about = "SELECT count(*) FROM {} WHERE stream = '@owner' AND kind = 'fact'"
+    for table in ("items", "log"):
+        with application(alices_own, "alice") as connection:
+            assert connection.execute(about.format(table)).fetchone() == (1,)
+        for who in (None, "bob", ""):
+            with application(alices_own, who) as connection:
+                assert connection.execute(about.format(table)).fetchone() == (0,)
+                assert connection.execute(f"DELETE FROM {table} WHERE kind = 'fact'").rowcount == 0
+    assert [fact.text for fact in hers.facts.all()] == ["I never trade alts."]

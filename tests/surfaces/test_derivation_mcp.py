@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from memtape.errors import Invalid, Locked
 from memtape.surfaces.http import build_app
-from memtape.surfaces.mcp import BRIEF, REFERENCE, build_server
+from memtape.surfaces.mcp import BRIEF, COACH, REFERENCE, build_server
 
 from .desk import DESK, Desk
 from .parity import Program, _free_port
@@ -158,7 +158,7 @@ def test_the_reference_of_the_tools_can_be_read(memory, era):
     async def what(client: Client) -> None:
         pages = [page.uri for page in (await client.list_resources()).resources]
         named = [one.uri_template for one in (await client.list_resource_templates()).resource_templates]
-        assert (pages, named) == ([REFERENCE, BRIEF], [REFERENCE + "/{name}", BRIEF + "/{agent}"])
+        assert (pages, named) == ([REFERENCE, BRIEF, COACH], [REFERENCE + "/{name}", BRIEF + "/{agent}"])
         whole = (await client.read_resource(REFERENCE)).contents[0].text
         assert "## place_order" in whole and "## make_trouble" not in whole
         assert (await client.read_resource(f"{REFERENCE}/list_orders")).contents[0].text in whole + "\n"

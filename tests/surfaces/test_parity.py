@@ -139,6 +139,13 @@ CALLS: dict[str, dict[str, Any]] = {
     "label_trade": {"agent": "diary", "trade_id": "?", "teach": "anomaly", "reason": "the feed was wrong"},
     "correct_memory": {"agent": "diary", "memory_id": "?", "changes": {"teach": "exclude"}, "reason": "typed twice"},
     "forget_memory": {"agent": "diary", "memory_id": "?", "reason": "a test"},
+    "remember": {"fact": "You never trade “alts”.", "topic": "symbols"},
+    "list_facts": {"archived": True},
+    "edit_fact": {"fact_id": "?", "fact": "You trade gold and silver.", "topic": "symbols", "skill": ""},
+    "promote_fact": {"fact_id": "?"},
+    "demote_fact": {"fact_id": "?"},
+    "restore_fact": {"fact_id": "?"},
+    "forget": {"fact_id": "?", "reason": "user_corrected"},
     "delete_agent": {"id": "gone", "confirm": "gone"},
     "erase_owner": {"confirm": "local"},
 }  # fmt: skip
@@ -148,11 +155,13 @@ ONCE = {"index_health", "run_agent", "send_message", "reset_memory", "reexamine_
         "forget_memory", "delete_agent", "erase_owner"}  # fmt: skip
 OWNERS_OWN = {"confirm_plan", "state_belief", "promote_lessons", "retire_lesson", "create_skill", "use_skill_version", "undo_import",
               "cancel_plan", "reindex_documents", "pin_document", "unpin_document", "accept_proposal", "reject_proposal",
-              "amend_fill", "void_fill", "declare_card_type", "configure_agent", "record_outcome"}  # fmt: skip
+              "amend_fill", "void_fill", "declare_card_type", "configure_agent", "list_facts", "edit_fact", "restore_fact",
+              "promote_fact", "demote_fact", "record_outcome"}  # fmt: skip
 OWNER_ASKED = {"confirm_plan", "promote_lessons", "retire_lesson", "label_trade", "correct_memory", "delete_agent", "erase_owner",
                "use_skill_version", "undo_import", "reindex_documents", "pin_document", "unpin_document", "accept_proposal",
                "reject_proposal", "amend_fill", "void_fill", "declare_card_type", "configure_agent", "run_agent", "send_message",
-               "reset_memory", "record_outcome"}  # fmt: skip
+               "reset_memory", "list_facts", "edit_fact", "restore_fact", "promote_fact", "demote_fact",
+               "record_outcome"}  # fmt: skip
 # What each must refuse, with the field that is wrong.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "create_skill": ({"id": "No Spaces"}, "id"),
@@ -255,6 +264,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "label_trade": ({"agent": "diary", "trade_id": "nothing", "teach": "learn"}, "memory_id"),
     "correct_memory": ({"agent": "diary", "memory_id": "nothing", "changes": {"teach": "exclude"}}, "memory_id"),
     "forget_memory": ({"agent": "diary", "memory_id": "nothing"}, "memory_id"),
+    "remember": ({"fact": "abc"}, "fact"),
+    "list_facts": ({"as_of": "2026-06-04T08:00:00"}, "as_of"),
+    "edit_fact": ({"fact_id": "nothing", "fact": "x" * 501}, "fact"),
+    "promote_fact": ({"fact_id": "nothing"}, "fact_id"),
+    "demote_fact": ({"fact_id": "nothing"}, "fact_id"),
+    "restore_fact": ({"fact_id": "nothing"}, "fact_id"),
+    "forget": ({"fact_id": "nothing", "reason": "bored"}, "reason"),
     "delete_agent": ({"id": "desk", "confirm": "no"}, "confirm"),
     "erase_owner": ({"confirm": "someone else"}, "confirm"),
 }  # fmt: skip
@@ -284,6 +300,10 @@ def told(memory: Any, name: str) -> dict[str, Any]:
             return {"brief": diary.briefs.make(symbol="XAU", budget=2000).receipt}
         case "get_shown_brief":
             return {"digest": diary.briefs.shown()[0]["digest"]}
+        case "edit_fact" | "promote_fact" | "demote_fact" | "restore_fact" | "forget":
+            # A fact of its own for each, so that every call can be made again: promoting one twice changes nothing.
+            said = "You trade gold and silver." if name == "edit_fact" else f"This fact is for {name}."
+            return {"fact_id": memory.facts.remember(said).fact.id}
         case "get_proposal" | "accept_proposal" | "reject_proposal":
             return {"proposal_id": memory.agent("diary").proposals.propose(f"notes/{name}.md", text="x", reason="x").id}
     return {}

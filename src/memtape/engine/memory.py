@@ -28,7 +28,9 @@ from memtape.core.values import read
 from memtape.documents.cache import SHARED_SCOPE
 from memtape.engine.agent import AgentMemory
 from memtape.engine.brief_question import BriefCache
+from memtape.engine.coach import Coach
 from memtape.engine.deletion import destroy_agent, destroy_owner
+from memtape.engine.facts import Facts
 from memtape.engine.resources import Resources
 from memtape.engine.view.agent_config import card_type, card_types, configured_agent
 from memtape.engine.view.owner_stream import (
@@ -56,12 +58,14 @@ class Memory:
         """`options` are those of `Resources`: models, embedders, the index of documents."""
         self.resources = Resources(database, owner, clock, **options)
         self._briefs = BriefCache()
+        self.facts, self.coach = Facts(self.resources), Coach(self.resources)
 
     @classmethod
     def of(cls, resources: Resources) -> Memory:
         """The memory of resources that are open."""
         memory = cls.__new__(cls)
         memory.resources, memory._briefs = resources, BriefCache()
+        memory.facts, memory.coach = Facts(resources), Coach(resources)
         return memory
 
     @contextmanager

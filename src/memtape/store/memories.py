@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from memtape.core.memory.affect import AffectStep
 from memtape.core.memory.episodes import EPISODE_FIELDS, Episode
 from memtape.core.memory.market import FRAMES, CompletedBar, Market, bars_needed
 from memtape.core.memory.plans import PlanState
+from memtape.core.observed import Frame
 from memtape.store.cutoff import FOREVER, MINE, NEVER
 from memtape.store.database import Row, in_batches
 from memtape.store.rows import (
@@ -46,6 +47,11 @@ _FRAMES_PRESENT = " UNION ALL ".join(
     "AND known_at <= :until AND seq <= :upto)"
     for frame in FRAMES
 )
+
+
+# Likewise for the outcomes of a frame.
+_FOLLOWED = f"SELECT 1 FROM outcomes WHERE {MINE} AND symbol = :symbol AND frame = '{{0}}' AND until"
+_FRAME_FOLLOWED = f"SELECT '{{0}}' WHERE EXISTS ({_FOLLOWED} IS NULL) OR EXISTS ({_FOLLOWED} > :first_{{0}})"
 
 
 class MemoryTables:
@@ -322,6 +328,11 @@ class MemoryTables:
             {**self._mine, **params},
         )
         return [outcome_from_row(row) for row in rows]
+
+    def frames_open_to(self, symbol: str, first: Mapping[Frame, datetime]) -> set[Frame]:
+        """The frames of the outcomes of a symbol that new bars may change; `first` says from when the bars concern each frame."""
+        own = {**self._mine, "symbol": symbol, **{f"first_{frame}": micros(moment_) for frame, moment_ in first.items()}}
+        return {frame for (frame,) in self.session.all(" UNION ALL ".join(map(_FRAME_FOLLOWED.format, first)), own)}
 
     def outcomes_open_to(
         self, symbol: str, frame: str, first: datetime, before: datetime, known_at: datetime

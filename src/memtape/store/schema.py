@@ -314,7 +314,7 @@ MIGRATIONS: tuple[Migration, ...] = (
   until {int},
   PRIMARY KEY (owner, stream, id, known_from)){options}""",
             # Which outcomes new bars of a symbol may change.
-            "CREATE INDEX outcomes_until ON outcomes (owner, stream, symbol, until)",
+            "CREATE INDEX outcomes_until ON outcomes (owner, stream, symbol, frame, until)",
             "CREATE INDEX outcomes_at ON outcomes (owner, stream, at)",
             # Which trades a decision led to.
             "CREATE INDEX trades_decision ON trades (owner, stream, entry_decision) WHERE entry_decision IS NOT NULL",

@@ -222,6 +222,10 @@ class Tables(TradeTables):
         order = "at DESC, seq DESC, key" if newest else "at, seq, key"
         return self._stored_items(where, params, known, order if limit is None else f"{order} LIMIT {int(limit)}", voided)
 
+    def items_of(self, kinds: Sequence[str], known: Cutoff) -> list[StoredItem]:
+        """Items of several kinds, in the order in which they were recorded."""
+        return self._stored_items("kind IN :kinds", {"kinds": list(kinds)}, known, "seq, key")
+
     def days_of(self, kind: str, completed_by: str | None = None) -> list[tuple[datetime, int, int, str]]:
         """The UTC days with items of a kind: the start of each, how many, the last log row and its hash.
 

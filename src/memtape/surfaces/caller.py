@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from memtape.core.chat_guard import ChatGuard
 from memtape.errors import Conflict
 
 Role = Literal["owner", "model"]
@@ -18,6 +19,8 @@ Role = Literal["owner", "model"]
 class Caller:
     """The caller of an operation: its role, and the agent of the surface, used where a call names none.
 
+    A model that calls from memtape's own chat has its guard as `chat`: what the owner has said there decides about facts.
+
     >>> Caller("owner").require_owner("delete an agent")
     >>> Caller("model", agent="desk").require_owner("delete an agent")
     Traceback (most recent call last):
@@ -26,6 +29,7 @@ class Caller:
 
     role: Role
     agent: str | None = None
+    chat: ChatGuard | None = None
 
     @property
     def is_model(self) -> bool:

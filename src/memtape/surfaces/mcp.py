@@ -59,6 +59,7 @@ log = logging.getLogger(__name__)
 
 REFERENCE = "memtape://operations"
 BRIEF = "memtape://brief"
+COACH = "memtape://coach"
 PROBLEM_META = "memtape/problem"
 LAST_ANSWERS_SECONDS = 30.0
 UNCHANGING = CacheHint(ttl_ms=300_000, scope="private")  # the lists only change with the installed version
@@ -140,7 +141,10 @@ def build_server(
         brief = types.Resource(
             uri=BRIEF, name="brief", description="The agent's brief for its next decision.", mime_type="text/markdown"
         )
-        return types.ListResourcesResult(resources=[page, brief])
+        coach = types.Resource(
+            uri=COACH, name="coach", description="The system text of a coach who knows the owner.", mime_type="text/markdown"
+        )
+        return types.ListResourcesResult(resources=[page, brief, coach])
 
     async def list_resource_templates(
         ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
@@ -163,6 +167,8 @@ def build_server(
         uri = str(params.uri)
         if uri == BRIEF or uri.startswith(BRIEF + "/"):
             text = await anyio.to_thread.run_sync(partial(_brief, memory, uri, caller), limiter=threads)
+        elif uri == COACH:
+            text = await anyio.to_thread.run_sync(partial(_filled, memory, "coach", {}, caller), limiter=threads)
         else:
             text = _page(uri, served)
         found = types.TextResourceContents(uri=params.uri, mime_type="text/markdown", text=text)

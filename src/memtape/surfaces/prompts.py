@@ -1,4 +1,4 @@
-"""Prompts that an MCP client may offer its user, filled with current figures: before a trade, after a trade, weekly.
+"""Prompts that an MCP client may offer its user, filled with current figures: before a trade, after a trade, weekly, as a coach.
 
 Each is one message: the task, then the figures, which come from operations that any client can call. Stored text in them is
 quoted data, never instructions.
@@ -125,6 +125,17 @@ def _weekly(memory: Memory, caller: Caller, given: Mapping[str, str]) -> str:
     )
 
 
+def coach_text(memory: Memory, caller: Caller, given: Mapping[str, str]) -> str:
+    """The system text of a chat with the owner, and the receipt by which a host records that it was shown. Writes nothing."""
+    asked = {name: given[name] for name in ("level", "mode", "skill", "agent") if given.get(name)}
+    with memory.at_one_state() as one:
+        if "agent" not in asked and caller.agent is not None and any(agent.id == caller.agent for agent in one.agents()):
+            # The server's own agent is in focus once it has been made.
+            asked["agent"] = caller.agent
+        prompt = one.coach.prompt(**asked)  # type: ignore[arg-type]
+    return f"{prompt.text}\n\nReceipt for record_shown, to be sent by the host that shows this text: {prompt.receipt}"
+
+
 _AGENT = ("agent", "the agent; default: the server's agent", False)
 PROMPTS: Mapping[str, McpPrompt] = {
     prompt.name: prompt
@@ -137,5 +148,8 @@ PROMPTS: Mapping[str, McpPrompt] = {
         McpPrompt("post_trade_review", "Review a closed trade by what was known at its entry.",
                (("trade_id", "trade id; default: the last closed trade", False), _AGENT), _after),
         McpPrompt("weekly_review", "Review the last seven days: trades, rules, habits, lessons.", (_AGENT,), _weekly),
+        McpPrompt("coach", "Speak with the owner as a coach who knows them.",
+               (("level", "beginner, regular or professional", False), ("mode", "authoring, coach or ops", False),
+                ("skill", "the skill in focus; default: the agent's", False), _AGENT), coach_text),
     )
 }  # fmt: skip

@@ -105,7 +105,9 @@ def test_the_schema_of_an_answer_requires_every_name_and_allows_null_where_nothi
 
 def test_an_answer_with_nulls_is_a_decision_without_them():
     answer = dict.fromkeys(card_schema(TRADE_DECISION)["properties"]) | {"action": "wait", "thesis": "no edge"}
-    assert decision_from_answer(TRADE_DECISION, answer) == Decision(action="wait", card="trade-decision", slots={"thesis": "no edge"})
+    assert decision_from_answer(TRADE_DECISION, answer) == Decision(
+        action="wait", card="trade-decision", slots={"thesis": "no edge"}, reason="no edge"
+    )  # fmt: skip
 
 
 numbers = st.decimals(min_value=Decimal("0.01"), max_value=Decimal(10) ** 6, places=2)

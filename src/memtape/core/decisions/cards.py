@@ -20,9 +20,10 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
+from memtape.core.brief.sanitize import cap_length
 from memtape.core.codec import decimal_text, plain
 from memtape.core.observed import Decision, Frame
-from memtape.core.values import SLUG, STRICT, Label, Line, read
+from memtape.core.values import REASON_LENGTH, SLUG, STRICT, Label, Line, read
 from memtape.errors import FieldProblem, Invalid
 
 SlotKind = Literal["text", "number", "list", "choice"]
@@ -164,7 +165,11 @@ def fit_card(declared: CardDefinition, decision: Decision) -> Decision:
             problems.append(FieldProblem(f"slots.{slot.name}", problem, slot.help.capitalize()))
     if problems:
         raise Invalid(*problems[0], *problems[1:])
-    return read(Decision, plain(replace(decision, slots=slots)) | own, at="slots") if own else replace(decision, slots=slots)
+    fitted = read(Decision, plain(replace(decision, slots=slots)) | own, at="slots") if own else replace(decision, slots=slots)
+    if fitted.reason is None and isinstance(thesis := slots.get("thesis"), str):
+        # Trades, briefs and pages show the reason of a decision: a card says it as its thesis.
+        fitted = replace(fitted, reason=cap_length(thesis, REASON_LENGTH))
+    return fitted
 
 
 def decimal_or_text(value: Any) -> Any:

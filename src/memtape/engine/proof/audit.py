@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
 from memtape.core.codec import GENESIS, canonical_plain, chain_hash, digest, moment
+from memtape.core.facts import FACT_TEXT_KINDS
 from memtape.core.ids import OwnerId
 from memtape.core.items import OWNER_STREAM, delivery_digest
 from memtape.core.ledger.rounds import KnownBar
@@ -105,7 +106,7 @@ def _verify_owner(audit: Audit, session: Session, owner: OwnerId) -> None:
 def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None, deleted: bool) -> None:
     """Check one stream in the order of trust: the chain, the head, the bars, then what is derived from them."""
     replay = LogReplay(tables.owner, tables.stream, agent, deleted)
-    destroyed = destroyed_in(tables.log_of(("correction", "erased")), deleted)
+    destroyed = destroyed_in(tables.log_of(DESTROYING_KINDS), deleted)
 
     def add_problem(table: str, key: object, problem: str) -> None:
         audit.problems.append(AuditProblem(tables.owner, tables.stream, table, str(key), problem))
@@ -152,30 +153,38 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None, deleted: b
             add_problem(table, *difference)
 
 
+# The rows that say that others were destroyed. One that names them may have destroyed rows of some kinds only.
+SHREDDED_KINDS: Mapping[str, frozenset[str]] = {
+    "correction": frozenset(("claim", "closing", "correction", "brief", "note")),
+    "fact_shredded": frozenset(FACT_TEXT_KINDS),
+}
+DESTROYING_KINDS = (*SHREDDED_KINDS, "erased")
+
+
 @dataclass(frozen=True, slots=True)
 class DestroyedRows:
-    """The rows of a stream whose payload was destroyed: single rows, and all rows before `before`."""
+    """The rows of a stream whose payload was destroyed: single rows of some kinds, and all rows before `before`."""
 
-    rows: frozenset[int] = frozenset()
+    rows: Mapping[int, frozenset[str]] = field(default_factory=dict)
     before: int = 0
 
-    def covers(self, seq: int) -> bool:
+    def covers(self, row: LogRow) -> bool:
         """Returns True if a row may be without its payload."""
-        return seq in self.rows or seq < self.before
+        return row.kind in self.rows.get(row.seq, ()) or row.seq < self.before
 
 
 def destroyed_in(rows: Iterable[LogRow], deleted: bool) -> DestroyedRows:
     """The rows that were destroyed according to the log of the stream itself."""
-    named: set[int] = set()
+    named: dict[int, frozenset[str]] = {}
     # All rows of a deleted stream were destroyed.
     before = 2**62 if deleted else 0
     for row in rows:
-        if row.kind == "correction" and row.payload is not None:
-            # A correction can only have destroyed rows that are earlier than itself.
-            named |= {seq for seq in _stated(row).get("shredded", ()) if seq < row.seq}
+        if (kinds := SHREDDED_KINDS.get(row.kind)) is not None and row.payload is not None:
+            # A row can only have destroyed rows that are earlier than itself.
+            named |= {seq: kinds for seq in _stated(row).get("shredded", ()) if seq < row.seq}
         elif row.kind == "erased":
             before = max(before, row.seq)
-    return DestroyedRows(frozenset(named), before)
+    return DestroyedRows(named, before)
 
 
 def deleted_streams(rows: Iterable[LogRow]) -> set[str]:
@@ -209,7 +218,7 @@ def _stated_agents(tables: Tables) -> dict[str, Agent]:
     """The agents according to the owner's log, because their projection may be what was altered."""
     replay = LogReplay(tables.owner, OWNER_STREAM, None)
     try:
-        for row in checked_chain(tables.log(), "", destroyed_in(tables.log_of(("erased",)), False)):
+        for row in checked_chain(tables.log(), "", destroyed_in(tables.log_of(DESTROYING_KINDS), False)):
             replay.take(row)
     except Tampered:
         # The rows before the break still count. The caller checks the same chain and reports the break.
@@ -224,7 +233,7 @@ def _broken_link(row: LogRow, seq: int, last_hash: str, destroyed: DestroyedRows
         return f"row {seq + 1} is missing" if row.seq > seq else "stands twice"
     if row.prev_hash != last_hash:
         return "does not follow the row before it"
-    if row.payload is None and not destroyed.covers(row.seq):
+    if row.payload is None and not destroyed.covers(row):
         return "its payload is missing"
     if row.payload is not None and digest(row.payload) != row.payload_hash:
         return "its payload was altered"
@@ -317,7 +326,7 @@ def rebuild_store(memory: Memory) -> Audit:
     # Every chain is checked before the first table is changed.
     for stream in names:
         with memory.resources.reading(stream) as tables:
-            destroyed[stream] = destroyed_in(tables.log_of(("correction", "erased")), stream in deleted)
+            destroyed[stream] = destroyed_in(tables.log_of(DESTROYING_KINDS), stream in deleted)
             for _ in checked_chain(tables.log(), memory.url, destroyed[stream]):
                 pass
     with memory.resources.repairing(OWNER_STREAM) as tables:

@@ -27,6 +27,7 @@ from memtape.core.decisions.outcomes import OutcomeCard
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.observed import Frame
 from memtape.store.cutoff import EVERYTHING
+from memtape.store.database import in_batches
 from memtape.store.memories import MemoryTables
 from memtape.store.tables import Tables
 
@@ -94,7 +95,8 @@ def follow_again(tables: Tables, ids: Iterable[str]) -> list[FollowedDecision]:
     named, memories = sorted(set(ids)), MemoryTables(tables)
     if not named:
         return []
-    decisions = followed_decisions(tables.items("decision", EVERYTHING, keys=named, voided=True))
+    items = [item for some in in_batches(named) for item in tables.items("decision", EVERYTHING, keys=some, voided=True)]
+    decisions = followed_decisions(items)
     by_symbol: dict[str, list[OutcomeCard]] = {}
     for item, _, card in decisions:
         by_symbol.setdefault(item.symbol, []).append(card)
@@ -113,9 +115,14 @@ def _new_bars(tables: Tables, symbol: str, bars: Sequence[KnownBar]) -> Iterator
     by_length: dict[timedelta, list[KnownBar]] = {}
     for known in map(known_when_ended, bars):
         by_length.setdefault(known.bar.t1 - known.bar.t0, []).append(known)
+    earliest = min(known.bar.t0 for known in bars)
+    frames = {frame for several in by_length.values() for frame in frames_of(several[0].bar)}
+    # A group of shorter bars may begin before its new ones.
+    concerned = {frame: earliest - (FRAMES_BEFORE + 1) * frame_length(frame) for frame in sorted(frames)}
+    followed = MemoryTables(tables).frames_open_to(symbol, concerned) if frames else set()
     spans: dict[Frame, list[tuple[datetime, datetime, datetime]]] = {}
     for length, several in by_length.items():
-        for frame in frames_of(several[0].bar):
+        for frame in (frame for frame in frames_of(several[0].bar) if frame in followed):
             if length == frame_length(frame):
                 spans.setdefault(frame, []).extend((known.bar.t0, known.bar.t1, known.known_at) for known in several)
             else:

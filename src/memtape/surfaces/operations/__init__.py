@@ -13,6 +13,7 @@ import memtape.surfaces.operations.decision_results
 import memtape.surfaces.operations.decisions
 import memtape.surfaces.operations.documents
 import memtape.surfaces.operations.explanations
+import memtape.surfaces.operations.facts
 import memtape.surfaces.operations.fills
 import memtape.surfaces.operations.imports
 import memtape.surfaces.operations.instruments

@@ -13,6 +13,7 @@ from memtape.core.observed import Situation
 from memtape.core.skills import MemoryConfig
 from memtape.core.values import Key, Label, Line, Symbol
 from memtape.engine.brief_question import MAX_BRIEF_TOKENS, MIN_BRIEF_TOKENS
+from memtape.engine.coach import is_coach_receipt
 from memtape.errors import Unknown
 from memtape.surfaces.answer_models import Answer, SparseAnswer
 from memtape.surfaces.answers import ReceiptAnswer, optional_time_text, receipt_answer
@@ -118,14 +119,17 @@ def get_brief(memory: Memory, ask: GetBrief, caller: Caller) -> BriefAnswer:
 class RecordShown(OfAgent):
     """Which brief was shown."""
 
-    brief: Annotated[str, Field(min_length=2, max_length=8_000, description="receipt from get_brief")]
+    brief: Annotated[str, Field(min_length=2, max_length=8_000, description="receipt from get_brief, or of the prompt coach")]
     decision: Annotated[Key | None, Field(description="id of the decision based on it")] = None
     run: Annotated[Key | None, Field(description="id of the run")] = None
 
 
 @operation(writes=True)
 def record_shown(memory: Memory, ask: RecordShown, caller: Caller) -> ReceiptAnswer:
-    """Record that the agent was shown a brief. Only shown briefs reinforce memories."""
+    """Record that the agent was shown a brief, or the coach its prompt. Only what was shown reinforces memories."""
+    if is_coach_receipt(ask.brief):
+        # The facts in it belong to the owner, not to an agent.
+        return receipt_answer(memory.coach.record_shown(ask.brief))
     handle = memory.agent_for_writing(ask.agent)
     return receipt_answer(handle.briefs.record_shown(ask.brief, decision=ask.decision, run=ask.run))
 
