@@ -143,6 +143,16 @@ def test_what_that_address_does_not_know_is_a_problem(
     assert answer.status_code == status and answer.headers["content-type"] == "application/problem+json"
 
 
+def test_a_run_that_an_agent_names_itself_has_the_history_of_its_decision() -> None:
+    desk = RunDesk("")
+    decide(desk, "BTC", run={"id": "r7"})
+    answer = {"conviction_score": 40, "notes": "It stalled.", "suggested_action": "CLOSE"}
+    execute(desk.memory, "reexamine_decision", {"decision": "btc", "answer": answer}, agent="gold")
+    for named in ("r7", "btc"):
+        found = client_of(desk).get(f"/v1/runs/{named}/re-examinations").json()
+        assert [one["conviction_score"] for one in found["examinations"]] == [40]
+
+
 def test_two_agents_with_a_decision_of_one_name_must_be_told_apart() -> None:
     desk = RunDesk("")
     desk.memory.create_agent("silver", skill="breakout")

@@ -182,6 +182,7 @@ def test_without_scripts_an_agent_can_be_run_and_examined_too(visit: Come, desk:
         here.at("/agents/gold/runs?kind=manual")
         page.locator("#runs tbody th a").click()
         page.get_by_role("button", name="Re-examine").click()
+        page.wait_for_url("**#conviction")
         desk.until_runs(2)
-        page.reload()
+        here.at(f"/agents/gold/runs/{desk.runs('manual')[0]['id']}")
         assert "62 HOLD" in here.text("#conviction")

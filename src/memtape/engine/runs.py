@@ -130,6 +130,17 @@ class Runs:
         with self._scope.view() as view:
             return examinations(view, decision)
 
+    def examinations_of_run(self, id: str) -> list[RecordedExamination]:
+        """The re-examinations of what a run decided, oldest first; `id` is the run, or the decision itself.
+
+        memtape names a decision after its run. One that an agent recorded by itself may name a run of the agent's own.
+        """
+        with self._scope.view() as view:
+            if found := examinations(view, id):
+                return found
+            examining = {run.id for run in agent_runs(view, kind="re-examination") if run.start.parent == id}
+            return [one for one in examinations(view) if one.run in examining] if examining else []
+
     def examination(self, run: str) -> RecordedExamination | None:
         """What a re-examination found."""
         with self._scope.view() as view:

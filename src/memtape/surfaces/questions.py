@@ -66,7 +66,8 @@ def agent_of_run(memory: Memory, run: str, agent: str | None = None) -> str:
 
 
 def _has_run(agent: AgentMemory, id: str) -> bool:
-    return agent.ledger.decision(id) is not None or agent.runs.find(id) is not None
+    named = agent.ledger.decision(id) is not None or agent.runs.find(id) is not None
+    return named or bool(agent.runs.examinations_of_run(id))
 
 
 def flattened(name: str, value: Any, wrapper: str, words: dict[str, str], **more: Any) -> type[OfAgent]:

@@ -215,5 +215,5 @@ class ReexaminationList(Answer):
 def list_reexaminations(memory: Memory, ask: ListReexaminations, caller: Caller) -> ReexaminationList:
     """List the re-examinations of a run's decision, oldest first: its conviction history."""
     handle = agent_of(memory, ask)
-    found = [examination_row(one) for one in handle.runs.examinations(ask.run)]
+    found = [examination_row(one) for one in handle.runs.examinations_of_run(ask.run)]
     return ReexaminationList(agent=handle.agent.id, run=ask.run, examinations=found, n=len(found))
