@@ -88,6 +88,7 @@ GIVEN: dict[str, Any] = {"side": "long", "decided_at": "2026-03-02T10:00:00Z", "
         ({"side": "short"}, ["stop", "target"]),
         ({"entry": "market", "stop": "104"}, ["stop"]),
         ({"entry": None, "stop": "105"}, ["stop"]),
+        ({"frame": ["1h"]}, ["frame"]),
         ({"expiry_bars": 2.5}, ["expiry_bars"]),
         ({"expiry_bars": True}, ["expiry_bars"]),
         ({"expiry_bars": "24"}, ["expiry_bars"]),

@@ -167,7 +167,7 @@ def wrong_card_fields(card: OutcomeCard) -> list[FieldProblem]:
         wrong.append(FieldProblem("side", f"'{card.side}' is no side", "Give long or short"))
     elif card.side is not None:
         wrong += _wrong_prices(card, card.side)
-    if card.frame not in FRAME_SECONDS:
+    if card.frame not in list(FRAME_SECONDS):  # a list also compares what has no hash
         wrong.append(FieldProblem("frame", f"'{card.frame}' is no frame", f"Give one of {', '.join(FRAME_SECONDS)}"))
     if type(card.expiry_bars) is not int or card.expiry_bars < 1:
         wrong.append(FieldProblem("expiry_bars", f"{card.expiry_bars} is not a number of bars", "Give a whole number from 1"))
