@@ -35,6 +35,7 @@ MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 SCHEDULE_KNOWN_AHEAD = timedelta(days=30)  # how long before an event its schedule is known
 EVENT_HORIZON = timedelta(days=1)  # events further away than this, before or after, are ignored
 OPERATOR_TIER, MODEL_TIER = 1, 3
+LISTED_IMPORTANCE = 0.4  # less important events are listed only if somebody asks for them
 EVERY_CURRENCY = "ALL"  # how calendars mark what concerns every currency
 _Figure = Annotated[float, Field(allow_inf_nan=False)]
 _Title = Annotated[Text, Field(min_length=1, max_length=200)]
@@ -94,6 +95,17 @@ class CalendarEvent:
     def is_trusted(self) -> bool:
         """True if a venue or the operator stated it. Plans, checks and figures use no other events."""
         return self.tier <= OPERATOR_TIER
+
+    @property
+    def is_important(self) -> bool:
+        """True if it is at least as important as what sources call high."""
+        return self.importance >= IMPORTANCE_OF_IMPACT["high"]
+
+    @property
+    def impact_text(self) -> str:
+        """The source's word for its impact, else its importance if that was stated."""
+        stated = self.importance != UNKNOWN_IMPORTANCE
+        return self.impact or (f"importance {self.importance:g}" if stated else "impact unknown")
 
     @property
     def scheduled(self) -> ScheduledEvent:

@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from fractions import Fraction
 from statistics import median
 
@@ -108,6 +109,14 @@ class Exposure:
     median_range: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class PositionExposure:
+    """An exposure with the worth of the position, in the account currency; None: no price is known."""
+
+    exposure: Exposure
+    notional_usd: Decimal | None
+
+
 def event_exposure(
     event: ScheduledEvent, positions: Iterable[HeldSide], past_events: Iterable[ScheduledEvent],
     bars: Mapping[str, Sequence[Bar]], as_of: datetime,
@@ -123,6 +132,14 @@ def event_exposure(
         reactions = [found for moment in moments if series and (found := reaction_after(moment, series)) is not None]
         rows.append(_exposure(event, held, reactions))
     return rows
+
+
+def reaction_text(row: Exposure) -> str:
+    """Returns an exposure's figures in words; nothing if too few events were measured."""
+    if row.median_range is None or row.median_abs_move is None or row.worst_move is None:
+        return ""
+    figures = f"range {100 * row.median_range:.2f} %, move {100 * row.median_abs_move:.2f} % (medians)"
+    return f"in the 2 h after {row.similar_events} such events: {figures}, worst for it {100 * row.worst_move:+.2f} %"
 
 
 def bar_series(bars: Iterable[Bar]) -> BarSeries | None:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from memtape.core.calendar import CalendarEvent
+from memtape.core.exposure import PositionExposure
 from memtape.engine.scope import AgentScope
-from memtape.engine.view.exposure import KindReaction, PositionExposure, past_reactions, position_exposures
+from memtape.engine.view.exposure import KindReaction, held_notionals, past_reactions, position_exposures
 from memtape.engine.view.open_positions import open_positions
 
 
@@ -24,7 +25,7 @@ class AgentEvents:
         with self._scope.view(as_of) as view:
             if owner_head is not None:
                 view.limit_owner(owner_head)
-            return position_exposures(view, events, open_positions(view))
+            return position_exposures(view, events, held_notionals(open_positions(view)))
 
     def reactions(self, *, as_of: datetime | None = None, least_importance: float = 0.0) -> list[KindReaction]:
         """How the agent's markets reacted to past events, for each kind and each symbol of which it has bars."""

@@ -9,7 +9,6 @@ from decimal import Decimal
 
 from memtape.core.brief.inputs import BriefInputs, BriefPlan, Conviction
 from memtape.core.brief.risk import risk_state
-from memtape.core.calendar import upcoming_events
 from memtape.core.events import Discrepancy
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.plans import resolve_plans
@@ -20,8 +19,9 @@ from memtape.core.skills import Agent, Skill
 from memtape.core.values import read
 from memtape.documents.vectors import EMBEDDER_ERRORS
 from memtape.engine.brief_question import BriefQuestion
-from memtape.engine.view.events import nearby_events
+from memtape.engine.view.events import events_concerning
 from memtape.engine.view.examinations import examinations
+from memtape.engine.view.exposure import held_notionals, position_exposures
 from memtape.engine.view.lessons import active_lessons
 from memtape.engine.view.memories import RecallQuestion, recall_situation
 from memtape.engine.view.open_positions import open_positions
@@ -32,7 +32,7 @@ from memtape.engine.view.situation import current_situation
 from memtape.engine.view.view import TradeFilter, View
 from memtape.plugs.embedder import Embedder
 
-DAY, EVENT_HORIZON = timedelta(days=1), timedelta(hours=24)
+DAY = timedelta(days=1)
 RECALLED_MEMORIES = 5
 SIMILAR_DECISIONS = 5
 COMPARED_IN_WORDS = 100  # the nearest by situation that are compared in words as well
@@ -66,14 +66,16 @@ def gather(
     asked = RecallQuestion(situation=situation, symbol=symbol, strategy=question.strategy, limit=RECALLED_MEMORIES)
     recalled, query, basis = recall_situation(view, asked)
     own, shared = active_lessons(view)
+    holding = open_positions(view) if config.includeOpenPositions else ()
+    events = events_concerning(view, symbol, {position.trade.symbol for position in holding})
     return replace(
         inputs,
         lessons=own.lessons_shown(view.as_of) if own else (), skill_lessons=shared.lessons_shown(view.as_of) if shared else (),
         recent=tuple(view.trades(TradeFilter(status="closed", limit=config.recentTradesK))) if config.recentTradesK else (),
-        holding=open_positions(view) if config.includeOpenPositions else (),
+        holding=holding,
         recalled=recalled, query=query, episodes_known=basis.n, outcome_source=basis.outcome_source,
         plans=_firing_plans(view, situation, symbol, question.strategy),
-        events=tuple(upcoming_events(nearby_events(view), view.as_of, EVENT_HORIZON)),
+        events=events, exposures=position_exposures(view, events, held_notionals(holding)),
         similar=_similar(view, situation, symbol, question, embedder) if config.similarSituations else (),
         convictions=_convictions(view),
     )  # fmt: skip

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 
-from memtape.core.calendar import CalendarEvent, upcoming_events
+from memtape.core.calendar import CalendarEvent
+from memtape.core.exposure import PositionExposure
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.plans import ResolvedPlans, resolve_plans
 from memtape.core.memory.predicate import holds, read_predicate
 from memtape.core.observed import Side, Situation
 from memtape.core.recall.checks import CheckReason, CheckVerdict, order_verdict
 from memtape.core.recall.reference import Recalled
-from memtape.engine.view.events import nearby_events
+from memtape.engine.view.events import events_concerning
+from memtape.engine.view.exposure import position_exposures
 from memtape.engine.view.memories import RecallQuestion, recall_situation
 from memtape.engine.view.owner_stream import skill_of
 from memtape.engine.view.plans import PlanView, plan_views
 from memtape.engine.view.situation import current_situation
 from memtape.engine.view.view import AnswerBasis, View
 
-CHECKED_AHEAD = timedelta(hours=24)
 MINUTE = timedelta(minutes=1)
 
 
@@ -37,11 +39,12 @@ class OrderCheck:
     events: tuple[CalendarEvent, ...]
     risk_share: float | None
     avoid: tuple[str, ...]
+    exposures: tuple[PositionExposure, ...] = ()  # of the order to these events, as if it were filled
 
 
 def check_order(
     view: View, *, symbol: str, side: Side, situation: Situation | None, strategy: str | None, risk_usd: float | None,
-    limit: int = 5,
+    notional_usd: Decimal | None = None, limit: int = 5,
 ) -> OrderCheck:  # fmt: skip
     """The verdict on an order and everything it rests on."""
     now, avoid = current_situation(view, symbol, situation), skill_of(view.owner_tables, view.agent)[0].avoid
@@ -53,15 +56,18 @@ def check_order(
     proposed = resolve_plans([plan.fired() for plan in firing if plan.state.status == "proposed"])
     beliefs = [belief for belief in view.beliefs() if _holds_here(belief, now, symbol, side, strategy)]
     affect = view.affect()
-    events = list(upcoming_events(nearby_events(view), view.as_of, CHECKED_AHEAD))
+    events = events_concerning(view, symbol)
+    exposures = position_exposures(view, events, {(symbol, side): notional_usd})
     equity = affect.equity if affect.equity > 0 else None
     share = risk_usd / equity if risk_usd is not None and equity else None
     verdict, reasons = order_verdict(
         evidence=recalled.evidence, warnings=recalled.warnings, plans=active, proposed=proposed, affect=affect, beliefs=beliefs,
-        events=events, minutes_ahead=[(e.t - view.as_of) / MINUTE for e in events], risk_share=share, avoid=avoid,
+        events=events, exposures=exposures, minutes_ahead=[(e.t - view.as_of) / MINUTE for e in events], risk_share=share,
+        avoid=avoid,
     )  # fmt: skip
     return OrderCheck(
-        verdict, tuple(reasons), recalled, basis, tuple(firing), active, tuple(beliefs), tuple(events), share, avoid
+        verdict, tuple(reasons), recalled, basis, tuple(firing), active, tuple(beliefs), events, share, avoid,
+        exposures,
     )
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from memtape.core.decisions.reviews import Review
 from memtape.core.events import Discrepancy
-from memtape.core.ledger.performance import Curve, Performance
+from memtape.core.ledger.performance import Curve, Performance, TradingBook
 from memtape.core.ledger.trades import Trade
 from memtape.core.observed import Bar
 from memtape.engine.scope import AgentScope
@@ -106,6 +106,11 @@ class Ledger:
         """The equity curve: the broker's marks less deposits, or starting equity plus net PnL where there are none."""
         with self._scope.view(as_of, head) as view:
             return reads.equity(view)
+
+    def book(self, *, as_of: datetime | None = None, head: int | None = None) -> TradingBook:
+        """Every trade and the equity curve, for figures over several agents."""
+        with self._scope.view(as_of, head) as view:
+            return reads.trading_book(view)
 
     def performance(
         self, *, symbol: str | None = None, strategy: str | None = None, as_of: datetime | None = None,

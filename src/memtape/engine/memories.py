@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from memtape.core.codec import make_id, plain
@@ -62,14 +63,14 @@ class Memories:
 
     def check_order(
         self, *, symbol: str, side: Side, situation: Mapping[str, Any] | None = None, strategy: str | None = None,
-        risk_usd: float | None = None, as_of: datetime | None = None, head: int | None = None,
-        limit: int = 5,
+        risk_usd: float | None = None, notional_usd: Decimal | None = None, as_of: datetime | None = None,
+        head: int | None = None, limit: int = 5,
     ) -> OrderCheck:  # fmt: skip
         """The verdict on an order before it is sent, and everything it rests on."""
         with self._scope.view(as_of, head) as view:
             return check_order(
                 view, symbol=symbol, side=side, situation=_situation(situation), strategy=strategy, risk_usd=risk_usd,
-                limit=limit,
+                notional_usd=notional_usd, limit=limit,
             )  # fmt: skip
 
     # ---- episodes, beliefs, habits -----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Literal
 from memtape.core.brief.risk import RiskState
 from memtape.core.calendar import CalendarEvent
 from memtape.core.events import Discrepancy
+from memtape.core.exposure import PositionExposure
 from memtape.core.ledger.trades import Trade
 from memtape.core.lessons.reflection import Lesson
 from memtape.core.memory.plans import PlanState
@@ -125,6 +126,7 @@ class BriefInputs:
     plans: tuple[BriefPlan, ...] = ()  # those that fire or hold now
     convictions: tuple[Conviction, ...] = ()
     events: tuple[CalendarEvent, ...] = ()  # ahead
+    exposures: tuple[PositionExposure, ...] = ()  # of open positions, to these events
     documents: tuple[Passage, ...] = ()
     similar: tuple[SimilarDecision, ...] = ()
 

@@ -172,6 +172,39 @@ def performance(
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class TradingBook:
+    """The trades and the equity curve of one agent."""
+
+    settings: AgentSettings
+    closed: Sequence[Trade]
+    held: Sequence[Trade]
+    curve: Curve
+
+    @property
+    def performance(self) -> Performance:
+        """The agent's own figures."""
+        return performance(self.closed, self.curve, self.settings, self.held)
+
+
+def combined_performance(books: Sequence[TradingBook]) -> list[Performance]:
+    """The figures of several agents together, one for each account currency: amounts in two currencies are not added.
+
+    The drawdown of several agents is that of their closed trades one after another, on all their starting equity.
+    """
+    found: list[Performance] = []
+    for currency in sorted({book.settings.currency for book in books}):
+        own = [book for book in books if book.settings.currency == currency]
+        if len(own) == 1:
+            found.append(own[0].performance)
+            continue
+        closed, held = [t for book in own for t in book.closed], [t for book in own for t in book.held]
+        with localcontext(MONEY):
+            starting = sum((book.settings.starting_equity for book in own), ZERO)
+        found.append(performance(closed, equity_curve(closed, (), (), starting), own[0].settings, held))
+    return found
+
+
 def trade_totals(trades: Sequence[Trade]) -> dict[str, Decimal]:
     """The money sums of a set of trades. A trade without a price counts with its fees and funding only."""
     sums = {"net_pnl_usd": ZERO, "realized_pnl_usd": ZERO, "fees_usd": ZERO, "funding_usd": ZERO}

@@ -13,6 +13,7 @@ from typing import Literal
 
 from memtape.core.brief.sanitize import quote_text
 from memtape.core.calendar import CalendarEvent
+from memtape.core.exposure import PositionExposure, reaction_text
 from memtape.core.memory.affect import Affect
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.plans import ResolvedPlans
@@ -36,13 +37,13 @@ class CheckReason:
 
 def order_verdict(
     *, evidence: Evidence, warnings: Sequence[LossWarning], plans: ResolvedPlans, proposed: ResolvedPlans, affect: Affect,
-    beliefs: Iterable[Belief], events: Sequence[CalendarEvent], minutes_ahead: Sequence[float], risk_share: float | None,
-    avoid: Sequence[str],
+    beliefs: Iterable[Belief], events: Sequence[CalendarEvent], minutes_ahead: Sequence[float],
+    exposures: Sequence[PositionExposure], risk_share: float | None, avoid: Sequence[str],
 ) -> tuple[CheckVerdict, list[CheckReason]]:  # fmt: skip
     """Returns the verdict on an order and its reasons, the most serious first."""
     reasons = [
         *_from_plans(plans, proposed), *_from_evidence(evidence), *_from_state(affect), *_from_warnings(warnings),
-        *_from_size(evidence, risk_share), *_from_beliefs(beliefs), *_from_events(events, minutes_ahead),
+        *_from_size(evidence, risk_share), *_from_beliefs(beliefs), *_from_events(events, minutes_ahead, exposures),
     ]  # fmt: skip
     reasons += [CheckReason("clear", f"Your own rule: {rule}", "avoid") for rule in avoid]
     order: tuple[CheckVerdict, ...] = ("against", "caution", "clear")
@@ -117,8 +118,15 @@ def _from_beliefs(beliefs: Iterable[Belief]) -> Iterable[CheckReason]:
             yield CheckReason("caution" if belief.probability < 0.5 else "clear", belief.sentence, "beliefs")
 
 
-def _from_events(events: Sequence[CalendarEvent], minutes_ahead: Sequence[float]) -> Iterable[CheckReason]:
+def _from_events(
+    events: Sequence[CalendarEvent], minutes_ahead: Sequence[float], exposures: Sequence[PositionExposure]
+) -> Iterable[CheckReason]:
+    reactions = {each.exposure.event_id: reaction_text(each.exposure) for each in exposures}
     for event, minutes in zip(events, minutes_ahead, strict=True):
-        weighs: CheckVerdict = "caution" if event.impact == "high" and minutes <= 60 else "clear"
-        impact = event.impact or "impact unknown"
-        yield CheckReason(weighs, f"{quote_text(event.title, 64)} ({impact}) in {minutes:.0f} minutes", "events")
+        near = minutes <= 60 and not event.all_day
+        weighs: CheckVerdict = "caution" if event.is_important and near else "clear"
+        when = f"on {event.t:%Y-%m-%d}, time unknown" if event.all_day else f"in {minutes:.0f} minutes"
+        text = f"{quote_text(event.title, 64)} ({event.impact_text}) {when}"
+        if reaction := reactions.get(event.id):
+            text += f"; this order's market {reaction}"
+        yield CheckReason(weighs, text, "events")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from memtape.core.calendar import EVENT_HORIZON, CalendarEvent, standing_events
+from memtape.core.calendar import EVENT_HORIZON, LISTED_IMPORTANCE, CalendarEvent, standing_events, upcoming_events
+from memtape.core.exposure import symbol_currencies
 from memtape.core.items import StoredItem
 from memtape.engine.view.owner_stream import INSTANT
 from memtape.engine.view.view import View
@@ -32,3 +33,20 @@ def nearby_events(view: View) -> list[CalendarEvent]:
     named = {item.symbol for item in view.owner_items("event", since=first, before=last)}
     found = latest_events(view.owner_items("event", symbols=tuple(sorted(named)))) if named else []
     return [event for event in found if event.is_trusted]
+
+
+def events_concerning(view: View, symbol: str | None, held: Collection[str] = ()) -> tuple[CalendarEvent, ...]:
+    """The events of the next day, of some importance, that touch a symbol or what is held, in order.
+
+    An event that names neither currency nor symbol may concern anything, and so may a release for a symbol that no currency is
+    known of: both are listed.
+    """
+    ahead = upcoming_events(nearby_events(view), view.as_of, EVENT_HORIZON)
+    listed = [event for event in ahead if event.importance >= LISTED_IMPORTANCE]
+    return tuple(event for event in listed if symbol is None or _concerns(event, {symbol, *held}))
+
+
+def _concerns(event: CalendarEvent, symbols: Collection[str]) -> bool:
+    if not event.currencies and not event.symbols:
+        return True
+    return any(event.touches(each) or (bool(event.currencies) and not symbol_currencies(each)) for each in symbols)

@@ -6,7 +6,7 @@ alone: a symbol may have years of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, localcontext
@@ -16,8 +16,8 @@ from memtape.core.calendar import CalendarEvent
 from memtape.core.event_kinds import EventKind
 from memtape.core.exposure import (
     REACTION_WINDOW,
-    Exposure,
     HeldSide,
+    PositionExposure,
     ReactionSummary,
     ScheduledEvent,
     bar_series,
@@ -27,19 +27,12 @@ from memtape.core.exposure import (
     reaction_window,
 )
 from memtape.core.ledger.open_position import open_notional
-from memtape.core.observed import Bar
+from memtape.core.observed import Bar, Side
 from memtape.core.values import MONEY, ZERO
 from memtape.engine.view.events import latest_events
 from memtape.engine.view.view import View
 
-
-@dataclass(frozen=True, slots=True)
-class PositionExposure:
-    """What an event ahead may mean for a position: how its market reacted before, and how much is held."""
-
-    event: CalendarEvent
-    exposure: Exposure
-    notional_usd: Decimal | None  # in the account currency; None: the price is not known
+Notionals = Mapping[tuple[str, Side], Decimal | None]  # by symbol and side, the worth of what is held
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +44,12 @@ class KindReaction:
     summary: ReactionSummary
 
 
-def position_exposures(
-    view: View, events: Sequence[CalendarEvent], held: Iterable[OpenPosition]
-) -> tuple[PositionExposure, ...]:
+def position_exposures(view: View, events: Sequence[CalendarEvent], held: Notionals) -> tuple[PositionExposure, ...]:
     """A row for each event and each symbol and side that it touches, by event, symbol and side.
 
     Nothing is read unless an event touches a position.
     """
-    notionals = _notionals(held)
-    sides = [HeldSide(symbol, side) for symbol, side in sorted(notionals)]  # type: ignore[arg-type]
+    sides = [HeldSide(symbol, side) for symbol, side in sorted(held)]
     touched = sorted({each.symbol for each in sides if any(event.touches(each.symbol) for event in events)})
     if not touched:
         return ()
@@ -70,7 +60,7 @@ def position_exposures(
         ahead, alike = event.scheduled, [each for each in past if each.is_like(event.scheduled)]
         own = {symbol: reaction_bars(_moments_of(alike, symbol), bars[symbol]) for symbol in touched}
         for row in event_exposure(ahead, sides, alike, own, view.as_of):
-            found.append(PositionExposure(event, row, notionals[row.symbol, row.side]))
+            found.append(PositionExposure(row, held[row.symbol, row.side]))
     return tuple(found)
 
 
@@ -100,9 +90,9 @@ def past_events(view: View, kinds: Iterable[EventKind] | None, least_importance:
     ]  # fmt: skip
 
 
-def _notionals(held: Iterable[OpenPosition]) -> dict[tuple[str, str], Decimal | None]:
+def held_notionals(held: Iterable[OpenPosition]) -> Notionals:
     """What is held of each symbol on each side, over all legs and lots; None where one of them has no known price."""
-    found: dict[tuple[str, str], Decimal | None] = {}
+    found: dict[tuple[str, Side], Decimal | None] = {}
     for position in held:
         key, worth = (position.trade.symbol, position.trade.side), open_notional(position.trade, position.mark)
         with localcontext(MONEY):

@@ -9,7 +9,7 @@ from decimal import Decimal, localcontext
 
 from memtape.core.fills import Dividend, Funding
 from memtape.core.items import StoredItem
-from memtape.core.ledger.performance import Curve, Performance, equity_curve, performance
+from memtape.core.ledger.performance import Curve, Performance, TradingBook, equity_curve, performance
 from memtape.core.ledger.trades import Trade, round_money
 from memtape.core.observed import Bar, CashFlow, Decision, EquityMark, Run
 from memtape.core.values import MONEY, ZERO, read
@@ -90,6 +90,13 @@ def trading_performance(view: View, *, symbol: str | None = None, strategy: str 
     closed, held = ([trade for trade in trades if trade.status == status] for status in ("closed", "open"))
     whole = symbol is None and strategy is None
     return performance(closed, equity(view) if whole else None, view.agent.settings, held)
+
+
+def trading_book(view: View) -> TradingBook:
+    """Every trade of the agent and its equity curve."""
+    trades = view.trades(TradeFilter(newest=False))
+    closed, held = ([trade for trade in trades if trade.status == status] for status in ("closed", "open"))
+    return TradingBook(view.agent.settings, closed, held, equity(view))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import memtape.surfaces.operations.checks
 import memtape.surfaces.operations.corrections
 import memtape.surfaces.operations.decision_results
 import memtape.surfaces.operations.decisions
+import memtape.surfaces.operations.deployments
 import memtape.surfaces.operations.documents
 import memtape.surfaces.operations.explanations
 import memtape.surfaces.operations.facts

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AliasChoices, Field
 
 from memtape.core.brief.sanitize import one_line
-from memtape.core.calendar import DAY, MODEL_TIER, OPERATOR_TIER, CalendarEvent, EventStatement, upcoming_events
+from memtape.core.calendar import (
+    DAY,
+    LISTED_IMPORTANCE,
+    MODEL_TIER,
+    OPERATOR_TIER,
+    CalendarEvent,
+    EventStatement,
+    upcoming_events,
+)
 from memtape.core.codec import plain
 from memtape.core.event_kinds import EventKind
 from memtape.core.ledger.trades import money_text as money
@@ -22,8 +30,8 @@ from memtape.surfaces.questions import Ask, OfOwner
 from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
+    from memtape.core.exposure import PositionExposure
     from memtape.engine import Memory
-    from memtape.engine.view.exposure import PositionExposure
     from memtape.surfaces.caller import Caller
 
 TITLE_CHARS = 200
@@ -79,7 +87,7 @@ class GetEvents(OfOwner):
             validation_alias=AliasChoices("minImportance", "min_importance"),
             description="high .8, medium .5, low .2",
         ),
-    ] = 0.4
+    ] = LISTED_IMPORTANCE
     deploymentId: Annotated[
         Slug | None,
         Field(

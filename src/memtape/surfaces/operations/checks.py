@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AliasChoices, Field
@@ -15,7 +16,7 @@ from memtape.errors import Invalid
 from memtape.surfaces.answer_models import answer_model
 from memtape.surfaces.answers import Basis, basis_of, rounded_figure
 from memtape.surfaces.operations.beliefs import BeliefRow, belief_row
-from memtape.surfaces.operations.calendar import EventRow, event_row
+from memtape.surfaces.operations.calendar import EventRow, ExposureRow, event_row, exposure_row
 from memtape.surfaces.operations.memories import EvidenceRow, WarnedItem, evidence_row, warned_row
 from memtape.surfaces.operations.plans import PlanRow, plan_row
 from memtape.surfaces.questions import AsOf, agent_of
@@ -60,8 +61,9 @@ class CheckAnswer(Basis):
     size_factor: Annotated[float, Field(description="combined size factor of active plans: 0 do not trade, 1 normal size")]
     plans: Annotated[list[PlanRow], Field(description="plans whose trigger holds")]
     beliefs: Annotated[list[BeliefRow], Field(description="beliefs that apply here")]
-    events: Annotated[list[EventRow], Field(description="events scheduled within 24 hours")]  # type: ignore[valid-type]
+    events: Annotated[list[EventRow], Field(description="events of the next 24 hours that touch it")]  # type: ignore[valid-type]
     avoid: Annotated[list[str], Field(description="the skill's hard rules; they take precedence over memory")]
+    your_exposure: Annotated[list[ExposureRow], Field(description="how the market moved after past events of the kind")]
 
 
 @operation(
@@ -87,7 +89,7 @@ def pre_trade_check(memory: Memory, ask: PreTradeCheck, caller: Caller) -> Check
         risk = float(abs(ask.entry_price - ask.stop) * ask.qty)
     found = handle.memories.check_order(
         symbol=ask.symbol, side=ask.side, situation=None if ask.context is None else plain(ask.context),
-        strategy=ask.strategy, risk_usd=risk, as_of=ask.as_of, head=ask.head,
+        strategy=ask.strategy, risk_usd=risk, notional_usd=_notional(ask), as_of=ask.as_of, head=ask.head,
     )  # fmt: skip
     return CheckAnswer(
         **basis_of(handle.agent.id, found.moment), verdict=found.verdict,
@@ -97,4 +99,10 @@ def pre_trade_check(memory: Memory, ask: PreTradeCheck, caller: Caller) -> Check
         size_factor=found.resolved.size_factor,
         plans=[plan_row(view) for view in found.plans], beliefs=[belief_row(b) for b in found.beliefs],
         events=[event_row(event) for event in found.events], avoid=list(found.avoid),
+        your_exposure=[exposure_row(each) for each in found.exposures],
     )  # fmt: skip
+
+
+def _notional(ask: PreTradeCheck) -> Decimal | None:
+    """The worth of the order at its price; None if price or quantity is not stated."""
+    return None if ask.qty is None or ask.entry_price is None else ask.qty * ask.entry_price
