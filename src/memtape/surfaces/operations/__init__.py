@@ -6,6 +6,7 @@ import memtape.surfaces.operations.beliefs
 import memtape.surfaces.operations.briefs
 import memtape.surfaces.operations.calendar
 import memtape.surfaces.operations.cards
+import memtape.surfaces.operations.chats
 import memtape.surfaces.operations.checks
 import memtape.surfaces.operations.corrections
 import memtape.surfaces.operations.decision_results
