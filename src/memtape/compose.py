@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -202,6 +203,23 @@ def runner(name: str, model: str | None = None, clock: Clock | None = None) -> R
         environment=os.environ,
     )  # fmt: skip
     return runner_of(name, model, sources)
+
+
+def chat_model() -> str | None:
+    """Returns the model of the owner's chat; None if none is configured."""
+    return setting("MEMTAPE_CHAT_MODEL").strip() or None
+
+
+def chat_budget_usd() -> Decimal:
+    """Returns what one turn of the owner's chat may cost, in US dollars."""
+    given = setting("MEMTAPE_CHAT_USD_PER_TURN")
+    try:
+        amount = Decimal(given)
+    except InvalidOperation:
+        amount = Decimal("NaN")
+    if not amount.is_finite() or amount <= 0:
+        raise Invalid("MEMTAPE_CHAT_USD_PER_TURN", f"'{given}' is not an amount above 0", "Set US dollars, like 0.50")
+    return amount
 
 
 def token_counter() -> TokenCounter:

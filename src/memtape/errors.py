@@ -136,7 +136,7 @@ class RunFailed(MemtapeError):
     """{runner}: {problem}. {fix}"""
 
     # `what` is one of: bad_answer, misfit, session_lost, context_overflow, budget_spent, timed_out, not_configured, refused,
-    # unavailable (the provider cannot be reached, or is busy), crashed.
+    # unavailable (the provider cannot be reached, or is busy), crashed, stopped (nobody waits for the answer any more).
     def __init__(
         self, runner: str, problem: str, fix: str = "", *, what: str = "bad_answer", usage: object = None,
         steps: tuple[object, ...] = (),

@@ -106,6 +106,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         asked = Asked(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
         part = server.take(asked)
+        if callable(part):
+            part = part(asked)  # it answers from what it was asked
         if (problem := server.wrong(asked)) is not None:
             part = Fails(400, problem)
         reply = part if isinstance(part, Hangs | Sends | Fails) else server.reply(part, asked)

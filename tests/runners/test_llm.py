@@ -13,8 +13,8 @@ from memtape.core.decisions.runs import RunStep
 from memtape.errors import RunFailed
 from memtape.plugs.clock import FixedClock
 from memtape.plugs.models import ModelAccess, answer_cost, model_access
-from memtape.runners.llm import MAX_TURNS, LlmRunner
-from memtape.runners.protocol import RESET_ADVICE, RunnerAnswer
+from memtape.runners.llm import LlmRunner
+from memtape.runners.protocol import MAX_TOOL_ROUNDS, RESET_ADVICE, RunnerAnswer
 from tests.plugs.llm_server import SIGNATURE, Calls, LlmServer, Says, llm_server
 from tests.plugs.scripted import Fails, Hangs, Sends
 from tests.runners.questions import ACTION_SCHEMA, EIGHT, PriceFeed, TickingClock, earlier_run, question
@@ -130,9 +130,9 @@ def test_input_that_is_no_object_is_refused(server: LlmServer):
 
 def test_a_model_that_calls_tools_without_end_is_stopped(desk: Desk):
     failed = desk.failure(Calls((("get_price", BTC),)))
-    assert failed.what == "bad_answer" and f"after {MAX_TURNS} turns" in failed.problem
-    assert len(desk.server.asked) == MAX_TURNS == len(failed.steps)
-    assert failed.usage.input_tokens == MAX_TURNS * TOKENS[0]
+    assert failed.what == "bad_answer" and f"after {MAX_TOOL_ROUNDS} rounds" in failed.problem
+    assert len(desk.server.asked) - 1 == MAX_TOOL_ROUNDS == len(failed.steps)
+    assert failed.usage.input_tokens == (MAX_TOOL_ROUNDS + 1) * TOKENS[0]
 
 
 # ---- the session -------------------------------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ def test_a_run_ends_when_its_time_is_over(desk: Desk):
     assert (failed.what, failed.problem) == ("timed_out", "no answer within 0.4 s")
     # The clock has moved on by more than the limit when the second turn is due.
     slow = desk.failure(Calls((("get_price", BTC),)), timeout_seconds=1.5, clock=TickingClock())
-    assert slow.what == "timed_out" and 0 < len(slow.steps) < MAX_TURNS
+    assert slow.what == "timed_out" and 0 < len(slow.steps) < MAX_TOOL_ROUNDS
 
 
 def test_without_a_model_or_a_key_the_owner_is_told_what_to_set(server: LlmServer):

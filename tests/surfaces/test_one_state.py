@@ -20,7 +20,7 @@ NEEDED = {  # what an operation must be asked beside the agent; what is not ther
     "get_document": {"path": "none.md"}, "find_similar_reports": {"path": "none.json"},
     "verify_citation": {"path": "none.md", "start_line": 1, "end_line": 1, "content_hash": "none"},
     "pre_trade_check": {"symbol": "BTC", "direction": "long"}, "get_run": {"run": "none"}, "get_decision": {"decision": "none"},
-    "list_reexaminations": {"run": "none"}, "get_outcome": {"decision": "d3"},
+    "list_reexaminations": {"run": "none"}, "get_chat": {"chat": "none"}, "get_outcome": {"decision": "d3"},
     "get_skill_performance": {"skill_id": "breakout", "detail": "full"},
     "get_my_deployments": {"detail": "full"}, "get_upcoming_events": {"deploymentId": "desk"},
 }  # fmt: skip

@@ -80,7 +80,7 @@ CALLS: dict[str, dict[str, Any]] = {
                        "exit_at": T.format(11), "note": "closed by hand"},
     "get_outcome": {"agent": "desk", "decision": "s1", "as_of": T.format(20)},
     "get_decision_results": {"agent": "desk", "window": "7d", "curve": True, "as_of": T.format(20)},
-    "get_chat": {"agent": "desk", "limit": 5},
+    "get_messages": {"agent": "desk", "limit": 5},
     "get_equity": {"agent": "desk"},
     "list_imports": {"agent": "desk"},
     "undo_import": {"agent": "desk", "batch": "?"},
@@ -152,22 +152,32 @@ CALLS: dict[str, dict[str, Any]] = {
     "demote_fact": {"fact_id": "?"},
     "restore_fact": {"fact_id": "?"},
     "forget": {"fact_id": "?", "reason": "user_corrected"},
+    "start_chat": {"mode": "coach", "level": "beginner"},
+    "send_chat": {"chat": "?", "text": "How did gold do?"},
+    "list_chats": {"limit": 5, "as_of": T.format(20)},
+    "get_chat": {"chat": "?"},
+    "stop_chat": {"chat": "?"},
+    "delete_chat": {"chat": "?"},
+    "set_strategy": {"skill_id": "breakout", "strategy": "Buy “strength” after a pause.", "avoid": ["never average down"]},
+    "confirm_strategy": {"card": "?"},
     "delete_agent": {"id": "gone", "confirm": "gone"},
     "erase_owner": {"confirm": "local"},
 }  # fmt: skip
 # Each call is made several times. These leave their mark every time, so their answers carry another number each time, or
 # cannot be given twice; they are made once here, and their own tests are in tests/engine.
 ONCE = {"index_health", "run_agent", "send_message", "reset_memory", "reexamine_decision", "correct_memory", "label_trade",
-        "forget_memory", "delete_agent", "erase_owner"}  # fmt: skip
+        "forget_memory", "delete_agent", "erase_owner", "start_chat", "send_chat", "delete_chat", "set_strategy"}  # fmt: skip
 OWNERS_OWN = {"confirm_plan", "state_belief", "promote_lessons", "retire_lesson", "create_skill", "use_skill_version", "undo_import",
               "cancel_plan", "reindex_documents", "pin_document", "unpin_document", "accept_proposal", "reject_proposal",
               "amend_fill", "void_fill", "declare_card_type", "configure_agent", "list_facts", "edit_fact", "restore_fact",
-              "promote_fact", "demote_fact", "record_outcome", "undo_event_import"}  # fmt: skip
+              "promote_fact", "demote_fact", "record_outcome", "undo_event_import", "list_chats", "get_chat",
+              "stop_chat", "confirm_strategy"}  # fmt: skip
 OWNER_ASKED = {"confirm_plan", "promote_lessons", "retire_lesson", "label_trade", "correct_memory", "delete_agent", "erase_owner",
                "use_skill_version", "undo_import", "reindex_documents", "pin_document", "unpin_document", "accept_proposal",
                "reject_proposal", "amend_fill", "void_fill", "declare_card_type", "configure_agent", "run_agent", "send_message",
                "reset_memory", "list_facts", "edit_fact", "restore_fact", "promote_fact", "demote_fact",
-               "record_outcome", "undo_event_import"}  # fmt: skip
+               "record_outcome", "undo_event_import", "start_chat", "send_chat", "list_chats", "get_chat", "stop_chat",
+               "delete_chat", "confirm_strategy"}  # fmt: skip
 # What each must refuse, with the field that is wrong.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "create_skill": ({"id": "No Spaces"}, "id"),
@@ -215,7 +225,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "record_outcome": ({"agent": "desk", "decision": "nothing", "status": "expired"}, "decision"),
     "get_outcome": ({"agent": "desk", "decision": "nothing"}, "decision"),
     "get_decision_results": ({"agent": "desk", "window": "1y"}, "window"),
-    "get_chat": ({"agent": "desk", "limit": 0}, "limit"),
+    "get_messages": ({"agent": "desk", "limit": 0}, "limit"),
     "get_equity": ({"agent": "no such"}, "agent"),
     "list_imports": ({"agent": "nobody"}, "agent"),
     "undo_import": ({"agent": "desk", "batch": "nothing"}, "batch"),
@@ -281,6 +291,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "demote_fact": ({"fact_id": "nothing"}, "fact_id"),
     "restore_fact": ({"fact_id": "nothing"}, "fact_id"),
     "forget": ({"fact_id": "nothing", "reason": "bored"}, "reason"),
+    "start_chat": ({"mode": "gossip"}, "mode"),
+    "send_chat": ({"chat": "nothing", "text": "Hello."}, "chat"),
+    "list_chats": ({"limit": 0}, "limit"),
+    "get_chat": ({"chat": "nothing"}, "chat"),
+    "stop_chat": ({"chat": "nothing"}, "chat"),
+    "delete_chat": ({"chat": "nothing"}, "chat"),
+    "set_strategy": ({"skill_id": "No Spaces", "strategy": "Buy."}, "skill_id"),
+    "confirm_strategy": ({"card": "nothing"}, "card"),
     "delete_agent": ({"id": "desk", "confirm": "no"}, "confirm"),
     "erase_owner": ({"confirm": "someone else"}, "confirm"),
 }  # fmt: skip
@@ -314,6 +332,12 @@ def told(memory: Any, name: str) -> dict[str, Any]:
             # A fact of its own for each, so that every call can be made again: promoting one twice changes nothing.
             said = "You trade gold and silver." if name == "edit_fact" else f"This fact is for {name}."
             return {"fact_id": memory.facts.remember(said).fact.id}
+        case "get_chat" | "stop_chat":
+            chat = memory.chats.start(mode="ops").id
+            memory.chats.begin_turn(chat, "What runs now?")
+            return {"chat": memory.chats.stop_turn(chat).id}
+        case "confirm_strategy":
+            return {"card": memory.strategies.propose("reversal", "Sell a spike.").id}
         case "get_proposal" | "accept_proposal" | "reject_proposal":
             return {"proposal_id": memory.agent("diary").proposals.propose(f"notes/{name}.md", text="x", reason="x").id}
     return {}

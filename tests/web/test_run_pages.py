@@ -540,7 +540,7 @@ def test_messages_stay_after_a_reset_with_a_line_where_the_memory_began_afresh(d
         for words in ("First question.", "Memory was reset", "Second question.", "Active Memory was switched off")
     ]
     assert order == sorted(order) and "Active Memory was switched on" not in page
-    assert [one["why"] for one in desk.ask("get_chat")["breaks"]] == ["switched on", "reset", "switched off"]
+    assert [one["why"] for one in desk.ask("get_messages")["breaks"]] == ["switched on", "reset", "switched off"]
 
 
 def test_an_empty_message_is_refused_and_an_answer_that_failed_says_why(desk: RunningDesk, client: TestClient) -> None:

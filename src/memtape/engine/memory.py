@@ -29,10 +29,12 @@ from memtape.documents.cache import SHARED_SCOPE
 from memtape.engine.agent import AgentMemory
 from memtape.engine.brief_question import BriefCache
 from memtape.engine.calendar import Calendar
+from memtape.engine.chats import Chats
 from memtape.engine.coach import Coach
 from memtape.engine.deletion import destroy_agent, destroy_owner
 from memtape.engine.facts import Facts
 from memtape.engine.resources import Resources
+from memtape.engine.strategies import Strategies
 from memtape.engine.view.agent_config import card_type, card_types, configured_agent
 from memtape.engine.view.owner_stream import (
     agent_named,
@@ -58,15 +60,20 @@ class Memory:
         """`options` are those of `Resources`: models, embedders, the index of documents."""
         self.resources = Resources(database, owner, clock, **options)
         self._briefs = BriefCache()
-        self.facts, self.coach = Facts(self.resources), Coach(self.resources)
+        self._share()
 
     @classmethod
     def of(cls, resources: Resources) -> Memory:
         """The memory of resources that are open."""
         memory = cls.__new__(cls)
         memory.resources, memory._briefs = resources, BriefCache()
-        memory.facts, memory.coach = Facts(resources), Coach(resources)
+        memory._share()
         return memory
+
+    def _share(self) -> None:
+        """Make what belongs to the owner and to no agent."""
+        self.facts, self.coach = Facts(self.resources), Coach(self.resources)
+        self.chats, self.strategies = Chats(self.resources, self.coach), Strategies(self.resources)
 
     @contextmanager
     def at_one_state(self) -> Iterator[Memory]:

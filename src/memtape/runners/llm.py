@@ -20,8 +20,6 @@ from memtape.runners.conversation import Conversation, ConversationStart, ModelT
 from memtape.runners.protocol import RESET_ADVICE, RunnerAnswer, RunQuestion, ToolOutput
 from memtape.runners.steps import StepRecorder, storable_text
 
-MAX_TURNS = 24
-
 # How the failures of a provider are told. All others mean that it is busy or cannot be reached.
 _WHATS: Mapping[str, str] = {
     "refused": "refused", "timed_out": "timed_out", "too_long": "context_overflow", "not_allowed": "not_configured",
@@ -86,16 +84,23 @@ class _ToolLoop:
         self.recorder = StepRecorder(self.clock)
 
     def run(self) -> RunnerAnswer:
-        for turn in range(MAX_TURNS):
+        rounds = self.question.max_tool_rounds
+        for turn in range(rounds + 1):
             self.recorder.turn = turn
             reply = self._ask()
             if not reply.calls:
                 return self._answer(reply)
-            self.recorder.said(reply.text)
-            self.conversation.append_outputs([(call, self._call(call)) for call in reply.calls])
-        raise self._failed("bad_answer", f"the model still called tools after {MAX_TURNS} turns", "Ask for less in one run")
+            if turn < rounds:
+                self.recorder.said(reply.text)
+                self.conversation.append_outputs([(call, self._call(call)) for call in reply.calls])
+        raise self._failed("bad_answer", f"the model still called tools after {rounds} rounds of them", "Ask for less at a time")
+
+    def _check_stopped(self) -> None:
+        if self.question.is_stopped():
+            raise self._failed("stopped", "it was stopped")
 
     def _ask(self) -> ModelTurn:
+        self._check_stopped()
         budget, spent = self.question.budget_usd, self.usage.cost_usd or 0
         if budget is not None and spent >= budget:
             raise self._failed("budget_spent", f"the budget of {budget:f} USD is spent")
@@ -122,6 +127,7 @@ class _ToolLoop:
         return reply
 
     def _call(self, call: ToolCall) -> ToolOutput:
+        self._check_stopped()
         tool = next((tool for tool in self.question.tools if tool.name == call.name), None)
         if tool is not None and call.input is not None:
             return self.recorder.call(tool, call.input, call.id)

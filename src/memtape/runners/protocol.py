@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from memtape.core.decisions.runs import NO_USAGE, AgentRun, RunStep, RunUsage
 
 RUN_TIMEOUT_SECONDS = 600.0
+MAX_TOOL_ROUNDS = 24  # how often a model may call tools, one or several at a time, before it must answer
 RESET_ADVICE = "Reset the agent's memory (reset_memory), or turn Active Memory off"  # where a session has become too long
 
 
@@ -62,6 +63,8 @@ class RunQuestion:
     budget_usd: Decimal | None = None  # what may still be spent today
     session_cost_usd: Decimal | None = None  # what the session had cost before, as the runner reported it
     timeout_seconds: float = RUN_TIMEOUT_SECONDS
+    max_tool_rounds: int = MAX_TOOL_ROUNDS
+    is_stopped: Callable[[], bool] = lambda: False  # asked before each step: True if nobody waits for the answer any more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

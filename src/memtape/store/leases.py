@@ -32,6 +32,15 @@ class Leases:
         )
         return True
 
+    def is_held(self, name: str, now: datetime) -> bool:
+        """Returns True while some process holds a lease."""
+        own = {**self._mine, "name": name, "now": micros(now)}
+        return bool(self._session.all(f"SELECT 1 FROM leases WHERE {MINE} AND name = :name AND until > :now", own))
+
+    def drop(self, name: str) -> None:
+        """Take a lease from whoever holds it."""
+        self._session.run(f"DELETE FROM leases WHERE {MINE} AND name = :name", {**self._mine, "name": name})
+
     def extend(self, name: str, holder: str, until: datetime) -> bool:
         """Keep a lease longer. Returns False if the holder no longer has it."""
         own = {**self._mine, "name": name, "holder": holder}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memtape.core.chat_guard import ChatGuard
+from memtape.core.chat_system import ChatMode
 from memtape.errors import Conflict
 
 Role = Literal["owner", "model"]
@@ -19,7 +20,8 @@ Role = Literal["owner", "model"]
 class Caller:
     """The caller of an operation: its role, and the agent of the surface, used where a call names none.
 
-    A model that calls from memtape's own chat has its guard as `chat`: what the owner has said there decides about facts.
+    A model that calls from memtape's own chat has its guard as `chat`: what the owner has said there decides about facts. Such a
+    call also has the id and the mode of the chat.
 
     >>> Caller("owner").require_owner("delete an agent")
     >>> Caller("model", agent="desk").require_owner("delete an agent")
@@ -30,6 +32,8 @@ class Caller:
     role: Role
     agent: str | None = None
     chat: ChatGuard | None = None
+    chat_id: str | None = None
+    chat_mode: ChatMode | None = None
     over_network: bool = False  # HTTP and the pages: whoever reaches the port, not only the user who runs memtape
 
     @property

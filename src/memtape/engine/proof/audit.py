@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
+from memtape.core.chats import CHAT_TEXT_KINDS
 from memtape.core.codec import GENESIS, canonical_plain, chain_hash, digest, moment
 from memtape.core.facts import FACT_TEXT_KINDS
 from memtape.core.ids import OwnerId
@@ -157,6 +158,7 @@ def _verify_stream(audit: Audit, tables: Tables, agent: Agent | None, deleted: b
 SHREDDED_KINDS: Mapping[str, frozenset[str]] = {
     "correction": frozenset(("claim", "closing", "correction", "brief", "note")),
     "fact_shredded": frozenset(FACT_TEXT_KINDS),
+    "chat_deleted": frozenset(CHAT_TEXT_KINDS),
 }
 DESTROYING_KINDS = (*SHREDDED_KINDS, "erased")
 

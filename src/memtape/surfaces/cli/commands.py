@@ -227,7 +227,7 @@ def reporting(as_json: bool = False) -> Iterator[None]:
         yield
     except MemtapeError as error:
         problems = error.errors if isinstance(error, Invalid) else (error,)
-        lines = "\n".join(f"memtape: {_printable(' '.join(str(each).split()))}" for each in problems)
+        lines = "\n".join(f"memtape: {printable(' '.join(str(each).split()))}" for each in problems)
         typer.echo(json_text(problem(error)) if as_json else lines, err=True)
         raise typer.Exit(error_report(error).exit_code) from None
 
@@ -286,7 +286,7 @@ def _lines(data: Mapping[str, Any], indent: str = "") -> Iterator[str]:
             yield from (indent + "\t".join(_cell(row.get(column)) for column in columns) for row in value)
         elif isinstance(value, str) and "\n" in value:
             yield f"{indent}{name}:"
-            yield from (indent + _printable(line) for line in value.split("\n"))
+            yield from (indent + printable(line) for line in value.split("\n"))
         else:
             yield f"{indent}{name}: {_cell(value)}".rstrip()
 
@@ -329,9 +329,9 @@ def _columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    return _printable(value.replace("\n", " ").replace("\t", " ") if isinstance(value, str) else json_text(value))
+    return printable(value.replace("\n", " ").replace("\t", " ") if isinstance(value, str) else json_text(value))
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Text that a terminal shows but does not interpret: notes may come from anywhere."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

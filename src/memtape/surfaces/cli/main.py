@@ -17,6 +17,7 @@ import typer
 from memtape.brokers.formats import format_names
 from memtape.surfaces.cli.briefs import brief, lessons_app, reflect
 from memtape.surfaces.cli.cards import cards_app
+from memtape.surfaces.cli.chat import chat
 from memtape.surfaces.cli.commands import add_operations, answer, print_operation, reporting
 from memtape.surfaces.cli.documents import docs_app, sync_minutes
 from memtape.surfaces.cli.embedder import embedder_app
@@ -37,7 +38,8 @@ app.add_typer(imports_app, name="imports")
 PORT = 8765
 # All housekeeping commands: they exist on the command line only.
 HOUSEKEEPING = (
-    "serve", "mcp", "init", "doctor", "conform", "brief", "reflect", "lessons", "follow", "docs", "cards", "events", "embedder",
+    "serve", "mcp", "init", "doctor", "conform", "brief", "reflect", "lessons", "follow", "chat", "docs", "cards", "events",
+    "embedder",
     "sim", "import", "imports", "verify", "rebuild", "backup", "restore", "export", "bench", "migrate", "docs-reference",
 )  # fmt: skip
 
@@ -411,7 +413,7 @@ app.add_typer(docs_app, name="docs")
 app.add_typer(cards_app, name="cards")
 app.add_typer(events_app, name="events")
 app.add_typer(embedder_app, name="embedder")
-for function in (brief, reflect, follow):
+for function in (brief, reflect, follow, chat):
     app.command()(function)
 add_operations(app, open_store)
 

@@ -6,7 +6,7 @@ import memtape.surfaces.operations.beliefs
 import memtape.surfaces.operations.briefs
 import memtape.surfaces.operations.calendar
 import memtape.surfaces.operations.cards
-import memtape.surfaces.operations.chat
+import memtape.surfaces.operations.chats
 import memtape.surfaces.operations.checks
 import memtape.surfaces.operations.corrections
 import memtape.surfaces.operations.decision_results
@@ -22,6 +22,7 @@ import memtape.surfaces.operations.journal
 import memtape.surfaces.operations.ledger
 import memtape.surfaces.operations.lessons
 import memtape.surfaces.operations.memories
+import memtape.surfaces.operations.messages
 import memtape.surfaces.operations.observe
 import memtape.surfaces.operations.outcomes
 import memtape.surfaces.operations.plans

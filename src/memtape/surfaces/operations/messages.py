@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from memtape.surfaces.caller import Caller
 
 
-class GetChat(OfAgent):
+class GetMessages(OfAgent):
     """How many messages."""
 
     limit: Annotated[int, Field(ge=1, le=500, description="the newest messages")] = 20
 
 
-class ChatMessage(Answer):
+class AgentMessage(Answer):
     """A message of the owner, and the agent's answer."""
 
     run: Annotated[str, Field(description="the run that answers it")]
@@ -44,21 +44,21 @@ class MemoryBreak(Answer):
     why: Annotated[str, Field(description="reset, switched on, or switched off")]
 
 
-class ChatAnswer(Answer):
+class MessagesAnswer(Answer):
     """The chat with an agent."""
 
     agent: Annotated[str, Field(description="the agent")]
-    messages: Annotated[list[ChatMessage], Field(description="oldest first; messages from before a reset stay")]
+    messages: Annotated[list[AgentMessage], Field(description="oldest first; messages from before a reset stay")]
     breaks: Annotated[list[MemoryBreak], Field(description="where its memory began afresh, oldest first")]
     n: Annotated[int, Field(description="how many messages")]
 
 
 @operation(writes=False, columns={"messages": ("at", "text", "answer", "result"), "breaks": ("at", "why")})
-def get_chat(memory: Memory, ask: GetChat, caller: Caller) -> ChatAnswer:
+def get_messages(memory: Memory, ask: GetMessages, caller: Caller) -> MessagesAnswer:
     """Get the chat with an agent: messages and answers, oldest first, and where its memory was reset."""
     handle = agent_of(memory, ask)
     messages = [
-        ChatMessage(
+        AgentMessage(
             run=run.id, at=time_text(run.start.at), text=run.start.prompt, result=run.result or "running",
             ended_at=optional_time_text(run.end.at if run.end else None), answer=run.end.text if run.end else "",
             error=run.end.error if run.end else None,
@@ -66,7 +66,7 @@ def get_chat(memory: Memory, ask: GetChat, caller: Caller) -> ChatAnswer:
         for run in reversed(handle.runs.newest(limit=ask.limit, kind="chat"))
     ]  # fmt: skip
     breaks = [MemoryBreak(at=time_text(each.at), why=_why(each)) for each in handle.runs.session_breaks()]
-    return ChatAnswer(agent=handle.agent.id, messages=messages, breaks=breaks, n=len(messages))
+    return MessagesAnswer(agent=handle.agent.id, messages=messages, breaks=breaks, n=len(messages))
 
 
 def _why(each: MemorySwitched | SessionReset) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from starlette.responses import RedirectResponse, Response
 
 from memtape.errors import MemtapeError
-from memtape.surfaces.operations.chat import ChatAnswer, ChatMessage, GetChat, MemoryBreak, get_chat
+from memtape.surfaces.operations.messages import AgentMessage, GetMessages, MemoryBreak, MessagesAnswer, get_messages
 from memtape.surfaces.operations.runs import SendMessage, get_session, send_message
 from memtape.surfaces.questions import AsOf
 from memtape.surfaces.translate import error_report
@@ -27,7 +27,7 @@ MESSAGES_SHOWN = 100
 class ChatLine(NamedTuple):
     """One line of the chat: a message with its answer, or a moment from which on earlier messages are not remembered."""
 
-    message: ChatMessage | None
+    message: AgentMessage | None
     memory_break: MemoryBreak | None
 
     @property
@@ -45,7 +45,7 @@ def chat_page(request: PageRequest) -> Response:
 def _chat_shown(request: PageRequest, status: int = 200, problem: str = "", typed: str = "") -> Response:
     agent = request.agent.id
     asked = request.site.background.waiting(agent, "chat")
-    chat = request.ask(get_chat, GetChat(agent=agent, limit=MESSAGES_SHOWN))
+    chat = request.ask(get_messages, GetMessages(agent=agent, limit=MESSAGES_SHOWN))
     waiting = [each.what for each, last in asked.items() if not _has_begun(each.what, last, chat)]
     shown: dict[str, Any] = {
         "lines": chat_lines(chat), "waiting": waiting, "n": chat.n, "most": MESSAGES_SHOWN,
@@ -58,7 +58,7 @@ def _chat_shown(request: PageRequest, status: int = 200, problem: str = "", type
     return request.show("chat.html", status, **shown, session=session, typed=typed, config=agent_config_of(request, agent))
 
 
-def chat_lines(chat: ChatAnswer) -> list[ChatLine]:
+def chat_lines(chat: MessagesAnswer) -> list[ChatLine]:
     """Messages and breaks in the order of their times. A break before the first message says nothing and is left out."""
     lines = [ChatLine(message, None) for message in chat.messages]
     first = chat.messages[0].at if chat.messages else "9999"
@@ -67,7 +67,7 @@ def chat_lines(chat: ChatAnswer) -> list[ChatLine]:
     return sorted(lines, key=lambda line: (line.at, line.message is not None))
 
 
-def _has_begun(text: str, last: str | None, chat: ChatAnswer) -> bool:
+def _has_begun(text: str, last: str | None, chat: MessagesAnswer) -> bool:
     """Returns True if the run of a message is on record: one with its text, after the one that was the last then."""
     runs = [message.run for message in chat.messages]
     since = runs.index(last) + 1 if last in runs else 0

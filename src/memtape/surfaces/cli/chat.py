@@ -1,0 +1,70 @@
+"""The command `memtape chat`: a chat with the coach in the terminal, or one message and its answer."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memtape.surfaces.cli.commands import answer, perform_as_owner, printable, reporting
+from memtape.surfaces.cli.options import Db, Json, Owner, open_store, say
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+
+LEAVE = ("/quit", "/exit")
+HELP_LINE = "Write to the coach; an empty line or /quit ends. Ctrl-C stops an answer."
+
+
+def chat(
+    message: Annotated[str | None, typer.Option("--message", "-m", help="Send this one message and print the answer.")] = None,
+    chat_id: Annotated[str | None, typer.Option("--chat", help="Go on with this chat; default: a new one.")] = None,
+    mode: Annotated[str, typer.Option(help="A new chat: coach, authoring or ops.")] = "coach",
+    level: Annotated[str, typer.Option(help="A new chat: beginner, regular or professional.")] = "regular",
+    skill: Annotated[str | None, typer.Option(help="A new chat: the skill in focus.")] = None,
+    agent: Annotated[str | None, typer.Option(help="A new chat: the agent in focus.")] = None,
+    db: Db = None, owner: Owner = None, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Chat with the coach. It remembers what you tell it about yourself; see `memtape facts`."""
+    with reporting(as_json), open_store(db, owner) as memory:
+        asked = {"mode": mode, "level": level, "skill": skill, "agent": agent}
+        name = chat_id or perform_as_owner(memory, "start_chat", asked)["id"]
+        if message is not None:
+            turn = perform_as_owner(memory, "send_chat", {"chat": name, "text": message})
+            _print_turn(turn, as_json)
+            if turn["result"] != "ok":
+                raise typer.Exit(1)
+            return
+        if sys.stdin.isatty():
+            say(HELP_LINE)
+        _converse(memory, name, as_json)
+
+
+def _converse(memory: Memory, name: str, as_json: bool) -> None:
+    """Send line after line until the input ends."""
+    while True:
+        try:
+            text = input("you> " if sys.stdin.isatty() else "").strip()
+        except (EOFError, KeyboardInterrupt):
+            break
+        if not text or text in LEAVE:
+            break
+        try:
+            _print_turn(perform_as_owner(memory, "send_chat", {"chat": name, "text": text}), as_json)
+        except KeyboardInterrupt:
+            say("Stopped.")
+    say(f"To go on with this chat: memtape chat --chat {name}")
+
+
+def _print_turn(turn: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        answer(turn, True)
+        return
+    if turn["result"] == "ok":
+        typer.echo("\n".join(map(printable, turn["answer"].split("\n"))).encode())
+    else:
+        say(f"No answer ({turn['result']}): {turn['error']}")
+    cost = f"${turn['cost_usd']}" if turn["cost_usd"] is not None else "cost unknown"
+    used = f", tools: {', '.join(call['tool'] for call in turn['tools'])}" if turn["tools"] else ""
+    say(f"chat {turn['chat']} ({cost}{used})")

@@ -1,0 +1,127 @@
+"""The pages of the chat with the coach: start one, send, stop, confirm a strategy, delete; and how to configure a model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+import memtape
+from memtape.engine import Memory
+from tests.plugs.coach_model import ALTS, coach
+from tests.plugs.llm_server import Calls, LlmServer, Says, llm_server
+from tests.plugs.scripted import Hangs
+from tests.web.floor import HOSTILE
+from tests.web.test_answers import brings_nothing_of_its_own, client_of
+from tests.web.test_document_pages import OWN
+
+ANSWERED = 20.0  # seconds within which the local server has answered
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LlmServer]:
+    with llm_server() as opened:
+        yield opened
+
+
+@pytest.fixture
+def desk(tmp_path: Path, server: LlmServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
+    monkeypatch.setenv("MEMTAPE_CHAT_MODEL", "anthropic/claude-haiku-4-5")
+    monkeypatch.setenv("MEMTAPE_ANTHROPIC_URL", server.url("anthropic"))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-the-owner")
+    server.plays(coach)
+    with memtape.open(str(tmp_path / "desk.db")) as memory:
+        memory.create_skill("gold", strategy="Buy strength.")
+        memory.create_agent("desk", skill="gold")
+        yield memory
+
+
+@pytest.fixture
+def client(desk: Memory) -> Iterator[TestClient]:
+    with client_of(desk) as client:
+        yield client
+
+
+def post(client: TestClient, address: str, status: int = 303, **fields: str) -> str:
+    answer = client.post(address, data=fields, headers=OWN, follow_redirects=False)
+    assert answer.status_code == status, answer.text
+    return answer.headers.get("location", "").partition("#")[0] if status == 303 else answer.text
+
+
+def until_answered(memory: Memory, chat: str) -> None:
+    until = time.monotonic() + ANSWERED
+    while memory.chats.get(chat).open_turn is not None:
+        assert time.monotonic() < until, "no answer came"
+        time.sleep(0.02)
+
+
+def test_a_chat_is_started_and_answered_and_what_was_said_is_on_the_page_of_facts(desk, client):
+    where = post(client, "/chat/start", mode="coach", level="beginner", skill="gold", agent="")
+    chat = where.rpartition("/")[2]
+    assert post(client, f"{where}/send", text="I never trade alts.") == where
+    until_answered(desk, chat)
+    shown = " ".join(client.get(where).text.split())
+    assert "I never trade alts." in shown and "Noted." in shown and "looked at: remember" in shown and "$0.00" in shown
+    assert "hx-trigger" not in shown, "nothing is waited for"
+    assert ALTS in client.get("/profile/facts").text
+    listed = client.get("/chat").text
+    assert f'href="{where}"' in listed and "I never trade alts." in listed
+    assert 'aria-current="page">Coach</a>' in listed and 'href="/chat"' in client.get("/").text
+
+
+def test_an_answer_that_is_being_written_is_waited_for_and_can_be_stopped(desk, client, server):
+    where = post(client, "/chat/start", mode="coach", level="regular")
+    server.plays(Hangs(1))
+    post(client, f"{where}/send", text="Think about gold.")
+    waiting = client.get(where).text
+    assert "answering…" in waiting and 'hx-trigger="every 2s"' in waiting and f'action="{where}/stop"' in waiting
+    assert "still answering" in post(client, f"{where}/send", 409, text="Hurry.") and "Hurry." in post(client, f"{where}/send", 409, text="Hurry.")
+    post(client, f"{where}/stop")
+    stopped = client.get(where).text
+    assert "The answer was stopped." in stopped and "Think about gold." in stopped and "hx-trigger" not in stopped
+
+
+def test_a_proposed_strategy_becomes_a_version_by_the_owners_click(desk, client, server):
+    where = post(client, "/chat/start", mode="authoring", level="regular", skill="gold")
+    server.plays(Calls((("set_strategy", {"skill_id": "gold", "strategy": "Buy a close above the range."}),)), Says("See the card."))
+    post(client, f"{where}/send", text="Write it down.")
+    until_answered(desk, where.rpartition("/")[2])
+    card = desk.chats.get(where.rpartition("/")[2]).cards[0].id
+    assert "Confirm as version 2" in client.get(where).text and desk.skill("gold")[1] == 1
+    post(client, f"{where}/confirm", card=card)
+    assert "version 2</a>" in client.get(where).text and desk.skill("gold")[0].strategy == "Buy a close above the range."
+
+
+def test_a_deleted_chat_is_gone(desk, client):
+    where = post(client, "/chat/start", mode="ops", level="regular")
+    assert post(client, f"{where}/delete") == "/chat?deleted=1"
+    assert "was destroyed" in client.get("/chat?deleted=1").text
+    assert client.get(where).status_code == 404 and desk.chats.all() == []
+
+
+def test_without_a_model_the_pages_say_how_to_configure_one(desk, client, monkeypatch):
+    chat = desk.chats.start().id
+    monkeypatch.delenv("MEMTAPE_CHAT_MODEL")
+    for address in ("/chat", f"/chat/{chat}"):
+        assert "MEMTAPE_CHAT_MODEL=anthropic/claude-haiku-4-5" in client.get(address).text
+    assert "no model is configured" in post(client, "/chat/start", 422, mode="coach")
+    assert "no model is configured" in post(client, f"/chat/{chat}/send", 422, text="Hello.")
+
+
+def test_hostile_words_are_shown_and_do_nothing(desk, client, server):
+    server.plays(Says(HOSTILE))
+    chat = desk.chats.start().id
+    post(client, f"/chat/{chat}/send", text=HOSTILE)
+    until_answered(desk, chat)
+    for address in ("/chat", f"/chat/{chat}"):
+        brings_nothing_of_its_own(client, address)
+
+
+def test_what_is_wrong_is_said_above_the_form(desk, client):
+    assert "mode" in post(client, "/chat/start", 422, mode="gossip")
+    where = post(client, "/chat/start", mode="coach")
+    assert "text" in post(client, f"{where}/send", 422, text=" ")
+    assert client.post(f"{where}/send", data={"text": "x"}, headers={"origin": "https://elsewhere.example"}).status_code == 403
