@@ -28,6 +28,7 @@ from memtape.core.values import (
     Label,
     Leg,
     Line,
+    ModelName,
     Money,
     Number,
     Price,
@@ -128,7 +129,7 @@ class Run:
     kind: Literal["tick", "scheduled", "manual", "chat", "re-examination", "council"] = "tick"
     digest: Annotated[Key | None, Field(description="hash of the context the model saw")] = None
     steps: Annotated[tuple[Line, ...], Field(max_length=64)] = ()
-    model: Label | None = None
+    model: ModelName | None = None
     tokens_in: Annotated[int, Field(ge=0)] | None = None
     tokens_out: Annotated[int, Field(ge=0)] | None = None
     cost_usd: Price | None = None

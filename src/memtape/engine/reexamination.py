@@ -44,7 +44,8 @@ def record_answer(agent: AgentMemory, id: str, answer: Mapping[str, Any], by: st
     if isinstance(begun, BusyRun):
         raise Conflict("agent", "another run is at work", "Try again when it has ended")
     assert isinstance(begun, BegunRun)
-    end = RunEnd(run=begun.start.id, at=begun.start.at, result="ok", text=canonical_plain(dict(answer)))
+    asked = {name: value for name, value in answer.items() if name in task.schema["properties"]}
+    end = RunEnd(run=begun.start.id, at=begun.start.at, result="ok", text=canonical_plain(asked))
     return agent.end_run(begun, end, examination=found)
 
 

@@ -29,6 +29,7 @@ from memtape.core.decisions.sessions import (
     session_status,
 )
 from memtape.core.items import Item
+from memtape.core.values import read
 from memtape.engine.scope import AgentScope
 from memtape.engine.view import open_view
 from memtape.engine.view.agent_config import configured_agent, stated_configs
@@ -169,7 +170,9 @@ class Runs:
             if left_behind is not None and left_behind.end is None:
                 writer.declare(_end_item(_lost(left_behind.start, at)), at)
                 begun = replace(begun, start=replace(begun.start, id=make_id(self._scope.agent.id, "run", writer.seq + 1)))
-            writer.declare(Item("run", begun.start.id, at, plain(begun.start), kind), at)
+            # What cannot be read again must not be written: the agent could not be run any more.
+            start = plain(read(RunStart, plain(begun.start)))
+            writer.declare(Item("run", begun.start.id, at, start, kind), at)
             if not spent:
                 return begun
             stopped = RunEnd(run=begun.start.id, at=at, result="stopped", error=spent)
@@ -216,7 +219,7 @@ class Runs:
                 raise Conflict("run", f"the run {begun.start.id} was ended as lost meanwhile", "Run the agent again")
             write(tables)
             at = max(begun.start.at, self._scope.stated_at(tables))
-            end = replace(end, at=at)
+            end = read(RunEnd, plain(replace(end, at=at)))
             self._scope.writer(tables).declare(_end_item(end), at)
             Leases(tables).release(RUN_LEASE, begun.holder)
         return AgentRun(begun.start, end)
