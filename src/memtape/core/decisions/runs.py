@@ -18,6 +18,7 @@ RunKind = Literal["scheduled", "manual", "chat", "re-examination", "council"]
 RunResult = Literal["ok", "failed", "lost", "stopped"]
 MAX_RUN_TEXT = 200_000  # characters of a prompt, an answer or the output of one step
 MAX_RUN_STEPS = 500
+ANSWERED_BY = "answered by "  # in place of a runner: the owner, or a model over MCP
 MAX_RUN_NOTE = 2_000  # characters of an error or a note
 RunText = Annotated[str, Field(max_length=MAX_RUN_TEXT)]
 Count = Annotated[int, Field(ge=0)]
@@ -84,6 +85,11 @@ class RunStart:
     session_before: Key | None = None
     slot: Annotated[Time | None, Field(description="the moment of the schedule that it was started for")] = None
     brief: Annotated[Key | None, Field(description="digest of the brief that it was given")] = None
+
+    @property
+    def asks_model(self) -> bool:
+        """False for an answer that was given without a runner: it costs nothing, and no budget limits it."""
+        return not self.runner.startswith(ANSWERED_BY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
