@@ -209,3 +209,33 @@ def test_a_run_that_goes_over_midnight_belongs_to_the_day_on_which_it_began():
     assert desk.run().result == "ok"
     assert desk.run().result == "ok", "the new day has its own run"
     assert desk.run().result == "stopped"
+
+
+# ---- cards inside a tick -----------------------------------------------------------------------------------------------
+
+
+def tick(desk: RunDesk, number: int, **decision: Any) -> dict[str, Any]:
+    at = (desk.clock.at + timedelta(seconds=number)).isoformat()
+    data = {"agent": "gold", "id": f"t{number}", "t": at, "marks": {"BTC": "100"}, "decision": {"symbol": "BTC", **decision}}
+    return perform(desk.memory, find("observe_tick"), data, MODEL)
+
+
+def test_a_card_inside_a_tick_is_followed_like_one_that_is_recorded_alone():
+    desk = RunDesk(BUY)
+    tick(desk, 1, action="buy", side="long", card="trade-decision", slots={"thesis": "x", "stop": 98, "target": 104})
+    desk.bar(1, "100", "105", "99.5", "104.5")
+    assert desk.agent.outcomes.of("t1").status == "resolved"
+    assert desk.agent.ledger.decision("t1").decision.slots == {"thesis": "x"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "problem"),
+    [({"card": "haiku", "slots": {"a": "b"}}, "haiku"), ({"card": "trade-decision", "slots": {"mood": "sad"}}, "mood")],
+)
+def test_a_tick_with_a_card_that_does_not_fit_is_recorded_as_stated_and_says_so(stated, problem):
+    desk = RunDesk(BUY)
+    done = tick(desk, 1, action="buy", **stated)
+    [event] = [event for event in done["concluded"] if event["event"] == "card_misfit"]
+    assert event["decision"] == "t1" and problem in event["problem"]
+    assert desk.agent.ledger.decision("t1").decision.slots == stated["slots"]
+    assert verify_store(desk.memory).ok

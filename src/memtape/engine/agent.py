@@ -22,7 +22,7 @@ from memtape.core.decisions.cards import fit_card
 from memtape.core.decisions.examinations import Examination
 from memtape.core.decisions.outcomes import check_decision
 from memtape.core.decisions.runs import AgentRun, RunEnd
-from memtape.core.events import TradeClosed
+from memtape.core.events import CardMisfit, Event, TradeClosed
 from memtape.core.ids import DecisionId
 from memtape.core.items import OWNER_STREAM
 from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, occurred_at
@@ -52,7 +52,7 @@ from memtape.engine.view.owner_stream import skill_from_item
 from memtape.engine.view.view import View
 from memtape.engine.write.arrivals import checked_value, complete_value, named_claim
 from memtape.engine.write.writer import Arrival, Receipt, check_time
-from memtape.errors import Conflict
+from memtape.errors import Conflict, Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.rows import Head
 from memtape.store.tables import Tables
@@ -113,9 +113,30 @@ class AgentMemory:
     ) -> Receipt:
         """Record a value that has been validated; one write transaction, the record of what was shown included."""
         now = self._scope.resources.clock.now()
+        misfits: list[Event] = []
+        if isinstance(value, Tick):
+            value, misfits = self._with_cards(value)
         value = self._completed(value, now)
         with self._scope.writing() as tables:
-            return self._write(tables, value, now, backfill, shown, run)
+            receipt = self._write(tables, value, now, backfill, shown, run)
+        return replace(receipt, concluded=(*receipt.concluded, *misfits)) if misfits else receipt
+
+    def _with_cards(self, tick: Tick) -> tuple[Tick, list[Event]]:
+        """A tick whose decisions fit their cards. What comes with a tick is never refused for a decision's words: a decision that
+        does not fit stays as it is stated, and an event says so.
+        """
+        misfits: list[Event] = []
+        if not any(decision.card for decision in tick.decisions):
+            return tick, misfits
+        fitted: list[Decision] = []
+        with self._scope.resources.reading(OWNER_STREAM) as owner:
+            for stated, named in zip(tick.decision or (), tick.decisions, strict=True):
+                try:
+                    fitted.append(fit_card(card_type(owner, stated.card), stated) if stated.card else stated)
+                except (Invalid, Unknown) as wrong:
+                    misfits.append(CardMisfit(named.id or "", str(wrong)))
+                    fitted.append(stated)
+        return replace(tick, decision=tuple(fitted)), misfits
 
     def _completed(self, value: Observed, now: datetime) -> Observed:
         """A value with all that must be looked up before it is written; raises Invalid if it cannot be recorded."""
