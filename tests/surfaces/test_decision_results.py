@@ -87,7 +87,7 @@ def test_the_latest_conviction_stands_in_the_row() -> None:
     for _ in range(2):
         desk.later(60)
         desk.reexamine(run.id)
-    (row,) = results(desk)["without_outcome"]
+    (row,) = results(desk)["active"]
     assert (row["id"], row["run"], row["conviction"]) == (run.id, run.id, 35)
 
 
