@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 from fastapi import FastAPI
@@ -374,3 +375,33 @@ def test_an_application_can_be_started_again(memory):
     for _ in range(2):
         with client_of(app) as client:
             assert client.get("/healthz").status_code == 200
+
+
+def test_a_write_that_takes_minutes_keeps_only_its_own_key_waiting():
+    from memtape.surfaces.http import IdempotentAnswers
+
+    async def ask() -> list[str]:
+        answers, ended, order = IdempotentAnswers(), anyio.Event(), []
+
+        async def run() -> bytes:
+            order.append("a run begins")
+            await ended.wait()
+            return b"run"
+
+        async def note() -> bytes:
+            return b"note"
+
+        async def repeated() -> None:
+            order.append((await answers.once(("run_agent", "k1"), b"{}", run)).decode())
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(repeated)
+            group.start_soon(repeated)
+            await anyio.sleep(0.01)
+            with anyio.fail_after(5):
+                order.append((await answers.once(("append_note", "k2"), b"{}", note)).decode())
+            ended.set()
+        assert not answers._at_work
+        return order
+
+    assert anyio.run(ask) == ["a run begins", "note", "run", "run"]

@@ -174,6 +174,15 @@ class BriefNotRecorded(Event):
     problem: str
 
 
+@dataclass(frozen=True, slots=True)
+class CardMisfit(Event):
+    """A decision inside a tick was recorded as stated, although it does not fit its card. Only in answers, never in the log."""
+
+    kind = "card_misfit"
+    decision: str
+    problem: str
+
+
 # ---- plans ---------------------------------------------------------------------------------------------------------------
 
 
@@ -331,8 +340,8 @@ EVENTS: Mapping[str, type[Event]] = {
     type_.kind: type_
     for type_ in (
         TradeOpened, TradeClosed, TradeRevised, DiscrepancyFound, StaleTick, BarDiffers, PriceFarOff, BriefNotRecorded,
-        PlanFired, PlanExpired, MemoryCorrected, MemoryForgotten, MemoryShredded, Reflected, ReflectionFailed, LessonRetired,
-        LessonsPromoted, NoteAppended, EditProposed, EditAccepting, EditAccepted, EditRejected,
+        CardMisfit, PlanFired, PlanExpired, MemoryCorrected, MemoryForgotten, MemoryShredded, Reflected, ReflectionFailed,
+        LessonRetired, LessonsPromoted, NoteAppended, EditProposed, EditAccepting, EditAccepted, EditRejected,
     )
 }  # fmt: skip
 

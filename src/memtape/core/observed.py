@@ -28,6 +28,7 @@ from memtape.core.values import (
     Label,
     Leg,
     Line,
+    ModelName,
     Money,
     Number,
     Price,
@@ -128,7 +129,7 @@ class Run:
     kind: Literal["tick", "scheduled", "manual", "chat", "re-examination", "council"] = "tick"
     digest: Annotated[Key | None, Field(description="hash of the context the model saw")] = None
     steps: Annotated[tuple[Line, ...], Field(max_length=64)] = ()
-    model: Label | None = None
+    model: ModelName | None = None
     tokens_in: Annotated[int, Field(ge=0)] | None = None
     tokens_out: Annotated[int, Field(ge=0)] | None = None
     cost_usd: Price | None = None
@@ -146,14 +147,32 @@ class DocumentRef:
     quoted: Annotated[str, Field(max_length=QUOTED_LENGTH)] | None = None
 
 
-def _slot_text(value: object) -> object:
+MAX_SLOT_LENGTH, MAX_SLOT_ENTRIES = 2_000, 32
+
+
+def _slot_value(value: object) -> str | tuple[str, ...]:
     """A slot is a text or a list of texts; a number is stored as it is written."""
-    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
-        return str(value)
-    return tuple(value) if isinstance(value, list) else value
+    if not isinstance(value, list | tuple):
+        return _slot_text(value)
+    if len(value) > MAX_SLOT_ENTRIES:
+        raise ValueError(f"has {len(value)} entries; give at most {MAX_SLOT_ENTRIES}")
+    return tuple(_slot_text(each, f"entry {number} ") for number, each in enumerate(value, start=1))
 
 
-SlotValue = Annotated[Line | Annotated[tuple[Line, ...], Field(max_length=32)], BeforeValidator(_slot_text)]
+def _slot_text(value: object, which: str = "") -> str:
+    text = str(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else value
+    if not isinstance(text, str):
+        raise ValueError(f"{which}is neither a text nor a number; write a text, or a list of texts")
+    if len(text) > MAX_SLOT_LENGTH:
+        raise ValueError(f"{which}has {len(text)} characters; shorten it to {MAX_SLOT_LENGTH}")
+    try:
+        return clean_text(text)
+    except ValueError as wrong:
+        raise ValueError(f"{which}{wrong}") from None
+
+
+# All is checked before the two alternatives are tried: otherwise one wrong slot would be reported twice, once for each.
+SlotValue = Annotated[Line | Annotated[tuple[Line, ...], Field(max_length=MAX_SLOT_ENTRIES)], BeforeValidator(_slot_value)]
 Frame = Literal["1m", "5m", "15m", "30m", "1h", "4h", "1d"]
 
 ANY: Final = "*"  # what is left open: it matches whatever the value

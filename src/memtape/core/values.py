@@ -86,6 +86,7 @@ Symbol = Annotated[str, Field(pattern=r"^[A-Za-z0-9^$][A-Za-z0-9 ._:/@#=^$+&*()-
 Leg = Annotated[Text, Field(max_length=128)]
 Currency = Annotated[str, Field(pattern=r"^[A-Z0-9]{2,10}$")]
 Label = Annotated[Text, Field(min_length=1, max_length=64)]
+ModelName = Annotated[Text, Field(min_length=1, max_length=200)]
 
 # The wording of each kind of pydantic error where pydantic's own is for programmers; {x} is from the error's context.
 _PROBLEMS: Mapping[str, str] = {

@@ -18,11 +18,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from memtape.core.codec import make_id
 from memtape.core.decisions.cards import fit_card
 from memtape.core.decisions.examinations import Examination
 from memtape.core.decisions.outcomes import check_decision
 from memtape.core.decisions.runs import AgentRun, RunEnd
-from memtape.core.events import TradeClosed
+from memtape.core.events import CardMisfit, Event, TradeClosed
+from memtape.core.ids import DecisionId
 from memtape.core.items import OWNER_STREAM
 from memtape.core.observed import READERS, Bars, Claim, Closing, Decision, Observed, Tick, occurred_at
 from memtape.core.skills import Agent
@@ -45,12 +47,14 @@ from memtape.engine.reflection import due_after
 from memtape.engine.resources import Resources
 from memtape.engine.runs import BegunRun, Runs, write_examination
 from memtape.engine.scope import AgentScope
-from memtape.engine.view import present_of
+from memtape.engine.view import open_view, present_of
 from memtape.engine.view.agent_config import card_type
+from memtape.engine.view.decisions import decision_card, refuse_closed_gate
 from memtape.engine.view.owner_stream import skill_from_item
 from memtape.engine.view.view import View
 from memtape.engine.write.arrivals import checked_value, complete_value, named_claim
 from memtape.engine.write.writer import Arrival, Receipt, check_time
+from memtape.errors import Conflict, Invalid, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.rows import Head
 from memtape.store.tables import Tables
@@ -112,9 +116,30 @@ class AgentMemory:
     ) -> Receipt:
         """Record a value that has been validated; one write transaction, the record of what was shown included."""
         now = self._scope.resources.clock.now()
+        misfits: list[Event] = []
+        if isinstance(value, Tick):
+            value, misfits = self._with_cards(value)
         value = self._completed(value, now)
         with self._scope.writing() as tables:
-            return self._write(tables, value, now, backfill, shown, run)
+            receipt = self._write(tables, value, now, backfill, shown, run)
+        return replace(receipt, concluded=(*receipt.concluded, *misfits)) if misfits else receipt
+
+    def _with_cards(self, tick: Tick) -> tuple[Tick, list[Event]]:
+        """A tick whose decisions fit their cards. What comes with a tick is never refused for a decision's words: a decision that
+        does not fit stays as it is stated, and an event says so.
+        """
+        misfits: list[Event] = []
+        if not any(decision.card for decision in tick.decisions):
+            return tick, misfits
+        fitted: list[Decision] = []
+        with self._scope.resources.reading(OWNER_STREAM) as owner:
+            for stated, named in zip(tick.decision or (), tick.decisions, strict=True):
+                try:
+                    fitted.append(fit_card(card_type(owner, stated.card), stated) if stated.card else stated)
+                except (Invalid, Unknown) as wrong:
+                    misfits.append(CardMisfit(named.id or "", str(wrong)))
+                    fitted.append(stated)
+        return replace(tick, decision=tuple(fitted)), misfits
 
     def _completed(self, value: Observed, now: datetime) -> Observed:
         """A value with all that must be looked up before it is written; raises Invalid if it cannot be recorded."""
@@ -157,17 +182,25 @@ class AgentMemory:
         """
         now = self._scope.resources.clock.now()
         value = self._completed(decision, now) if decision is not None else None
-        if isinstance(value, Decision):
-            end = replace(end, decision=value.id)
+        examined = begun.start.decision
 
-        def write(tables: Tables) -> None:
-            if value is not None:
-                self._write(tables, value, now, False, shown, begun.start.id)
+        def write(tables: Tables) -> str | None:
+            recorded: str | None = None
+            if isinstance(value, Decision):
+                named = replace(value, id=_free_name(tables, value))
+                self._write(tables, named, now, False, shown, begun.start.id)
+                recorded = named.id
             elif shown is not None:
                 at = self._scope.stated_at(tables)
-                write_shown(self._scope.writer(tables), shown, at, decision=begun.start.decision, run=begun.start.id)
-            if examination is not None and begun.start.decision is not None:
-                write_examination(self._scope, tables, begun.start.id, begun.start.decision, examination)
+                write_shown(self._scope.writer(tables), shown, at, decision=examined, run=begun.start.id)
+            if examination is not None and examined is not None:
+                # The outcome may have become known while the model worked.
+                with open_view(self._scope.resources, tables, self.agent) as view:
+                    if (card := decision_card(view, examined)) is None:
+                        raise Conflict("decision", f"'{examined}' was taken back meanwhile", "Examine another decision")
+                    refuse_closed_gate(card)
+                write_examination(self._scope, tables, begun.start.id, examined, examination)
+            return recorded
 
         return self.runs.end(begun, end, write)
 
@@ -197,6 +230,14 @@ class AgentMemory:
         owner = Tables(tables.session, tables.owner, OWNER_STREAM)
         stated = owner.items("skill", EVERYTHING, keys=[f"{self.agent.skill}@{self.agent.skill_version}"])
         return bool(stated) and due_after(tables, skill_from_item(stated[0])[0], self._scope.stated_at(tables))
+
+
+def _free_name(tables: Tables, decision: Decision) -> DecisionId | None:
+    """The id of a run's decision: its own, unless somebody has recorded another decision under that id before."""
+    name = decision.id
+    if name is None or not tables.items("decision", EVERYTHING, keys=[name], voided=True):
+        return name
+    return DecisionId(make_id(name, tables.head().seq))
 
 
 def _first_decision(value: Observed) -> Decision | None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memtape.core.codec import canonical_plain
 from memtape.core.decisions.cards import CardDefinition
 from memtape.core.decisions.examination_prompt import reexamination_prompt
 from memtape.core.decisions.examinations import Examination, examination_schema, read_examination
-from memtape.core.decisions.runs import AgentRun, RunEnd
+from memtape.core.decisions.runs import ANSWERED_BY, AgentRun, RunEnd
 from memtape.core.observed import Decision
 from memtape.engine.agent import AgentMemory
 from memtape.engine.runs import BegunRun, BusyRun
-from memtape.engine.view.decisions import decision_card
+from memtape.engine.view.decisions import decision_card, refuse_closed_gate
 from memtape.errors import Conflict, Unknown
 
 
@@ -39,13 +39,19 @@ def record_answer(agent: AgentMemory, id: str, answer: Mapping[str, Any], by: st
     task = reexamination_task(agent, id)
     found = task.read(answer)
     begun = agent.runs.begin(
-        "re-examination", task.prompt, runner=f"answered by {by}", parent=task.run, decision=id, asks_model=False
+        "re-examination", task.prompt, runner=f"{ANSWERED_BY}{by}", parent=task.run, decision=id
     )
     if isinstance(begun, BusyRun):
         raise Conflict("agent", "another run is at work", "Try again when it has ended")
     assert isinstance(begun, BegunRun)
-    end = RunEnd(run=begun.start.id, at=begun.start.at, result="ok", text=canonical_plain(dict(answer)))
-    return agent.end_run(begun, end, examination=found)
+    asked = {name: value for name, value in answer.items() if name in task.schema["properties"]}
+    end = RunEnd(run=begun.start.id, at=begun.start.at, result="ok", text=canonical_plain(asked))
+    try:
+        return agent.end_run(begun, end, examination=found)
+    except Conflict as refused:
+        # Its outcome has become known since the answer was read.
+        agent.end_run(begun, replace(end, result="failed", error=str(refused)))
+        raise
 
 
 def reexamination_task(agent: AgentMemory, id: str) -> ReexaminationTask:
@@ -55,8 +61,8 @@ def reexamination_task(agent: AgentMemory, id: str) -> ReexaminationTask:
     if card is None:
         raise Unknown("decision", "decision", id, "List them with get_my_decisions")
     decision, declared = card.decision, card.declared
-    if declared is None or not card.gate.allowed:
-        raise Conflict("decision", f"cannot be examined again: {card.gate.reason}", "Examine a decision that is still open")
+    refuse_closed_gate(card)
+    assert declared is not None, "only a declared card has an open gate"
     given = decision.slots.get("watch_for", ())
     watch_for = given if isinstance(given, tuple) else (given,)
     prompt = reexamination_prompt(

@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
-from memtape.core.codec import EPOCH, make_id, plain
+from memtape.core.codec import EPOCH, MICROSECOND, make_id, plain
 from memtape.core.decisions.agent_config import AgentConfig, ConfiguredAgent
 from memtape.core.decisions.examinations import Examination
 from memtape.core.decisions.runs import AgentRun, RunEnd, RunKind, RunStart
@@ -29,6 +29,7 @@ from memtape.core.decisions.sessions import (
     session_status,
 )
 from memtape.core.items import Item
+from memtape.core.values import read
 from memtape.engine.scope import AgentScope
 from memtape.engine.view import open_view
 from memtape.engine.view.agent_config import configured_agent, stated_configs
@@ -151,19 +152,19 @@ class Runs:
     def reset_session(self) -> SessionStatus:
         """Start the session afresh; messages and runs stay on record."""
         with self._scope.writing() as tables:
-            at = self._scope.stated_at(tables)
+            at = self._stated_at(tables)
             key = f"reset#{tables.head().seq + 1}"
             self._scope.writer(tables).declare(Item("session_reset", key, at, {"at": plain(at)}), at)
         return self.session()
 
     def begin(
         self, kind: RunKind, prompt: str, *, runner: str, model: str | None = None, parent: str | None = None,
-        decision: str | None = None, slot: datetime | None = None, asks_model: bool = True,
+        decision: str | None = None, slot: datetime | None = None,
     ) -> BegunRun | BusyRun | AgentRun:  # fmt: skip
         """Take the lease and record that a run began.
 
         Returns BusyRun if another run is at work or has had this slot of the schedule, and the ended run if the budget of the day
-        is spent. A run left behind by a process that died is ended first, as lost. A run that asks no model needs no budget.
+        is spent. A run left behind by a process that died is ended first, as lost. An answer without a runner needs no budget.
         """
         holder, now = uuid4().hex, self._scope.resources.clock.now()
         with self._scope.writing() as tables:
@@ -175,12 +176,16 @@ class Runs:
                     return BusyRun(last_run(view))
                 begun = self._begun(view, holder, kind, prompt, runner, model, parent, decision, slot)
                 left_behind = last_run(view)
-                spent = _spent_budget(spending_on_day(view, begun.start.at), begun.config) if asks_model else ""
+                spent = ""
+                if begun.start.asks_model:
+                    spent = _spent_budget(spending_on_day(view, begun.start.at), begun.config)
             writer, at = self._scope.writer(tables), begun.start.at
             if left_behind is not None and left_behind.end is None:
                 writer.declare(_end_item(_lost(left_behind.start, at)), at)
                 begun = replace(begun, start=replace(begun.start, id=make_id(self._scope.agent.id, "run", writer.seq + 1)))
-            writer.declare(Item("run", begun.start.id, at, plain(begun.start), kind), at)
+            # What cannot be read again must not be written: the agent could not be run any more.
+            start = plain(read(RunStart, plain(begun.start)))
+            writer.declare(Item("run", begun.start.id, at, start, kind), at)
             if not spent:
                 return begun
             stopped = RunEnd(run=begun.start.id, at=at, result="stopped", error=spent)
@@ -199,7 +204,7 @@ class Runs:
             session = session_status(events, view.as_of).resume
         elif kind == "chat":
             session = chat_session(events, view.as_of)
-        at = self._scope.stated_at(view.tables)
+        at = self._stated_at(view.tables)
         start = RunStart(
             id=make_id(self._scope.agent.id, "run", view.tables.head().seq + 1), agent=self._scope.agent.id, kind=kind, at=at,
             prompt=prompt, runner=runner, model=model, parent=parent, decision=decision, session_before=session, slot=slot,
@@ -211,23 +216,33 @@ class Runs:
             transcript=transcript(view, session), session_cost_usd=_session_cost(events, session), budget_usd=left,
         )  # fmt: skip
 
+    def _stated_at(self, tables: Tables) -> datetime:
+        """When something begins or ends: now; if the clock was set back, right after what is on record of runs and resets.
+
+        Which session is continued, and which run was left behind, follow from the order of these times.
+        """
+        newest = [tables.items(kind, EVERYTHING, newest=True, limit=1) for kind in ("run", "run_end", "session_reset")]
+        now, last = self._scope.stated_at(tables), max((item.at for found in newest for item in found), default=EPOCH)
+        return now if now >= last else last + MICROSECOND
+
     def extend(self, begun: BegunRun) -> bool:
         """Keep the lease while the model works. Returns False if it was lost meanwhile."""
         now = self._scope.resources.clock.now()
         with self._scope.resources.repairing(self._scope.agent.id) as tables:
             return Leases(tables).extend(RUN_LEASE, begun.holder, now + LEASE_TIME)
 
-    def end(self, begun: BegunRun, end: RunEnd, write: Callable[[Tables], None] = lambda tables: None) -> AgentRun:
+    def end(self, begun: BegunRun, end: RunEnd, write: Callable[[Tables], str | None] = lambda tables: None) -> AgentRun:
         """Record how a run ended, give the lease back, and `write` what it concluded: one transaction.
 
-        Raises Conflict if the run was ended as lost meanwhile: nothing of it is written then.
+        `write` returns the id of the decision that it recorded. Raises Conflict if the run was ended as lost meanwhile: nothing
+        of it is written then.
         """
         with self._scope.writing() as tables:
             if _has_ended(tables, begun.start.id):
                 raise Conflict("run", f"the run {begun.start.id} was ended as lost meanwhile", "Run the agent again")
-            write(tables)
-            at = max(begun.start.at, self._scope.stated_at(tables))
-            end = replace(end, at=at)
+            decision = write(tables)
+            at = max(begun.start.at, self._stated_at(tables))
+            end = read(RunEnd, plain(replace(end, at=at, decision=decision)))
             self._scope.writer(tables).declare(_end_item(end), at)
             Leases(tables).release(RUN_LEASE, begun.holder)
         return AgentRun(begun.start, end)
@@ -245,7 +260,7 @@ class Runs:
             Leases(tables).release(RUN_LEASE, holder)
             if _has_ended(tables, found.id):
                 return None
-            lost = _lost(found.start, self._scope.stated_at(tables))
+            lost = _lost(found.start, self._stated_at(tables))
             self._scope.writer(tables).declare(_end_item(lost), lost.at)
         return AgentRun(found.start, lost)
 

@@ -21,15 +21,27 @@ from memtape.core.decisions.agent_config import AgentConfig
 from memtape.core.decisions.cards import CardDefinition, card_schema, decision_from_answer
 from memtape.core.decisions.examinations import Examination
 from memtape.core.decisions.run_prompt import MemberAnswer, RunPrompt, member_prompt, member_system, records_of, run_prompt
-from memtape.core.decisions.runs import NO_USAGE, AgentRun, RunEnd, RunKind, RunResult, RunStep, RunUsage
+from memtape.core.decisions.runs import (
+    MAX_RUN_NOTE,
+    MAX_RUN_STEPS,
+    NO_USAGE,
+    AgentRun,
+    RunEnd,
+    RunKind,
+    RunResult,
+    RunStep,
+    RunUsage,
+)
 from memtape.core.ids import DecisionId
 from memtape.core.observed import Decision, Run
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.brief_question import AssembledBrief
 from memtape.engine.reexamination import ReexaminationTask, reexamination_task
 from memtape.engine.runs import LEASE_TIME, BegunRun, BusyRun
-from memtape.errors import Conflict, Invalid, MemtapeError, RunFailed
+from memtape.errors import Conflict, Invalid, Locked, MemtapeError, RunFailed
 from memtape.runners.protocol import McpCommand, Runner, RunnerAnswer, RunQuestion, RunTool
+from memtape.runners.steps import storable_text
+from memtape.runners.storable import storable_answer, storable_failure
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +49,7 @@ WAIT_SECONDS = 600.0  # how long a message or a manual run waits for the run bef
 POLL_SECONDS = 0.5
 ATTEMPTS = 2  # an answer that does not fit is asked for once more
 MAX_ERROR_LENGTH = 1_900
+RECORD_SECONDS = 120.0  # how long the end of a run waits for a locked store
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +156,7 @@ class _Conductor:
         self.usage: RunUsage = NO_USAGE
         self.steps: tuple[RunStep, ...] = ()
         self.notes: list[str] = []
+        self.text = ""  # the last answer, also of a run that fails
 
     def conduct(self) -> AgentRun:
         ended = False
@@ -166,26 +180,41 @@ class _Conductor:
             return self._fail(str(problem), "")
         end = RunEnd(
             run=self.begun.start.id, at=self.begun.start.at, result="ok", text=answer.text, steps=self.steps, usage=self.usage,
-            session_after=self._session_after(answer), note=" ".join(self.notes) or None,
+            session_after=self._session_after(answer), note=self._note(),
         )  # fmt: skip
         try:
-            return self.handle.end_run(
-                self.begun, end, decision=conclusion.decision, examination=conclusion.examination, shown=self.brief
-            )
-        except Invalid as wrong:
-            return self._fail(f"its decision was refused: {wrong}", "misfit")
+            return self._record(end, conclusion)
+        except (Invalid, Conflict) as refused:
+            return self._fail(f"what it concluded was refused: {refused}", "misfit")
 
     def _fail(self, why: str, what: str) -> AgentRun:
         result: RunResult = "stopped" if what == "budget_spent" else "failed"
         end = RunEnd(
-            run=self.begun.start.id, at=self.begun.start.at, result=result, steps=self.steps, usage=self.usage,
-            error=why[:MAX_ERROR_LENGTH], note=" ".join(self.notes) or None,
+            run=self.begun.start.id, at=self.begun.start.at, result=result, text=self.text, steps=self.steps, usage=self.usage,
+            error=storable_text(why)[:MAX_ERROR_LENGTH], note=self._note(),
         )  # fmt: skip
-        return self.handle.end_run(self.begun, end, shown=self.brief)
+        return self._record(end, _Conclusion())
+
+    def _record(self, end: RunEnd, conclusion: _Conclusion) -> AgentRun:
+        """Record the end of the run. The answer is paid for: a locked store is tried again for a while."""
+        until = monotonic() + RECORD_SECONDS
+        while True:
+            try:
+                return self.handle.end_run(
+                    self.begun, end, decision=conclusion.decision, examination=conclusion.examination, shown=self.brief
+                )
+            except Locked as locked:
+                if monotonic() >= until:
+                    log.error("the end of run %s cannot be recorded: %s Its answer: %s", self.begun.start.id, locked, end.text)
+                    raise
+                log.warning("the end of run %s waits: %s", self.begun.start.id, locked)
 
     def _session_after(self, answer: RunnerAnswer) -> str | None:
         # A runner that keeps no session itself is given the transcript from the log: its session is named after the run.
         return (answer.session or self.begun.start.id) if self.begun.keep_session else None
+
+    def _note(self) -> str | None:
+        return " ".join(self.notes)[:MAX_RUN_NOTE] or None
 
     # ---- asking ------------------------------------------------------------------------------------------------------
 
@@ -204,18 +233,20 @@ class _Conductor:
     def _ask(self, schema: Mapping[str, Any] | None, council: Sequence[MemberAnswer], misfit: str) -> RunnerAnswer:
         question = self._question(schema, council, misfit)
         try:
-            answer = self.runner.run(question)
+            answer = storable_answer(self.runner.name, self.runner.run(question))
         except RunFailed as failed:
-            if isinstance(failed.usage, RunUsage):
-                self.usage = self.usage.plus(failed.usage)
-            self.steps += tuple(step for step in failed.steps if isinstance(step, RunStep))
+            self._add(*storable_failure(failed))
             raise
-        self.usage, self.steps = self.usage.plus(answer.usage), self.steps + answer.steps
+        self._add(answer.usage, answer.steps)
+        self.text = answer.text
         if answer.note:
             self.notes.append(answer.note)
         if self.begun.budget_usd is not None and answer.usage.cost_usd is None:
             self.notes.append("The cost of this run is unknown, so it does not count towards budget_usd_per_day.")
         return answer
+
+    def _add(self, usage: RunUsage, steps: tuple[RunStep, ...]) -> None:
+        self.usage, self.steps = self.usage.plus(usage), (self.steps + steps)[:MAX_RUN_STEPS]
 
     def _question(self, schema: Mapping[str, Any] | None, council: Sequence[MemberAnswer], misfit: str) -> RunQuestion:
         begun, agent = self.begun, self.handle.agent.id

@@ -129,7 +129,7 @@ def _as_answer(answer: object, recorder: StepRecorder) -> RunnerAnswer:
             raise RunFailed("callable", f"the returned mapping is not JSON: {_described(error)}", steps=recorder.steps) from error
         return RunnerAnswer(text=text, data=dict(answer), steps=recorder.steps)
     if isinstance(answer, RunnerAnswer):
-        return replace(answer, text=storable_text(answer.text), steps=answer.steps or recorder.steps)
+        return replace(answer, steps=answer.steps or recorder.steps)
     problem, fix = f"the function returned {type(answer).__name__}", "Return a text, a mapping or a RunnerAnswer"
     raise RunFailed("callable", problem, fix, steps=recorder.steps)
 

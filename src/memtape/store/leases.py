@@ -24,6 +24,11 @@ class Leases:
         own = {**self._mine, "name": name}
         rows = self._session.all(f"SELECT holder, until FROM leases WHERE {MINE} AND name = :name", own)
         if rows and rows[0][0] != holder and rows[0][1] > micros(now):
+            if rows[0][1] > micros(until):
+                # The clock was set back since it was taken. A holder that is alive extends it; a dead one's ends as usual.
+                self._session.run(
+                    f"UPDATE leases SET until = :until WHERE {MINE} AND name = :name", {**own, "until": micros(until)}
+                )
             return False
         self._session.run(
             "INSERT INTO leases (owner, stream, name, holder, until) VALUES (:owner, :stream, :name, :holder, :until) "

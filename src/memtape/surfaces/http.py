@@ -255,21 +255,26 @@ class IdempotentAnswers:
     def __init__(self, size: int = MAX_IDEMPOTENCY_KEYS) -> None:
         self._size = size
         self._answers: OrderedDict[tuple[str, str], tuple[bytes, bytes]] = OrderedDict()
-        # A repeated request waits for the answer of the first; the store takes one writer at a time anyway.
-        self._one = anyio.Lock()
+        # By key: a repeated request waits for the answer of the first. Others do not: a run of an agent takes minutes.
+        self._at_work: dict[tuple[str, str], anyio.Lock] = {}
 
     async def once(self, key: tuple[str, str], body: bytes, make: Callable[[], Awaitable[bytes]]) -> bytes:
         digest = hashlib.sha256(body).digest()
-        async with self._one:
-            before, answer = self._answers.get(key, (digest, b""))
-            if before != digest:
-                raise Conflict("Idempotency-Key", "was used with another body", "Use a new key, or send the same body")
-            if not answer:
-                answer = await make()
-                self._answers[key] = (digest, answer)
-                while len(self._answers) > self._size:
-                    self._answers.popitem(last=False)
-            return answer
+        lock = self._at_work.setdefault(key, anyio.Lock())
+        try:
+            async with lock:
+                before, answer = self._answers.get(key, (digest, b""))
+                if before != digest:
+                    raise Conflict("Idempotency-Key", "was used with another body", "Use a new key, or send the same body")
+                if not answer:
+                    answer = await make()
+                    self._answers[key] = (digest, answer)
+                    while len(self._answers) > self._size:
+                        self._answers.popitem(last=False)
+                return answer
+        finally:
+            if not lock.locked() and not lock.statistics().tasks_waiting:
+                self._at_work.pop(key, None)
 
 
 def _openapi(app: FastAPI, derived: Mapping[str, Operation]) -> dict[str, Any]:

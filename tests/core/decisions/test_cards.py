@@ -69,7 +69,7 @@ def test_a_slot_that_contradicts_a_field_is_refused_and_another_spelling_of_the_
 def test_a_slot_outside_the_limits_of_its_field_is_refused():
     with pytest.raises(Invalid) as refused:
         fit_card(TRADE_DECISION, Decision(slots={"thesis": "x", "confidence": "1.5", "size": "-1"}))
-    assert wrong_fields(refused) == ["slots.qty", "slots.confidence"]
+    assert wrong_fields(refused) == ["slots.confidence", "slots.size"]
 
 
 @pytest.mark.parametrize(
@@ -118,3 +118,60 @@ def test_a_fitted_card_stays_as_it_is_when_it_is_fitted_or_read_again(stop, targ
     slots = {"thesis": "x", "stop": str(stop), "target": str(target), "watch_for": tuple(items)}
     fitted = fit_card(TRADE_DECISION, Decision(card="trade-decision", slots=slots))
     assert fit_card(TRADE_DECISION, fitted) == fitted == read(Decision, plain(fitted))
+
+
+# ---- hostile slots -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (True, "is neither a text nor a number"), (None, "is neither a text nor a number"), ({"a": 1}, "is neither a text nor a number"),
+        ("a\x00b", "contains a control character (U+0000)"), ("x" * 2001, "has 2001 characters"),
+        ([["nested"]], "entry 1 is neither a text nor a number"), (["fine", "a\nb"], "entry 2 contains a control character (U+000A)"),
+        (["x"] * 33, "has 33 entries"),
+    ],
+)  # fmt: skip
+def test_a_slot_that_is_no_text_is_refused_in_one_plain_sentence(value, problem):
+    with pytest.raises(Invalid) as refused:
+        read(Decision, {"card": "trade-decision", "slots": {"thesis": value}})
+    assert wrong_fields(refused) == ["slots.thesis"] and problem in str(refused.value)
+
+
+def test_numbers_in_a_list_are_stored_as_they_are_written():
+    assert read(Decision, {"slots": {"levels": [64000, 64500.5]}}).slots == {"levels": ("64000", "64500.5")}
+
+
+@pytest.mark.parametrize("number", ["1e999999999", "-1e999999999", "1e-999999999", "Infinity", "sNaN", "1e400", "9" * 39])
+def test_a_number_of_any_length_is_refused_at_once(number):
+    for card, slot in ((EXIT_REVIEW, "cost_r"), (TRADE_DECISION, "stop")):
+        with pytest.raises(Invalid) as refused:
+            fit_card(card, Decision(slots={"verdict": "early", "thesis": "x", slot: number} if card is TRADE_DECISION else
+                                          {"verdict": "early", slot: number}))  # fmt: skip
+        assert f"slots.{slot}" in wrong_fields(refused)
+
+
+def test_a_reason_that_looks_like_a_huge_number_is_a_text():
+    noted = read_card_type({"name": "noted", "slots": [{"name": "reason", "required": True}]})
+    decision = Decision(reason="1e999999999", slots={"reason": "1e999999999"})
+    assert fit_card(noted, decision).reason == "1e999999999"
+
+
+def test_wrong_own_fields_are_named_as_the_slots_that_they_came_in_together_with_the_others():
+    slots = {"size": "-1", "entry": "0.0000000000000000001", "confidence": "2", "mood": "sad"}
+    with pytest.raises(Invalid) as refused:
+        fit_card(TRADE_DECISION, Decision(slots=slots))
+    assert wrong_fields(refused) == ["slots.size", "slots.entry", "slots.confidence", "slots.mood", "slots.thesis"]
+
+
+@pytest.mark.parametrize("value", ["always", "true", 1, 0, [], "UNTIL_RESOLVED"])
+def test_a_card_type_is_examined_again_always_until_resolved_or_never(value):
+    with pytest.raises(Invalid) as refused:
+        read_card_type({"name": "q", "slots": [{"name": "a"}], "reExaminable": value})
+    assert wrong_fields(refused) == ["card.reExaminable"]
+
+
+def test_a_choice_that_is_listed_twice_is_refused():
+    with pytest.raises(Invalid) as refused:
+        read_card_type({"name": "q", "slots": [{"name": "a", "kind": "choice", "choices": ["x", "y", "x"]}]})
+    assert wrong_fields(refused) == ["slots.0.choices"]

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from memtape.core.codec import plain
 from memtape.core.decisions.cards import TRADE_DECISION
 from memtape.core.ids import AgentId
-from memtape.core.values import SLUG, STRICT, Price, read
+from memtape.core.values import SLUG, STRICT, ModelName, Price, read
 from memtape.errors import Invalid
 
 DEFAULT_PROMPT = "Look at the market and at your records, and decide."
@@ -31,9 +31,7 @@ class AgentConfig:
     runner: Annotated[
         RunnerName | None, Field(description="callable:MODULE:FUNCTION, callable:/path/file.py:FUNCTION, llm, or claude")
     ] = None
-    model: Annotated[
-        str | None, Field(max_length=200, description="for llm: anthropic/NAME or openai/NAME; claude: its name")
-    ] = None
+    model: Annotated[ModelName | None, Field(description="for llm: anthropic/NAME or openai/NAME; claude: its name")] = None
     default_prompt: Annotated[str, Field(max_length=20_000, description="what a scheduled run is asked")] = DEFAULT_PROMPT
     schedule: Annotated[
         str | None, Field(max_length=200, description="'every 15m' (m, h, d) or a cron of five fields, in UTC")

@@ -18,16 +18,25 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from memtape.core.brief.sanitize import cap_length
 from memtape.core.codec import decimal_text, plain
 from memtape.core.observed import Decision, Frame
-from memtape.core.values import REASON_LENGTH, SLUG, STRICT, Label, Line, read
+from memtape.core.values import REASON_LENGTH, SLUG, STRICT, Label, Line, Number, read
 from memtape.errors import FieldProblem, Invalid
 
 SlotKind = Literal["text", "number", "list", "choice"]
-ReExaminable = bool | Literal["until_resolved"] | None
+
+
+def _when_examined(value: object) -> object:
+    # Checked before the alternatives are tried: 1 and "true" are neither of them, and a wrong value is one problem.
+    if value is None or isinstance(value, bool) or value == "until_resolved":
+        return value
+    raise ValueError('is neither true, false nor "until_resolved"; write one of these')
+
+
+ReExaminable = Annotated[bool | Literal["until_resolved"] | None, BeforeValidator(_when_examined)]
 # A slot of this name is the decision's own field.
 OWN_FIELDS: Mapping[str, str] = {
     "entry": "entry_price", "stop": "stop", "target": "target", "size": "qty", "confidence": "confidence", "symbol": "symbol",
@@ -35,6 +44,7 @@ OWN_FIELDS: Mapping[str, str] = {
     "expiry_bars": "expiry_bars",
 }  # fmt: skip
 OWN_NUMBERS = ("entry", "stop", "target", "size", "confidence")
+MAX_EXPONENT = 60  # of a number that is compared by its value; no field takes one of more digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +131,8 @@ def _type_problems(declared: CardDefinition) -> Iterator[FieldProblem]:
             yield FieldProblem(f"{at}.name", f"'{slot.name}' is declared twice", "Give each slot its own name")
         if (slot.kind == "choice") != bool(slot.choices):
             yield FieldProblem(f"{at}.choices", "do not fit the kind of the slot", "List them for a choice, and only there")
+        if len(set(slot.choices)) < len(slot.choices):
+            yield FieldProblem(f"{at}.choices", "name one of them twice", "List each of them once")
         if slot.name in OWN_FIELDS and slot.kind != (wanted := _own_kind(slot.name)):
             fix = f"Declare it as {wanted}, or choose another name"
             yield FieldProblem(f"{at}.kind", f"'{slot.name}' is a field of every decision and is a {wanted}", fix)
@@ -173,11 +185,17 @@ def fit_card(declared: CardDefinition, decision: Decision) -> Decision:
 
 
 def decimal_or_text(value: Any) -> Any:
-    """A number in one spelling, so that 64000 and 64000.0 are equal; other texts as they are."""
+    """A number in one spelling, so that 64000 and 64000.0 are equal; other texts as they are.
+
+    >>> decimal_or_text("64000.0"), decimal_or_text("range broke"), decimal_or_text("1e999999999")
+    ('64000', 'range broke', '1e999999999')
+    """
     try:
-        return decimal_text(Decimal(value)) if isinstance(value, str) else value
+        number = Decimal(value) if isinstance(value, str) else None
     except InvalidOperation:
         return value
+    # Written out, a number with a large exponent would fill the memory.
+    return value if number is None or not number.is_finite() or abs(number.adjusted()) > MAX_EXPONENT else decimal_text(number)
 
 
 def _slot_problem(slot: SlotDefinition, value: Any) -> FieldProblem | None:
@@ -188,14 +206,28 @@ def _slot_problem(slot: SlotDefinition, value: Any) -> FieldProblem | None:
         return FieldProblem(at, "is a list", f"Write a {slot.kind}")
     if slot.kind == "number":
         try:
-            finite = Decimal(value).is_finite()
+            if not Decimal(value).is_finite():
+                raise InvalidOperation
+            read(Number, value)
         except InvalidOperation:
-            finite = False
-        return None if finite else FieldProblem(at, f"'{value[:40]}' is not a number", "Write a number, like 65200.5")
+            return FieldProblem(at, f"'{value[:40]}' is not a number", "Write a number, like 65200.5")
+        except Invalid:
+            return FieldProblem(at, f"'{value[:40]}' has too many digits", "Use at most 20 before the point and 18 after it")
     if slot.kind == "choice" and value not in slot.choices:
         return FieldProblem(at, f"'{value[:40]}' is not one of its choices", f"Choose one of {', '.join(slot.choices)}")
     if slot.required and not value.strip():
-        return FieldProblem(at, "is empty", slot.help)
+        return FieldProblem(at, "is empty", slot.help.capitalize())
+    return _own_field_problem(slot.name, value)
+
+
+def _own_field_problem(name: str, value: str) -> FieldProblem | None:
+    """What is wrong with a slot that is a field of the decision, named as the slot that it is."""
+    if name not in OWN_FIELDS:
+        return None
+    try:
+        read(Decision, {OWN_FIELDS[name]: value})
+    except Invalid as wrong:
+        return FieldProblem(f"slots.{name}", wrong.errors[0].problem, wrong.errors[0].fix)
     return None
 
 

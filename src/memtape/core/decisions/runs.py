@@ -12,12 +12,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from memtape.core.ids import AgentId
-from memtape.core.values import SLUG, STRICT, Key, Label, Price, Time
+from memtape.core.values import SLUG, STRICT, Key, Label, ModelName, Price, Time
 
 RunKind = Literal["scheduled", "manual", "chat", "re-examination", "council"]
 RunResult = Literal["ok", "failed", "lost", "stopped"]
 MAX_RUN_TEXT = 200_000  # characters of a prompt, an answer or the output of one step
 MAX_RUN_STEPS = 500
+ANSWERED_BY = "answered by "  # in place of a runner: the owner, or a model over MCP
+MAX_RUN_NOTE = 2_000  # characters of an error or a note
 RunText = Annotated[str, Field(max_length=MAX_RUN_TEXT)]
 Count = Annotated[int, Field(ge=0)]
 
@@ -77,12 +79,17 @@ class RunStart:
     at: Time
     prompt: RunText
     runner: Label
-    model: Label | None = None
+    model: ModelName | None = None
     parent: Annotated[Key | None, Field(description="the run that it examines again; of a council member: the lead's run")] = None
     decision: Annotated[Key | None, Field(description="the decision that it examines again")] = None
     session_before: Key | None = None
     slot: Annotated[Time | None, Field(description="the moment of the schedule that it was started for")] = None
     brief: Annotated[Key | None, Field(description="digest of the brief that it was given")] = None
+
+    @property
+    def asks_model(self) -> bool:
+        """False for an answer that was given without a runner: it costs nothing, and no budget limits it."""
+        return not self.runner.startswith(ANSWERED_BY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +105,8 @@ class RunEnd:
     session_after: Key | None = None
     usage: RunUsage = NO_USAGE
     decision: Annotated[Key | None, Field(description="the decision that was recorded from its answer")] = None
-    error: Annotated[str | None, Field(max_length=2_000)] = None
-    note: Annotated[str | None, Field(max_length=2_000, description="what the owner should know: a lost session, ...")] = None
+    error: Annotated[str | None, Field(max_length=MAX_RUN_NOTE)] = None
+    note: Annotated[str | None, Field(max_length=MAX_RUN_NOTE, description="what the owner should know: a lost session")] = None
 
 
 @dataclass(frozen=True, slots=True)

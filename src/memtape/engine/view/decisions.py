@@ -16,6 +16,7 @@ from memtape.engine.view.examinations import RecordedExamination, examinations
 from memtape.engine.view.ledger import RecordedDecision, recorded_decision, recorded_decisions
 from memtape.engine.view.outcomes import decision_outcomes
 from memtape.engine.view.view import View
+from memtape.errors import Conflict
 
 DEFAULT_CARD = "trade-decision"
 MANY_DECISIONS = 500  # from so many on, reading the outcomes of all is cheaper than asking for each
@@ -80,6 +81,12 @@ def decision_card(view: View, id: str) -> DecisionCard | None:
     """One decision with all that is known of it."""
     found = recorded_decision(view, id)
     return next(iter(_cards(view, [found])), None) if found is not None else None
+
+
+def refuse_closed_gate(card: DecisionCard) -> None:
+    """Raises Conflict if a decision may not be examined again."""
+    if not card.gate.allowed:
+        raise Conflict("decision", f"cannot be examined again: {card.gate.reason}", "Examine a decision that is still open")
 
 
 def _cards(view: View, recorded: Iterable[RecordedDecision]) -> list[DecisionCard]:

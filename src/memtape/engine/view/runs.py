@@ -51,7 +51,7 @@ def _with_ends(view: View, starts: Sequence[StoredItem]) -> list[AgentRun]:
 class DaySpending:
     """What an agent's runs of one UTC day came to."""
 
-    runs: int  # without those that were stopped before they began
+    runs: int  # without those that were stopped before they began, and answers given without a runner
     cost_usd: Decimal
     unpriced: int  # runs whose cost nobody stated
 
@@ -59,7 +59,8 @@ class DaySpending:
 def spending_on_day(view: View, moment: datetime) -> DaySpending:
     """The runs of the UTC day of a moment, and what they cost."""
     start = moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    found = [run for run in agent_runs(view, since=start, before=start + timedelta(days=1)) if run.result != "stopped"]
+    of_day = agent_runs(view, since=start, before=start + timedelta(days=1))
+    found = [run for run in of_day if run.result != "stopped" and run.start.asks_model]
     costs = [run.end.usage.cost_usd for run in found if run.end is not None]
     return DaySpending(len(found), sum((cost for cost in costs if cost is not None), ZERO), costs.count(None))
 
