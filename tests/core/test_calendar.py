@@ -65,6 +65,12 @@ def test_an_event_touches_the_symbols_of_its_currencies_and_those_it_names() -> 
     assert event("G7 Meetings", currencies=["ALL"]).touches("EURGBP")
 
 
+def test_events_of_no_known_kind_are_alike_only_if_they_have_one_title() -> None:
+    budget, fair = event("Annual Budget Release", currencies=["USD"]), event("Village fair", currencies=["USD"])
+    assert budget.kind == fair.kind == "other"
+    assert budget.scheduled.is_like(replace(budget, id="e2").scheduled) and not budget.scheduled.is_like(fair.scheduled)
+
+
 def test_every_wrong_field_of_an_event_is_named() -> None:
     with pytest.raises(Invalid) as refused:
         read_calendar_event({"id": "e", "t": "2026-06-05T12:00:00", "title": "", "kind": "lunch", "importance": 2, "colour": "red"})

@@ -109,9 +109,10 @@ class CalendarEvent:
 
     @property
     def scheduled(self) -> ScheduledEvent:
-        """The event as the computation of exposure sees it."""
+        """The event as the computation of exposure sees it. Of no known kind, it is like events of the same title only."""
         concerned = CURRENCIES if EVERY_CURRENCY in self.currencies else frozenset(self.currencies)
-        return ScheduledEvent(id=self.id, kind=self.kind, t=self.t, currencies=concerned, symbols=frozenset(self.symbols))
+        kind = f"other: {self.title.lower()}" if self.kind == "other" else self.kind
+        return ScheduledEvent(id=self.id, kind=kind, t=self.t, currencies=concerned, symbols=frozenset(self.symbols))
 
     def touches(self, symbol: str) -> bool:
         """True if it names the symbol, or one of the symbol's currencies."""

@@ -27,7 +27,9 @@ class AgentEvents:
                 view.limit_owner(owner_head)
             return position_exposures(view, events, held_notionals(open_positions(view)))
 
-    def reactions(self, *, as_of: datetime | None = None, least_importance: float = 0.0) -> list[KindReaction]:
+    def reactions(
+        self, *, as_of: datetime | None = None, head: int | None = None, least_importance: float = 0.0
+    ) -> list[KindReaction]:
         """How the agent's markets reacted to past events, for each kind and each symbol of which it has bars."""
-        with self._scope.view(as_of) as view:
+        with self._scope.view(as_of, head) as view:
             return past_reactions(view, view.tables.bar_symbols(view.cutoff), least_importance)

@@ -13,7 +13,7 @@ from decimal import Decimal, localcontext
 
 from memtape.core.brief.inputs import OpenPosition
 from memtape.core.calendar import CalendarEvent
-from memtape.core.event_kinds import EventKind
+from memtape.core.event_kinds import EVENT_KINDS, EventKind
 from memtape.core.exposure import (
     REACTION_WINDOW,
     HeldSide,
@@ -65,11 +65,11 @@ def position_exposures(view: View, events: Sequence[CalendarEvent], held: Notion
 
 
 def past_reactions(view: View, symbols: Iterable[str], least_importance: float = 0.0) -> list[KindReaction]:
-    """How each symbol reacted to past events of each kind that touched it, by symbol and kind; none where never measured."""
+    """How each symbol reacted to past events of each known kind that touched it, by symbol and kind, where measured."""
     past = past_events(view, None, least_importance)
     found: list[KindReaction] = []
     for symbol in sorted(set(symbols)):
-        touching = [event for event in past if event.touches(symbol)]
+        touching = [event for event in past if event.kind in EVENT_KINDS and event.touches(symbol)]
         bars = _bars_around(view, symbol, _moments_of(touching, symbol))
         for kind in sorted({event.kind for event in touching}):
             moments = _moments_of([event for event in touching if event.kind == kind], symbol)

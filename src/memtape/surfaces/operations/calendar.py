@@ -26,7 +26,7 @@ from memtape.core.values import Key, Slug, Symbol
 from memtape.store.cutoff import Cutoff
 from memtape.surfaces.answer_models import Answer, Real, SparseAnswer, answer_model
 from memtape.surfaces.answers import ReceiptAnswer, optional_time_text, receipt_answer
-from memtape.surfaces.questions import Ask, OfOwner
+from memtape.surfaces.questions import Ask, AsOf, OfOwner, agent_of
 from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
@@ -184,6 +184,51 @@ def _wanted(events: Sequence[CalendarEvent], ask: GetEvents) -> list[CalendarEve
         if event.importance >= ask.minImportance and (ask.types is None or event.kind in ask.types)
         and (ask.symbols is None or any(event.touches(symbol) for symbol in ask.symbols))
     ]  # fmt: skip
+
+
+# ---- past reactions ----------------------------------------------------------------------------------------------------
+
+
+class GetEventReactions(AsOf):
+    """Whose markets."""
+
+    minImportance: Annotated[
+        float,
+        Field(ge=0, le=1, validation_alias=AliasChoices("minImportance", "min_importance"), description="of the past events"),
+    ] = LISTED_IMPORTANCE
+
+
+class ReactionRow(Answer):
+    """How one market moved in the two hours after past events of one kind."""
+
+    symbol: Annotated[str, Field(description="the market")]
+    kind: Annotated[str, Field(description="of the events")]
+    n: Annotated[int, Field(description="events measured")]
+    median_range_pct: Annotated[Real | None, Field(description="highest high to lowest low, a fraction; null under 3")]
+    median_abs_move_pct: Annotated[Real | None, Field(description="close to close, a fraction; null under 3")]
+
+
+class ReactionsAnswer(Answer):
+    """How an agent's markets moved at past events."""
+
+    agent: Annotated[str, Field(description="the agent")]
+    reactions: Annotated[list[ReactionRow], Field(description="by symbol and kind")]
+    n: Annotated[int, Field(description="rows")]
+
+
+@operation(writes=False, columns=("symbol", "kind", "n", "median_range_pct", "median_abs_move_pct"))
+def get_event_reactions(memory: Memory, ask: GetEventReactions, caller: Caller) -> ReactionsAnswer:
+    """Get how an agent's markets moved in the two hours after past events of each kind, from its bars."""
+    handle = agent_of(memory, ask)
+    found = handle.events.reactions(as_of=ask.as_of, head=ask.head, least_importance=ask.minImportance)
+    rows = [
+        ReactionRow(
+            symbol=each.symbol, kind=each.kind, n=each.summary.n, median_range_pct=each.summary.median_range,
+            median_abs_move_pct=each.summary.median_abs_move,
+        )
+        for each in found
+    ]  # fmt: skip
+    return ReactionsAnswer(agent=handle.agent.id, reactions=rows, n=len(rows))
 
 
 # ---- imported files ----------------------------------------------------------------------------------------------------
