@@ -125,7 +125,7 @@ def test_other_dates_of_the_file_tell_day_from_month() -> None:
 
 def test_a_date_that_may_be_two_days_is_asked_about_and_can_be_told() -> None:
     text = "symbol,side,entry_time,exit_time,entry_price,exit_price,qty\nX,long,03/04/2024,03/05/2024,1,2,2\n"
-    assert problem_line(read(text).problems[-1]) == (
+    assert problem_line(read(text).problems[0]) == (
         "2: entry_at (entry_time): '03/04/2024' is ambiguous: day/month or month/day. Give --map dates=dmy or --map dates=mdy"
     )
     by_day = read(text, mapping={"dates": "dmy"}).found[0].value

@@ -22,7 +22,8 @@ def test_a_preview_tells_everything_and_writes_nothing(tmp_path: Path) -> None:
     memory = given_memory()
     answer = run_import(memory, write_file(tmp_path, TRADES + BTC + ETH), agent="desk")
     assert set(answer) == {
-        "format", "rows", "fills", "trades", "new", "duplicates", "problems", "totals", "committed", "mapping", "batch",
+        "format", "rows", "fills", "trades", "unpriced", "new", "duplicates", "problems", "account", "totals", "committed",
+        "mapping", "batch",
     }  # fmt: skip
     assert {k: answer[k] for k in ("format", "rows", "fills", "trades", "new", "duplicates", "problems", "committed", "batch")} == {
         "format": "csv", "rows": 2, "fills": 0, "trades": 2, "new": 2, "duplicates": 0, "problems": [], "committed": False, "batch": None,
@@ -102,14 +103,14 @@ def test_a_bad_row_stops_the_commit_and_nothing_is_written(tmp_path: Path) -> No
     path = write_file(tmp_path, TRADES + BTC + ETH.replace("short", "sideways") + SOL)
     with pytest.raises(Invalid) as error:
         run_import(memory, path, agent="desk", commit=True)
-    assert str(error.value) == (
-        "file: 1 of 3 rows cannot be read, the first in line 3: side 'sideways' is neither long nor short. Nothing was written. "
-        "Write long or short, buy or sell, or map another column to side; or import the other rows with --skip-bad"
-    )
+    assert str(error.value).split("\n") == [
+        "file: 1 of 3 rows cannot be read. Nothing was written. Correct them, or import the other rows with --skip-bad",
+        "side: line 3: 'sideways' is neither long nor short. Write long or short, buy or sell, or map another column to side",
+    ]
     assert ledger(memory) == []
     answer = run_import(memory, path, agent="desk", commit=True, skip_bad=True)
     assert (answer["new"], [p["line"] for p in answer["problems"]]) == (2, [3])
-    assert set(answer["problems"][0]) == {"line", "field", "problem", "fix"}
+    assert set(answer["problems"][0]) == {"count", "line", "field", "problem", "fix", "blocks", "examples"}
 
 
 def test_an_open_position_and_a_missing_zone_are_told_and_stop_nothing(tmp_path: Path) -> None:
@@ -144,8 +145,9 @@ def test_an_id_that_is_known_with_another_content_is_told_not_dropped(tmp_path: 
     answer = run_import(memory, other, agent="desk")
     assert (answer["new"], answer["duplicates"]) == (1, 0)
     assert answer["problems"] == [{
-        "line": 2, "field": "id", "problem": "id 77 is known with symbol BTCUSDT, here it is ETHUSDT",
+        "count": 1, "line": 2, "field": "id", "problem": "id 77 is known with symbol BTCUSDT, here it is ETHUSDT",
         "fix": "If ids repeat across symbols or accounts, use --map id=symbol+id; if it is a correction, undo the earlier import",
+        "blocks": True, "examples": [{"line": 2, "problem": "id 77 is known with symbol BTCUSDT, here it is ETHUSDT"}],
     }]  # fmt: skip
     assert run_import(memory, other, agent="desk", mapping={"id": "symbol+id"}, commit=True)["new"] == 2
 
@@ -191,10 +193,24 @@ def test_progress_is_told_from_the_first_row_to_the_last(tmp_path: Path) -> None
     assert (seen[0], seen[-1]) == ((0, 2), (2, 2))
 
 
-def test_of_very_many_problems_a_thousand_are_told(tmp_path: Path) -> None:
-    answer = run_import(given_memory(), write_file(tmp_path, TRADES + BTC.replace("100", "x") * 1500), agent="desk")
-    assert len(answer["problems"]) == 1001
-    assert answer["problems"][-1]["problem"] == "500 more rows have problems"
+def test_all_problems_of_a_file_are_told_in_one_run_by_kind_with_their_count_and_three_examples(tmp_path: Path) -> None:
+    bad = BTC.replace("100", "x") * 1500 + ETH.replace("short", "sideways").replace("55", "fifty") + SOL.replace("20,", "0x14,")
+    text = TRADES + bad
+    path = write_file(tmp_path, text)
+    answer = run_import(given_memory(), path, agent="desk")
+    told = [(each["field"], each["count"], [tuple(e.values()) for e in each["examples"]]) for each in answer["problems"]]
+    assert told == [
+        ("entry_price", 1501, [(line, "'x' is not a number") for line in (2, 3, 4)]),
+        ("side", 1, [(1502, "'sideways' is neither long nor short")]),
+        ("exit_price", 1, [(1502, "'fifty' is not a number")]),
+    ]  # fmt: skip
+    with pytest.raises(Invalid) as error:
+        run_import(given_memory(), path, agent="desk", commit=True)
+    lines = str(error.value).split("\n")
+    assert lines[0].startswith("file: 1502 of 1502 rows cannot be read. Nothing was written")
+    assert lines[1].startswith("entry_price: line 2: 'x' is not a number; line 3: 'x' is not a number; line 4:")
+    assert "and 1498 more" in lines[1]
+    assert [line.partition(":")[0] for line in lines] == ["file", "entry_price", "side", "exit_price"]
 
 
 def test_the_account_currency_decides_whether_a_fee_needs_converting(tmp_path: Path) -> None:

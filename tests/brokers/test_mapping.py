@@ -145,13 +145,21 @@ def test_the_next_file_with_the_same_columns_is_read_as_the_last_was_committed(t
         run_import(memory, write_file(tmp_path, header.replace("what", "who") + "x,ETH,1,2,3,4,5,long\n"), agent="desk")
 
 
-def test_an_undone_import_teaches_no_mapping(tmp_path: Path) -> None:
+def test_a_mapping_survives_the_undo_of_its_import_and_can_be_guessed_again(tmp_path: Path) -> None:
     memory = given_memory()
     path = write_file(tmp_path, FILLS.replace("price", "price,limit") + "1,2026-06-04T08:00:00Z,BTC,buy,1,2,3,0\n")
-    wrong = run_import(memory, path, agent="desk", mapping={"price": "limit"}, commit=True)
-    memory.agent("desk").imports.undo(wrong["batch"])
+    first = run_import(memory, path, agent="desk", mapping={"price": "limit"}, commit=True)
+    memory.agent("desk").imports.undo(first["batch"])
     answer = run_import(memory, path, agent="desk")
-    assert (answer["mapping"]["by"], answer["mapping"]["columns"]["price"]) == ("guessed", "price")
+    assert (answer["mapping"]["by"], answer["mapping"]["columns"]["price"]) == ("saved", "limit")
+    again = run_import(memory, path, agent="desk", guess=True)
+    assert (again["mapping"]["by"], again["mapping"]["columns"]["price"]) == ("guessed", "price")
+
+
+def test_every_wrong_name_of_a_mapping_is_told_at_once() -> None:
+    with pytest.raises(Invalid) as error:
+        read(TRADES, mapping={"colour": "side", "qty": "sise", "decimal": "dot"})
+    assert [problem.field for problem in error.value.errors] == ["map", "map qty", "map decimal"]
 
 
 def test_a_column_with_a_plus_in_its_name_is_found_again(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from memtape.brokers.files import unpack_file
 from memtape.brokers.formats import read_file
-from memtape.brokers.importer import ImportOptions
+from memtape.brokers.importer import ImportOptions, group_problems
 from memtape.core.codec import decimal_text, time_text
 from memtape.core.observed import ClosedTrade
 from memtape.errors import MemtapeError
@@ -47,7 +47,7 @@ HEADS = {
     "symbol": ["symbol", "Ticker", "pair"], "side": ["side", "Direction", "Type"], "entry_at": ["entry_time", "Open Time", "open_date"],
     "exit_at": ["exit_time", "Close Time", "closed_at"], "entry_price": ["entry_price", "Open Price", "open_rate"],
     "exit_price": ["exit_price", "Close Price", "close_rate"], "qty": ["qty", "Quantity", "Lots"], "fees": ["fees", "Commission"],
-    "exit_reason": ["reason", "Comment", "exit_reason"],
+    "exit_reason": ["reason", "closeComment", "exit_reason"],
 }  # fmt: skip
 SIDES = {"long": ["long", "BUY", "b", "Open Long"], "short": ["short", "Sell", "S", "sell_short"]}
 TIMES: list[Callable[[datetime], str]] = [
@@ -142,7 +142,7 @@ def answered(data: bytes, **options: Any) -> None:
         _, reading = read_file(unpack_file("file", data), ImportOptions(**options))
     except MemtapeError:
         return
-    json.dumps([problem.as_dict() for problem in reading.problems]).encode()
+    json.dumps([group.as_dict() for group in group_problems(reading.problems)]).encode()
     assert len(reading.found) + len(reading.problems) <= reading.rows + 1
 
 

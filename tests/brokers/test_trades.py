@@ -28,7 +28,7 @@ def test_every_column_of_a_rich_file_is_kept() -> None:
         ("a", "b"),
     )
     assert trade.situation is not None
-    assert (trade.situation.session, trade.situation.regime) == ("LONDON", "trending")
+    assert (trade.situation.session, trade.situation.regime) == ("london", "trending")
 
 
 def test_profit_without_quantity_is_enough() -> None:

@@ -15,6 +15,7 @@ from memtape.core.observed import Bars, Claim, ClosedTrade, Decision, Observed, 
 from memtape.core.skills import Mode
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
+from memtape.errors import Invalid
 from memtape.plugs.clock import FixedClock
 from tests.conformance.desk import a_bar, a_fill, a_tick, minute
 from tests.desk import projections
@@ -69,6 +70,36 @@ def test_reads_as_of_a_moment_before_an_undo_are_unchanged(memory: Memory, file:
     assert agent.ledger.trades(as_of=minute(150), head=head) == believed
     assert agent.ledger.trades(as_of=minute(150)) == believed  # the undo was not known then
     assert agrees_with_its_log(memory)
+
+
+def test_a_trade_closed_without_a_price_is_on_record_without_an_outcome_and_can_be_undone(memory: Memory) -> None:
+    agent = given_desk(memory)
+    unpriced = replace(REPORTED, exit_price=None, note="closed by the venue", confidence=Decimal("0.7"))
+    agent.imports.commit([unpriced], {"file": "x.csv"})
+    (trade,) = agent.ledger.trades()
+    assert (trade.status, trade.exit_price, trade.net_pnl_usd, trade.pnl_r) == ("closed", None, None, None)
+    assert (trade.reflection, trade.confidence) == ("closed by the venue", Decimal("0.7"))
+    (episode,) = agent.memories.episodes()
+    assert (episode.pnl_usd, episode.reflection) == (None, "closed by the venue")
+    assert agrees_with_its_log(memory)
+    memory.resources.clock = FixedClock(UNDONE)
+    undone = agent.imports.undo()
+    assert (undone.file, undone.took_back, agent.ledger.trades()) == ("x.csv", {"trade": 1}, [])
+    assert agrees_with_its_log(memory)
+
+
+def test_an_undo_names_the_imports_if_there_are_several_and_says_so_if_there_is_none(memory: Memory) -> None:
+    agent = given_desk(memory)
+    with pytest.raises(Invalid, match="there is no import to undo"):
+        agent.imports.undo()
+    first = agent.imports.commit([REPORTED], {"file": "one.csv"}).batch
+    agent.imports.commit(ROUND_TRIP, {"file": "two.csv"})
+    with pytest.raises(Invalid, match=rf"there are 2 imports.*{first} \(one\.csv\)"):
+        agent.imports.undo()
+    assert agent.imports.undo(first).took_back == {"trade": 1}
+    again = agent.imports.undo(first)
+    assert (again.receipt.duplicate, again.took_back) == (True, {"trade": 1})
+    assert agent.imports.undo().took_back == {"fill": 2}
 
 
 def test_a_large_import_between_other_trades_can_be_undone_and_repeated(memory: Memory) -> None:

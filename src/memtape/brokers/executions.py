@@ -14,8 +14,9 @@ from memtape.brokers.headings import plain_name
 from memtape.brokers.identity import row_ids
 from memtape.brokers.importer import FoundRow
 from memtape.brokers.mapped_table import MappedTable
-from memtape.brokers.roundtrips import MAX_LABEL_CHARS, PROGRESS_ROWS, tag_list
+from memtape.brokers.roundtrips import MAX_LABEL_CHARS, MAX_NOTE_CHARS, PROGRESS_ROWS, tag_list
 from memtape.brokers.sides import BUY, NEITHER, SELL, SideWords
+from memtape.brokers.texts import exit_trigger
 from memtape.core.codec import micros
 from memtape.core.fills import Fill
 from memtape.core.observed import Decision
@@ -27,7 +28,7 @@ NOT_EXECUTED = frozenset({
 })  # fmt: skip
 FILLED_QTY_NAMES = frozenset({"filledqty", "filledquantity", "executedqty", "execqty", "lastqty", "filled", "executed"})
 NET_LEG_WORDS = frozenset({"both", "net"}) | EMPTY_WORDS
-DECISION_FIELDS = ("reason", "strategy", "stop", "target", "confidence", "tags")
+DECISION_FIELDS = ("reason", "strategy", "stop", "target", "confidence", "tags", "note")
 
 
 @dataclass(slots=True)
@@ -82,24 +83,22 @@ def _execution_rows(table: MappedTable) -> Iterator[_ExecutionRow]:
         if qty == 0:
             table.skipped["quantity 0"] += 1
             continue
-        bad = None
+        bad = []
         if BadCell in map(type, values):
-            bad = next((name, value) for name, value in zip(names, values, strict=True) if isinstance(value, BadCell))
-        if bad is None:
-            bad = _missing_cell({"symbol": symbol, "side": side, "time": t, "qty": qty, "price": px})
-        if bad is None and currencies and isinstance(paid := table.fee(fee or ZERO, currencies[row], symbol, px), BadCell):
-            bad = ("fees", paid)
-        elif bad is None and currencies:
-            fee = paid
-        if bad:
-            table.add_unreadable(row, *bad)
-        else:
+            bad = [(name, value) for name, value in zip(names, values, strict=True) if isinstance(value, BadCell)]
+        bad += _missing_cells({"symbol": symbol, "side": side, "time": t, "qty": qty, "price": px})
+        if not bad and currencies:
+            fee = table.fee(fee or ZERO, currencies[row], symbol, px)
+            bad += [("fees", fee)] if isinstance(fee, BadCell) else []
+        for name, cell in bad:
+            table.add_unreadable(row, name, cell)
+        if not bad:
             yield _ExecutionRow(row, table.source.lines[row], t, symbol, side, abs(qty) * (multiplier or 1), px, fee or ZERO)
 
 
-def _missing_cell(needed: dict[str, object]) -> tuple[str, BadCell] | None:
-    empty = next((name for name, value in needed.items() if value is None or value == ""), None)
-    return (empty, BadCell("is empty", "Fill it in, or delete the row")) if empty else None
+def _missing_cells(needed: dict[str, object]) -> list[tuple[str, BadCell]]:
+    empty = [name for name, value in needed.items() if value is None or value == ""]
+    return [(name, BadCell("is empty", "Fill it in, or delete the row")) for name in empty]
 
 
 def _trade_columns(
@@ -117,7 +116,8 @@ def _trade_columns(
         pairs = zip(table.numbers("buy_price"), table.numbers("sell_price"), sides, strict=True)
         amounts = [buy or sell for buy, sell in zip(bought, sold, strict=True)]
         return sides, amounts, [buy if side == BUY else sell for buy, sell, side in pairs]
-    return _sides(table), table.numbers("qty"), table.numbers("price")
+    prices = table.numbers("price")
+    return _sides(table), table.quantities(prices), prices
 
 
 def _sides(table: MappedTable) -> list[int | BadCell | None]:
@@ -134,7 +134,7 @@ def _sides(table: MappedTable) -> list[int | BadCell | None]:
         return found
     if "is_buyer" in table:
         return [None if flag is None else BUY if flag else SELL for flag in table.flags("is_buyer")]
-    amounts = table.numbers("qty")
+    amounts = table.numbers("qty" if "qty" in table else "value")
     if not any(isinstance(value, Decimal) and value < 0 for value in amounts):
         fix = "Give the column with --map side=COLUMN, or --map side==buy if all are buys"
         return [BadCell("the file has no side column, and no negative quantity", fix)] * len(table)
@@ -183,7 +183,7 @@ def _build_fills(
     legs = _leg_names(table)
     rates = table.numbers("rate")
     liquidated = table.flags("liq")
-    triggers = table.lines("trigger", MAX_LABEL_CHARS)
+    triggers = _triggers(table)
     decided = _decisions(table)
     for done, (r, id_, place) in enumerate(zip(rows, names, places, strict=True)):
         if table.options.on_progress and done % PROGRESS_ROWS == 0:
@@ -197,9 +197,13 @@ def _build_fills(
                  "liq": liquidated[r.row], "trigger": triggers[r.row]}  # fmt: skip
         data |= {name: value for name, value in extra.items() if value}
         about = {name: column[r.row] for name, column in decided.items() if column[r.row] not in (None, ())}
-        if bad := next(((name, value) for name, value in about.items() if isinstance(value, BadCell)), None):
-            table.add_unreadable(r.row, *bad)
+        if bad := [(name, value) for name, value in about.items() if isinstance(value, BadCell)]:
+            for name, cell in bad:
+                table.add_unreadable(r.row, name, cell)
             continue
+        # A comment is a note about the decision: on a fill that closes a trade, it is not the reason of the exit.
+        if note := about.pop("note", None):
+            about["slots"] = {"note": note}
         try:
             decision = None
             if about:
@@ -208,6 +212,13 @@ def _build_fills(
             yield FoundRow(r.line, read(Fill, data), decision)
         except Invalid as error:
             table.add_refused(r.line, error)
+
+
+def _triggers(table: MappedTable) -> list[str | None]:
+    """Returns what set off each fill: its own column, else a comment that a terminal writes by itself, like `[sl]`."""
+    if "trigger" in table or "note" not in table:
+        return table.lines("trigger", MAX_LABEL_CHARS)
+    return [exit_trigger(note) if note else None for note in table.lines("note", MAX_NOTE_CHARS)]
 
 
 def _leg_names(table: MappedTable) -> list[str]:
@@ -227,7 +238,9 @@ def _decisions(table: MappedTable) -> dict[str, Sequence[Any]]:
         if name in ("stop", "target"):
             found[name] = [value or None for value in table.numbers(name)]
         elif name == "confidence":
-            found[name] = table.numbers(name)
+            found[name] = table.confidences()
+        elif name == "note":
+            found[name] = [None if note and exit_trigger(note) else note for note in table.lines(name, MAX_NOTE_CHARS)]
         elif name == "tags":
             found[name] = [tag_list(text) if text else () for text in table.lines(name, 1000)]
         else:

@@ -37,7 +37,7 @@ class TradeDraft:
     entry_at: datetime
     exit_at: datetime
     entry: Decimal
-    exit: Decimal
+    exit: Decimal | None  # None: closed without a price
     qty: Decimal | None
     pnl: Decimal | None
     net: Decimal | None
@@ -49,6 +49,7 @@ class TradeDraft:
     @property
     def move(self) -> Decimal:
         """The profit of one unit before costs."""
+        assert self.exit is not None
         return (self.exit - self.entry) * (self.side or 1)
 
     @property
@@ -64,15 +65,16 @@ def complete_figures(
     with localcontext(MONEY):
         drafts = _infer_sides(drafts, notes, problems)
         has_fees = any(name in mapping for name in ("fees", "entry_fee", "exit_fee"))
-        if "pnl" in mapping.columns and "net_pnl" not in mapping and has_fees and not pnl_is_gross and _fees_are_included(drafts):
+        priced = [draft for draft in drafts if draft.exit is not None]
+        if "pnl" in mapping.columns and "net_pnl" not in mapping and has_fees and not pnl_is_gross and _fees_are_included(priced):
             mapping.columns["net_pnl"] = mapping.columns.pop("pnl")
             for draft in drafts:
                 draft.net, draft.pnl = draft.pnl, None
             notes.append("pnl equals price move x qty less fees: read as net_pnl")
         _fill_gross(drafts, has_fees, "funding" in mapping, notes)
         if "multiplier" not in mapping:
-            _convert_quantities(drafts, notes)
-        wrong = _contradictions(drafts, costs_inside="net_pnl" in mapping and not has_fees and "pnl" not in mapping)
+            _convert_quantities(priced, [draft for draft in drafts if draft.exit is None], notes)
+        wrong = _contradictions(priced, costs_inside="net_pnl" in mapping and not has_fees and "pnl" not in mapping)
     problems += [_contradiction_problem(draft) for draft in wrong]
     refused = {draft.row for draft in wrong}
     consistent = [draft for draft in drafts if draft.row not in refused]
@@ -86,7 +88,7 @@ def _infer_sides(drafts: list[TradeDraft], notes: list[str], problems: list[Impo
     if not unknown:
         return drafts
     for draft in unknown:
-        product = (draft.exit - draft.entry) * (draft.stated or ZERO)
+        product = (draft.exit - draft.entry) * (draft.stated or ZERO) if draft.exit is not None else ZERO
         draft.side = 1 if product > 0 else -1 if product < 0 else None
     counts = Counter(draft.side for draft in unknown if draft.side)
     only = next(iter(counts)) if len(counts) == 1 else None
@@ -136,8 +138,8 @@ def _fill_gross(drafts: list[TradeDraft], has_fees: bool, has_funding: bool, not
         notes.append(f"the file's own gross differs from that in {differing} rows, by {decimal_text(by)} in total; net is used")
 
 
-def _convert_quantities(drafts: list[TradeDraft], notes: list[str]) -> None:
-    """Convert quantities from lots or contracts to units, by the value of a price move."""
+def _convert_quantities(drafts: list[TradeDraft], unpriced: list[TradeDraft], notes: list[str]) -> None:
+    """Convert quantities from lots or contracts to units, by the value of a price move; those of unpriced trades likewise."""
     by_symbol: dict[str, list[TradeDraft]] = {}
     for draft in drafts:
         if draft.qty is not None and draft.gross is not None:
@@ -149,7 +151,7 @@ def _convert_quantities(drafts: list[TradeDraft], notes: list[str]) -> None:
         if unit == 1:
             continue
         by_unit.setdefault(unit, []).append(symbol)
-        for draft in several:
+        for draft in [*several, *(draft for draft in unpriced if draft.symbol == symbol)]:
             draft.qty = None if unit is None or draft.qty is None else draft.qty * unit
     for unit, symbols in by_unit.items():
         names = ", ".join(symbols[:3]) + (f" and {len(symbols) - 3} more" if len(symbols) > 3 else "")
@@ -202,6 +204,7 @@ def _contradictions(drafts: list[TradeDraft], *, costs_inside: bool) -> list[Tra
 
 def _contradiction_problem(draft: TradeDraft) -> ImportProblem:
     side = "long" if draft.side == 1 else "short"
+    assert draft.exit is not None
     way = "rose" if draft.exit > draft.entry else "fell"
     gross = decimal_text(draft.gross or ZERO)
     problem = f"{gross} contradicts a {side} whose price {way} from {draft.entry} to {draft.exit}"

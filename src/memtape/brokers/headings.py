@@ -20,6 +20,10 @@ _SHARED_FIELDS: FieldNames = {
     "qty": ("qty", "quantity", "filledqty", "filledquantity", "executedqty", "execqty", "lastqty", "sz", "size", "shares",
             "volume", "lots", "contracts", "units", "filled", "executed", "closedsize", "positionsize", "entrysz", "entryqty",
             "entryquantity", "amount", "peakqty", "lotsize"),
+    # An amount of money. So is any name of `qty` with a currency, like size_usd.
+    "value": ("notional", "notionalvalue", "entrynotional", "positionnotional", "value", "positionvalue", "tradevalue",
+              "entryvalue", "openvalue", "ordervalue", "sizevalue", "sizeindollars", "dollarsize", "usdsize", "dollaramount",
+              "usdamount", "amountindollars", "quoteqty", "quotequantity", "quoteamount", "quotesize", "quotevolume"),
     "fees": ("totalfees", "totalfee", "totalcommission", "totalcommissions", "fees", "fee", "commission", "commissions",
              "commfee", "execfee", "feecost", "tradingfee", "tradingfees", "feepaid", "ibcommission", "transactioncosts", "costs",
              "brokerage"),
@@ -33,13 +37,17 @@ _SHARED_FIELDS: FieldNames = {
                  "playbook"),
     "tags": ("tags", "tag", "labels"),
     "status": ("status", "state", "orderstatus", "tradestatus"),
+    "confidence": ("confidence", "conviction", "confidencescore", "convictionscore", "certainty"),
+    "currency": ("currency", "ccy", "accountcurrency", "currencyprimary", "pnlcurrency", "profitcurrency", "settlecurrency",
+                 "settlementcurrency", "stakecurrency"),
 }  # fmt: skip
 
 TRADE_FIELD_NAMES: FieldNames = {
     "id": ("tradeid", "id", "positionid", "ticket", "dealid", "tradenumber", "tradeno", "trade", "uuid", "position"),
     "entry_at": ("entryat", "entrytime", "entrydatetime", "entrytimestamp", "entrydate", "opentime", "opentimestamp", "openedat",
                  "openat", "opendatetime", "opendate", "timeopen", "dateopened", "tsopened", "openedtime", "entryhumantime",
-                 "opened", "buytime", "buydate", "dateacquired", "boughtat", "starttime", "time", "datetime", "date"),
+                 "opened", "buytime", "buydate", "dateacquired", "boughtat", "starttime", "time", "datetime", "date",
+                 "timestamp", "ts", "createdat", "createdtime", "tradetime", "tradedate", "dateandtime"),
     "exit_at": ("exitat", "exittime", "exitdatetime", "exittimestamp", "exitdate", "closetime", "closetimestamp", "closedat",
                 "closeat", "closedatetime", "closedate", "timeclose", "dateclosed", "tsclosed", "closedtime", "exithumantime",
                 "closed", "selltime", "selldate", "datesold", "soldat", "endtime", "time2", "datetime2", "date2"),
@@ -66,15 +74,16 @@ TRADE_FIELD_NAMES: FieldNames = {
     "target": ("target", "takeprofit", "takeprofitprice", "tp", "tpprice", "profittarget", "targetprice"),
     "entry_reason": ("entryreason", "entertag", "entrytag", "buytag", "entrysignal", "setup", "thesis", "rationale",
                      "justification", "openreason", "buyreason", "opencomment"),
-    "exit_reason": ("exitreason", "closereason", "sellreason", "exitsignal", "exittag", "reason", "closecomment", "comment",
-                    "comments", "note", "notes", "remark"),
+    "exit_reason": ("exitreason", "closereason", "sellreason", "exitsignal", "exittag", "reason", "closecomment"),
+    "note": ("note", "notes", "comment", "comments", "remark", "remarks", "memo", "reflection"),
     "trigger": ("trigger", "exittrigger", "exittype", "closetype", "closedby", "exitkind"),
     "regime": ("regime", "marketregime", "entryregime"),
-    "volatility": ("volatilityregime", "volregime", "entryvolatility"),
-    "session": ("session", "marketsession", "entrysession"),
+    "volatility": ("volatilityregime", "volregime", "entryvolatility", "volatility"),
+    "session": ("session", "marketsession", "entrysession", "tradingsession"),
     "atr_d1": ("atrd1", "atrdaily", "dailyatr", "contextatrd1"),
     "atr_h1": ("atrh1", "atrhourly", "hourlyatr", "contextatrh1", "atr", "fatr", "entryatr"),
     "atr_m5": ("atrm5", "contextatrm5"),
+    "balance": ("balance", "accountbalance", "balanceafter", "accountequity", "equity"),
 }  # fmt: skip
 
 FILL_FIELD_NAMES: FieldNames = {
@@ -96,10 +105,10 @@ FILL_FIELD_NAMES: FieldNames = {
     "position": ("positionid", "positionticket"),
     "liq": ("isliquidation", "liquidation", "liquidated"),
     "reason": ("reason", "entryreason", "rationale", "thesis", "justification", "note", "notes"),
-    "trigger": ("trigger", "exittrigger", "stopordertype", "comment", "comments"),
+    "note": ("comment", "comments", "remark", "remarks", "memo"),
+    "trigger": ("trigger", "exittrigger", "stopordertype"),
     "stop": ("stop", "stoploss", "stoplossprice", "sl"),
     "target": ("target", "takeprofit", "takeprofitprice", "tp"),
-    "confidence": ("confidence", "conviction"),
 }  # fmt: skip
 
 FIELDS_BY_KIND: Mapping[str, FieldNames] = {"trades": TRADE_FIELD_NAMES, "fills": FILL_FIELD_NAMES}
@@ -110,6 +119,7 @@ MAPPING_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "dates": ("dmy", "mdy"),
     "costs": ("positive", "negative"),
     "sides": ("entry", "exit"),
+    "confidence_scale": ("1", "5", "10", "100"),
 }
 # Separate costs of one row, as MetaTrader lists them.
 ADDED_COST_NAMES = frozenset({"commission", "fee", "taxes", "tax"})
@@ -118,7 +128,10 @@ GROSS_PNL_NAMES = frozenset(
 )  # other names of `pnl` do not say whether costs are included
 
 _BRACKETS = re.compile(r"\([^)]*\)|\[[^\]]*\]")
-_UNIT = re.compile(r"(usdt|usdc|usd|eur|gbp|dollars|utc|gmt)$")
+_CURRENCIES = "usdt|usdc|busd|usd|eur|gbp|chf|jpy|aud|cad|nzd|sek|nok|inr|sgd|hkd|cny"
+_UNIT = re.compile(rf"({_CURRENCIES}|dollars|euros|utc|gmt)$")
+_CURRENCY_UNIT = re.compile(rf"({_CURRENCIES})$")
+_CURRENCY_WORDS = {"$": "USD", "dollars": "USD", "€": "EUR", "euros": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR"}
 _OTHER = re.compile(r"[\W_]+")
 
 
@@ -130,6 +143,31 @@ def plain_name(name: str) -> str:
     """
     bare = _OTHER.sub("", _BRACKETS.sub("", name).lower()) or _OTHER.sub("", name.lower())
     return _UNIT.sub("", bare) or bare
+
+
+def heading_currency(name: str) -> str | None:
+    """Returns the currency that a column's name states.
+
+    >>> heading_currency("size_usd"), heading_currency("Profit (EUR)"), heading_currency("pnl $"), heading_currency("pnl")
+    ('USD', 'EUR', 'USD', None)
+    """
+    words = [word for word in re.split(r"[\s_()\[\]/.-]+", name.lower()) if word]
+    for word in words[1:] or []:
+        if word in _CURRENCY_WORDS or _CURRENCY_UNIT.fullmatch(word):
+            return _CURRENCY_WORDS.get(word, word.upper())
+    # Also where nothing separates it: sizeUsd, pnlUSDT.
+    glued = re.search(rf"(?<=[a-z])({_CURRENCIES})$", name.lower())
+    return glued[1].upper() if glued and words and words[-1] != glued[1] else None
+
+
+def is_money(name: str) -> bool:
+    """Returns True if a column of this name holds an amount of money, although a name like it could be a quantity.
+
+    >>> is_money("size_usd"), is_money("Position size (value)"), is_money("size"), is_money("Amount (USDT)")
+    (True, True, False, True)
+    """
+    in_brackets = " ".join(_BRACKETS.findall(name.lower()))
+    return heading_currency(name) is not None or "value" in in_brackets or "$" in name
 
 
 _ALL_NAMES = frozenset(plain_name(name) for names in FIELDS_BY_KIND.values() for several in names.values() for name in several)

@@ -14,8 +14,10 @@ An importer turns a file into observed values with their line numbers. A row tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Protocol, TypeVar
 
 from memtape.brokers.files import ImportFile
@@ -23,6 +25,8 @@ from memtape.core.fills import Fill
 from memtape.core.observed import Claim, ClosedTrade, Decision
 
 Progress = Callable[[int, int], None]  # rows done, rows in all
+EXAMPLES_PER_KIND = 3
+_GOT = re.compile(r" ?\(got .*\)$")  # at the end of a fix: the value of one row
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +39,47 @@ class ImportProblem:
     fix: str
     blocks: bool = True  # False: a commit goes on, for example past a position that is still open
 
+    @property
+    def kind(self) -> tuple[str, str]:
+        """What problems of one kind have in common: the field, and what to do about it."""
+        return self.field, _GOT.sub("", self.fix)
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemGroup:
+    """All problems of one kind in a file, by their lines."""
+
+    problems: tuple[ImportProblem, ...]
+
+    @property
+    def blocks(self) -> bool:
+        """True if a commit stops at them."""
+        return any(problem.blocks for problem in self.problems)
+
+    @property
+    def examples(self) -> tuple[ImportProblem, ...]:
+        """The first problems."""
+        return self.problems[:EXAMPLES_PER_KIND]
+
     def as_dict(self) -> dict[str, Any]:
-        """Returns the problem as JSON."""
-        return {"line": self.line, "field": self.field, "problem": self.problem, "fix": self.fix}
+        """Returns the group as JSON: the first problem, how many there are, and examples."""
+        first, examples = self.problems[0], [{"line": each.line, "problem": each.problem} for each in self.examples]
+        return {"count": len(self.problems), "line": first.line, "field": first.field, "problem": first.problem, "fix": first.fix,
+                "blocks": self.blocks, "examples": examples}  # fmt: skip
+
+
+def group_problems(problems: Iterable[ImportProblem]) -> list[ProblemGroup]:
+    """Returns the problems by kind: those of the whole file first, then by the line at which a kind first occurs.
+
+    >>> bad = [ImportProblem(n, "qty", f"'x{n}' is not a number", "Write digits") for n in (9, 4, 5, 7)]
+    >>> (group,) = group_problems(bad)
+    >>> len(group.problems), [(each.line, each.problem) for each in group.examples]
+    (4, [(4, "'x4' is not a number"), (5, "'x5' is not a number"), (7, "'x7' is not a number")])
+    """
+    kinds: dict[tuple[str, str], list[ImportProblem]] = {}
+    for problem in sorted(problems, key=lambda problem: problem.line or 0):
+        kinds.setdefault(problem.kind, []).append(problem)
+    return [ProblemGroup(tuple(several)) for several in kinds.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +103,8 @@ class ImportOptions:
     zone: str | None = None
     symbol: str | None = None
     where: Mapping[str, str] = field(default_factory=dict)  # column -> the value that a row must have
-    currency: str = "USD"  # of the account
+    currency: str | None = None  # of the amounts in the file
+    account_currency: str | None = None  # None: there is no account yet
     saved: Callable[[Sequence[str]], Mapping[str, str] | None] = _no_saved_mapping  # the mapping of an earlier import
     on_progress: Progress | None = None
 
@@ -87,6 +130,9 @@ class ImportResult:
     found: list[FoundRow] = field(default_factory=list)
     problems: list[ImportProblem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    unpriced: int = 0  # closed trades without an exit price
+    currency: str | None = None  # of the amounts; None: the file does not state it
+    starting_equity: Decimal | None = None  # of the account, if a column of balances shows it
     statements: ImportedStatements | None = None  # of formats that contain more than fills and trades
 
 

@@ -8,17 +8,20 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 
+from memtape.brokers.account import DEFAULT_CURRENCY, FileCurrency, find_currency, same_currency
 from memtape.brokers.cells import EMPTY_WORDS, BadCell, TimeReader, date_order, decimal_style, read_numbers, read_zone
+from memtape.brokers.confidence import scale_confidence
 from memtape.brokers.files import CellTable
 from memtape.brokers.headings import states_utc
 from memtape.brokers.importer import ImportOptions, ImportProblem
 from memtape.brokers.mapping import NUMBER_FIELDS, TIME_FIELDS, ColumnMapping
 from memtape.brokers.texts import TextCleaner
+from memtape.core.labels import LabelKind, fold_label
 from memtape.core.values import MONEY, ZERO
 from memtape.errors import Invalid
 
 NO_ZONE_PROBLEM = "times have no zone; read as UTC"
-DOLLAR_CURRENCIES = frozenset({"USD", "USDT", "USDC", "BUSD", "FDUSD", "DAI", "TUSD"})  # equal to one another in fees
+SMALLEST_STEP = Decimal(1).scaleb(-18)  # of a quantity
 
 
 @dataclass(slots=True)
@@ -30,6 +33,7 @@ class MappedTable:
     options: ImportOptions
     decimal: str  # point, comma or unclear
     times: TimeReader
+    currency: FileCurrency = field(default_factory=FileCurrency)
     texts: TextCleaner = field(default_factory=TextCleaner)
     problems: list[ImportProblem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -53,7 +57,8 @@ class MappedTable:
             notes.append(f"dates are {'day/month' if dates == 'dmy' else 'month/day'}, as values above 12 show")
             settings["dates"] = dates
         zone, ahead = read_zone(settings["zone"]) if "zone" in settings else (None, timedelta())
-        return cls(source, mapping, options, decimal, TimeReader(dates, zone, ahead), notes=notes)
+        currency = find_currency(source, mapping)
+        return cls(source, mapping, options, decimal, TimeReader(dates, zone, ahead), currency, notes=notes)
 
     def __contains__(self, name: str) -> bool:
         return name in self.mapping
@@ -87,6 +92,38 @@ class MappedTable:
         if name == "qty" and any(" / " in cell for cell in cells):
             cells = [cell.partition(" / ")[0] for cell in cells]
         return read_numbers(cells, self.decimal, percent=name == "confidence")
+
+    def quantities(self, prices: Sequence[Decimal | BadCell | None]) -> list[Decimal | BadCell | None]:
+        """Returns the quantities; of a file that has amounts of money instead, those amounts divided by these prices."""
+        if "qty" in self or "value" not in self:
+            return self.numbers("qty")
+        self.notes.append(f"{self.heading('value') or 'value'} is an amount of money: qty is that amount divided by the price")
+        found: list[Decimal | BadCell | None] = []
+        with localcontext(MONEY):
+            for amount, price in zip(self.numbers("value"), prices, strict=True):
+                if isinstance(amount, Decimal):
+                    priced = isinstance(price, Decimal) and price > 0
+                    found.append((amount / price).quantize(SMALLEST_STEP).normalize() if priced else None)  # type: ignore[operator]
+                else:
+                    found.append(amount)
+        return found
+
+    def confidences(self) -> list[Decimal | None]:
+        """Returns the confidences from 0 to 1; None where the file has none or its scale is unclear."""
+        if "confidence" not in self:
+            return [None] * len(self)
+        stated = self.mapping.settings.get("confidence_scale")
+        found, scale, notes = scale_confidence(self.numbers("confidence"), self.heading("confidence") or "confidence", stated)
+        if scale is not None:
+            self.mapping.settings["confidence_scale"] = scale
+        self.notes += notes
+        return found
+
+    def labels(self, name: LabelKind, limit: int) -> list[str | None]:
+        """Returns a field's labels, each in the one spelling of its vocabulary."""
+        lines = self.lines(name, limit)
+        folded = {line: fold_label(name, line) for line in set(lines) if line is not None}
+        return [None if line is None else folded[line] for line in lines]
 
     def moments(self, name: str) -> list[datetime | BadCell | None]:
         """Returns a field's times."""
@@ -122,19 +159,20 @@ class MappedTable:
     # ---- problems and notes ---------------------------------------------------------------------------------------
 
     def add_refused(self, line: int, error: Invalid) -> None:
-        """Report a row that breaks a rule of memtape."""
-        self.problems.append(ImportProblem(line, "row" if error.field == "input" else error.field, error.problem, error.fix))
+        """Report a row that breaks rules of memtape."""
+        for field_, problem, fix in error.errors:
+            self.problems.append(ImportProblem(line, "row" if field_ == "input" else field_, problem, fix))
 
     def add_unreadable(self, row: int, name: str, bad: BadCell) -> None:
-        """Report a row that cannot be read."""
+        """Report a cell for which a row cannot be read."""
         heading = self.heading(name)
         shown = f"{name} ({heading})" if heading and heading != name else name
         self.problems.append(ImportProblem(self.source.lines[row], shown, bad.problem, bad.fix))
 
     def fee(self, fee: Decimal, currency: str, symbol: str, price: Decimal) -> Decimal | BadCell:
         """Returns a fee in the account's currency, if that needs no rate from elsewhere."""
-        own = self.options.currency
-        if not fee or not currency or currency == own or {currency, own} <= DOLLAR_CURRENCIES:
+        own = self.currency.stated or self.options.account_currency or DEFAULT_CURRENCY
+        if not fee or not currency or same_currency(currency, own):
             return fee
         base = symbol.replace("-", "/").partition("/")[0]
         if base == currency or ("/" not in symbol and symbol.startswith(currency) and len(symbol) > len(currency)):
@@ -148,12 +186,25 @@ class MappedTable:
         if self.times.naive:
             fix = "If they are not, give the zone, like --zone Europe/Berlin"
             self.problems.insert(0, ImportProblem(None, "zone", NO_ZONE_PROBLEM, fix, blocks=False))
+        self._check_currency()
         if self.times.ambiguous:
             self.notes.append(f"{self.times.ambiguous} times fall in the hour of a clock change: read as before the change")
         if self.skipped:
             several = ", ".join(f"{word} {n}" for word, n in self.skipped.most_common(8))
             self.notes.append(f"{sum(self.skipped.values())} rows are not executions and were skipped: {several}")
         self.notes += self.texts.notes()
+
+    def _check_currency(self) -> None:
+        """Report amounts in several currencies, or in another one than the account's."""
+        stated, account = self.currency.stated, self.options.account_currency
+        if len(self.currency.found) > 1:
+            problem = f"the amounts are in {' and '.join(self.currency.found)} ({self.currency.source})"
+            fix = "Import one currency at a time, with --where COLUMN=VALUE, or state the one that all are in, with --currency"
+            self.problems.append(ImportProblem(None, "currency", problem, fix))
+        elif stated and account and not same_currency(stated, account):
+            problem = f"the file is in {stated} ({self.currency.source}), the account of the agent is in {account}"
+            fix = f"Import it into an agent of its own; if the amounts are in {account} after all, give --currency {account}"
+            self.problems.append(ImportProblem(None, "currency", problem, fix))
 
 
 def sum_cells(several: Sequence[Decimal | BadCell | None]) -> Decimal | BadCell | None:

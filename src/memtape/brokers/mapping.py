@@ -13,17 +13,17 @@ from difflib import get_close_matches
 
 from memtape.brokers.cells import EMPTY_WORDS, is_time_of_day
 from memtape.brokers.files import CellTable, clean_name
-from memtape.brokers.headings import ADDED_COST_NAMES, FIELDS_BY_KIND, MAPPING_SETTINGS, FieldNames, plain_name
+from memtape.brokers.headings import ADDED_COST_NAMES, FIELDS_BY_KIND, MAPPING_SETTINGS, FieldNames, is_money, plain_name
 from memtape.brokers.importer import ImportOptions
 from memtape.brokers.sides import SideWords
-from memtape.core.values import Symbol, read
-from memtape.errors import Invalid
+from memtape.core.values import Currency, Symbol, read
+from memtape.errors import FieldProblem, Invalid
 
 SAMPLE_ROWS = 200
 NUMBER_FIELDS = frozenset({
     "entry_price", "exit_price", "price", "qty", "fees", "multiplier", "rate", "pnl", "net_pnl", "entry_fee", "exit_fee",
     "funding", "leverage", "stop", "target", "buy_qty", "buy_price", "sell_qty", "sell_price", "confidence",
-    "atr_d1", "atr_h1", "atr_m5",
+    "atr_d1", "atr_h1", "atr_m5", "value", "balance",
 })  # fmt: skip
 TIME_FIELDS = frozenset({"entry_at", "exit_at", "time"})
 REQUIRED_FIELDS = TIME_FIELDS | {"entry_price", "exit_price", "price", "qty", "side", "symbol"}
@@ -70,22 +70,29 @@ def choose_mapping(table: CellTable, options: ImportOptions) -> ColumnMapping:
     stated = dict(options.mapping)
     if options.symbol:
         stated["symbol"] = f"={read(Symbol, options.symbol, at='symbol')}"
+    if options.currency:
+        stated["currency"] = f"={read(Currency, options.currency, at='currency')}"
     if options.zone:
         stated["zone"] = options.zone
     saved = options.saved(table.header)
     by = "given" if options.mapping else "guessed"
     if saved:
-        by, stated = "saved", {**saved, **stated}
+        by, stated = "saved", {**_money_as_value(saved), **stated}
     given = _stated_mapping(table.header, stated)
     wanted = [given.settings["kind"]] if "kind" in given.settings else list(FIELDS_BY_KIND)
     missing: dict[str, list[str]] = {}
+    complete: dict[str, ColumnMapping] = {}
     for kind in wanted:
-        mapping = _complete_mapping(table, kind, given, guess=not saved)
+        mapping = complete[kind] = _complete_mapping(table, kind, given, guess=not saved)
         mapping.by = by
         missing[kind] = _missing_fields(mapping)
-        if not missing[kind]:
-            del mapping.settings["kind"]
-            return mapping
+    # Closed trades without any exit price come last: a file that can be read as fills is one of fills.
+    found = next((kind for kind in wanted if not missing[kind]), None)
+    if found is None and missing.get("trades") == ["exit_price"]:
+        found = "trades"
+    if found is not None:
+        del complete[found].settings["kind"]
+        return complete[found]
     nearest = min(wanted, key=lambda kind: len(missing[kind]))
     names = ", ".join(table.header)
     shown = names if len(names) <= 300 else names[:297] + "..."
@@ -96,20 +103,29 @@ def choose_mapping(table: CellTable, options: ImportOptions) -> ColumnMapping:
     raise Invalid("map", f"no column was found for {', '.join(lacking)} (read as {nearest})", hint)
 
 
+def _money_as_value(saved: Mapping[str, str]) -> dict[str, str]:
+    """Returns a saved mapping in which an amount of money is not a quantity, as mappings of earlier versions had it."""
+    if "value" not in saved and is_money(saved.get("qty", "")):
+        return {("value" if name == "qty" else name): column for name, column in saved.items()}
+    return dict(saved)
+
+
 def _missing_fields(mapping: ColumnMapping) -> list[str]:
     """Returns the required fields that a trade or a fill lacks."""
     lacking = [name for name in ("symbol",) if name not in mapping]
     if mapping.kind == "trades":
         lacking += [name for name in ("entry_at", "exit_at", "entry_price", "exit_price") if name not in mapping]
-        if not any(name in mapping for name in ("qty", "pnl", "net_pnl")):
+        if not any(name in mapping for name in ("qty", "value", "pnl", "net_pnl")):
             lacking.append("qty or pnl")
-        if not any(name in mapping for name in ("side", "is_short", "qty", "pnl", "net_pnl")):
+        if not any(name in mapping for name in ("side", "is_short", "qty", "value", "pnl", "net_pnl")):
             lacking.append("side")
         return lacking
     if "time" not in mapping:
         lacking.append("time")
     if {"buy_qty", "buy_price", "sell_qty", "sell_price"} <= mapping.columns.keys():
         return lacking
+    if "value" in mapping:
+        return lacking + [name for name in ("price",) if name not in mapping]
     return lacking + [name for name in ("price", "qty") if name not in mapping]
 
 
@@ -119,23 +135,29 @@ def _missing_fields(mapping: ColumnMapping) -> list[str]:
 def _stated_mapping(header: Sequence[str], stated: Mapping[str, str]) -> ColumnMapping:
     given = ColumnMapping("", {}, {}, {}, "given")
     fields = {name for names in FIELDS_BY_KIND.values() for name in names}
+    problems: list[FieldProblem] = []
     for name, text in stated.items():
         if name == "zone":
             given.settings[name] = text
         elif name in MAPPING_SETTINGS:
             if text not in MAPPING_SETTINGS[name]:
-                raise Invalid(
-                    f"map {name}", f"'{clean_name(text)}' is not known", f"Use one of {', '.join(MAPPING_SETTINGS[name])}"
-                )
+                choices = f"Use one of {', '.join(MAPPING_SETTINGS[name])}"
+                problems.append(FieldProblem(f"map {name}", f"'{clean_name(text)}' is not known", choices))
             given.settings[name] = text
         elif name not in fields:
             close = get_close_matches(name, sorted(fields), n=1)
             meant = f"Did you mean {close[0]}? " if close else ""
-            raise Invalid("map", f"'{clean_name(name)}' is not a field", f"{meant}Fields are: {', '.join(sorted(fields))}")
+            listed = f"{meant}Fields are: {', '.join(sorted(fields))}"
+            problems.append(FieldProblem("map", f"'{clean_name(name)}' is not a field", listed))
         elif text.startswith("=") and text not in header:
             given.constants[name] = clean_name(text[1:])
         else:
-            given.columns[name] = column_places(header, name, text)
+            try:
+                given.columns[name] = column_places(header, name, text)
+            except Invalid as wrong:
+                problems += wrong.errors
+    if problems:
+        raise Invalid(*problems[0], *problems[1:])
     return given
 
 
@@ -188,8 +210,10 @@ def _complete_mapping(table: CellTable, kind: str, given: ColumnMapping, *, gues
 
 def _guess_columns(table: CellTable, names: FieldNames, mapping: ColumnMapping) -> None:
     plain = [plain_name(name) for name in table.header]
-    places = {own: at for at, own in reversed(list(enumerate(plain)))}
-    taken = {at for places in mapping.columns.values() for at in places}
+    places: dict[str, list[int]] = {}
+    for place, own in enumerate(plain):
+        places.setdefault(own, []).append(place)
+    taken = {at for several in mapping.columns.values() for at in several}
 
     def suits(name: str, at: int) -> bool:
         cells = [cell for cell in table.column(at)[:SAMPLE_ROWS] if cell.lower() not in EMPTY_WORDS]
@@ -201,7 +225,13 @@ def _guess_columns(table: CellTable, names: FieldNames, mapping: ColumnMapping) 
     for name, spellings in names.items():
         if name in mapping:
             continue  # stated already, perhaps as left out
-        named = [places[own] for spelling in spellings if (own := plain_name(spelling)) in places]
+        named = [at for spelling in spellings for at in places.get(plain_name(spelling), ())]
+        # A quantity with a currency in its name is an amount of money.
+        if name == "qty":
+            named = [at for at in named if not is_money(table.header[at])]
+        elif name == "value":
+            quantities = {plain_name(spelling) for spelling in names["qty"]}
+            named += [at for at, heading in enumerate(table.header) if plain[at] in quantities and is_money(heading)]
         # An empty column is used only if there is no other.
         named.sort(key=lambda at: not any(table.column(at)))
         named = [at for at in named if at not in taken]
@@ -215,6 +245,9 @@ def _guess_columns(table: CellTable, names: FieldNames, mapping: ColumnMapping) 
     # The total is used instead of its parts.
     if "fees" in mapping:
         mapping.columns = {name: places for name, places in mapping.columns.items() if name not in ("entry_fee", "exit_fee")}
+    # With a quantity, an amount of money says nothing new.
+    if "qty" in mapping or {"buy_qty", "sell_qty"} <= mapping.columns.keys():
+        mapping.columns.pop("value", None)
     _join_date_columns(table, names, mapping)
     _add_cost_columns(plain, mapping, taken)
 
@@ -245,7 +278,8 @@ def _is_flag(cell: str) -> bool:
 
 
 _CELL_TESTS: dict[str, Callable[[Sequence[str], str], bool]] = {
-    **dict.fromkeys(NUMBER_FIELDS, _mostly(_is_number)),
+    # Confidence in words is left out with a note.
+    **dict.fromkeys(NUMBER_FIELDS - {"confidence"}, _mostly(_is_number)),
     **dict.fromkeys(TIME_FIELDS, _mostly(_is_time)),
     **dict.fromkeys(("is_short", "is_open", "is_buyer", "liq"), _mostly(_is_flag)),
     "leg": _mostly(lambda cell: cell.lower() in ("long", "short", "both", "net")),

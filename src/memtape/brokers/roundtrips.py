@@ -1,4 +1,8 @@
-"""Files of closed trades -> `ClosedTrade` values."""
+"""Files of closed trades -> `ClosedTrade` values.
+
+A row with a close time and no exit price is a trade that was closed without a price: its outcome is unknown, unless the file
+states the profit.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,16 @@ from memtape.brokers.identity import row_ids
 from memtape.brokers.importer import FoundRow, ImportProblem
 from memtape.brokers.mapped_table import MappedTable, sum_cells
 from memtape.brokers.sides import NEITHER, SideWords
+from memtape.brokers.texts import exit_trigger
 from memtape.core.codec import micros
+from memtape.core.labels import LabelKind
 from memtape.core.observed import CheckedTrade, ClosedTrade
 from memtape.core.values import REASON_LENGTH, ZERO, read
 from memtape.errors import Invalid
 
 MAX_LABEL_CHARS = 64
+MAX_NOTE_CHARS = 2000
+LABEL_FIELDS: tuple[LabelKind, ...] = ("regime", "volatility", "session")
 MAX_TAGS = 16
 OPEN_WORDS = frozenset({
     "open", "opened", "unclosed", "running", "active", "live", "pending", "partial", "partiallyclosed",
@@ -32,6 +40,7 @@ def read_closed_trades(table: MappedTable) -> list[FoundRow]:
     """Returns every row that is a closed trade. The others are reported in `table`."""
     _choose_strategy(table)
     drafts = list(_drafts(table))
+    _report_unpriced(table, drafts)
     gross = plain_name(table.heading("pnl")) in {plain_name(name) for name in GROSS_PNL_NAMES}
     raw = {draft.row: (draft.side, draft.qty, draft.pnl, draft.net) for draft in drafts}
     drafts = complete_figures(drafts, table.mapping, gross, table.notes, table.problems)
@@ -50,15 +59,15 @@ def _choose_strategy(table: MappedTable) -> None:
 
 
 def _drafts(table: MappedTable) -> Iterator[TradeDraft]:
-    symbols = table.cells("symbol")
+    entries = table.numbers("entry_price")
     columns: dict[str, Sequence[Any]] = {
-        "symbol": symbols,
+        "symbol": table.cells("symbol"),
         "side": _sides(table),
         "entry_at": table.moments("entry_at"),
         "exit_at": table.moments("exit_at"),
-        "entry_price": table.numbers("entry_price"),
+        "entry_price": entries,
         "exit_price": table.numbers("exit_price"),
-        "qty": table.numbers("qty"),
+        "qty": table.quantities(entries),
         "pnl": table.numbers("pnl"),
         "net_pnl": table.numbers("net_pnl"),
         "fees": _fees(table),
@@ -73,20 +82,22 @@ def _drafts(table: MappedTable) -> Iterator[TradeDraft]:
         symbol, side, entry_at, exit_at, entry, exit_, qty, pnl, net, fees, funding, stop, multiplier = values
         if side == NEITHER or still_open[row] is None:
             continue
-        if still_open[row] or exit_at is None or exit_ is None:
+        if still_open[row] or (exit_at is None and not exit_):
             fix = "Import again once it is closed"
             table.problems.append(ImportProblem(table.source.lines[row], "exit_at", "still open, skipped", fix, blocks=False))
             continue
-        bad = None
+        bad = []
         if BadCell in map(type, values):
-            bad = next((name, value) for name, value in zip(names, values, strict=True) if isinstance(value, BadCell))
-        bad = bad or _missing_cell(symbol, entry_at, entry, qty, pnl if net is None else net)
-        if bad is None and currencies and isinstance(paid := table.fee(fees or ZERO, currencies[row], symbol, exit_), BadCell):
-            bad = ("fees", paid)
-        elif bad is None and currencies:
+            bad = [(name, value) for name, value in zip(names, values, strict=True) if isinstance(value, BadCell)]
+        bad += _missing_cells(symbol, entry_at, exit_at, entry, exit_, qty, pnl if net is None else net)
+        if not bad and currencies:
+            paid = table.fee(fees or ZERO, currencies[row], symbol, entry if exit_ is None else exit_)
+            if isinstance(paid, BadCell):
+                bad.append(("fees", paid))
             fees = paid
         if bad:
-            table.add_unreadable(row, *bad)
+            for name, cell in bad:
+                table.add_unreadable(row, name, cell)
             continue
         if qty is not None:
             if side is None and "side" not in table and "is_short" not in table and qty < 0:
@@ -96,14 +107,28 @@ def _drafts(table: MappedTable) -> Iterator[TradeDraft]:
                     funding or ZERO, stop)  # fmt: skip
 
 
-def _missing_cell(symbol: str, entry_at: datetime | None, entry: Decimal | None, qty: Decimal | None,
-            pnl: Decimal | None) -> tuple[str, BadCell] | None:  # fmt: skip
-    for name, value in (("symbol", symbol), ("entry_at", entry_at), ("entry_price", entry)):
-        if value is None or value == "":
-            return name, BadCell("is empty", "Fill it in, or delete the row")
-    if not qty and pnl is None:
-        return "qty", BadCell("neither qty nor pnl is given", "Fill in one of them, or delete the row")
-    return None
+def _missing_cells(
+    symbol: str, entry_at: datetime | None, exit_at: datetime | None, entry: Decimal | None, exit_: Decimal | None,
+    qty: Decimal | None, pnl: Decimal | None,
+) -> list[tuple[str, BadCell]]:  # fmt: skip
+    """Returns the cells without which a row is no closed trade."""
+    needed = (("symbol", symbol), ("entry_at", entry_at), ("exit_at", exit_at), ("entry_price", entry))
+    bad = [(name, BadCell("is empty", "Fill it in, or delete the row")) for name, value in needed if value is None or value == ""]
+    if not qty and pnl is None and exit_ is not None:
+        bad.append(("qty", BadCell("neither qty nor pnl is given", "Fill in one of them, or delete the row")))
+    return bad
+
+
+def _report_unpriced(table: MappedTable, drafts: Sequence[TradeDraft]) -> None:
+    """Report the trades that were closed without a price."""
+    without = [draft for draft in drafts if draft.exit is None]
+    for draft in without:
+        if draft.stated is None:
+            problem = "closed without a price: imported as a trade whose outcome is unknown"
+            fix = "To know its outcome, fill in the exit price or the profit"
+            table.problems.append(ImportProblem(draft.line, "exit_price", problem, fix, blocks=False))
+    if stated := sum(draft.stated is not None for draft in without):
+        table.notes.append(f"{stated} trades have a profit and no exit price: the profit is used as it is")
 
 
 def _sides(table: MappedTable) -> list[int | BadCell | None]:
@@ -120,7 +145,7 @@ def _sides(table: MappedTable) -> list[int | BadCell | None]:
         return found
     if "is_short" in table:
         return [None if flag is None else (-1 if flag else 1) * turned for flag in table.flags("is_short")]
-    amounts = table.numbers("qty")
+    amounts = table.numbers("qty" if "qty" in table else "value")
     if any(isinstance(value, Decimal) and value < 0 for value in amounts):
         table.notes.append("there is no side column: a negative qty is a short")
         return [(1 if value > 0 else -1) if isinstance(value, Decimal) and value else None for value in amounts]
@@ -179,11 +204,13 @@ def _build_trades(table: MappedTable, drafts: Sequence[TradeDraft], names: Seque
         "exit_reason": table.lines("exit_reason", REASON_LENGTH),
         "trigger": table.lines("trigger", MAX_LABEL_CHARS),
         "strategy": table.lines("strategy", MAX_LABEL_CHARS),
+        "note": table.lines("note", MAX_NOTE_CHARS),
+        "confidence": table.confidences(),
     }
     optional = {name: column for name, column in optional.items() if name in table}
-    situation: dict[str, list[Any]] = {
-        name: table.lines(name, MAX_LABEL_CHARS) for name in ("regime", "volatility", "session") if name in table
-    }
+    if "note" in table and "trigger" not in table:
+        optional["trigger"] = [exit_trigger(note) if note else None for note in optional["note"]]
+    situation: dict[str, list[Any]] = {name: table.labels(name, MAX_LABEL_CHARS) for name in LABEL_FIELDS if name in table}
     for name in ("atr_d1", "atr_h1", "atr_m5"):
         if name in table:
             situation[name] = [float(v) if isinstance(v, Decimal) and v > 0 else None for v in table.numbers(name)]
@@ -194,19 +221,19 @@ def _build_trades(table: MappedTable, drafts: Sequence[TradeDraft], names: Seque
             table.options.on_progress(done, len(drafts))
         data: dict[str, Any] = {
             "trade_id": id_, "symbol": draft.symbol, "side": "long" if draft.side == 1 else "short", "entry_at": draft.entry_at,
-            "exit_at": draft.exit_at, "entry_price": draft.entry, "exit_price": draft.exit,
+            "exit_at": draft.exit_at, "entry_price": draft.entry,
         }  # fmt: skip
-        for name, value in (("qty", draft.qty), ("pnl", draft.gross), ("stop", draft.stop)):
+        for name, value in (("exit_price", draft.exit), ("qty", draft.qty), ("pnl", draft.gross), ("stop", draft.stop)):
             if value is not None:
                 data[name] = value
         if draft.fees:
             data["fees"] = draft.fees
         if draft.funding:
             data["funding"] = draft.funding
-        bad = None
+        bad: list[tuple[str, BadCell]] = []
         for name, column in optional.items():
             if isinstance(value := column[row], BadCell):
-                bad = bad or (name, value)
+                bad.append((name, value))
             elif value is not None:
                 data[name] = value
         if known := {name: column[row] for name, column in situation.items() if column[row]}:
@@ -214,9 +241,9 @@ def _build_trades(table: MappedTable, drafts: Sequence[TradeDraft], names: Seque
         if tags and (text := tags[row]):
             data["tags"] = tag_list(text)
         try:
-            if bad:
-                table.add_unreadable(row, *bad)
-            else:
+            for name, cell in bad:
+                table.add_unreadable(row, name, cell)
+            if not bad:
                 trade: ClosedTrade = read(CheckedTrade, data)
                 yield FoundRow(draft.line, trade)
         except Invalid as error:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from memtape.core.labels import fold_label
+
 BUY, SELL = 1, -1
 NEITHER = 0  # not an execution: a deposit, a cancelled order, a decision not to trade
 
@@ -71,6 +73,8 @@ class SideWords:
         for known in (_TRADE_WORDS if self.held else _FILL_WORDS, _SIDE_WORDS):
             if word in known:
                 return known[word]
+        if (label := fold_label("side", cell)) in ("long", "short"):
+            return BUY if label == "long" else SELL
         parts = set(_LETTERS.split(cell.lower()))
         # IBKR writes "BUY (Ca.)" for a cancelled trade.
         if word in _OTHER_WORDS or "ca" in parts:

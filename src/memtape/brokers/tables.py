@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 
+from memtape.brokers.account import starting_equity
 from memtape.brokers.executions import read_fills
 from memtape.brokers.files import CellTable, clean_name
-from memtape.brokers.importer import ImportOptions, ImportProblem, ImportResult
+from memtape.brokers.importer import FoundRow, ImportOptions, ImportProblem, ImportResult
 from memtape.brokers.mapped_table import MappedTable
 from memtape.brokers.mapping import choose_mapping
 from memtape.brokers.roundtrips import read_closed_trades
+from memtape.core.codec import decimal_text
+from memtape.core.observed import ClosedTrade
 from memtape.errors import Invalid
 
 
@@ -28,14 +32,29 @@ def read_table(source: CellTable, options: ImportOptions) -> ImportResult:
     found = read_closed_trades(table) if mapping.kind == "trades" else read_fills(table)
     table.finish()
     table.problems.sort(key=lambda problem: problem.line or 0)
+    trades = [each.value for each in found if isinstance(each.value, ClosedTrade)]
     used = {at for places in mapping.columns.values() for at in places}
     if options.on_progress:
         options.on_progress(len(source.rows), len(source.rows))
     return ImportResult(
         header=source.header, rows=rows, kind=mapping.kind, mapping=mapping.spelled(source.header), mapped_by=mapping.by,
         unused=[name for at, name in enumerate(source.header) if at not in used], found=found, problems=table.problems,
-        notes=table.notes,
+        notes=table.notes, currency=table.currency.stated, starting_equity=_starting_equity(table, found),
+        unpriced=sum(trade.exit_price is None and trade.pnl is None for trade in trades),
     )  # fmt: skip
+
+
+def _starting_equity(table: MappedTable, found: Sequence[FoundRow]) -> Decimal | None:
+    """Returns the money that the account started with, if a column of balances shows it."""
+    if "balance" not in table:
+        return None
+    by_line = dict(zip(table.source.lines, table.numbers("balance"), strict=True))
+    trades = [(each.value, by_line[each.line]) for each in found if isinstance(each.value, ClosedTrade)]
+    balances = [balance if isinstance(balance, Decimal) else None for _, balance in trades]
+    start = starting_equity(balances, [trade for trade, _ in trades])
+    if start is not None:
+        table.notes.append(f"{table.heading('balance')} moves by the profits: the account started with {decimal_text(start)}")
+    return start
 
 
 def filter_rows(table: CellTable, where: Mapping[str, str]) -> int:

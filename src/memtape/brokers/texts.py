@@ -28,6 +28,21 @@ _SECRETS = re.compile(
 )
 
 
+_EXIT_MARK = re.compile(r"(?:\[?(?:(t/?p|take[ -]?profit)|(s/?l|stop[ -]?loss)|(so|stop[ -]?out))\b[\s:\d.,%/]*\]?)")
+_EXIT_MARK_AT_END = re.compile(r"\[(?:(tp)|(sl)|(so))\b[^\]]*\]$")
+
+
+def exit_trigger(comment: str) -> str | None:
+    """Returns what set off the exit, if a comment is one that a terminal writes by itself.
+
+    >>> [exit_trigger(text) for text in ("[tp]", "sl 1.2345", "my robot[sl]", "so: 48%/12.5/26", "took profit early")]
+    ['target', 'stop', 'stop', 'liquidation', None]
+    """
+    text = comment.strip().lower()
+    found = _EXIT_MARK.fullmatch(text) or _EXIT_MARK_AT_END.search(text)
+    return None if found is None else "target" if found[1] else "stop" if found[2] else "liquidation"
+
+
 @dataclass(slots=True)
 class TextCleaner:
     """Cleans the texts of one file and counts the changes."""

@@ -12,9 +12,13 @@ from datetime import datetime
 from decimal import Decimal, localcontext
 
 from memtape.brokers.importer import FoundRow
+from memtape.core.codec import EPOCH
 from memtape.core.fills import Fill
-from memtape.core.observed import ClosedTrade
+from memtape.core.observed import ClosedTrade, occurred_at
 from memtape.core.values import MONEY, ZERO
+
+MAX_LOSS_POSITIONS = 10  # a loss of more than so many of the largest position is absurd
+MAX_QTY = 1_000_000_000
 
 
 @dataclass(slots=True)
@@ -70,13 +74,37 @@ def file_totals(found: Sequence[FoundRow]) -> FileTotals:
     return whole
 
 
+def absurd_totals(found: Sequence[FoundRow], totals: FileTotals) -> list[str]:
+    """Returns what cannot be true of these sums; it usually means that a column is something else than it was taken for."""
+    largest = largest_qty = ZERO
+    held: dict[tuple[str, str], Decimal] = {}
+    with localcontext(MONEY):
+        for each in sorted(found, key=lambda row: occurred_at(row.value) or EPOCH):
+            value = each.value
+            if isinstance(value, Fill):
+                traded = value.qty if value.side == "buy" else -value.qty
+                size = held[value.symbol, value.leg] = held.get((value.symbol, value.leg), ZERO) + traded
+                largest = max(largest, abs(size * value.px) * value.rate)
+                largest_qty = max(largest_qty, value.qty)
+            elif isinstance(value, ClosedTrade) and value.qty is not None:
+                largest = max(largest, abs(value.qty * value.entry_price) * value.rate)
+                largest_qty = max(largest_qty, value.qty)
+        absurd: list[str] = []
+        if largest and -totals.net > MAX_LOSS_POSITIONS * largest:
+            loss, position = (f"{amount:,.2f}" for amount in (-totals.net, largest))
+            absurd.append(f"the loss of {loss} is more than ten times the largest position, {position}")
+        if largest_qty > MAX_QTY:
+            absurd.append(f"a quantity of {largest_qty:,.0f} is above {MAX_QTY:,}")
+    return absurd
+
+
 def _realised_profits(found: Sequence[FoundRow]) -> Iterable[tuple[Fill | ClosedTrade, Decimal]]:
     """Yields each value with the gross profit that it realised."""
     held: dict[tuple[str, str], tuple[Decimal, Decimal]] = {}  # signed quantity, average cost
     fills = [each.value for each in found if isinstance(each.value, Fill)]
     for each in found:
-        if isinstance(each.value, ClosedTrade):
-            yield each.value, _stated_profit(each.value)
+        if isinstance(each.value, ClosedTrade) and (gross := _stated_profit(each.value)) is not None:
+            yield each.value, gross
     for fill in sorted(fills, key=lambda fill: (fill.t, fill.seq)):
         qty, cost = held.get((fill.symbol, fill.leg), (ZERO, ZERO))
         traded = fill.qty if fill.side == "buy" else -fill.qty
@@ -91,8 +119,9 @@ def _realised_profits(found: Sequence[FoundRow]) -> Iterable[tuple[Fill | Closed
         yield fill, gross
 
 
-def _stated_profit(trade: ClosedTrade) -> Decimal:
-    if trade.pnl is not None:
+def _stated_profit(trade: ClosedTrade) -> Decimal | None:
+    """Returns the gross profit of a closed trade; None if it was closed without a price."""
+    if trade.pnl is not None or trade.exit_price is None:
         return trade.pnl
     side = 1 if trade.side == "long" else -1
     return (trade.exit_price - trade.entry_price) * side * (trade.qty or ZERO) * trade.rate

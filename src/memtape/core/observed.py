@@ -332,14 +332,17 @@ CheckedTick = Annotated[Tick, BeforeValidator(_split_marks)]
 def _in_order(trade: ClosedTrade) -> ClosedTrade:
     if trade.exit_at < trade.entry_at:
         raise ValueError("exit_at is before entry_at; exchange them or correct one")
-    if trade.qty is None and trade.pnl is None:
+    if trade.qty is None and trade.pnl is None and trade.exit_price is not None:
         raise ValueError("neither qty nor pnl is given; one of them is needed to know the outcome")
     return trade
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedTrade:
-    """A round trip that its source reports whole. `pnl` is gross, before fees and funding, where the source states it."""
+    """A round trip that its source reports whole. `pnl` is gross, before fees and funding, where the source states it.
+
+    Without an exit price it was closed at a price that nobody recorded: its outcome is unknown, unless `pnl` states it.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     kind: ClassVar[str] = "trade"
@@ -349,7 +352,7 @@ class ClosedTrade:
     entry_at: Time
     exit_at: Time
     entry_price: Number
-    exit_price: Number
+    exit_price: Annotated[Number | None, Field(description="absent: closed at a price that nobody recorded")] = None
     qty: Quantity | None = None
     pnl: Money | None = None
     fees: Money = ZERO
@@ -364,6 +367,8 @@ class ClosedTrade:
     strategy: Label | None = None
     tags: Annotated[tuple[Label, ...], Field(max_length=16)] = ()
     situation: Situation | None = None
+    confidence: Annotated[Fraction | None, Field(description="of the decision to enter, 0 to 1")] = None
+    note: Annotated[Line | None, Field(description="a remark of the source about it")] = None
 
 
 CheckedTrade = Annotated[ClosedTrade, AfterValidator(_in_order)]

@@ -19,6 +19,7 @@ from memtape.core.values import SLUG, STRICT, ZERO, Currency, Label, Line, Price
 
 Mode = Literal["sim", "paper", "live"]
 LIVE_SETTLE_SECONDS = 30
+ASSUMED_EQUITY = Decimal(10_000)  # of an account whose equity nobody stated
 LongText = Annotated[str, Field(max_length=20_000)]
 
 
@@ -79,7 +80,9 @@ class AgentSettings:
     currency: Currency = "USD"
     mfe_mode: MfeMode = "hl_strict"
     dust_qty: Price = ZERO
-    starting_equity: Quantity = Decimal(10_000)
+    starting_equity: Annotated[
+        Quantity | None, Field(description="what the account started with; without it, results are given in money, not in %")
+    ] = None
     settle_seconds: Annotated[
         int | None,
         Field(ge=0, le=3600, description="how long a snapshot may lag behind the fills; default: 0 in a simulation, else 30"),
@@ -88,6 +91,12 @@ class AgentSettings:
         TradeUnit | None,
         Field(description="flat_to_flat (default): one trade per round trip; fifo_lots: one per lot and reduction"),
     ] = None
+
+
+    @property
+    def equity_to_start_from(self) -> Decimal:
+        """What the account started with, or an assumption where nobody stated it."""
+        return ASSUMED_EQUITY if self.starting_equity is None else self.starting_equity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

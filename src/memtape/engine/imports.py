@@ -30,6 +30,7 @@ from memtape.store.database import in_batches
 from memtape.store.tables import Tables
 
 ItemName = tuple[str, str]  # kind, key
+MAX_NAMED_IMPORTS = 5  # in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,16 @@ class ImportReceipt:
     batch: str
     new: int
     duplicates: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImportUndo:
+    """The undo of an import: which one, and how many items of each kind no longer count."""
+
+    batch: str
+    file: str  # '' if the import did not name one
+    took_back: Mapping[str, int]  # by kind of item: trade, fill, decision, ...
+    receipt: Receipt
 
 
 class VoidedItem(NamedTuple):
@@ -131,18 +142,20 @@ class Imports:
 
     # ---- undo ------------------------------------------------------------------------------------------------------
 
-    def undo(self, batch: str) -> Receipt:
-        """Undo an import: from now on its items do not count. They stay in the log."""
-        receipt = self._write_undo(batch)
+    def undo(self, batch: str | None = None) -> ImportUndo:
+        """Undo an import: from now on its items do not count. They stay in the log. The only import needs no batch."""
+        undone = self._write_undo(batch)
         refresh_pages(self._scope.resources, self._scope.agent.id)
-        return receipt
+        return undone
 
-    def _write_undo(self, batch: str) -> Receipt:
+    def _write_undo(self, batch: str | None) -> ImportUndo:
         with self._scope.writing() as tables:
-            if not tables.items("import", EVERYTHING, keys=[batch]):
-                raise Unknown("batch", "import", batch, "List them with: memtape imports list")
+            imported = _import_to_undo(tables, batch)
+            batch, file = imported.key, str(imported.body.get("file", ""))
+            took_back = tables.batch_counts(batch)
             if earlier := tables.logged("undo", batch):
-                return Receipt(earlier.stream, earlier.seq, earlier.hash, (), duplicate=True)
+                again = Receipt(earlier.stream, earlier.seq, earlier.hash, (), duplicate=True)
+                return ImportUndo(batch, file, took_back, again)
             now = self._scope.stated_at(tables)
             writer = self._scope.writer(tables)
             # The items become void with the log row of the undo, which is the next one.
@@ -163,7 +176,7 @@ class Imports:
             receipt = writer.declare(Item("undo", batch, now, {"batch": batch, "items": len(voided)}), now, events)
             # Learning comes last: it reads the trades that were derived above.
             learn_from_batch(tables, self._scope.agent, writer.start, writer.verified_from, changes)
-            return receipt
+            return ImportUndo(batch, file, took_back, receipt)
 
     def _rederive_positions(self, tables: Tables, writer: Writer, voided: Sequence[VoidedItem], changes: Batch) -> list[Event]:
         """Derive every position again that an undone item had a part in. Returns the events."""
@@ -192,6 +205,23 @@ class Imports:
                 ended[id_] = min(item.at, ended.get(id_, item.at))
         tables.end_versions(list(ended), now)
         return ended
+
+
+def _import_to_undo(tables: Tables, batch: str | None) -> StoredItem:
+    """The import of a batch; without one, the only import that was not undone."""
+    imports = tables.items("import", EVERYTHING, keys=None if batch is None else [batch])
+    if batch is not None:
+        if not imports:
+            raise Unknown("batch", "import", batch, "List them with: memtape imports list")
+        return imports[0]
+    undone = {item.key for item in tables.items("undo", EVERYTHING)}
+    standing = [item for item in imports if item.key not in undone]
+    if len(standing) == 1:
+        return standing[0]
+    if not standing:
+        raise Invalid("batch", "there is no import to undo", "List them with: memtape imports list")
+    named = ", ".join(f"{item.key} ({item.body.get('file') or 'no file'})" for item in standing[-MAX_NAMED_IMPORTS:])
+    raise Invalid("batch", f"there are {len(standing)} imports", f"Name the one to undo, like one of these: {named}")
 
 
 def _refuse_corrections(value: Observed) -> None:

@@ -23,7 +23,7 @@ from memtape.core.decisions.cards import CardDefinition, read_card_type
 from memtape.core.decisions.schedules import parse_schedule
 from memtape.core.ids import AgentId, OwnerId, SkillId
 from memtape.core.items import OWNER_STREAM, Item
-from memtape.core.skills import OWNER_AGENT, Agent, AgentSettings, Mode, Skill
+from memtape.core.skills import ASSUMED_EQUITY, OWNER_AGENT, Agent, AgentSettings, Mode, Skill
 from memtape.core.values import read
 from memtape.documents.cache import SHARED_SCOPE
 from memtape.engine.agent import AgentMemory
@@ -183,6 +183,9 @@ class Memory:
                 raise Unknown("skill_version", f"version of skill '{skill}'", str(version), f"It has 1 to {len(versions)}")
             wanted = replace(wanted, skill_version=version)
             if existing:
+                # Agents of earlier versions have the assumed equity in their record, as if somebody had stated it.
+                if wanted.settings.starting_equity is None and existing.settings.starting_equity == ASSUMED_EQUITY:
+                    wanted = replace(wanted, settings=replace(wanted.settings, starting_equity=ASSUMED_EQUITY))
                 if existing != wanted:
                     problem = f"the agent '{id}' exists with another skill, mode or setting"
                     raise Conflict("id", problem, "Choose another id; mode and settings never change")
@@ -266,8 +269,13 @@ class Memory:
             found = find_agent(tables, DEFAULT_AGENT)
         return self._memory_of(found or Agent(id=AgentId(DEFAULT_AGENT), skill=SkillId(DEFAULT_AGENT)))
 
-    def agent_for_writing(self, id: str | None, *, make: bool = False) -> AgentMemory:
-        """An agent to write to. The default one, and with `make` any, is created on first use: of skill `main`, mode paper."""
+    def agent_for_writing(
+        self, id: str | None, *, make: bool = False, settings: Mapping[str, Any] | None = None
+    ) -> AgentMemory:
+        """An agent to write to. The default one, and with `make` any, is created on first use: of skill `main`, mode paper.
+
+        `settings` are those of an agent that is created.
+        """
         name = id or DEFAULT_AGENT
         if make or name == DEFAULT_AGENT:
             with self.resources.reading(OWNER_STREAM) as tables:
@@ -276,7 +284,7 @@ class Memory:
             if not exists:
                 if not has_skill:
                     self.create_skill(DEFAULT_AGENT)
-                self.create_agent(name, skill=DEFAULT_AGENT)
+                self.create_agent(name, skill=DEFAULT_AGENT, settings=settings)
         return self.agent(name)
 
     def _memory_of(self, agent: Agent) -> AgentMemory:

@@ -334,6 +334,14 @@ class Tables(TradeTables):
         )
         return [(kind, key, (symbol, leg), moment(at)) for kind, key, symbol, leg, at in rows]
 
+    def batch_counts(self, batch: str) -> dict[str, int]:
+        """How many items of each kind an import brought."""
+        rows = self.session.all(
+            f"SELECT kind, count(*) FROM items WHERE {MINE} AND batch = :batch GROUP BY kind ORDER BY kind",
+            {**self._mine, "batch": batch},
+        )
+        return {kind: int(n) for kind, n in rows}
+
     # ---- positions ------------------------------------------------------------------------------------------------
 
     def positions(

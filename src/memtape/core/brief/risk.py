@@ -66,6 +66,7 @@ class RiskState:
     losing_streak: int | None = None
     drawdown: float | None = None  # a fraction of the peak
     drawdown_limit: float | None = None
+    assumption: str = ""  # what must be said beside a percentage of an equity that nobody stated
 
     @property
     def is_blank(self) -> bool:
@@ -91,14 +92,17 @@ def risk_state(
     closed = [t for t in closed_today if t.exit_at is not None and day <= t.exit_at <= as_of]
     priced = [t for t in closed if t.net_pnl_usd is not None and (claims_count or t.quality != "claimed")]
     profit = _net(priced)
+    # No share of an equity that nobody stated.
+    known_equity = equity if affect is None or affect.assumed_equity is None else None
     return RiskState(
         refused=_by_rule(d for d in hour if _is_refused(d)), judged=sum(d.verdict is not None for d in hour),
         last_refused=_last(refusals[-1], as_of) if refusals else None,
         orders=sum(_is_order(d) and not _is_refused(d) for d in today), decisions=len(today),
-        realized_usd=profit, realized_pct=_share(profit, equity), closed=tuple(t.id for t in priced),
+        realized_usd=profit, realized_pct=_share(profit, known_equity), closed=tuple(t.id for t in priced),
         unknown=len(closed) - len(priced),
         losing_streak=None if affect is None else affect.consecutive_losses,
         drawdown=None if affect is None else affect.drawdown, drawdown_limit=None if affect is None else affect.limit,
+        assumption="" if affect is None else affect.assumption,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ flows so far; where it gave none, starting equity plus the net PnL of what was c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal, localcontext
 from math import sqrt
@@ -25,6 +25,7 @@ class Curve:
 
     points: tuple[tuple[datetime, Decimal], ...]
     source: str  # "marks" or "closed trades"
+    assumed: bool = False  # nobody stated what the account started with: a share of it says nothing
 
     @property
     def max_drawdown(self) -> tuple[Decimal, Decimal]:
@@ -126,7 +127,9 @@ def outcome_sums(trades: Iterable[PricedTrades]) -> Outcomes:
         )  # fmt: skip
 
 
-def equity_curve(closed: Sequence[Trade], marks: Sequence[EquityMark], flows: Sequence[CashFlow], starting: Decimal) -> Curve:
+def equity_curve(
+    closed: Sequence[Trade], marks: Sequence[EquityMark], flows: Sequence[CashFlow], settings: AgentSettings
+) -> Curve:
     """NAV from marks, or from closed trades in order of their exits."""
     with localcontext(MONEY):
         if marks:
@@ -137,14 +140,14 @@ def equity_curve(closed: Sequence[Trade], marks: Sequence[EquityMark], flows: Se
                     moved += pending.pop(0).usd
                 points.append((mark.t, mark.equity - moved))
             return Curve(tuple(points), "marks")
-        nav = starting
+        nav = settings.equity_to_start_from
         points = []
         for trade in sorted(closed, key=lambda t: (t.exit_at or t.entry_at, t.id)):
             if not points:
                 points.append((trade.entry_at, nav))
             nav += trade.net_pnl_usd or ZERO
             points.append((trade.exit_at or trade.entry_at, nav))
-        return Curve(tuple(points), "closed trades")
+        return Curve(tuple(points), "closed trades", assumed=settings.starting_equity is None)
 
 
 def performance(
@@ -158,12 +161,13 @@ def performance(
         fees, funding = sum((t.fees_usd for t in closed), ZERO), sum((t.funding_usd for t in closed), ZERO)
     holding = [float(t.holding_minutes) for t in closed if t.holding_minutes is not None]
     deepest = curve.max_drawdown if curve and curve.points else None
+    share = deepest[1] if deepest and curve and not curve.assumed else None
     return Performance(
         n=len(closed), n_priced=sums.n, wins=sums.wins, losses=sums.losses, win_rate=sums.win_rate,
         net_pnl_usd=sums.net_pnl, gross_pnl_usd=gross, fees_usd=fees, funding_usd=funding,
         profit_factor=sums.profit_factor, mean_r=sums.mean_r, n_r=sums.n_r,
         mean_holding_minutes=sum(holding) / len(holding) if holding else None,
-        max_drawdown_usd=deepest[0] if deepest else None, max_drawdown_pct=deepest[1] if deepest else None,
+        max_drawdown_usd=deepest[0] if deepest else None, max_drawdown_pct=share,
         sharpe_per_trade=_sharpe([float(t.net_pnl_usd or ZERO) for t in priced]),
         first_entry_at=min((t.entry_at for t in closed), default=None),
         last_exit_at=max((t.exit_at for t in closed if t.exit_at), default=None),
@@ -199,9 +203,12 @@ def combined_performance(books: Sequence[TradingBook]) -> list[Performance]:
             found.append(own[0].performance)
             continue
         closed, held = [t for book in own for t in book.closed], [t for book in own for t in book.held]
+        stated = [book.settings.starting_equity for book in own]
         with localcontext(MONEY):
-            starting = sum((book.settings.starting_equity for book in own), ZERO)
-        found.append(performance(closed, equity_curve(closed, (), (), starting), own[0].settings, held))
+            # If one of them is unknown, so is the sum.
+            starting = sum((each for each in stated if each is not None), ZERO) if None not in stated else None
+        together = replace(own[0].settings, starting_equity=starting)
+        found.append(performance(closed, equity_curve(closed, (), (), together), own[0].settings, held))
     return found
 
 

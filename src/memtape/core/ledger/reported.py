@@ -51,7 +51,9 @@ def _with_excursions(
     terms: AccountTerms, trade: ClosedTrade, contract: ContractTerms, row: Trade, bars: Sequence[KnownBar]
 ) -> Trade:
     """The trade with how far it ran, as far as bars show it."""
-    if not bars or not contract.admits(trade.entry_price) or not contract.admits(trade.exit_price):
+    if not bars or trade.exit_price is None:
+        return row
+    if not contract.admits(trade.entry_price) or not contract.admits(trade.exit_price):
         return row
     with localcontext(MONEY):
         qty = trade.qty if trade.qty is not None else ONE
@@ -85,10 +87,12 @@ def reported_trade(
     size = gross = risk = None
     side = 1 if trade.side == "long" else -1
     with localcontext(MONEY):
-        if trade.qty is not None and contract.admits(trade.entry_price) and contract.admits(trade.exit_price):
-            entry, exit_ = (contract.weight(price, trade.qty) for price in (trade.entry_price, trade.exit_price))
+        priced = trade.exit_price is None or contract.admits(trade.exit_price)
+        if trade.qty is not None and contract.admits(trade.entry_price) and priced:
+            entry = contract.weight(trade.entry_price, trade.qty)
             size = abs(entry) * contract.multiplier * trade.rate
-            gross = contract.gain(side, entry, exit_) * trade.rate
+            if trade.exit_price is not None:
+                gross = contract.gain(side, entry, contract.weight(trade.exit_price, trade.qty)) * trade.rate
             if trade.stop is not None and contract.admits(trade.stop):
                 risk = max(-contract.gain(side, entry, contract.weight(trade.stop, trade.qty)) * trade.rate, ZERO) or None
         gross = gross if trade.pnl is None else trade.pnl
@@ -115,6 +119,7 @@ def reported_trade(
         entry_volatility=situation.volatility_regime if situation else None,
         entry_session=situation.session if situation else None, exit_regime=None,
         quality="reported", adopted=False, liquidation_fills=0, tags=trade.tags, teach="learn",
+        confidence=trade.confidence, reflection=trade.note,
         entry_situation=canonical(situation) if situation else None,
         accounting=contract.accounting, payoff=contract.payoff, multiplier=contract.multiplier, rate=trade.rate,
     )  # fmt: skip

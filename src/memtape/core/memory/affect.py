@@ -62,10 +62,16 @@ class Affect:
     consecutive_wins: int = 0
     consecutive_losses: int = 0
     limit: float = DRAWDOWN_LIMIT
+    assumed_equity: float | None = None  # what the account is assumed to have started with; None: its equity is known
 
     @property
     def drawdown(self) -> float:
         return (self.peak_equity - self.equity) / self.peak_equity if self.peak_equity > 0 else 0.0
+
+    @property
+    def assumption(self) -> str:
+        """What must be said beside a percentage of the equity; empty if the equity is known."""
+        return "" if self.assumed_equity is None else f", assuming {self.assumed_equity:,.0f}"
 
 
 def affect_after_trade(state: Affect, pnl_r: float, latest: float) -> Affect:

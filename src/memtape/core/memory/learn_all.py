@@ -65,7 +65,8 @@ def learn_all(
     >>> learn_all(desk, [], [], lambda symbol: [], None)[:3]
     ([], [], [])
     """
-    market, starting, amended = _Charts(bars).market, float(agent.settings.starting_equity), amended_later(items, versions)
+    market, amended = _Charts(bars).market, amended_later(items, versions)
+    starting = float(agent.settings.equity_to_start_from)
 
     def amendments(trade: Trade) -> Sequence[Amendment]:
         return amended.get(trade.id, ())

@@ -43,7 +43,7 @@ def order_verdict(
     """Returns the verdict on an order and its reasons, the most serious first."""
     reasons = [
         *_from_plans(plans, proposed), *_from_evidence(evidence), *_from_state(affect), *_from_warnings(warnings),
-        *_from_size(evidence, risk_share), *_from_beliefs(beliefs), *_from_events(events, minutes_ahead, exposures),
+        *_from_size(evidence, risk_share, affect), *_from_beliefs(beliefs), *_from_events(events, minutes_ahead, exposures),
     ]  # fmt: skip
     reasons += [CheckReason("clear", f"Your own rule: {rule}", "avoid") for rule in avoid]
     order: tuple[CheckVerdict, ...] = ("against", "caution", "clear")
@@ -85,12 +85,15 @@ def _from_evidence(evidence: Evidence) -> Iterable[CheckReason]:
 def _from_state(affect: Affect) -> Iterable[CheckReason]:
     if affect.drawdown_state >= 1.0:
         yield CheckReason(
-            "against", f"Drawdown {100 * affect.drawdown:.1f} % is at its limit of {100 * affect.limit:.0f} %", "state"
+            "against",
+            f"Drawdown {100 * affect.drawdown:.1f} %{affect.assumption} is at its limit of {100 * affect.limit:.0f} %",
+            "state",
         )
     elif affect.drawdown_state > 0.5:
         yield CheckReason(
             "caution",
-            f"Drawdown {100 * affect.drawdown:.1f} %, past half of its limit; appetite {affect.risk_appetite:.2f}",
+            f"Drawdown {100 * affect.drawdown:.1f} %{affect.assumption}, past half of its limit; "
+            f"appetite {affect.risk_appetite:.2f}",
             "state",
         )
     if affect.consecutive_losses >= 3:
@@ -103,11 +106,11 @@ def _from_warnings(warnings: Sequence[LossWarning]) -> Iterable[CheckReason]:
         yield CheckReason("caution" if much else "clear", f"A loss like it: {warned.why}", "warnings")
 
 
-def _from_size(evidence: Evidence, risk_share: float | None) -> Iterable[CheckReason]:
+def _from_size(evidence: Evidence, risk_share: float | None, affect: Affect) -> Iterable[CheckReason]:
     hint = evidence.hint
     if risk_share is None or hint.sizing.n_eff < MIN_EFFECTIVE_SAMPLE:
         return
-    text = f"Risks {100 * risk_share:.2f} % of equity; evidence allows {100 * hint.f:.2f} %"
+    text = f"Risks {100 * risk_share:.2f} % of equity{affect.assumption}; evidence allows {100 * hint.f:.2f} %"
     far_more = risk_share > max(5 * hint.f, MAX_RISK_SHARE)
     yield CheckReason("against" if far_more else "caution" if risk_share > hint.f + 1e-12 else "clear", text, "size")
 

@@ -81,7 +81,7 @@ def equity(view: View) -> Curve:
     marks = [read(EquityMark, item.body) for item in view.items("equity")]
     flows = [read(CashFlow, item.body) for item in view.items("flow")]
     closed = view.trades(TradeFilter(status="closed", newest=False))
-    return equity_curve(closed, marks, flows, view.agent.settings.starting_equity)
+    return equity_curve(closed, marks, flows, view.agent.settings)
 
 
 def trading_performance(view: View, *, symbol: str | None = None, strategy: str | None = None) -> Performance:

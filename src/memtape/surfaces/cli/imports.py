@@ -10,28 +10,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memtape.brokers.files import ImportFile, load_file
+from memtape.brokers.account import DEFAULT_CURRENCY
+from memtape.brokers.files import ImportFile, clean_name, load_file
 from memtape.brokers.formats import read_file
-from memtape.brokers.importer import FoundRow, ImportedStatements, ImportOptions, ImportProblem, ImportResult, Progress
-from memtape.brokers.totals import AccountSums, FileTotals, file_totals
-from memtape.core.codec import plain, time_text
+from memtape.brokers.importer import (
+    FoundRow,
+    ImportedStatements,
+    ImportOptions,
+    ImportProblem,
+    ImportResult,
+    ProblemGroup,
+    Progress,
+    group_problems,
+)
+from memtape.brokers.totals import AccountSums, FileTotals, absurd_totals, file_totals
+from memtape.core.codec import decimal_text, plain, time_text
 from memtape.core.fills import Fill
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.memory.plans import Plan
 from memtape.core.observed import Claim, ClosedTrade, Closing, Observed, occurred_at
-from memtape.core.values import ZERO, Slug, read
+from memtape.core.values import ZERO, Quantity, Slug, read
 from memtape.engine.write.writer import CLOCK_TOLERANCE
-from memtape.errors import Invalid, Unknown
+from memtape.errors import FieldProblem, Invalid, Unknown
 from memtape.surfaces.answers import optional_time_text
 from memtape.surfaces.questions import DEFAULT_AGENT
 
 if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
 
-MAX_LISTED_PROBLEMS = 1000
+MAX_LISTED_KINDS = 100
 # A second delivery under the same id must agree with the first in these fields.
 _IDENTIFYING_FIELDS: Mapping[str, tuple[str, ...]] = {
     "fill": ("symbol", "side", "t", "qty", "px"),
@@ -46,27 +57,40 @@ def run_import(
     memory: Memory, path: str | Path, *, agent: str | None = None, format: str | None = None,
     mapping: Mapping[str, str] | None = None, commit: bool = False, zone: str | None = None, symbol: str | None = None,
     skip_bad: bool = False, where: Mapping[str, str] | None = None, on_progress: Progress | None = None,
+    currency: str | None = None, starting_equity: str | None = None, guess: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """Read a file; with `commit`, import it. Returns what `memtape import --json` prints."""
+    """Read a file; with `commit`, import it. Returns what `memtape import --json` prints.
+
+    `currency` is that of the file's amounts and `starting_equity` what the account started with; both become settings of an agent
+    that the import creates. With `guess`, the mapping of an earlier import is not used.
+    """
     file = load_file(path)
     handle = _existing(memory, agent)
     options = ImportOptions(
         mapping=dict(mapping or {}), zone=zone, symbol=symbol, where=dict(where or {}), on_progress=on_progress,
-        currency=handle.agent.settings.currency if handle else "USD", saved=lambda header: _saved_mapping(handle, header),
+        currency=currency, account_currency=handle.agent.settings.currency if handle else None,
+        saved=lambda header: None if guess else _saved_mapping(handle, header),
     )  # fmt: skip
     name, result = read_file(file, options, format)
+    settings = _account_settings(handle, result, currency, starting_equity)
     if result.statements is not None:
-        return _import_journal(memory, handle, agent, file, name, result, result.statements, commit=commit)
+        return _import_journal(memory, handle, agent, file, name, result, result.statements, settings, commit=commit)
+    if handle is None:
+        _ask_for_account(result, settings)
     result.found[:] = _drop_future(memory.clock.now(), result.found, result.problems)
     if handle:
         result.found[:] = _drop_changed(handle, result.found, result.problems)
     new, duplicates = _count_new(handle, result.found)
+    totals = file_totals(result.found)
+    absurd = absurd_totals(result.found, totals)
     answer = {
+        # In the first line, because whoever commits may read no other.
+        **({"warning": f"The totals cannot be right: {'; '.join(absurd)}. Check the columns below"} if absurd else {}),
         "format": name, "rows": result.rows,
         "fills": sum(isinstance(each.value, Fill) for each in result.found),
         "trades": sum(isinstance(each.value, ClosedTrade) for each in result.found),
-        "new": new, "duplicates": duplicates, "problems": listed_problems(result.problems),
-        "totals": _totals_json(file_totals(result.found)),
+        "unpriced": result.unpriced, "new": new, "duplicates": duplicates, "problems": listed_problems(result.problems),
+        "account": settings, "totals": _totals_json(totals),
         "mapping": {"kind": result.kind, "by": result.mapped_by, "columns": result.mapping, "unused": result.unused,
                     "notes": result.notes},
         "committed": False, "batch": None,
@@ -77,13 +101,49 @@ def run_import(
         refuse_bad_rows(result.problems, result.rows, bool(result.found), skip_bad)
         source = {"file": file.name, "format": name, "digest": file.digest, "mapping": result.mapping,
                   "header": list(result.header)}  # fmt: skip
-        done = memory.agent_for_writing(agent, make=True).imports.commit(list(_values(result.found)), source)
+        desk = memory.agent_for_writing(agent, make=True, settings=_stated_settings(settings))
+        done = desk.imports.commit(list(_values(result.found)), source)
         answer |= {"committed": True, "batch": done.batch if done.new else None}
     return answer
 
 
 def _new_agent_note(agent: str | None) -> str:
     return f"there is no agent '{agent or DEFAULT_AGENT}' yet: a commit creates it, mode paper, skill main"
+
+
+def _account_settings(
+    handle: AgentMemory | None, result: ImportResult, currency: str | None, starting_equity: str | None
+) -> dict[str, str | None]:
+    """Returns the currency and the starting equity of the account: of the agent, else as stated, else as the file shows them."""
+    stated = None if starting_equity is None else read(Quantity, starting_equity, at="starting_equity")
+    if handle is not None:
+        own = handle.agent.settings
+        if stated is not None and stated != own.starting_equity:
+            problem = f"the agent '{handle.agent.id}' exists with another one ({own.starting_equity}), and settings never change"
+            raise Invalid("starting_equity", problem, "Leave it out, or import into a new agent")
+        return {"currency": own.currency, "starting_equity": _equity_text(own.starting_equity)}
+    start = stated if stated is not None else result.starting_equity
+    return {"currency": result.currency or currency or DEFAULT_CURRENCY, "starting_equity": _equity_text(start)}
+
+
+def _equity_text(equity: Decimal | None) -> str | None:
+    return None if equity is None else decimal_text(equity)
+
+
+def _stated_settings(settings: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _ask_for_account(result: ImportResult, settings: Mapping[str, str | None]) -> None:
+    """Ask for what neither the file nor the caller states about the account of a new agent."""
+    asked: list[ImportProblem] = []
+    if result.currency is None:
+        problem = f"the file does not state the currency of its amounts; read as {settings['currency']}"
+        asked.append(ImportProblem(None, "currency", problem, "If it is another one, give it, like --currency EUR", blocks=False))
+    if settings["starting_equity"] is None:
+        problem = "nobody stated what the account started with; results are given in money, not in percent of it"
+        asked.append(ImportProblem(None, "starting_equity", problem, "Give it, like --starting-equity 25000", blocks=False))
+    result.problems[:0] = asked
 
 
 def _existing(memory: Memory, agent: str | None) -> AgentMemory | None:
@@ -95,9 +155,9 @@ def _existing(memory: Memory, agent: str | None) -> AgentMemory | None:
 
 
 def _saved_mapping(handle: AgentMemory | None, header: Sequence[str]) -> Mapping[str, str] | None:
-    """Returns the mapping of the latest import of the same columns that was not undone."""
-    for item, undone in reversed(handle.imports.all() if handle else []):
-        if not undone and sorted(item.body.get("header", ())) == sorted(header) and item.body.get("mapping"):
+    """Returns the mapping of the latest import of the same columns, also of one that was undone."""
+    for item, _ in reversed(handle.imports.all() if handle else []):
+        if sorted(item.body.get("header", ())) == sorted(header) and item.body.get("mapping"):
             return dict(item.body["mapping"])
     return None
 
@@ -115,6 +175,45 @@ def option_pairs(option: str, values: Sequence[str]) -> dict[str, str]:
             raise Invalid(option, f"'{each}' is not a pair", f"Write it like --{option} NAME=VALUE")
         found[name.strip()] = value.strip()
     return found
+
+
+# ---- for people ----------------------------------------------------------------------------------------------------
+
+
+def import_text(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an import's answer for people: one row for each kind of problem, with its first lines and what is wrong there."""
+    rows = []
+    for row in found["problems"]:
+        lines = ", ".join(str(each["line"]) for each in row["examples"] if each["line"] is not None)
+        more = ", ..." if lines and row["count"] > len(row["examples"]) else ""
+        problems = "; ".join(dict.fromkeys(each["problem"] for each in row["examples"]))
+        rows.append({"count": row["count"], "lines": lines + more, "field": row["field"], "problem": problems, "fix": row["fix"]})
+    return {**found, "problems": rows}
+
+
+def import_line(row: Mapping[str, Any]) -> str:
+    """Returns an import as one line.
+
+    >>> import_line({"batch": "3f0c", "file": "trades.csv", "format": "csv", "new": 3, "duplicates": 0,
+    ...              "recorded_at": "2026-06-04T08:00:00Z", "undone": True})
+    '3f0c  2026-06-04T08:00:00Z  3 new, 0 known  csv  trades.csv  (undone)'
+    """
+    counts = f"{row.get('new', 0)} new, {row.get('duplicates', 0)} known"
+    parts = [row["batch"], row.get("recorded_at", ""), counts, row.get("format", ""), clean_name(row.get("file", ""))]
+    return "  ".join(part for part in (*parts, "(undone)" if row["undone"] else "") if part)
+
+
+def undo_sentence(done: Mapping[str, Any]) -> str:
+    """Returns what an undo took back.
+
+    >>> undo_sentence({"file": "trades.csv", "batch": "3f0c", "took_back": {"trade": 3, "decision": 1}, "duplicate": False})
+    'Took back trades.csv (3f0c): 1 decision, 3 trades. They no longer count; the file can be imported again.'
+    """
+    counts = [f"{n} {kind.replace('_', ' ')}{'' if n == 1 else 's'}" for kind, n in sorted(done["took_back"].items())]
+    what = f"{clean_name(done['file']) or 'the import'} ({done['batch']}): {', '.join(counts) or 'nothing'}"
+    if done["duplicate"]:
+        return f"Was taken back before: {what}."
+    return f"Took back {what}. They no longer count; the file can be imported again."
 
 
 # ---- checks that need more than the file ---------------------------------------------------------------------------
@@ -165,13 +264,16 @@ def _fields_to_compare(kind: str, earlier: Mapping[str, Any] | None) -> tuple[st
 def refuse_bad_rows(problems: Sequence[ImportProblem], rows: int, has_rows: bool, skip_bad: bool) -> None:
     """Raises Invalid if a file has rows that cannot be read, unless they are to be skipped, or no others."""
     bad = [problem for problem in problems if problem.blocks]
+    of_file = [problem for problem in bad if problem.line is None]
+    if of_file:
+        # A doubt about every row: leaving rows out does not help.
+        first, *more = (FieldProblem(each.field, each.problem, each.fix) for each in of_file)
+        raise Invalid(first.field, f"{first.problem}. Nothing was written", first.fix, *more)
     if bad and not skip_bad:
-        first = bad[0]
-        where = f"the first in line {first.line}: {first.field} {first.problem}"
-        if first.line is None:
-            raise Invalid(first.field, first.problem, f"Nothing was written. {first.fix}")
-        fix = f"Nothing was written. {first.fix}; or import the other rows with --skip-bad"
-        raise Invalid("file", f"{len(bad)} of {rows} rows cannot be read, {where}", fix)
+        lines = {problem.line for problem in bad}
+        problem = f"{len(lines)} of {rows} rows cannot be read. Nothing was written"
+        fix = "Correct them, or import the other rows with --skip-bad"
+        raise Invalid("file", problem, fix, *map(_group_problem, group_problems(bad)))
     if not has_rows:
         raise Invalid("file", "has no rows to import", "Preview it without --commit")
 
@@ -197,14 +299,20 @@ def _count_new(handle: AgentMemory | None, found: Sequence[FoundRow]) -> tuple[i
     return distinct, len(found) - distinct
 
 
+def _group_problem(group: ProblemGroup) -> FieldProblem:
+    first, n = group.problems[0], len(group.problems)
+    more = f" and {n - len(group.examples)} more" if n > len(group.examples) else ""
+    examples = "; ".join(f"line {each.line}: {each.problem}" for each in group.examples)
+    return FieldProblem(first.field, examples + more, first.fix)
+
+
 def listed_problems(problems: Sequence[ImportProblem]) -> list[dict[str, Any]]:
-    """Returns the problems of a file as JSON: the first thousand, and how many more there are."""
-    listed = [problem.as_dict() for problem in problems[:MAX_LISTED_PROBLEMS]]
-    if len(problems) > MAX_LISTED_PROBLEMS:
-        rest = ImportProblem(
-            None, "row", f"{len(problems) - MAX_LISTED_PROBLEMS:,} more rows have problems", "Correct these first"
-        )
-        listed.append(rest.as_dict())
+    """Returns the problems of a file as JSON, one entry for each kind."""
+    groups = group_problems(problems)
+    listed = [group.as_dict() for group in groups[:MAX_LISTED_KINDS]]
+    if len(groups) > MAX_LISTED_KINDS:
+        rest = ImportProblem(None, "row", f"{len(groups) - MAX_LISTED_KINDS:,} more kinds of problems", "Correct these first")
+        listed.append(ProblemGroup((rest,)).as_dict())
     return listed
 
 
@@ -225,7 +333,7 @@ def _totals_json(totals: FileTotals) -> dict[str, Any]:
 
 def _import_journal(
     memory: Memory, handle: AgentMemory | None, agent: str | None, file: ImportFile, name: str, result: ImportResult,
-    statements: ImportedStatements, *, commit: bool,
+    statements: ImportedStatements, settings: Mapping[str, str | None], *, commit: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """Import claims in one batch, then beliefs and plans one by one. No problem in a journal blocks the rest."""
     now = memory.clock.now()
@@ -251,7 +359,8 @@ def _import_journal(
         if not (values or statements.beliefs or statements.plans):
             raise Invalid(file.name, "has nothing to import", "Preview it without --commit")
         source = {"file": file.name, "format": name, "digest": file.digest}
-        batch = _commit_journal(memory.agent_for_writing(agent, make=True), values, statements, source)
+        desk = memory.agent_for_writing(agent, make=True, settings=_stated_settings(settings))
+        batch = _commit_journal(desk, values, statements, source)
         answer |= {"committed": True, "batch": batch}
     return answer
 

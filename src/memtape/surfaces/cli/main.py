@@ -18,7 +18,7 @@ from memtape.brokers.formats import format_names
 from memtape.surfaces.cli.briefs import brief, lessons_app, reflect
 from memtape.surfaces.cli.cards import cards_app
 from memtape.surfaces.cli.chat import chat
-from memtape.surfaces.cli.commands import add_operations, answer, print_operation, reporting
+from memtape.surfaces.cli.commands import add_operations, answer, perform_as_owner, reporting
 from memtape.surfaces.cli.documents import docs_app, sync_minutes
 from memtape.surfaces.cli.embedder import embedder_app
 from memtape.surfaces.cli.events import events_app
@@ -300,39 +300,55 @@ def import_(
     where: Annotated[list[str] | None, typer.Option("--where", help="column=value: only rows with this value.")] = None,
     zone: Annotated[str | None, typer.Option(help="Time zone of times without one, like Europe/Berlin.")] = None,
     symbol: Annotated[str | None, typer.Option(help="Symbol of a file without one.")] = None,
+    currency: Annotated[str | None, typer.Option(help="Currency of the amounts, like EUR.")] = None,
+    starting_equity: Annotated[str | None, typer.Option(help="What the account started with; for a new agent.")] = None,
+    guess: Annotated[bool, typer.Option("--guess", help="Detect the columns, even if they were mapped before.")] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip rows with problems.")] = False,
     commit: Annotated[bool, typer.Option("--commit", help="Import; without it only a preview is shown.")] = False,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Preview a file of fills or closed trades; --commit imports it. Imports are idempotent."""
     with reporting(as_json), open_store(db, owner) as memory, progress("import") as report:
-        from memtape.surfaces.cli.imports import option_pairs, run_import
+        from memtape.surfaces.cli.imports import import_text, option_pairs, run_import
 
         found = run_import(
             memory, file, agent=agent, format=form, mapping=option_pairs("map", mapping or []) or None,
             where=option_pairs("where", where or []) or None, zone=zone, symbol=symbol, skip_bad=skip_bad, commit=commit,
-            on_progress=report,
+            on_progress=report, currency=currency, starting_equity=starting_equity, guess=guess,
         )  # fmt: skip
-        answer(found, as_json)
+        answer(found if as_json else import_text(found), as_json)
         if not commit and not as_json:
             say("This is a preview; nothing was written. Add --commit to import.")
 
 
 @imports_app.command("list")
 def imports_list(agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False) -> None:
-    """List the imports of an agent, oldest first."""
+    """List the imports of an agent, oldest first, one line for each."""
     with reporting(as_json), open_store(db, owner) as memory:
-        print_operation(memory, "list_imports", {"agent": agent}, as_json)
+        found = perform_as_owner(memory, "list_imports", {"agent": agent})
+        if as_json:
+            answer(found, as_json)
+        else:
+            from memtape.surfaces.cli.imports import import_line
+
+            rows = [import_line(row) for row in found["imports"]] or [f"agent '{agent}' has no imports"]
+            typer.echo("\n".join(rows).encode())
 
 
 @imports_app.command("undo")
 def imports_undo(
-    batch: Annotated[str, typer.Argument(help="The batch, from: memtape imports list.")],
+    batch: Annotated[str | None, typer.Argument(help="From: memtape imports list. The only import needs none.")] = None,
     agent: AgentName = "main", db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Undo an import."""
+    """Undo an import, and say what was taken back."""
     with reporting(as_json), open_store(db, owner) as memory:
-        print_operation(memory, "undo_import", {"agent": agent, "batch": batch}, as_json)
+        done = perform_as_owner(memory, "undo_import", {"agent": agent, "batch": batch})
+        if as_json:
+            answer(done, as_json)
+        else:
+            from memtape.surfaces.cli.imports import undo_sentence
+
+            typer.echo(undo_sentence(done).encode())
 
 
 # ---- simulation and evidence -------------------------------------------------------------------------------------------

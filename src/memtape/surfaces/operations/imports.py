@@ -51,11 +51,23 @@ def list_imports(memory: Memory, ask: AsOf, caller: Caller) -> ImportsAnswer:
 class UndoImport(OfAgent):
     """Which import to undo."""
 
-    batch: Annotated[Key, Field(description="its batch, from list_imports")]
+    batch: Annotated[Key | None, Field(description="its batch, from list_imports; not needed if there is only one import")] = None
+
+
+class UndoAnswer(ReceiptAnswer):
+    """An undone import."""
+
+    batch: Annotated[str, Field(description="its batch", default_factory=str)]
+    file: Annotated[str, Field(description="file name; '' if it is not known", default_factory=str)]
+    took_back: Annotated[dict[str, int], Field(description="how many items of each kind no longer count", default_factory=dict)]
 
 
 @operation(writes=True)
-def undo_import(memory: Memory, ask: UndoImport, caller: Caller) -> ReceiptAnswer:
+def undo_import(memory: Memory, ask: UndoImport, caller: Caller) -> UndoAnswer:
     """Undo an import: its rows no longer count, and everything derived from them is recomputed. Owner only."""
     caller.require_owner("undo an import")
-    return receipt_answer(agent_of(memory, ask).imports.undo(ask.batch))
+    undone = agent_of(memory, ask).imports.undo(ask.batch)
+    written = receipt_answer(undone.receipt)
+    return UndoAnswer(
+        **dict(written), batch=undone.batch, file=undone.file, took_back=dict(undone.took_back),
+    )  # fmt: skip

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from memtape.core.codec import micros, moment, plain
 from memtape.core.events import Discrepancy, discrepancy_json
 from memtape.core.ledger.performance import trade_totals
-from memtape.core.ledger.trades import entry_order
+from memtape.core.ledger.trades import Trade, entry_order
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.observed import Decision
 from memtape.core.values import Key, Label, Symbol, Time
@@ -142,6 +142,10 @@ def _totals_row(sums: MoneyTotals) -> BaseModel:
     return MoneyTotalsRow(**{name: money(usd) if isinstance(usd, Decimal) else usd for name, usd in amounts.items()})
 
 
+def _has_no_outcome(trade: Trade) -> bool:
+    return trade.quality == "unpriced" or (trade.status == "closed" and trade.net_pnl_usd is None)
+
+
 class LedgerTotals(Answer):
     """Counts and sums over the whole ledger."""
 
@@ -194,7 +198,7 @@ def get_ledger(memory: Memory, ask: AsOf, caller: Caller) -> LedgerAnswer:
     orphans = {symbol: money(usd) for symbol, usd in handle.ledger.orphan_funding(as_of=ask.as_of, head=ask.head).items()}
     sums = ledger_totals(rows)
     totals = LedgerTotals(
-        n=len(rows), n_open=sum(t.status == "open" for t in rows), n_unpriced=sum(t.quality == "unpriced" for t in rows),
+        n=len(rows), n_open=sum(t.status == "open" for t in rows), n_unpriced=sum(map(_has_no_outcome, rows)),
         currency=handle.agent.settings.currency, **{name: money(usd) for name, usd in trade_totals(rows).items()},
         orphan_funding_usd=orphans, closed=_totals_row(sums.closed), open=_totals_row(sums.open), all=_totals_row(sums.all),
     )  # fmt: skip
@@ -251,7 +255,9 @@ class EquityAnswer(Answer):
     n: Annotated[int, Field(description="how many")]
     source: Annotated[str, Field(description="'marks' (from the broker) or 'closed trades' (added to the starting equity)")]
     currency: Annotated[str, Field(description="account currency")]
-    max_drawdown_pct: Annotated[str | None, Field(description="largest fall from a peak, in % of the peak")]
+    max_drawdown_pct: Annotated[
+        str | None, Field(description="largest fall from a peak, in % of the peak; null: nobody stated an equity")
+    ]
 
 
 @operation(writes=False)
@@ -262,5 +268,5 @@ def get_equity(memory: Memory, ask: AsOf, caller: Caller) -> EquityAnswer:
     points = [EquityPoint(t=optional_time_text(t) or "", nav=money(nav) or "0") for t, nav in curve.points]
     return EquityAnswer(
         agent=handle.agent.id, points=points, n=len(points), source=curve.source, currency=handle.agent.settings.currency,
-        max_drawdown_pct=money(curve.max_drawdown[1]) if curve.points else None,
+        max_drawdown_pct=money(curve.max_drawdown[1]) if curve.points and not curve.assumed else None,
     )  # fmt: skip

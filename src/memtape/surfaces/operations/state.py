@@ -58,6 +58,9 @@ class StateAnswer(Answer):
         float | None, Field(description="contrarian (-1) to trend-following (+1); null if the sample is too small")
     ]
     drawdown_pct: Annotated[float, Field(description="a fraction: 0.05 is 5 %")]
+    assumed_equity: Annotated[
+        float | None, Field(description="drawdown_pct assumes that the account started with this; null: its equity is known")
+    ] = None
     drawdown_state: Annotated[float, Field(description="0 at the peak, 1 at the limit")]
     max_acceptable_drawdown: Annotated[float, Field(description="the limit, a fraction")]
     equity: Annotated[float, Field(description="NAV in the account currency, without deposits")]
@@ -88,6 +91,7 @@ def get_agent_state(memory: Memory, ask: GetState, caller: Caller) -> StateAnswe
         risk_appetite_grossman_zhou=rounded_figure(risk_appetite_gz(affect.drawdown)) or 0.0,
         momentum_bias=rounded_figure(habits.momentum_bias.value),
         drawdown_pct=rounded_figure(affect.drawdown) or 0.0,
+        assumed_equity=affect.assumed_equity,
         drawdown_state=rounded_figure(affect.drawdown_state) or 0.0,
         max_acceptable_drawdown=affect.limit,
         equity=rounded_figure(affect.equity) or 0.0,

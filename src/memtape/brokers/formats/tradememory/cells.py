@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any
@@ -16,11 +17,12 @@ from memtape.brokers.cells import BadCell, TimeReader, read_numbers, shown_cell
 from memtape.brokers.formats.tradememory.database import FIX_ROW, JournalRow
 from memtape.brokers.importer import ImportProblem
 from memtape.brokers.texts import TextCleaner
+from memtape.core.labels import LabelKind, fold_label
 from memtape.errors import Invalid
 
 FORMAT = "tradememory"
 MAX_LINE_CHARS, MAX_LABEL_CHARS = 2000, 64
-_SESSION_NAMES = {"asian": "asia", "new_york": "newyork", "ny": "newyork", "us": "newyork", "london_newyork": "overlap"}
+_LABEL_KINDS: Mapping[str, LabelKind] = {"regime": "regime", "volatility_regime": "volatility", "session": "session"}
 
 
 class JournalCells:
@@ -106,7 +108,7 @@ class JournalCells:
         >>> JournalCells().label({"session": "New York"}, "session"), JournalCells().label({"regime": "unknown"}, "regime")
         ('newyork', None)
         """
-        text = (self.text(row, name, MAX_LABEL_CHARS) or "").lower().replace(" ", "_").replace("-", "_")
-        if text in ("", "unknown", "none", "null"):
-            return None
-        return _SESSION_NAMES.get(text, text) if name == "session" else text
+        text = self.text(row, name, MAX_LABEL_CHARS) or ""
+        label = fold_label(_LABEL_KINDS[name], text)
+        # A label of the journal's own: the journal itself writes it in several ways.
+        return label.lower().replace(" ", "_").replace("-", "_") if label is not None else None

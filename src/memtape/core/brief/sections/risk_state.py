@@ -52,7 +52,8 @@ def risk_lines(state: RiskState, currency: str) -> Iterator[BriefLine]:
         yield BriefLine(f"- Losses in a row: {state.losing_streak}")
     if state.drawdown is not None and state.drawdown_limit is not None:
         limit = format_percent(100 * state.drawdown_limit).removesuffix(".0")
-        yield BriefLine(f"- Drawdown: {format_percent(100 * max(state.drawdown, 0.0))} % from the peak (limit {limit} %)")
+        fallen = format_percent(100 * max(state.drawdown, 0.0))
+        yield BriefLine(f"- Drawdown: {fallen} % from the peak{state.assumption} (limit {limit} %)")
 
 
 def _decisions(ids: Iterable[str]) -> tuple[SourceRef, ...]:

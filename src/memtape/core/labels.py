@@ -1,0 +1,92 @@
+"""The vocabularies of labels, and the other words that people and files use for the same label.
+
+Two memories are compared by their labels, so `London`, `LDN` and `london session` must be one. Case, spaces and common synonyms
+are folded. A value that no vocabulary knows is kept as written: it may be a label of the owner's own.
+
+>>> [fold_label("session", word) for word in ("London", "LDN", "london session", "OVERLAP_EU_US", "Tokyo open")]
+['london', 'london', 'london', 'overlap', 'asia']
+>>> fold_label("regime", "Up-Trend"), fold_label("volatility", "very high"), fold_label("side", "BUY")
+('trending_up', 'extreme', 'long')
+>>> fold_label("regime", "Witching Hour"), fold_label("regime", "unknown")
+('Witching Hour', None)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Literal
+
+LabelKind = Literal["regime", "volatility", "session", "side"]
+
+# Each label with its other names. Words are compared in lower case; every separator counts as one blank.
+VOCABULARIES: Mapping[LabelKind, Mapping[str, tuple[str, ...]]] = {
+    "regime": {
+        "trending_up": (
+            "trending up", "trend up", "uptrend", "up trend", "uptrending", "bull", "bullish", "bull trend", "bullish trend",
+            "bull market", "rising", "up",
+        ),
+        "trending_down": (
+            "trending down", "trend down", "downtrend", "down trend", "downtrending", "bear", "bearish", "bear trend",
+            "bearish trend", "bear market", "falling", "down",
+        ),
+        "ranging": (
+            "range", "range bound", "rangebound", "sideways", "side ways", "chop", "choppy", "consolidation", "consolidating",
+            "flat", "lateral", "mean reverting", "no trend", "non trending",
+        ),
+        "volatile": ("volatile market", "high volatility", "turbulent", "crisis"),
+    },
+    "volatility": {
+        "low": ("l", "lo", "calm", "quiet", "very low", "compressed"),
+        "normal": ("n", "norm", "medium", "med", "mid", "middle", "moderate", "average", "avg", "regular"),
+        "high": ("h", "hi", "elevated", "expanded", "above average"),
+        "extreme": ("x", "very high", "extremely high", "ultra high", "crisis"),
+    },
+    "session": {
+        "asia": ("asian", "asia pacific", "apac", "tokyo", "sydney", "tky", "tyo", "jp", "japan", "far east"),
+        "london": ("ldn", "lon", "lnd", "uk", "eu", "europe", "european", "frankfurt"),
+        "overlap": (
+            "london new york", "london newyork", "london ny", "ldn ny", "lon ny", "ny london", "new york london",
+            "london new york overlap", "london newyork overlap", "london ny overlap", "ny london overlap", "overlap eu us",
+            "eu us overlap", "overlap london ny", "us eu", "eu us",
+        ),
+        "newyork": ("new york", "ny", "nyc", "us", "usa", "american", "america", "north america", "wall street"),
+    },
+    "side": {
+        "long": ("buy", "b", "bot", "bought", "l", "bull", "bullish", "up", "buy long", "go long"),
+        "short": ("sell", "s", "sld", "sold", "sell short", "short sell", "bear", "bearish", "down", "go short"),
+    },
+}  # fmt: skip
+# Words that name the kind of a label and not the label, like `session` in `london session`.
+_KIND_WORDS: Mapping[LabelKind, frozenset[str]] = {
+    "regime": frozenset({"regime", "market"}),
+    "volatility": frozenset({"volatility", "vol", "regime"}),
+    "session": frozenset({"session", "hours", "open", "time", "killzone"}),
+    "side": frozenset({"side", "position"}),
+}
+UNKNOWN_WORDS = frozenset({"", "unknown", "none", "null", "nan", "n a", "na", "not available", "undefined"})
+_SEPARATORS = re.compile(r"[\s_\-/+&.,:>|]+")
+
+
+def _folded(text: str) -> str:
+    return _SEPARATORS.sub(" ", text.lower()).strip()
+
+
+_LABELS: Mapping[LabelKind, Mapping[str, str]] = {
+    kind: {_folded(word): label for label, others in labels.items() for word in (label, *others)}
+    for kind, labels in VOCABULARIES.items()
+}
+
+
+@lru_cache(maxsize=4096)
+def fold_label(kind: LabelKind, text: str) -> str | None:
+    """Returns the label of the vocabulary that a text means, else the text as written; None if it says that it is unknown."""
+    words = _folded(text)
+    if words in UNKNOWN_WORDS:
+        return None
+    known = _LABELS[kind]
+    if words in known:
+        return known[words]
+    bare = " ".join(word for word in words.split() if word not in _KIND_WORDS[kind])
+    return known.get(bare, text.strip())
