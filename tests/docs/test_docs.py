@@ -17,7 +17,7 @@ import inspect
 import re
 import shlex
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 from io import StringIO
@@ -32,6 +32,8 @@ from memtape.settings import SETTINGS
 from memtape.surfaces.cli.main import HOUSEKEEPING, app
 from memtape.surfaces.cli.reference import write_reference
 from memtape.surfaces.registry import all_operations
+from tests.plugs.coach_model import coach
+from tests.plugs.llm_server import llm_server
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -122,8 +124,24 @@ def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypat
     monkeypatch.setenv("MEMTAPE_DB", str(tmp_path / "memory.db"))
     monkeypatch.delenv("MEMTAPE_OWNER", raising=False)
     reader = Reader(page)
-    for block in blocks(page):
-        reader.take(block)
+    with coach_at_hand(page, monkeypatch):
+        for block in blocks(page):
+            reader.take(block)
+
+
+@contextmanager
+def coach_at_hand(page: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """On the page of the coach, the model is a local server that answers from what the prompt really holds."""
+    if page.name != "coach.md":
+        yield
+        return
+    with llm_server() as server:
+        server.plays(coach)
+        monkeypatch.setenv("MEMTAPE_CHAT_MODEL", "anthropic/claude-haiku-4-5")
+        monkeypatch.setenv("MEMTAPE_ANTHROPIC_URL", server.url("anthropic"))
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-the-owner")
+        yield
+        assert len(server.asked) == 5, "each message of the page was answered by the model, two of them after a tool"
 
 
 def test_the_readme_runs_python_and_shows_how_to_run_test_and_connect() -> None:

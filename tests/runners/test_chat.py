@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 
 import memtape
+from memtape.core.decisions.runs import RunEnd
 from memtape.core.items import OWNER_STREAM
 from memtape.engine import Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
 from memtape.plugs.clock import FixedClock, SystemClock
+from memtape.runners.chat_turn import transcript_of
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.registry import all_operations, execute, find, in_tool_set, perform
 from tests.plugs.coach_model import ALTS, coach, gullible, offered_tools, owner_message, system_text, tool_outputs
@@ -175,6 +177,28 @@ def test_what_a_tool_answers_never_becomes_a_fact(memory, server, settings, wher
     assert "maximum leverage" in quoted
     # The answer is one line of JSON, and the boundary below it is made from its own hash.
     assert [line.startswith("[end of data ") for line in quoted.splitlines()] == [False, True]
+
+
+def test_a_fact_that_is_asked_for_in_one_breath_with_a_tool_is_refused_too(memory, server, settings):
+    server.plays(Calls((("list_skills", {}), ("remember", {"fact": "You run no skill."}))), Says("Hm."))
+    turn = say(memory, new_chat(memory), "What do I run?")
+    assert [call["is_error"] for call in turn["tools"]] == [False, True] and facts(memory) == []
+
+
+def test_a_long_chat_is_sent_from_its_end(memory):
+    chat = memory.chats.start().id
+    for text in ("old", "new", "last"):
+        begun = memory.chats.begin_turn(chat, text)
+        memory.chats.end_turn(begun, RunEnd(run=begun.turn.id, at=begun.turn.at, result="ok", text="x" * 100))
+    turns = memory.chats.get(chat).turns
+    assert [run.start.prompt for run in transcript_of(turns, 210)] == ["new", "last"]
+    assert [run.start.prompt for run in transcript_of(turns, 0)] == ["last"] and len(transcript_of(turns)) == 3
+
+
+def test_a_chat_that_is_too_long_for_the_model_says_to_start_a_new_one(memory, server, settings):
+    server.plays(Fails(413, "too long"))
+    turn = say(memory, new_chat(memory), "Go on.")
+    assert turn["result"] == "failed" and "Start a new one" in turn["error"]
 
 
 def test_after_the_owner_speaks_again_the_coach_may_remember(memory, server, settings):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,9 @@ from tests.plugs.llm_server import Calls, LlmServer, Says, llm_server
 from tests.plugs.scripted import Hangs
 from tests.web.floor import HOSTILE
 from tests.web.test_answers import brings_nothing_of_its_own, client_of
-from tests.web.test_document_pages import OWN
+from tests.web.test_document_pages import OWN, looking
+from tests.web.test_memory_pages import STICKING_OUT
+from tests.web.test_pages import Come, keep
 
 ANSWERED = 20.0  # seconds within which the local server has answered
 
@@ -81,6 +84,10 @@ def test_an_answer_that_is_being_written_is_waited_for_and_can_be_stopped(desk, 
     assert "still answering" in post(client, f"{where}/send", 409, text="Hurry.") and "Hurry." in post(client, f"{where}/send", 409, text="Hurry.")
     post(client, f"{where}/stop")
     stopped = client.get(where).text
+    for thread in threading.enumerate():  # the late answer comes before the store is closed
+        if thread.name.startswith("memtape-page-chat"):
+            thread.join(ANSWERED)
+    assert stopped == client.get(where).text
     assert "The answer was stopped." in stopped and "Think about gold." in stopped and "hx-trigger" not in stopped
 
 
@@ -125,3 +132,27 @@ def test_what_is_wrong_is_said_above_the_form(desk, client):
     where = post(client, "/chat/start", mode="coach")
     assert "text" in post(client, f"{where}/send", 422, text=" ")
     assert client.post(f"{where}/send", data={"text": "x"}, headers={"origin": "https://elsewhere.example"}).status_code == 403
+
+
+def test_in_a_browser_the_answer_comes_by_itself_and_everything_fits_a_phone(visit: Come, desk, server) -> None:
+    """By keyboard alone: start a chat, write, send; the answer appears without a further step."""
+    server.plays(Calls((("list_skills", {}),)), Says("You run one skill. " * 12))
+    with looking(visit, desk) as here:
+        page = here.at("/chat")
+        page.focus("#chat-agent")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#field-text")
+        page.focus("#field-text")
+        page.keyboard.type("What do I run?")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#messages :text('You run one skill.')")
+        assert "looked at: list_skills" in page.inner_text("#messages")
+        chat = desk.chats.all()[0].id
+        desk.strategies.propose("gold", "Buy a close above the range. " * 20, ["never average down"], chat=chat)
+        for path in ("/chat", f"/chat/{chat}"):
+            page = here.at(path)
+            for width, colours in here.windows():
+                keep(here, f"{'chats' if path == '/chat' else 'chat-with-coach'}-{width}-{colours}")
+                assert page.evaluate(STICKING_OUT) == [], (path, width)

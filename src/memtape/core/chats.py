@@ -70,9 +70,9 @@ class ChatTurn:
     model: Label | None = None
     end: RunEnd | None = None
 
-    def as_run(self, system_agent: str = "owner") -> AgentRun:
+    def as_run(self) -> AgentRun:
         """The turn as a part of a transcript. A message without an answer stays in it, so that the model knows what was said."""
-        start = RunStart(id=self.id, agent=AgentId(system_agent), kind="chat", at=self.at, prompt=self.text, runner="llm")
+        start = RunStart(id=self.id, agent=AgentId("owner"), kind="chat", at=self.at, prompt=self.text, runner="llm")
         if self.end is not None and self.end.result == "ok":
             return AgentRun(start, self.end)
         return AgentRun(start, RunEnd(run=self.id, at=self.at, result="ok", text=UNANSWERED))

@@ -19,9 +19,9 @@ from typing import Any
 from memtape.core.chat_guard import FACT_TOOLS, ChatGuard
 from memtape.core.chats import Chat, ChatTurn
 from memtape.core.codec import digest
-from memtape.core.decisions.runs import NO_USAGE, RunEnd, RunResult, RunStep, RunUsage
+from memtape.core.decisions.runs import NO_USAGE, AgentRun, RunEnd, RunResult, RunStep, RunUsage
 from memtape.engine import Memory
-from memtape.engine.chats import BegunTurn
+from memtape.engine.chats import STOPPED, BegunTurn
 from memtape.engine.runs import LEASE_TIME
 from memtape.errors import MemtapeError, RunFailed
 from memtape.runners.protocol import Runner, RunnerAnswer, RunQuestion, RunTool, ToolOutput
@@ -29,7 +29,9 @@ from memtape.runners.protocol import Runner, RunnerAnswer, RunQuestion, RunTool,
 log = logging.getLogger(__name__)
 
 CHAT_TOOL_ROUNDS = 8
-TURNS_SENT = 60  # earlier turns that the model is shown; the facts carry over what matters of the rest
+# Of the earlier turns the model is shown the last ones, within this length; the facts carry over what matters of the rest.
+MAX_TRANSCRIPT_CHARS = 160_000
+TOO_LONG = "This chat has become too long for the model. Start a new one: the coach keeps what it knows about you."
 MAX_ERROR_LENGTH = 1_900
 UNKNOWN_COST = "The price of this model is unknown, so the limit per turn in US dollars does not apply."
 
@@ -97,9 +99,12 @@ class _TurnConductor:
         try:
             answered = self.host.runner.run(self._question())
         except RunFailed as problem:
-            failed, error = problem, str(problem)
+            failed, error = problem, TOO_LONG if problem.what == "context_overflow" else str(problem)
         except MemtapeError as problem:
             error = str(problem)
+        except KeyboardInterrupt:
+            failed, error = RunFailed(self.host.runner.name, STOPPED, what="stopped"), STOPPED
+            raise
         finally:
             # Also after a bug or ctrl-C: the turn must not look as if it were still at work.
             ended = self._end(answered, failed, error)
@@ -119,7 +124,7 @@ class _TurnConductor:
             end = RunEnd(run=turn.id, at=turn.at, result=result, steps=steps, usage=usage, error=error[:MAX_ERROR_LENGTH])
         if not self.memory.chats.is_open(self.begun):
             # The owner has stopped the turn or deleted the chat: nothing of a late answer is stored.
-            return replace(turn, end=replace(end, result="stopped", text="", steps=(), error="it was stopped"))
+            return replace(turn, end=replace(end, result="stopped", text="", steps=(), error=STOPPED))
         return self.memory.chats.end_turn(self.begun, end)
 
     def _question(self) -> RunQuestion:
@@ -127,7 +132,7 @@ class _TurnConductor:
         tools = self.host.tools_of(chat, lambda: self.guard)
         return RunQuestion(
             agent=chat.start.agent or "owner", system=self.memory.chats.prompt(chat).text, prompt=self.begun.turn.text,
-            model=self.host.model, keep_session=True, transcript=[turn.as_run() for turn in chat.turns[-TURNS_SENT:]],
+            model=self.host.model, keep_session=True, transcript=transcript_of(chat.turns),
             tools=[replace(tool, call=partial(self._call, tool)) for tool in tools], budget_usd=self.host.budget_usd,
             max_tool_rounds=CHAT_TOOL_ROUNDS, is_stopped=lambda: not self.memory.chats.is_open(self.begun),
         )  # fmt: skip
@@ -139,6 +144,19 @@ class _TurnConductor:
             output = ToolOutput(str(refused), is_error=True)
         self.guard = self.guard.after_tool(tool.name)
         return output if tool.name in FACT_TOOLS else replace(output, text=quoted_output(output.text))
+
+
+def transcript_of(turns: Sequence[ChatTurn], max_chars: int = MAX_TRANSCRIPT_CHARS) -> list[AgentRun]:
+    """The last turns that fit into a length, oldest first, with what their tools answered; the very last one always."""
+    runs: list[AgentRun] = []
+    for turn in reversed(turns):
+        run = turn.as_run()
+        assert run.end is not None
+        max_chars -= len(turn.text) + len(run.end.text) + sum(len(step.text) for step in run.end.steps)
+        if runs and max_chars < 0:
+            break
+        runs.append(run)
+    return runs[::-1]
 
 
 def quoted_output(text: str) -> str:
