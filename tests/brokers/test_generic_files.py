@@ -252,6 +252,34 @@ def test_totals_that_cannot_be_right_are_told_in_the_first_line(tmp_path: Path, 
     assert "warning" not in run_import(given_memory(), write_file(tmp_path, TRADES + BTC), agent="desk")
 
 
+def test_many_small_losses_above_ten_times_the_largest_position_can_be_right(tmp_path: Path) -> None:
+    text = f"{HEAD},qty\n" + f"BTC,long,{SPAN},100,50,1\n" * 30
+    answer = run_import(given_memory(), write_file(tmp_path, text), agent="desk")
+    assert (answer["totals"]["net_pnl"], "warning" in answer) == ("-1500", False)
+
+
+# ---- rows that are listed twice ----------------------------------------------------------------------------------------
+
+
+def test_a_sale_that_is_listed_twice_and_leaves_the_position_short_is_told_and_can_be_dropped() -> None:
+    text = "date,ticker,action,shares,price\n2026-06-01,A,buy,3,10\n2026-06-02,A,sell,3,12\n2026-06-02,A,sell,3,12\n"
+    reading = read(text, zone="UTC")
+    assert [(p.line, p.blocks) for p in reading.problems] == [(4, False)]
+    assert "give --map repeats=drop" in reading.problems[0].fix
+    assert len(values_read(reading)) == 3
+    dropped = read(text, zone="UTC", mapping={"repeats": "drop"})
+    assert (dropped.problems, len(dropped.found)) == ([], 2)
+    assert "1 rows repeat another row exactly: left out" in dropped.notes
+    kept = read(text, zone="UTC", mapping={"repeats": "keep"})
+    assert (kept.problems, len(kept.found)) == ([], 3)
+
+
+def test_two_equal_fills_of_one_order_are_two_fills() -> None:
+    text = "date,ticker,action,shares,price\n2026-06-01,A,buy,3,10\n2026-06-01,A,buy,3,10\n2026-06-02,A,sell,6,12\n"
+    reading = read(text, zone="UTC")
+    assert (reading.problems, len(reading.found)) == ([], 3)
+
+
 # ---- words -------------------------------------------------------------------------------------------------------------
 
 

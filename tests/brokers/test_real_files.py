@@ -59,6 +59,7 @@ def test_a_humans_options_are_all_long_count_a_hundred_shares_and_lose_twenty_tw
         memory, REAL / "human_options_roundtrips_2021_2023.csv.gz", agent="desk", zone="America/New_York", commit=True
     )
     assert (answer["rows"], answer["trades"], answer["totals"]["net_pnl"]) == (1221, 1198, "-22101")
+    assert "warning" not in answer
     assert {p["problem"]: p["count"] for p in answer["problems"]} == {"still open, skipped": 23}
     rows = ledger(memory)
     assert ({row["side"] for row in rows}, sum(row["net_pnl_usd"] for row in rows)) == ({"long"}, -22101)
@@ -70,7 +71,8 @@ def test_a_microcap_log_keeps_its_reasons_and_pairs_partial_sells() -> None:
     memory = given_memory()
     path = REAL / "chatgpt_microcap_trade_log_2025-06_2025-12.csv"
     answer = run_import(memory, path, agent="desk", zone="America/New_York", commit=True)
-    assert (answer["fills"], answer["new"], answer["problems"]) == (74, 74, [])
+    (repeated,) = answer["problems"]  # its log lists some sells twice
+    assert (answer["fills"], answer["new"], repeated["count"], repeated["blocks"]) == (74, 74, 3, False)
     rows = ledger(memory)
     first = next(row for row in rows if row["symbol"] == "ABEO")
     assert (first["entry_reason"], first["exit_reason"]) == (
@@ -80,7 +82,9 @@ def test_a_microcap_log_keeps_its_reasons_and_pairs_partial_sells() -> None:
     assert first["realized_pnl_usd"] == Decimal("3.72")
     realised = sum(row["realized_pnl_usd"] for row in rows)
     assert abs(realised - Decimal(answer["totals"]["gross_pnl"])) < Decimal("0.0000001")
-    assert answer["totals"]["open"] == {"ALDX": "-6", "FBIO": "0.36", "TLSA": "-2"}  # its log lists some sells twice
+    assert answer["totals"]["open"] == {"ALDX": "-6", "FBIO": "0.36", "TLSA": "-2"}
+    once = looked_at("chatgpt_microcap_trade_log_2025-06_2025-12.csv", mapping={"repeats": "drop"}, zone="America/New_York")
+    assert (once["totals"]["open"], once["problems"]) == ({"FBIO": "0.36"}, [])
 
 
 def test_six_models_on_the_nasdaq_hold_what_their_own_log_says_they_hold() -> None:
@@ -96,6 +100,12 @@ def test_six_models_on_the_nasdaq_hold_what_their_own_log_says_they_hold() -> No
     }  # fmt: skip
     realised = sum(row["realized_pnl_usd"] for row in ledger(memory))
     assert abs(realised - Decimal(answer["totals"]["gross_pnl"])) < Decimal("0.0000001")
+
+
+def test_decisions_of_models_to_buy_are_fills_at_their_prices_by_experiment() -> None:
+    answer = looked_at("deepfund_decisions.jsonl.gz", zone="America/New_York")
+    assert (answer["rows"], answer["fills"]) == (24, 8)
+    assert answer["totals"]["open"]["MSFT (planner-test)"] == "166"
 
 
 def test_a_file_of_daily_marks_is_not_taken_for_trades() -> None:

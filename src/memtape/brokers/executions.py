@@ -11,8 +11,8 @@ from typing import Any
 
 from memtape.brokers.cells import EMPTY_WORDS, BadCell, shown_cell
 from memtape.brokers.headings import plain_name
-from memtape.brokers.identity import row_ids
-from memtape.brokers.importer import FoundRow
+from memtape.brokers.identity import RowContent, row_ids
+from memtape.brokers.importer import FoundRow, ImportProblem
 from memtape.brokers.mapped_table import MappedTable
 from memtape.brokers.roundtrips import MAX_LABEL_CHARS, MAX_NOTE_CHARS, PROGRESS_ROWS, tag_list
 from memtape.brokers.sides import BUY, NEITHER, SELL, SideWords
@@ -46,7 +46,7 @@ class _ExecutionRow:
 def read_fills(table: MappedTable) -> list[FoundRow]:
     """Returns every row that is an execution. The others are reported in `table`."""
     _choose_legs(table)
-    rows = list(_execution_rows(table))
+    rows = _without_repeats(table, list(_execution_rows(table)))
     names = _fill_ids(table, rows)
     return list(_build_fills(table, rows, names, _fill_order(rows)))
 
@@ -155,14 +155,51 @@ def _executed_rows(table: MappedTable) -> list[bool]:
     return found
 
 
-def _fill_ids(table: MappedTable, rows: Sequence[_ExecutionRow]) -> list[str]:
+def _contents(table: MappedTable, rows: Sequence[_ExecutionRow]) -> list[RowContent]:
+    """Returns what makes rows without an id equal."""
     accounts = table.cells("account") if "account" in table else [""] * len(table)
     orders = table.cells("order_id") if "order_id" in table else [""] * len(table)
-    contents = [
+    return [
         (r.symbol, r.side, micros(r.t), str(r.qty.normalize()), str(r.px.normalize()), orders[r.row], accounts[r.row])
         for r in rows
     ]
-    return row_ids(table, [r.row for r in rows], contents, [r.t for r in rows])
+
+
+def _without_repeats(table: MappedTable, rows: list[_ExecutionRow]) -> list[_ExecutionRow]:
+    """Returns the rows, without exact repetitions if the caller wants that. Reports repetitions that leave a position short.
+
+    Equal rows may be two fills of one order. A log that lists a sale twice sells what was never bought.
+    """
+    if "id" in table:
+        return rows
+    seen: set[RowContent] = set()
+    repeated: list[_ExecutionRow] = []
+    for row, content in zip(rows, _contents(table, rows), strict=True):
+        if content in seen:
+            repeated.append(row)
+        seen.add(content)
+    dropped = {row.row for row in repeated}
+    if repeated and table.mapping.settings.get("repeats") == "drop":
+        table.notes.append(f"{len(repeated)} rows repeat another row exactly: left out")
+        return [row for row in rows if row.row not in dropped]
+    legs = _leg_names(table)
+    ends: dict[tuple[str, str], Decimal] = {}
+    extra: dict[tuple[str, str], Decimal] = {}
+    for row in rows:
+        position = row.symbol, legs[row.row]
+        ends[position] = ends.get(position, ZERO) + row.side * row.qty
+        extra[position] = extra.get(position, ZERO) + (row.side * row.qty if row.row in dropped else ZERO)
+    for row in repeated:
+        position = row.symbol, legs[row.row]
+        if ends[position] < 0 and ends[position] == extra[position] and "repeats" not in table.mapping.settings:
+            problem = f"the sale of {row.symbol} repeats another row exactly, and the position ends short by such repetitions"
+            fix = "If the file lists sales twice, give --map repeats=drop; if they are sales of their own, --map repeats=keep"
+            table.problems.append(ImportProblem(row.line, "row", problem, fix, blocks=False))
+    return rows
+
+
+def _fill_ids(table: MappedTable, rows: Sequence[_ExecutionRow]) -> list[str]:
+    return row_ids(table, [r.row for r in rows], _contents(table, rows), [r.t for r in rows])
 
 
 def _fill_order(rows: Sequence[_ExecutionRow]) -> list[int]:

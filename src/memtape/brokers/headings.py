@@ -32,7 +32,7 @@ _SHARED_FIELDS: FieldNames = {
     "multiplier": ("multiplier", "contractsize", "contractmultiplier", "pointvalue"),
     "rate": ("fxratetobase", "fxrate", "exchangerate", "conversionrate"),
     "account": ("account", "accountid", "accountno", "accountnumber", "clientaccountid", "login", "wallet", "subaccount", "user",
-                "userid", "model", "modelid", "agent", "agentid", "bot", "botname"),
+                "userid", "model", "modelid", "agent", "agentid", "bot", "botname", "expname", "experiment"),
     "strategy": ("strategy", "strategyname", "strategyid", "variant", "system", "algo", "algorithm", "magic", "magicnumber",
                  "playbook"),
     "tags": ("tags", "tag", "labels"),
@@ -90,7 +90,8 @@ FILL_FIELD_NAMES: FieldNames = {
     "id": ("execid", "executionid", "ibexecid", "fillid", "tid", "dealid", "deal", "ticket", "transactionid", "id", "tradeid",
            "matchid", "eventid", "uuid"),
     "time": ("timemsc", "timestamp", "transactiontime", "executiontime", "exectime", "executedat", "filledat", "filltime",
-             "tsevent", "tradetime", "datetime", "dateandtime", "time", "date", "tradedate", "orderfilleddate", "createdat",
+             "tsevent", "tradetime", "datetime", "dateandtime", "time", "date", "tradedate", "tradingdate", "tradingday",
+             "orderfilleddate", "createdat",
              "createdtime", "ts"),
     "price": ("price", "px", "fillprice", "filledprice", "execprice", "executionprice", "executedprice", "tradeprice", "tprice",
               "lastpx", "avgprice", "averageprice", "avgfillprice", "filledavgprice", "average", "impliedprice", "dealprice"),
@@ -120,6 +121,7 @@ MAPPING_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "costs": ("positive", "negative"),
     "sides": ("entry", "exit"),
     "confidence_scale": ("1", "5", "10", "100"),
+    "repeats": ("keep", "drop"),
 }
 # Separate costs of one row, as MetaTrader lists them.
 ADDED_COST_NAMES = frozenset({"commission", "fee", "taxes", "tax"})

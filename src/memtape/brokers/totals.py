@@ -76,7 +76,7 @@ def file_totals(found: Sequence[FoundRow]) -> FileTotals:
 
 def absurd_totals(found: Sequence[FoundRow], totals: FileTotals) -> list[str]:
     """Returns what cannot be true of these sums; it usually means that a column is something else than it was taken for."""
-    largest = largest_qty = ZERO
+    largest = largest_qty = traded_value = ZERO
     held: dict[tuple[str, str], Decimal] = {}
     with localcontext(MONEY):
         for each in sorted(found, key=lambda row: occurred_at(row.value) or EPOCH):
@@ -85,14 +85,16 @@ def absurd_totals(found: Sequence[FoundRow], totals: FileTotals) -> list[str]:
                 traded = value.qty if value.side == "buy" else -value.qty
                 size = held[value.symbol, value.leg] = held.get((value.symbol, value.leg), ZERO) + traded
                 largest = max(largest, abs(size * value.px) * value.rate)
+                traded_value += abs(value.qty * value.px) * value.rate
                 largest_qty = max(largest_qty, value.qty)
             elif isinstance(value, ClosedTrade) and value.qty is not None:
-                largest = max(largest, abs(value.qty * value.entry_price) * value.rate)
+                position = abs(value.qty * value.entry_price) * value.rate
+                largest, traded_value = max(largest, position), traded_value + position
                 largest_qty = max(largest_qty, value.qty)
         absurd: list[str] = []
-        if largest and -totals.net > MAX_LOSS_POSITIONS * largest:
-            loss, position = (f"{amount:,.2f}" for amount in (-totals.net, largest))
-            absurd.append(f"the loss of {loss} is more than ten times the largest position, {position}")
+        # Many small positions may lose more than ten times the largest one, but not more than all of them together.
+        if largest and -totals.net > max(MAX_LOSS_POSITIONS * largest, traded_value):
+            absurd.append(f"the loss of {-totals.net:,.2f} is more than ten times the largest position, {largest:,.2f}")
         if largest_qty > MAX_QTY:
             absurd.append(f"a quantity of {largest_qty:,.0f} is above {MAX_QTY:,}")
     return absurd
