@@ -8,12 +8,10 @@ Whatever a tool answers goes to the model as quoted data, ended by a boundary th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
-from threading import Event, Thread
 from typing import Any
 
 from memtape.core.chat_guard import FACT_TOOLS, ChatGuard
@@ -24,6 +22,7 @@ from memtape.engine import Memory
 from memtape.engine.chats import STOPPED, BegunTurn
 from memtape.engine.runs import LEASE_TIME
 from memtape.errors import MemtapeError, RunFailed
+from memtape.runners.lease import holding_lease
 from memtape.runners.protocol import Runner, RunnerAnswer, RunQuestion, RunTool, ToolOutput
 
 log = logging.getLogger(__name__)
@@ -55,31 +54,8 @@ def conduct_turn(memory: Memory, host: ChatHost, chat: str, text: str) -> ChatTu
 
 def answer_turn(memory: Memory, host: ChatHost, begun: BegunTurn) -> ChatTurn:
     """Ask the model for the answer of a turn that has begun, and record how it ended."""
-    with _holding_lease(memory, begun):
+    with holding_lease(lambda: memory.chats.extend(begun), LEASE_TIME, f"turn {begun.turn.id}"):
         return _TurnConductor(memory, host, begun).conduct()
-
-
-@contextmanager
-def _holding_lease(memory: Memory, begun: BegunTurn) -> Iterator[None]:
-    """Extend the lease of a turn from a thread of its own, until the block ends."""
-    ended = Event()
-
-    def extend() -> None:
-        while not ended.wait(LEASE_TIME.total_seconds() / 3):
-            try:
-                if not memory.chats.extend(begun):
-                    return
-            except MemtapeError as problem:
-                # A store that is locked for a moment: the lease lasts for two more attempts.
-                log.warning("the lease of turn %s was not extended: %s", begun.turn.id, problem)
-
-    thread = Thread(target=extend, name=f"memtape-chat-{begun.turn.id}", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join(timeout=5)
 
 
 class _TurnConductor:

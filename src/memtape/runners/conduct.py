@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from threading import Event, Thread
+from threading import Event
 from time import monotonic
 from typing import Any
 
@@ -39,6 +38,7 @@ from memtape.engine.brief_question import AssembledBrief
 from memtape.engine.reexamination import ReexaminationTask, reexamination_task
 from memtape.engine.runs import LEASE_TIME, BegunRun, BusyRun
 from memtape.errors import Conflict, Invalid, Locked, MemtapeError, RunFailed
+from memtape.runners.lease import holding_lease
 from memtape.runners.protocol import McpCommand, Runner, RunnerAnswer, RunQuestion, RunTool
 from memtape.runners.steps import storable_text
 from memtape.runners.storable import storable_answer, storable_failure
@@ -92,7 +92,7 @@ def conduct_run(memory: Memory, host: RunHost, agent: str, task: RunTask, *, wai
     begun = _begin(handle, runner, config, task, wait_seconds)
     if isinstance(begun, AgentRun):
         return begun
-    with _holding_lease(handle, begun):
+    with holding_lease(lambda: handle.runs.extend(begun), LEASE_TIME, f"run {begun.start.id}"):
         return _Conductor(memory, host, handle, runner, begun, task).conduct()
 
 
@@ -119,29 +119,6 @@ def _begin(handle: AgentMemory, runner: Runner, config: AgentConfig, task: RunTa
             at_work = f"the run {begun.run.id} is at work" if begun.run is not None else "another run is at work"
             raise Conflict("agent", at_work, "Try again when it has ended")
         turn.wait(POLL_SECONDS)
-
-
-@contextmanager
-def _holding_lease(handle: AgentMemory, begun: BegunRun) -> Iterator[None]:
-    """Extend the lease of a run from a thread of its own, until the block ends."""
-    ended = Event()
-
-    def extend() -> None:
-        while not ended.wait(LEASE_TIME.total_seconds() / 3):
-            try:
-                if not handle.runs.extend(begun):
-                    return
-            except MemtapeError as problem:
-                # A store that is locked for a moment: the lease lasts for two more attempts.
-                log.warning("the lease of run %s was not extended: %s", begun.start.id, problem)
-
-    thread = Thread(target=extend, name=f"memtape-run-{begun.start.id}", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join(timeout=5)
 
 
 class _Conductor:

@@ -11,10 +11,9 @@ the next round; nothing stands in for a missing bar. Any number of processes may
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractContextManager
 from datetime import datetime
-from threading import Event, Thread
 from typing import NamedTuple
 
 from memtape.brokers.hyperliquid import candle_length
@@ -23,10 +22,10 @@ from memtape.core.observed import Bars
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.account_polls import FollowedVenue, followed_venue, missing_bars_from, unstored_bars
 from memtape.errors import MemtapeError
+from memtape.workers.repeat import repeating
 
 FETCH_SECONDS = 60.0
 DECISIONS_LOOKED_AT = 1_000  # the newest
-STOP_TIMEOUT_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
@@ -128,29 +127,9 @@ def _joined(agent: str, unsettled: Iterable[UnsettledDecision]) -> list[_Wanted]
     return [_Wanted(agent, symbol, frame, since) for (symbol, frame), since in sorted(earliest.items())]
 
 
-@contextmanager
 def fetching_decision_bars(
     memory: Memory, unsettled: Unsettled = unsettled_decisions, *, agents: Collection[str] | None = None,
     every_seconds: float = FETCH_SECONDS,
-) -> Iterator[None]:  # fmt: skip
+) -> AbstractContextManager[None]:  # fmt: skip
     """Read bars for unsettled decisions during the block, in a thread of its own."""
-    ended, bars = Event(), DecisionBars(memory, unsettled, agents=agents)
-
-    def work() -> None:
-        while not ended.is_set():
-            try:
-                bars.fetch()
-            except MemtapeError as problem:
-                log.warning("bars for decisions could not be read: %s", problem)
-            # The outermost edge: a bug must be logged and must not end the work.
-            except Exception:
-                log.exception("reading bars for decisions failed")
-            ended.wait(every_seconds)
-
-    thread = Thread(target=work, name="memtape-decision-bars", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join(timeout=STOP_TIMEOUT_SECONDS)
+    return repeating(DecisionBars(memory, unsettled, agents=agents).fetch, "reading bars for decisions", every_seconds)

@@ -10,11 +10,12 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from threading import Event, Lock, Thread
+from threading import Lock, Thread
 
 from memtape.core.decisions.schedules import parse_schedule, schedule_due
 from memtape.engine import Memory
 from memtape.errors import Conflict, MemtapeError
+from memtape.workers.repeat import repeating
 
 CHECK_SECONDS = 10.0
 log = logging.getLogger(__name__)
@@ -92,24 +93,7 @@ class RunSchedule:
 @contextmanager
 def running_agents(memory: Memory, run: RunDue, every_seconds: float = CHECK_SECONDS) -> Iterator[RunSchedule]:
     """Run due agents during the block."""
-    ended, schedule = Event(), RunSchedule(memory, run)
-
-    def work() -> None:
-        while not ended.is_set():
-            try:
-                schedule.start_due()
-            except MemtapeError as problem:
-                log.warning("the schedule of runs could not be read: %s", problem)
-            # The outermost edge: a bug must be logged and must not end the schedule.
-            except Exception:
-                log.exception("the schedule of runs failed")
-            ended.wait(every_seconds)
-
-    thread = Thread(target=work, name="memtape-run-schedule", daemon=True)
-    thread.start()
-    try:
+    schedule = RunSchedule(memory, run)
+    with repeating(schedule.start_due, "starting due runs", every_seconds):
         yield schedule
-    finally:
-        ended.set()
-        thread.join(timeout=5)
-        schedule.join(1)
+    schedule.join(1)

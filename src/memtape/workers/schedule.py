@@ -7,13 +7,12 @@ A problem of one agent goes to the log and does not delay the others.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Event, Thread
+from contextlib import AbstractContextManager
 
 from memtape.engine import Memory
 from memtape.engine.reflection import ReflectionResult
 from memtape.errors import MemtapeError
+from memtape.workers.repeat import repeating
 
 SCHEDULE_SECONDS = 60.0
 log = logging.getLogger(__name__)
@@ -35,24 +34,6 @@ def reflect_due(memory: Memory) -> dict[str, ReflectionResult]:
     return results
 
 
-@contextmanager
-def running_schedule(memory: Memory, every_seconds: float = SCHEDULE_SECONDS) -> Iterator[None]:
+def running_schedule(memory: Memory, every_seconds: float = SCHEDULE_SECONDS) -> AbstractContextManager[None]:
     """Run the schedule during the block, in a thread of its own."""
-    ended = Event()
-
-    def work() -> None:
-        while not ended.is_set():
-            try:
-                reflect_due(memory)
-            # The outermost edge: a bug must be logged and must not end the schedule.
-            except Exception:
-                log.exception("the schedule failed")
-            ended.wait(every_seconds)
-
-    thread = Thread(target=work, name="memtape-schedule", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join(timeout=5)
+    return repeating(lambda: reflect_due(memory), "drawing lessons", every_seconds)
