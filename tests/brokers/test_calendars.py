@@ -53,7 +53,9 @@ def vevent(*lines: str) -> tuple[str, ...]:
 
 
 def test_a_table_of_releases_is_read_by_its_columns() -> None:
-    [cpi, claims] = events(f"{HEADER}2025-06-11T12:30:00Z,USD,high,CPI m/m,0.1%,0.2%,0.2%\n2025-06-12T12:30Z,usd,med,Claims,248K,,\n")
+    [cpi, claims] = events(
+        f"{HEADER}2025-06-11T12:30:00Z,USD,high,CPI m/m,0.1%,0.2%,0.2%\n2025-06-12T12:30Z,usd,med,Claims,248K,,\n"
+    )
     assert (cpi.t, cpi.title, cpi.kind, cpi.importance) == (datetime(2025, 6, 11, 12, 30, tzinfo=UTC), "CPI m/m", "cpi", 0.8)
     assert (cpi.currencies, cpi.actual, cpi.forecast, cpi.surprise) == (("USD",), 0.1, 0.2, -0.1)
     assert (claims.currencies, claims.importance, claims.actual) == (("USD",), 0.5, 248_000.0)
@@ -182,7 +184,9 @@ def test_a_preview_writes_nothing_and_a_commit_can_be_repeated(tmp_path: Path) -
 
 def test_bad_rows_stop_a_commit_unless_they_are_skipped(tmp_path: Path) -> None:
     memory, file = given_memory(), tmp_path / "calendar.csv"
-    file.write_text(f"{HEADER}2025-06-11T12:30:00Z,USD,high,CPI m/m,,,\nsoon,USD,high,FOMC,,,\n2099-06-11T12:30:00Z,USD,high,GDP,1,,\n")
+    file.write_text(
+        f"{HEADER}2025-06-11T12:30:00Z,USD,high,CPI m/m,,,\nsoon,USD,high,FOMC,,,\n2099-06-11T12:30:00Z,USD,high,GDP,1,,\n"
+    )
     assert [each["field"] for each in run_event_import(memory, file)["problems"]] == ["time", "actual"]
     with pytest.raises(Invalid, match="2 of 3 rows"):
         run_event_import(memory, file, commit=True)

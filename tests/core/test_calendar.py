@@ -52,7 +52,11 @@ def test_a_kind_that_the_source_states_stands_before_the_title() -> None:
 
 def test_the_words_of_a_source_become_an_importance_by_one_table() -> None:
     assert [event(impact=word).importance for word in ("high", "medium", "low")] == [0.8, 0.5, 0.2]
-    assert {word: IMPORTANCE_OF_IMPACT[IMPACT_WORDS[word]] for word in ("red", "moderate", "1")} == {"red": 0.8, "moderate": 0.5, "1": 0.2}
+    assert {word: IMPORTANCE_OF_IMPACT[IMPACT_WORDS[word]] for word in ("red", "moderate", "1")} == {
+        "red": 0.8,
+        "moderate": 0.5,
+        "1": 0.2,
+    }
     assert impact_of_word("lunch") is None
     assert event().importance == 0.5, "an event whose importance nobody stated is neither hidden nor feared"
     assert event(impact="low", importance=0.95).importance == 0.95
@@ -60,7 +64,13 @@ def test_the_words_of_a_source_become_an_importance_by_one_table() -> None:
 
 def test_an_event_touches_the_symbols_of_its_currencies_and_those_it_names() -> None:
     cpi = event(currencies=["USD"])
-    assert [cpi.touches(symbol) for symbol in ("XAUUSD", "BTCUSDT", "US500", "EURGBP", "TSLA")] == [True, True, True, False, False]
+    assert [cpi.touches(symbol) for symbol in ("XAUUSD", "BTCUSDT", "US500", "EURGBP", "TSLA")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
     assert event("TSLA earnings", symbols=["TSLA"]).touches("TSLA")
     assert event("G7 Meetings", currencies=["ALL"]).touches("EURGBP")
 
@@ -73,7 +83,9 @@ def test_events_of_no_known_kind_are_alike_only_if_they_have_one_title() -> None
 
 def test_every_wrong_field_of_an_event_is_named() -> None:
     with pytest.raises(Invalid) as refused:
-        read_calendar_event({"id": "e", "t": "2026-06-05T12:00:00", "title": "", "kind": "lunch", "importance": 2, "colour": "red"})
+        read_calendar_event(
+            {"id": "e", "t": "2026-06-05T12:00:00", "title": "", "kind": "lunch", "importance": 2, "colour": "red"}
+        )
     assert [each.field for each in refused.value.errors] == ["t", "title", "kind", "importance", "colour"]
 
 
@@ -86,10 +98,22 @@ def test_a_row_of_an_old_store_reads_as_an_event_of_today() -> None:
 
 def test_what_an_event_states_beyond_the_old_names_is_stored_and_read_back() -> None:
     rich = replace(
-        event(currencies=["USD", "EUR"], symbols=["TSLA"], kind="other", importance=0.7, source="desk", all_day=True), tier=MODEL_TIER
+        event(currencies=["USD", "EUR"], symbols=["TSLA"], kind="other", importance=0.7, source="desk", all_day=True),
+        tier=MODEL_TIER,
     )
     assert stored_event(event_payload(rich)) == rich
-    assert event_payload(rich).keys() == {"id", "t", "name", "kind", "importance", "currencies", "symbols", "source", "all_day", "tier"}
+    assert event_payload(rich).keys() == {
+        "id",
+        "t",
+        "name",
+        "kind",
+        "importance",
+        "currencies",
+        "symbols",
+        "source",
+        "all_day",
+        "tier",
+    }
 
 
 def test_a_model_adds_events_and_never_changes_those_of_the_owner() -> None:

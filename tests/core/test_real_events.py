@@ -65,7 +65,9 @@ def test_gold_ranges_and_moves_after_a_release_as_its_data_says(
     assert (row.median_range, row.median_abs_move) == pytest.approx((median_range, median_move), abs=5e-5)
 
 
-@pytest.mark.parametrize(("minutes", "file"), [(30, "xauusd_m30_2022-02_2025-06.csv.gz"), (15, "xauusd_m15_2024-03_2025-06.csv.gz")])
+@pytest.mark.parametrize(
+    ("minutes", "file"), [(30, "xauusd_m30_2022-02_2025-06.csv.gz"), (15, "xauusd_m15_2024-03_2025-06.csv.gz")]
+)
 def test_shorter_bars_of_another_source_say_the_same_of_fewer_events(minutes: int, file: str) -> None:
     for kind, stated in (("cpi", 0.0113), ("nfp", 0.0106), ("fomc", 0.0122)):
         row = exposed(kind, "XAUUSD", bars("XAUUSD", minutes, file))

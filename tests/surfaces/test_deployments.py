@@ -106,7 +106,10 @@ def test_active_lessons_come_with_their_window_and_the_trades_considered(house: 
     assert own is not None
     house.agent("one").lessons.promote(own.id)
     lessons = execute(house, "get_skill_performance", {"skill_id": "breakout", "detail": "lessons"})["lessons"]
-    assert [(row["scope"], row["agent"], row["trades_considered"]) for row in lessons] == [("agent", "one", 23), ("skill", None, 23)]
+    assert [(row["scope"], row["agent"], row["trades_considered"]) for row in lessons] == [
+        ("agent", "one", 23),
+        ("skill", None, 23),
+    ]
     active = execute(house, "get_lessons", {"agent": "one"})["note"]
     assert (lessons[0]["note_id"], lessons[0]["window"]) == (active["id"], active["window"])
 

@@ -31,7 +31,11 @@ def office() -> Iterator[Memory]:
             desk.observe(Bars(bars=tuple(bars_around(release(30 * n), move))), backfill=True)
         desk.observe({"id": "f1", "t": NOON - HOUR, "symbol": "XAUUSD", "side": "buy", "qty": "2", "px": "100"}, kind="fill")
         past = [event(f"cpi{n}", release(30 * n)) for n in range(1, len(MOVES) + 1)]
-        ahead = [event("m", NOON + 3 * HOUR), event("y", NOON + 3 * HOUR, "CPI y/y"), event("low", NOON + HOUR, "Tea", impact="low")]
+        ahead = [
+            event("m", NOON + 3 * HOUR),
+            event("y", NOON + 3 * HOUR, "CPI y/y"),
+            event("low", NOON + HOUR, "Tea", impact="low"),
+        ]
         memory.record_events([*past, *ahead], backfill=True)
         memory.calendar.record([event("evil", NOON + 30 * HOUR, HOSTILE_TITLE, currencies=["EUR"])], tier=MODEL_TIER)
         yield memory

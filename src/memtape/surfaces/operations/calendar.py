@@ -148,9 +148,7 @@ class EventsAnswer(Answer):
     as_of: Annotated[str, Field(description="UTC")]
     events: Annotated[list[EventRow], Field(description="by time, the first 50")]  # type: ignore[valid-type]
     n: Annotated[int, Field(description="how many there are")]
-    your_exposure: Annotated[
-        list[ExposureRow] | None, Field(description="by event, symbol and side; null without deploymentId")
-    ]
+    your_exposure: Annotated[list[ExposureRow] | None, Field(description="by event, symbol and side; null without deploymentId")]
 
 
 @operation(
