@@ -73,6 +73,26 @@ def test_by_stdio(store: str) -> None:
     anyio.run(call_all, command, store)
 
 
+def test_an_unattended_trader_acts_for_its_own_agent_alone(store: str) -> None:
+    with memtape.open(store) as memory:
+        memory.create_agent("silver", skill="breakout")
+        before = memory.agent("silver").head()
+
+    async def talk() -> None:
+        program = Program()
+        arguments = [*program.argv[1:], "mcp", "--db", store, "--agent", "gold", "--tools", "trader"]
+        server = StdioServerParameters(command=program.argv[0], args=arguments, env=program.environment())
+        async with Client(server, mode="auto") as client:
+            for name, data in (("record_decision", BUY), ("get_brief", {}), ("recall_memories", {"symbol": "BTC"})):
+                refused = await client.call_tool(name, {**data, "agent": "silver"})
+                assert refused.is_error and "another agent" in "".join(getattr(block, "text", "") for block in refused.content)
+                assert not (await client.call_tool(name, {**data, "agent": "gold"})).is_error
+
+    anyio.run(talk)
+    with memtape.open(store) as memory:
+        assert memory.agent("silver").head() == before
+
+
 def test_by_http(store: str) -> None:
     with Program().serving(store) as address:
         anyio.run(call_all, f"{address}/mcp", store)

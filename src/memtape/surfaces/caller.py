@@ -26,11 +26,18 @@ class Caller:
 
     role: Role
     agent: str | None = None
+    bound: bool = False  # True: it may neither read nor write for any other agent
 
     @property
     def is_model(self) -> bool:
         """True if a model calls."""
         return self.role == "model"
+
+    def require_own_agent(self, agent: str | None) -> None:
+        """Raises `Conflict` if a caller that is bound to its agent names another one."""
+        if self.bound and agent not in (None, self.agent):
+            raise Conflict("agent", f"'{agent}' is another agent, permission denied for the model that runs {self.agent}",
+                           "Leave agent out")  # fmt: skip
 
     def require_owner(self, what: str) -> None:
         """Raises `Conflict` if a model asks for what only the owner may do."""
