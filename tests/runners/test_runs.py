@@ -53,6 +53,18 @@ def test_with_review_on_the_run_is_told_to_ask_for_its_decisions_and_has_the_too
     assert "1h ago · BUY · range broke upwards" in tool.call({}).text
 
 
+def test_the_tools_of_a_run_act_for_its_own_agent_alone():
+    desk = RunDesk(BUY)
+    desk.memory.create_agent("silver", skill="breakout")
+    desk.configure()
+    desk.run()
+    [tool] = [tool for tool in desk.runner.questions[0].tools if tool.name == "record_decision"]
+    refused = tool.call({"agent": "silver", "symbol": "BTC", "action": "sell"})
+    assert refused.is_error and "another agent" in refused.text
+    assert desk.memory.agent("silver").ledger.decisions() == []
+    assert not tool.call({"agent": "gold", "symbol": "BTC", "action": "sell"}).is_error
+
+
 def test_a_misfit_answer_is_asked_once_more_and_then_fits():
     desk = RunDesk({**BUY, "mood": "bullish"}, BUY)
     desk.configure()

@@ -82,19 +82,22 @@ class Runs:
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 
-    def newest(self, *, limit: int = 50, kind: str | None = None, before: datetime | None = None) -> list[AgentRun]:
+    def newest(
+        self, *, limit: int = 50, kind: str | None = None, before: datetime | None = None, as_of: datetime | None = None,
+        head: int | None = None,
+    ) -> list[AgentRun]:  # fmt: skip
         """Runs, the newest first."""
-        with self._scope.view() as view:
+        with self._scope.view(as_of, head) as view:
             return agent_runs(view, limit=limit, kind=kind, before=before)
 
-    def find(self, id: str) -> AgentRun | None:
+    def find(self, id: str, *, as_of: datetime | None = None, head: int | None = None) -> AgentRun | None:
         """One run, if it exists."""
-        with self._scope.view() as view:
+        with self._scope.view(as_of, head) as view:
             return agent_run(view, id)
 
-    def get(self, id: str) -> AgentRun:
+    def get(self, id: str, *, as_of: datetime | None = None, head: int | None = None) -> AgentRun:
         """One run; raises Unknown if there is none."""
-        found = self.find(id)
+        found = self.find(id, as_of=as_of, head=head)
         if found is None:
             raise Unknown("run", "run", id, "List them with list_runs")
         return found

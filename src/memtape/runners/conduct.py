@@ -70,7 +70,8 @@ class RunTask:
     slot: datetime | None = None
     parent: str | None = None
     examines: ReexaminationTask | None = None
-    symbol: str | None = None  # of a council member: what the question is about
+    symbol: str | None = None  # what a re-examination is about; its council is told that and no more
+    run_by: AgentConfig | None = None  # whose runner and model are used; None: the agent's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def conduct_run(memory: Memory, host: RunHost, agent: str, task: RunTask, *, wai
     Raises Conflict if another run is still at work after `wait_seconds`, Invalid if no runner is configured.
     """
     handle = memory.agent(agent)
-    config = memory.agent_config(agent).config
+    config = task.run_by or memory.agent_config(agent).config
     runner = host.runner_of(config)
     begun = _begin(handle, runner, config, task, wait_seconds)
     if isinstance(begun, AgentRun):
@@ -255,20 +256,22 @@ class _Conductor:
         return [self._member_answer(member) for member in self.config.members]
 
     def _member_answer(self, member: str) -> MemberAnswer:
-        own = self.memory.agent_config(member).config
-        if own.runner is None:
-            # A specialist without a runner of its own is run by the lead's.
-            own = replace(own, runner=self.config.runner, model=self.config.model)
-        host = replace(self.host, runner_of=lambda _: self.host.runner_of(own))
-        symbol = self.task.symbol
-        task = RunTask(kind="council", prompt=member_prompt(own.default_prompt, symbol), parent=self.begun.start.id)
         try:
-            run = conduct_run(self.memory, host, member, task)
+            run = self._member_run(member)
         except MemtapeError as problem:
             return MemberAnswer(member, "", str(problem))
         if run.end is None or run.end.result != "ok":
             return MemberAnswer(member, "", run.end.error or run.end.result if run.end is not None else "")
         return MemberAnswer(member, run.end.text)
+
+    def _member_run(self, member: str) -> AgentRun:
+        own = self.memory.agent_config(member).config
+        if own.runner is None:
+            # A specialist without a runner of its own is run by the lead's.
+            own = replace(own, runner=self.config.runner, model=self.config.model)
+        prompt = member_prompt(own.default_prompt, self.task.symbol)
+        task = RunTask(kind="council", prompt=prompt, parent=self.begun.start.id, run_by=own)
+        return conduct_run(self.memory, self.host, member, task)
 
     # ---- the form of the answer --------------------------------------------------------------------------------------
 

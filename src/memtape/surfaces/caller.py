@@ -35,11 +35,18 @@ class Caller:
     chat_id: str | None = None
     chat_mode: ChatMode | None = None
     over_network: bool = False  # HTTP and the pages: whoever reaches the port, not only the user who runs memtape
+    bound: bool = False  # True: it may neither read nor write for any other agent
 
     @property
     def is_model(self) -> bool:
         """True if a model calls."""
         return self.role == "model"
+
+    def require_own_agent(self, agent: str | None) -> None:
+        """Raises `Conflict` if a caller that is bound to its agent names another one."""
+        if self.bound and agent not in (None, self.agent):
+            raise Conflict("agent", f"'{agent}' is another agent, permission denied for the model that runs {self.agent}",
+                           "Leave agent out")  # fmt: skip
 
     def require_owner(self, what: str) -> None:
         """Raises `Conflict` if a model asks for what only the owner may do."""

@@ -114,7 +114,8 @@ def build_server(
     threads = anyio.CapacityLimiter(8)
     # Operations that ask a model take minutes: they must not keep the others waiting.
     waiting_threads = anyio.CapacityLimiter(32)
-    caller = Caller("model", agent)
+    # An agent that runs unattended reads the words of others: it must not act for another agent.
+    caller = Caller("model", agent, bound=agent is not None and tools == "trader")
     memory = memory_factory if isinstance(memory_factory, LazyMemory) else LazyMemory(memory_factory)
 
     async def list_tools(ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:

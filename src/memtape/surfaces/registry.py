@@ -181,6 +181,7 @@ def perform(memory: Memory, known: Operation, data: object, caller: Caller) -> d
         ask = known.params.model_validate(data)
     except ValidationError as error:
         raise invalid_from(error, lambda: params_schema(known)) from None
+    caller.require_own_agent(getattr(ask, "agent", None))
     if known.writes:
         answer = known.run(memory, ask, caller)
     else:

@@ -58,7 +58,7 @@ def configured_runner(config: AgentConfig) -> Runner:
 
 def run_tools(memory: Memory, agent: str) -> Sequence[RunTool]:
     """The tools of a run: the set `trader`, called as a model that is bound to the agent."""
-    caller = Caller("model", agent)
+    caller = Caller("model", agent, bound=True)
     review = memory.agent_config(agent).config.review_decisions
     served = tools_for_agent(all_operations(), "trader", review=review)
     return [

@@ -113,7 +113,7 @@ def test_an_answer_with_nulls_is_a_decision_without_them():
 numbers = st.decimals(min_value=Decimal("0.01"), max_value=Decimal(10) ** 6, places=2)
 
 
-@given(stop=numbers, target=numbers, items=st.lists(st.text("abc ", min_size=1, max_size=20), max_size=5))
+@given(stop=numbers, target=numbers, items=st.lists(st.text("abc", min_size=1, max_size=20), max_size=5, unique=True))
 def test_a_fitted_card_stays_as_it_is_when_it_is_fitted_or_read_again(stop, target, items):
     slots = {"thesis": "x", "stop": str(stop), "target": str(target), "watch_for": tuple(items)}
     fitted = fit_card(TRADE_DECISION, Decision(card="trade-decision", slots=slots))
@@ -175,3 +175,12 @@ def test_a_choice_that_is_listed_twice_is_refused():
     with pytest.raises(Invalid) as refused:
         read_card_type({"name": "q", "slots": [{"name": "a", "kind": "choice", "choices": ["x", "y", "x"]}]})
     assert wrong_fields(refused) == ["slots.0.choices"]
+
+
+@pytest.mark.parametrize(
+    ("items", "problem"), [(["a", "a"], "entry 2 repeats entry 1"), (["a", "  "], "entry 2 is empty"), (["x ", " x"], "entry 2 repeats")]
+)
+def test_a_list_names_each_thing_once_so_that_each_can_be_graded(items, problem):
+    with pytest.raises(Invalid, match=problem) as refused:
+        fit_card(TRADE_DECISION, read(Decision, {"slots": {"thesis": "x", "watch_for": items}}))
+    assert wrong_fields(refused) == ["slots.watch_for"]

@@ -201,7 +201,8 @@ def decimal_or_text(value: Any) -> Any:
 def _slot_problem(slot: SlotDefinition, value: Any) -> FieldProblem | None:
     at = f"slots.{slot.name}"
     if slot.kind == "list":
-        return None if isinstance(value, tuple) else FieldProblem(at, "is not a list", "Write a list of texts")
+        is_list = isinstance(value, tuple)
+        return _list_problem(at, value) if is_list else FieldProblem(at, "is not a list", "Write a list of texts")
     if not isinstance(value, str):
         return FieldProblem(at, "is a list", f"Write a {slot.kind}")
     if slot.kind == "number":
@@ -218,6 +219,17 @@ def _slot_problem(slot: SlotDefinition, value: Any) -> FieldProblem | None:
     if slot.required and not value.strip():
         return FieldProblem(at, "is empty", slot.help.capitalize())
     return _own_field_problem(slot.name, value)
+
+
+def _list_problem(at: str, entries: tuple[str, ...]) -> FieldProblem | None:
+    """What is wrong with a list. A re-examination grades its entries one by one, so each is there, and there once."""
+    places: dict[str, int] = {}
+    for number, entry in enumerate(map(str.strip, entries), start=1):
+        if not entry:
+            return FieldProblem(at, f"entry {number} is empty", "Leave it out")
+        if (first := places.setdefault(entry, number)) != number:
+            return FieldProblem(at, f"entry {number} repeats entry {first}", "Name each thing once")
+    return None
 
 
 def _own_field_problem(name: str, value: str) -> FieldProblem | None:

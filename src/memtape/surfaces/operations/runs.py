@@ -253,7 +253,7 @@ def send_message(memory: Memory, ask: SendMessage, caller: Caller) -> RunAnswer:
     return run_answer(conduct_run(memory, run_host(memory), agent, RunTask(kind="chat", prompt=ask.text)))
 
 
-class ListRuns(OfAgent):
+class ListRuns(AsOf):
     """Which runs."""
 
     kind: Annotated[RunKind | None, Field(description="only this kind")] = None
@@ -262,13 +262,13 @@ class ListRuns(OfAgent):
 
 @operation(writes=False, command="runs", columns=("at", "kind", "result", "id"))
 def list_runs(memory: Memory, ask: ListRuns, caller: Caller) -> RunList:
-    """List the runs of an agent, newest first."""
+    """List the runs of an agent, newest first; as of a past moment, as they were known then."""
     handle = agent_of(memory, ask)
-    found = [run_row(run) for run in handle.runs.newest(limit=ask.limit, kind=ask.kind)]
+    found = [run_row(run) for run in handle.runs.newest(limit=ask.limit, kind=ask.kind, as_of=ask.as_of, head=ask.head)]
     return RunList(agent=handle.agent.id, runs=found, n=len(found))
 
 
-class GetRun(OfAgent):
+class GetRun(AsOf):
     """Which run."""
 
     run: Annotated[Key, Field(description="the run")]
@@ -277,7 +277,7 @@ class GetRun(OfAgent):
 @operation(writes=False, columns={"steps": ("at", "kind", "tool", "ms", "is_error")})
 def get_run(memory: Memory, ask: GetRun, caller: Caller) -> RunAnswer:
     """Get one run: what it was asked, its steps, its answer and its cost."""
-    return run_answer(agent_of(memory, ask).runs.get(ask.run))
+    return run_answer(agent_of(memory, ask).runs.get(ask.run, as_of=ask.as_of, head=ask.head))
 
 
 # ---- the session -----------------------------------------------------------------------------------------------------
