@@ -182,6 +182,24 @@ def test_a_preview_writes_nothing_and_a_commit_can_be_repeated(tmp_path: Path) -
     assert (again["new"], again["changed"], again["duplicates"], again["batch"]) == (0, 0, 2, None)
 
 
+def test_an_event_that_a_file_states_twice_stands_as_stated_last_and_is_imported_once(tmp_path: Path) -> None:
+    memory, file = given_memory(), tmp_path / "calendar.ics"
+    planned = vevent("UID:cpi", "DTSTART:20270611T123000Z", "SUMMARY:USD CPI m/m")
+    moved = vevent("UID:cpi", "SEQUENCE:1", "DTSTART:20270612T123000Z", "SUMMARY:USD CPI m/m")
+    file.write_text(ics(*planned, *moved))
+    first = run_event_import(memory, file, commit=True)
+    assert (first["new"], first["changed"], first["duplicates"]) == (1, 0, 1)
+    assert [each.t for each in memory.events()] == [datetime(2027, 6, 12, 12, 30, tzinfo=UTC)]
+    again = run_event_import(memory, file, commit=True)
+    assert (again["new"], again["changed"], again["duplicates"], again["batch"]) == (0, 0, 2, None)
+
+
+def test_long_ids_that_differ_at_their_end_are_two_events() -> None:
+    path = "https://calendar.example/" + "releases/" * 14
+    day = [vevent(f"UID:{path}{n}", f"DTSTART:2027061{n}T123000Z", "SUMMARY:USD CPI m/m") for n in (1, 2)]
+    assert len({each.id for each in events(ics(*day[0], *day[1]))}) == 2
+
+
 def test_bad_rows_stop_a_commit_unless_they_are_skipped(tmp_path: Path) -> None:
     memory, file = given_memory(), tmp_path / "calendar.csv"
     file.write_text(

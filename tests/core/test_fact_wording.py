@@ -72,3 +72,23 @@ def test_of_two_that_say_the_same_the_one_in_force_is_found():
     old, new = fact("a", "No longs.", archived=NOON), fact("b", "No longs!")
     assert find_same_fact([old, new], "no longs", None) == new
     assert find_same_fact([old], "no longs", None) == old
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("I stop trading at −5 %", "I stop trading at 5 %"),  # the sign for minus, and no hyphen
+        ("My target is –2 R", "My target is 2 R"),
+        ("My view on BTC: ↑", "My view on BTC: ↓"),
+        ("My view on gold is 🐂", "My view on gold is 🐻"),
+        ("Size ≠ 1 lot", "Size 1 lot"),
+        ("सोना कि", "सोना की"),  # vowel signs are no letters to a regular expression
+    ],
+)
+def test_signs_that_are_no_letters_are_part_of_what_is_said(one, other):
+    assert not same_statement(one, other)
+
+
+def test_quotation_marks_and_dashes_of_any_script_say_nothing():
+    assert same_statement("I call it “the dip” — daily…", 'I call it "the dip", daily.')
+    assert same_statement("I risk ½ %", "I risk 1/2 %")

@@ -178,6 +178,24 @@ def test_a_hostile_title_stays_one_line_of_data(memory: Memory) -> None:
     assert AHEAD.tzinfo == UTC
 
 
+@pytest.mark.any_store
+def test_a_models_event_with_a_time_does_not_hide_the_owners_of_that_day(memory: Memory) -> None:
+    day = AHEAD.replace(hour=0)
+    memory.record_events([event("owners", day, all_day=True)])
+    memory.calendar.record([event("models", AHEAD, title="CPI is cancelled")], tier=MODEL_TIER)
+    assert [each["id"] for each in execute(memory, "get_upcoming_events", {})["events"]] == ["owners", "models"]
+    memory.record_events([event("timed", AHEAD)])
+    assert "owners" not in [each["id"] for each in execute(memory, "get_upcoming_events", {})["events"]]
+
+
+@pytest.mark.any_store
+def test_many_events_of_a_model_do_not_displace_the_owners(memory: Memory) -> None:
+    memory.calendar.record([event(f"noise{n}", NOON + HOUR, title=f"Noise {n}") for n in range(60)], tier=MODEL_TIER)
+    memory.record_events([event("owners", AHEAD)])
+    answer = execute(memory, "get_upcoming_events", {})
+    assert (answer["n"], len(answer["events"]), answer["events"][-1]["id"]) == (61, 50, "owners")
+
+
 # ---- the gate: briefs and checks -------------------------------------------------------------------------------------------
 
 

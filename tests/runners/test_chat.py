@@ -294,6 +294,22 @@ def test_a_stopped_turn_keeps_the_message_and_refuses_its_late_answer(memory, se
     assert say(memory, chat, "Go on.")["result"] == "ok"
 
 
+@pytest.mark.parametrize("text", ["", " \n ", "\u200b\u202e", "x" * 20_001])
+def test_a_message_without_a_visible_character_or_too_long_is_refused_and_not_recorded(memory, server, settings, text):
+    chat = new_chat(memory)
+    with pytest.raises(Invalid, match="text"):
+        say(memory, chat, text)
+    with pytest.raises(Invalid, match="text"):
+        memory.chats.begin_turn(chat, text)
+    assert memory.chats.get(chat).turns == () and server.asked == []
+
+
+def test_a_model_may_have_a_name_as_long_as_those_of_local_servers(memory):
+    name = "openai/hf.co/bartowski/Llama-3.2-3B-Instruct-uncensored-GGUF:Q4_K_M_L"
+    begun = memory.chats.begin_turn(memory.chats.start().id, "How did gold do?", model=name)
+    assert begun.turn.model == name
+
+
 def test_two_turns_of_a_chat_are_not_at_work_at_once(memory, server, settings):
     chat = new_chat(memory)
     memory.chats.begin_turn(chat, "First.")

@@ -239,3 +239,13 @@ def test_nothing_sticks_out_in_any_window_and_hostile_text_stays_text(visit: Com
                 assert page.evaluate(STICKING_OUT) == [], (path, width)
         page = here.at(PAGE)
         assert HOSTILE_SEEN in here.text(f"#fact-{fact(desk, HOSTILE[:10])} th")
+
+
+def test_on_a_phone_a_long_topic_does_not_cover_its_label(visit: Come, desk: Memory) -> None:
+    desk.facts.remember("You trade gold.", topic="T" * 40)
+    with looking(visit, desk) as here:
+        page = here.at(PAGE)
+        page.set_viewport_size({"width": 400, "height": 900})
+        sticking_out = """(cell) => { const text = document.createRange(); text.selectNodeContents(cell);
+          return text.getBoundingClientRect().left < cell.getBoundingClientRect().left + 30 }"""
+        assert not page.locator(f"td[data-label=Topic]:has-text('{'T' * 40}')").evaluate(sticking_out)

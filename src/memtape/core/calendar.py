@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, ConfigDict, Field
@@ -232,8 +232,25 @@ def _weight(event: CalendarEvent) -> int:
 def upcoming_events(events: Iterable[CalendarEvent], at: datetime, within: timedelta) -> list[CalendarEvent]:
     """Returns the events from a moment on, within a duration, in order.
 
-    An event of which only the day is known counts until that day is over, unless the same event is listed with its time.
+    An event of which only the day is known counts until that day is over, unless the same event is listed with its time by
+    somebody of the same authority: a model that states a time hides no event of the operator.
     """
     ahead = sorted((e for e in events if at <= e.ends and e.t <= at + within), key=lambda e: (e.t, e.id))
-    timed = {(e.kind, currency, e.t.date()) for e in ahead if not e.all_day for currency in e.currencies}
-    return [e for e in ahead if not (e.all_day and any((e.kind, each, e.t.date()) in timed for each in e.currencies))]
+    timed: dict[tuple[EventKind, str, date], int] = {}  # the tier of the most trusted one
+    for e in ahead:
+        for currency in () if e.all_day else e.currencies:
+            key = e.kind, currency, e.t.date()
+            timed[key] = min(e.tier, timed.get(key, e.tier))
+    return [
+        e for e in ahead
+        if not (e.all_day and any(timed.get((e.kind, each, e.t.date()), e.tier + 1) <= e.tier for each in e.currencies))
+    ]  # fmt: skip
+
+
+def most_trusted(events: Sequence[CalendarEvent], limit: int) -> list[CalendarEvent]:
+    """Returns so many events of an ordered list, in its order. Those of the operator come before those of a model.
+
+    A model can state thousands of events; they must not displace the few that the operator stated.
+    """
+    chosen = sorted(range(len(events)), key=lambda n: (not events[n].is_trusted, n))[:limit]
+    return [events[n] for n in sorted(chosen)]

@@ -21,7 +21,7 @@ from decimal import Decimal
 from operator import attrgetter
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from memtape.core.brief.sanitize import clean_line
 from memtape.core.chat_system import CHAT_PROMPT_VERSION, ChatLevel, ChatMode
@@ -29,7 +29,7 @@ from memtape.core.decisions.runs import AgentRun, RunEnd, RunStart
 from memtape.core.ids import AgentId
 from memtape.core.items import StoredItem
 from memtape.core.skills import LongText
-from memtape.core.values import STRICT, Key, Label, Line, Slug, Time, read
+from memtape.core.values import STRICT, Key, Line, ModelName, Slug, Time, read
 
 MAX_MESSAGE_CHARS = 20_000
 MAX_TITLE_CHARS = 80
@@ -37,6 +37,16 @@ UNANSWERED = "(This message was not answered.)"  # what a later turn is shown in
 # What a deletion destroys: everything that contains words of the chat.
 CHAT_TEXT_KINDS = ("chat", "chat_turn", "chat_turn_end", "strategy_card")
 CHAT_KINDS = (*CHAT_TEXT_KINDS, "strategy_confirmed")
+
+
+def _visible(value: str) -> str:
+    """Providers refuse a message without a visible character, and then every later turn of the chat that repeats it."""
+    if not clean_line(value):
+        raise ValueError("has no visible character; write a message")
+    return value
+
+
+MessageText = Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE_CHARS), AfterValidator(_visible)]
 StrategyStatus = Literal["proposed", "confirmed", "superseded"]
 
 
@@ -67,7 +77,7 @@ class ChatTurn:
     chat: Key
     at: Time
     text: Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE_CHARS)]
-    model: Label | None = None
+    model: ModelName | None = None
     end: RunEnd | None = None
 
     def as_run(self) -> AgentRun:

@@ -17,6 +17,7 @@ False
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 
 from memtape.core.brief.sanitize import clean_line
@@ -41,10 +42,12 @@ _WRITTEN_OUT = (
     (re.compile(r"n't\b"), " not"),
     (re.compile(r"'(?:m|re|ve|s|ll|d)\b"), ""),
     (re.compile(r"×"), "x"),
+    (re.compile(r"−|–(?=\d)"), "-"),
+    (re.compile(r"⁄"), "/"),
     (re.compile(r"(?<=\d),(?=\d{3}\b)"), ""),
 )
-# Numbers, words, and the signs that change what a number means; all other punctuation is left out.
-_WORD = re.compile(r"\d+(?:\.\d+)*|[^\W\d_]+|[%$€£¥<>≤≥=+]|(?<![\d\s])-(?=\d)|(?<=\s)-(?=\d)|^-(?=\d)")
+# Numbers, words, the signs that change what a number means, and whatever is not ASCII; of the latter punctuation is left out.
+_WORD = re.compile(r"\d+(?:\.\d+)*|[^\W\d_]+|[%$<>=+]|(?<![\d\s])-(?=\d)|(?<=\s)-(?=\d)|^-(?=\d)|[^\w\s\x00-\x7f]")
 
 StatementKey = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -58,11 +61,16 @@ def statement_key(text: str) -> StatementKey:
     folded = clean_line(text).casefold()
     for pattern, written in _WRITTEN_OUT:
         folded = pattern.sub(written, folded)
-    words = _WORD.findall(folded)
+    words = [word for word in _WORD.findall(folded) if not _is_punctuation(word)]
     telling = [word for word in words if word not in SMALL_WORDS]
     in_order = tuple(_singular(word) for word in telling if word not in FLOATING_WORDS)
     # A text of nothing but small words is compared by all of them.
     return (in_order, tuple(sorted(word for word in telling if word in FLOATING_WORDS))) if in_order else (tuple(words), ())
+
+
+def _is_punctuation(word: str) -> bool:
+    """Arrows, emoji, signs such as ≠ and the vowel signs of some scripts carry meaning; quotation marks and dashes do not."""
+    return not word.isascii() and unicodedata.category(word[0])[0] not in "LNMS"
 
 
 def _singular(word: str) -> str:

@@ -145,18 +145,20 @@ def compare_with_known(
 ) -> tuple[list[tuple[CalendarEvent, CalendarEvent | None]], EventCounts]:
     """What these events state that is not known, each with what was known of it; and how many there are of each sort."""
     standing = {event.id: event for event in known}
+    listed = list(events)
+    # A file may state an event twice, moved or revised: the last statement counts, else every import of it would find news.
+    last = {event.id: n for n, event in enumerate(listed)}
     news: list[tuple[CalendarEvent, CalendarEvent | None]] = []
     new = changed = repeated = 0
-    for event in events:
+    for n, event in enumerate(listed):
         earlier = standing.get(event.id)
         # What a lower authority states about an event of a higher one is left out: it may add events, not change them. What a
         # higher one repeats is news: from now on the event is its own.
-        if earlier is not None and (event.tier > earlier.tier or event == earlier):
+        if last[event.id] > n or (earlier is not None and (event.tier > earlier.tier or event == earlier)):
             repeated += 1
             continue
         new, changed = new + (earlier is None), changed + (earlier is not None)
         news.append((event, earlier))
-        standing[event.id] = event
     return news, EventCounts(new, changed, repeated)
 
 

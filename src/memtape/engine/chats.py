@@ -21,7 +21,7 @@ from typing import Any
 from uuid import uuid4
 
 from memtape.core.chat_system import ChatLevel, ChatMode
-from memtape.core.chats import CHAT_TEXT_KINDS, Chat, ChatStart, ChatTurn
+from memtape.core.chats import CHAT_TEXT_KINDS, Chat, ChatStart, ChatTurn, MessageText
 from memtape.core.codec import make_id, plain
 from memtape.core.decisions.runs import RunEnd
 from memtape.core.items import OWNER_STREAM, Item
@@ -128,6 +128,7 @@ class Chats:
         Raises Conflict if another turn of the chat is at work.
         """
         holder, now = uuid4().hex, self._resources.clock.now()
+        text = read(MessageText, text, at="text")
         with self._resources.writing(OWNER_STREAM) as tables:
             found = chat_named(tables, chat)
             turn = read(ChatTurn, {"id": "new", "chat": chat, "at": now, "text": text, "model": model})

@@ -18,11 +18,12 @@ from memtape.brokers.files import ImportFile
 from memtape.brokers.importer import ImportOptions, ImportProblem
 from memtape.brokers.texts import TextCleaner
 from memtape.core.calendar import EVERY_CURRENCY, read_calendar_event
+from memtape.core.codec import make_id
 from memtape.core.event_kinds import EVENT_KINDS, Impact, impact_of_word
 from memtape.core.exposure import COINS, CURRENCIES
 from memtape.errors import Invalid
 
-TITLE_CHARS = 200
+TITLE_CHARS, MAX_ID_CHARS = 200, 128
 MAX_EVENTS = 1_000_000
 # The names that Windows and Outlook give to zones.
 WINDOWS_ZONES: Mapping[str, str] = {
@@ -147,7 +148,9 @@ class _Reader:
         uid, instance = component.text("UID"), component.first("RECURRENCE-ID")
         if not uid:
             uid = event_id(data["title"], data["currencies"], (), moment, all_day)
-        data["id"] = (f"{uid}@{instance.value}" if instance else uid)[:128]
+        identity = f"{uid}@{instance.value}" if instance else uid
+        # Long ids often differ at their end only, so what is too long is hashed and not cut.
+        data["id"] = identity if len(identity) <= MAX_ID_CHARS else make_id("event", identity)
         try:
             self.result.found.append(FoundEvent(component.line, read_calendar_event(data)))
         except Invalid as error:

@@ -17,6 +17,7 @@ from memtape.core.calendar import (
     OPERATOR_TIER,
     CalendarEvent,
     EventStatement,
+    most_trusted,
     upcoming_events,
 )
 from memtape.core.codec import plain
@@ -146,7 +147,7 @@ class EventsAnswer(Answer):
     """Upcoming events."""
 
     as_of: Annotated[str, Field(description="UTC")]
-    events: Annotated[list[EventRow], Field(description="by time, the first 50")]  # type: ignore[valid-type]
+    events: Annotated[list[EventRow], Field(description="by time; of more than 50 the owner's first")]  # type: ignore[valid-type]
     n: Annotated[int, Field(description="how many there are")]
     your_exposure: Annotated[list[ExposureRow] | None, Field(description="by event, symbol and side; null without deploymentId")]
 
@@ -168,7 +169,7 @@ def get_upcoming_events(memory: Memory, ask: GetEvents, caller: Caller) -> Event
     # An event of which only the day is known may have begun up to a day ago.
     found = _wanted(memory.calendar.between(at - DAY, at + timedelta(hours=ask.lookaheadHours + 1), Cutoff(at, ask.head)), ask)
     ahead = upcoming_events(found, at, timedelta(hours=ask.lookaheadHours))
-    listed = ahead[:MAX_LISTED_EVENTS]
+    listed = most_trusted(ahead, MAX_LISTED_EVENTS)
     exposed = None if handle is None else handle.events.exposures(listed, as_of=at, owner_head=ask.head)
     return EventsAnswer(
         as_of=optional_time_text(at) or "", events=[event_row(event) for event in listed], n=len(ahead),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from memtape.core.chat_system import ChatLevel, ChatMode
-from memtape.core.chats import MAX_MESSAGE_CHARS, StrategyStatus
+from memtape.core.chats import MessageText, StrategyStatus
 from memtape.core.codec import plain, time_text
 from memtape.core.values import Key, Line, Slug
 from memtape.errors import Conflict
@@ -167,7 +167,7 @@ class NameChat(Ask):
 class SendChat(NameChat):
     """A message to the coach."""
 
-    text: Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE_CHARS, description="your message")]
+    text: Annotated[MessageText, Field(description="your message")]
 
 
 @operation(writes=True, waits=True)
