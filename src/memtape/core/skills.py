@@ -80,9 +80,7 @@ class AgentSettings:
     currency: Currency = "USD"
     mfe_mode: MfeMode = "hl_strict"
     dust_qty: Price = ZERO
-    starting_equity: Annotated[
-        Quantity | None, Field(description="what the account started with; without it, results are given in money, not in %")
-    ] = None
+    starting_equity: Quantity = ASSUMED_EQUITY
     settle_seconds: Annotated[
         int | None,
         Field(ge=0, le=3600, description="how long a snapshot may lag behind the fills; default: 0 in a simulation, else 30"),
@@ -91,12 +89,14 @@ class AgentSettings:
         TradeUnit | None,
         Field(description="flat_to_flat (default): one trade per round trip; fifo_lots: one per lot and reduction"),
     ] = None
-
+    equity_stated: Annotated[
+        bool | None, Field(description="true: a starting_equity of 10,000 was stated; it is assumed where nobody states one")
+    ] = None
 
     @property
-    def equity_to_start_from(self) -> Decimal:
-        """What the account started with, or an assumption where nobody stated it."""
-        return ASSUMED_EQUITY if self.starting_equity is None else self.starting_equity
+    def stated_equity(self) -> Decimal | None:
+        """What the account started with; None if nobody stated it, so that no share of it says anything."""
+        return self.starting_equity if self.equity_stated or self.starting_equity != ASSUMED_EQUITY else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -164,11 +164,10 @@ class Memory:
         skill_version: int | None = None,
     ) -> Agent:  # fmt: skip
         """Create an agent. Creating it twice changes nothing; another content under the same id is refused."""
-        wanted = read(
-            Agent,
-            {"id": id, "skill": skill, "mode": mode,
-             "settings": asdict(settings) if isinstance(settings, AgentSettings) else dict(settings or {})},
-        )  # fmt: skip
+        given = asdict(settings) if isinstance(settings, AgentSettings) else dict(settings or {})
+        wanted = read(Agent, {"id": id, "skill": skill, "mode": mode, "settings": given})
+        if isinstance(settings, Mapping) and "starting_equity" in given and wanted.settings.starting_equity == ASSUMED_EQUITY:
+            wanted = replace(wanted, settings=replace(wanted.settings, equity_stated=True))
         with self.resources.writing(OWNER_STREAM) as tables:
             versions = skill_versions(tables, wanted.skill)
             if not versions:
@@ -183,9 +182,8 @@ class Memory:
                 raise Unknown("skill_version", f"version of skill '{skill}'", str(version), f"It has 1 to {len(versions)}")
             wanted = replace(wanted, skill_version=version)
             if existing:
-                # Agents of earlier versions have the assumed equity in their record, as if somebody had stated it.
-                if wanted.settings.starting_equity is None and existing.settings.starting_equity == ASSUMED_EQUITY:
-                    wanted = replace(wanted, settings=replace(wanted.settings, starting_equity=ASSUMED_EQUITY))
+                # Whether somebody stated the equity that is assumed anyway makes no other agent.
+                wanted = replace(wanted, settings=replace(wanted.settings, equity_stated=existing.settings.equity_stated))
                 if existing != wanted:
                     problem = f"the agent '{id}' exists with another skill, mode or setting"
                     raise Conflict("id", problem, "Choose another id; mode and settings never change")

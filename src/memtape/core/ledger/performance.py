@@ -140,14 +140,14 @@ def equity_curve(
                     moved += pending.pop(0).usd
                 points.append((mark.t, mark.equity - moved))
             return Curve(tuple(points), "marks")
-        nav = settings.equity_to_start_from
+        nav = settings.starting_equity
         points = []
         for trade in sorted(closed, key=lambda t: (t.exit_at or t.entry_at, t.id)):
             if not points:
                 points.append((trade.entry_at, nav))
             nav += trade.net_pnl_usd or ZERO
             points.append((trade.exit_at or trade.entry_at, nav))
-        return Curve(tuple(points), "closed trades", assumed=settings.starting_equity is None)
+        return Curve(tuple(points), "closed trades", assumed=settings.stated_equity is None)
 
 
 def performance(

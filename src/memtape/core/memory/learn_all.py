@@ -66,7 +66,7 @@ def learn_all(
     ([], [], [])
     """
     market, amended = _Charts(bars).market, amended_later(items, versions)
-    starting = float(agent.settings.equity_to_start_from)
+    starting = float(agent.settings.starting_equity)
 
     def amendments(trade: Trade) -> Sequence[Amendment]:
         return amended.get(trade.id, ())

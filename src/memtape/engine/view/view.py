@@ -228,9 +228,9 @@ class View(ABC):
     def affect(self) -> Affect:
         """The affect state at the moment; calm before anything happened."""
         step, settings = self.affect_step(), self.agent.settings
-        starting = float(settings.equity_to_start_from)
+        starting = float(settings.starting_equity)
         affect = step.state() if step is not None else Affect(peak_equity=starting, equity=starting)
-        if settings.starting_equity is None and (step is None or step.marked_at is None):
+        if settings.stated_equity is None and (step is None or step.marked_at is None):
             return replace(affect, assumed_equity=starting)
         return affect
 

@@ -63,7 +63,7 @@ class Learner:
     def __init__(self, tables: Tables, agent: Agent, verified_from: datetime | None) -> None:
         self.tables, self.agent, self.verified_from = tables, agent, verified_from
         self.memories = MemoryTables(tables)
-        self.starting = float(agent.settings.equity_to_start_from)
+        self.starting = float(agent.settings.starting_equity)
         # Whether the agent ever claimed a trade. A claim that was taken back was believed until then, so it counts here.
         self.has_claims = bool(tables.items("claim", EVERYTHING, limit=1, voided=True))
         self.known_at: datetime | None = None  # the latest moment at which anything was known before this transaction

@@ -118,10 +118,11 @@ def _account_settings(
     stated = None if starting_equity is None else read(Quantity, starting_equity, at="starting_equity")
     if handle is not None:
         own = handle.agent.settings
-        if stated is not None and stated != own.starting_equity:
-            problem = f"the agent '{handle.agent.id}' exists with another one ({own.starting_equity}), and settings never change"
+        if stated is not None and stated != own.stated_equity:
+            known = "none" if own.stated_equity is None else decimal_text(own.stated_equity)
+            problem = f"the agent '{handle.agent.id}' exists with another one ({known}), and settings never change"
             raise Invalid("starting_equity", problem, "Leave it out, or import into a new agent")
-        return {"currency": own.currency, "starting_equity": _equity_text(own.starting_equity)}
+        return {"currency": own.currency, "starting_equity": _equity_text(own.stated_equity)}
     start = stated if stated is not None else result.starting_equity
     return {"currency": result.currency or currency or DEFAULT_CURRENCY, "starting_equity": _equity_text(start)}
 

@@ -45,9 +45,10 @@ AgentSettingsRow = answer_model(
     AgentSettings,
     {
         "currency": "account currency", "mfe_mode": "how excursions are measured", "dust_qty": "a smaller position is none",
-        "starting_equity": "for the equity curve where the broker gives no equity",
+        "starting_equity": "for the equity curve where the broker gives no equity; 10000 is assumed where nobody states it",
         "settle_seconds": "how long a snapshot may lag behind the fills before it counts as a contradiction",
         "trade_unit": "flat_to_flat: one trade per round trip; fifo_lots: one per lot and reduction",
+        "equity_stated": "true: somebody stated the 10000",
     },
     sparse=True,
 )  # fmt: skip
