@@ -193,7 +193,7 @@ def test_decisions_that_were_taken_back_or_destroyed_are_gone_at_once(agent, tmp
 
 def test_an_import_is_taken_back_though_the_index_is_broken_and_none_is_made_for_it(agent, monkeypatch):
     batches = [agent.imports.commit([decided(f"d{n}")], {"file": f"{n}.csv"}).batch for n in range(2)]
-    assert agent.imports.undo(batches[0]).seq and not agent.resources.has_documents
+    assert agent.imports.undo(batches[0]).receipt.seq and not agent.resources.has_documents
     agent.documents.sync()
 
     def broken(*_):

@@ -96,7 +96,8 @@ class AgentSettings:
     @property
     def stated_equity(self) -> Decimal | None:
         """What the account started with; None if nobody stated it, so that no share of it says anything."""
-        return self.starting_equity if self.equity_stated or self.starting_equity != ASSUMED_EQUITY else None
+        stated = self.starting_equity != ASSUMED_EQUITY if self.equity_stated is None else self.equity_stated
+        return self.starting_equity if stated else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

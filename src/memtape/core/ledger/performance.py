@@ -203,11 +203,11 @@ def combined_performance(books: Sequence[TradingBook]) -> list[Performance]:
             found.append(own[0].performance)
             continue
         closed, held = [t for book in own for t in book.closed], [t for book in own for t in book.held]
-        stated = [book.settings.starting_equity for book in own]
         with localcontext(MONEY):
-            # If one of them is unknown, so is the sum.
-            starting = sum((each for each in stated if each is not None), ZERO) if None not in stated else None
-        together = replace(own[0].settings, starting_equity=starting)
+            starting = sum((book.settings.starting_equity for book in own), ZERO)
+        # If one of them was only assumed, so is the sum.
+        stated = all(book.settings.stated_equity is not None for book in own)
+        together = replace(own[0].settings, starting_equity=starting, equity_stated=stated)
         found.append(performance(closed, equity_curve(closed, (), (), together), own[0].settings, held))
     return found
 
