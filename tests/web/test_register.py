@@ -21,8 +21,8 @@ def test_the_navigation_follows_the_order_that_pages_state() -> None:
     names = [link.name for link in found.first]
     assert names[:2] == ["Overview", "What it sees"] and names[-2:] == ["Documents", "Proposals"] and len(names) == 10
     assert {name: [link.name for link in links] for name, links in found.below.items()} == {
-        "Documents": ["Documents", "Its own notes", "Index"]
-    }
+        "Overview": ["Overview", "Performance"], "Documents": ["Documents", "Its own notes", "Index"],
+    }  # fmt: skip
 
 
 def test_a_page_belongs_to_a_section_that_the_navigation_lists() -> None:
