@@ -95,6 +95,24 @@ def test_a_trader_goes_from_the_agents_to_one_trade_and_back(visit: Come, floor:
     here.drawn()
 
 
+def test_the_track_record_of_an_agent_is_on_a_page_of_its_own(visit: Come, floor: Memory) -> None:
+    record = floor.agent("swing").ledger.track_record()
+    here = visit()
+    page = here.at("/agents/swing")
+    here.drawn()
+    page.get_by_role("link", name="Performance").click()
+    page.wait_for_url("**/agents/swing/performance")
+    figures = here.text(".tiles")
+    assert record.sharpe.value is not None and f"Sharpe {record.sharpe.value:.2f}".replace("-", "−") in figures
+    assert f"n = {record.sharpe.n}, {record.sharpe.clock}" in figures
+    months = here.text("section:has(#months-title)")
+    assert all(month.month in months for month in record.months)
+    assert all(group.name in here.text("section:has(#symbol-title)") for group in record.by_symbol)
+    keep(here, "performance")
+    here.at("/agents/fresh/performance")
+    assert "No closed trades yet." in here.text("main")
+
+
 def test_the_pages_of_the_table_hold_every_trade_once(visit: Come, floor: Memory) -> None:
     here = visit()
     page = here.at("/agents/swing")

@@ -9,6 +9,7 @@ from decimal import Decimal
 from memtape.core.decisions.reviews import Review
 from memtape.core.events import Discrepancy
 from memtape.core.ledger.performance import Curve, Performance, TradingBook
+from memtape.core.ledger.performance_detail import PerformanceDetail
 from memtape.core.ledger.trades import Trade
 from memtape.core.observed import Bar
 from memtape.engine.scope import AgentScope
@@ -119,3 +120,11 @@ class Ledger:
         """The figures of closed trades, and the money of open ones so far."""
         with self._scope.view(as_of, head) as view:
             return reads.trading_performance(view, symbol=symbol, strategy=strategy)
+
+    def track_record(
+        self, *, symbol: str | None = None, strategy: str | None = None, as_of: datetime | None = None,
+        head: int | None = None,
+    ) -> PerformanceDetail:  # fmt: skip
+        """The performance in detail: figures of daily equity, drawdown, exposure, R, streaks, by group and month."""
+        with self._scope.view(as_of, head) as view:
+            return reads.track_record(view, symbol=symbol, strategy=strategy)

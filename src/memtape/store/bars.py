@@ -112,6 +112,15 @@ class BarTables:
         )
         return known_bar_from_row(rows[0]) if rows else None
 
+    def first_bar(self, symbol: str, after: datetime, known: Cutoff) -> KnownBar | None:
+        """The first bar that ended at a moment or later."""
+        rows = self.session.all(
+            f"SELECT symbol, t0, t1, o, h, l, c, v, known_at FROM bars WHERE {MINE} AND symbol = :symbol AND t1 >= :after "
+            "AND known_at <= :as_of AND seq <= :upto ORDER BY t1, frame LIMIT 1",
+            {**self._mine, "symbol": symbol, "after": micros(after), **known.limits()},
+        )
+        return known_bar_from_row(rows[0]) if rows else None
+
     def bars_before(self, symbol: str, flat: FlatPoint, known: Cutoff) -> list[KnownBar]:
         """The bars before a flat point that may price something after it, in any belief.
 

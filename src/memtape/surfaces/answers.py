@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, is_dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, get_type_hints
@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, create_model
 
 from memtape.core.codec import plain, time_text
 from memtape.core.ledger.performance import Performance
+from memtape.core.ledger.performance_detail import PerformanceDetail
 from memtape.core.ledger.trades import Trade, round_money, trade_json
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.memory.behaviour import Behaviour, DriftReport, Figure, Pattern
@@ -136,6 +137,47 @@ def habits_row(found: Behaviour) -> HabitsRow:
     )  # fmt: skip
 
 
+def _nothing() -> None:
+    """The default of a field that older answers do not have."""
+
+
+TrackRecordRow = answer_model(
+    PerformanceDetail,
+    {
+        "basis": "what daily figures are computed from", "clocks": "how the tables count", "first_day": "UTC", "last_day": "UTC",
+        "sharpe": "annualised, no risk-free rate", "sortino": "annualised, downside deviation from zero",
+        "volatility": "annualised, a share of equity", "total_return": "a share of the starting equity",
+        "cagr": "compound annual growth rate", "calmar": "cagr / max_drawdown", "max_drawdown": "the deepest; null: none",
+        "longest_drawdown": "the longest under water", "exposure": "share of time with an open position",
+        "expectancy_usd": "mean net PnL of a trade", "expectancy_r": "mean R of a trade", "payoff_ratio": "mean win / mean loss",
+        "r_distribution": "outcomes in R", "streaks": "wins and losses in a row", "by_weekday": "of entry", "by_hour": "of entry",
+        "by_symbol": "the most traded first", "by_side": "long and short", "months": "by exit",
+        "buy_and_hold": "against holding what it traded, in equal parts; null: no bars cover the time",
+    },
+    name="TrackRecordRow",
+)  # fmt: skip
+
+
+def track_record_row(found: PerformanceDetail) -> BaseModel:
+    """The answer of the performance in detail."""
+    return TrackRecordRow(**_json_values(found))
+
+
+def _json_values(value: Any) -> Any:
+    """A core value in the form of an answer: money and times as text, statistics with 6 digits."""
+    if isinstance(value, Decimal):
+        return money(value)
+    if isinstance(value, datetime):
+        return optional_time_text(value)
+    if isinstance(value, float):
+        return rounded_figure(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _json_values(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple):
+        return [_json_values(each) for each in value]
+    return {key: _json_values(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
 PerformanceAnswer = answer_model(
     Performance,
     {
@@ -160,12 +202,14 @@ PerformanceAnswer = answer_model(
         "symbol": (Annotated[str | None, Field(description="the symbol; null: all")], ...),
     },
     habits=(Annotated[HabitsRow, Field(description="habits, each figure with its n")], ...),
+    detail=(Annotated[TrackRecordRow | None, Field(description="if asked for")], Field(default_factory=_nothing)),
 )  # fmt: skip
 
 
 def performance_answer(
-    agent: str, skill: str, found: Performance, habits: HabitsRow, strategy: str | None = None, symbol: str | None = None
-) -> BaseModel:
+    agent: str, skill: str, found: Performance, habits: HabitsRow, strategy: str | None = None, symbol: str | None = None,
+    detail: PerformanceDetail | None = None,
+) -> BaseModel:  # fmt: skip
     """The answer of performance figures."""
     spelled: dict[str, Any] = {}
     for field in fields(found):
@@ -182,7 +226,8 @@ def performance_answer(
         closed: Decimal = getattr(found, "gross_pnl_usd" if name == "realized_pnl_usd" else name)
         total = MONEY.add(closed, getattr(found, f"open_{name}"))
         spelled[f"open_{name}"] = money(MONEY.subtract(round_money(total), round_money(closed)))
-    return PerformanceAnswer(agent=agent, skill=skill, strategy=strategy, symbol=symbol, habits=habits, **spelled)
+    record = None if detail is None else track_record_row(detail)
+    return PerformanceAnswer(agent=agent, skill=skill, strategy=strategy, symbol=symbol, habits=habits, detail=record, **spelled)
 
 
 class Basis(Answer):

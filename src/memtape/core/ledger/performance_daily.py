@@ -10,21 +10,25 @@ money are used, and everything that is a share of the equity stays unknown.
 >>> daily.clock, [round(r, 4) for r in daily.changes]
 ('weekdays, 252 a year', [0.0, 0.1, -0.1, 0.0, 0.3333])
 >>> worst = deepest_fall(daily)
->>> worst.depth, worst.days_to_trough, worst.recovered_on, worst.days_under_water
-(0.1, 1, datetime.date(2026, 6, 5), 3)
+>>> round(worst.depth, 6), worst.days_to_trough, worst.recovered_on, worst.days_under_water
+(0.1, 1, '2026-06-05', 3)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal, localcontext
 from functools import cached_property
 from math import isfinite, sqrt
 
+from memtape.core.codec import MICROSECOND
+from memtape.core.values import MONEY, ZERO
+
 CALENDAR_DAYS, WEEKDAYS = 365, 252
 DAY = timedelta(days=1)
+MIDNIGHT = time()
 MIN_DAYS = 2
 SAME_RETURN = 1e-12  # a spread of returns below this share of them is rounding
 NO_EQUITY = "nobody stated an equity to take a share of"
@@ -43,13 +47,23 @@ class ClockedFigure:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ClockedMoney:
+    """An amount in the account currency, with its sample size and clock; None with the reason why."""
+
+    value: Decimal | None
+    n: int
+    clock: str
+    why: str = ""
+
+
 @dataclass(frozen=True)
 class DailyEquity:
     """The equity at the end of each day; in money, the sum of the profits so far."""
 
-    start: float  # before the first day
+    start: Decimal  # before the first day
     days: tuple[date, ...]
-    values: tuple[float, ...]
+    values: tuple[Decimal, ...]
     days_per_year: int
     in_money: bool
 
@@ -66,10 +80,11 @@ class DailyEquity:
     @cached_property
     def changes(self) -> tuple[float, ...]:
         """The return of each day; in money, its profit."""
-        before = (self.start, *self.values[:-1])
+        values = [float(value) for value in self.values]
+        before = [float(self.start), *values[:-1]]
         if self.in_money:
-            return tuple(value - last for value, last in zip(self.values, before, strict=True))
-        return tuple(value / last - 1.0 if last else 0.0 for value, last in zip(self.values, before, strict=True))
+            return tuple(value - last for value, last in zip(values, before, strict=True))
+        return tuple(value / last - 1.0 if last else 0.0 for value, last in zip(values, before, strict=True))
 
     def figure(self, value: float | None, why: str = "") -> ClockedFigure:
         """Returns a figure of this series. A number that is no number is none."""
@@ -81,12 +96,15 @@ class DailyEquity:
 class FallFromPeak:
     """A fall of daily equity from a peak: how deep, and for how long."""
 
-    depth: float  # a share of the peak; in money, an amount
-    peak_on: date | None  # None: the equity before the first day
-    trough_on: date
-    recovered_on: date | None  # None: not yet
-    days_to_trough: int
-    days_under_water: int  # until it recovered, or until the last day
+    depth: float | None  # a share of the peak; None if no equity is stated
+    depth_usd: Decimal
+    peak_on: str | None  # None: the equity before the first day
+    trough_on: str
+    recovered_on: str | None  # None: not yet
+    days_to_trough: int  # calendar days
+    days_under_water: int  # calendar days until it recovered, or until the last day
+    n: int  # days looked at
+    clock: str
 
 
 def daily_equity(points: Points, *, in_money: bool = False) -> DailyEquity | None:
@@ -94,19 +112,32 @@ def daily_equity(points: Points, *, in_money: bool = False) -> DailyEquity | Non
     if len(points) < MIN_DAYS:
         return None
     start = points[0][1]
-    last_of_day: dict[date, Decimal] = {at.astimezone(UTC).date(): nav for at, nav in points}
+    # At midnight the day before ends. A record that begins there has no day of its own.
+    if points[0][0].astimezone(UTC).time() == MIDNIGHT:
+        points = points[1:]
+    last_of_day: dict[date, Decimal] = {ended_day(at): nav for at, nav in points}
     on_weekends = any(day.weekday() >= 5 for day in last_of_day)
     first, last = min(last_of_day), max(last_of_day)
     days: list[date] = []
-    values: list[float] = []
-    nav = start
-    for day in (first + n * DAY for n in range((last - first).days + 1)):
-        nav = last_of_day.get(day, nav)
-        if on_weekends or day.weekday() < 5:
-            days.append(day)
-            values.append(float(nav - start if in_money else nav))
+    values: list[Decimal] = []
+    nav, ground = start, start if in_money else ZERO
+    with localcontext(MONEY):
+        for day in (first + n * DAY for n in range((last - first).days + 1)):
+            nav = last_of_day.get(day, nav)
+            if on_weekends or day.weekday() < 5:
+                days.append(day)
+                values.append(nav - ground)
     per_year = CALENDAR_DAYS if on_weekends else WEEKDAYS
-    return DailyEquity(0.0 if in_money else float(start), tuple(days), tuple(values), per_year, in_money)
+    return DailyEquity(ZERO if in_money else start, tuple(days), tuple(values), per_year, in_money)
+
+
+def ended_day(at: datetime) -> date:
+    """Returns the UTC day in which something happened; what happens at midnight ends the day before.
+
+    >>> [ended_day(datetime(2026, 6, 6, hour, tzinfo=UTC)).isoformat() for hour in (0, 1)]
+    ['2026-06-05', '2026-06-06']
+    """
+    return (at.astimezone(UTC) - MICROSECOND).date()
 
 
 def sharpe(daily: DailyEquity) -> ClockedFigure:
@@ -157,13 +188,13 @@ def calmar(daily: DailyEquity) -> ClockedFigure:
     if rate.value is None:
         return rate
     fall = deepest_fall(daily)
-    return daily.figure(rate.value / fall.depth if fall else None, "equity never fell")
+    return daily.figure(rate.value / fall.depth if fall and fall.depth else None, "equity never fell")
 
 
 def deepest_fall(daily: DailyEquity) -> FallFromPeak | None:
     """Returns the deepest fall from a peak; None if the equity never fell."""
     falls = _falls(daily)
-    return max(falls, key=lambda fall: fall.depth) if falls else None
+    return max(falls, key=lambda fall: float(fall.depth_usd) if fall.depth is None else fall.depth) if falls else None
 
 
 def longest_fall(daily: DailyEquity) -> FallFromPeak | None:
@@ -177,7 +208,7 @@ def _falls(daily: DailyEquity) -> list[FallFromPeak]:
     found: list[FallFromPeak] = []
     peak = daily.start
     peak_on: date | None = None
-    under: list[tuple[date, float]] = []
+    under: list[tuple[date, Decimal]] = []
     for day, value in zip(daily.days, daily.values, strict=True):
         if value < peak:
             under.append((day, value))
@@ -192,14 +223,17 @@ def _falls(daily: DailyEquity) -> list[FallFromPeak]:
 
 
 def _fall(
-    daily: DailyEquity, peak: float, peak_on: date | None, under: Sequence[tuple[date, float]], recovered_on: date | None
+    daily: DailyEquity, peak: Decimal, peak_on: date | None, under: Sequence[tuple[date, Decimal]], recovered_on: date | None
 ) -> FallFromPeak:
     trough_on, lowest = min(under, key=lambda point: (point[1], point[0]))
     began = peak_on or daily.days[0] - DAY
-    depth = peak - lowest if daily.in_money else (peak - lowest) / peak if peak > 0 else 0.0
+    with localcontext(MONEY):
+        fallen = peak - lowest
+        share = float(fallen / peak) if peak > 0 and not daily.in_money else None
     return FallFromPeak(
-        depth=depth, peak_on=peak_on, trough_on=trough_on, recovered_on=recovered_on,
-        days_to_trough=(trough_on - began).days, days_under_water=((recovered_on or under[-1][0]) - began).days,
+        depth=share, depth_usd=fallen, peak_on=peak_on.isoformat() if peak_on else None, trough_on=trough_on.isoformat(),
+        recovered_on=recovered_on.isoformat() if recovered_on else None, days_to_trough=(trough_on - began).days,
+        days_under_water=((recovered_on or under[-1][0]) - began).days, n=len(daily.days), clock="end of the UTC day",
     )  # fmt: skip
 
 
@@ -215,7 +249,7 @@ def _no_shares(daily: DailyEquity) -> str:
 
 
 def _growth(daily: DailyEquity) -> float | None:
-    return daily.values[-1] / daily.start - 1.0 if daily.start > 0 else None
+    return float(daily.values[-1]) / float(daily.start) - 1.0 if daily.start > 0 else None
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -10,18 +10,19 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, localcontext
 
 from memtape.core.ledger.performance import Curve, Outcomes, outcome_sums
 from memtape.core.ledger.performance_daily import (
-    NO_EQUITY,
     ClockedFigure,
+    ClockedMoney,
     DailyEquity,
     FallFromPeak,
     calmar,
     daily_equity,
     deepest_fall,
+    ended_day,
     growth_rate,
     longest_fall,
     sharpe,
@@ -30,6 +31,7 @@ from memtape.core.ledger.performance_daily import (
     volatility,
 )
 from memtape.core.ledger.trades import Trade
+from memtape.core.observed import Bar
 from memtape.core.values import MONEY, ZERO
 
 WEEKDAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -67,10 +69,20 @@ class Streaks:
 
 @dataclass(frozen=True, slots=True)
 class GroupFigures:
-    """The closed trades of one group."""
+    """The closed trades with a known outcome of one group."""
 
     name: str
-    outcomes: Outcomes
+    n: int
+    net_pnl_usd: Decimal
+    win_rate: float | None
+    profit_factor: float | None
+    n_r: int
+    mean_r: float | None
+
+    @classmethod
+    def of(cls, name: str, sums: Outcomes) -> GroupFigures:
+        """The figures of a group with these outcomes."""
+        return cls(name, sums.n, sums.net_pnl, sums.win_rate, sums.profit_factor, sums.n_r, sums.mean_r)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +90,9 @@ class MonthFigures:
     """One month: the trades that ended in it, and how daily equity changed."""
 
     month: str  # 2026-06
-    outcomes: Outcomes
+    n: int
+    net_pnl_usd: Decimal
+    win_rate: float | None
     change: float | None  # a share of the equity at its start; None if no equity is stated
 
 
@@ -91,11 +105,14 @@ class HeldPrice:
     bought: Decimal
     sold_at: datetime
     sold: Decimal
+    change: float  # a share of the price at which it was bought
 
-    @property
-    def change(self) -> float:
-        """What holding it made, as a share of its price."""
-        return float(self.sold / self.bought) - 1.0
+    @classmethod
+    def between(cls, first: Bar, last: Bar) -> HeldPrice | None:
+        """What holding made from the end of one bar to the end of another; None at prices that are not above zero."""
+        if first.c <= 0:
+            return None
+        return cls(first.symbol, first.t1, first.c, last.t1, last.c, float(last.c / first.c) - 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +122,7 @@ class HoldComparison:
     clock: str
     n: int  # symbols with bars over the time
     held: tuple[HeldPrice, ...]
-    hold_return: float | None
+    hold_return: float
     own_return: float | None
     difference: float | None
     why: str = ""
@@ -116,8 +133,9 @@ class PerformanceDetail:
     """The track record in detail."""
 
     basis: str
-    first_day: date | None
-    last_day: date | None
+    clocks: dict[str, str]  # of the tables
+    first_day: str | None
+    last_day: str | None
     sharpe: ClockedFigure
     sortino: ClockedFigure
     volatility: ClockedFigure
@@ -127,7 +145,7 @@ class PerformanceDetail:
     max_drawdown: FallFromPeak | None
     longest_drawdown: FallFromPeak | None
     exposure: ClockedFigure
-    expectancy_usd: ClockedFigure
+    expectancy_usd: ClockedMoney
     expectancy_r: ClockedFigure
     payoff_ratio: ClockedFigure
     r_distribution: RDistribution
@@ -145,7 +163,7 @@ def performance_detail(
 ) -> PerformanceDetail:
     """Returns the track record of closed trades in detail. `held` are open trades, which count for exposure only.
 
-    `prices` are those of the traded symbols, for the comparison with holding them; None: there is none to make.
+    `prices` are those of the traded symbols, for the comparison with holding them; None: no bars cover the time.
     """
     ordered = sorted(closed, key=lambda trade: (trade.exit_at or trade.entry_at, trade.id))
     daily = daily_equity(curve.points, in_money=curve.assumed)
@@ -156,7 +174,8 @@ def performance_detail(
 
     grown = figure(total_return)
     return PerformanceDetail(
-        basis=_basis(curve), first_day=daily.days[0] if daily else None, last_day=daily.days[-1] if daily else None,
+        basis=_basis(curve), clocks={"by_weekday, by_hour, by_symbol, by_side": BY_ENTRY, "months": BY_EXIT},
+        first_day=daily.days[0].isoformat() if daily else None, last_day=daily.days[-1].isoformat() if daily else None,
         sharpe=figure(sharpe), sortino=figure(sortino), volatility=figure(volatility), total_return=grown,
         cagr=figure(growth_rate), calmar=figure(calmar), max_drawdown=deepest_fall(daily) if daily else None,
         longest_drawdown=longest_fall(daily) if daily else None, exposure=exposure(closed, held, as_of),
@@ -203,12 +222,12 @@ def _nets(trades: Iterable[Trade]) -> list[Decimal]:
     return [trade.net_pnl_usd for trade in trades if trade.net_pnl_usd is not None]
 
 
-def _expectancy(trades: Sequence[Trade]) -> ClockedFigure:
-    """The mean net result of a trade, in the account currency."""
+def _expectancy(trades: Sequence[Trade]) -> ClockedMoney:
+    """The mean net result of a trade."""
     nets = _nets(trades)
     with localcontext(MONEY):
-        mean = float(sum(nets, ZERO) / len(nets)) if nets else None
-    return ClockedFigure(mean, len(nets), BY_TRADE, "" if nets else "no trades with a known outcome")
+        mean = sum(nets, ZERO) / len(nets) if nets else None
+    return ClockedMoney(mean, len(nets), BY_TRADE, "" if nets else "no trades with a known outcome")
 
 
 def _expectancy_r(trades: Sequence[Trade]) -> ClockedFigure:
@@ -283,31 +302,33 @@ def _groups(
     for trade in trades:
         grouped.setdefault(name_of(trade), []).append(trade)
     names = [name for name in order if name in grouped] if order else sorted(grouped)
-    return tuple(GroupFigures(name, outcome_sums(grouped[name])) for name in names)
+    return tuple(GroupFigures.of(name, outcome_sums(grouped[name])) for name in names)
 
 
 def _largest(groups: Sequence[GroupFigures]) -> tuple[GroupFigures, ...]:
-    return tuple(sorted(groups, key=lambda group: (-group.outcomes.n, group.name))[:MAX_SYMBOLS])
+    return tuple(sorted(groups, key=lambda group: (-group.n, group.name))[:MAX_SYMBOLS])
 
 
 def month_table(trades: Iterable[Trade], daily: DailyEquity | None) -> tuple[MonthFigures, ...]:
     """Returns one row for each month, from the first record to the last."""
-    by_month = {group.name: group.outcomes for group in _groups(trades, _month_of_exit)}
+    by_month = {group.name: group for group in _groups(trades, _month_of_exit)}
     changes = {} if daily is None or daily.in_money or daily.is_ruined else _monthly_changes(daily)
-    nothing = outcome_sums(())
-    months = sorted(by_month.keys() | changes.keys())
-    return tuple(MonthFigures(month, by_month.get(month, nothing), changes.get(month)) for month in months)
+    found: list[MonthFigures] = []
+    for month in sorted(by_month.keys() | changes.keys()):
+        group = by_month.get(month) or GroupFigures.of(month, outcome_sums(()))
+        found.append(MonthFigures(month, group.n, group.net_pnl_usd, group.win_rate, changes.get(month)))
+    return tuple(found)
 
 
 def _month_of_exit(trade: Trade) -> str:
-    return f"{_utc(trade.exit_at or trade.entry_at):%Y-%m}"
+    return f"{ended_day(trade.exit_at or trade.entry_at):%Y-%m}"
 
 
 def _monthly_changes(daily: DailyEquity) -> Mapping[str, float]:
     ends: dict[str, float] = {}
     for day, value in zip(daily.days, daily.values, strict=True):
-        ends[f"{day:%Y-%m}"] = value
-    before = [daily.start, *ends.values()]
+        ends[f"{day:%Y-%m}"] = float(value)
+    before = [float(daily.start), *ends.values()]
     return {month: end / start - 1.0 for (month, end), start in zip(ends.items(), before, strict=False)}
 
 
@@ -321,9 +342,7 @@ def covers(first_bar_end: datetime, last_bar_end: datetime, start: datetime, end
 
 
 def _compare_with_holding(prices: Sequence[HeldPrice], own: ClockedFigure) -> HoldComparison:
-    held = tuple(price for price in prices if price.bought > 0)
-    hold = sum(price.change for price in held) / len(held) if held else None
-    difference = own.value - hold if own.value is not None and hold is not None else None
-    why = "no bars cover the time" if hold is None else NO_EQUITY if own.value is None else ""
-    return HoldComparison(clock="first to last record, prices from bars", n=len(held), held=held, hold_return=hold,
-                          own_return=own.value, difference=difference, why=why)  # fmt: skip
+    hold = sum(price.change for price in prices) / len(prices)
+    difference = None if own.value is None else own.value - hold
+    return HoldComparison(clock="first to last record, prices from bars", n=len(prices), held=tuple(prices), hold_return=hold,
+                          own_return=own.value, difference=difference, why=own.why)  # fmt: skip

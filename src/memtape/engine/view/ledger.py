@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from decimal import Decimal, localcontext
 
 from memtape.core.fills import Dividend, Funding
 from memtape.core.items import StoredItem
 from memtape.core.ledger.performance import Curve, Performance, TradingBook, equity_curve, performance
+from memtape.core.ledger.performance_detail import HeldPrice, PerformanceDetail, covers, performance_detail
 from memtape.core.ledger.trades import Trade, round_money
 from memtape.core.observed import Bar, CashFlow, Decision, EquityMark, Run
 from memtape.core.values import MONEY, ZERO, read
 from memtape.engine.view.view import TradeFilter, View
 
+HELD_SYMBOLS = 20  # the most traded ones, compared with holding them
 
 @dataclass(frozen=True, slots=True)
 class RecordedDecision:
@@ -97,6 +100,31 @@ def trading_book(view: View) -> TradingBook:
     trades = view.trades(TradeFilter(newest=False))
     closed, held = ([trade for trade in trades if trade.status == status] for status in ("closed", "open"))
     return TradingBook(view.agent.settings, closed, held, equity(view))
+
+
+def track_record(view: View, *, symbol: str | None = None, strategy: str | None = None) -> PerformanceDetail:
+    """The performance in detail. Of one symbol or strategy, daily figures are those of its profits in money."""
+    trades = view.trades(TradeFilter(symbol=symbol, strategy=strategy, newest=False))
+    closed, held = ([trade for trade in trades if trade.status == status] for status in ("closed", "open"))
+    if symbol is None and strategy is None:
+        curve = equity(view)
+    else:
+        curve = replace(equity_curve(closed, (), (), view.agent.settings), assumed=True)
+    return performance_detail(closed, curve, held, view.as_of, _held_prices(view, closed, curve))
+
+
+def _held_prices(view: View, closed: Sequence[Trade], curve: Curve) -> list[HeldPrice] | None:
+    """The prices of the most traded symbols at both ends of the record, where bars cover it; None if no symbol has any."""
+    if len(curve.points) < 2:
+        return None
+    start, end = curve.points[0][0], curve.points[-1][0]
+    prices: list[HeldPrice] = []
+    for symbol, _ in Counter(trade.symbol for trade in closed).most_common(HELD_SYMBOLS):
+        first = view.tables.first_bar(symbol, start, view.cutoff)
+        last = view.tables.last_bar(symbol, end, view.cutoff)
+        if first and last and covers(first.bar.t1, last.bar.t1, start, end):
+            prices += [price] if (price := HeldPrice.between(first.bar, last.bar)) else []
+    return prices or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

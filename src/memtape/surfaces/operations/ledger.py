@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from memtape.engine import Memory
     from memtape.surfaces.caller import Caller
 
+GROUP_TABLE = ("name", "n", "net_pnl_usd", "win_rate", "profit_factor", "mean_r")
 TRADE_TABLE = ("entry_at", "exit_at", "symbol", "side", "entry_price", "exit_price", "net_pnl_usd", "pnl_r")
 
 
@@ -114,9 +115,16 @@ class GetPerformance(AsOf):
 
     strategy: Annotated[Label | None, Field(description="only this strategy")] = None
     symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
+    detail: Annotated[
+        bool, Field(description="also Sharpe, Sortino, CAGR, drawdown in days, exposure, R, streaks, groups, months")
+    ] = False
 
 
-@operation(writes=False)
+@operation(
+    writes=False, command="performance",
+    # The habits have an operation of their own.
+    columns={"habits": ("drift_detected",), **dict.fromkeys(("by_weekday", "by_hour", "by_symbol", "by_side"), GROUP_TABLE)},
+)  # fmt: skip
 def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller) -> PerformanceAnswer:  # type: ignore[valid-type]
     """Get performance over closed trades, of the agent or of one strategy or symbol, with n for every figure.
 
@@ -125,7 +133,10 @@ def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller
     handle = agent_of(memory, ask)
     found = handle.ledger.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
     habits, _ = handle.memories.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
-    return performance_answer(handle.agent.id, handle.agent.skill, found, habits_row(habits), ask.strategy, ask.symbol)
+    record = None
+    if ask.detail:
+        record = handle.ledger.track_record(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
+    return performance_answer(handle.agent.id, handle.agent.skill, found, habits_row(habits), ask.strategy, ask.symbol, record)
 
 
 MoneyTotalsRow = answer_model(
