@@ -262,6 +262,16 @@ def test_a_strategy_is_proposed_only_in_authoring_mode_and_exists_only_after_the
     assert (skill.strategy, skill.avoid, skill.limits, version) == (wanted["strategy"], ("never trade NFP",), {"risk": "1 %"}, 2)
 
 
+def test_a_card_does_not_wait_any_more_once_the_owner_has_made_a_version(memory):
+    chat = memory.chats.start(mode="authoring").id
+    card = memory.strategies.propose("gold", "Buy the dip.", chat=chat, author="model")
+    memory.create_skill("gold", strategy="Sell the rally.")
+    assert [each.status for each in memory.chats.get(chat).cards] == ["superseded"]
+    assert memory.chats.all()[0].cards == memory.chats.get(chat).cards
+    with pytest.raises(Conflict, match="newer card or version"):
+        memory.strategies.confirm(card.id)
+
+
 def test_a_card_that_was_written_for_an_older_version_is_not_confirmed(memory):
     first = execute(memory, "set_strategy", {"skill_id": "new", "strategy": "Buy."})
     second = execute(memory, "set_strategy", {"skill_id": "new", "strategy": "Sell."})

@@ -36,7 +36,8 @@ MAX_TITLE_CHARS = 80
 UNANSWERED = "(This message was not answered.)"  # what a later turn is shown in place of an answer that never came
 # What a deletion destroys: everything that contains words of the chat.
 CHAT_TEXT_KINDS = ("chat", "chat_turn", "chat_turn_end", "strategy_card")
-CHAT_KINDS = (*CHAT_TEXT_KINDS, "strategy_confirmed")
+CARD_KINDS = ("strategy_card", "strategy_confirmed", "skill")  # what makes a card, and what becomes of it
+CHAT_KINDS = ("chat", "chat_turn", "chat_turn_end", *CARD_KINDS)
 
 
 def _visible(value: str) -> str:
@@ -185,6 +186,9 @@ def fold_strategy_cards(items: Iterable[StoredItem]) -> list[StrategyCard]:
         elif item.kind == "strategy_confirmed" and (found := cards.get(item.key)) is not None:
             _supersede(cards, found.skill)
             cards[item.key] = replace(found, status="confirmed", version=item.body["version"])
+        elif item.kind == "skill":
+            # A version, whoever made it. The owner's confirmation is stated after the version that it makes.
+            _supersede(cards, item.body["id"])
     return list(cards.values())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memtape.core.chats import CHAT_KINDS, Chat, StrategyCard, fold_chats, fold_strategy_cards
+from memtape.core.chats import CARD_KINDS, CHAT_KINDS, Chat, StrategyCard, fold_chats, fold_strategy_cards
 from memtape.core.items import StoredItem
 from memtape.errors import Unknown
 from memtape.store.cutoff import EVERYTHING, Cutoff
@@ -35,4 +35,4 @@ def strategy_card_named(owner: Tables, id: str, cutoff: Cutoff = EVERYTHING) -> 
 
 
 def _card_items(owner: Tables, cutoff: Cutoff) -> list[StoredItem]:
-    return owner.items_of(("strategy_card", "strategy_confirmed"), cutoff)
+    return owner.items_of(CARD_KINDS, cutoff)
