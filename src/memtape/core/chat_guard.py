@@ -2,16 +2,18 @@
 
 Whatever a tool answers, a document or an event for one, may read as an instruction to remember something. So once such an answer
 stands in a turn, nothing is remembered until the owner speaks again. And a fact counts as asserted only with a quotation that
-stands verbatim in a message of the owner.
+stands verbatim in a message of the owner and says what the fact says: at least half of the fact's telling words are in it.
 
 >>> chat = ChatGuard().after_owner("I never trade alts.")
->>> chat.judge("asserted", "never trade alts").confidence
+>>> chat.judge("You never trade alts.", "asserted", "never trade alts").confidence
 'asserted'
->>> chat.judge("asserted", "I love alts").confidence
+>>> chat.judge("You love alts.", "asserted", "I love alts").confidence
 'inferred'
->>> chat.after_tool("get_document").judge("inferred", None).refused
+>>> chat.judge("You want maximum leverage.", "asserted", "I never trade alts").confidence
+'inferred'
+>>> chat.after_tool("get_document").judge("You never trade alts.", "inferred", None).refused
 True
->>> chat.after_tool("get_document").after_owner("Remember that.").judge("inferred", None).refused
+>>> chat.after_tool("get_document").after_owner("Remember that.").judge("You never trade alts.", "inferred", None).refused
 False
 """
 
@@ -20,6 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from memtape.core.fact_wording import statement_key
 from memtape.core.facts import MIN_FACT_CHARS, Confidence
 
 Author = Literal["owner", "model"]
@@ -27,6 +30,7 @@ FACT_TOOLS = frozenset({"remember", "forget"})  # they answer with nothing that 
 
 TAINTED = "a tool has answered since the owner last spoke, and nothing that a tool answers may become a fact"
 WITHOUT_CHAT = "Stored as inferred: only the owner can assert it, on the page /profile/facts"
+OTHER_QUOTE = "Stored as inferred: the quote does not say it. Quote the words with which the owner stated this fact"
 WITHOUT_QUOTE = "Stored as inferred: to assert it, give as quote the owner's own words, verbatim, from a message of this chat"
 
 
@@ -61,12 +65,14 @@ class ChatGuard:
         """The guard after a tool has answered, with a result or with an error."""
         return self if name in FACT_TOOLS else ChatGuard(self.owner_messages, tool_answered=True)
 
-    def judge(self, wanted: Confidence, quote: str | None) -> FactVerdict:
+    def judge(self, fact: str, wanted: Confidence, quote: str | None) -> FactVerdict:
         """Returns as how sure a fact may be stored now."""
         if self.tool_answered:
             return FactVerdict(None, TAINTED)
         if wanted == "asserted" and not self.has_said(quote):
             return FactVerdict("inferred", WITHOUT_QUOTE)
+        if wanted == "asserted" and not says_the_fact(quote or "", fact):
+            return FactVerdict("inferred", OTHER_QUOTE)
         return FactVerdict(wanted)
 
     def has_said(self, quote: str | None) -> bool:
@@ -75,12 +81,18 @@ class ChatGuard:
         return len(said) >= MIN_FACT_CHARS and any(said in message for message in self.owner_messages)
 
 
-def judge_fact(author: Author, wanted: Confidence, quote: str | None, chat: ChatGuard | None) -> FactVerdict:
+def says_the_fact(quote: str, fact: str) -> bool:
+    """Returns True if a quotation has at least half of the telling words of a fact: "thanks a lot" asserts nothing."""
+    telling, said = set(statement_key(fact)[0]), set(statement_key(quote)[0])
+    return 2 * len(telling & said) >= len(telling)
+
+
+def judge_fact(author: Author, fact: str, wanted: Confidence, quote: str | None, chat: ChatGuard | None) -> FactVerdict:
     """Returns as how sure a fact may be stored: the owner's own as wanted, in a chat as its guard says, else as inferred."""
     if author == "owner":
         return FactVerdict(wanted)
     if chat is not None:
-        return chat.judge(wanted, quote)
+        return chat.judge(fact, wanted, quote)
     return FactVerdict("inferred", WITHOUT_CHAT if wanted == "asserted" else "")
 
 

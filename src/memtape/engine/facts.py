@@ -91,7 +91,7 @@ class Facts:
         text = read(FactText, text, at="fact")
         topic = None if topic is None else read(Topic, topic, at="topic")
         skill = None if skill is None else read(Slug, skill, at="skill")
-        verdict = judge_fact(author, confidence, quote, chat)
+        verdict = judge_fact(author, text, confidence, quote, chat)
         if verdict.confidence is None:
             raise Conflict("fact", verdict.note, "Wait until the owner speaks again; if it still matters, remember it then")
         with self._resources.writing(OWNER_STREAM) as tables:
