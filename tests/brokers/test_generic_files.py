@@ -175,6 +175,11 @@ def test_stablecoins_are_dollars() -> None:
     assert read(f"{HEAD},qty,pnl,currency\nBTC,long,{SPAN},100,110,2,20,USDC\n").currency == "USD"
 
 
+def test_the_currency_of_prices_says_nothing_about_profits_that_the_file_states() -> None:
+    assert read(f"{HEAD},qty\nDAX,long,{SPAN},€100,€110,2\n").currency == "EUR"
+    assert read(f"{HEAD},qty,pnl\nDAX,long,{SPAN},€100,€110,2,22\n").currency is None
+
+
 def test_a_currency_that_the_file_does_not_state_is_asked_for(tmp_path: Path) -> None:
     memory, path = given_memory(), write_file(tmp_path, TRADES + BTC)
     preview = run_import(memory, path, agent="newcomer")

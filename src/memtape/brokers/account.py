@@ -57,6 +57,9 @@ def find_currency(source: CellTable, mapping: ColumnMapping) -> FileCurrency:
         if words:
             return _currencies(words, [source.header[at] for at in mapping.columns["currency"]])
     for fields in _MONEY_FIELDS:
+        # The currency of prices is that of the amounts only where the amounts are computed from them.
+        if "price" in fields and ("pnl" in mapping or "net_pnl" in mapping):
+            continue
         columns = {at for name in fields for at in mapping.columns.get(name, ())}
         by_column = {at: _column_currencies(source, at) for at in sorted(columns)}
         if found := {word for words in by_column.values() for word in words}:
