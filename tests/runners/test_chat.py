@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -23,10 +24,11 @@ from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
 from memtape.plugs.clock import FixedClock, SystemClock
 from memtape.runners.chat_turn import transcript_of
+from memtape.runners.llm import STOP_CHECK_SECONDS
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.registry import all_operations, execute, find, in_tool_set, perform
 from tests.plugs.coach_model import ALTS, coach, gullible, offered_tools, owner_message, system_text, tool_outputs
-from tests.plugs.llm_server import Calls, LlmServer, Says, llm_server
+from tests.plugs.llm_server import Calls, Halts, LlmServer, Says, llm_server
 from tests.plugs.scripted import Asked, Fails, Hangs
 
 MODELS = {"anthropic": "anthropic/claude-haiku-4-5", "openai": "openai/gpt-5-mini"}
@@ -292,6 +294,28 @@ def test_a_stopped_turn_keeps_the_message_and_refuses_its_late_answer(memory, se
     assert facts(memory) == [] and len(server.asked) == 1
     server.plays(coach)
     assert say(memory, chat, "Go on.")["result"] == "ok"
+
+
+def test_a_streamed_answer_is_heard_and_recorded_and_one_that_is_stopped_in_mid_stream_is_not_recorded(memory, server, settings):
+    def send(text: str, on_text: Callable[[str], None]) -> dict[str, Any]:
+        return perform(memory, find("send_chat"), {"chat": chat, "text": text}, Caller("owner", on_text=on_text))
+
+    heard: list[str] = []
+    chat = new_chat(memory)
+    turn = send("I never trade alts.", heard.append)
+    assert (turn["answer"], "".join(heard), facts(memory)) == ("Noted.", "Noted.", [(ALTS, "asserted")])
+
+    def stop_at_gold(piece: str) -> None:
+        if piece.startswith("gold"):
+            execute(memory, "stop_chat", {"chat": chat})
+            time.sleep(2 * STOP_CHECK_SECONDS)
+            go_on.set()
+
+    go_on = threading.Event()
+    server.plays(Halts(Says("gold " + "rose " * 40), after=13, until=go_on))
+    assert send("How is gold?", stop_at_gold)["result"] == "stopped"
+    with memory.resources.reading(OWNER_STREAM) as tables:
+        assert "rose" not in "".join(row.payload or "" for row in tables.log())
 
 
 def test_two_turns_of_a_chat_are_not_at_work_at_once(memory, server, settings):
