@@ -117,9 +117,25 @@ def test_an_error_that_is_told_in_mid_stream_fails_as_one_that_is_told_by_status
     assert (streamed.what, whole.what) == (what, what) and "not now" in str(streamed)
 
 
-@pytest.mark.parametrize("body", [b"data: {half\n\n", b'event: message_start\ndata: {"type": 7, "choices": 7}\n\n', b"event: x\ndata: {half\n\n"])
-def test_a_stream_in_no_known_form_is_a_bad_answer_or_none(desk: Desk, body: bytes):
-    assert desk.failure(Sends(body, "text/event-stream"), on_text=lambda piece: None).what in ("bad_answer", "unavailable")
+@pytest.mark.parametrize("data", [b'{"type": 7, "choices": 7}', b"{half", b"[]", b'"words"', b"null", b'{"type": "content_block_delta", "delta": 7, "choices": [7]}'])
+def test_an_event_in_no_known_form_is_a_bad_answer(desk: Desk, data: bytes):
+    body = Sends(b"event: message_start\ndata: " + data + b"\n\n", "text/event-stream")
+    assert desk.failure(body, on_text=lambda piece: None).what == "bad_answer"
+
+
+def test_half_a_character_is_heard_as_a_question_mark_and_the_halves_join_in_the_answer(desk: Desk):
+    deltas = [r'"A \ud83d"', r'"\ude42"']
+    if desk.provider == "openai":
+        events = [f'{{"choices": [{{"index": 0, "delta": {{"content": {text}}}}}]}}' for text in deltas]
+        events.append('{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}')
+    else:
+        events = ['{"type": "message_start", "message": {}}', '{"type": "content_block_start", "content_block": {"type": "text", "text": ""}}']
+        events += [f'{{"type": "content_block_delta", "delta": {{"type": "text_delta", "text": {text}}}}}' for text in deltas]
+        events.append('{"type": "message_stop"}')
+    heard: list[str] = []
+    body = "".join(f"event: one\ndata: {event}\n\n" for event in events).encode()
+    assert desk.run(Sends(body, "text/event-stream"), on_text=heard.append).text == "A 🙂"
+    assert heard == ["A ?", "?"]
 
 
 def test_a_page_in_place_of_a_stream_is_a_bad_answer(desk: Desk):

@@ -99,7 +99,7 @@ def post_message(name: str, *, api_key: str, base_url: str, timeout: float, retr
 
 def stream_message(
     name: str, *, api_key: str, base_url: str, timeout: float, retries: int, **body: Any
-) -> Generator[Mapping[str, Any]]:  # fmt: skip
+) -> Generator[object]:  # fmt: skip
     """Send a request to the Messages API and yield the events of its reply as they arrive. Raises ModelFailed.
 
     The timeout is for each event. The SDK retries until the reply begins, and no more after that.
@@ -111,8 +111,7 @@ def stream_message(
     with _failures_told(model, base_url, timeout), client, client.messages.create(model=name, stream=True, **body) as stream:
         if "text/event-stream" not in stream.response.headers.get("content-type", ""):
             raise unreadable_reply(model, "body: it is not a stream")
-        for event in stream:
-            yield event.to_dict(warnings=False)
+        yield from stream
 
 
 @contextmanager

@@ -253,10 +253,12 @@ def parse_reply(model: str, form: type[W], body: bytes) -> W:
         raise _unreadable(model, error) from None
 
 
-def parse_event(model: str, form: type[W], event: Mapping[str, Any]) -> W:
-    """Parses one event of a streamed reply. Raises ModelFailed if it is not in the provider's form."""
+def parse_event(model: str, form: type[W], event: object) -> W:
+    """Parses one event of a streamed reply, as its SDK gives it. Raises ModelFailed if it is not in the provider's form."""
+    # The SDKs check nothing: what is not an object comes as it is.
+    data = event.model_dump(exclude_unset=True, warnings=False) if isinstance(event, BaseModel) else event
     try:
-        return form.model_validate(event)
+        return form.model_validate(data)
     except ValidationError as error:
         raise _unreadable(model, error) from None
 

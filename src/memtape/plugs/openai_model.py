@@ -127,7 +127,7 @@ def post_completion(
 
 def stream_completion(
     name: str, *, api_key: str, base_url: str, timeout: float, retries: int, max_tokens: int, **body: Any
-) -> Generator[Mapping[str, Any]]:  # fmt: skip
+) -> Generator[object]:  # fmt: skip
     """Send a request to the chat completions API and yield the chunks of its reply as they arrive. Raises ModelFailed.
 
     The timeout is for each chunk. The SDK retries until the reply begins, and no more after that.
@@ -141,8 +141,7 @@ def stream_completion(
     with _failures_told(model, base_url, timeout), client, create(model=name, stream=True, **body) as stream:
         if "text/event-stream" not in stream.response.headers.get("content-type", ""):
             raise unreadable_reply(model, "body: it is not a stream")
-        for chunk in stream:
-            yield chunk.to_dict(warnings=False)
+        yield from stream
 
 
 def _limit(base_url: str, max_tokens: int) -> dict[str, int]:

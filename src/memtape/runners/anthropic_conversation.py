@@ -35,6 +35,12 @@ class _Reply(BaseModel):
     usage: _Tokens = _Tokens()
 
 
+class _Start(BaseModel):
+    """A message that begins: the tokens of the question are known, and some of the answer's."""
+
+    usage: Block | None = None
+
+
 class _Event(BaseModel):
     """An event of a streamed reply; each type has some of these."""
 
@@ -109,16 +115,17 @@ def start_anthropic(access: ModelAccess, question: RunQuestion) -> AnthropicConv
     return conversation
 
 
-def _joined(access: ModelAccess, events: Iterator[Mapping[str, Any]], on_piece: OnPiece) -> bytes:
+def _joined(access: ModelAccess, events: Iterator[object], on_piece: OnPiece) -> bytes:
     """Returns a streamed reply in the form of one that was not streamed."""
     message: Block = {}
+    usage: Block = {}
     blocks: dict[int, Block] = {}
     inputs: dict[int, str] = {}  # of tools, as JSON that is still written
     for each in events:
         event = parse_event(access.id, _Event, each)
         piece = ""
         if event.type == "message_start":
-            message = event.message
+            message, usage = event.message, dict(parse_event(access.id, _Start, event.message).usage or {})
         elif event.type == "content_block_start":
             blocks[event.index] = event.content_block
             piece = str(event.content_block.get("text") or "")
@@ -128,15 +135,15 @@ def _joined(access: ModelAccess, events: Iterator[Mapping[str, Any]], on_piece: 
             block = blocks.setdefault(event.index, {})
             for name in ("text", "thinking", "signature"):
                 if name in event.delta:
-                    block[name] = (block.get(name) or "") + event.delta[name]
+                    block[name] = str(block.get(name) or "") + str(event.delta[name] or "")
         elif event.type == "message_delta":
             message |= event.delta
-            message["usage"] = (message.get("usage") or {}) | (event.usage or {})
+            usage |= {name: tokens for name, tokens in (event.usage or {}).items() if tokens is not None}
         elif event.type == "message_stop":
             for index, block in blocks.items():
                 if inputs.get(index):
                     block["input"] = _written(inputs[index])
-            return json.dumps(message | {"content": [blocks[index] for index in sorted(blocks)]}).encode()
+            return json.dumps(message | {"content": [blocks[index] for index in sorted(blocks)], "usage": usage}).encode()
         on_piece(piece)
     raise connection_failure(access.id, access.base_url or ADDRESS)  # it was closed before the reply had ended
 

@@ -144,7 +144,7 @@ def start_openai(access: ModelAccess, question: RunQuestion) -> OpenAIConversati
     return conversation
 
 
-def _joined(access: ModelAccess, chunks: Iterator[Mapping[str, Any]], on_piece: OnPiece) -> bytes:
+def _joined(access: ModelAccess, chunks: Iterator[object], on_piece: OnPiece) -> bytes:
     """Returns a streamed reply in the form of one that was not streamed."""
     content, refusal, finish, usage = "", "", None, None
     calls: dict[int, Message] = {}
