@@ -26,6 +26,10 @@ def openai_problem(body: dict[str, Any]) -> str | None:
 def _anthropic(body: dict[str, Any]) -> Iterator[str]:
     if not isinstance(body.get("max_tokens"), int):
         yield "max_tokens: Field required"
+    if not isinstance(body.get("stream", False), bool):
+        yield "stream: Input should be a valid boolean"
+    if "stream_options" in body:
+        yield "stream_options: Extra inputs are not permitted"
     messages = body["messages"]
     blocks = [_blocks(one) for one in messages]
     if not messages or messages[0]["role"] != "user":
@@ -71,6 +75,8 @@ def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _openai(body: dict[str, Any]) -> Iterator[str]:
     messages, waiting = body["messages"], []
+    if "stream_options" in body and body.get("stream") is not True:
+        yield "The 'stream_options' parameter is only allowed when 'stream' is enabled."
     for number, message in enumerate(messages):
         if message["role"] == "tool":
             if message["tool_call_id"] not in waiting:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -36,6 +36,13 @@ class Sends:
 
 
 @dataclass(frozen=True)
+class Streams:
+    """Server-sent events, written part by part; a part of None breaks the connection."""
+
+    parts: Iterable[bytes | None]
+
+
+@dataclass(frozen=True)
 class Hangs:
     """No reply within so many seconds."""
 
@@ -49,13 +56,14 @@ class Asked:
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
+    raw: bytes = b""  # the body as it came
 
 
 @dataclass
 class Scripted:
     """The server, while it is open."""
 
-    reply: Callable[[Any, Asked], dict[str, Any] | Sends]
+    reply: Callable[[Any, Asked], dict[str, Any] | Sends | Streams]
     refuse: Callable[[Fails], dict[str, Any]]
     script: list[Any]
     refusing: Headers = ()  # with every refusal
@@ -103,8 +111,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         server: Scripted = self.server.played  # type: ignore[attr-defined]
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        asked = Asked(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+        raw = self.rfile.read(int(self.headers["content-length"]))
+        asked = Asked(self.path, {name.lower(): value for name, value in self.headers.items()}, json.loads(raw), raw)
         part = server.take(asked)
         if callable(part):
             part = part(asked)  # it answers from what it was asked
@@ -115,6 +123,8 @@ class _Handler(BaseHTTPRequestHandler):
             server.closing.wait(part.seconds)
         elif isinstance(reply, Sends):
             self._send(200, reply.body, (("content-type", reply.content_type),), reply.short)
+        elif isinstance(reply, Streams):
+            self._stream(reply.parts)
         elif isinstance(part, Fails):
             self._send(part.status, json.dumps(server.refuse(part)).encode(), (*server.refusing, *part.headers))
         else:
@@ -130,6 +140,19 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
+
+    def _stream(self, parts: Iterable[bytes | None]) -> None:
+        self.send_response(200)
+        for name, value in (("content-type", "text/event-stream; charset=utf-8"), ("transfer-encoding", "chunked"), ("connection", "close")):
+            self.send_header(name, value)
+        self.end_headers()
+        with suppress(ConnectionError):  # whoever asked has gone: the answer was stopped
+            for part in parts:
+                if part is None:
+                    return
+                self.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+                self.wfile.flush()
+            self.wfile.write(b"0\r\n\r\n")
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing on the terminal."""

@@ -8,7 +8,6 @@ with claude_server() as server:
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,9 +17,18 @@ from typing import Any
 
 from memtape.plugs.clock import SystemClock
 from memtape.runners.claude import ClaudeRunner
-from tests.plugs.llm_server import SOON, Calls, Says, anthropic_content, anthropic_stop
+from tests.plugs.llm_server import (
+    SOON,
+    Calls,
+    Says,
+    anthropic_content,
+    anthropic_events,
+    anthropic_stop,
+    event_bytes,
+    in_awkward_parts,
+)
 from tests.plugs.provider_rules import anthropic_problem
-from tests.plugs.scripted import Asked, Fails, Scripted, Sends, open_on_a_port
+from tests.plugs.scripted import Asked, Fails, Scripted, Streams, open_on_a_port
 
 TOKENS, PRICE = (100, 20), "0.0008"  # of one reply of claude-opus-5-5
 MODEL = "claude-opus-5-5"
@@ -117,31 +125,10 @@ def _refusal(part: Fails) -> dict[str, Any]:
     return {"type": "error", "error": {"type": "invalid_request_error", "message": part.said}}
 
 
-def _reply(part: Says | Calls, asked: Asked) -> Sends:
-    return Sends(b"".join(map(_event, _stream(part, asked.body["model"]))), "text/event-stream")
-
-
-def _event(event: dict[str, Any]) -> bytes:
-    return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
-
-
-def _stream(part: Says | Calls, model: str) -> Iterator[dict[str, Any]]:
-    input_tokens, output_tokens = part.tokens or TOKENS
-    yield {
-        "type": "message_start",
-        "message": {
-            "id": f"msg_{os.urandom(6).hex()}", "type": "message", "role": "assistant", "model": model, "content": [], "stop_reason": None,
-            "stop_sequence": None, "usage": {"input_tokens": input_tokens, "output_tokens": 1},
-        },
+def _reply(part: Says | Calls, asked: Asked) -> Streams:
+    usage = dict(zip(("input_tokens", "output_tokens"), part.tokens or TOKENS, strict=True))
+    message = {
+        "id": f"msg_{os.urandom(6).hex()}", "type": "message", "role": "assistant", "model": asked.body["model"],
+        "content": anthropic_content(part), "stop_reason": anthropic_stop(part), "stop_sequence": None, "usage": usage,
     }  # fmt: skip
-    for index, block in enumerate(anthropic_content(part)):
-        if block["type"] == "text":
-            begin, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": block["text"]}
-        else:
-            begin, delta = block | {"input": {}}, {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-        yield {"type": "content_block_start", "index": index, "content_block": begin}
-        yield {"type": "content_block_delta", "index": index, "delta": delta}
-        yield {"type": "content_block_stop", "index": index}
-    delta = {"stop_reason": anthropic_stop(part), "stop_sequence": None}
-    yield {"type": "message_delta", "delta": delta, "usage": {"output_tokens": output_tokens}}
-    yield {"type": "message_stop"}
+    return Streams(in_awkward_parts(map(event_bytes, anthropic_events(message))))

@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -23,10 +24,11 @@ from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.errors import Conflict, Invalid, MemtapeError, Unknown
 from memtape.plugs.clock import FixedClock, SystemClock
 from memtape.runners.chat_turn import transcript_of
+from memtape.runners.llm import STOP_CHECK_SECONDS
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.registry import all_operations, execute, find, in_tool_set, perform
 from tests.plugs.coach_model import ALTS, coach, gullible, offered_tools, owner_message, system_text, tool_outputs
-from tests.plugs.llm_server import Calls, LlmServer, Says, llm_server
+from tests.plugs.llm_server import Calls, Halts, LlmServer, Says, llm_server
 from tests.plugs.scripted import Asked, Fails, Hangs
 
 MODELS = {"anthropic": "anthropic/claude-haiku-4-5", "openai": "openai/gpt-5-mini"}
@@ -318,6 +320,28 @@ def test_a_model_may_have_a_name_as_long_as_those_of_local_servers(memory):
     name = "openai/hf.co/bartowski/Llama-3.2-3B-Instruct-uncensored-GGUF:Q4_K_M_L"
     begun = memory.chats.begin_turn(memory.chats.start().id, "How did gold do?", model=name)
     assert begun.turn.model == name
+
+
+def test_a_streamed_answer_is_heard_and_recorded_and_one_that_is_stopped_in_mid_stream_is_not_recorded(memory, server, settings):
+    def send(text: str, on_text: Callable[[str], None]) -> dict[str, Any]:
+        return perform(memory, find("send_chat"), {"chat": chat, "text": text}, Caller("owner", on_text=on_text))
+
+    heard: list[str] = []
+    chat = new_chat(memory)
+    turn = send("I never trade alts.", heard.append)
+    assert (turn["answer"], "".join(heard), facts(memory)) == ("Noted.", "Noted.", [(ALTS, "asserted")])
+
+    def stop_at_gold(piece: str) -> None:
+        if piece.startswith("gold"):
+            execute(memory, "stop_chat", {"chat": chat})
+            time.sleep(2 * STOP_CHECK_SECONDS)
+            go_on.set()
+
+    go_on = threading.Event()
+    server.plays(Halts(Says("gold " + "rose " * 40), after=13, until=go_on))
+    assert send("How is gold?", stop_at_gold)["result"] == "stopped"
+    with memory.resources.reading(OWNER_STREAM) as tables:
+        assert "rose" not in "".join(row.payload or "" for row in tables.log())
 
 
 def test_two_turns_of_a_chat_are_not_at_work_at_once(memory, server, settings):

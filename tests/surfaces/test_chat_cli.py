@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +17,7 @@ from typer.testing import CliRunner
 
 from memtape.surfaces.cli.main import app
 from tests.plugs.coach_model import coach
-from tests.plugs.llm_server import LlmServer, Says, llm_server
+from tests.plugs.llm_server import Halts, LlmServer, Says, llm_server
 from tests.plugs.scripted import Fails
 
 
@@ -47,6 +52,30 @@ def test_a_conversation_is_typed_line_by_line_until_it_is_left(server):
 def test_an_answer_cannot_steer_the_terminal(server):
     server.plays(Says("\x1b[31mred\nnext"))
     assert memtape("chat", "-m", "Hello.").stdout == "\\x1b[31mred\nnext\n"
+
+
+def read_until(terminal: int, words: str) -> str:
+    shown = ""
+    while words not in shown:
+        shown += os.read(terminal, 4_096).decode()
+    return shown
+
+
+def test_on_a_terminal_the_answer_is_printed_while_it_is_written_and_once(server):
+    go_on = threading.Event()
+    server.plays(Halts(Says("\x1b[31mGold rose.\nKeep half."), after=4, until=go_on))
+    terminal, other_end = pty.openpty()
+    command = [sys.executable, "-m", "memtape.surfaces.cli.main", "chat", "-m", "How is gold?"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    process = subprocess.Popen(command, stdout=other_end, stderr=subprocess.PIPE, env=environment)
+    os.close(other_end)
+    shown = read_until(terminal, "Gold")
+    assert "Keep" not in shown and process.poll() is None
+    go_on.set()
+    shown += read_until(terminal, "half.\r\n")
+    _, told = process.communicate(timeout=30)
+    os.close(terminal)
+    assert (process.returncode, shown) == (0, "\\x1b[31mGold rose.\r\nKeep half.\r\n") and b"($0.0" in told
 
 
 def test_no_answer_is_said_so_and_the_exit_code_is_1(server):

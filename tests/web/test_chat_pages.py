@@ -11,9 +11,12 @@ import pytest
 from starlette.testclient import TestClient
 
 import memtape
+from memtape.core.decisions.runs import MAX_RUN_TEXT
+from memtape.core.items import OWNER_STREAM
 from memtape.engine import Memory
+from memtape.surfaces.web.background import UnfinishedAnswers
 from tests.plugs.coach_model import ALTS, coach
-from tests.plugs.llm_server import Calls, LlmServer, Says, llm_server
+from tests.plugs.llm_server import Calls, Halts, LlmServer, Says, llm_server
 from tests.plugs.scripted import Hangs
 from tests.web.floor import HOSTILE
 from tests.web.test_answers import brings_nothing_of_its_own, client_of
@@ -80,7 +83,7 @@ def test_an_answer_that_is_being_written_is_waited_for_and_can_be_stopped(desk, 
     server.plays(Hangs(1))
     post(client, f"{where}/send", text="Think about gold.")
     waiting = client.get(where).text
-    assert "answering…" in waiting and 'hx-trigger="every 2s"' in waiting and f'action="{where}/stop"' in waiting
+    assert "answering…" in waiting and 'hx-trigger="every 1s"' in waiting and f'action="{where}/stop"' in waiting
     assert "still answering" in post(client, f"{where}/send", 409, text="Hurry.") and "Hurry." in post(client, f"{where}/send", 409, text="Hurry.")
     post(client, f"{where}/stop")
     stopped = client.get(where).text
@@ -89,6 +92,39 @@ def test_an_answer_that_is_being_written_is_waited_for_and_can_be_stopped(desk, 
             thread.join(ANSWERED)
     assert stopped == client.get(where).text
     assert "The answer was stopped." in stopped and "Think about gold." in stopped and "hx-trigger" not in stopped
+
+
+def test_an_answer_is_shown_while_it_is_written_and_nothing_of_it_is_stored_before_it_ends(desk, client, server):
+    where = post(client, "/chat/start", mode="coach", level="regular")
+    chat, go_on = where.rpartition("/")[2], threading.Event()
+    server.plays(Calls((("list_skills", {}),), "I look."), Halts(Says("Gold <b>rose</b> – by 3 %. Keep the rest."), after=14, until=go_on))
+    post(client, f"{where}/send", text="How is gold?")
+    until = time.monotonic() + ANSWERED
+    while "Gold &lt;b&gt;" not in (written := client.get(where, headers={"HX-Request": "true"}).text):
+        assert time.monotonic() < until, written
+        time.sleep(0.02)
+    assert "I look." in written and "answering…" in written and 'hx-trigger="every 1s"' in written and "Keep the rest." not in written
+    assert "Gold" not in client.get(f"/chat/{desk.chats.start().id}").text, "another chat shows nothing of it"
+    with desk.resources.reading(OWNER_STREAM) as tables:
+        assert "rose" not in "".join(row.payload or "" for row in tables.log())
+    go_on.set()
+    until_answered(desk, chat)
+    shown = client.get(where).text
+    assert "Gold &lt;b&gt;rose&lt;/b&gt; – by 3 %. Keep the rest." in shown and "answering…" not in shown and "I look." not in shown
+
+
+def test_what_was_written_of_an_answer_is_bounded_and_dropped_at_its_end():
+    answers = UnfinishedAnswers()
+    with answers.hearing("t1") as on_text, answers.hearing("t2") as other:
+        on_text("x" * MAX_RUN_TEXT)
+        on_text("y")
+        other("Gold")
+        assert answers.texts() == {"t1": "x" * MAX_RUN_TEXT, "t2": "Gold"}
+    assert answers.texts() == {}
+    with pytest.raises(OSError), answers.hearing("t3") as on_text:
+        on_text("Gold")
+        raise OSError
+    assert answers.texts() == {}
 
 
 def test_a_proposed_strategy_becomes_a_version_by_the_owners_click(desk, client, server):

@@ -6,7 +6,9 @@ answer is plain text in either case, so the answer of a server that ignores the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +24,17 @@ from memtape.plugs.models import (
     parse_reply,
     status_failure,
     timeout_failure,
+    unreadable_reply,
 )
 
 ADDRESS = "https://api.anthropic.com"  # given to the SDK, which would otherwise look in the environment
+
+
+# The status of an error that is told in mid-stream, after the status 200: by its type. Of other types it is 500.
+_ERROR_STATUSES: Mapping[str, int] = {
+    "invalid_request_error": 400, "authentication_error": 401, "billing_error": 402, "permission_error": 403,
+    "not_found_error": 404, "request_too_large": 413, "rate_limit_error": 429, "timeout_error": 504, "overloaded_error": 529,
+}  # fmt: skip
 
 
 class _Block(BaseModel):
@@ -82,14 +92,48 @@ def post_message(name: str, *, api_key: str, base_url: str, timeout: float, retr
     """Send a request to the Messages API. Returns the body of the reply; raises ModelFailed without one."""
     import anthropic
 
+    client = anthropic.Anthropic(api_key=api_key, base_url=base_url, timeout=timeout, max_retries=retries)
+    with _failures_told(f"anthropic/{name}", base_url, timeout), client:
+        return client.messages.with_raw_response.create(model=name, **body).http_response.content
+
+
+def stream_message(
+    name: str, *, api_key: str, base_url: str, timeout: float, retries: int, **body: Any
+) -> Generator[object]:  # fmt: skip
+    """Send a request to the Messages API and yield the events of its reply as they arrive. Raises ModelFailed.
+
+    The timeout is for each event. The SDK retries until the reply begins, and no more after that.
+    """
+    import anthropic
+
     model = f"anthropic/{name}"
     client = anthropic.Anthropic(api_key=api_key, base_url=base_url, timeout=timeout, max_retries=retries)
+    with _failures_told(model, base_url, timeout), client, client.messages.create(model=name, stream=True, **body) as stream:
+        if "text/event-stream" not in stream.response.headers.get("content-type", ""):
+            raise unreadable_reply(model, "body: it is not a stream")
+        yield from stream
+
+
+@contextmanager
+def _failures_told(model: str, base_url: str, timeout: float) -> Iterator[None]:
+    """Tell every failure of the SDK as a ModelFailed."""
+    import anthropic
+    import httpx2  # of the SDK, which lets its errors through once a reply has begun
+
     try:
-        with client:
-            return client.messages.with_raw_response.create(model=name, **body).http_response.content
+        yield
     except anthropic.APIStatusError as error:
-        raise status_failure(model, error.status_code, error_message(error.body)) from None
-    except anthropic.APITimeoutError:
+        raise status_failure(model, _status_of(error.status_code, error.body), error_message(error.body)) from None
+    except (anthropic.APITimeoutError, httpx2.TimeoutException):
         raise timeout_failure(model, timeout) from None
-    except anthropic.APIConnectionError:
+    except (anthropic.APIConnectionError, httpx2.TransportError):
         raise connection_failure(model, base_url) from None
+    except json.JSONDecodeError:
+        raise unreadable_reply(model, "event: it is not JSON") from None
+
+
+def _status_of(status: int, body: object) -> int:
+    if status >= 400:
+        return status
+    inner = body.get("error") if isinstance(body, dict) else None
+    return _ERROR_STATUSES.get(str(inner.get("type")), 500) if isinstance(inner, dict) else 500

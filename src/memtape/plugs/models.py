@@ -250,10 +250,28 @@ def parse_reply(model: str, form: type[W], body: bytes) -> W:
     try:
         return form.model_validate_json(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        problem = f"the reply is not in the provider's form ({where or 'body'}: {first['msg'][:80]})"
-        raise ModelFailed(model, problem, what="unreadable", status=200) from None
+        raise _unreadable(model, error) from None
+
+
+def parse_event(model: str, form: type[W], event: object) -> W:
+    """Parses one event of a streamed reply, as its SDK gives it. Raises ModelFailed if it is not in the provider's form."""
+    # The SDKs check nothing: what is not an object comes as it is.
+    data = event.model_dump(exclude_unset=True, warnings=False) if isinstance(event, BaseModel) else event
+    try:
+        return form.model_validate(data)
+    except ValidationError as error:
+        raise _unreadable(model, error) from None
+
+
+def _unreadable(model: str, error: ValidationError) -> ModelFailed:
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return unreadable_reply(model, f"{where or 'body'}: {first['msg'][:80]}")
+
+
+def unreadable_reply(model: str, why: str) -> ModelFailed:
+    """Returns the failure when a reply is not in the provider's form."""
+    return ModelFailed(model, f"the reply is not in the provider's form ({why})", what="unreadable", status=200)
 
 
 # With these and all of 500 and above the provider is busy or broken. With others the question, the key or the name is wrong.

@@ -6,7 +6,9 @@ The answer is checked strictly in every case.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,9 +25,17 @@ from memtape.plugs.models import (
     parse_reply,
     status_failure,
     timeout_failure,
+    unreadable_reply,
 )
 
 ADDRESS = "https://api.openai.com/v1"  # given to the SDK, which would otherwise look in the environment
+
+
+# The status of an error that is told in mid-stream, after the status 200: by its code or type. Of others it is 500.
+_ERROR_STATUSES: Mapping[str, int] = {
+    "invalid_request_error": 400, "context_length_exceeded": 400, "rate_limit_exceeded": 429, "insufficient_quota": 429,
+    "overloaded_error": 503,
+}  # fmt: skip
 
 
 class _OpenAIMessage(BaseModel):
@@ -107,21 +117,62 @@ def post_completion(
 
     model = f"openai/{name}"
     client = openai.OpenAI(api_key=api_key, base_url=base_url, timeout=timeout, max_retries=retries)
+    with _failures_told(model, base_url, timeout), client:
+        limit = _limit(base_url, max_tokens)
+        content = client.chat.completions.with_raw_response.create(model=name, extra_body=limit, **body).http_response.content
+    if (failed := _reported_failure(model, content)) is not None:
+        raise failed
+    return content
+
+
+def stream_completion(
+    name: str, *, api_key: str, base_url: str, timeout: float, retries: int, max_tokens: int, **body: Any
+) -> Generator[object]:  # fmt: skip
+    """Send a request to the chat completions API and yield the chunks of its reply as they arrive. Raises ModelFailed.
+
+    The timeout is for each chunk. The SDK retries until the reply begins, and no more after that.
+    """
+    import openai
+
+    model = f"openai/{name}"
+    client = openai.OpenAI(api_key=api_key, base_url=base_url, timeout=timeout, max_retries=retries)
+    body |= {"extra_body": _limit(base_url, max_tokens), "stream_options": {"include_usage": True}}
+    create = client.chat.completions.create
+    with _failures_told(model, base_url, timeout), client, create(model=name, stream=True, **body) as stream:
+        if "text/event-stream" not in stream.response.headers.get("content-type", ""):
+            raise unreadable_reply(model, "body: it is not a stream")
+        yield from stream
+
+
+def _limit(base_url: str, max_tokens: int) -> dict[str, int]:
     # OpenAI's newer models refuse the old name of this limit. Most other servers know only the old name.
-    limit = "max_completion_tokens" if base_url == ADDRESS else "max_tokens"
+    return {"max_completion_tokens" if base_url == ADDRESS else "max_tokens": max_tokens}
+
+
+@contextmanager
+def _failures_told(model: str, base_url: str, timeout: float) -> Iterator[None]:
+    """Tell every failure of the SDK as a ModelFailed."""
+    import openai
+
     try:
-        with client:
-            reply = client.chat.completions.with_raw_response.create(model=name, extra_body={limit: max_tokens}, **body)
-            content = reply.http_response.content
+        yield
     except openai.APIStatusError as error:
         raise status_failure(model, error.status_code, error_message(error.body), error.code) from None
     except openai.APITimeoutError:
         raise timeout_failure(model, timeout) from None
     except openai.APIConnectionError:
         raise connection_failure(model, base_url) from None
-    if (failed := _reported_failure(model, content)) is not None:
-        raise failed
-    return content
+    except openai.APIError as error:
+        raise status_failure(model, _status_of(error.code, error.type), error_message(error.body), error.code) from None
+    except json.JSONDecodeError:
+        raise unreadable_reply(model, "chunk: it is not JSON") from None
+
+
+def _status_of(code: str | None, type: str | None) -> int:
+    """The status of an error that has none. OpenRouter tells it as the code."""
+    if code is not None and code.isdecimal() and 400 <= int(code) < 600:
+        return int(code)
+    return next((_ERROR_STATUSES[name] for name in (code or "", type or "") if name in _ERROR_STATUSES), 500)
 
 
 def _reported_failure(model: str, body: bytes) -> ModelFailed | None:

@@ -6,16 +6,18 @@ model that thought before them, if its thoughts are missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel
 
 from memtape.plugs.answer_schema import enforceable_schema
-from memtape.plugs.anthropic_model import ADDRESS, post_message
-from memtape.plugs.models import ModelAccess, parse_reply
-from memtape.runners.conversation import NOTHING, ModelTurn, ToolCall, UserPart, earlier_parts
+from memtape.plugs.anthropic_model import ADDRESS, post_message, stream_message
+from memtape.plugs.models import ModelAccess, connection_failure, parse_event, parse_reply, strict_json
+from memtape.runners.conversation import NOTHING, ModelTurn, OnPiece, ToolCall, UserPart, earlier_parts
 from memtape.runners.protocol import RunQuestion, ToolOutput
 
 MAX_ANSWER_TOKENS = 8_192
@@ -33,6 +35,23 @@ class _Reply(BaseModel):
     usage: _Tokens = _Tokens()
 
 
+class _Start(BaseModel):
+    """A message that begins: the tokens of the question are known, and some of the answer's."""
+
+    usage: Block | None = None
+
+
+class _Event(BaseModel):
+    """An event of a streamed reply; each type has some of these."""
+
+    type: str
+    index: int = 0
+    message: Block = {}
+    content_block: Block = {}
+    delta: Block = {}
+    usage: Block | None = None
+
+
 @dataclass(slots=True)
 class AnthropicConversation:
     """The messages so far, and what every request has besides them."""
@@ -41,12 +60,17 @@ class AnthropicConversation:
     parameters: Mapping[str, Any]
     messages: list[dict[str, Any]] = field(default_factory=list)
 
-    def ask(self, timeout: float, retries: int) -> ModelTurn:
+    def ask(self, timeout: float, retries: int, on_piece: OnPiece | None = None) -> ModelTurn:
         """Send the messages and append the reply to them."""
-        body = post_message(
-            self.access.name, api_key=self.access.api_key, base_url=self.access.base_url or ADDRESS, timeout=timeout,
-            retries=retries, messages=self.messages, **self.parameters,
-        )  # fmt: skip
+        request: dict[str, Any] = {
+            "api_key": self.access.api_key, "base_url": self.access.base_url or ADDRESS, "timeout": timeout, "retries": retries,
+            "messages": self.messages, **self.parameters,
+        }  # fmt: skip
+        if on_piece is None:
+            body = post_message(self.access.name, **request)
+        else:
+            with closing(stream_message(self.access.name, **request)) as events:
+                body = _joined(self.access, events, on_piece)
         reply = parse_reply(self.access.id, _Reply, body)
         content = [block for block in reply.content if block.get("type") != "text" or str(block.get("text") or "").strip()]
         self.messages.append({"role": "assistant", "content": content})
@@ -89,6 +113,46 @@ def start_anthropic(access: ModelAccess, question: RunQuestion) -> AnthropicConv
             conversation.append_outputs(part.calls)
     conversation.messages.append({"role": "user", "content": question.prompt.strip() or NOTHING})
     return conversation
+
+
+def _joined(access: ModelAccess, events: Iterator[object], on_piece: OnPiece) -> bytes:
+    """Returns a streamed reply in the form of one that was not streamed."""
+    message: Block = {}
+    usage: Block = {}
+    blocks: dict[int, Block] = {}
+    inputs: dict[int, str] = {}  # of tools, as JSON that is still written
+    for each in events:
+        event = parse_event(access.id, _Event, each)
+        piece = ""
+        if event.type == "message_start":
+            message, usage = event.message, dict(parse_event(access.id, _Start, event.message).usage or {})
+        elif event.type == "content_block_start":
+            blocks[event.index] = event.content_block
+            piece = str(event.content_block.get("text") or "")
+        elif event.type == "content_block_delta":
+            piece = str(event.delta.get("text") or "")
+            inputs[event.index] = inputs.get(event.index, "") + str(event.delta.get("partial_json") or "")
+            block = blocks.setdefault(event.index, {})
+            for name in ("text", "thinking", "signature"):
+                if name in event.delta:
+                    block[name] = str(block.get(name) or "") + str(event.delta[name] or "")
+        elif event.type == "message_delta":
+            message |= event.delta
+            usage |= {name: tokens for name, tokens in (event.usage or {}).items() if tokens is not None}
+        elif event.type == "message_stop":
+            for index, block in blocks.items():
+                if inputs.get(index):
+                    block["input"] = _written(inputs[index])
+            return json.dumps(message | {"content": [blocks[index] for index in sorted(blocks)], "usage": usage}).encode()
+        on_piece(piece)
+    raise connection_failure(access.id, access.base_url or ADDRESS)  # it was closed before the reply had ended
+
+
+def _written(input: str) -> Any:
+    try:
+        return strict_json(input)
+    except (ValueError, RecursionError):
+        return input  # it is no JSON, and the call is refused
 
 
 def _call(block: Mapping[str, Any]) -> ToolCall:

@@ -34,6 +34,7 @@ TOO_LONG = "This chat has become too long for the model. Start a new one: the co
 MAX_ERROR_LENGTH = 1_900
 UNKNOWN_COST = "The price of this model is unknown, so the limit per turn in US dollars does not apply."
 
+OnText = Callable[[str], None]  # hears the answer while it is written
 ChatTools = Callable[[Chat, Callable[[], ChatGuard]], Sequence[RunTool]]
 
 
@@ -47,22 +48,22 @@ class ChatHost:
     tools_of: ChatTools
 
 
-def conduct_turn(memory: Memory, host: ChatHost, chat: str, text: str) -> ChatTurn:
+def conduct_turn(memory: Memory, host: ChatHost, chat: str, text: str, on_text: OnText | None = None) -> ChatTurn:
     """Send the owner's message and wait for the answer. Raises Conflict if another turn of the chat is at work."""
-    return answer_turn(memory, host, memory.chats.begin_turn(chat, text, model=host.model))
+    return answer_turn(memory, host, memory.chats.begin_turn(chat, text, model=host.model), on_text)
 
 
-def answer_turn(memory: Memory, host: ChatHost, begun: BegunTurn) -> ChatTurn:
-    """Ask the model for the answer of a turn that has begun, and record how it ended."""
+def answer_turn(memory: Memory, host: ChatHost, begun: BegunTurn, on_text: OnText | None = None) -> ChatTurn:
+    """Ask the model for the answer of a turn that has begun, and record how it ended. Nothing is recorded before that."""
     with holding_lease(lambda: memory.chats.extend(begun), LEASE_TIME, f"turn {begun.turn.id}"):
-        return _TurnConductor(memory, host, begun).conduct()
+        return _TurnConductor(memory, host, begun, on_text).conduct()
 
 
 class _TurnConductor:
     """One turn, between its beginning and its end."""
 
-    def __init__(self, memory: Memory, host: ChatHost, begun: BegunTurn) -> None:
-        self.memory, self.host, self.begun = memory, host, begun
+    def __init__(self, memory: Memory, host: ChatHost, begun: BegunTurn, on_text: OnText | None) -> None:
+        self.memory, self.host, self.begun, self.on_text = memory, host, begun, on_text
         guard = ChatGuard()
         for message in (*begun.chat.owner_messages, begun.turn.text):
             guard = guard.after_owner(message)
@@ -111,6 +112,7 @@ class _TurnConductor:
             model=self.host.model, keep_session=True, transcript=transcript_of(chat.turns),
             tools=[replace(tool, call=partial(self._call, tool)) for tool in tools], budget_usd=self.host.budget_usd,
             max_tool_rounds=CHAT_TOOL_ROUNDS, is_stopped=lambda: not self.memory.chats.is_open(self.begun),
+            on_text=self.on_text,
         )  # fmt: skip
 
     def _call(self, tool: RunTool, data: Mapping[str, Any]) -> ToolOutput:

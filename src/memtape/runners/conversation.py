@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, Protocol
@@ -36,11 +36,17 @@ class ModelTurn:
     output_tokens: int | None = None
 
 
+OnPiece = Callable[[str], None]  # called with the new text of each part of a streamed reply, which may be empty
+
+
 class Conversation(Protocol):
     """The messages so far, in the form of one provider."""
 
-    def ask(self, timeout: float, retries: int) -> ModelTurn:
-        """Send the messages and append the reply to them. Raises ModelFailed without one. The timeout is for each attempt."""
+    def ask(self, timeout: float, retries: int, on_piece: OnPiece | None = None) -> ModelTurn:
+        """Send the messages and append the reply to them. Raises ModelFailed without one. The timeout is for each attempt.
+
+        With `on_piece` the reply is streamed. Whatever that raises ends the stream and is raised.
+        """
 
     def append_outputs(self, outputs: Sequence[tuple[ToolCall, ToolOutput]]) -> None:
         """Append what the tools of the last reply returned."""

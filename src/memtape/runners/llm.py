@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from time import monotonic
 from typing import Any
 
 from memtape.core.decisions.runs import NO_USAGE, RunUsage
@@ -25,6 +26,9 @@ _WHATS: Mapping[str, str] = {
     "refused": "refused", "timed_out": "timed_out", "too_long": "context_overflow", "not_allowed": "not_configured",
     "not_paid": "not_configured", "not_found": "not_configured", "bad_request": "bad_answer", "unreadable": "bad_answer",
 }  # fmt: skip
+
+
+STOP_CHECK_SECONDS = 0.25  # how often it is asked in mid-stream whether the run was stopped: that may read a store
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ class _ToolLoop:
     retries: int
     usage: RunUsage = NO_USAGE
     recorder: StepRecorder = field(init=False)
+    next_check: float = 0.0
 
     def __post_init__(self) -> None:
         self.recorder = StepRecorder(self.clock)
@@ -92,6 +97,8 @@ class _ToolLoop:
                 return self._answer(reply)
             if turn < rounds:
                 self.recorder.said(reply.text)
+                if self.question.on_text is not None and reply.text.strip():
+                    self.question.on_text("\n\n")
                 self.conversation.append_outputs([(call, self._call(call)) for call in reply.calls])
         raise self._failed("bad_answer", f"the model still called tools after {rounds} rounds of them", "Ask for less at a time")
 
@@ -109,7 +116,8 @@ class _ToolLoop:
             raise self._timed_out()
         try:
             # Every attempt may take its share of the time that is left, so that all of them end in time.
-            reply = self.conversation.ask(left / (self.retries + 1), self.retries)
+            on_piece = self._hear if self.question.on_text is not None else None
+            reply = self.conversation.ask(left / (self.retries + 1), self.retries, on_piece)
         except ModelFailed as failed:
             raise self._of_provider(failed) from failed
         self.usage = self.usage.plus(
@@ -125,6 +133,17 @@ class _ToolLoop:
         if reply.stop == "cut_off":
             raise self._failed("bad_answer", "the answer was cut off at the token limit")
         return reply
+
+    def _hear(self, piece: str) -> None:
+        """Take a piece of a streamed reply."""
+        if monotonic() >= self.next_check:
+            self.next_check = monotonic() + STOP_CHECK_SECONDS
+            self._check_stopped()
+            # The provider's timeout is for each piece; a reply may not trickle in for ever.
+            if self.clock.now() >= self.ends:
+                raise self._timed_out()
+        if piece and self.question.on_text is not None:
+            self.question.on_text(storable_text(piece))
 
     def _call(self, call: ToolCall) -> ToolOutput:
         self._check_stopped()

@@ -7,16 +7,17 @@ call, so its text says so.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, Field
 
 from memtape.plugs.answer_schema import enforceable_schema
-from memtape.plugs.models import ModelAccess, parse_reply, strict_json
-from memtape.plugs.openai_model import ADDRESS, post_completion, strict_format
-from memtape.runners.conversation import NOTHING, ModelTurn, ToolCall, UserPart, earlier_parts
+from memtape.plugs.models import ModelAccess, connection_failure, parse_event, parse_reply, strict_json
+from memtape.plugs.openai_model import ADDRESS, post_completion, stream_completion, strict_format
+from memtape.runners.conversation import NOTHING, ModelTurn, OnPiece, ToolCall, UserPart, earlier_parts
 from memtape.runners.protocol import RunQuestion, ToolOutput
 
 MAX_ANSWER_TOKENS = 8_192
@@ -54,6 +55,31 @@ class _CompletionReply(BaseModel):
     usage: _CompletionTokens | None = None
 
 
+class _CallDelta(BaseModel):
+    index: int | None = None
+    id: str | None = None
+    function: Message = {}
+
+
+class _MessageDelta(BaseModel):
+    content: Any = None
+    refusal: Any = None
+    tool_calls: Sequence[_CallDelta] | None = None
+
+
+class _ChunkChoice(BaseModel):
+    index: int = 0
+    delta: _MessageDelta | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(BaseModel):
+    """A part of a streamed reply. The last one has the usage and no choice."""
+
+    choices: Sequence[_ChunkChoice] | None = None
+    usage: Message | None = None
+
+
 @dataclass(slots=True)
 class OpenAIConversation:
     """The messages so far, and what every request has besides them."""
@@ -62,12 +88,17 @@ class OpenAIConversation:
     parameters: Mapping[str, Any]
     messages: list[Message] = field(default_factory=list)
 
-    def ask(self, timeout: float, retries: int) -> ModelTurn:
+    def ask(self, timeout: float, retries: int, on_piece: OnPiece | None = None) -> ModelTurn:
         """Send the messages and append the reply to them."""
-        body = post_completion(
-            self.access.name, api_key=self.access.api_key, base_url=self.access.base_url or ADDRESS, timeout=timeout,
-            retries=retries, max_tokens=MAX_ANSWER_TOKENS, messages=self.messages, **self.parameters,
-        )  # fmt: skip
+        request: dict[str, Any] = {
+            "api_key": self.access.api_key, "base_url": self.access.base_url or ADDRESS, "timeout": timeout, "retries": retries,
+            "max_tokens": MAX_ANSWER_TOKENS, "messages": self.messages, **self.parameters,
+        }  # fmt: skip
+        if on_piece is None:
+            body = post_completion(self.access.name, **request)
+        else:
+            with closing(stream_completion(self.access.name, **request)) as chunks:
+                body = _joined(self.access, chunks, on_piece)
         reply = parse_reply(self.access.id, _CompletionReply, body)
         first, usage = reply.choices[0], reply.usage or _CompletionTokens()
         calls = [ToolCall(call.id, call.function.name, _input(call.function)) for call in first.message.tool_calls or ()]
@@ -111,6 +142,34 @@ def start_openai(access: ModelAccess, question: RunQuestion) -> OpenAIConversati
             conversation.append_outputs(part.calls)
     conversation.messages.append({"role": "user", "content": question.prompt.strip() or NOTHING})
     return conversation
+
+
+def _joined(access: ModelAccess, chunks: Iterator[object], on_piece: OnPiece) -> bytes:
+    """Returns a streamed reply in the form of one that was not streamed."""
+    content, refusal, finish, usage = "", "", None, None
+    calls: dict[int, Message] = {}
+    for each in chunks:
+        chunk = parse_event(access.id, _Chunk, each)
+        piece = ""
+        usage = chunk.usage or usage
+        for choice in chunk.choices or ():
+            delta = choice.delta or _MessageDelta()
+            piece += str(delta.content or "")
+            refusal += str(delta.refusal or "")
+            finish = choice.finish_reason or finish
+            for part in delta.tool_calls or ():
+                # Some servers send each call whole and do not number them.
+                index = part.index if part.index is not None else len(calls)
+                call = calls.setdefault(index, {"id": None, "function": {"name": "", "arguments": ""}})
+                call["id"] = call["id"] or part.id
+                for name, text in call["function"].items():
+                    call["function"][name] = text + str(part.function.get(name) or "")
+        content += piece
+        on_piece(piece)
+    if finish is None:
+        raise connection_failure(access.id, access.base_url or ADDRESS)  # it was closed before the reply had ended
+    message = {"content": content or None, "refusal": refusal or None, "tool_calls": [calls[index] for index in sorted(calls)]}
+    return json.dumps({"choices": [{"message": message, "finish_reason": finish}], "usage": usage}).encode()
 
 
 def _assistant(text: str, calls: Sequence[ToolCall]) -> Message:

@@ -64,7 +64,11 @@ class RunQuestion:
     session_cost_usd: Decimal | None = None  # what the session had cost before, as the runner reported it
     timeout_seconds: float = RUN_TIMEOUT_SECONDS
     max_tool_rounds: int = MAX_TOOL_ROUNDS
-    is_stopped: Callable[[], bool] = lambda: False  # asked before each step: True if nobody waits for the answer any more
+    # Asked before each step, and between the pieces of a streamed answer: True if nobody waits for the answer any more.
+    is_stopped: Callable[[], bool] = lambda: False
+    # Called with each piece of what the model says as it arrives, from the thread of the run: of the answer, and of what it says
+    # before it calls tools, with an empty line after that. None: nothing is streamed. Only the runner `llm` streams.
+    on_text: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

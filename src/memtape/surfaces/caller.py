@@ -6,6 +6,7 @@ propose, and `require_owner` refuses the rest.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,6 +37,7 @@ class Caller:
     chat_mode: ChatMode | None = None
     over_network: bool = False  # HTTP and the pages: whoever reaches the port, not only the user who runs memtape
     bound: bool = False  # True: it may neither read nor write for any other agent
+    on_text: Callable[[str], None] | None = None  # hears the answer of a model while it is written
 
     @property
     def is_model(self) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from memtape.errors import Invalid, MemtapeError
-from memtape.runners.chat_turn import ChatHost, answer_turn
+from memtape.runners.chat_turn import ChatHost, OnText, answer_turn
 from memtape.runners.protocol import RunTool, ToolOutput
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.registry import Operation, all_operations, in_tool_set, params_schema, perform
@@ -62,14 +63,20 @@ def chat_tools(memory: Memory, chat: Chat, guard: Callable[[], ChatGuard]) -> Se
     return [RunTool(name, known.doc, params_schema(known), partial(call, known)) for name, known in served.items()]
 
 
-def send_in_background(memory: Memory, chat: str, text: str) -> None:
-    """Record the owner's message now, and let the model answer in a thread of its own: a page must not wait for it."""
+def send_in_background(
+    memory: Memory, chat: str, text: str, hearing: Callable[[str], AbstractContextManager[OnText]]
+) -> None:  # fmt: skip
+    """Record the owner's message now, and let the model answer in a thread of its own: a page must not wait for it.
+
+    `hearing` gets the id of the turn, and gives what hears the answer while it is written.
+    """
     host = chat_host(memory)
     begun = memory.chats.begin_turn(chat, text, model=host.model)
 
     def work() -> None:
         try:
-            answer_turn(memory, host, begun)
+            with hearing(begun.turn.id) as on_text:
+                answer_turn(memory, host, begun, on_text)
         except MemtapeError as problem:
             log.warning("the turn %s of chat %s was not recorded: %s", begun.turn.id, chat, problem)
 

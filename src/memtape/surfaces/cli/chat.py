@@ -31,8 +31,7 @@ def chat(
         asked = {"mode": mode, "level": level, "skill": skill, "agent": agent}
         name = chat_id or perform_as_owner(memory, "start_chat", asked)["id"]
         if message is not None:
-            turn = perform_as_owner(memory, "send_chat", {"chat": name, "text": message})
-            _print_turn(turn, as_json)
+            turn = _send(memory, name, message, as_json)
             if turn["result"] != "ok":
                 raise typer.Exit(1)
             return
@@ -51,18 +50,44 @@ def _converse(memory: Memory, name: str, as_json: bool) -> None:
         if not text or text in LEAVE:
             break
         try:
-            _print_turn(perform_as_owner(memory, "send_chat", {"chat": name, "text": text}), as_json)
+            _send(memory, name, text, as_json)
         except KeyboardInterrupt:
             say("Stopped.")
     say(f"To go on with this chat: memtape chat --chat {name}")
 
 
-def _print_turn(turn: dict[str, Any], as_json: bool) -> None:
+def _send(memory: Memory, name: str, text: str, as_json: bool) -> dict[str, Any]:
+    """Send a message and print what came of it; on a terminal the answer is printed while it is written."""
+    from memtape.surfaces.caller import Caller
+    from memtape.surfaces.registry import find, perform
+
+    pieces: list[str] = []
+
+    def print_piece(piece: str) -> None:
+        pieces.append(piece)
+        typer.echo(_shown(piece), nl=False)
+
+    on_text = print_piece if sys.stdout.isatty() and not as_json else None
+    try:
+        turn = perform(memory, find("send_chat"), {"chat": name, "text": text}, Caller("owner", on_text=on_text))
+    finally:
+        if pieces:
+            typer.echo()
+    _print_turn(turn, as_json, printed=bool(pieces))
+    return turn
+
+
+def _shown(text: str) -> bytes:
+    return "\n".join(map(printable, text.split("\n"))).encode()
+
+
+def _print_turn(turn: dict[str, Any], as_json: bool, printed: bool) -> None:
     if as_json:
         answer(turn, True)
         return
     if turn["result"] == "ok":
-        typer.echo("\n".join(map(printable, turn["answer"].split("\n"))).encode())
+        if not printed:
+            typer.echo(_shown(turn["answer"]))
     else:
         say(f"No answer ({turn['result']}): {turn['error']}")
     cost = f"${turn['cost_usd']}" if turn["cost_usd"] is not None else "cost unknown"

@@ -181,7 +181,7 @@ def send_chat(memory: Memory, ask: SendChat, caller: Caller) -> ChatTurnAnswer:
     from memtape.surfaces.chat_host import chat_host
 
     memory.chats.get(ask.chat)
-    return _turn_answer(conduct_turn(memory, chat_host(memory), ask.chat, ask.text))
+    return _turn_answer(conduct_turn(memory, chat_host(memory), ask.chat, ask.text, caller.on_text))
 
 
 class ListChats(OfOwner):

@@ -1,4 +1,4 @@
-"""Runs that a page starts and does not wait for: a chat message, Run now, a re-examination.
+"""Runs that a page starts and does not wait for: a chat message, Run now, a re-examination; and answers that are being written.
 
 A model takes minutes, and a page must answer at once. So the operation runs in a thread of its own, and the page that is opened
 next refreshes itself until the run is on record and has ended. What can be checked is checked before the thread starts, so that
@@ -8,11 +8,13 @@ the user sees it at once; what goes wrong later, before a run is on record, is k
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Literal
 
+from memtape.core.decisions.runs import MAX_RUN_TEXT
 from memtape.errors import Conflict, MemtapeError
 
 if TYPE_CHECKING:
@@ -96,6 +98,33 @@ class BackgroundRuns:
         """Why the last run that was asked for did not begin; empty if it did, or if another was asked for since."""
         with self._lock:
             return self._problems.get(agent, "")
+
+
+class UnfinishedAnswers:
+    """What the coach has written so far in the turns that this process answers, by turn. Nothing of it is stored."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._texts: dict[str, str] = {}
+
+    @contextmanager
+    def hearing(self, turn: str) -> Iterator[Callable[[str], None]]:
+        """Gives what hears the answer of a turn; what it heard is dropped in the end."""
+
+        def on_text(piece: str) -> None:
+            with self._lock:
+                self._texts[turn] = (self._texts.get(turn, "") + piece)[:MAX_RUN_TEXT]
+
+        try:
+            yield on_text
+        finally:
+            with self._lock:
+                self._texts.pop(turn, None)
+
+    def texts(self) -> Mapping[str, str]:
+        """The texts so far. A page asks this before it reads the chat: an answer that ends in between is then on record."""
+        with self._lock:
+            return dict(self._texts)
 
 
 def check_runner(memory: Memory, agent: str) -> None:

@@ -26,7 +26,7 @@ from memtape.surfaces.caller import Caller
 from memtape.surfaces.operations.agents import AgentAnswer, ShowAgent, show_agent
 from memtape.surfaces.translate import error_report
 from memtape.surfaces.web import display, words
-from memtape.surfaces.web.background import BackgroundRuns
+from memtape.surfaces.web.background import BackgroundRuns, UnfinishedAnswers
 from memtape.surfaces.web.forms import form_fields, read_question
 from memtape.surfaces.web.register import NavLink, PageEntry, all_pages, navigation_of
 
@@ -60,6 +60,7 @@ class Site:
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self.background = BackgroundRuns(memory)
+        self.unfinished_answers = UnfinishedAnswers()
         self._threads = anyio.CapacityLimiter(WORKER_THREADS)
         self._computed: dict[tuple[str, str], tuple[str, object]] = {}
         self._templates = Environment(

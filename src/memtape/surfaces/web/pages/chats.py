@@ -92,8 +92,9 @@ def chat_with_coach_page(request: PageRequest) -> Response:
 
 
 def _chat_shown(request: PageRequest, status: int = 200, problem: str = "", typed: str = "") -> Response:
+    so_far = request.site.unfinished_answers.texts()
     chat = request.ask(get_chat, read_question(GetChat, chat=request.value("chat")))
-    shown: dict[str, Any] = {"chat": chat, "results": RESULT_WORDS, "address": f"{ADDRESS}/{chat.id}"}
+    shown: dict[str, Any] = {"chat": chat, "results": RESULT_WORDS, "address": f"{ADDRESS}/{chat.id}", "so_far": so_far}
     if request.partial:
         return request.show("coach_messages.html", status, **shown)
     return request.show(
@@ -113,7 +114,7 @@ def send_chat_form(request: PageRequest) -> Response:
 
     text = request.form.get("text", "").replace("\r\n", "\n").strip()
     asked = read_question(SendChat, chat=request.value("chat"), text=text)
-    send_in_background(request.site.memory, asked.chat, asked.text)
+    send_in_background(request.site.memory, asked.chat, asked.text, request.site.unfinished_answers.hearing)
     return RedirectResponse(f"{ADDRESS}/{asked.chat}#end", 303)
 
 
