@@ -146,6 +146,18 @@ def test_a_failed_run_stores_no_session():
     assert desk.runner.questions[-1].session == first.end.session_after
 
 
+def test_a_session_of_another_runner_starts_fresh_and_the_run_says_so():
+    desk = RunDesk(RunnerAnswer(text="", data=BUY, session="5d1c-of-claude"), BUY)
+    desk.configure(active_memory=True)
+    desk.run("scheduled")
+    desk.later(1)
+    second = desk.run("scheduled")
+    assert desk.runner.questions[-1].transcript == [] and "5d1c-of-claude is of another runner" in second.end.note
+    desk.later(1)
+    third = desk.run("scheduled")
+    assert [run.id for run in desk.runner.questions[-1].transcript] == [second.id] and third.end.note is None
+
+
 def test_the_cost_of_the_session_so_far_is_passed_on():
     desk = RunDesk(RunnerAnswer(text="", data=BUY, session="s1", usage=cost("0.30", "0.30")), BUY)
     desk.configure(active_memory=True)

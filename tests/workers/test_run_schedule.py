@@ -26,6 +26,18 @@ def test_a_schedule_does_not_fire_when_it_is_configured_and_fires_at_its_next_sl
     assert due_agents(desk.memory) == [("gold", MONDAY + timedelta(minutes=15))]
 
 
+def test_a_schedule_without_a_runner_does_not_fire_at_once_when_it_gets_one():
+    desk = RunDesk(BUY)
+    desk.memory.configure_agent("gold", {"schedule": "every 15m"})
+    desk.later(24 * 60 + 7)
+    desk.configure()
+    assert due_agents(desk.memory) == []
+    desk.later(8)
+    assert [agent for agent, _ in due_agents(desk.memory)] == ["gold"]
+    desk.configure(model="openai/gpt-5-mini")
+    assert [agent for agent, _ in due_agents(desk.memory)] == ["gold"], "another model is no other schedule"
+
+
 def test_after_an_outage_of_a_day_one_run_is_due_not_ninety_six():
     desk = RunDesk(BUY)
     desk.configure(schedule="every 15m")

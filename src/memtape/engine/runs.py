@@ -216,7 +216,8 @@ class Runs:
         left = None if config.budget_usd_per_day is None else max(config.budget_usd_per_day - spent, Decimal(0))
         return BegunRun(
             start, holder, config, keep_session=kind == "chat" or (shares and config.active_memory),
-            transcript=transcript(view, session), session_cost_usd=_session_cost(events, session), budget_usd=left,
+            transcript=transcript(view, session, [each for each in events if isinstance(each, AgentRun)]),
+            session_cost_usd=_session_cost(events, session), budget_usd=left,
         )  # fmt: skip
 
     def _stated_at(self, tables: Tables) -> datetime:

@@ -188,6 +188,10 @@ class _Conductor:
                 log.warning("the end of run %s waits: %s", self.begun.start.id, locked)
 
     def _session_after(self, answer: RunnerAnswer) -> str | None:
+        before = self.begun.start.session_before
+        if self.begun.keep_session and answer.session is None and before is not None and not self.begun.transcript:
+            # The session is another runner's, and this one needs a transcript.
+            self.notes.append(f"The session {before} is of another runner: a new one began, without the earlier runs.")
         # A runner that keeps no session itself is given the transcript from the log: its session is named after the run.
         return (answer.session or self.begun.start.id) if self.begun.keep_session else None
 

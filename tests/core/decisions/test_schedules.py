@@ -161,3 +161,35 @@ def test_a_period_of_days_counts_from_1970_and_not_from_the_month():
     found = schedule_due(parse_schedule("every 7d"), at("2026-03-02 10:00"), LONG_AGO, None)
     assert found.slot is not None and (found.slot - datetime(1970, 1, 1, tzinfo=UTC)).days % 7 == 0
     assert found.next - found.slot == timedelta(days=7)
+
+
+RARE_CRONS = st.tuples(
+    st.integers(0, 59).map(str), st.integers(0, 23).map(str), st.sampled_from(["*", "29", "31", "1,15", "29-31", "*/7", "*/30", "13"]),
+    st.sampled_from(["*", "2", "feb", "2,4", "*/5", "12"]), st.sampled_from(["*", "5", "fri", "0", "7", "*/6", "mon-wed"]),
+).map(" ".join)  # fmt: skip
+
+
+@settings(max_examples=examples(60, 2_000), deadline=None)
+@given(RARE_CRONS, MOMENTS)
+def test_a_rare_cron_fires_on_the_days_that_a_walk_over_years_finds(cron, now):
+    schedule = parse_schedule_or_none(cron)
+    if schedule is None:
+        return
+    minute, hour = map(int, cron.split()[:2])
+    start = now.replace(hour=hour, minute=minute, second=0)
+    days = [start + timedelta(days=n) for n in range(-4 * 366, 8 * 366)]
+    slots = [day for day in days if fires(cron, day)]
+    found = schedule_due(schedule, now, LONG_AGO, None)
+    assert found.next == next((slot for slot in slots if slot > now), found.next) and found.next > now
+    assert found.slot == next((slot for slot in reversed(slots) if slot <= now), found.slot)
+
+
+@settings(max_examples=examples(60, 2_000), deadline=None)
+@given(st.sampled_from(["every 1m", "every 7m", "every 90m", "every 5h", "every 1d", "every 11d"]), MOMENTS)
+def test_a_period_fires_at_the_minutes_since_1970_that_it_divides(text, now):
+    count, unit = int(text[6:-1]), {"m": 1, "h": 60, "d": 1440}[text[-1]]
+    minutes = int(now.timestamp()) // 60
+    while minutes % (count * unit):
+        minutes -= 1
+    found = schedule_due(parse_schedule(text), now, LONG_AGO, None)
+    assert int(found.slot.timestamp()) == minutes * 60 and int(found.next.timestamp()) == (minutes + count * unit) * 60

@@ -58,7 +58,7 @@ class ConfiguredAgent:
     config: AgentConfig
     version: int  # 0: never configured
     at: datetime | None
-    scheduled_since: datetime | None  # since when its schedule is in force
+    scheduled_since: datetime | None  # since when its schedule is in force, with a runner
 
 
 def change_config(current: AgentConfig, changes: Mapping[str, Any]) -> AgentConfig:

@@ -26,7 +26,8 @@ def configured_agent(owner: Tables, agent: str, cutoff: Cutoff = EVERYTHING) -> 
     config = read(AgentConfig, stated[-1].body)
     since: datetime | None = None
     for item in reversed(stated):
-        if item.body.get("schedule") != config.schedule:
+        # Without a runner it could not fire, and must not make up for that at once when it gets one.
+        if item.body.get("schedule") != config.schedule or item.body.get("runner") is None:
             break
         since = item.known_at
     return ConfiguredAgent(config, len(stated), stated[-1].known_at, since)

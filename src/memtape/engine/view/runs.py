@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -11,6 +11,7 @@ from memtape.core.decisions.runs import AgentRun, RunEnd, RunStart
 from memtape.core.items import StoredItem
 from memtape.core.values import ZERO, read
 from memtape.engine.view.view import View
+from memtape.store.database import in_batches
 
 INSTANT = timedelta(microseconds=1)
 
@@ -43,7 +44,10 @@ def last_scheduled_start(view: View) -> datetime | None:
 def _with_ends(view: View, starts: Sequence[StoredItem]) -> list[AgentRun]:
     if not starts:
         return []
-    ends = {item.key: read(RunEnd, item.body) for item in view.items("run_end", keys=[item.key for item in starts])}
+    ends = {
+        item.key: read(RunEnd, item.body)
+        for some in in_batches(item.key for item in starts) for item in view.items("run_end", keys=some)
+    }  # fmt: skip
     return [AgentRun(read(RunStart, item.body), ends.get(item.key)) for item in starts]
 
 
@@ -65,13 +69,15 @@ def spending_on_day(view: View, moment: datetime) -> DaySpending:
     return DaySpending(len(found), sum((cost for cost in costs if cost is not None), ZERO), costs.count(None))
 
 
-def transcript(view: View, session: str | None) -> list[AgentRun]:
+def transcript(view: View, session: str | None, known: Iterable[AgentRun] = ()) -> list[AgentRun]:
     """The runs that a session consists of, oldest first, for a runner that keeps no session itself.
 
-    Such a session is named after its last run, and each run names the session before it.
+    Such a session is named after its last run, and each run names the session before it. `known` are runs that were read before:
+    a session may consist of a thousand, and those are not read one by one.
     """
-    found: list[AgentRun] = []
-    while session is not None and (run := agent_run(view, session)) is not None and run not in found:
-        found.append(run)
+    found: dict[str, AgentRun] = {}
+    by_id = {run.id: run for run in known}
+    while session is not None and session not in found and (run := by_id.get(session) or agent_run(view, session)) is not None:
+        found[session] = run
         session = run.start.session_before
-    return found[::-1]
+    return list(found.values())[::-1]
