@@ -211,7 +211,7 @@ class ReexaminationList(Answer):
     n: Annotated[int, Field(description="how many")]
 
 
-@operation(writes=False, columns=("at", "conviction_score", "suggested_action", "notes", "run"))
+@operation(writes=False, columns=("at", "conviction_score", "suggested_action", "notes"))
 def list_reexaminations(memory: Memory, ask: ListReexaminations, caller: Caller) -> ReexaminationList:
     """List the re-examinations of a run's decision, oldest first: its conviction history."""
     handle = agent_of(memory, ask)
