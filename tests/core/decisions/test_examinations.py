@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -185,3 +186,12 @@ def test_no_text_of_a_model_leaves_its_quotes(slot, reason, item, answer):
         assert is_plain or (len(said) >= 2 and said[0] == said[-1] == '"' and '"' not in said[1:-1]), line
     assert lines.count("# Your answer") == 1
     assert f'"{shown_item(item)}"' in text
+
+
+def test_items_too_long_for_a_schema_are_not_listed_in_it_and_are_graded_all_the_same():
+    items = tuple(f"{n} " + "ж" * 1_990 for n in range(32))
+    schema = examination_schema(("HOLD",), items)
+    assert len(json.dumps(schema)) < 4_000
+    graded = {"conviction_score": 1, "notes": "Fine.", "suggested_action": "HOLD", "watch_for": [{"item": i, "grade": "pending"} for i in items]}
+    assert check_examination(graded, ("HOLD",), items) == []
+    assert check_examination(graded | {"watch_for": graded["watch_for"][:-1]}, ("HOLD",), items) == ["watch_for"]

@@ -24,6 +24,8 @@ from memtape.core.brief.sanitize import safe_line
 from memtape.errors import FieldProblem, Invalid
 
 MAX_NOTES = 300  # characters
+# Characters of all items that a schema lists: providers limit the choices of a schema, and systems the length of a command.
+MAX_LISTED_ITEMS = 8_000
 Grade = Literal["played out", "failed", "pending"]
 GRADES: tuple[Grade, ...] = get_args(Grade)
 NOT_REEXAMINABLE = "not re-examinable"
@@ -112,7 +114,10 @@ def examination_schema(actions: Sequence[str], watch_for: Sequence[str]) -> dict
     }  # fmt: skip
     if watch_for:
         items = list(dict.fromkeys(map(shown_item, watch_for)))
-        entry = _object({"item": {"type": "string", "enum": items}, "grade": {"type": "string", "enum": list(GRADES)}})
+        item: dict[str, Any] = {"type": "string", "description": "as it stands in the prompt"}
+        if sum(map(len, items)) <= MAX_LISTED_ITEMS:
+            item["enum"] = items
+        entry = _object({"item": item, "grade": {"type": "string", "enum": list(GRADES)}})
         order = f"all {len(watch_for)} items of the decision, in its order, each graded once"
         properties["watch_for"] = {"type": "array", "description": order, "items": entry}
     return _object(properties)

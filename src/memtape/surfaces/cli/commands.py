@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     OpenMemory = Callable[[str | None, str | None], Memory]
     Load = Callable[[], Mapping[str, Operation]]
 
+FRACTION = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$")
 LISTED_KEYWORDS = ("writes", "aliases", "command")
 OPERATIONS_FILE = Path(__file__).parents[1] / "operations"
 INPUT_HELP = "All fields as one JSON object, @FILE or - (stdin). Options override its fields."
@@ -122,6 +124,9 @@ def command(known: Operation, open_memory: OpenMemory, *, short: bool = False) -
             with open_memory(db, owner) as memory:
                 done = perform_as_owner(memory, known, data)
             answer(done, as_json, known.columns, chosen_in_pipes=short)
+        if known.waits and done.get("result") in ("failed", "lost", "stopped"):
+            # The run is on record; a script that called it must notice all the same.
+            raise typer.Exit(1)
 
     parameters = [
         *(_option(field, _other_names(known, field.name)) for field in fields),
@@ -199,7 +204,7 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     try:
         found = json.loads(_fetched(option, text))
     except ValueError:
-        raise Invalid(option, "is not JSON", "Write one JSON object, or @FILE") from None
+        raise Invalid(option, "is not JSON", "Write one JSON object" + ("" if text.startswith("@") else ", or @FILE")) from None
     if not isinstance(found, dict):
         raise Invalid(option, "is not a JSON object", 'Write the fields by name, like {"agent": "main"}')
     return found
@@ -310,9 +315,9 @@ def _show(data: Mapping[str, Any]) -> None:
             table = Table(title=name, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
             for column in columns:
                 # Ids and dates are never cut.
-                table.add_column(column, no_wrap=column == "id" or column.endswith(("_id", "_at")))
+                table.add_column(column, no_wrap=column in ("id", "at", "run", "decision") or column.endswith(("_id", "_at")))
             for row in value:
-                table.add_row(*(Text(_cell(row.get(column))) for column in columns))
+                table.add_row(*(Text(_to_the_second(_cell(row.get(column)))) for column in columns))
             console.print(table)
         elif isinstance(value, Mapping) or (isinstance(value, str) and "\n" in value):
             console.print(Text("\n".join(_lines({name: value}))))
@@ -330,6 +335,15 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     return printable(value.replace("\n", " ").replace("\t", " ") if isinstance(value, str) else json_text(value))
+
+
+def _to_the_second(text: str) -> str:
+    """A time without its fraction, which takes the place of a whole column; other texts as they are.
+
+    >>> _to_the_second("2026-03-02T10:00:00.123456Z"), _to_the_second("0.123456Z")
+    ('2026-03-02T10:00:00Z', '0.123456Z')
+    """
+    return FRACTION.sub(r"\1Z", text)
 
 
 def printable(text: str) -> str:

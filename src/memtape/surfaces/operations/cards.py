@@ -72,7 +72,7 @@ def declare_card_type(memory: Memory, ask: DeclareCardType, caller: Caller) -> C
     return _card_type_row(memory.declare_card_type(ask.card))
 
 
-@operation(writes=False, columns=("name", "reExaminable", "reExamineActions", "built_in", "help"))
+@operation(writes=False, columns=("name", "reExaminable", "reExamineActions", "help"))
 def list_card_types(memory: Memory, ask: OfOwner, caller: Caller) -> CardTypeList:
     """List the card types that a decision may have, with their slots."""
     found = [_card_type_row(card) for _, card in sorted(memory.card_types(ask.cutoff).items())]
