@@ -438,3 +438,15 @@ def test_a_process_killed_in_mid_turn_keeps_the_message_and_the_turn_is_lost(ser
         lost, answered = execute(memory, "get_chat", {"chat": chat})["messages"]
         assert (lost["text"], lost["result"], answered["result"]) == ("I never trade alts.", "lost", "ok")
         assert verify_store(memory).ok
+
+
+def test_a_fact_that_an_answer_makes_use_of_is_counted_as_used_and_the_others_only_as_shown(memory, server, settings):
+    used = memory.facts.remember("You never trade altcoins.", confidence="asserted").fact
+    other = memory.facts.remember("You sleep from 22:00 to 06:00 UTC.", confidence="asserted").fact
+    chat = new_chat(memory)
+    server.plays(Says("Since you never trade altcoins, look at gold."))
+    assert say(memory, chat, "What now?")["result"] == "ok"
+    now = {fact.id: fact for fact in memory.facts.all()}
+    assert (now[used.id].times_referenced, now[other.id].times_referenced) == (used.times_referenced + 1, other.times_referenced)
+    assert len(now[used.id].shown) == len(now[other.id].shown) == 1
+    assert verify_store(memory).ok

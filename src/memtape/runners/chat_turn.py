@@ -14,7 +14,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from memtape.core.chat_guard import FACT_TOOLS, ChatGuard
+from memtape.core.chat_guard import FACT_TOOLS, ChatGuard, says_the_fact
 from memtape.core.chats import Chat, ChatTurn
 from memtape.core.codec import digest
 from memtape.core.decisions.runs import NO_USAGE, AgentRun, RunEnd, RunResult, RunStep, RunUsage
@@ -102,7 +102,17 @@ class _TurnConductor:
         if not self.memory.chats.is_open(self.begun):
             # The owner has stopped the turn or deleted the chat: nothing of a late answer is stored.
             return replace(turn, end=replace(end, result="stopped", text="", steps=(), error=STOPPED))
-        return self.memory.chats.end_turn(self.begun, end)
+        ended = self.memory.chats.end_turn(self.begun, end)
+        if answered is not None:
+            self._record_used_facts(answered.text)
+        return ended
+
+    def _record_used_facts(self, answer: str) -> None:
+        """Record which facts the answer made use of: those of the system text whose words are in it. Shown is not used."""
+        shown = set(self.memory.chats.prompt(self.begun.chat).facts)
+        used = [fact.id for fact in self.memory.facts.all() if fact.id in shown and says_the_fact(answer, fact.text)]
+        if used:
+            self.memory.facts.record_referenced(used, f"{self.begun.chat.id}/{self.begun.turn.id}")
 
     def _question(self) -> RunQuestion:
         chat = self.begun.chat
