@@ -305,11 +305,12 @@ def test_council_members_answer_first_and_are_told_nothing_of_the_account():
     ("changes", "field"),
     [
         ({"schedule": "0 0 30 2 *"}, "schedule"), ({"schedule": "hourly"}, "schedule"), ({"runs_per_day": -5}, "runs_per_day"),
-        ({"members": ["gold"]}, "members"), ({"colour": "red"}, "colour"),
+        ({"members": ["gold"]}, "members"), ({"members": ["macro", "macro"]}, "members"), ({"colour": "red"}, "colour"),
     ],
 )  # fmt: skip
 def test_a_configuration_that_cannot_work_is_refused_and_nothing_is_written(changes, field):
     desk = RunDesk(BUY)
+    desk.memory.create_agent("macro", skill="breakout")
     with pytest.raises(Invalid) as refused:
         desk.memory.configure_agent("gold", changes)
     assert refused.value.field == field
