@@ -10,12 +10,14 @@ import pytest
 from memtape.core.decisions.runs import MAX_RUN_STEPS, RunStep, RunUsage
 from memtape.engine.proof.audit import verify_store
 from memtape.errors import Invalid
+from memtape.runners.claude_command import command_line
 from memtape.runners.protocol import RunnerAnswer
 from memtape.runners.python_function import callable_runner
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.registry import find, perform
 from memtape.surfaces.run_host import run_host
 from tests.runners.desk import BUY, HELD, MONDAY, RunDesk
+from tests.runners.questions import question
 
 
 def said(number: int) -> RunStep:
@@ -96,3 +98,8 @@ def test_what_an_answer_to_a_reexamination_has_beside_its_fields_is_not_recorded
     asked = {"agent": "gold", "decision": first.end.decision, "answer": padded}
     done = perform(desk.memory, find("reexamine_decision"), asked, Caller("model", "gold"))
     assert "essay" not in desk.agent.runs.get(done["run"]).end.text and is_readable(desk)
+
+
+def test_a_null_character_in_a_strategy_does_not_break_the_command_of_claude(tmp_path):
+    command = command_line("claude", question(system="Read the\0 dollar."), tmp_path)
+    assert "Read the dollar." in command and not any("\0" in word for word in command)

@@ -135,6 +135,28 @@ def test_while_memory_is_off_chat_has_a_session_of_its_own():
     assert [run.start.prompt for run in desk.runner.questions[-1].transcript] == ["Hi."]
 
 
+def test_an_agent_in_a_simulation_carries_its_session_through_simulated_time():
+    desk = RunDesk(BUY)
+    desk.memory.create_agent("past", skill="breakout", mode="sim")
+    desk.configure("past", active_memory=True)
+    past = desk.memory.agent("past")
+
+    def hour(number: int) -> None:
+        start = MONDAY.replace(year=2024, hour=number)
+        bar = {"symbol": "BTC", "t0": start, "t1": start + timedelta(hours=1), "o": "100", "h": "101", "l": "99", "c": "100"}
+        past.observe({"bars": [bar]}, kind="bars")
+
+    hour(8)
+    first = desk.run("scheduled", agent="past")
+    hour(9)
+    second = desk.run("scheduled", agent="past")
+    assert second.start.session_before == first.end.session_after and past.runs.session().runs_since_reset == 2
+    hour(10)
+    assert past.runs.reset_session().status == "Fresh"
+    desk.configure("past", active_memory=False)
+    assert past.runs.session().status == "Off"
+
+
 def test_a_failed_run_stores_no_session():
     desk = RunDesk(BUY, "no card", "no card", BUY)
     desk.configure(active_memory=True)
@@ -283,11 +305,12 @@ def test_council_members_answer_first_and_are_told_nothing_of_the_account():
     ("changes", "field"),
     [
         ({"schedule": "0 0 30 2 *"}, "schedule"), ({"schedule": "hourly"}, "schedule"), ({"runs_per_day": -5}, "runs_per_day"),
-        ({"members": ["gold"]}, "members"), ({"colour": "red"}, "colour"),
+        ({"members": ["gold"]}, "members"), ({"members": ["macro", "macro"]}, "members"), ({"colour": "red"}, "colour"),
     ],
 )  # fmt: skip
 def test_a_configuration_that_cannot_work_is_refused_and_nothing_is_written(changes, field):
     desk = RunDesk(BUY)
+    desk.memory.create_agent("macro", skill="breakout")
     with pytest.raises(Invalid) as refused:
         desk.memory.configure_agent("gold", changes)
     assert refused.value.field == field

@@ -281,9 +281,11 @@ def session_events(view: View) -> list[SessionEvent]:
 
 
 def _stated_switches(view: View) -> list[MemorySwitched]:
-    # In a simulation the owner's statements are made by another clock than the agent's.
-    cutoff = replace(view.cutoff.owners(), as_of=None) if view.agent.mode == "sim" else view.cutoff.owners()
-    stated = stated_configs(view.owner_tables, view.agent.id, cutoff)
+    if view.agent.mode == "sim":
+        # The owner's statements are made by another clock than the agent's: what was stated last holds for all of its time.
+        stated = stated_configs(view.owner_tables, view.agent.id, replace(view.cutoff.owners(), as_of=None))
+        return [MemorySwitched(EPOCH, bool(item.body.get("active_memory"))) for item in stated[-1:]]
+    stated = stated_configs(view.owner_tables, view.agent.id, view.cutoff.owners())
     return [MemorySwitched(item.known_at, bool(item.body.get("active_memory"))) for item in stated]
 
 

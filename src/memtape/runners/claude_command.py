@@ -90,6 +90,8 @@ def command_line(binary: str, question: RunQuestion, files: Path) -> list[str]:
 
 
 def _system(text: str, files: Path) -> list[str]:
+    # No command line can hold it, and no text needs it.
+    text = text.replace("\0", "")
     if len(text.encode()) <= MAX_ARGUMENT_BYTES:
         return ["--system-prompt", text]
     return ["--system-prompt-file", _written(files / "system.txt", text)]

@@ -67,7 +67,9 @@ def change_config(current: AgentConfig, changes: Mapping[str, Any]) -> AgentConf
 
 
 def refuse_circle(agent: str, members: tuple[str, ...], members_of: Callable[[str], tuple[str, ...]]) -> None:
-    """Raises Invalid if an agent would sit in its own council, directly or through its members."""
+    """Raises Invalid if an agent would sit in its own council, directly or through its members, or a member twice."""
+    if twice := next((member for member in members if members.count(member) > 1), None):
+        raise Invalid("members", f"name '{twice}' twice", "Name each of them once")
 
     def path_back(name: str, path: tuple[str, ...]) -> tuple[str, ...]:
         for member in members if name == agent else members_of(name):
