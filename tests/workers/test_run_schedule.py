@@ -7,7 +7,7 @@ from threading import Event, Thread
 
 import pytest
 
-from memtape.errors import Conflict
+from memtape.errors import Conflict, NeedsRebuild
 from memtape.workers.run_schedule import RunSchedule, due_agents, end_lost_runs
 from tests.runners.desk import BUY, MONDAY, RunDesk
 
@@ -150,3 +150,21 @@ def test_a_run_that_keeps_its_lease_is_never_lost():
         desk.later(0.5)
         assert desk.agent.runs.extend(begun)
     assert end_lost_runs(desk.memory) == []
+
+
+def test_an_agent_whose_record_cannot_be_read_keeps_no_other_from_its_schedule(monkeypatch, caplog):
+    desk = RunDesk(BUY)
+    desk.memory.create_agent("broken", skill="breakout")
+    for name in ("broken", "gold"):
+        desk.configure(name, schedule="every 15m")
+    desk.later(20)
+    runs, last = type(desk.agent.runs), type(desk.agent.runs).last_scheduled
+
+    def fails_for_one(self):
+        if self._scope.agent.id == "broken":
+            raise NeedsRebuild(stream="broken")
+        return last(self)
+
+    monkeypatch.setattr(runs, "last_scheduled", fails_for_one)
+    assert [agent for agent, _ in due_agents(desk.memory)] == ["gold"]
+    assert "the schedule of broken could not be read" in caplog.text

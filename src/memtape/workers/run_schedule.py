@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from threading import Lock, Thread
+from typing import TypeVar
 
 from memtape.core.decisions.schedules import parse_schedule, schedule_due
 from memtape.engine import Memory
@@ -20,29 +21,40 @@ from memtape.workers.repeat import repeating
 CHECK_SECONDS = 10.0
 log = logging.getLogger(__name__)
 
+Found = TypeVar("Found")
 RunDue = Callable[[str, datetime], object]  # runs an agent for a moment of its schedule
 
 
 def due_agents(memory: Memory) -> list[tuple[str, datetime]]:
     """The agents whose schedule is due now, each with the moment of the schedule."""
-    found: list[tuple[str, datetime]] = []
-    for agent in memory.agents():
-        configured = memory.agent_config(agent.id)
-        if configured.config.schedule is None or configured.config.runner is None or configured.scheduled_since is None:
-            continue
-        runs = memory.agent(agent.id).runs
-        due = schedule_due(
-            parse_schedule(configured.config.schedule), memory.clock.now(), configured.scheduled_since, runs.last_scheduled()
-        )
-        if due.slot is not None:
-            found.append((agent.id, due.slot))
-    return found
+    return _of_each_agent(memory, lambda agent: _due_slot(memory, agent))
 
 
 def end_lost_runs(memory: Memory) -> list[str]:
     """End the runs whose process died; returns their ids."""
-    ended = [memory.agent(agent.id).runs.end_lost() for agent in memory.agents()]
-    return [run.id for run in ended if run is not None]
+    return [run.id for _, run in _of_each_agent(memory, lambda agent: memory.agent(agent).runs.end_lost())]
+
+
+def _due_slot(memory: Memory, agent: str) -> datetime | None:
+    configured = memory.agent_config(agent)
+    if configured.config.schedule is None or configured.config.runner is None or configured.scheduled_since is None:
+        return None
+    last = memory.agent(agent).runs.last_scheduled()
+    return schedule_due(parse_schedule(configured.config.schedule), memory.clock.now(), configured.scheduled_since, last).slot
+
+
+def _of_each_agent(memory: Memory, look: Callable[[str], Found | None]) -> list[tuple[str, Found]]:
+    """What a look at each agent finds. An agent whose record has a problem keeps no other from its schedule."""
+    found: list[tuple[str, Found]] = []
+    for agent in memory.agents():
+        try:
+            each = look(agent.id)
+        except MemtapeError as problem:
+            log.warning("the schedule of %s could not be read: %s", agent.id, problem)
+            continue
+        if each is not None:
+            found.append((agent.id, each))
+    return found
 
 
 class RunSchedule:
