@@ -184,3 +184,16 @@ def test_a_list_names_each_thing_once_so_that_each_can_be_graded(items, problem)
     with pytest.raises(Invalid, match=problem) as refused:
         fit_card(TRADE_DECISION, read(Decision, {"slots": {"thesis": "x", "watch_for": items}}))
     assert wrong_fields(refused) == ["slots.watch_for"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("t", "2026-03-01T10:00:00Z"), ("id", "mine"), ("order_ids", ["o1"]), ("verdict", {"accepted": True}), ("run", {"id": "r0"}),
+        ("tags", ["x"]), ("card", "research-note"), ("slots", {"thesis": "y"}), ("entry_price", 100), ("mood", "sad"),
+    ],
+)  # fmt: skip
+def test_an_answer_states_what_it_was_asked_and_nothing_else_of_its_decision(name, value):
+    with pytest.raises(Invalid) as refused:
+        decision_from_answer(TRADE_DECISION, {"action": "buy", "thesis": "x", name: value})
+    assert wrong_fields(refused) == [f"answer.{name}"]

@@ -292,8 +292,14 @@ def _or_null(form: dict[str, Any]) -> dict[str, Any]:
 
 
 def decision_from_answer(declared: CardDefinition, answer: Mapping[str, Any]) -> Decision:
-    """The decision that an answer states; raises Invalid with every field that is wrong."""
+    """The decision that an answer states; raises Invalid with every field that is wrong.
+
+    Only what the schema asks for may be in it: a model that stated the time of its decision could choose one at which it won.
+    """
     given = {name: value for name, value in answer.items() if value is not None}
+    asked = card_schema(declared)["properties"]
+    if unknown := [FieldProblem(f"answer.{name}", "unknown field", "Leave it out") for name in given if name not in asked]:
+        raise Invalid(*unknown[0], *unknown[1:])
     slots = {name: value for name, value in given.items() if declared.slot(name) is not None}
     fields = {name: value for name, value in given.items() if name not in slots}
     decision = read(Decision, {**fields, "slots": slots, "card": declared.name}, at="answer")
