@@ -64,7 +64,7 @@ class StatedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalendarEvent:
-    """A scheduled event with its kind, its importance from 0 to 1, and the tier of whoever stated it."""
+    """A scheduled event with its kind, its importance from 0 to 1, and the tier of its author."""
 
     id: str
     t: datetime

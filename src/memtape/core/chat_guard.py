@@ -97,8 +97,8 @@ def judge_fact(author: Author, fact: str, wanted: Confidence, quote: str | None,
 
 
 def may_archive(author: Author, asserted: bool, chat: ChatGuard | None) -> bool:
-    """Returns True if a fact may be archived by this author. What the owner asserted goes only at the owner's own word.
+    """Returns True if a fact may be archived by this author. What the owner asserted goes only if the owner says so.
 
-    In a chat that word is the owner's message, as long as no tool has answered since.
+    In a chat the owner says so with a message, as long as no tool has answered since.
     """
     return author == "owner" or not asserted or (chat is not None and not chat.tool_answered)

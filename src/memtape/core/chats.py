@@ -187,7 +187,7 @@ def fold_strategy_cards(items: Iterable[StoredItem]) -> list[StrategyCard]:
             _supersede(cards, found.skill)
             cards[item.key] = replace(found, status="confirmed", version=item.body["version"])
         elif item.kind == "skill":
-            # A version, whoever made it. The owner's confirmation is stated after the version that it makes.
+            # A version, no matter who made it. The owner's confirmation is stated after the version that it makes.
             _supersede(cards, item.body["id"])
     return list(cards.values())
 

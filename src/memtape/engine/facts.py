@@ -164,7 +164,7 @@ class Facts:
     ) -> Fact:
         """Archive a fact: it is shown no more and stays on record. A fact that is archived already stays as it is.
 
-        Raises Conflict if a model would archive what the owner asserted, without the owner's word in `chat`.
+        Raises Conflict if a model would archive what the owner asserted, without a message of the owner in `chat`.
         """
         with self._resources.writing(OWNER_STREAM) as tables:
             fact = fact_named(tables, id)

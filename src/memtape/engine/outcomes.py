@@ -1,4 +1,4 @@
-"""The outcomes of an agent's decisions: what became of each, as of any moment; and the owner's own word on it."""
+"""The outcomes of an agent's decisions: what became of each, as of any moment; and what the owner states about it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 One run at a time: a lease, extended while the model works, says who runs the agent now. It is taken in the same transaction that
 records the start of the run, and given back in the one that records its end. A run whose lease ran out, because its process died,
-is ended as `lost` by whoever comes next; the late answer of such a run is refused, so its session is never stored.
+is ended as `lost` by the next process that looks; the late answer of such a run is refused, so its session is never stored.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class ModelPart:
 def earlier_parts(question: RunQuestion) -> Iterator[UserPart | ModelPart]:
     """Returns the runs of the session as parts of a conversation; user and model take turns.
 
-    Only a run that ended well is part of its session. Calls are numbered anew, since providers refuse an id that occurs twice,
+    Only a run that ended well is part of its session. Calls get new numbers, since providers refuse an id that occurs twice,
     and another runner may have given them ids that this provider does not take. Without tools in the question the calls are told
     as text, since providers refuse calls of tools that are not offered.
     """

@@ -43,7 +43,7 @@ class Leases:
         return bool(self._session.all(f"SELECT 1 FROM leases WHERE {MINE} AND name = :name AND until > :now", own))
 
     def drop(self, name: str) -> None:
-        """Take a lease from whoever holds it."""
+        """Take a lease from its holder."""
         self._session.run(f"DELETE FROM leases WHERE {MINE} AND name = :name", {**self._mine, "name": name})
 
     def extend(self, name: str, holder: str, until: datetime) -> bool:

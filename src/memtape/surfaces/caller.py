@@ -35,7 +35,7 @@ class Caller:
     chat: ChatGuard | None = None
     chat_id: str | None = None
     chat_mode: ChatMode | None = None
-    over_network: bool = False  # HTTP and the pages: whoever reaches the port, not only the user who runs memtape
+    over_network: bool = False  # HTTP and the pages: anybody who reaches the port, not only the user who runs memtape
     bound: bool = False  # True: it may neither read nor write for any other agent
     on_text: Callable[[str], None] | None = None  # hears the answer of a model while it is written
 

@@ -84,7 +84,7 @@ def run_import(
     totals = file_totals(result.found)
     absurd = absurd_totals(result.found, totals)
     answer = {
-        # In the first line, because whoever commits may read no other.
+        # In the first line, because a person who commits may read no other.
         **({"warning": f"The totals cannot be right: {'; '.join(absurd)}. Check the columns below"} if absurd else {}),
         "format": name, "rows": result.rows,
         "fills": sum(isinstance(each.value, Fill) for each in result.found),

@@ -72,7 +72,7 @@ class ForgetAnswer(Answer):
 def forget(memory: Memory, ask: Forget, caller: Caller) -> ForgetAnswer:
     """Archive a fact that the owner corrects or contradicts: it is shown no more. The owner can restore it.
 
-    A fact that the owner asserted goes only at the owner's word.
+    A fact that the owner asserted goes only if the owner says so.
     """
     if ask.shred:
         caller.require_owner("destroy the text of a fact")
@@ -184,7 +184,7 @@ def promote_fact(memory: Memory, ask: NameFact, caller: Caller) -> FactAnswer:
 
 @operation(writes=True)
 def demote_fact(memory: Memory, ask: NameFact, caller: Caller) -> FactAnswer:
-    """Mark a fact as inferred: a guess, not the owner's word. Owner only."""
+    """Mark a fact as inferred: a guess, not something that the owner said. Owner only."""
     caller.require_owner("demote a fact")
     return _answer(memory, memory.facts.demote(ask.fact_id))
 

@@ -1,4 +1,4 @@
-"""Operations on the outcomes of decisions: what became of one, and the owner's own word on it."""
+"""Operations on the outcomes of decisions: what became of one, and what the owner states about it."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def demote_fact_form(request: PageRequest) -> Response:
 
 @form(f"{ADDRESS}/archive", on_error=_with_problem)
 def archive_fact_form(request: PageRequest) -> Response:
-    """Archives a fact at the owner's word."""
+    """Archives a fact for the owner."""
     asked = Forget(fact_id=_named(request).fact_id, reason="user_deleted")
     return _after(request, "archived", request.ask(forget, asked).id)
 
