@@ -132,7 +132,7 @@ def fact_row(fact: Fact, now: datetime) -> FactRow:
 
 @operation(
     writes=False, command="facts",
-    columns=("id", "fact", "topic", "confidence", "source", "last_referenced_at", "stale", "archived_reason"),
+    columns=("id", "fact", "topic", "confidence", "archived_reason"),
 )  # fmt: skip
 def list_facts(memory: Memory, ask: ListFacts, caller: Caller) -> FactList:
     """List what is known about the owner, now or at a past moment. Owner only: a chat is shown a choice of them."""
