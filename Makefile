@@ -4,7 +4,7 @@
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup run test lint bench soak docs lock clean chromium FORCE
+.PHONY: help setup run test lint bench evidence soak docs lock clean chromium FORCE
 .NOTPARALLEL:
 
 help:  ## this list
@@ -32,6 +32,9 @@ lint: setup  ## ruff, and mypy on src
 
 bench: setup  ## the performance budgets
 	$(BIN)/python -m bench
+
+evidence: setup  ## the studies behind what memtape claims; writes docs/evidence.md
+	$(BIN)/python -m evidence
 
 soak: setup  ## the long tests, and every property with many more examples
 	MEMTAPE_SOAK=1 $(BIN)/python -m pytest tests -m 'soak or hypothesis' -n 0 -r fEs

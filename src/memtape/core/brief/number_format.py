@@ -38,6 +38,15 @@ def format_rough_gain(amount: Decimal, currency: str) -> str:
     return _signed(amount, _size(abs(amount), whole_from=10), currency, plus="+")
 
 
+def format_price_of_unit(amount: Decimal, currency: str) -> str:
+    """Returns an amount without a sign, to the cent; below a cent, to two significant digits.
+
+    >>> format_price_of_unit(Decimal("4.1"), "USD"), format_price_of_unit(Decimal("1250"), "EUR")
+    ('$4.10', 'EUR 1,250.00')
+    """
+    return format_gain(abs(amount), currency).removeprefix("+")
+
+
 def format_number(amount: Decimal) -> str:
     """Returns a price or a quantity to seven significant digits."""
     return _digits(amount, PRICE_DIGITS)

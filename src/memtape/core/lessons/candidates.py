@@ -48,7 +48,8 @@ from memtape.core.lessons.trade_groups import (
 from memtape.core.memory.behaviour import stopped_out
 from memtape.core.memory.beliefs import accepted_cells
 from memtape.core.memory.episodes import Episode, believed_outcome
-from memtape.core.recall.evidence import STOPS, rounded
+from memtape.core.memory.outcome_units import STOPS
+from memtape.core.recall.evidence import rounded
 from memtape.core.statistics import mean
 
 Unit = Literal["R", "account"]

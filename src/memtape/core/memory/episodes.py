@@ -25,7 +25,7 @@ from memtape.core.values import STRICT, Label, Line
 from memtape.errors import Invalid
 
 Kind = Literal["trade", "shadow"]
-RSource = Literal["stop", "atr_proxy", "stated"]
+RSource = Literal["stop", "atr_proxy", "stated", "money"]  # money: never stored, see `outcome_units`
 Teach = Literal["learn", "exclude", "wrong_reason", "structural", "anomaly"]
 NOT_TAUGHT = frozenset({"exclude", "anomaly"})  # labels of the owner that exclude a trade from all statistics
 

@@ -27,6 +27,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
 
 from memtape.core.memory.episodes import NOT_TAUGHT, Episode, RSource, believed_outcome
+from memtape.core.memory.outcome_units import STOPS
 from memtape.core.original.kelly_formulas import kelly_bet_of_r, kelly_exact, kelly_from_memory
 from memtape.core.recall import sizing
 from memtape.core.recall.query import Query, age_days, compared_fields
@@ -36,7 +37,6 @@ from memtape.core.statistics import beta_quantile, mean, normal_quantile
 
 MIN_N_EFF = 10.0  # effective trades
 BINS = ("<=-2R", "-2R..-1R", "-1R..0", "0", "0..1R", "1R..2R", ">2R")
-STOPS: tuple[RSource, ...] = ("stop", "stated")
 NEGLIGIBLE_R = 1e-9  # rounding error of a sum of thousands; a smaller R is zero
 RECENT_TRADES = 50
 Z95 = normal_quantile(0.95)
