@@ -56,7 +56,7 @@ from memtape.core.recall.evidence import (
 )
 from memtape.core.recall.query import PlanMemory, Profile, Query, RecallParameters, situation_similarity
 from memtape.core.recall.ranking import MAX_NEAR_MISSES, Ranking, Yardstick, rank_memories
-from memtape.core.recall.reference import Recalled, assemble_recall, literal_best, sharpe_of, source_qualities
+from memtape.core.recall.reference import Recalled, assemble_recall, literal_best, ranks_own_r, sharpe_of, source_qualities
 from memtape.core.recall.scoring import SIGMA_FLOOR, SIGMA_UNKNOWN, retrieval_strength, sigma_known
 from memtape.core.recall.warnings import FADING_DAYS, FADING_EXPONENT, MIN_SIMILARITY, LossWarning, find_warnings, warning_unit
 
@@ -75,18 +75,16 @@ def recall_columns(
 ) -> Recalled:
     """What memory has to say about the situation asked about, as of the moment asked for."""
     question = ColumnQuestion(columns, query, fetch).in_one_unit()
-    yardstick = question.yardstick(beliefs, plans)
     warnings = question.in_unit_of_losses().warnings()
-    ranking = rank_memories(question.candidates(yardstick), beliefs, plans, question.query, yardstick)
+    ranking, yardstick = question.ranking(beliefs, plans)
     other = question.beside(yardstick) if query.kelly_beside else ()
     return assemble_recall(ranking, warnings, question.evidence(other), beliefs, question.query)
 
 
 def rank_columns(columns: Columns, beliefs: Sequence[Belief], plans: Sequence[PlanMemory], query: Query, fetch: Fetch) -> Ranking:
     """The ranking alone."""
-    question = ColumnQuestion(columns, query, fetch).in_one_unit()
-    yardstick = question.yardstick(beliefs, plans)
-    return rank_memories(question.candidates(yardstick), beliefs, plans, question.query, yardstick)
+    question = ColumnQuestion(columns, query, fetch)
+    return (question if question.ranks_own_r else question.in_one_unit()).ranking(beliefs, plans)[0]
 
 
 def evidence_columns(columns: Columns, query: Query) -> Evidence:
@@ -132,6 +130,16 @@ class ColumnQuestion:
             if (taught & known).any():
                 losses.append((unit, int(np.count_nonzero(taught & known & (r < 0)))))
         return self._in(warning_unit(losses, self.query.unit))
+
+    @property
+    def ranks_own_r(self) -> bool:
+        return ranks_own_r(self.query, bool((self.columns.has_r[self.rows] & self.believed).any()))
+
+    def ranking(self, beliefs: Sequence[Belief], plans: Sequence[PlanMemory]) -> tuple[Ranking, Yardstick]:
+        """The ranking, and what its scores were measured by."""
+        question = self._in(None) if self.ranks_own_r else self
+        yardstick = question.yardstick(beliefs, plans)
+        return rank_memories(question.candidates(yardstick), beliefs, plans, question.query, yardstick), yardstick
 
     def _in(self, unit: OutcomeUnit | None) -> ColumnQuestion:
         """The same question in a unit. What does not depend on the unit is not computed again."""

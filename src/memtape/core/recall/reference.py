@@ -75,12 +75,22 @@ def recall_reference(
     matching = [e for e in believed_then if query.asks_for(e.symbol, e.strategy) and query.side in (None, e.side)]
     sums = evidence_sums(matching, query, money_unit(believed_then, query.claims_count))
     query = replace(query, unit=evidence_unit(sums))
-    yardstick = recall_yardstick(believed_then, matching, beliefs, plans, query)
-    ranking = rank_memories(matching, beliefs, plans, query, yardstick)
+    literal = ranks_own_r(query, any(e.pnl_r is not None for e in matching))
+    ranked_by = replace(query, unit=None) if literal else query
+    yardstick = recall_yardstick(believed_then, matching, beliefs, plans, ranked_by)
+    ranking = rank_memories(matching, beliefs, plans, ranked_by, yardstick)
     other = _beside(matching, query, yardstick) if query.kelly_beside else ()
     losses = [(unit, sum(is_loss(e, replace(query, unit=unit)) for e in matching)) for unit in sums.units]
     warnings = find_warnings(matching, replace(query, unit=warning_unit(losses, query.unit)))
     return assemble_recall(ranking, warnings, evidence_from_sums(sums, query, other), beliefs, query)
+
+
+def ranks_own_r(query: Query, any_r: bool) -> bool:
+    """Returns True if each memory is ranked by the R that it has, whatever its source: the original formula knows no units.
+
+    Where no memory has an R, it ranks by money like the other profiles.
+    """
+    return query.profile == "owm-literal" and any_r
 
 
 def assemble_recall(
