@@ -12,6 +12,7 @@ from memtape.core.ledger.trades import Trade
 from memtape.core.memory.behaviour import Behaviour, ClosedCounts, behaviour, realised_counts
 from memtape.core.memory.beliefs import Belief, trades_for_and_against
 from memtape.core.memory.episodes import Episode
+from memtape.core.memory.outcome_units import choose_unit, in_unit
 from memtape.core.observed import Side, Situation
 from memtape.core.original.forms import ScoreForm, score_forms
 from memtape.core.recall.query import AffectContext, Query, RecallParameters
@@ -77,6 +78,10 @@ def explained_scores(view: View, id: str, situation: Situation | None) -> tuple[
     episode = next((e for e in known if e.id == id), None)
     if episode is None:
         raise Unknown("memory_id", "episode known then", id, "Find it with recall_memories or get_trades")
+    if episode.pnl_r is None:
+        # Without an R of its own, its outcome is compared in the unit that recall would choose.
+        unit = choose_unit(known, view.claims_count)
+        episode, known = unit.applied(episode), in_unit(known, unit)
     return score_forms(episode, known, query), len(known), view.as_of
 
 
