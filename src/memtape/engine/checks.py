@@ -48,7 +48,7 @@ def check_order(
 ) -> OrderCheck:  # fmt: skip
     """The verdict on an order and everything it rests on."""
     now, avoid = current_situation(view, symbol, situation), skill_of(view.owner_tables, view.agent)[0].avoid
-    question = RecallQuestion(situation=now, symbol=symbol, strategy=strategy, side=side, limit=limit)
+    question = RecallQuestion(situation=now, symbol=symbol, strategy=strategy, side=side, limit=limit, stated=situation)
     recalled, _, basis = recall_situation(view, question)
     context = {"side": side, "signal": True, **({"strategy": strategy} if strategy else {})}
     firing = [plan for plan in plan_views(view, symbol, now, context) if plan.finding in ("fires", "holds")]

@@ -36,7 +36,8 @@ def optional_time_text(moment: datetime | None) -> str | None:
 _TRADE_TYPES: dict[str, Any] = {"money": str, "time": str, "text": str, "int": int, "flag": bool, "list": list[str]}
 _TRADE_WORDS = {
     "pnl_r": "net PnL in units of initial risk", "pnl_pct": "net PnL in % of entry_size_usd", "mfe_usd": "largest open profit",
-    "mae_usd": "largest open loss", "quality": "source of the figures: fills, reported, inferred or unpriced",
+    "mae_usd": "largest open loss", "quality": "basis of the figures: fills, reported, inferred, unpriced or claimed",
+    "source": "the venue that delivered it, or the agent that claims it; null: from your records",
     "net_pnl_usd": "realized - fees + funding, account currency", "realized_pnl_usd": "gross, account currency",
     "entry_at": "UTC", "exit_at": "UTC", "leg": "'' on a net account", "r_source": "source of the risk: stop",
     "exit_trigger": "what set off the exit: stop, target, manual, expiry, ...",
@@ -189,7 +190,7 @@ PerformanceAnswer = answer_model(
         "max_drawdown_usd": "largest fall of NAV; whole account only",
         "max_drawdown_pct": "in % of the peak; null: no equity stated",
         "sharpe_per_trade": "mean / standard deviation per trade, not annualised", "first_entry_at": "UTC", "last_exit_at": "UTC",
-        "currency": "account currency", "equity_source": "'marks' (from the broker) or 'closed trades'",
+        "currency": "account currency", "equity_source": "'marks' (equity that was reported) or 'closed trades'",
         "open_n": "open trades", "open_realized_pnl_usd": "what open trades realised so far, before fees and funding",
         "open_fees_usd": "paid on open trades so far", "open_funding_usd": "received on open trades so far",
         "open_net_pnl_usd": "open_realized - open_fees + open_funding; with net_pnl_usd it gives the ledger's total",
@@ -237,7 +238,8 @@ class Basis(Answer):
     as_of: Annotated[str, Field(description="UTC; the answer uses only what was known then")]
     n: Annotated[int, Field(description="episodes known then")]
     window: Annotated[list[str | None], Field(description="first and last exit among them, UTC")]
-    outcomes: Annotated[str, Field(description="'verified' by the broker's records or 'claimed' by the agent")]
+    outcomes: Annotated[str, Field(description="who reported them: from the venue, from your records, claimed by the agent")]
+    notes: Annotated[list[str], Field(description="what you asked for and no memory has, with what exists")]
 
 
 def basis_of(agent: str, moment: AnswerBasis) -> dict[str, Any]:
@@ -246,5 +248,6 @@ def basis_of(agent: str, moment: AnswerBasis) -> dict[str, Any]:
         "as_of": optional_time_text(moment.as_of) or "",
         "n": moment.n,
         "window": [optional_time_text(moment.first_exit), optional_time_text(moment.last_exit)],
-        "outcomes": moment.outcome_source,
+        "outcomes": moment.source_text,
+        "notes": list(moment.notes),
     }

@@ -23,6 +23,7 @@ from memtape.core.memory.learn_all import LearnedMemories, learn_all
 from memtape.core.memory.plans import PlanState
 from memtape.core.recall.query import PlanMemory, Query
 from memtape.core.recall.reference import Recalled, recall_reference
+from memtape.core.recall.unknown_values import KnownValues
 from memtape.core.skills import Agent
 from memtape.engine.view.derived_ledger import (
     all_versions,
@@ -151,6 +152,19 @@ class ViewAtHead(View):
     def basis(self) -> AnswerBasis:
         """What an answer from all episodes rests on."""
         return AnswerBasis.of(self.as_of, self.claims_count, self.episodes())
+
+    def known_values(self) -> KnownValues:
+        """The labels of all episodes, and the symbols of all trades, by the moment."""
+        episodes = self.episodes()
+
+        def values(field: str) -> tuple[str, ...]:
+            return tuple(sorted({value for episode in episodes if (value := getattr(episode, field)) is not None}))
+
+        held = {trade.symbol for trade in self.trades(TradeFilter(status="open"))}
+        return KnownValues(
+            symbols=tuple(sorted({*values("symbol"), *held})), regimes=values("regime"),
+            volatilities=values("volatility_regime"), sessions=values("session"),
+        )  # fmt: skip
 
     def beliefs(self) -> list[Belief]:
         """What is believed at the moment, in every status."""

@@ -25,6 +25,7 @@ from memtape.core.memory.episodes import Episode, known_episodes
 from memtape.core.memory.plans import PlanState
 from memtape.core.recall.query import PlanMemory, Query
 from memtape.core.recall.reference import Recalled
+from memtape.core.recall.unknown_values import KnownValues
 from memtape.core.skills import Agent
 from memtape.engine.column_cache import CachedBeliefs, CachedColumns, ColumnCache
 from memtape.engine.view.derived_ledger import derive_trades, differing_fills, known_positions, open_claims
@@ -35,6 +36,7 @@ from memtape.engine.view.view import (
     TradeFilter,
     TradePage,
     View,
+    counted_sources,
     discrepancies_to_show,
     select_trades,
     with_labels,
@@ -224,12 +226,30 @@ class StoredView(View):
 
     def basis(self) -> AnswerBasis:
         """What an answer from all episodes rests on."""
+        from memtape.columns.present import reporters_present
+
         columns = self._columns_now().columns
         mask = columns.mask(micros(self.as_of), None, None)
         n = int(mask.sum())
         exits = columns.exit_us[: columns.n][mask] if n else None
         first, last = (moment(int(exits.min())), moment(int(exits.max()))) if exits is not None else (None, None)
-        return AnswerBasis(self.as_of, self.claims_count, n, first, last)
+        sources = counted_sources(reporters_present(columns, mask), self.claims_count)
+        return AnswerBasis(self.as_of, self.claims_count, n, first, last, sources)
+
+    def known_values(self) -> KnownValues:
+        """The labels of all episodes, and the symbols of all trades, by the moment."""
+        from memtape.columns.present import names_present
+
+        columns = self._columns_now().columns
+        mask = columns.mask(micros(self.as_of), None, None)
+
+        held = {trade.symbol for trade in self.trades(TradeFilter(status="open"))}
+        return KnownValues(
+            symbols=tuple(sorted({*names_present(columns.symbol_code, columns.symbols, mask), *held})),
+            regimes=names_present(columns.regime_code, columns.regimes, mask),
+            volatilities=names_present(columns.volatility_code, columns.volatilities, mask),
+            sessions=names_present(columns.session_code, columns.sessions, mask),
+        )
 
     def beliefs(self) -> list[Belief]:
         """What is believed at the moment, in every status; the beliefs of the present are cached until something changes them."""

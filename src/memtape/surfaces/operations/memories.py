@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, Field
 
 from memtape.core.codec import plain
+from memtape.core.labels import StatedSide
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode
-from memtape.core.observed import Closing, Side, Situation
+from memtape.core.observed import Closing, Situation
 from memtape.core.recall.evidence import Evidence, rounded
 from memtape.core.recall.query import Profile, tuned
 from memtape.core.recall.ranking import RankedMemory
@@ -35,7 +36,7 @@ class RememberTrade(OfAgent):
     """A trade as the agent reports it; without an exit it is still open."""
 
     symbol: Annotated[Symbol, Field(description="what was traded")]
-    direction: Annotated[Literal["long", "short", "buy", "sell"], Field(validation_alias=AliasChoices("direction", "side"),
+    direction: Annotated[StatedSide, Field(validation_alias=AliasChoices("direction", "side"),
                          description="long or short (or buy, sell)")]  # fmt: skip
     entry_price: Annotated[Price, Field(description="price at entry")]
     exit_price: Annotated[Price | None, Field(description="price at exit; absent: still open, close it with close_trade")] = None
@@ -122,7 +123,7 @@ class RecallMemories(AsOf):
     symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
     strategy_name: Annotated[Label | None, Field(validation_alias=AliasChoices("strategy_name", "strategy"),
                              description="only this strategy")] = None  # fmt: skip
-    side: Annotated[Side | None, Field(description="only this side")] = None
+    side: Annotated[StatedSide | None, Field(description="only this side")] = None
     context: Annotated[Situation | None, Field(validation_alias=AliasChoices("context", "situation"),
                        description="the situation; missing fields are unknown. Default: the agent's own")] = None  # fmt: skip
     context_regime: Annotated[Label | None, Field(description="the regime, if context is not given")] = None

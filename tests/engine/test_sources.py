@@ -1,0 +1,118 @@
+"""Every answer says who reported the trades behind it: the venue, the owner's records, or the agent itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from memtape.core.fills import Fill
+from memtape.core.observed import ClosedTrade
+from memtape.core.values import read
+from memtape.engine import AgentMemory, Memory
+from memtape.engine.proof.audit import rebuild_store, verify_store
+from memtape.surfaces.registry import execute
+from tests.desk import given_agent
+
+pytestmark = pytest.mark.any_store
+START = datetime(2026, 1, 5, 8, tzinfo=UTC)
+
+
+def hour(n: float) -> datetime:
+    return START + timedelta(hours=n)
+
+
+def closed(n: int) -> ClosedTrade:
+    """The n-th trade of a file of closed trades."""
+    return read(ClosedTrade, {"trade_id": f"x{n}", "symbol": "BTC", "side": "long", "entry_at": hour(n), "exit_at": hour(n + 0.5),
+                              "entry_price": 100, "exit_price": 99, "qty": 1, "stop": 98})  # fmt: skip
+
+
+def fills(n: int, **more: Any) -> Iterable[Fill]:
+    """The two fills of the n-th round trip."""
+    for part, side, px in (("a", "buy", 100), ("b", "sell", 102)):
+        at = hour(n if part == "a" else n + 0.5)
+        yield read(Fill, {"id": f"f{n}{part}", "t": at, "symbol": "BTC", "side": side, "qty": 1, "px": px, **more})
+
+
+def trade_fills(agent: AgentMemory, n: int, **more: Any) -> None:
+    for fill in fills(n, **more):
+        agent.observe(fill)
+
+
+def outcomes(memory: Memory) -> str:
+    return str(execute(memory, "recall_memories", {"agent": "desk"})["outcomes"])
+
+
+def test_an_imported_file_is_from_your_records_and_never_verified_by_a_broker(memory: Memory) -> None:
+    agent = given_agent(memory, mode="live")
+    agent.imports.commit([closed(1), *fills(3)], {"file": "trades.csv"})
+    assert outcomes(memory) == "from your records"
+    assert {(e.tier, e.source) for e in agent.memories.episodes()} == {(1, "records")}
+    assert [row["source"] for row in execute(memory, "get_trades", {"agent": "desk"})["trades"]] == [None, None]
+
+
+@pytest.mark.parametrize("name", ["observe_fill", "observe_tick"])
+def test_what_the_owner_reports_is_from_your_records_even_if_it_says_that_it_is_the_venue(memory: Memory, name: str) -> None:
+    given_agent(memory, mode="live")
+    for n, (side, px) in enumerate((("buy", 100), ("sell", 101)), start=1):
+        fill = {"id": f"f{n}", "t": f"2026-01-05T0{n}:00:00Z", "symbol": "BTC", "side": side, "qty": 1, "px": px}
+        asked = fill if name == "observe_fill" else {"id": f"t{n}", "t": fill["t"], "fills": [{**fill, "venue": "hyperliquid"}]}
+        execute(memory, name, {"agent": "desk", **asked})
+    assert outcomes(memory) == "from your records"
+
+
+def test_fills_that_a_live_reader_delivers_are_from_the_venue(memory: Memory) -> None:
+    agent = given_agent(memory, mode="live")
+    trade_fills(agent, 1, venue="hyperliquid")
+    assert outcomes(memory) == "from the venue"
+    assert [(e.tier, e.source) for e in agent.memories.episodes()] == [(0, "hyperliquid")]
+    agent.imports.commit([closed(4)], {"file": "older.csv"})
+    assert outcomes(memory) == "from the venue and your records"
+    head = agent.head().seq
+    assert execute(memory, "recall_memories", {"agent": "desk", "head": head})["outcomes"] == "from the venue and your records"
+    assert execute(memory, "recall_memories", {"agent": "desk", "as_of": "2026-01-05T10:00:00Z"})["outcomes"] == "no trades yet"
+
+
+def test_a_trade_that_the_owner_completes_is_from_your_records(memory: Memory) -> None:
+    agent = given_agent(memory, mode="live")
+    first, second = fills(1)
+    agent.observe(read(Fill, {**{name: getattr(first, name) for name in Fill.__slots__}, "venue": "hyperliquid"}))
+    agent.observe(second)
+    assert agent.ledger.trades()[0].source is None
+    assert outcomes(memory) == "from your records"
+
+
+def test_a_fill_that_the_venue_delivers_after_the_owner_is_the_same_fill(memory: Memory) -> None:
+    agent = given_agent(memory, mode="live")
+    trade_fills(agent, 1)
+    trade_fills(agent, 1, venue="hyperliquid")
+    assert agent.ledger.discrepancies() == []
+
+
+def test_the_paper_broker_of_a_simulation_is_its_venue(memory: Memory) -> None:
+    agent = given_agent(memory, mode="sim")
+    trade_fills(agent, 1)
+    assert outcomes(memory) == "from the venue"
+    assert agent.ledger.trades()[0].source == "paper broker"
+
+
+def test_what_the_agent_reports_is_claimed_until_there_are_records(memory: Memory) -> None:
+    agent = given_agent(memory, mode="live")
+    agent.remember_trade({"symbol": "ETH", "side": "long", "entry_price": 100, "exit_price": 101, "pnl_r": 1, "trade_id": "c1",
+                          "entry_at": hour(1), "exit_at": hour(2)})  # fmt: skip
+    assert outcomes(memory) == "claimed by the agent"
+    agent.imports.commit([closed(3)], {"file": "trades.csv"})
+    assert outcomes(memory) == "from your records"
+
+
+def test_sources_verify_and_rebuild_to_the_same_rows(memory: Memory) -> None:
+    agent = given_agent(memory, mode="live")
+    trade_fills(agent, 1, venue="hyperliquid")
+    agent.observe(next(iter(fills(3, venue="hyperliquid"))))
+    agent.imports.commit([closed(4)], {"file": "older.csv"})
+    before = verify_store(memory)
+    assert before.problems == []
+    assert rebuild_store(memory).digests.items() <= before.digests.items()
