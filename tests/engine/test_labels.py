@@ -187,3 +187,66 @@ def test_a_symbol_that_is_nearly_right_is_suggested_on_every_question(memory: Me
 
 def test_an_agent_without_memories_gets_no_notes(memory: Memory, diary: AgentMemory) -> None:
     assert execute(memory, "recall_memories", {"agent": "desk", "symbol": "BTC", "context": {"session": "x"}})["notes"] == []
+
+
+# ---- the row of the ledger shows what bars show -----------------------------------------------------------------------------
+
+
+def hourly(n: int = 60, *, last: float = 0.0) -> dict[str, Any]:
+    """So many hourly bars of a steady rise that end with the hour `last` of the diary."""
+    bars = [{"symbol": "BTCUSDT", "t0": hour(last - n + k), "t1": hour(last - n + k + 1), "o": 100 + k, "h": 102 + k, "l": 99 + k,
+             "c": 101 + k} for k in range(n)]  # fmt: skip
+    return {"bars": bars}
+
+
+def row(memory: Memory, **more: Any) -> dict[str, Any]:
+    """The labels of the only trade, as get_trades shows it, and where they come from."""
+    [found] = execute(memory, "get_trades", {"agent": "desk", **more})["trades"]
+    return {name: found[f"entry_{name}"] for name in ("regime", "volatility", "session")} | {"from": found["labels_from"]}
+
+
+def test_labels_that_nobody_stated_are_filled_from_bars_and_the_row_says_so(memory: Memory, diary: AgentMemory) -> None:
+    diary.observe(hourly(), kind="bars")
+    remember(diary, 1, volatility="High")
+    shown = {"regime": "trending_up", "volatility": "high", "session": "london",
+             "from": {"regime": "bars", "volatility": "stated", "session": "time of entry"}}  # fmt: skip
+    assert row(memory) == shown
+    assert row(memory, head=diary.head().seq) == shown
+    id_ = diary.ledger.trades()[0].id
+    told = execute(memory, "get_trade_reflection", {"agent": "desk", "trade_id": id_})
+    assert (told["trade"]["entry_regime"], told["episode"]["regime"]) == ("trending_up", "trending_up")
+    assert execute(memory, "get_ledger", {"agent": "desk"})["rows"][0]["entry_regime"] == "trending_up"
+
+
+def test_an_open_trade_has_the_labels_of_its_entry_too(memory: Memory, diary: AgentMemory) -> None:
+    diary.observe(hourly(), kind="bars")
+    diary.observe({"id": "f1", "t": hour(1), "symbol": "BTCUSDT", "side": "buy", "qty": 1, "px": 100}, kind="fill")
+    [held] = execute(memory, "get_open_positions", {"agent": "desk"})["positions"]
+    assert (held["entry_regime"], held["entry_session"], held["labels_from"]["regime"]) == ("trending_up", "london", "bars")
+
+
+def test_bars_that_are_imported_later_revise_the_row_of_the_ledger(memory: Memory) -> None:
+    agent = given_agent(memory, mode="live")
+    remember(agent, 1)
+    assert row(memory)["regime"] is None
+    agent.observe(hourly(), kind="bars", backfill=True)
+    assert row(memory)["regime"] == "trending_up"
+    before = verify_store(memory)
+    assert before.problems == []
+    assert rebuild_store(memory).digests.items() <= before.digests.items()
+    assert row(memory)["regime"] == "trending_up"
+
+
+def test_bars_after_the_entry_change_nothing_about_it(memory: Memory, diary: AgentMemory) -> None:
+    remember(diary, 1)
+    diary.observe(hourly(last=70), kind="bars")
+    assert row(memory)["regime"] is None
+
+
+def test_a_corrected_label_stands_in_the_row_as_stated(memory: Memory, diary: AgentMemory) -> None:
+    diary.observe(hourly(), kind="bars")
+    id_ = remember(diary, 1)
+    before = diary.head().seq
+    diary.memories.correct(id_, {"regime": "Choppy"}, "it was no trend")
+    assert (row(memory)["regime"], row(memory)["from"]["regime"]) == ("ranging", "stated")
+    assert row(memory, head=before)["regime"] == "trending_up"

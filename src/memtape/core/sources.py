@@ -21,9 +21,7 @@ TradeSource = Literal["venue", "records", "agent"]
 OUTCOME_SOURCES: tuple[TradeSource, ...] = ("venue", "records", "agent")
 # Who reports a trade, as trades and episodes name it: a venue by its name, the paper broker, or (of an episode) the records.
 PAPER_BROKER, RECORDS = "paper broker", "records"
-TIER_WORDS: Mapping[int, str] = {
-    0: "the venue", 1: "your records", 2: "computed by memtape", 3: "the agent or a model", 4: "external text"
-}  # fmt: skip
+TIER_WORDS: Mapping[int, str] = {0: "the venue", 1: "your records", 2: "computed", 3: "model", 4: "external text"}
 INFERRED_TIER = 2
 _TIER_OF_SOURCE: Mapping[TradeSource, int] = {"venue": 0, "records": 1, "agent": 3}
 

@@ -15,6 +15,7 @@ from memtape.core.ledger.performance_detail import PerformanceDetail
 from memtape.core.ledger.trades import Trade, round_money, trade_json
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.memory.behaviour import Behaviour, DriftReport, Figure, Pattern
+from memtape.core.memory.trade_labels import label_sources
 from memtape.core.recall.evidence import rounded
 from memtape.core.values import MONEY
 from memtape.engine.view.view import AnswerBasis
@@ -56,12 +57,17 @@ TradeRow: type[BaseModel] = create_model(
         name: (_TRADE_TYPES[kind] | None, Field(description=_TRADE_WORDS.get(name, name.replace("_", " "))))
         for name, kind in TRADE_COLUMNS.items()
     },  # type: ignore[call-overload]
+    labels_from=(
+        dict[str, str],
+        Field(description="where regime, volatility and session of the entry come from: stated, bars or time of entry"),
+    ),
 )
 
 
 def trade_row(trade: Trade) -> BaseModel:
     """The answer row of a trade."""
-    return TradeRow(**trade_json(trade))
+    labels = {"regime": trade.entry_regime, "volatility": trade.entry_volatility, "session": trade.entry_session}
+    return TradeRow(**trade_json(trade), labels_from=label_sources(trade.entry_situation, labels))
 
 
 class ConcludedEvent(SparseAnswer):
@@ -190,7 +196,7 @@ PerformanceAnswer = answer_model(
         "max_drawdown_usd": "largest fall of NAV; whole account only",
         "max_drawdown_pct": "in % of the peak; null: no equity stated",
         "sharpe_per_trade": "mean / standard deviation per trade, not annualised", "first_entry_at": "UTC", "last_exit_at": "UTC",
-        "currency": "account currency", "equity_source": "'marks' (equity that was reported) or 'closed trades'",
+        "currency": "account currency", "equity_source": "'marks' (reported equity) or 'closed trades'",
         "open_n": "open trades", "open_realized_pnl_usd": "what open trades realised so far, before fees and funding",
         "open_fees_usd": "paid on open trades so far", "open_funding_usd": "received on open trades so far",
         "open_net_pnl_usd": "open_realized - open_fees + open_funding; with net_pnl_usd it gives the ledger's total",

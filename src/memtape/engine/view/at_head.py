@@ -6,7 +6,7 @@ the rows up to that head, and the plain reference answers from what comes out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache, cached_property
@@ -21,6 +21,7 @@ from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode, known_episodes
 from memtape.core.memory.learn_all import LearnedMemories, learn_all
 from memtape.core.memory.plans import PlanState
+from memtape.core.memory.trade_labels import EntryLabels
 from memtape.core.recall.query import PlanMemory, Query
 from memtape.core.recall.reference import Recalled, recall_reference
 from memtape.core.recall.unknown_values import KnownValues
@@ -140,6 +141,14 @@ class ViewAtHead(View):
     def episode(self, id: str) -> Episode | None:
         """One episode in the version believed at the moment."""
         return next((episode for episode in self.episodes() if episode.id == id), None)
+
+    def entry_labels(self, ids: Collection[str]) -> Mapping[str, EntryLabels]:
+        """The labels of some trades' entries, as their episodes had them at the moment, by trade."""
+        wanted = set(ids)
+        return {
+            e.id: {"regime": e.regime, "volatility_regime": e.volatility_regime, "session": e.session}
+            for e in self.episodes() if e.id in wanted
+        }  # fmt: skip
 
     def latest_episodes(self, limit: int, *, symbol: str | None = None, strategy: str | None = None) -> list[Episode]:
         """The episodes that ended last, oldest first."""

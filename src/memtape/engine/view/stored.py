@@ -23,6 +23,7 @@ from memtape.core.memory.belief_cells import beliefs_from_tallies, count_stated,
 from memtape.core.memory.beliefs import Belief, entry_facts
 from memtape.core.memory.episodes import Episode, known_episodes
 from memtape.core.memory.plans import PlanState
+from memtape.core.memory.trade_labels import EntryLabels
 from memtape.core.recall.query import PlanMemory, Query
 from memtape.core.recall.reference import Recalled
 from memtape.core.recall.unknown_values import KnownValues
@@ -219,6 +220,10 @@ class StoredView(View):
         """One episode in the version believed at the moment."""
         found = known_episodes(self.memory_tables.episodes([id]), self.as_of)
         return found[0] if found else None
+
+    def entry_labels(self, ids: Collection[str]) -> Mapping[str, EntryLabels]:
+        """The labels of some trades' entries, as their episodes had them at the moment, by trade."""
+        return self.memory_tables.entry_labels(ids, self.as_of)
 
     def latest_episodes(self, limit: int, *, symbol: str | None = None, strategy: str | None = None) -> list[Episode]:
         """The episodes that ended last, oldest first."""

@@ -22,6 +22,7 @@ from memtape.core.memory.beliefs import Belief, StatedBelief
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.market import Market
 from memtape.core.memory.plans import PlanState
+from memtape.core.memory.trade_labels import EntryLabels
 from memtape.core.recall.query import PlanMemory, Query
 from memtape.core.recall.reference import Recalled
 from memtape.core.recall.unknown_values import KnownValues
@@ -315,6 +316,10 @@ class View(ABC):
     @abstractmethod
     def episode(self, id: str) -> Episode | None:
         """One episode in the version believed at the moment."""
+
+    @abstractmethod
+    def entry_labels(self, ids: Collection[str]) -> Mapping[str, EntryLabels]:
+        """The labels of some trades' entries, as their episodes had them at the moment, by trade."""
 
     @abstractmethod
     def latest_episodes(self, limit: int, *, symbol: str | None = None, strategy: str | None = None) -> list[Episode]:

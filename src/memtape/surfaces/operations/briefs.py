@@ -64,7 +64,7 @@ class CitationRow(Answer):
     line: Annotated[int, Field(description="line number in the whole text, from 1")]
     kind: Annotated[str, Field(description="trade, lesson, rule, episode, belief, plan, event, ...")]
     id: Annotated[str, Field(description="its id")]
-    tier: Annotated[int, Field(description="0 broker, 1 owner, 2 computed, 3 model, 4 external")]
+    tier: Annotated[int, Field(description="0 the venue, 1 your records, 2 computed, 3 agent or model, 4 external")]
 
 
 class BriefAnswer(Answer):

@@ -268,7 +268,7 @@ class EquityAnswer(Answer):
     agent: Annotated[str, Field(description="the agent")]
     points: Annotated[list[EquityPoint], Field(description="oldest first")]
     n: Annotated[int, Field(description="how many")]
-    source: Annotated[str, Field(description="'marks' (from the broker) or 'closed trades' (added to the starting equity)")]
+    source: Annotated[str, Field(description="'marks' (reported equity) or 'closed trades' (added to the starting equity)")]
     currency: Annotated[str, Field(description="account currency")]
     max_drawdown_pct: Annotated[
         str | None, Field(description="largest fall from a peak, in % of the peak; null: nobody stated an equity")
