@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from memtape.core.fills import Fill
-from memtape.core.observed import ClosedTrade
+from memtape.core.observed import Bar, ClosedTrade, Decision
 from memtape.core.values import read
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
+from memtape.sim.paper import Order, Position
+from memtape.sim.run import run_simulation
+from memtape.sim.strategies import OrderProposal
 from memtape.surfaces.caller import Caller
 from memtape.surfaces.registry import execute, find, perform
 from tests.desk import given_agent
@@ -93,11 +97,25 @@ def test_a_fill_that_the_venue_delivers_after_the_owner_is_the_same_fill(memory:
     assert agent.ledger.discrepancies() == []
 
 
-def test_the_paper_broker_of_a_simulation_is_its_venue(memory: Memory) -> None:
+def rising() -> list[Bar]:
+    """Hourly bars of a steady rise."""
+    prices = [(hour(24 + n), Decimal(100 + n)) for n in range(6)]
+    return [Bar(symbol="ETH", t0=t, t1=t + timedelta(hours=1), o=px, h=px + 2, l=px - 1, c=px + 1) for t, px in prices]
+
+
+def buy_and_sell(history: Sequence[Bar], position: Position, equity: Decimal) -> list[OrderProposal]:
+    """Buys after the first bar and sells after the third."""
+    side: Any = {1: "buy", 3: "sell"}.get(len(history))
+    decision = Decision(symbol="ETH", action=side, reason="a test of the market")
+    return [OrderProposal(decision, (Order(symbol="ETH", side=side, qty=Decimal(1)),))] if side else []
+
+
+def test_the_paper_broker_is_the_venue_of_a_simulation_and_its_owner_is_not(memory: Memory) -> None:
     agent = given_agent(memory, mode="sim")
     trade_fills(agent, 1)
-    assert outcomes(memory) == "from the venue"
-    assert agent.ledger.trades()[0].source == "paper broker"
+    assert outcomes(memory) == "from your records"
+    run_simulation(agent, rising(), buy_and_sell)
+    assert {trade.source for trade in agent.ledger.trades(symbol="ETH")} == {"paper broker"}
 
 
 def test_what_the_agent_reports_is_claimed_until_there_are_records(memory: Memory) -> None:

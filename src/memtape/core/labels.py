@@ -128,9 +128,14 @@ def _fold_side(value: object) -> object:
     return fold_label("side", value) or value if isinstance(value, str) else value
 
 
+# Words for an opinion about the market: they name the side of an idea, never what was executed.
+_OPINIONS = frozenset({"up", "down", "bull", "bullish", "bear", "bearish"})
+
+
 def _fold_order_side(value: object) -> object:
-    ways = {"long": "buy", "short": "sell"}
-    return ways.get(str(_fold_side(value)), value) if isinstance(value, str) else value
+    if not isinstance(value, str) or _folded(value) in _OPINIONS:
+        return value
+    return {"long": "buy", "short": "sell"}.get(str(_fold_side(value)), value)
 
 
 Side = Literal["long", "short"]
@@ -152,4 +157,6 @@ def read_side(text: str) -> Side:
 
 # The side of a trade, or of an order, in any of the words for it: BUY is long, SHORT is sell.
 StatedSide = Annotated[Side, BeforeValidator(_fold_side)]
+# The same, for a question whose schema names the words of an order too.
+StatedDirection = Annotated[Literal["long", "short", "buy", "sell"], BeforeValidator(_fold_side)]
 OrderSide = Annotated[Literal["buy", "sell"], BeforeValidator(_fold_order_side)]

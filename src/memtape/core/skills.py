@@ -16,7 +16,6 @@ from pydantic import ConfigDict, Field
 from memtape.core.ids import AgentId, SkillId
 from memtape.core.ledger.excursions import MfeMode
 from memtape.core.ledger.terms import AccountTerms, TradeUnit
-from memtape.core.sources import PAPER_BROKER
 from memtape.core.values import SLUG, STRICT, ZERO, Currency, Label, Line, Price, Quantity, Text
 
 Mode = Literal["sim", "paper", "live"]
@@ -141,7 +140,6 @@ class Agent:
         return AccountTerms(
             agent=self.id, skill_id=self.skill, currency=own.currency, dust_qty=own.dust_qty, mfe_mode=own.mfe_mode,
             settle_seconds=self.settle_seconds, trade_unit=own.trade_unit or "flat_to_flat",
-            venue=PAPER_BROKER if self.mode == "sim" else None,
         )  # fmt: skip
 
     @property

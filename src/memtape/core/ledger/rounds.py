@@ -307,7 +307,7 @@ def trade_from_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) 
             exit_item=round_.closed_by, exit_seq=round_.exit_seq, fee_unknown=round_.fee_unknown, group_id=round_.group,
             accounting=contract.accounting, payoff=contract.payoff,
             multiplier=contract.multiplier, rate=round_.rate,
-            source=terms.venue or (None if round_.other_reporter else round_.venue),
+            source=None if round_.other_reporter else round_.venue,
             cost_usd=round_.cost_usd if contract.is_cash and not closed and not round_.unpriced else None,
         )  # fmt: skip
 

@@ -34,7 +34,6 @@ class AccountTerms:
     mfe_mode: MfeMode = "hl_strict"
     settle_seconds: int = 0  # how long a snapshot may lag behind the fills, or run ahead of them
     trade_unit: TradeUnit = "flat_to_flat"
-    venue: str | None = None  # what reports everything about the account: the paper broker of a simulation
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ Such a question is legal and its answer is true, but a spelling mistake looks th
 ["no memory has session 'frankfurtt'; known: asia, london"]
 >>> symbol_notes("BTCUSD", known), symbol_notes("EURUSD", known)
 (['no memory of BTCUSD; did you mean BTC-USD or BTCUSDT?'], [])
+>>> label_notes({"regime": "ranging"}, known)
+['no memory has a regime']
 >>> symbol_notes("XAUUSD", known)
 ['no memory of XAUUSD; known: BTC-USD, BTCUSDT, EURUSD']
 """
@@ -43,7 +45,7 @@ def label_notes(asked: Mapping[str, object], known: KnownValues) -> list[str]:
         value, existing = asked.get(field), getattr(known, values)
         if isinstance(value, str) and value != ANY and value not in existing:
             name = field.removesuffix("_regime")
-            found.append(f"no memory has {name} '{value}'; {_known(existing)}")
+            found.append(f"no memory has {name} '{value}'; {_known(existing)}" if existing else f"no memory has a {name}")
     return found
 
 
@@ -78,8 +80,7 @@ def _letters(symbol: str) -> str:
 
 
 def _known(values: Sequence[str]) -> str:
-    if not values:
-        return "none is known"
+    values = sorted(values, key=lambda value: (value.lower(), value))
     more = f" and {len(values) - MAX_KNOWN} more" if len(values) > MAX_KNOWN else ""
     return f"known: {', '.join(values[:MAX_KNOWN])}{more}"
 

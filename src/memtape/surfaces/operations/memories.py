@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AliasChoices, BaseModel, Field
 
 from memtape.core.codec import plain
-from memtape.core.labels import StatedSide
+from memtape.core.labels import StatedDirection, StatedSide
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode
 from memtape.core.observed import Closing, Situation
@@ -36,7 +36,7 @@ class RememberTrade(OfAgent):
     """A trade as the agent reports it; without an exit it is still open."""
 
     symbol: Annotated[Symbol, Field(description="what was traded")]
-    direction: Annotated[StatedSide, Field(validation_alias=AliasChoices("direction", "side"),
+    direction: Annotated[StatedDirection, Field(validation_alias=AliasChoices("direction", "side"),
                          description="long or short (or buy, sell)")]  # fmt: skip
     entry_price: Annotated[Price, Field(description="price at entry")]
     exit_price: Annotated[Price | None, Field(description="price at exit; absent: still open, close it with close_trade")] = None
