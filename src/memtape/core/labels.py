@@ -124,17 +124,17 @@ def folded(kind: LabelKind) -> Any:
     return AfterValidator(lambda value: value if value is None else fold_label(kind, value))
 
 
-def _fold_side(value: object) -> object:
-    return fold_label("side", value) or value if isinstance(value, str) else value
-
-
-# Words for an opinion about the market: they name the side of an idea, never what was executed.
+# Words for an opinion about the market. They are no side of a trade that somebody records or asks for.
 _OPINIONS = frozenset({"up", "down", "bull", "bullish", "bear", "bearish"})
 
 
-def _fold_order_side(value: object) -> object:
+def _fold_side(value: object) -> object:
     if not isinstance(value, str) or _folded(value) in _OPINIONS:
         return value
+    return fold_label("side", value) or value
+
+
+def _fold_order_side(value: object) -> object:
     return {"long": "buy", "short": "sell"}.get(str(_fold_side(value)), value)
 
 
@@ -147,7 +147,7 @@ def read_side(text: str) -> Side:
     >>> read_side("Long"), read_side("SELL")
     ('long', 'short')
     """
-    match fold_label("side", text):
+    match _fold_side(text):
         case "long":
             return "long"
         case "short":

@@ -8,7 +8,7 @@ reports. An outcome that memtape had to infer is of tier 2, whoever delivered wh
 ('from the venue', 'from the venue and your records', 'claimed by the agent')
 >>> source_phrase(["agent", "records"]), source_phrase([])
 ('from your records and claimed by the agent', 'no trades yet')
->>> trade_source("fills", "hyperliquid"), trade_source("reported", None), trade_source("claimed", "my-model")
+>>> source_of_trade("fills", "hyperliquid"), source_of_trade("reported", None), source_of_trade("claimed", "my-model")
 ('venue', 'records', 'agent')
 """
 
@@ -26,7 +26,7 @@ INFERRED_TIER = 2
 _TIER_OF_SOURCE: Mapping[TradeSource, int] = {"venue": 0, "records": 1, "agent": 3}
 
 
-def trade_source(quality: str, reporter: str | None) -> TradeSource:
+def source_of_trade(quality: str, reporter: str | None) -> TradeSource:
     """Returns who reported a trade; `reporter` is the venue that delivered it, or the name that the agent gives itself."""
     if quality == "claimed":
         return "agent"
@@ -44,7 +44,7 @@ def trade_tier(quality: str, source: TradeSource) -> int:
 
 def source_of_episode(claimed: bool, reporter: str) -> TradeSource:
     """Returns who reported an episode: its `reporter` is RECORDS where a trade has none."""
-    return trade_source("claimed" if claimed else "", None if reporter == RECORDS else reporter)
+    return source_of_trade("claimed" if claimed else "", None if reporter == RECORDS else reporter)
 
 
 def source_phrase(sources: Iterable[TradeSource]) -> str:

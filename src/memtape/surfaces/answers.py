@@ -59,7 +59,10 @@ TradeRow: type[BaseModel] = create_model(
     },  # type: ignore[call-overload]
     labels_from=(
         dict[str, str],
-        Field(description="where regime, volatility and session of the entry come from: stated, bars or time of entry"),
+        Field(
+            description="where regime, volatility and session of the entry come from: stated, bars or time of entry",
+            default_factory=dict,
+        ),
     ),
 )
 
@@ -245,7 +248,7 @@ class Basis(Answer):
     n: Annotated[int, Field(description="episodes known then")]
     window: Annotated[list[str | None], Field(description="first and last exit among them, UTC")]
     outcomes: Annotated[str, Field(description="who reported them: from the venue, from your records, claimed by the agent")]
-    notes: Annotated[list[str], Field(description="what you asked for and no memory has, with what exists")]
+    notes: Annotated[list[str], Field(description="what you asked for and no memory has, with what exists", default_factory=list)]
 
 
 def basis_of(agent: str, moment: AnswerBasis) -> dict[str, Any]:

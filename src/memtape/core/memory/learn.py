@@ -30,7 +30,7 @@ from memtape.core.memory.episodes import NOT_TAUGHT, Episode, RSource
 from memtape.core.memory.market import Market, MarketState
 from memtape.core.memory.situation_fields import entry_fields, market_state_at
 from memtape.core.observed import CashFlow, EquityMark, Situation
-from memtape.core.sources import RECORDS, trade_source, trade_tier
+from memtape.core.sources import RECORDS, source_of_trade, trade_tier
 from memtape.core.values import read
 
 ATR_PER_R = 1.5  # without a stop, 1R is taken as this many ATR
@@ -150,7 +150,7 @@ def _number(value: Decimal | None) -> float | None:
 
 def tier_of_trade(trade: Trade) -> int:
     """Returns the tier of a trade's outcome, by who reported it."""
-    return trade_tier(trade.quality, trade_source(trade.quality, trade.source))
+    return trade_tier(trade.quality, source_of_trade(trade.quality, trade.source))
 
 
 def episode_from_trade(

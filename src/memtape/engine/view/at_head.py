@@ -163,15 +163,14 @@ class ViewAtHead(View):
         return AnswerBasis.of(self.as_of, self.claims_count, self.episodes())
 
     def known_values(self) -> KnownValues:
-        """The labels of all episodes, and the symbols of all trades, by the moment."""
+        """The labels and symbols of all episodes known by the moment."""
         episodes = self.episodes()
 
         def values(field: str) -> tuple[str, ...]:
             return tuple(sorted({value for episode in episodes if (value := getattr(episode, field)) is not None}))
 
-        held = {trade.symbol for trade in self.trades(TradeFilter(status="open"))}
         return KnownValues(
-            symbols=tuple(sorted({*values("symbol"), *held})), regimes=values("regime"),
+            symbols=values("symbol"), regimes=values("regime"),
             volatilities=values("volatility_regime"), sessions=values("session"),
         )  # fmt: skip
 

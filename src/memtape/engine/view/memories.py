@@ -60,6 +60,9 @@ def question_notes(view: View, stated: Situation | None, symbol: str | None) -> 
     if symbol is None and not any(labels.get(name) for name in ("regime", "volatility_regime", "session")):
         return ()
     known = view.known_values()
+    if symbol is not None and symbol not in known.symbols:
+        # What is held for the first time is no memory yet, but no mistake either.
+        known = replace(known, symbols=tuple(sorted({*known.symbols, *view.held_symbols()})))
     return (*symbol_notes(symbol, known), *label_notes(labels, known))
 
 

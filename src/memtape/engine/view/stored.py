@@ -242,15 +242,14 @@ class StoredView(View):
         return AnswerBasis(self.as_of, self.claims_count, n, first, last, sources)
 
     def known_values(self) -> KnownValues:
-        """The labels of all episodes, and the symbols of all trades, by the moment."""
+        """The labels and symbols of all episodes known by the moment."""
         from memtape.columns.present import names_present
 
         columns = self._columns_now().columns
         mask = columns.mask(micros(self.as_of), None, None)
 
-        held = {trade.symbol for trade in self.trades(TradeFilter(status="open"))}
         return KnownValues(
-            symbols=tuple(sorted({*names_present(columns.symbol_code, columns.symbols, mask), *held})),
+            symbols=names_present(columns.symbol_code, columns.symbols, mask),
             regimes=names_present(columns.regime_code, columns.regimes, mask),
             volatilities=names_present(columns.volatility_code, columns.volatilities, mask),
             sessions=names_present(columns.session_code, columns.sessions, mask),

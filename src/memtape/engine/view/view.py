@@ -331,7 +331,11 @@ class View(ABC):
 
     @abstractmethod
     def known_values(self) -> KnownValues:
-        """The labels of all episodes, and the symbols of all trades, by the moment."""
+        """The labels and symbols of all episodes known by the moment."""
+
+    def held_symbols(self) -> set[str]:
+        """The symbols of open trades."""
+        return {trade.symbol for trade in self.trades(TradeFilter(status="open"))}
 
     @abstractmethod
     def beliefs(self) -> list[Belief]:

@@ -81,7 +81,7 @@ class BriefAnswer(Answer):
     counted_by: Annotated[str, Field(description="tokenizer, or how tokens were estimated")]
     digest: Annotated[str, Field(description="SHA-256 of the text")]
     warnings: Annotated[list[str], Field(description="about the brief itself: budget, length")]
-    notes: Annotated[list[str], Field(description="what you asked for and no memory has, with what exists")]
+    notes: Annotated[list[str], Field(description="what you asked for and no memory has, with what exists", default_factory=list)]
     receipt: Annotated[str, Field(description="pass it as `brief` with your decision: records that you were shown this")]
 
 

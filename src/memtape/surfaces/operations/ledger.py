@@ -50,7 +50,7 @@ class TradesPage(Answer):
     trades: Annotated[list[TradeRow], Field(description="one page")]  # type: ignore[valid-type]
     n: Annotated[int, Field(description="trades on this page")]
     next_cursor: Annotated[str | None, Field(description="pass it as cursor for the next page; null at the end")]
-    notes: Annotated[list[str], Field(description="what you asked for and no memory has, with what exists")]
+    notes: Annotated[list[str], Field(description="what you asked for and no memory has, with what exists", default_factory=list)]
 
 
 def _cursor(text: str | None) -> tuple[datetime, str] | None:

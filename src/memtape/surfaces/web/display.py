@@ -12,7 +12,7 @@ from typing import Any
 
 from memtape.core.codec import read_time
 from memtape.core.ledger.trades import money_text
-from memtape.core.sources import TIER_WORDS, source_phrase, trade_source
+from memtape.core.sources import TIER_WORDS, source_of_trade, source_phrase
 
 UNKNOWN = "–"
 MINUS = "−"
@@ -70,7 +70,7 @@ def show_source(trade: Any) -> str:
     >>> show_source(Trade(quality="fills", source="hyperliquid")), show_source(Trade(quality="reported", source=None))
     ('from the venue (hyperliquid)', 'from your records')
     """
-    source = trade_source(trade.quality, trade.source)
+    source = source_of_trade(trade.quality, trade.source)
     name = f" ({visible(trade.source)})" if source == "venue" else ""
     return source_phrase([source]) + name
 
