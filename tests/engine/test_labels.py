@@ -182,6 +182,8 @@ def test_a_symbol_that_is_nearly_right_is_suggested_on_every_question(memory: Me
     assert execute(memory, "pre_trade_check", {**asked, "side": "Long"})["notes"] == expected
     assert execute(memory, "get_trades", asked)["notes"] == expected
     assert execute(memory, "get_brief", asked)["notes"] == expected
+    assert execute(memory, "get_strategy_performance", asked)["notes"] == expected
+    assert execute(memory, "get_behavioral_analysis", asked)["notes"] == expected
     assert execute(memory, "get_trades", {**asked, "symbol": "BTCUSDT", "side": "BUY"})["n"] == 1
 
 

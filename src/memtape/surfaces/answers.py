@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, fields, is_dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -212,13 +213,15 @@ PerformanceAnswer = answer_model(
         "symbol": (Annotated[str | None, Field(description="the symbol; null: all")], ...),
     },
     habits=(Annotated[HabitsRow, Field(description="habits, each figure with its n")], ...),
+    notes=(Annotated[list[str], Field(description="what you asked for and no memory has, with what exists")],
+           Field(default_factory=list)),
     detail=(Annotated[TrackRecordRow | None, Field(description="if asked for")], Field(default_factory=_nothing)),
 )  # fmt: skip
 
 
 def performance_answer(
     agent: str, skill: str, found: Performance, habits: HabitsRow, strategy: str | None = None, symbol: str | None = None,
-    detail: PerformanceDetail | None = None,
+    detail: PerformanceDetail | None = None, notes: Sequence[str] = (),
 ) -> BaseModel:  # fmt: skip
     """The answer of performance figures."""
     spelled: dict[str, Any] = {}
@@ -237,7 +240,9 @@ def performance_answer(
         total = MONEY.add(closed, getattr(found, f"open_{name}"))
         spelled[f"open_{name}"] = money(MONEY.subtract(round_money(total), round_money(closed)))
     record = None if detail is None else track_record_row(detail)
-    return PerformanceAnswer(agent=agent, skill=skill, strategy=strategy, symbol=symbol, habits=habits, detail=record, **spelled)
+    return PerformanceAnswer(
+        agent=agent, skill=skill, strategy=strategy, symbol=symbol, habits=habits, notes=list(notes), detail=record, **spelled
+    )
 
 
 class Basis(Answer):

@@ -73,7 +73,7 @@ class ViewAtHead(View):
 
     @cached_property
     def verified_from(self) -> datetime | None:
-        """Since when the broker has been heard, as far as was recorded."""
+        """Since when there have been records of the venue or the owner, as far as was recorded."""
         return first_broker_record(self.tables, self.cutoff)
 
     @cached_property
@@ -125,7 +125,7 @@ class ViewAtHead(View):
         return sorted(believed, key=lambda row: row.at, reverse=True)[:limit]
 
     def discrepancies(self, limit: int) -> list[Discrepancy]:
-        """Where the broker showed something that its fills do not explain, newest first."""
+        """Where two records of the account do not agree, newest first."""
         return newest_first(discrepancies_to_show(self, self._ledger[1]), limit)
 
     def open_position_count(self) -> int | None:

@@ -83,7 +83,7 @@ class StoredView(View):
 
     @property
     def verified_from(self) -> datetime | None:
-        """Since when the broker has been heard; an import that was undone later still counted then."""
+        """Since when there have been such records; an import that was undone later still counted then."""
         if self._verified_from is None:
             undone_later = not self.is_latest and any(
                 item.known_at > self.as_of for item in self.tables.items("undo", EVERYTHING)
@@ -194,7 +194,7 @@ class StoredView(View):
         return self.memory_tables.outcomes(self.as_of, ids=ids, symbol=symbol, since=since, limit=limit)
 
     def discrepancies(self, limit: int) -> list[Discrepancy]:
-        """Where the broker showed something that its fills do not explain, newest first."""
+        """Where two records of the account do not agree, newest first."""
         found = self.tables.discrepancies(limit) if self.is_latest else self._ledger()[1]
         return newest_first(discrepancies_to_show(self, found), limit)
 

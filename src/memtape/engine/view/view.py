@@ -233,7 +233,7 @@ class View(ABC):
 
     @property
     def is_verified(self) -> bool:
-        """True if the broker had been heard by the moment: the agent's own claims are then no part of its ledger."""
+        """True if there were records of the venue or the owner by the moment: claims are then no part of the ledger."""
         return self.verified_from is not None and self.verified_from <= self.as_of
 
     @property
@@ -268,7 +268,7 @@ class View(ABC):
     @property
     @abstractmethod
     def verified_from(self) -> datetime | None:
-        """Since when the broker has been heard, as far as was known."""
+        """Since when there have been records of the venue or the owner, as far as was known."""
 
     @abstractmethod
     def trades(self, wanted: TradeFilter = ALL_TRADES) -> list[Trade]:
@@ -303,7 +303,7 @@ class View(ABC):
 
     @abstractmethod
     def discrepancies(self, limit: int) -> list[Discrepancy]:
-        """Where the broker showed something that its fills do not explain, newest first."""
+        """Where two records of the account do not agree, newest first."""
 
     @abstractmethod
     def open_position_count(self) -> int | None:

@@ -136,11 +136,13 @@ def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller
     """
     handle = agent_of(memory, ask)
     found = handle.ledger.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
-    habits, _ = handle.memories.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
+    habits, basis = handle.memories.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
     record = None
     if ask.detail:
         record = handle.ledger.track_record(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
-    return performance_answer(handle.agent.id, handle.agent.skill, found, habits_row(habits), ask.strategy, ask.symbol, record)
+    return performance_answer(
+        handle.agent.id, handle.agent.skill, found, habits_row(habits), ask.strategy, ask.symbol, record, basis.notes
+    )
 
 
 MoneyTotalsRow = answer_model(
