@@ -119,7 +119,9 @@ class Desk:
     @property
     def rows(self) -> list[Trade]:
         """All trades with all their columns, oldest entry first."""
-        return sorted(self.agent.ledger.trades(), key=entry_order)
+        # As the ledger has them, without the labels that bars add when a row is shown.
+        with self.agent.view() as view:
+            return sorted(view.trades(), key=entry_order)
 
     @property
     def trade(self) -> Trade:

@@ -71,6 +71,9 @@ QUESTIONS: dict[str, Callable[[View], Any]] = {
     "recall": lambda view: [(r.id, r.score) for r in recall_situation(view, RecallQuestion(symbol="BTC"))[0].ranked],
     "warnings": lambda view: [w.id for w in recall_situation(view, RecallQuestion(symbol="BTC"))[0].warnings],
     "evidence": lambda view: rounded(recall_situation(view, RecallQuestion(symbol="BTC"))[0].evidence),
+    "known labels and symbols": lambda view: view.known_values(),
+    "held symbols": lambda view: sorted(view.held_symbols()),
+    "labels of entries": lambda view: dict(view.entry_labels([trade.id for trade in view.trades()])),
     "the calendar": lambda view: [item.key for item in view.owner_items("event")],
 }
 

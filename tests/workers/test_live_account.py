@@ -53,7 +53,8 @@ OF_THE_MOMENT = frozenset({"risk_share", "stop_atr", "late_atr", "move_atr", "re
                            "atr_m5", "spread_as_atr_pct", "drawdown_pct", "consecutive_losses"})  # fmt: skip
 IN_PROXY_R = frozenset({"pnl_r", "r_source", "mfe_r", "mae_r"})
 OF_A_SHADOW = frozenset({"price", "target_r", "pnl_r"})  # it begins at the last price known, not at a fill
-VERSIONED = frozenset({"known_from", "known_to"})
+# When it was known, and the name of the venue: the paper broker of one, the live account of the other.
+VERSIONED = frozenset({"known_from", "known_to", "source"})
 
 
 # ---- the simulation ------------------------------------------------------------------------------------------------------
@@ -244,8 +245,9 @@ def followed(draw: Draw, desk: Desk, ticks: Sequence[Tick], untimely: bool) -> N
 
 
 def ledger(agent: AgentMemory) -> list[dict[str, object]]:
-    """Every trade, open and closed, in all its columns."""
-    return [trade_json(trade) for trade in agent.ledger.trades()]
+    """Every trade, open and closed, in all columns but the labels and the venue: bars that came late were not known at its entry."""
+    with agent.view() as view:
+        return [{**trade_json(trade), "source": None} for trade in view.trades()]
 
 
 class Knowledge:
@@ -286,12 +288,12 @@ def recalled(agent: AgentMemory) -> list[str]:
 
 
 def unversioned(answer: Any) -> Any:
-    """An answer without the times between which each memory in it was believed."""
+    """An answer without the times between which each memory in it was believed, and without the name of the venue."""
     if isinstance(answer, list):
         return [unversioned(part) for part in answer]
     if not isinstance(answer, dict):
         return answer
-    parts = {name: unversioned(part) for name, part in answer.items()}
+    parts = {name: unversioned(part) for name, part in answer.items() if name != "source"}
     if isinstance(parts.get("memory"), list):
         parts["memory"] = [part for name, part in zip(EPISODE_FIELDS, parts["memory"], strict=True) if name not in VERSIONED]
     return parts

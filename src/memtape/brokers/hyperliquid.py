@@ -326,6 +326,7 @@ def fills_from_rows(
                 Fill,
                 {
                     "id": row.key,
+                    "venue": "hyperliquid",
                     "t": time_from_millis(row.time),
                     "symbol": coin_symbol(row.coin),
                     "side": "buy" if row.side == "B" else "sell",

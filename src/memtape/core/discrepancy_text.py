@@ -29,9 +29,9 @@ def discrepancy_text(found: Discrepancy, number: Callable[[Decimal], str], name:
         case "adopted":
             return "was already held when the record began" + _quantities(found, number)
         case "snapshot":
-            return "fills do not explain what the broker shows" + _quantities(found, number)
+            return "fills do not explain the position in the snapshot" + _quantities(found, number)
         case "snapshot_lag":
-            return "the broker's snapshot and its fills came at different times; the fills count" + _quantities(found, number)
+            return "the snapshot and the fills came at different times; the fills count" + _quantities(found, number)
         case "fill_differs":
             words = [_FIELD_WORDS.get(field, field) for field in found.fields or ()]
             listed = " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
@@ -44,14 +44,14 @@ def discrepancy_text(found: Discrepancy, number: Callable[[Decimal], str], name:
             return f"the stop {stop} is on the wrong side of the entry at {entry} and was not taken"
         case "fill_twice":
             other = name(found.other) if found.other else "?"
-            return f"fills {fill} and {other} are equal but for their ids, and the broker shows only one of them" + _quantities(
+            return f"fills {fill} and {other} are equal but for their ids, and the snapshot shows only one of them" + _quantities(
                 found, number, priced=False
             )
 
 
 def _quantities(found: Discrepancy, number: Callable[[Decimal], str], *, priced: bool = True) -> str:
     at = f", priced at {number(found.price)}" if priced and found.price is not None else ""
-    return f" (broker {_given(found.broker_qty, number)}, record {_given(found.ledger_qty, number)}{at})"
+    return f" (snapshot {_given(found.broker_qty, number)}, fills {_given(found.ledger_qty, number)}{at})"
 
 
 def _given(amount: Decimal | None, number: Callable[[Decimal], str]) -> str:

@@ -85,7 +85,8 @@ def correction_fields(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _differing_fields(first: Fill, other: Fill) -> list[str]:
-    names = [field.name for field in fields(Fill)]
+    # Who delivers a fill is no part of its content: the owner and the venue may report the same one.
+    names = [field.name for field in fields(Fill) if field.name != "venue"]
     return [
         name for name in names
         if getattr(first, name) != getattr(other, name) and not (name in _AGENTS_OWN and getattr(other, name) is None)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, ConfigDict, Field
 
 from memtape.core.codec import time_text
+from memtape.core.labels import OrderSide
 from memtape.core.values import (
     MONEY,
     ONE,
@@ -43,7 +44,7 @@ class Fill:
     id: Annotated[Key, Field(description="the broker's own id of the execution")]
     t: Annotated[Time, Field(description="when it was executed")]
     symbol: Symbol
-    side: Literal["buy", "sell"]
+    side: OrderSide
     qty: Quantity
     px: Annotated[Number, Field(description="price in the quote currency; zero and negative prices are legal")]
     leg: Annotated[Leg, Field(description="'' on a net account, LONG/SHORT in hedge mode, the ticket on hedging MT5")] = ""
@@ -57,6 +58,7 @@ class Fill:
     fee_currency: Annotated[Currency | None, Field(description="of the fee, if it is not the account currency")] = None
     fee_rate: Annotated[Quantity | None, Field(description="account currency per unit of the fee's currency")] = None
     group: Annotated[Key | None, Field(description="links the legs of one idea, such as the options of a spread")] = None
+    venue: Annotated[Key | None, Field(description="set by memtape's own readers: the venue that delivered it")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +131,7 @@ class Dividend:
 
 
 def _fill_fields(content: dict[str, Any]) -> dict[str, Any]:
-    known = {field.name for field in fields(Fill)} - {"id"}
+    known = {field.name for field in fields(Fill)} - {"id", "venue"}
     if not content:
         raise ValueError("is empty; name the fields that change, like {\"px\": \"108\"}")
     if unknown := sorted(set(content) - known):

@@ -16,7 +16,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator
+
+from memtape.errors import Invalid
 
 LabelKind = Literal["regime", "volatility", "session", "side"]
 
@@ -90,3 +94,69 @@ def fold_label(kind: LabelKind, text: str) -> str | None:
         return known[words]
     bare = " ".join(word for word in words.split() if word not in _KIND_WORDS[kind])
     return known.get(bare, text.strip())
+
+
+# The fields that hold labels, by their names in situations, episodes, predicates and trades.
+LABEL_FIELDS: Mapping[str, LabelKind] = {
+    "regime": "regime", "volatility_regime": "volatility", "volatility": "volatility", "session": "session", "side": "side",
+}  # fmt: skip
+
+
+def fold_field(name: str, value: Any) -> Any:
+    """Returns a value of a field as its vocabulary writes it; a value of another field, or of another type, as it is.
+
+    >>> fold_field("volatility_regime", "Very High"), fold_field("symbol", "BUY"), fold_field("session", None)
+    ('extreme', 'BUY', None)
+    """
+    if name not in LABEL_FIELDS or not isinstance(value, str):
+        return value
+    # A word like `unknown` says nothing about the market, but a condition on it must keep saying something.
+    return fold_label(LABEL_FIELDS[name], value) or value
+
+
+def fold_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns values by field, with the labels among them folded."""
+    return {name: fold_field(name, value) for name, value in values.items()}
+
+
+def folded(kind: LabelKind) -> Any:
+    """Returns the annotation of a label that is folded when it is read; a word that says nothing becomes None."""
+    return AfterValidator(lambda value: value if value is None else fold_label(kind, value))
+
+
+# Words for an opinion about the market. They are no side of a trade that somebody records or asks for.
+_OPINIONS = frozenset({"up", "down", "bull", "bullish", "bear", "bearish"})
+
+
+def _fold_side(value: object) -> object:
+    if not isinstance(value, str) or _folded(value) in _OPINIONS:
+        return value
+    return fold_label("side", value) or value
+
+
+def _fold_order_side(value: object) -> object:
+    return {"long": "buy", "short": "sell"}.get(str(_fold_side(value)), value)
+
+
+Side = Literal["long", "short"]
+
+
+def read_side(text: str) -> Side:
+    """Returns the side that a text names. Raises `Invalid` if it names none.
+
+    >>> read_side("Long"), read_side("SELL")
+    ('long', 'short')
+    """
+    match _fold_side(text):
+        case "long":
+            return "long"
+        case "short":
+            return "short"
+    raise Invalid("side", f"'{text}' is neither long nor short", "Write long or short")
+
+
+# The side of a trade, or of an order, in any of the words for it: BUY is long, SHORT is sell.
+StatedSide = Annotated[Side, BeforeValidator(_fold_side)]
+# The same, for a question whose schema names the words of an order too.
+StatedDirection = Annotated[Literal["long", "short", "buy", "sell"], BeforeValidator(_fold_side)]
+OrderSide = Annotated[Literal["buy", "sell"], BeforeValidator(_fold_order_side)]

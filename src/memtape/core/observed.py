@@ -18,6 +18,8 @@ from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, 
 from memtape.core.codec import EPOCH
 from memtape.core.fills import CheckedCorrection, Dividend, Fill, FillCorrection, Funding, Instrument, Split
 from memtape.core.ids import DecisionId, TickId
+from memtape.core.labels import Side as Side
+from memtape.core.labels import StatedSide, folded
 from memtape.core.values import (
     KEY,
     ONE,
@@ -41,7 +43,6 @@ from memtape.core.values import (
 from memtape.errors import Invalid
 
 QUOTED_LENGTH = 20_000  # characters of a passage that is cited
-Side = Literal["long", "short"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,9 +202,9 @@ class Situation:
     atr_h1: Annotated[Positive, _named("atr_h1")] = None
     atr_m5: Annotated[Positive, _named("atr_m5")] = None
     atr_ratio_h1_d1: Annotated[Positive, _named("atr_ratio_h1_d1")] = None
-    regime: Annotated[Label | None, _named("regime")] = None
-    volatility_regime: Annotated[Label | None, _named("volatility_regime", "volatility")] = None
-    session: Annotated[Label | None, _named("session")] = None
+    regime: Annotated[Label | None, folded("regime"), _named("regime")] = None
+    volatility_regime: Annotated[Label | None, folded("volatility"), _named("volatility_regime", "volatility")] = None
+    session: Annotated[Label | None, folded("session"), _named("session")] = None
     hour_utc: Annotated[int | None, _named("hour_utc")] = None
     day_of_week: Annotated[int | None, _named("day_of_week")] = None  # 0 is Monday
     spread_points: Annotated[Positive, _named("spread_points", "spread")] = None
@@ -224,7 +225,7 @@ class Decision:
     symbol: Symbol | None = None
     action: Annotated[Label | None, Field(description="buy, sell, close, no_trade, ...")] = None
     reason: Reason | None = None
-    side: Annotated[Side | None, Field(description="direction considered")] = None
+    side: Annotated[StatedSide | None, Field(description="direction considered")] = None
     qty: Quantity | None = None
     stop: Number | None = None
     target: Number | None = None
@@ -348,7 +349,7 @@ class ClosedTrade:
     kind: ClassVar[str] = "trade"
     trade_id: Annotated[Key, Field(description="the source's own id of the trade")]
     symbol: Symbol
-    side: Side
+    side: StatedSide
     entry_at: Time
     exit_at: Time
     entry_price: Number
@@ -413,8 +414,7 @@ class Claim:
     kind: ClassVar[str] = "claim"
     trade_id: Annotated[Key | None, Field(description="the agent's own id of it; default: made from the content")] = None
     symbol: Symbol
-    side: Annotated[Side, BeforeValidator(lambda s: {"buy": "long", "sell": "short"}.get(str(s).lower(), str(s).lower())),
-                    _either_name("side", "direction")]  # fmt: skip
+    side: Annotated[StatedSide, _either_name("side", "direction")]
     entry_price: Number
     exit_price: Annotated[Number | None, Field(description="absent: it is still open")] = None
     pnl: Annotated[Money | None, Field(description="net, in the account currency")] = None

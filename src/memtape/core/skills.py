@@ -6,6 +6,7 @@ skill on one account, in mode sim, paper or live; its mode never changes.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Annotated, ClassVar, Literal
@@ -20,6 +21,8 @@ from memtape.core.values import SLUG, STRICT, ZERO, Currency, Label, Line, Price
 Mode = Literal["sim", "paper", "live"]
 LIVE_SETTLE_SECONDS = 30
 ASSUMED_EQUITY = Decimal(10_000)  # of an account whose equity nobody stated
+_DRAWDOWN_NAMES = frozenset({"drawdown", "maxdrawdown", "maxdrawdownpct", "drawdownlimit", "maximumdrawdown", "maxdd"})
+_PERCENTAGE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<percent>%|percent)?")
 LongText = Annotated[str, Field(max_length=20_000)]
 
 
@@ -66,6 +69,26 @@ class Skill:
     avoid: Annotated[tuple[Line, ...], Field(max_length=64)] = ()
     limits: Annotated[dict[Label, Line], Field(max_length=32)] = field(default_factory=dict)
     context: SkillContext = field(default_factory=SkillContext)
+    author: Annotated[Literal["model"] | None, Field(description="model: a model wrote this version; absent: the owner")] = None
+
+    @property
+    def is_owners(self) -> bool:
+        """True if the owner wrote this version: only then are its limits and avoid rules the owner's."""
+        return self.author is None
+
+    @property
+    def drawdown_limit(self) -> float | None:
+        """The largest drawdown that the owner's limits allow, as a share; None if the owner set none that can be read.
+
+        >>> Skill(id="a", limits={"Max drawdown": "15 %"}).drawdown_limit, Skill(id="a", limits={"risk": "1 %"}).drawdown_limit
+        (0.15, None)
+        """
+        for name, text in self.limits.items() if self.is_owners else ():
+            found = _PERCENTAGE.fullmatch(text.strip())
+            if found and "".join(letter for letter in name.lower() if letter.isalpha()) in _DRAWDOWN_NAMES:
+                share = float(found["number"]) / (100 if found["percent"] or float(found["number"]) > 1 else 1)
+                return share if 0 < share <= 1 else None
+        return None
 
     def with_memory(self, memory: MemoryConfig) -> Skill:
         """Returns the skill with another memory configuration."""

@@ -47,8 +47,9 @@ def check_order(
     notional_usd: Decimal | None = None, limit: int = 5,
 ) -> OrderCheck:  # fmt: skip
     """The verdict on an order and everything it rests on."""
-    now, avoid = current_situation(view, symbol, situation), skill_of(view.owner_tables, view.agent)[0].avoid
-    question = RecallQuestion(situation=now, symbol=symbol, strategy=strategy, side=side, limit=limit)
+    now, skill = current_situation(view, symbol, situation), skill_of(view.owner_tables, view.agent)[0]
+    avoid = skill.avoid
+    question = RecallQuestion(situation=now, symbol=symbol, strategy=strategy, side=side, limit=limit, stated=situation)
     recalled, _, basis = recall_situation(view, question)
     context = {"side": side, "signal": True, **({"strategy": strategy} if strategy else {})}
     firing = [plan for plan in plan_views(view, symbol, now, context) if plan.finding in ("fires", "holds")]
@@ -63,7 +64,7 @@ def check_order(
     verdict, reasons = order_verdict(
         evidence=recalled.evidence, warnings=recalled.warnings, plans=active, proposed=proposed, affect=affect, beliefs=beliefs,
         events=events, exposures=exposures, minutes_ahead=[(e.t - view.as_of) / MINUTE for e in events], risk_share=share,
-        avoid=avoid, currency=view.agent.settings.currency,
+        skill=skill, currency=view.agent.settings.currency,
     )  # fmt: skip
     return OrderCheck(
         verdict, tuple(reasons), recalled, basis, tuple(firing), active, tuple(beliefs), events, share, avoid,

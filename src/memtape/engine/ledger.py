@@ -17,6 +17,7 @@ from memtape.engine.view import ledger as reads
 from memtape.engine.view.decisions import DecisionCard, decision_card, decision_cards, review
 from memtape.engine.view.instruments import TermsStatement, stated_terms
 from memtape.engine.view.ledger import RecordedDecision
+from memtape.engine.view.trade_labels import labelled_trades
 from memtape.engine.view.view import TradeFilter, TradePage
 
 
@@ -36,20 +37,21 @@ class Ledger:
             status=status, symbol=symbol, strategy=strategy, side=side, newest=newest, limit=limit, after=after
         )  # fmt: skip
         with self._scope.view(as_of, head) as view:
-            return view.trades(wanted)
+            return labelled_trades(view, view.trades(wanted))
 
     def trade_page(self, page: TradePage, *, as_of: datetime | None = None, head: int | None = None) -> list[Trade]:
         """A page of trades by any sort and filter of the table; its cost does not grow with the history."""
         with self._scope.view(as_of, head) as view:
-            return view.trade_page(page)
+            return labelled_trades(view, view.trade_page(page))
 
     def trade(self, id: str, *, as_of: datetime | None = None, head: int | None = None) -> Trade | None:
         """One trade."""
         with self._scope.view(as_of, head) as view:
-            return view.trade(id)
+            found = view.trade(id)
+            return None if found is None else labelled_trades(view, [found])[0]
 
     def discrepancies(self, limit: int = 1000, *, as_of: datetime | None = None, head: int | None = None) -> list[Discrepancy]:
-        """Where the broker showed something that its fills do not explain, newest first."""
+        """Where two records of the account do not agree, newest first."""
         with self._scope.view(as_of, head) as view:
             return view.discrepancies(limit)
 
@@ -104,7 +106,7 @@ class Ledger:
             return reads.orphan_funding(view)
 
     def equity(self, *, as_of: datetime | None = None, head: int | None = None) -> Curve:
-        """The equity curve: the broker's marks less deposits, or starting equity plus net PnL where there are none."""
+        """The equity curve: reported equity less deposits, or starting equity plus net PnL where there are none."""
         with self._scope.view(as_of, head) as view:
             return reads.equity(view)
 

@@ -10,6 +10,7 @@ from typing import Any
 from memtape.core.codec import make_id, plain
 from memtape.core.events import MemoryForgotten
 from memtape.core.items import Item
+from memtape.core.labels import read_side
 from memtape.core.memory.affect import Affect, AffectStep
 from memtape.core.memory.behaviour import Behaviour
 from memtape.core.memory.beliefs import Belief
@@ -47,12 +48,22 @@ class Memories:
         parameters: RecallParameters | None = None, side: Side | None = None,
     ) -> tuple[Recalled, Query, AnswerBasis]:  # fmt: skip
         """What memory has to say about a situation (default: the present one): ranked memories, warnings, evidence."""
+        stated = _situation(situation)
         question = RecallQuestion(
-            situation=_situation(situation), symbol=symbol, strategy=strategy, side=side, memory_types=tuple(memory_types),
-            limit=limit, profile=profile, explain=explain, kelly_beside=kelly_beside, parameters=parameters,
+            situation=stated, stated=stated, symbol=symbol, strategy=strategy, side=None if side is None else read_side(side),
+            memory_types=tuple(memory_types), limit=limit, profile=profile, explain=explain, kelly_beside=kelly_beside,
+            parameters=parameters,
         )  # fmt: skip
         with self._scope.view(as_of, head) as view:
             return reads.recall_situation(view, question)
+
+    def notes(
+        self, situation: Situation | None = None, *, symbol: str | None = None, as_of: datetime | None = None,
+        head: int | None = None,
+    ) -> list[str]:  # fmt: skip
+        """What a question asks for and no memory has: labels and a symbol, with those that exist."""
+        with self._scope.view(as_of, head) as view:
+            return list(reads.question_notes(view, situation, symbol))
 
     def explain(
         self, id: str, situation: Mapping[str, Any] | None = None, *, as_of: datetime | None = None, head: int | None = None
@@ -69,7 +80,7 @@ class Memories:
         """The verdict on an order before it is sent, and everything it rests on."""
         with self._scope.view(as_of, head) as view:
             return check_order(
-                view, symbol=symbol, side=side, situation=_situation(situation), strategy=strategy, risk_usd=risk_usd,
+                view, symbol=symbol, side=read_side(side), situation=_situation(situation), strategy=strategy, risk_usd=risk_usd,
                 notional_usd=notional_usd, limit=limit,
             )  # fmt: skip
 

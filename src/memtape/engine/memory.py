@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from memtape.core.calendar import CalendarEvent, StatedEvent
 from memtape.core.codec import plain
@@ -118,12 +118,13 @@ class Memory:
     def create_skill(
         self, id: str, *, name: str = "", strategy: str = "", avoid: Iterable[str] = (),
         limits: Mapping[str, str] | None = None, memory: Mapping[str, Any] | None = None,
+        author: Literal["model"] | None = None,
     ) -> tuple[Skill, int]:  # fmt: skip
-        """A skill and its version: a new version if the content is new, else the present one."""
+        """A skill and its version: a new version if the content is new, else the present one. `author`: None for the owner."""
         skill = read(
             Skill,
             {"id": id, "name": name, "strategy": strategy, "avoid": tuple(avoid), "limits": dict(limits or {}),
-             "context": {} if memory is None else {"memory": dict(memory)}},
+             "context": {} if memory is None else {"memory": dict(memory)}, "author": author},
         )  # fmt: skip
         with self.resources.writing(OWNER_STREAM) as tables:
             versions = skill_versions(tables, skill.id)

@@ -26,6 +26,7 @@ from memtape.core.lessons.prompt import reflection_prompt
 from memtape.core.lessons.reflection import AskedBy, Candidate, Lesson, Reflection, with_expiry
 from memtape.core.lessons.stats_lessons import lessons_of
 from memtape.core.memory.episodes import Episode
+from memtape.core.memory.trade_labels import with_entry_labels
 from memtape.core.skills import Skill
 from memtape.core.values import read
 from memtape.engine.scope import AgentScope
@@ -196,7 +197,9 @@ class Reflector:
             ids = [e.id for e in episodes]
             trades: dict[str, Trade] = {v.trade.id: v.trade for v in MemoryTables(tables).versions(ids=ids, current_only=True)}
             found = find_candidates(episodes, claims_count=not verified, after=_moves_after_exit(tables, episodes, trades, at))
-            newest = [trades[id_] for id_ in reversed(ids) if id_ in trades][:TRADES_SHOWN_TO_MODEL]
+            # A model reads the labels that the candidates were computed from, whether somebody stated them or bars show them.
+            newest = [with_entry_labels(trades[e.id], e._asdict()) for e in reversed(episodes) if e.id in trades]
+            newest = newest[:TRADES_SHOWN_TO_MODEL]
             return ReflectionWindow(skill, version, tuple(episodes), tuple(newest), tuple(found), closed_count(tables), at)
 
     def _word(self, window: ReflectionWindow, name: str) -> WordedLessons:

@@ -15,6 +15,7 @@ from typing import Literal
 
 from memtape.core.fills import Fill
 from memtape.core.observed import Bar
+from memtape.core.sources import PAPER_BROKER
 from memtape.core.values import ONE, ZERO
 from memtape.sim.book import Book
 from memtape.sim.margin import MarginPath, breach_point
@@ -183,8 +184,9 @@ class OrderMatching:
         order_id: str, trigger: str, liq: bool = False,
     ) -> None:  # fmt: skip
         fill = Fill(
-            id="-", t=t, symbol=play.bar.symbol, side=side, qty=qty, px=px, fee=fee, liq=liq, order_id=order_id, trigger=trigger
-        )
+            id="-", t=t, symbol=play.bar.symbol, side=side, qty=qty, px=px, fee=fee, liq=liq, order_id=order_id, trigger=trigger,
+            venue=PAPER_BROKER,
+        )  # fmt: skip
         play.fills.append(fill)
 
     # ---- liquidation --------------------------------------------------------------------------------------------------

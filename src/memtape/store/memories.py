@@ -87,6 +87,19 @@ class MemoryTables:
             rows += self.session.all(f"SELECT {_EPISODE_LIST} FROM episodes WHERE {MINE} AND id IN :ids", own)
         return rows
 
+    def entry_labels(self, ids: Iterable[str], as_of: datetime) -> dict[str, dict[str, str | None]]:
+        """The labels of the entries of some episodes, in the versions believed at a moment, by episode."""
+        fields = ("regime", "volatility_regime", "session")
+        found: dict[str, dict[str, str | None]] = {}
+        for some in in_batches(sorted(set(ids))):
+            rows = self.session.all(
+                f"SELECT id, {', '.join(fields)} FROM episodes WHERE {MINE} AND id IN :ids AND exit_at <= :as_of "
+                "AND known_from <= :as_of AND (known_to IS NULL OR known_to > :as_of)",
+                {**self._mine, "ids": some, "as_of": micros(as_of)},
+            )
+            found |= {id_: dict(zip(fields, labels, strict=True)) for id_, *labels in rows}
+        return found
+
     def latest(
         self, as_of: datetime, limit: int, symbol: str | None, strategy: str | None, *, trades: bool = False, claims: bool = True
     ) -> list[Episode]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, fields, is_dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -15,6 +16,7 @@ from memtape.core.ledger.performance_detail import PerformanceDetail
 from memtape.core.ledger.trades import Trade, round_money, trade_json
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.memory.behaviour import Behaviour, DriftReport, Figure, Pattern
+from memtape.core.memory.trade_labels import label_sources
 from memtape.core.recall.evidence import rounded
 from memtape.core.values import MONEY
 from memtape.engine.view.view import AnswerBasis
@@ -36,7 +38,8 @@ def optional_time_text(moment: datetime | None) -> str | None:
 _TRADE_TYPES: dict[str, Any] = {"money": str, "time": str, "text": str, "int": int, "flag": bool, "list": list[str]}
 _TRADE_WORDS = {
     "pnl_r": "net PnL in units of initial risk", "pnl_pct": "net PnL in % of entry_size_usd", "mfe_usd": "largest open profit",
-    "mae_usd": "largest open loss", "quality": "source of the figures: fills, reported, inferred or unpriced",
+    "mae_usd": "largest open loss", "quality": "basis of the figures: fills, reported, inferred, unpriced or claimed",
+    "source": "the venue that delivered it, or the agent that claims it; null: from your records",
     "net_pnl_usd": "realized - fees + funding, account currency", "realized_pnl_usd": "gross, account currency",
     "entry_at": "UTC", "exit_at": "UTC", "leg": "'' on a net account", "r_source": "source of the risk: stop",
     "exit_trigger": "what set off the exit: stop, target, manual, expiry, ...",
@@ -55,12 +58,20 @@ TradeRow: type[BaseModel] = create_model(
         name: (_TRADE_TYPES[kind] | None, Field(description=_TRADE_WORDS.get(name, name.replace("_", " "))))
         for name, kind in TRADE_COLUMNS.items()
     },  # type: ignore[call-overload]
+    labels_from=(
+        dict[str, str],
+        Field(
+            description="where regime, volatility and session of the entry come from: stated, bars or time of entry",
+            default_factory=dict,
+        ),
+    ),
 )
 
 
 def trade_row(trade: Trade) -> BaseModel:
     """The answer row of a trade."""
-    return TradeRow(**trade_json(trade))
+    labels = {"regime": trade.entry_regime, "volatility": trade.entry_volatility, "session": trade.entry_session}
+    return TradeRow(**trade_json(trade), labels_from=label_sources(trade.entry_situation, labels))
 
 
 class ConcludedEvent(SparseAnswer):
@@ -189,7 +200,7 @@ PerformanceAnswer = answer_model(
         "max_drawdown_usd": "largest fall of NAV; whole account only",
         "max_drawdown_pct": "in % of the peak; null: no equity stated",
         "sharpe_per_trade": "mean / standard deviation per trade, not annualised", "first_entry_at": "UTC", "last_exit_at": "UTC",
-        "currency": "account currency", "equity_source": "'marks' (from the broker) or 'closed trades'",
+        "currency": "account currency", "equity_source": "'marks' (reported equity) or 'closed trades'",
         "open_n": "open trades", "open_realized_pnl_usd": "what open trades realised so far, before fees and funding",
         "open_fees_usd": "paid on open trades so far", "open_funding_usd": "received on open trades so far",
         "open_net_pnl_usd": "open_realized - open_fees + open_funding; with net_pnl_usd it gives the ledger's total",
@@ -202,13 +213,15 @@ PerformanceAnswer = answer_model(
         "symbol": (Annotated[str | None, Field(description="the symbol; null: all")], ...),
     },
     habits=(Annotated[HabitsRow, Field(description="habits, each figure with its n")], ...),
+    notes=(Annotated[list[str], Field(description="what you asked for and no memory has, with what exists")],
+           Field(default_factory=list)),
     detail=(Annotated[TrackRecordRow | None, Field(description="if asked for")], Field(default_factory=_nothing)),
 )  # fmt: skip
 
 
 def performance_answer(
     agent: str, skill: str, found: Performance, habits: HabitsRow, strategy: str | None = None, symbol: str | None = None,
-    detail: PerformanceDetail | None = None,
+    detail: PerformanceDetail | None = None, notes: Sequence[str] = (),
 ) -> BaseModel:  # fmt: skip
     """The answer of performance figures."""
     spelled: dict[str, Any] = {}
@@ -227,7 +240,9 @@ def performance_answer(
         total = MONEY.add(closed, getattr(found, f"open_{name}"))
         spelled[f"open_{name}"] = money(MONEY.subtract(round_money(total), round_money(closed)))
     record = None if detail is None else track_record_row(detail)
-    return PerformanceAnswer(agent=agent, skill=skill, strategy=strategy, symbol=symbol, habits=habits, detail=record, **spelled)
+    return PerformanceAnswer(
+        agent=agent, skill=skill, strategy=strategy, symbol=symbol, habits=habits, notes=list(notes), detail=record, **spelled
+    )
 
 
 class Basis(Answer):
@@ -237,7 +252,8 @@ class Basis(Answer):
     as_of: Annotated[str, Field(description="UTC; the answer uses only what was known then")]
     n: Annotated[int, Field(description="episodes known then")]
     window: Annotated[list[str | None], Field(description="first and last exit among them, UTC")]
-    outcomes: Annotated[str, Field(description="'verified' by the broker's records or 'claimed' by the agent")]
+    outcomes: Annotated[str, Field(description="who reported them: from the venue, from your records, claimed by the agent")]
+    notes: Annotated[list[str], Field(description="what you asked for and no memory has, with what exists", default_factory=list)]
 
 
 def basis_of(agent: str, moment: AnswerBasis) -> dict[str, Any]:
@@ -246,5 +262,6 @@ def basis_of(agent: str, moment: AnswerBasis) -> dict[str, Any]:
         "as_of": optional_time_text(moment.as_of) or "",
         "n": moment.n,
         "window": [optional_time_text(moment.first_exit), optional_time_text(moment.last_exit)],
-        "outcomes": moment.outcome_source,
+        "outcomes": moment.source_text,
+        "notes": list(moment.notes),
     }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
+from memtape.core.observed import Tick
 from memtape.core.values import Slug, Time
 from memtape.errors import Conflict, Unknown
 from memtape.store.cutoff import Cutoff
@@ -81,6 +82,8 @@ def flattened(name: str, value: Any, wrapper: str, words: dict[str, str], **more
 
     own: dict[str, Any] = {}
     for field in fields(value):
+        if field.name == "venue":
+            continue
         hint = hints[field.name]
         described = any(getattr(part, "description", None) for part in get_args(hint)[1:])
         if not described:
@@ -105,4 +108,8 @@ def flattened(name: str, value: Any, wrapper: str, words: dict[str, str], **more
 
 def value_of(ask: OfAgent, value: Any) -> Any:
     """The observed value of a flattened question."""
-    return value(**{field.name: getattr(ask, field.name) for field in fields(value)})
+    found = value(**{field.name: getattr(ask, field.name, field.default) for field in fields(value)})
+    # Only memtape's own readers may say that the venue itself delivered a fill.
+    if isinstance(found, Tick) and any(fill.venue for fill in found.fills):
+        return replace(found, fills=tuple(replace(fill, venue=None) for fill in found.fills))
+    return found

@@ -18,7 +18,7 @@ from memtape.core.brief.number_format import (
 from memtape.core.brief.sanitize import REASON_CHARS, quote_text, safe_name
 from memtape.core.ledger.trades import Trade
 from memtape.core.memory.episodes import NOT_TAUGHT
-from memtape.core.memory.learn import TIER_OF
+from memtape.core.memory.learn import tier_of_trade
 from memtape.core.recall.explanations import r_phrase
 
 MINUTE = timedelta(minutes=1)
@@ -64,7 +64,7 @@ def open_position_line(position: OpenPosition, as_of: datetime) -> str:
 
 def trade_source(trade: Trade) -> tuple[SourceRef, ...]:
     """Returns the trade as the source of its line."""
-    return (SourceRef("trade", trade.id, TIER_OF[trade.quality]),)
+    return (SourceRef("trade", trade.id, tier_of_trade(trade)),)
 
 
 def _symbol_side_size_price(trade: Trade) -> tuple[str, ...]:

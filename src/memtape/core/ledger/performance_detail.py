@@ -192,7 +192,7 @@ def performance_detail(
 def _basis(curve: Curve) -> str:
     if curve.assumed:
         return "daily profits in money: no equity is stated"
-    return "daily equity, from the broker's marks" if curve.source == "marks" else "daily equity, from closed trades"
+    return "daily equity, as it was reported" if curve.source == "marks" else "daily equity, from closed trades"
 
 
 def _utc(at: datetime) -> datetime:

@@ -48,6 +48,7 @@ class Execution:
     inferred: bool = False
     adopted: bool = False
     group: str | None = None
+    venue: str | None = None  # whose reader delivered it
     flips: bool = False  # it closes the position and opens the opposite one
 
     def part(self, qty: Decimal) -> Execution:
@@ -65,16 +66,24 @@ class Execution:
 
     def enter(self, round_: Round) -> None:
         """Add it to a round."""
+        self._name_reporter(round_)
         round_.learn(self.known_at)
         round_.fee_unknown |= self.fee_unknown
         round_.enter(self.qty, self.price, self.fee, self.rate, self.inferred)
 
     def leave(self, round_: Round) -> None:
         """Take it off a round."""
+        self._name_reporter(round_)
         round_.learn(self.known_at)
         round_.fee_unknown |= self.fee_unknown
         round_.leave(self.qty, self.price, self.fee, self.rate, self.inferred)
         round_.liquidation_fills += self.liquidated
+
+    def _name_reporter(self, round_: Round) -> None:
+        """Note who delivered it. What a snapshot implies names nobody: the fills beside it do."""
+        if not self.inferred:
+            round_.venue = self.venue or round_.venue
+            round_.other_reporter |= self.venue is None
 
     def end(self, round_: Round) -> None:
         """Say when and why a round ended with it: liquidation, flip, its stop or target, a decision, or something outside."""
@@ -157,6 +166,7 @@ class PositionBook:
                 known_at=max(event.known_at, event.decided_at or event.known_at), skill_version=event.skill_version,
                 tick=tick, decision=event.decision or (tick.decision if tick else None), rate=fill.rate, fee=fee,
                 fee_unknown=unknown, seq=fill.seq, liquidated=fill.liq, trigger=fill.trigger, group=fill.group,
+                venue=fill.venue,
             )
         )  # fmt: skip
 

@@ -52,6 +52,8 @@ class Round:
     entry: Decision | None = None
     adopted: bool = False
     group: str | None = None
+    venue: str | None = None  # whose reader delivered a fill of it
+    other_reporter: bool = False  # a fill came from somewhere else
     is_lot: bool = False  # its states, mfe and mae are those of one unit at entry: they are the same for every piece of the lot
     closed_by: str | None = None  # the fill or tick that closed it
     exit_seq: int | None = None
@@ -305,6 +307,7 @@ def trade_from_round(terms: AccountTerms, symbol: str, leg: str, round_: Round) 
             exit_item=round_.closed_by, exit_seq=round_.exit_seq, fee_unknown=round_.fee_unknown, group_id=round_.group,
             accounting=contract.accounting, payoff=contract.payoff,
             multiplier=contract.multiplier, rate=round_.rate,
+            source=None if round_.other_reporter else round_.venue,
             cost_usd=round_.cost_usd if contract.is_cash and not closed and not round_.unpriced else None,
         )  # fmt: skip
 

@@ -18,7 +18,8 @@ from memtape.core.values import ONE, ZERO
 # The version of the rules by which trades, memories and outcomes are computed. A store made by older rules needs a rebuild.
 # 1: the first rules. 2: accounting on margin and in cash, instrument terms, bounded prices, late snapshots, corrections, lots.
 # 3: outcomes of decisions; decisions not to trade are followed by the same rules.
-RULES_VERSION = 3
+# 4: labels are folded to their vocabularies, bars of a day give no session, tiers tell the venue from the owner's records.
+RULES_VERSION = 4
 TradeUnit = Literal["flat_to_flat", "fifo_lots"]
 
 

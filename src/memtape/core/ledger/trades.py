@@ -82,7 +82,7 @@ class Trade(NamedTuple):
     entry_situation: str | None = None  # what that decision said of the market, canonical JSON
     first_partial_price: Decimal | None = None  # where the first part was taken off
     reflection: str | None = None  # what the agent made of a trade it reported itself
-    source: str | None = None  # who reported it, where that was not the broker
+    source: str | None = None  # the venue that delivered it, or the name of the agent that claims it; None: the owner's records
     exit_item: str | None = None  # what closed it: fill:<id> or tick:<id>
     exit_seq: int | None = None  # its place among the exits of one moment
     fee_unknown: bool = False  # a fee in another currency, whose rate nobody stated, is not in fees_usd

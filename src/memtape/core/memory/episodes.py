@@ -4,9 +4,9 @@ An episode is known from its exit on. Apart from the outcome, it contains only w
 correction or a label of the owner does not change it: the believed version ends (`known_to`) and a new one begins. A shadow is a
 trade that was decided against, followed to its end on later bars. It is no trade, so it never counts for habits, affect or sizes.
 
-Tiers say where an outcome comes from: 0 the broker, 1 the operator, 2 computed by memtape, 3 a model, 4 external text. A claim is
-an outcome that the agent itself reports (tier 3). It counts as long as the agent has no broker. From then on a claim is
-`unverified`, and its outcome is unknown.
+Tiers say where an outcome comes from: 0 the venue, 1 the owner's records, 2 computed by memtape, 3 a model, 4 external text
+(`core/sources.py`). A claim is an outcome that the agent itself reports (tier 3). It counts as long as there is no record of
+tier 0 or 1. From then on a claim is `unverified`, and its outcome is unknown.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pydantic import ConfigDict, Field
 
 from memtape.core.codec import plain
 from memtape.core.ids import MemoryId
+from memtape.core.labels import folded
 from memtape.core.observed import Side, Situation
 from memtape.core.values import STRICT, Label, Line
 from memtape.errors import Invalid
@@ -42,7 +43,7 @@ class Episode(NamedTuple):
     side: Side
     tier: int
     claimed: bool  # True if only the agent reported the outcome
-    source: str  # who reported it: broker, a run's model, a file
+    source: str  # who reported it: a venue, `records`, or the name of the agent that claims it
     entry_at: datetime
     exit_at: datetime
     pnl_r: float | None  # outcome in units of initial risk
@@ -106,9 +107,9 @@ class Correction:
     tags: Annotated[tuple[Label, ...], Field(max_length=16)] | None = None
     strategy: Label | None = None
     teach: Teach | None = None
-    regime: Label | None = None
-    volatility_regime: Label | None = None
-    session: Label | None = None
+    regime: Annotated[Label | None, folded("regime")] = None
+    volatility_regime: Annotated[Label | None, folded("volatility")] = None
+    session: Annotated[Label | None, folded("session")] = None
     price: _Level | None = None
     atr_d1: _Level | None = None
     atr_h1: _Level | None = None

@@ -21,6 +21,7 @@ from typing import Any
 from memtape.core.codec import MICROSECOND
 from memtape.core.ids import TradeId
 from memtape.core.items import StoredItem
+from memtape.core.labels import fold_fields
 from memtape.core.ledger.trades import Trade
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AccountChange, AccountClose, AccountFlow, AccountMark, AffectStep
@@ -29,10 +30,10 @@ from memtape.core.memory.episodes import NOT_TAUGHT, Episode, RSource
 from memtape.core.memory.market import Market, MarketState
 from memtape.core.memory.situation_fields import entry_fields, market_state_at
 from memtape.core.observed import CashFlow, EquityMark, Situation
+from memtape.core.sources import RECORDS, source_of_trade, trade_tier
 from memtape.core.values import read
 
 ATR_PER_R = 1.5  # without a stop, 1R is taken as this many ATR
-TIER_OF = {"fills": 0, "reported": 0, "inferred": 2, "unpriced": 2, "claimed": 3}
 CLAIM_ENTRY_TOLERANCE, CLAIM_PRICE_TOLERANCE = timedelta(minutes=5), 0.0025
 
 
@@ -52,7 +53,7 @@ class Amendment:
 
 def amendment_of(item: StoredItem) -> Amendment:
     """Returns a correction from its stored item."""
-    changes = dict(item.body.get("changes", {}))
+    changes = fold_fields(item.body.get("changes", {}))
     if "tags" in changes:
         changes["tags"] = tuple(changes["tags"])
     return Amendment(item.known_at, changes, bool(item.body.get("forget")))
@@ -147,6 +148,11 @@ def _number(value: Decimal | None) -> float | None:
     return None if value is None else float(value)
 
 
+def tier_of_trade(trade: Trade) -> int:
+    """Returns the tier of a trade's outcome, by who reported it."""
+    return trade_tier(trade.quality, source_of_trade(trade.quality, trade.source))
+
+
 def episode_from_trade(
     trade: Trade, market: MarketState, state: AffectStep | None, equity: float, known_from: datetime, known_to: datetime | None
 ) -> Episode:
@@ -168,8 +174,8 @@ def episode_from_trade(
     decided = json.loads(trade.entry_situation).get("price") if trade.entry_situation else None
     return Episode(
         id=trade.id, known_from=max(known_from, trade.exit_at), known_to=known_to, kind="trade", symbol=trade.symbol,
-        strategy=trade.strategy, side=trade.side, tier=TIER_OF[trade.quality], claimed=trade.quality == "claimed",
-        source=trade.source or "broker", entry_at=trade.entry_at, exit_at=trade.exit_at, pnl_r=r, r_source=r_source,
+        strategy=trade.strategy, side=trade.side, tier=tier_of_trade(trade), claimed=trade.quality == "claimed",
+        source=trade.source or RECORDS, entry_at=trade.entry_at, exit_at=trade.exit_at, pnl_r=r, r_source=r_source,
         pnl_usd=_number(trade.net_pnl_usd), hold_minutes=_number(trade.holding_minutes),
         risk_share=risk / equity if risk and equity > 0 else None,
         mfe_r=_in_r(trade.mfe_r, trade.mfe_usd, risk), mae_r=_in_r(trade.mae_r, trade.mae_usd, risk),

@@ -31,8 +31,8 @@ from memtape.core.codec import micros
 from memtape.core.ledger.rounds import KnownBar
 from memtape.core.memory.situation import Candle, MarketLabels, average_true_range, market_labels
 
-D1, H1, M5 = 86_400, 3_600, 300
-FRAMES = (D1, 14_400, 7_200, H1, 1_800, 900, 600, M5, 180, 120, 60)  # lengths in seconds, longest first
+W1, D1, H1, M5 = 604_800, 86_400, 3_600, 300
+FRAMES = (W1, D1, 14_400, 7_200, H1, 1_800, 900, 600, M5, 180, 120, 60)  # lengths in seconds, longest first
 LABELLED_BY = (H1, 14_400, D1, M5)  # labels use the first of these lengths that has bars
 CANDLES, DAYS = 300, 30  # the bars used for labels and ATR, and for the daily ATR
 MAX_BARS = 720  # bars of one length in a state; the limit keeps the cost of a close constant
@@ -72,6 +72,12 @@ class MarketState:
     regime: str | None = None
     volatility_regime: str | None = None
     move_atr: float | None = None  # over the last 20 bars, in ATR
+    shortest_frame: int | None = None  # the length of the shortest bars that were known, in seconds; None without bars
+
+    @property
+    def is_daily(self) -> bool:
+        """True if only bars of a day or longer were known: the time within the day means nothing then."""
+        return self.shortest_frame is not None and self.shortest_frame >= D1
 
 
 def sources(present: Collection[int]) -> dict[int, tuple[int, int]]:
@@ -162,7 +168,7 @@ def _market_state(known: Mapping[int, Sequence[CompletedBar]], at: int) -> Marke
         price=latest.close, atr_d1=atr.get(D1), atr_h1=atr.get(H1), atr_m5=atr.get(M5),
         regime=labels.regime if labels else None,
         volatility_regime=labels.volatility_regime if labels and labels.volatility_rank is not None else None,
-        move_atr=move,
+        move_atr=move, shortest_frame=min(known),
     )  # fmt: skip
 
 

@@ -14,6 +14,11 @@ UNKNOWN as it is. Only TRUE fires.
 >>> holds(quiet, {"regime": "ranging"}) is None
 True
 
+Labels are compared as the vocabularies write them (`core/labels.py`), so `London` and `LDN` mean london.
+
+>>> read_predicate({"session": "LDN"})
+AllOf(parts=(Condition(field='session', op='eq', value='london'),))
+
 Reference: Kleene 1952, Introduction to Metamathematics, section 64.
 """
 
@@ -24,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeGuard, cast
 
+from memtape.core.labels import fold_field
 from memtape.errors import Invalid
 
 Truth = bool | None
@@ -186,7 +192,10 @@ def _read_condition(source: Mapping[str, object], fields: Mapping[str, Type] | N
     kind = fields[field] if fields is not None else None
     if kind in ("text", "flag") and op not in (fitting := _ops_for(kind)):
         raise Invalid(f"{at}.op", f"{op} does not go with {field}, which is {kind}", f"Use one of: {', '.join(sorted(fitting))}")
-    return Condition(field, cast(Op, op), _read_value(op, value, kind, f"{at}.value"))
+    read = _read_value(op, value, kind, f"{at}.value")
+    # Situations are compared with the words of the vocabularies, however the condition writes them.
+    folded = tuple(fold_field(field, each) for each in read) if isinstance(read, tuple) else fold_field(field, read)
+    return Condition(field, cast(Op, op), folded)
 
 
 def _ops_for(kind: str) -> frozenset[str]:

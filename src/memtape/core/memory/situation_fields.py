@@ -2,6 +2,7 @@
 
 Episodes of trades, shadows and the present situation are all built by this one rule, so that they are comparable. A stated field
 is taken as it is. `*` leaves a field open in a query; an entry really happened, so there `*` is ignored and the field is filled.
+The session is that of the clock; where all bars are of a day or longer, it is unknown: their times stand for the whole day.
 
 >>> from datetime import UTC
 >>> at = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -58,8 +59,8 @@ def _shown(at: datetime, market: MarketState, state: AffectStep | None) -> dict[
     drawdown, losses = (state.drawdown, state.losses) if state is not None else (0.0, 0)
     return {
         "price": market.price, "atr_d1": market.atr_d1, "atr_h1": market.atr_h1, "atr_m5": market.atr_m5, "regime": market.regime,
-        "volatility_regime": market.volatility_regime, "session": session_at(at), "hour_utc": at.hour,
-        "day_of_week": at.weekday(), "drawdown_pct": drawdown, "consecutive_losses": losses,
+        "volatility_regime": market.volatility_regime, "session": None if market.is_daily else session_at(at),
+        "hour_utc": at.hour, "day_of_week": at.weekday(), "drawdown_pct": drawdown, "consecutive_losses": losses,
     }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.plans import ResolvedPlans
 from memtape.core.recall.evidence import Evidence
 from memtape.core.recall.warnings import LossWarning
+from memtape.core.skills import Skill
 
 CheckVerdict = Literal["clear", "caution", "against"]
 MIN_EFFECTIVE_SAMPLE = 10.0  # effective trades, below which evidence does not count
@@ -38,14 +39,16 @@ class CheckReason:
 def order_verdict(
     *, evidence: Evidence, warnings: Sequence[LossWarning], plans: ResolvedPlans, proposed: ResolvedPlans, affect: Affect,
     beliefs: Iterable[Belief], events: Sequence[CalendarEvent], minutes_ahead: Sequence[float],
-    exposures: Sequence[PositionExposure], risk_share: float | None, avoid: Sequence[str], currency: str = "USD",
+    exposures: Sequence[PositionExposure], risk_share: float | None, skill: Skill, currency: str = "USD",
 ) -> tuple[CheckVerdict, list[CheckReason]]:  # fmt: skip
     """Returns the verdict on an order and its reasons, the most serious first."""
     reasons = [
-        *_from_plans(plans, proposed), *_from_evidence(evidence, currency), *_from_state(affect), *_from_warnings(warnings),
-        *_from_size(evidence, risk_share, affect), *_from_beliefs(beliefs), *_from_events(events, minutes_ahead, exposures),
+        *_from_plans(plans, proposed), *_from_evidence(evidence, currency), *_from_state(affect, skill.drawdown_limit),
+        *_from_warnings(warnings), *_from_size(evidence, risk_share, affect), *_from_beliefs(beliefs),
+        *_from_events(events, minutes_ahead, exposures),
     ]  # fmt: skip
-    reasons += [CheckReason("clear", f"Your own rule: {rule}", "avoid") for rule in avoid]
+    whose = "Your own rule" if skill.is_owners else "A rule of this skill, written by a model"
+    reasons += [CheckReason("clear", f"{whose}: {rule}", "avoid") for rule in skill.avoid]
     order: tuple[CheckVerdict, ...] = ("against", "caution", "clear")
     reasons.sort(key=lambda reason: order.index(reason.weighs))
     verdict = reasons[0].weighs if reasons else "clear"
@@ -62,8 +65,9 @@ def _from_plans(plans: ResolvedPlans, proposed: ResolvedPlans) -> Iterable[Check
             yield CheckReason("caution", f"Plan {plans.leads.id} fires: {plans.leads.action.replace('_', ' ')}", "plans")
     if proposed.leads is not None and proposed.leads.action in ("skip_trade", "force_exit", "reduce"):
         yield CheckReason(
-            "caution", f"Proposed by a model, not confirmed: plan {proposed.leads.id} says {proposed.leads.action}", "plans"
-        )
+            "caution", f"Plan {proposed.leads.id}, proposed by a model and not confirmed, says: "
+            f"{proposed.leads.action.replace('_', ' ')}", "plans",
+        )  # fmt: skip
 
 
 def _from_evidence(evidence: Evidence, currency: str) -> Iterable[CheckReason]:
@@ -71,31 +75,27 @@ def _from_evidence(evidence: Evidence, currency: str) -> Iterable[CheckReason]:
         yield CheckReason("clear", "No trade with a known outcome in similar situations", "evidence")
         return
     if evidence.n_eff < MIN_EFFECTIVE_SAMPLE:
-        few = f"effective sample {evidence.n_eff:.1f} of {evidence.n} trades, at least {MIN_EFFECTIVE_SAMPLE:.0f} needed"
-        text = f"Too few trades in similar situations to judge: {few}"
-        yield CheckReason("caution" if evidence.mean_r < 0 else "clear", text, "evidence")
+        needed = f"effective sample {evidence.n_eff:.1f} of n = {evidence.n}, at least {MIN_EFFECTIVE_SAMPLE:.0f} needed"
+        yield CheckReason("caution" if evidence.mean_r < 0 else "clear", f"Too little evidence: {needed}", "evidence")
         return
     low, high = evidence.mean_r_interval or (evidence.mean_r, evidence.mean_r)
-    text = f"{evidence.n} trades, effective sample {evidence.n_eff:.1f} in similar situations: mean {evidence.mean_r:+.2f}"
-    text += f" {evidence.unit.phrase(currency)} (90 % interval {low:+.2f} to {high:+.2f})"
+    text = f"{evidence.n} trades in similar situations (effective sample {evidence.n_eff:.1f}): mean {evidence.mean_r:+.2f}"
+    unit = evidence.unit.phrase(currency)
+    short = "R" if unit == "R" else ""
+    text += f"{short}, 90 % interval {low:+.2f} to {high:+.2f}{short}{'' if short else f', in {unit}'}"
     weighs: CheckVerdict = "against" if high < 0 else "caution" if evidence.mean_r < 0 else "clear"
     yield CheckReason(weighs, text, "evidence")
 
 
-def _from_state(affect: Affect) -> Iterable[CheckReason]:
-    if affect.drawdown_state >= 1.0:
-        yield CheckReason(
-            "against",
-            f"Drawdown {100 * affect.drawdown:.1f} %{affect.assumption} is at its limit of {100 * affect.limit:.0f} %",
-            "state",
-        )
-    elif affect.drawdown_state > 0.5:
-        yield CheckReason(
-            "caution",
-            f"Drawdown {100 * affect.drawdown:.1f} %{affect.assumption}, past half of its limit; "
-            f"appetite {affect.risk_appetite:.2f}",
-            "state",
-        )
+def _from_state(affect: Affect, owners_limit: float | None) -> Iterable[CheckReason]:
+    limit = affect.limit if owners_limit is None else owners_limit
+    # A limit is called the owner's only if the owner set it.
+    whose = f"memtape's default limit of {100 * limit:.4g} %" if owners_limit is None else f"your limit of {100 * limit:.4g} %"
+    fallen = f"Drawdown {100 * affect.drawdown:.1f} %{affect.assumption}"
+    if affect.drawdown >= limit:
+        yield CheckReason("against", f"{fallen} has reached {whose}", "state")
+    elif affect.drawdown > 0.5 * limit:
+        yield CheckReason("caution", f"{fallen} is past half of {whose}; risk appetite {affect.risk_appetite:.2f}", "state")
     if affect.consecutive_losses >= 3:
         yield CheckReason("caution", f"{affect.consecutive_losses} losses in a row", "state")
 
@@ -103,7 +103,7 @@ def _from_state(affect: Affect) -> Iterable[CheckReason]:
 def _from_warnings(warnings: Sequence[LossWarning]) -> Iterable[CheckReason]:
     for warned in warnings[:1]:
         much = warned.similarity >= HIGH_SIMILARITY and warned.r <= BAD_LOSS_R
-        yield CheckReason("caution" if much else "clear", f"A loss like it: {warned.why}", "warnings")
+        yield CheckReason("caution" if much else "clear", f"A similar trade lost: {warned.why}", "warnings")
 
 
 def _from_size(evidence: Evidence, risk_share: float | None, affect: Affect) -> Iterable[CheckReason]:

@@ -6,7 +6,7 @@ the rows up to that head, and the plain reference answers from what comes out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache, cached_property
@@ -21,8 +21,10 @@ from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode, known_episodes
 from memtape.core.memory.learn_all import LearnedMemories, learn_all
 from memtape.core.memory.plans import PlanState
+from memtape.core.memory.trade_labels import EntryLabels
 from memtape.core.recall.query import PlanMemory, Query
 from memtape.core.recall.reference import Recalled, recall_reference
+from memtape.core.recall.unknown_values import KnownValues
 from memtape.core.skills import Agent
 from memtape.engine.view.derived_ledger import (
     all_versions,
@@ -71,7 +73,7 @@ class ViewAtHead(View):
 
     @cached_property
     def verified_from(self) -> datetime | None:
-        """Since when the broker has been heard, as far as was recorded."""
+        """Since when there have been records of the venue or the owner, as far as was recorded."""
         return first_broker_record(self.tables, self.cutoff)
 
     @cached_property
@@ -123,7 +125,7 @@ class ViewAtHead(View):
         return sorted(believed, key=lambda row: row.at, reverse=True)[:limit]
 
     def discrepancies(self, limit: int) -> list[Discrepancy]:
-        """Where the broker showed something that its fills do not explain, newest first."""
+        """Where two records of the account do not agree, newest first."""
         return newest_first(discrepancies_to_show(self, self._ledger[1]), limit)
 
     def open_position_count(self) -> int | None:
@@ -140,6 +142,14 @@ class ViewAtHead(View):
         """One episode in the version believed at the moment."""
         return next((episode for episode in self.episodes() if episode.id == id), None)
 
+    def entry_labels(self, ids: Collection[str]) -> Mapping[str, EntryLabels]:
+        """The labels of some trades' entries, as their episodes had them at the moment, by trade."""
+        wanted = set(ids)
+        return {
+            e.id: {"regime": e.regime, "volatility_regime": e.volatility_regime, "session": e.session}
+            for e in self.episodes() if e.id in wanted
+        }  # fmt: skip
+
     def latest_episodes(self, limit: int, *, symbol: str | None = None, strategy: str | None = None) -> list[Episode]:
         """The episodes that ended last, oldest first."""
         found = [
@@ -151,6 +161,18 @@ class ViewAtHead(View):
     def basis(self) -> AnswerBasis:
         """What an answer from all episodes rests on."""
         return AnswerBasis.of(self.as_of, self.claims_count, self.episodes())
+
+    def known_values(self) -> KnownValues:
+        """The labels and symbols of all episodes known by the moment."""
+        episodes = self.episodes()
+
+        def values(field: str) -> tuple[str, ...]:
+            return tuple(sorted({value for episode in episodes if (value := getattr(episode, field)) is not None}))
+
+        return KnownValues(
+            symbols=values("symbol"), regimes=values("regime"),
+            volatilities=values("volatility_regime"), sessions=values("session"),
+        )  # fmt: skip
 
     def beliefs(self) -> list[Belief]:
         """What is believed at the moment, in every status."""

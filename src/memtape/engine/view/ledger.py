@@ -80,7 +80,7 @@ def orphan_funding(view: View) -> dict[str, Decimal]:
 
 
 def equity(view: View) -> Curve:
-    """The equity curve: the broker's marks less deposits, or starting equity plus net PnL where there are none."""
+    """The equity curve: reported equity less deposits, or starting equity plus net PnL where there are none."""
     marks = [read(EquityMark, item.body) for item in view.items("equity")]
     flows = [read(CashFlow, item.body) for item in view.items("flow")]
     closed = view.trades(TradeFilter(status="closed", newest=False))

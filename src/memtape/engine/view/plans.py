@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from memtape.core.events import PlanFired
+from memtape.core.labels import fold_fields
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.plans import (
     FiredPlan,
@@ -78,7 +79,7 @@ def plan_views(
     """Every plan at the moment; `stated` and `context` are what the caller knows of the situation."""
     if not view.stored_plans():
         return []
-    now = plan_inputs(view, symbol, stated=stated) | dict(context or {})
+    now = plan_inputs(view, symbol, stated=stated) | fold_fields(context or {})
     ticks, before = view.latest_ticks(), None
     if ticks and any(_looks_back(state) for state in view.stored_plans()):
         last = ticks[0].at

@@ -23,8 +23,10 @@ from memtape.core.memory.belief_cells import beliefs_from_tallies, count_stated,
 from memtape.core.memory.beliefs import Belief, entry_facts
 from memtape.core.memory.episodes import Episode, known_episodes
 from memtape.core.memory.plans import PlanState
+from memtape.core.memory.trade_labels import EntryLabels
 from memtape.core.recall.query import PlanMemory, Query
 from memtape.core.recall.reference import Recalled
+from memtape.core.recall.unknown_values import KnownValues
 from memtape.core.skills import Agent
 from memtape.engine.column_cache import CachedBeliefs, CachedColumns, ColumnCache
 from memtape.engine.view.derived_ledger import derive_trades, differing_fills, known_positions, open_claims
@@ -35,6 +37,7 @@ from memtape.engine.view.view import (
     TradeFilter,
     TradePage,
     View,
+    counted_sources,
     discrepancies_to_show,
     select_trades,
     with_labels,
@@ -80,7 +83,7 @@ class StoredView(View):
 
     @property
     def verified_from(self) -> datetime | None:
-        """Since when the broker has been heard; an import that was undone later still counted then."""
+        """Since when there have been such records; an import that was undone later still counted then."""
         if self._verified_from is None:
             undone_later = not self.is_latest and any(
                 item.known_at > self.as_of for item in self.tables.items("undo", EVERYTHING)
@@ -191,7 +194,7 @@ class StoredView(View):
         return self.memory_tables.outcomes(self.as_of, ids=ids, symbol=symbol, since=since, limit=limit)
 
     def discrepancies(self, limit: int) -> list[Discrepancy]:
-        """Where the broker showed something that its fills do not explain, newest first."""
+        """Where two records of the account do not agree, newest first."""
         found = self.tables.discrepancies(limit) if self.is_latest else self._ledger()[1]
         return newest_first(discrepancies_to_show(self, found), limit)
 
@@ -218,18 +221,39 @@ class StoredView(View):
         found = known_episodes(self.memory_tables.episodes([id]), self.as_of)
         return found[0] if found else None
 
+    def entry_labels(self, ids: Collection[str]) -> Mapping[str, EntryLabels]:
+        """The labels of some trades' entries, as their episodes had them at the moment, by trade."""
+        return self.memory_tables.entry_labels(ids, self.as_of)
+
     def latest_episodes(self, limit: int, *, symbol: str | None = None, strategy: str | None = None) -> list[Episode]:
         """The episodes that ended last, oldest first."""
         return self.memory_tables.latest(self.as_of, limit, symbol, strategy)
 
     def basis(self) -> AnswerBasis:
         """What an answer from all episodes rests on."""
+        from memtape.columns.present import reporters_present
+
         columns = self._columns_now().columns
         mask = columns.mask(micros(self.as_of), None, None)
         n = int(mask.sum())
         exits = columns.exit_us[: columns.n][mask] if n else None
         first, last = (moment(int(exits.min())), moment(int(exits.max()))) if exits is not None else (None, None)
-        return AnswerBasis(self.as_of, self.claims_count, n, first, last)
+        sources = counted_sources(reporters_present(columns, mask), self.claims_count)
+        return AnswerBasis(self.as_of, self.claims_count, n, first, last, sources)
+
+    def known_values(self) -> KnownValues:
+        """The labels and symbols of all episodes known by the moment."""
+        from memtape.columns.present import names_present
+
+        columns = self._columns_now().columns
+        mask = columns.mask(micros(self.as_of), None, None)
+
+        return KnownValues(
+            symbols=names_present(columns.symbol_code, columns.symbols, mask),
+            regimes=names_present(columns.regime_code, columns.regimes, mask),
+            volatilities=names_present(columns.volatility_code, columns.volatilities, mask),
+            sessions=names_present(columns.session_code, columns.sessions, mask),
+        )
 
     def beliefs(self) -> list[Belief]:
         """What is believed at the moment, in every status; the beliefs of the present are cached until something changes them."""

@@ -22,9 +22,12 @@ from memtape.core.memory.beliefs import Belief, StatedBelief
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.market import Market
 from memtape.core.memory.plans import PlanState
+from memtape.core.memory.trade_labels import EntryLabels
 from memtape.core.recall.query import PlanMemory, Query
 from memtape.core.recall.reference import Recalled
+from memtape.core.recall.unknown_values import KnownValues
 from memtape.core.skills import Agent
+from memtape.core.sources import OUTCOME_SOURCES, TradeSource, source_of_episode, source_phrase
 from memtape.store.cutoff import Cutoff
 from memtape.store.memories import MemoryTables
 from memtape.store.rows import Head
@@ -33,24 +36,42 @@ from memtape.store.tables import Tables
 
 @dataclass(frozen=True, slots=True)
 class AnswerBasis:
-    """What an answer rests on: the moment, whether the agent's own claims count, and how many episodes were known."""
+    """What an answer rests on: the moment, whether the agent's own claims count, how many episodes were known, who reported them.
+
+    `notes` say what the question asks for and no memory has.
+    """
 
     as_of: datetime
     claims_count: bool
     n: int
     first_exit: datetime | None = None
     last_exit: datetime | None = None
+    sources: tuple[TradeSource, ...] = ()  # of the trades whose outcomes count
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, as_of: datetime, claims_count: bool, episodes: Sequence[Episode]) -> AnswerBasis:
         """The basis of an answer that rests on these episodes."""
         exits = [episode.exit_at for episode in episodes]
-        return cls(as_of, claims_count, len(exits), min(exits, default=None), max(exits, default=None))
+        reporters = {(e.claimed, e.source) for e in episodes if e.kind == "trade"}
+        sources = counted_sources(reporters, claims_count)
+        return cls(as_of, claims_count, len(exits), min(exits, default=None), max(exits, default=None), sources)
+
+    @property
+    def source_text(self) -> str:
+        """Who reported the outcomes, in words."""
+        return source_phrase(self.sources)
 
     @property
     def outcome_source(self) -> Literal["claimed", "verified"]:
-        """Where outcomes come from: the broker's records, or the agent's own claims."""
+        """Whether the agent's own claims count, or only the records of the venue and the owner."""
         return "claimed" if self.claims_count else "verified"
+
+
+def counted_sources(reporters: Iterable[tuple[bool, str]], claims_count: bool) -> tuple[TradeSource, ...]:
+    """The sources of trades by whether each is claimed and who reported it; claims only where they count."""
+    found = {source_of_episode(claimed, reporter) for claimed, reporter in reporters if claims_count or not claimed}
+    return tuple(source for source in OUTCOME_SOURCES if source in found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +233,7 @@ class View(ABC):
 
     @property
     def is_verified(self) -> bool:
-        """True if the broker had been heard by the moment: the agent's own claims are then no part of its ledger."""
+        """True if there were records of the venue or the owner by the moment: claims are then no part of the ledger."""
         return self.verified_from is not None and self.verified_from <= self.as_of
 
     @property
@@ -247,7 +268,7 @@ class View(ABC):
     @property
     @abstractmethod
     def verified_from(self) -> datetime | None:
-        """Since when the broker has been heard, as far as was known."""
+        """Since when there have been records of the venue or the owner, as far as was known."""
 
     @abstractmethod
     def trades(self, wanted: TradeFilter = ALL_TRADES) -> list[Trade]:
@@ -282,7 +303,7 @@ class View(ABC):
 
     @abstractmethod
     def discrepancies(self, limit: int) -> list[Discrepancy]:
-        """Where the broker showed something that its fills do not explain, newest first."""
+        """Where two records of the account do not agree, newest first."""
 
     @abstractmethod
     def open_position_count(self) -> int | None:
@@ -297,12 +318,24 @@ class View(ABC):
         """One episode in the version believed at the moment."""
 
     @abstractmethod
+    def entry_labels(self, ids: Collection[str]) -> Mapping[str, EntryLabels]:
+        """The labels of some trades' entries, as their episodes had them at the moment, by trade."""
+
+    @abstractmethod
     def latest_episodes(self, limit: int, *, symbol: str | None = None, strategy: str | None = None) -> list[Episode]:
         """The episodes that ended last, oldest first."""
 
     @abstractmethod
     def basis(self) -> AnswerBasis:
         """What an answer from all episodes rests on."""
+
+    @abstractmethod
+    def known_values(self) -> KnownValues:
+        """The labels and symbols of all episodes known by the moment."""
+
+    def held_symbols(self) -> set[str]:
+        """The symbols of open trades."""
+        return {trade.symbol for trade in self.trades(TradeFilter(status="open"))}
 
     @abstractmethod
     def beliefs(self) -> list[Belief]:

@@ -28,7 +28,7 @@ def correct_episode(
         raise Unknown("memory_id", "episode that counts now", id, "Find it with recall_memories or get_trades")
     if not episode.claimed and not {"pnl_r", "pnl_usd"}.isdisjoint(changes):
         fix = "Correct it at its source: undo the import, or send the missing fill"
-        raise Conflict("changes", "the outcome of this trade is the broker's own", fix)
+        raise Conflict("changes", "the outcome of this trade is from the venue or your records", fix)
     number = len(tables.items("correction", EVERYTHING, symbol=id)) + 1
     event_type = MemoryForgotten if forget else MemoryCorrected
     events = [event_type(MemoryId(id), tuple(sorted(changes)))]
@@ -49,7 +49,7 @@ def shred_claim(writer: Writer, id: str, at: datetime, reason: str) -> Receipt:
         raise Unknown("memory_id", "trade", id, "Find it with recall_memories or get_trades")
     trade = versions[0].trade
     if trade.quality != "claimed":
-        raise Conflict("shred", "this trade is the broker's own record", "Forget it without shred, or delete the agent")
+        raise Conflict("shred", "this trade is from the venue or your records", "Forget it without shred, or delete the agent")
     rows = tables.drop_items(("claim", "closing"), trade.leg)
     for item in tables.items("correction", EVERYTHING, symbol=id):
         rows += tables.drop_items(("correction",), item.key)

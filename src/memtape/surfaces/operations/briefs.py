@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AliasChoices, Field
@@ -63,7 +64,7 @@ class CitationRow(Answer):
     line: Annotated[int, Field(description="line number in the whole text, from 1")]
     kind: Annotated[str, Field(description="trade, lesson, rule, episode, belief, plan, event, ...")]
     id: Annotated[str, Field(description="its id")]
-    tier: Annotated[int, Field(description="0 broker, 1 owner, 2 computed, 3 model, 4 external")]
+    tier: Annotated[int, Field(description="0 the venue, 1 your records, 2 computed, 3 agent or model, 4 external")]
 
 
 class BriefAnswer(Answer):
@@ -80,10 +81,11 @@ class BriefAnswer(Answer):
     counted_by: Annotated[str, Field(description="tokenizer, or how tokens were estimated")]
     digest: Annotated[str, Field(description="SHA-256 of the text")]
     warnings: Annotated[list[str], Field(description="about the brief itself: budget, length")]
+    notes: Annotated[list[str], Field(description="what you asked for and no memory has, with what exists", default_factory=list)]
     receipt: Annotated[str, Field(description="pass it as `brief` with your decision: records that you were shown this")]
 
 
-def brief_answer(agent: str, made: AssembledBrief) -> BriefAnswer:
+def brief_answer(agent: str, made: AssembledBrief, notes: Sequence[str] = ()) -> BriefAnswer:
     """The answer of a brief."""
     brief = made.brief
     return BriefAnswer(
@@ -93,7 +95,7 @@ def brief_answer(agent: str, made: AssembledBrief) -> BriefAnswer:
                   for s in brief.segments],
         citations=[CitationRow(segment=c.segment, line=c.line, kind=c.source.kind, id=c.source.id, tier=c.source.tier)
                    for c in brief.citations],
-        tokens=brief.tokens, counted_by=brief.counted_by, digest=brief.digest, warnings=list(brief.warnings),
+        tokens=brief.tokens, counted_by=brief.counted_by, digest=brief.digest, warnings=list(brief.warnings), notes=list(notes),
         receipt=made.receipt,
     )  # fmt: skip
 
@@ -113,7 +115,8 @@ def get_brief(memory: Memory, ask: GetBrief, caller: Caller) -> BriefAnswer:
         ask.context, symbol=ask.symbol, strategy=ask.strategy, thesis=ask.thesis, as_of=ask.as_of, head=ask.head,
         owner_head=ask.owner_head, budget=ask.budget, without_memory=ask.without_memory, papers=ask.papers,
     )  # fmt: skip
-    return brief_answer(handle.agent.id, made)
+    notes = handle.memories.notes(ask.context, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
+    return brief_answer(handle.agent.id, made, notes)
 
 
 class RecordShown(OfAgent):

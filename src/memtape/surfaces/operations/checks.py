@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import AliasChoices, Field
 
 from memtape.core.codec import plain
+from memtape.core.labels import StatedSide
 from memtape.core.observed import Situation
 from memtape.core.recall.checks import CheckReason
 from memtape.core.values import Label, Price, Quantity, Symbol
@@ -32,7 +33,7 @@ class PreTradeCheck(AsOf):
 
     symbol: Annotated[Symbol, Field(description="what to trade")]
     side: Annotated[
-        Literal["long", "short"], Field(validation_alias=AliasChoices("side", "direction"), description="long or short")
+        StatedSide, Field(validation_alias=AliasChoices("side", "direction"), description="long or short")
     ]
     entry_price: Annotated[Price | None, Field(description="order price")] = None
     qty: Annotated[Quantity | None, Field(description="base units")] = None

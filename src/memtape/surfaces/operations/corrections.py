@@ -31,14 +31,14 @@ class CorrectMemory(OfAgent):
 def correct_memory(memory: Memory, ask: CorrectMemory, caller: Caller) -> ReceiptAnswer:
     """Correct an episode. Beliefs, habits and state follow; the earlier values stay on record.
 
-    An outcome can be corrected only if the agent claimed it; correct the broker's numbers at their source.
+    An outcome can be corrected only if the agent claimed it; correct others at their source: the import, or the fill.
     """
     handle, changes = agent_of(memory, ask), plain(ask.changes)
     if "teach" in changes:
         caller.require_owner("set what a trade counts for")
     episode = handle.memories.episode(ask.memory_id)
     if episode is not None and not episode.claimed and changes.keys() - {"reflection"}:
-        caller.require_owner("correct a trade of the broker's record (a model may correct only its reflection)")
+        caller.require_owner("correct a trade that is not its own claim (a model may correct only its reflection)")
     return receipt_answer(handle.memories.correct(ask.memory_id, changes, ask.reason))
 
 
@@ -54,14 +54,14 @@ class ForgetMemory(OfAgent):
 
 @operation(writes=True)
 def forget_memory(memory: Memory, ask: ForgetMemory, caller: Caller) -> ReceiptAnswer:
-    """Forget a memory: nothing is based on it any more. The ledger keeps the broker's trades.
+    """Forget a memory: nothing is based on it any more. The ledger keeps trades from the venue and your records.
 
     With `shred`, a trade that the agent reported is destroyed in the log too.
     """
     handle = agent_of(memory, ask)
     episode = handle.memories.episode(ask.memory_id)
     if episode is not None and not episode.claimed:
-        caller.require_owner("forget a trade of the broker's record")
+        caller.require_owner("forget a trade that is not its own claim")
     if any(view.state.plan.id == ask.memory_id and view.state.plan.tier < 3 for view in handle.plans.all()):
         caller.require_owner("forget the owner's plan")
     if any(belief.id == ask.memory_id and belief.tier < 3 for belief in handle.memories.beliefs()[0]):

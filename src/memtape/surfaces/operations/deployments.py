@@ -64,7 +64,7 @@ class PerformanceSummary(Answer):
     sharpe: Annotated[SharpeRow, Field(description="with its clock")]
     max_drawdown_usd: Annotated[str | None, Field(description="largest fall of NAV")]
     max_drawdown_pct: Annotated[str | None, Field(description="the same in % of the peak")]
-    equity_source: Annotated[str | None, Field(description="'marks' (from the broker) or 'closed trades'")]
+    equity_source: Annotated[str | None, Field(description="'marks' (reported equity) or 'closed trades'")]
 
 
 class DeploymentRow(Answer):

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from memtape.core.codec import micros, moment, plain
 from memtape.core.events import Discrepancy, discrepancy_json
+from memtape.core.labels import StatedSide
 from memtape.core.ledger.performance import trade_totals
 from memtape.core.ledger.trades import Trade, entry_order
 from memtape.core.ledger.trades import money_text as money
@@ -37,7 +38,7 @@ class GetTrades(AsOf):
     status: Annotated[Literal["open", "closed"] | None, Field(description="default: both")] = None
     symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
     strategy: Annotated[Label | None, Field(description="only this strategy")] = None
-    side: Annotated[Literal["long", "short"] | None, Field(description="only this side")] = None
+    side: Annotated[StatedSide | None, Field(description="only this side")] = None
     limit: Annotated[int, Field(ge=1, le=1000, description="trades per page")] = 50
     cursor: Annotated[str | None, Field(max_length=200, description="next_cursor of the previous page")] = None
 
@@ -49,6 +50,7 @@ class TradesPage(Answer):
     trades: Annotated[list[TradeRow], Field(description="one page")]  # type: ignore[valid-type]
     n: Annotated[int, Field(description="trades on this page")]
     next_cursor: Annotated[str | None, Field(description="pass it as cursor for the next page; null at the end")]
+    notes: Annotated[list[str], Field(description="what you asked for and no memory has, with what exists", default_factory=list)]
 
 
 def _cursor(text: str | None) -> tuple[datetime, str] | None:
@@ -63,14 +65,16 @@ def _cursor(text: str | None) -> tuple[datetime, str] | None:
 @operation(writes=False, columns=TRADE_TABLE)
 def get_trades(memory: Memory, ask: GetTrades, caller: Caller) -> TradesPage:
     """List an agent's trades, open and closed, newest entry first."""
-    found = agent_of(memory, ask).ledger.trades(
+    handle = agent_of(memory, ask)
+    found = handle.ledger.trades(
         status=ask.status, symbol=ask.symbol, strategy=ask.strategy, side=ask.side, as_of=ask.as_of, head=ask.head,
         limit=ask.limit + 1, after=_cursor(ask.cursor),
     )  # fmt: skip
     page = found[: ask.limit]
     more = f"{micros(page[-1].entry_at)}-{page[-1].id}" if len(found) > ask.limit else None
+    notes = [] if page else handle.memories.notes(symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
     return TradesPage(
-        agent=ask.agent or DEFAULT_AGENT, trades=[trade_row(trade) for trade in page], n=len(page), next_cursor=more
+        agent=ask.agent or DEFAULT_AGENT, trades=[trade_row(trade) for trade in page], n=len(page), next_cursor=more, notes=notes
     )
 
 
@@ -132,11 +136,13 @@ def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller
     """
     handle = agent_of(memory, ask)
     found = handle.ledger.performance(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
-    habits, _ = handle.memories.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
+    habits, basis = handle.memories.behaviour(strategy=ask.strategy, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
     record = None
     if ask.detail:
         record = handle.ledger.track_record(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
-    return performance_answer(handle.agent.id, handle.agent.skill, found, habits_row(habits), ask.strategy, ask.symbol, record)
+    return performance_answer(
+        handle.agent.id, handle.agent.skill, found, habits_row(habits), ask.strategy, ask.symbol, record, basis.notes
+    )
 
 
 MoneyTotalsRow = answer_model(
@@ -264,7 +270,7 @@ class EquityAnswer(Answer):
     agent: Annotated[str, Field(description="the agent")]
     points: Annotated[list[EquityPoint], Field(description="oldest first")]
     n: Annotated[int, Field(description="how many")]
-    source: Annotated[str, Field(description="'marks' (from the broker) or 'closed trades' (added to the starting equity)")]
+    source: Annotated[str, Field(description="'marks' (reported equity) or 'closed trades' (added to the starting equity)")]
     currency: Annotated[str, Field(description="account currency")]
     max_drawdown_pct: Annotated[
         str | None, Field(description="largest fall from a peak, in % of the peak; null: nobody stated an equity")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, Field
 
 from memtape.core.codec import plain
+from memtape.core.labels import StatedDirection, StatedSide
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode
-from memtape.core.observed import Closing, Side, Situation
+from memtape.core.observed import Closing, Situation
 from memtape.core.recall.evidence import Evidence, rounded
 from memtape.core.recall.query import Profile, tuned
 from memtape.core.recall.ranking import RankedMemory
@@ -35,7 +36,7 @@ class RememberTrade(OfAgent):
     """A trade as the agent reports it; without an exit it is still open."""
 
     symbol: Annotated[Symbol, Field(description="what was traded")]
-    direction: Annotated[Literal["long", "short", "buy", "sell"], Field(validation_alias=AliasChoices("direction", "side"),
+    direction: Annotated[StatedDirection, Field(validation_alias=AliasChoices("direction", "side"),
                          description="long or short (or buy, sell)")]  # fmt: skip
     entry_price: Annotated[Price, Field(description="price at entry")]
     exit_price: Annotated[Price | None, Field(description="price at exit; absent: still open, close it with close_trade")] = None
@@ -93,8 +94,8 @@ def _stated_situation(situation: Situation | None, regime: str | None, atr_d1: f
 def remember_trade(memory: Memory, ask: RememberTrade, caller: Caller) -> ReceiptAnswer:
     """Remember a trade that the agent reports; all memories learn from it in one transaction.
 
-    If the agent has broker records, this is a claim: its words and confidence are attached to the matching ledger trade (same
-    symbol and side, entry within 5 minutes and 0.25 %); its numbers stay unverified and are not learned from.
+    If there are records of the venue or the owner, this is a claim: its words and confidence are attached to the matching trade
+    (same symbol and side, entry within 5 minutes and 0.25 %); its numbers are shown as claimed and not learned from.
     """
     claim = {
         "trade_id": ask.trade_id, "symbol": ask.symbol, "side": ask.direction, "entry_price": ask.entry_price,
@@ -122,7 +123,7 @@ class RecallMemories(AsOf):
     symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
     strategy_name: Annotated[Label | None, Field(validation_alias=AliasChoices("strategy_name", "strategy"),
                              description="only this strategy")] = None  # fmt: skip
-    side: Annotated[Side | None, Field(description="only this side")] = None
+    side: Annotated[StatedSide | None, Field(description="only this side")] = None
     context: Annotated[Situation | None, Field(validation_alias=AliasChoices("context", "situation"),
                        description="the situation; missing fields are unknown. Default: the agent's own")] = None  # fmt: skip
     context_regime: Annotated[Label | None, Field(description="the regime, if context is not given")] = None
@@ -151,7 +152,7 @@ class RecallMemories(AsOf):
 
 
 EpisodeRow = answer_model(
-    Episode, {"pnl_r": "outcome in R", "teach": "what it counts for", "tier": "0 broker to 4 external"}, sparse=True
+    Episode, {"pnl_r": "outcome in R", "teach": "what it counts for", "tier": "0 the venue to 4 external"}, sparse=True
 )
 SituationRow = answer_model(Situation, sparse=True)
 EvidenceRow = answer_model(
@@ -179,7 +180,7 @@ class RankedItem(Answer):
     kind: Annotated[str, Field(description="episodic, semantic or prospective")]
     score: Annotated[float, Field(description="product of the components")]
     components: Annotated[dict[str, float], Field(description="Q, Sim, Rec, Conf, Aff (and Sharpe), unrounded")]
-    tier: Annotated[int, Field(description="0 broker, 1 operator, 2 computed, 3 model, 4 external")]
+    tier: Annotated[int, Field(description="0 the venue, 1 your records, 2 computed, 3 agent or model, 4 external")]
     n: Annotated[int, Field(description="sample size")]
     why: Annotated[str, Field(description="why it is listed")]
     memory: Annotated[RecalledMemory, Field(union_mode="left_to_right", description="an episode, a belief or a plan")]  # type: ignore[valid-type]
@@ -194,7 +195,7 @@ class WarnedItem(Answer):
     similarity: Annotated[float, Field(description="0 to 1")]
     severity: Annotated[float, Field(description="|r| x similarity x age factor x confidence")]
     far: Annotated[bool, Field(description="true: no loss was similar; this is the nearest")]
-    tier: Annotated[int, Field(description="0 broker, 1 operator, 2 computed, 3 model, 4 external")]
+    tier: Annotated[int, Field(description="0 the venue, 1 your records, 2 computed, 3 agent or model, 4 external")]
     why: Annotated[str, Field(description="why it is listed")]
     memory: Annotated[EpisodeRow, Field(description="the episode")]  # type: ignore[valid-type]
 

@@ -42,6 +42,7 @@ class SkillAnswer(Answer):
     avoid: Annotated[list[str], Field(description="hard rules")]
     limits: Annotated[dict[str, str], Field(description="limits by name")]
     memory: Annotated[MemoryConfigRow, Field(description="its memory configuration")]  # type: ignore[valid-type]
+    author: Annotated[str, Field(description="who wrote this version: owner or model")] = "owner"
 
 
 class SkillList(Answer):
@@ -63,6 +64,7 @@ def _skill_answer(found: tuple[Any, int]) -> SkillAnswer:
     return SkillAnswer(
         id=skill.id, version=version, name=skill.name, strategy=skill.strategy, avoid=list(skill.avoid),
         limits=dict(skill.limits), memory=MemoryConfigRow(**plain(skill.context.memory)),
+        author=skill.author or "owner",
     )  # fmt: skip
 
 
@@ -73,7 +75,10 @@ def create_skill(memory: Memory, ask: CreateSkill, caller: Caller) -> SkillAnswe
         caller.require_owner("change a skill")
     config = None if ask.memory is None else plain(ask.memory)
     return _skill_answer(
-        memory.create_skill(ask.id, name=ask.name, strategy=ask.strategy, avoid=ask.avoid, limits=ask.limits, memory=config)
+        memory.create_skill(
+            ask.id, name=ask.name, strategy=ask.strategy, avoid=ask.avoid, limits=ask.limits, memory=config,
+            author="model" if caller.is_model else None,
+        )
     )
 
 

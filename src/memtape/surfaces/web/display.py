@@ -12,6 +12,7 @@ from typing import Any
 
 from memtape.core.codec import read_time
 from memtape.core.ledger.trades import money_text
+from memtape.core.sources import TIER_WORDS, source_of_trade, source_phrase
 
 UNKNOWN = "–"
 MINUS = "−"
@@ -22,11 +23,11 @@ _DIRECTION_CHARACTERS = {code: f"[U+{code:04X}]" for code in (*range(0x202A, 0x2
 
 MODES: Mapping[str, str] = {"sim": "simulated", "paper": "paper", "live": "live"}
 QUALITY: Mapping[str, tuple[str, str]] = {
-    "fills": ("from fills", "Every entry and exit is an execution that the broker reported. Prices and sums are exact."),
+    "fills": ("from fills", "Every entry and exit is a reported execution. Prices and sums are exact."),
     "reported": ("as reported", "The source reported this trade as a whole, without fills. The figures are those of the source."),
     "inferred": (
         "inferred",
-        "The broker's positions changed without a fill that explains it. The missing part was inferred from the snapshot and "
+        "A snapshot of positions showed a change that no fill explains. The missing part was inferred from the snapshot and "
         "the price known at that time, so the figures are close, not exact.",
     ),
     "unpriced": (
@@ -35,7 +36,7 @@ QUALITY: Mapping[str, tuple[str, str]] = {
     ),
     "claimed": (
         "as claimed",
-        "The agent itself reported this trade and no broker has confirmed it. The figures are the agent's own claims.",
+        "The agent itself reported this trade, and no record of the venue or of yours confirms it.",
     ),
 }
 CAUSES: Mapping[str, str] = {
@@ -60,7 +61,20 @@ TRADE_UNITS: Mapping[str, str] = {
     "flat_to_flat": "one trade per round trip, from flat to flat",
     "fifo_lots": "one trade per lot and reduction, oldest lot first",
 }
-TIERS: Mapping[int, str] = {0: "broker", 1: "operator", 2: "computed", 3: "model", 4: "external text"}
+
+
+def show_source(trade: Any) -> str:
+    """Who reported a trade, in words.
+
+    >>> from types import SimpleNamespace as Trade
+    >>> show_source(Trade(quality="fills", source="hyperliquid")), show_source(Trade(quality="reported", source=None))
+    ('from the venue (hyperliquid)', 'from your records')
+    """
+    source = source_of_trade(trade.quality, trade.source)
+    name = f" ({visible(trade.source)})" if source == "venue" else ""
+    return source_phrase([source]) + name
+
+
 EXCURSIONS: Mapping[str, str] = {
     "hl_strict": "from the highs and lows of the bars that lie completely within the holding time",
     "close": "from the closes of the bars within the holding time",
@@ -252,11 +266,12 @@ FILTERS: Mapping[str, Callable[..., str]] = {
     "span": show_span,
     "frame": show_frame,
     "ending": show_ending,
+    "trade_source": show_source,
     "digits": show_digits,
     "label": show_label,
     "sentence": show_sentence,
 }
 LABELS: Mapping[str, object] = {
-    "modes": MODES, "qualities": QUALITY, "methods": EXCURSIONS, "tiers": TIERS, "accountings": ACCOUNTING, "payoffs": PAYOFFS,
-    "trade_units": TRADE_UNITS,
+    "modes": MODES, "qualities": QUALITY, "methods": EXCURSIONS, "tiers": TIER_WORDS, "accountings": ACCOUNTING,
+    "payoffs": PAYOFFS, "trade_units": TRADE_UNITS,
 }  # fmt: skip

@@ -34,10 +34,6 @@ STATUSES: Mapping[str, str] = {
     "proposed": "proposed", "active": "active", "triggered": "fired and ended", "expired": "expired", "cancelled": "cancelled",
     "superseded": "superseded",
 }  # fmt: skip
-OUTCOMES: Mapping[str, str] = {
-    "verified": "The broker's records verify the outcomes.",
-    "claimed": "The agent itself claims the outcomes: it has no broker that verifies them.",
-}
 _OPS: Mapping[str, str] = {
     "eq": "is", "ne": "is not", "lt": "is below", "le": "is at most", "gt": "is above", "ge": "is at least", "in": "is one of",
     "nin": "is none of", "crosses_above": "rises above", "crosses_below": "falls below",
@@ -344,7 +340,7 @@ FILTERS: Mapping[str, Callable[..., object]] = {
     "condition": condition_text, "action": action_text, "situation_values": situation_text, "slot_name": slot_name,
 }  # fmt: skip
 LABELS: Mapping[str, object] = {
-    "statuses": STATUSES, "outcome_sources": OUTCOMES, "factor_names": FACTORS, "slots": SLOTS, "lesson_statuses": LESSONS,
+    "statuses": STATUSES, "factor_names": FACTORS, "slots": SLOTS, "lesson_statuses": LESSONS,
     "change_names": CHANGES, "run_kinds": RUN_KINDS, "run_results": RUN_RESULTS, "decision_statuses": DECISION_STATUSES,
     "decision_causes": DECISION_CAUSES, "outcome_origins": OUTCOME_ORIGINS,
     "asked_by": ASKED_BY, "lesson_unit": lesson_unit, "teaching": TEACHING, "segment_names": SEGMENTS,
