@@ -125,19 +125,19 @@ def similarity_phrase(then: Situation, now: Situation) -> str:
     other = [(name, a, b) for name, a, b in known if a != b and ANY not in (a, b)]
     if not known:
         return ", situation not labelled"
-    before, after = (", ".join(label_phrase(name, pair[at]) for name, *pair in other) for at in (0, 1))
+    before, after = (", ".join(spoken_label(name, pair[at]) for name, *pair in other) for at in (0, 1))
     differing = f"{before} then, {after} now" if len(other) == 1 else f"{before} then; {after} now"
     if not same:
         return f" in another {_listed([LABEL_WORDS[name] for name, _, _ in other])} ({differing})"
-    named = ", ".join(label_phrase(name, label) for name, label in same if label != ANY)
+    named = ", ".join(spoken_label(name, label) for name, label in same if label != ANY)
     details = "; ".join(part for part in (named, differing if other else "") if part)
     return f" in the same {_listed([LABEL_WORDS[name] for name, _ in same])}{f' ({details})' if details else ''}"
 
 
-def label_phrase(name: str, label: str) -> str:
+def spoken_label(name: str, label: str) -> str:
     """Returns a label as a person writes it.
 
-    >>> label_phrase("session", "newyork"), label_phrase("regime", "trending_up"), label_phrase("volatility_regime", "high")
+    >>> spoken_label("session", "newyork"), spoken_label("regime", "trending_up"), spoken_label("volatility_regime", "high")
     ('New York', 'trending up', 'high volatility')
     """
     words = SESSION_WORDS.get(label, label) if name == "session" else label.replace("_", " ")
