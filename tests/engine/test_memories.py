@@ -169,7 +169,7 @@ def test_a_claim_lends_its_words_to_the_trade_of_the_ledger_that_it_speaks_of(di
              "exit_at": hour(2), "confidence": 0.9, "reflection": "patience paid"}  # fmt: skip
     diary.remember_trade(claim)
     (episode,) = diary.memories.episodes()
-    assert (episode.tier, episode.pnl_usd) == (0, 3.0)
+    assert (episode.tier, episode.pnl_usd) == (1, 3.0)
     assert (episode.confidence, episode.reflection) == (0.9, "patience paid")
     assert verify_store(Memory.of(diary.resources)).ok
 
@@ -181,7 +181,7 @@ def test_a_claim_that_comes_before_the_brokers_fills_is_confirmed_by_them(diary)
     diary.observe(bought(1, 100), kind="fill")
     diary.observe(bought(2, 103, "sell"), kind="fill")
     (episode,) = diary.memories.episodes()
-    assert (episode.tier, episode.reflection) == (0, "patience paid")
+    assert (episode.tier, episode.reflection) == (1, "patience paid")
     assert verify_store(Memory.of(diary.resources)).ok
 
 
@@ -199,11 +199,11 @@ def test_a_correction_cascades_and_what_was_said_before_stays_on_record(diary):
     assert verify_store(Memory.of(diary.resources)).ok
 
 
-def test_the_brokers_own_outcome_cannot_be_corrected_away(diary):
+def test_an_outcome_from_the_records_cannot_be_corrected_away(diary):
     diary.observe(bought(1, 100), kind="fill")
     diary.observe(bought(2, 97, "sell"), kind="fill")
     (episode,) = diary.memories.episodes()
-    with pytest.raises(Conflict, match="broker"):
+    with pytest.raises(Conflict, match="from the venue or your records"):
         diary.memories.correct(episode.id, {"pnl_usd": 5.0}, "nicer")
     diary.memories.correct(episode.id, {"teach": "anomaly"}, "a fat finger")
     assert diary.memories.recall({})[0].evidence.n == 0 and diary.memories.affect().consecutive_losses == 0
