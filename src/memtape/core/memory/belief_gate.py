@@ -1,0 +1,246 @@
+"""Decides which groups of trades are believed: one edge gives one belief, and chance gives one in at most a tenth of histories.
+
+A group that wins more often makes every other group look worse by comparison, and every part of it look better. So groups
+are believed one at a time, the clearest first. Once one is believed, its trades no longer count when others are judged: its
+mirror images and its parts are then compared with trades that have nothing to do with it, and what remains is believed or not.
+A pair of conditions must also differ from the rest of each of its two single conditions, in the same direction; where both
+are believed already, it has nothing to add.
+
+**The gate.** A group can be believed from 30 trades on; which groups have as many is known without looking at an outcome. Let
+m be the number of such groups of one condition. The k-th belief about one condition needs a p-value of at most k * 5 % / m; pairs
+have the other 5 % in the same way. Where nothing has an edge, the first belief needs a p-value of at most 5 % divided by the number
+of groups of its kind. By Bonferroni's inequality that happens in at most 10 % of histories, however the groups overlap. After k - 1
+beliefs that are right, a wrong one follows with a probability of at most k * 10 %, so that about a tenth of k is wrong: the
+false-discovery rate that Benjamini and Hochberg's step-up would give, reached by steps that only go down.
+
+**Runs of luck.** Fisher's test takes trades for independent. But a regime lasts for days, and so does luck: a few good days then
+look like a regime that wins. So each test is made a second time with a variance that the trades show themselves. The trades of a
+strategy on a symbol, in the order in which they closed, are cut into blocks of consecutive ones (`BLOCKS`), and the counts of
+wins per block tell how much more the win rate varies than independent trades would: the design effect (Kish 1965). The p-value is
+the larger of Fisher's and that of Student's t (Welch 1947), with as many degrees of freedom as the blocks give.
+
+>>> even = BlockSums(10, 360, 180, 90)
+>>> design_effect(60, 30, even), round(difference(GroupRate(60, 45, 1.0, 10.0), GroupRate(60, 30, 1.0, 10.0)), 4)
+(0.0, 0.0093)
+>>> in_runs = GroupRate(60, 45, 3.0, 10.0)
+>>> round(difference(in_runs, GroupRate(60, 30, 3.0, 10.0)), 4)
+0.1093
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from memtape.core.memory.belief_cells import (
+    GROUPINGS,
+    MIN_COMPARED_TRADES,
+    BlockSums,
+    CellCounts,
+    CellKey,
+    Conditions,
+    Tally,
+)
+from memtape.core.memory.beliefs import BELIEVED_FROM_TRADES, difference_p_value
+from memtape.core.observed import ANY
+from memtape.core.statistics import student_cdf
+
+FALSE_DISCOVERY_RATE = 0.1
+CLEARLY_CHANCE = 0.2  # above this p-value of Fisher's test the second test is not made: it could only raise it
+Counts = dict[Conditions, tuple[int, int]]  # trades and wins
+
+
+class GroupRate(NamedTuple):
+    """Trades and wins of a group, how much more its win rate varies than that of independent trades, and in how many blocks."""
+
+    n: int
+    wins: int
+    design_effect: float
+    blocks: float
+
+    @property
+    def rate(self) -> float:
+        return self.wins / self.n
+
+    @property
+    def variance(self) -> float:
+        """The variance of the win rate. Half a trade is added on either side: nothing won does not mean that nothing can win."""
+        rate = (self.wins + 0.5) / (self.n + 1.0)
+        return self.design_effect * rate * (1.0 - rate) / self.n
+
+
+def design_effect(n: int, wins: int, sums: BlockSums) -> float:
+    """Returns the variance of a win rate by blocks, divided by that of as many independent trades."""
+    rate = wins / n
+    if sums.blocks < 2 or not 0 < wins < n:
+        return 1.0
+    between = sums.ww - 2.0 * rate * sums.nw + rate * rate * sums.nn
+    return max(0.0, between) / (n * rate * (1.0 - rate)) * sums.blocks / (sums.blocks - 1.0)
+
+
+def group_rate(n: int, wins: int, whole_n: int, whole_wins: int, sums: BlockSums) -> GroupRate:
+    """Returns the rate of a group, with the design effect of the whole group that it is a part of."""
+    return GroupRate(n, wins, design_effect(whole_n, whole_wins, sums), whole_n * whole_n / sums.nn if sums.nn else 0.0)
+
+
+def difference(one: GroupRate, other: GroupRate) -> float:
+    """Returns how often chance alone gives two groups this difference, runs of luck included."""
+    fisher = difference_p_value(one.wins, one.n, other.wins, other.n)
+    if fisher > CLEARLY_CHANCE:
+        return fisher
+    if min(one.blocks, other.blocks) <= 1.0:
+        return 1.0
+    a, b = one.variance, other.variance
+    if a + b <= 0.0:
+        return fisher
+    df = (a + b) ** 2 / (a * a / (one.blocks - 1.0) + b * b / (other.blocks - 1.0))
+    return max(fisher, min(1.0, 2.0 * student_cdf(-abs(one.rate - other.rate) / math.sqrt(a + b), df)))
+
+
+class CellTest(NamedTuple):
+    """A cell compared with the trades outside it, those of believed cells left out on both sides."""
+
+    base_n: int
+    base_wins: int
+    p_value: float | None  # against the base; None if there are too few trades to compare
+    gate_p_value: float | None  # what the gate looks at: of a pair, the largest of its comparisons; None: not tested
+    deviations: float = 0.0  # the difference, in its standard errors
+    unlike: CellKey | None = None  # the single cell from whose rest a pair differs least
+    believed: bool = False
+    groups: int = 0  # groups of its kind that were tested
+
+
+class GatedCells(NamedTuple):
+    """The tests of all cells, and which are believed, in the order in which they were."""
+
+    tests: dict[CellKey, CellTest]
+    believed: tuple[CellKey, ...]
+
+
+def judge_cells(counts: CellCounts, keys: Sequence[CellKey], aside: Iterable[CellKey]) -> GatedCells:
+    """Returns which cells are believed. Those set aside say the same as another one and are compared, but not believed."""
+    segments: defaultdict[tuple[str, str], list[CellKey]] = defaultdict(list)
+    for key in keys:
+        segments[key.strategy, key.symbol].append(key)
+    tests: dict[CellKey, CellTest] = {}
+    for members in segments.values():
+        tests |= _SegmentTests(counts, members, ()).tests()
+    out = set(aside)
+    open_ = [k for k in keys if k not in out and counts.cells[k].n >= BELIEVED_FROM_TRADES and tests[k].gate_p_value is not None]
+    groups = {size: sum(len(key.conditions) == size for key in open_) for size in (1, 2)}
+    believed: list[CellKey] = []
+    while (best := _clearest(open_, tests, counts.cells)) is not None:
+        size = len(best.conditions)
+        place = 1 + sum(len(key.conditions) == size for key in believed)
+        if (tests[best].gate_p_value or 0.0) > place * 0.5 * FALSE_DISCOVERY_RATE / groups[size]:
+            # Nothing of this kind is clearer. The other kind has a threshold of its own.
+            open_ = [key for key in open_ if len(key.conditions) != size]
+            continue
+        believed.append(best)
+        open_.remove(best)
+        tests[best] = tests[best]._replace(believed=True)
+        segment = [key for key in segments[best.strategy, best.symbol] if key not in believed]
+        own = tuple(key for key in believed if (key.strategy, key.symbol) == (best.strategy, best.symbol))
+        tests |= _SegmentTests(counts, segment, own).tests()
+    return GatedCells(
+        {key: test._replace(groups=groups[len(key.conditions)]) for key, test in tests.items()}, tuple(believed)
+    )
+
+
+def _clearest(
+    open_: Iterable[CellKey], tests: Mapping[CellKey, CellTest], cells: Mapping[CellKey, Tally]
+) -> CellKey | None:
+    """Returns the cell that chance explains least. Of two that mirror each other, it is the one that wins more often."""
+    ranked = [
+        (test.gate_p_value, -abs(test.deviations), test.deviations < 0, len(key.conditions), cells[key].n, key)
+        for key in open_ if (test := tests[key]).gate_p_value is not None
+    ]  # fmt: skip
+    return min(ranked)[-1] if ranked else None
+
+
+class _SegmentTests:
+    """The tests of the cells of one strategy and symbol, without the trades of believed cells."""
+
+    def __init__(self, counts: CellCounts, members: Sequence[CellKey], believed: tuple[CellKey, ...]) -> None:
+        self._cells, self._members, self._believed = counts.cells, members, frozenset(b.conditions for b in believed)
+        self._joint = counts.joint.get((members[0].strategy, members[0].symbol), {}) if members else {}
+        self._counted: dict[frozenset[Conditions], Counts] = {}
+
+    def tests(self) -> dict[CellKey, CellTest]:
+        return {key: self._test(key) for key in self._members}
+
+    def _without(self, believed: frozenset[Conditions]) -> Counts:
+        """Returns the counts of all cells without the trades of some believed ones."""
+        if believed not in self._counted:
+            self._counted[believed] = count_without(self._joint, believed)
+        return self._counted[believed]
+
+    def _test(self, key: CellKey) -> CellTest:
+        whole, known = self._cells[key], self._cells[key.known]
+        whole_out_n, whole_out_wins = known.n - whole.n, known.wins - whole.wins
+        # A believed cell that contains this one does not hide it: the question is then what this one adds.
+        wider = frozenset(b for b in self._believed if set(b) <= set(key.conditions))
+        if not self._believed:
+            n, wins, base_n, base_wins = whole.n, whole.wins, whole_out_n, whole_out_wins
+        else:
+            n, wins = self._without(self._believed - wider).get(key.conditions, (0, 0))
+            clean = self._without(self._believed)
+            around, own = clean.get(key.known.conditions, (0, 0)), clean.get(key.conditions, (0, 0))
+            base_n, base_wins = around[0] - own[0], around[1] - own[1]
+        if min(n, base_n) < MIN_COMPARED_TRADES:
+            return CellTest(base_n, base_wins, None, None)
+        inside = group_rate(n, wins, whole.n, whole.wins, whole.inside_blocks)
+        outside = group_rate(base_n, base_wins, whole_out_n, whole_out_wins, whole.outside_blocks)
+        p_value = difference(inside, outside)
+        spread = math.sqrt(inside.variance + outside.variance)
+        deviations = (inside.rate - outside.rate) / spread if spread else 0.0
+        same_way = (whole.wins / whole.n - outside.rate) * (inside.rate - outside.rate) > 0
+        if not same_way or (len(wider) == len(key.conditions) == 2):
+            return CellTest(base_n, base_wins, p_value, 1.0 if not wider else None, deviations)
+        if len(key.conditions) == 1 or p_value > FALSE_DISCOVERY_RATE:
+            return CellTest(base_n, base_wins, p_value, p_value, deviations)
+        gate, unlike = self._against_singles(key, inside, outside.rate, self._believed - wider)
+        return CellTest(base_n, base_wins, p_value, max(p_value, gate), deviations, unlike if gate > p_value else None)
+
+    def _against_singles(
+        self, key: CellKey, inside: GroupRate, base_rate: float, believed: frozenset[Conditions]
+    ) -> tuple[float, CellKey]:
+        """Returns the p-value of a pair against the rest of that single cell from which it differs least, and that cell."""
+        compared = []
+        counts = self._without(believed)
+        for parent, (field, _) in zip(key.parents(), key.conditions[::-1], strict=True):
+            around = counts.get(parent.with_((field, ANY)).conditions, (0, 0))
+            rest_n, rest_wins = around[0] - inside.n, around[1] - inside.wins
+            whole = self._cells[parent]
+            p_value = 1.0
+            if rest_n >= MIN_COMPARED_TRADES and (rest_wins / rest_n - inside.rate) * (base_rate - inside.rate) > 0:
+                p_value = difference(inside, group_rate(rest_n, rest_wins, whole.n, whole.wins, whole.inside_blocks))
+            compared.append((p_value, parent))
+        return max(compared)
+
+
+def count_without(joint: Mapping[Conditions, tuple[int, int]], believed: Iterable[Conditions]) -> Counts:
+    """Returns trades and wins of every cell, of those whose fields are known, and of single cells whose other field is known."""
+    sums: dict[Conditions, list[int]] = {}
+    gone = [frozenset(one) for one in believed]
+    for labels, (n, wins) in joint.items():
+        held = frozenset(labels)
+        if any(one <= held for one in gone):
+            continue
+        label = dict(labels)
+        for names in GROUPINGS:
+            if all(name in label for name in names):
+                for conditions in _open_ways(tuple((name, label[name]) for name in names)):
+                    found = sums.setdefault(conditions, [0, 0])
+                    found[0] += n
+                    found[1] += wins
+    return {conditions: (n, wins) for conditions, (n, wins) in sums.items()}
+
+
+def _open_ways(conditions: Conditions) -> list[Conditions]:
+    ways: list[Conditions] = [()]
+    for name, value in conditions:
+        ways = [(*way, (name, chosen)) for way in ways for chosen in (value, ANY)]
+    return ways
