@@ -32,7 +32,7 @@ from memtape.core.observed import ANY
 CONDITIONS = ("regime", "volatility_regime", "session", "side")
 GROUPINGS: tuple[tuple[str, ...], ...] = (*((field,) for field in CONDITIONS), *combinations(CONDITIONS, 2))
 MIN_COMPARED_TRADES = 10  # trades, inside and outside
-BLOCKS = 30  # blocks of consecutive trades into which those of a strategy and symbol are cut
+BLOCKS = 20  # blocks of consecutive trades into which those of a strategy and symbol are cut
 Conditions = tuple[tuple[str, str], ...]
 WINS = Proposition({})  # a trade ends with a positive outcome
 

@@ -40,7 +40,7 @@ from memtape.core.memory.belief_cells import (
     StatedTally,
     Tally,
 )
-from memtape.core.memory.belief_gate import CellTest, difference, group_rate, judge_cells
+from memtape.core.memory.belief_gate import CellTest, GroupRate, difference, judge_cells
 from memtape.core.memory.belief_text import (
     belief_sentence,
     cell_phrase,
@@ -208,7 +208,7 @@ def splits(cells: Mapping[CellKey, BeliefCell]) -> dict[CellKey, CellSplit]:
 def _furthest(parts: Sequence[BeliefCell]) -> float:
     pairs = [(a.inside, b.inside) for a, b in combinations(parts, 2)]
     apart = [
-        difference(*(group_rate(one.n, one.wins, one.n, one.wins, one.inside_blocks) for one in (a, b)))
+        difference(*(GroupRate(one.n, one.wins, one.n, one.wins, one.inside_blocks) for one in (a, b)))
         for a, b in pairs if _apart(a, b)
     ]  # fmt: skip
     return min(1.0, len(pairs) * min(apart, default=1.0))
@@ -276,7 +276,7 @@ def _stated(counted: Sequence[StatedTally]) -> list[Belief]:
     """Returns the stated beliefs with their tests so far."""
     enough = {one.stated.id: one for one in counted if min(one.inside.n, one.outside.n) >= MIN_COMPARED_TRADES}
     p_values = {
-        id: difference(*(group_rate(t.n, t.wins, t.n, t.wins, t.inside_blocks) for t in (one.inside, one.outside)))
+        id: difference(*(GroupRate(t.n, t.wins, t.n, t.wins, t.inside_blocks) for t in (one.inside, one.outside)))
         for id, one in enough.items()
     }
     passing = frozenset(accepted_cells(p_values))

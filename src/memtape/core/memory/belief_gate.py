@@ -53,36 +53,44 @@ Counts = dict[Conditions, tuple[int, int]]  # trades and wins
 
 
 class GroupRate(NamedTuple):
-    """Trades and wins of a group, how much more its win rate varies than that of independent trades, and in how many blocks."""
+    """Trades and wins of a group, and how the wins of the whole group that it is a part of fall into blocks."""
 
     n: int
     wins: int
-    design_effect: float
-    blocks: float
+    whole_n: int
+    whole_wins: int
+    sums: BlockSums
 
     @property
     def rate(self) -> float:
         return self.wins / self.n
 
     @property
-    def variance(self) -> float:
+    def excess(self) -> float:
+        """By how much the wins per block vary more than those of independent trades, in trades."""
+        rate = self.whole_wins / self.whole_n
+        if self.sums.blocks < 2 or not 0 < self.whole_wins < self.whole_n:
+            return 0.0
+        between = self.sums.ww - 2.0 * rate * self.sums.nw + rate * rate * self.sums.nn
+        # The rate is estimated from the same blocks, which makes them look more even than they are.
+        return between * self.blocks / (self.blocks - 1.0) / (rate * (1.0 - rate)) - self.whole_n if self.blocks > 1.0 else 0.0
+
+    @property
+    def blocks(self) -> float:
+        """The number of blocks of equal size that are worth as much."""
+        return self.whole_n * self.whole_n / self.sums.nn if self.sums.nn else 0.0
+
+    def variance(self, correlation: float) -> float:
         """The variance of the win rate. Half a trade is added on either side: nothing won does not mean that nothing can win."""
         rate = (self.wins + 0.5) / (self.n + 1.0)
-        return self.design_effect * rate * (1.0 - rate) / self.n
+        design_effect = 1.0 + correlation * (self.sums.nn / self.whole_n - 1.0)
+        return design_effect * rate * (1.0 - rate) / self.n
 
 
-def design_effect(n: int, wins: int, sums: BlockSums) -> float:
-    """Returns the variance of a win rate by blocks, divided by that of as many independent trades."""
-    rate = wins / n
-    if sums.blocks < 2 or not 0 < wins < n:
-        return 1.0
-    between = sums.ww - 2.0 * rate * sums.nw + rate * rate * sums.nn
-    return max(0.0, between) / (n * rate * (1.0 - rate)) * sums.blocks / (sums.blocks - 1.0)
-
-
-def group_rate(n: int, wins: int, whole_n: int, whole_wins: int, sums: BlockSums) -> GroupRate:
-    """Returns the rate of a group, with the design effect of the whole group that it is a part of."""
-    return GroupRate(n, wins, design_effect(whole_n, whole_wins, sums), whole_n * whole_n / sums.nn if sums.nn else 0.0)
+def luck_correlation(one: GroupRate, other: GroupRate) -> float:
+    """Returns how alike the outcomes within a block are, from 0 (independent) to 1, beyond the difference of the two groups."""
+    pairs = sum(group.sums.nn - group.whole_n for group in (one, other))
+    return min(1.0, max(0.0, (one.excess + other.excess) / pairs)) if pairs else 0.0
 
 
 def difference(one: GroupRate, other: GroupRate) -> float:
@@ -90,13 +98,13 @@ def difference(one: GroupRate, other: GroupRate) -> float:
     fisher = difference_p_value(one.wins, one.n, other.wins, other.n)
     if fisher > CLEARLY_CHANCE:
         return fisher
-    if min(one.blocks, other.blocks) <= 1.0:
-        return 1.0
-    a, b = one.variance, other.variance
-    if a + b <= 0.0:
-        return fisher
-    df = (a + b) ** 2 / (a * a / (one.blocks - 1.0) + b * b / (other.blocks - 1.0))
-    return max(fisher, min(1.0, 2.0 * student_cdf(-abs(one.rate - other.rate) / math.sqrt(a + b), df)))
+    return max(fisher, min(1.0, 2.0 * student_cdf(-abs(deviations(one, other)), max(1.0, one.blocks + other.blocks - 2.0))))
+
+
+def deviations(one: GroupRate, other: GroupRate) -> float:
+    """Returns the difference of two win rates in its standard errors, runs of luck included."""
+    correlation = luck_correlation(one, other)
+    return (one.rate - other.rate) / math.sqrt(one.variance(correlation) + other.variance(correlation))
 
 
 class CellTest(NamedTuple):
@@ -191,18 +199,16 @@ class _SegmentTests:
             base_n, base_wins = around[0] - own[0], around[1] - own[1]
         if min(n, base_n) < MIN_COMPARED_TRADES:
             return CellTest(base_n, base_wins, None, None)
-        inside = group_rate(n, wins, whole.n, whole.wins, whole.inside_blocks)
-        outside = group_rate(base_n, base_wins, whole_out_n, whole_out_wins, whole.outside_blocks)
-        p_value = difference(inside, outside)
-        spread = math.sqrt(inside.variance + outside.variance)
-        deviations = (inside.rate - outside.rate) / spread if spread else 0.0
+        inside = GroupRate(n, wins, whole.n, whole.wins, whole.inside_blocks)
+        outside = GroupRate(base_n, base_wins, whole_out_n, whole_out_wins, whole.outside_blocks)
+        p_value, apart = difference(inside, outside), deviations(inside, outside)
         same_way = (whole.wins / whole.n - outside.rate) * (inside.rate - outside.rate) > 0
         if not same_way or (len(wider) == len(key.conditions) == 2):
-            return CellTest(base_n, base_wins, p_value, 1.0 if not wider else None, deviations)
+            return CellTest(base_n, base_wins, p_value, 1.0 if not wider else None, apart)
         if len(key.conditions) == 1 or p_value > FALSE_DISCOVERY_RATE:
-            return CellTest(base_n, base_wins, p_value, p_value, deviations)
+            return CellTest(base_n, base_wins, p_value, p_value, apart)
         gate, unlike = self._against_singles(key, inside, outside.rate, self._believed - wider)
-        return CellTest(base_n, base_wins, p_value, max(p_value, gate), deviations, unlike if gate > p_value else None)
+        return CellTest(base_n, base_wins, p_value, max(p_value, gate), apart, unlike if gate > p_value else None)
 
     def _against_singles(
         self, key: CellKey, inside: GroupRate, base_rate: float, believed: frozenset[Conditions]
@@ -216,7 +222,7 @@ class _SegmentTests:
             whole = self._cells[parent]
             p_value = 1.0
             if rest_n >= MIN_COMPARED_TRADES and (rest_wins / rest_n - inside.rate) * (base_rate - inside.rate) > 0:
-                p_value = difference(inside, group_rate(rest_n, rest_wins, whole.n, whole.wins, whole.inside_blocks))
+                p_value = difference(inside, GroupRate(rest_n, rest_wins, whole.n, whole.wins, whole.inside_blocks))
             compared.append((p_value, parent))
         return max(compared)
 
