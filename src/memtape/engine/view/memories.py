@@ -59,7 +59,7 @@ def recall_query(view: View, question: RecallQuestion) -> Query:
         as_of=view.as_of, symbol=question.symbol, strategy=question.strategy, side=question.side,
         memory_types=question.memory_types, limit=question.limit,  # type: ignore[arg-type]
         profile=question.profile, claims_count=view.claims_count, explain=question.explain,  # type: ignore[arg-type]
-        kelly_beside=question.kelly_beside,
+        kelly_beside=question.kelly_beside, currency=view.agent.settings.currency,
         affect=AffectContext(affect.drawdown_state, affect.consecutive_losses, affect.risk_appetite),
         parameters=parameters, times_shown=times_shown(view) if parameters.strength == "on" else {},
     )  # fmt: skip
