@@ -18,7 +18,7 @@ a corrected or forgotten trade disappears from every belief at once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import combinations
 from typing import NamedTuple

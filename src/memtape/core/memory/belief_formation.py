@@ -86,7 +86,12 @@ class BeliefCell(NamedTuple):
     inside: Tally
     tier: int
     test: CellTest
-    left_out: bool  # True if trades of believed cells are missing from the base
+    outside: tuple[int, int]  # all trades outside, and their wins; the base is without those of believed cells
+
+    @property
+    def left_out(self) -> bool:
+        """True if trades of believed cells are missing from the base."""
+        return self.test.base_n < self.outside[0]
 
     @property
     def rate(self) -> float:
@@ -109,7 +114,9 @@ def beliefs_from_counts(counts: CellCounts, stated: Iterable[StatedTally], as_of
     """Returns the beliefs at a moment: the induced ones by cell, then those stated by then."""
     keys = belief_keys(counts)
     merged = merges({key: counts.cells[key].n for key in keys})
-    cells = compared_cells(counts, keys, merged)
+    # What nobody has tested for years is not believed, and must not stand in the way of what is.
+    aside = {*merged, *(key for key in keys if _faded(counts.cells[key], as_of))}
+    cells = compared_cells(counts, keys, aside)
     parted = splits(cells)
     formed = [_induced(cell, cells, merged, parted, counts.unit, as_of) for cell in cells.values()]
     return formed + _stated([one for one in stated if one.stated.stated_at <= as_of])
@@ -130,15 +137,15 @@ def belief_keys(counts: CellCounts) -> list[CellKey]:
     )  # fmt: skip
 
 
-def compared_cells(counts: CellCounts, keys: Sequence[CellKey], merged: Mapping[CellKey, CellKey]) -> dict[CellKey, BeliefCell]:
-    """Returns the cells, each with the trades that it is compared with."""
-    tests = judge_cells(counts, keys, merged).tests
+def compared_cells(counts: CellCounts, keys: Sequence[CellKey], aside: Iterable[CellKey]) -> dict[CellKey, BeliefCell]:
+    """Returns the cells, each with the trades that it is compared with; those set aside are not believed."""
+    tests = judge_cells(counts, keys, aside).tests
     cells = {}
     for key in keys:
         inside, around, test = counts.cells[key], counts.cells[key.known], tests[key]
         id = make_id("belief", key.strategy, key.symbol, *(part for condition in key.conditions for part in condition))
-        left_out = test.base_n < around.n - inside.n
-        cells[key] = BeliefCell(id, key, inside, max(around.tier, COMPUTED_TIER), test, left_out)
+        outside = around.n - inside.n, around.wins - inside.wins
+        cells[key] = BeliefCell(id, key, inside, max(around.tier, COMPUTED_TIER), test, outside)
     return cells
 
 
@@ -195,12 +202,13 @@ def splits(cells: Mapping[CellKey, BeliefCell]) -> dict[CellKey, CellSplit]:
             if cell.inside.n < SAME_BELIEF_SHARE * cells[parent].inside.n:  # otherwise it says the same as the parent
                 children[parent, field].append(cell)
     for (parent, field), parts in children.items():
-        if cells[parent].inside.n >= BELIEVED_FROM_TRADES and cells[parent].base_rate is not None and len(parts) > 1:
+        if cells[parent].inside.n >= BELIEVED_FROM_TRADES and cells[parent].outside[0] >= MIN_COMPARED_TRADES and len(parts) > 1:
             considered[parent, field] = CellSplit(field, tuple(parts), _furthest(parts))
     passing = accepted_cells({f"{cells[parent].id} {field}": split.p_value for (parent, field), split in considered.items()})
     best: dict[CellKey, CellSplit] = {}
     for (parent, field), split in sorted(considered.items(), key=lambda one: (one[1].p_value, one[0])):
-        if f"{cells[parent].id} {field}" in passing and _opposed(split.parts, cells[parent].base_rate):
+        outside_n, outside_wins = cells[parent].outside
+        if f"{cells[parent].id} {field}" in passing and _opposed(split.parts, outside_wins / outside_n):
             best.setdefault(parent, split)
     return best
 
@@ -208,7 +216,7 @@ def splits(cells: Mapping[CellKey, BeliefCell]) -> dict[CellKey, CellSplit]:
 def _furthest(parts: Sequence[BeliefCell]) -> float:
     pairs = [(a.inside, b.inside) for a, b in combinations(parts, 2)]
     apart = [
-        difference(*(GroupRate(one.n, one.wins, one.n, one.wins, one.inside_blocks) for one in (a, b)))
+        difference(*(GroupRate(one.n, one.wins, one.n, one.wins, one.inside_blocks) for one in (a, b)))[0]
         for a, b in pairs if _apart(a, b)
     ]  # fmt: skip
     return min(1.0, len(pairs) * min(apart, default=1.0))
@@ -220,8 +228,8 @@ def _apart(a: Tally, b: Tally) -> bool:
     return (a.wins / a.n - b.wins / b.n) ** 2 >= rate * (1.0 - rate) * (1.0 / a.n + 1.0 / b.n)
 
 
-def _opposed(parts: Sequence[BeliefCell], base_rate: float | None) -> bool:
-    return base_rate is not None and min(p.rate for p in parts) < base_rate < max(p.rate for p in parts)
+def _opposed(parts: Sequence[BeliefCell], base_rate: float) -> bool:
+    return min(p.rate for p in parts) < base_rate < max(p.rate for p in parts)
 
 
 def _induced(
@@ -239,7 +247,8 @@ def _induced(
     elif not test.believed and (split := parted.get(cell.key)):
         status, related = _SPLIT, tuple(part.id for part in split.parts)
         parts = {dict(p.key.conditions)[split.field]: (p.inside.wins, p.inside.n) for p in split.parts}
-        why = split_words(split.field, parts, test.base_wins, test.base_n)
+        outside_n, outside_wins = cell.outside
+        why = split_words(split.field, parts, outside_wins, outside_n)
     else:
         status, why = _judged(cell, probability, as_of)
     return _formed(
@@ -254,11 +263,11 @@ def _induced(
 def _judged(cell: BeliefCell, probability: float | None, as_of: datetime) -> tuple[Status, str]:
     """Returns the status of a cell that was not merged, and why."""
     n, test, last = cell.inside.n, cell.test, _last_tested(cell.inside)
-    if last is not None and belief_strength((as_of - last) / timedelta(days=1), None) < FADED_BELOW_STRENGTH:
+    if last is not None and _faded(cell.inside, as_of):
         return "retired", f"No trade has tested it since {last:%Y-%m-%d}."
     if probability is None:
         words = too_few(test.base_n, cell.left_out)
-        return "candidate", f"{words[0].upper()}{words[1:]}; {MIN_COMPARED_TRADES} are needed."
+        return "candidate", f"{words[0].upper()}{words[1:]}."
     if test.p_value is None:
         return "candidate", "Nearly all of its trades belong to another belief."
     if not test.believed and n >= NO_DIFFERENCE_FROM_TRADES and 0.2 < probability < 0.8:
@@ -276,7 +285,7 @@ def _stated(counted: Sequence[StatedTally]) -> list[Belief]:
     """Returns the stated beliefs with their tests so far."""
     enough = {one.stated.id: one for one in counted if min(one.inside.n, one.outside.n) >= MIN_COMPARED_TRADES}
     p_values = {
-        id: difference(*(GroupRate(t.n, t.wins, t.n, t.wins, t.inside_blocks) for t in (one.inside, one.outside)))
+        id: difference(*(GroupRate(t.n, t.wins, t.n, t.wins, t.inside_blocks) for t in (one.inside, one.outside)))[0]
         for id, one in enough.items()
     }
     passing = frozenset(accepted_cells(p_values))
@@ -333,6 +342,11 @@ def _formed(
         last_contradicted=inside.last_contradicted.id if inside.last_contradicted else None,
         last_evidence_at=_last_tested(inside), since=since or inside.tenth_at,
     )  # fmt: skip
+
+
+def _faded(inside: Tally, as_of: datetime) -> bool:
+    last = _last_tested(inside)
+    return last is not None and belief_strength((as_of - last) / timedelta(days=1), None) < FADED_BELOW_STRENGTH
 
 
 def _last_tested(inside: Tally) -> datetime | None:

@@ -7,24 +7,27 @@ A pair of conditions must also differ from the rest of each of its two single co
 are believed already, it has nothing to add.
 
 **The gate.** A group can be believed from 30 trades on; which groups have as many is known without looking at an outcome. Let
-m be the number of such groups of one condition. The k-th belief about one condition needs a p-value of at most k * 5 % / m; pairs
-have the other 5 % in the same way. Where nothing has an edge, the first belief needs a p-value of at most 5 % divided by the number
-of groups of its kind. By Bonferroni's inequality that happens in at most 10 % of histories, however the groups overlap. After k - 1
-beliefs that are right, a wrong one follows with a probability of at most k * 10 %, so that about a tenth of k is wrong: the
-false-discovery rate that Benjamini and Hochberg's step-up would give, reached by steps that only go down.
+m be the number of such groups of one condition. The k-th belief about one condition needs a p-value of at most k * 5 % / m;
+pairs have the other 5 % in the same way. Where nothing has an edge, the first belief needs a p-value of at most 5 % divided by
+the number of groups of its kind. By Bonferroni's inequality that happens in at most 10 % of histories, however the groups
+overlap. After k - 1 beliefs that are right, a wrong one follows with a probability of at most k * 10 %, so that about a tenth of
+k is wrong: the false-discovery rate of Benjamini and Hochberg's step-up, reached by steps that only go down. Of a pair the gate
+looks at the largest p-value of its three comparisons (an intersection-union test), which is valid whichever of them is true.
 
 **Runs of luck.** Fisher's test takes trades for independent. But a regime lasts for days, and so does luck: a few good days then
 look like a regime that wins. So each test is made a second time with a variance that the trades show themselves. The trades of a
-strategy on a symbol, in the order in which they closed, are cut into blocks of consecutive ones (`BLOCKS`), and the counts of
-wins per block tell how much more the win rate varies than independent trades would: the design effect (Kish 1965). The p-value is
-the larger of Fisher's and that of Student's t (Welch 1947), with as many degrees of freedom as the blocks give.
+strategy on a symbol, in the order in which they closed, are cut into 20 blocks of consecutive ones, and the wins per block tell
+how alike outcomes of one block are, beyond the difference of the two groups: the correlation within a block. The more trades a
+group has in a block, the more its win rate varies (the design effect of Kish 1965). The p-value is the larger of Fisher's and that
+of Student's t, with as many degrees of freedom as the blocks give. Runs that last for much more than a twentieth of the history
+are seen only in part: `evidence/beliefs.py` measures what that costs.
 
->>> even = BlockSums(10, 360, 180, 90)
->>> design_effect(60, 30, even), round(difference(GroupRate(60, 45, 1.0, 10.0), GroupRate(60, 30, 1.0, 10.0)), 4)
-(0.0, 0.0093)
->>> in_runs = GroupRate(60, 45, 3.0, 10.0)
->>> round(difference(in_runs, GroupRate(60, 30, 3.0, 10.0)), 4)
-0.1093
+>>> even, runs = BlockSums(10, 360, 180, 90), BlockSums(10, 360, 180, 140)  # 3 of 6 in each block; 6 or 0 in some
+>>> [round(GroupRate(60, 30, 60, 30, sums).excess, 1) for sums in (even, runs)]
+[-60.0, 162.2]
+>>> winning = GroupRate(60, 45, 60, 45, BlockSums(10, 360, 270, 205))
+>>> [round(difference(winning, GroupRate(60, 30, 60, 30, sums))[0], 4) for sums in (even, runs)]
+[0.0091, 0.0523]
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ from memtape.core.observed import ANY
 from memtape.core.statistics import student_cdf
 
 FALSE_DISCOVERY_RATE = 0.1
-CLEARLY_CHANCE = 0.2  # above this p-value of Fisher's test the second test is not made: it could only raise it
+CLEARLY_CHANCE = 0.1  # the p-value of Fisher's test above which no gate is passed; the second test could only raise it
 Counts = dict[Conditions, tuple[int, int]]  # trades and wins
 
 
@@ -93,18 +96,18 @@ def luck_correlation(one: GroupRate, other: GroupRate) -> float:
     return min(1.0, max(0.0, (one.excess + other.excess) / pairs)) if pairs else 0.0
 
 
-def difference(one: GroupRate, other: GroupRate) -> float:
-    """Returns how often chance alone gives two groups this difference, runs of luck included."""
-    fisher = difference_p_value(one.wins, one.n, other.wins, other.n)
+def difference(one: GroupRate, other: GroupRate) -> tuple[float, float]:
+    """Returns how often chance alone gives two groups this difference, runs of luck included, and the size of the difference.
+
+    The size is in standard errors; where Fisher's test alone shows that chance explains it, only its sign matters.
+    """
+    fisher, apart = difference_p_value(one.wins, one.n, other.wins, other.n), one.rate - other.rate
     if fisher > CLEARLY_CHANCE:
-        return fisher
-    return max(fisher, min(1.0, 2.0 * student_cdf(-abs(deviations(one, other)), max(1.0, one.blocks + other.blocks - 2.0))))
-
-
-def deviations(one: GroupRate, other: GroupRate) -> float:
-    """Returns the difference of two win rates in its standard errors, runs of luck included."""
+        return fisher, apart
     correlation = luck_correlation(one, other)
-    return (one.rate - other.rate) / math.sqrt(one.variance(correlation) + other.variance(correlation))
+    errors = apart / math.sqrt(one.variance(correlation) + other.variance(correlation))
+    df = max(1.0, one.blocks + other.blocks - 2.0)
+    return max(fisher, min(1.0, 2.0 * student_cdf(-abs(errors), df))), errors
 
 
 class CellTest(NamedTuple):
@@ -133,8 +136,9 @@ def judge_cells(counts: CellCounts, keys: Sequence[CellKey], aside: Iterable[Cel
     for key in keys:
         segments[key.strategy, key.symbol].append(key)
     tests: dict[CellKey, CellTest] = {}
+    halves = counts_with_other_known(counts.cells)
     for members in segments.values():
-        tests |= _SegmentTests(counts, members, ()).tests()
+        tests |= _SegmentTests(counts, halves, members, ()).tests()
     out = set(aside)
     open_ = [k for k in keys if k not in out and counts.cells[k].n >= BELIEVED_FROM_TRADES and tests[k].gate_p_value is not None]
     groups = {size: sum(len(key.conditions) == size for key in open_) for size in (1, 2)}
@@ -151,7 +155,7 @@ def judge_cells(counts: CellCounts, keys: Sequence[CellKey], aside: Iterable[Cel
         tests[best] = tests[best]._replace(believed=True)
         segment = [key for key in segments[best.strategy, best.symbol] if key not in believed]
         own = tuple(key for key in believed if (key.strategy, key.symbol) == (best.strategy, best.symbol))
-        tests |= _SegmentTests(counts, segment, own).tests()
+        tests |= _SegmentTests(counts, halves, segment, own).tests()
     return GatedCells(
         {key: test._replace(groups=groups[len(key.conditions)]) for key, test in tests.items()}, tuple(believed)
     )
@@ -160,9 +164,9 @@ def judge_cells(counts: CellCounts, keys: Sequence[CellKey], aside: Iterable[Cel
 def _clearest(
     open_: Iterable[CellKey], tests: Mapping[CellKey, CellTest], cells: Mapping[CellKey, Tally]
 ) -> CellKey | None:
-    """Returns the cell that chance explains least. Of two that mirror each other, it is the one that wins more often."""
+    """Returns the cell that chance explains least. Of two mirror images it is the smaller, then the one that wins more."""
     ranked = [
-        (test.gate_p_value, -abs(test.deviations), test.deviations < 0, len(key.conditions), cells[key].n, key)
+        (test.gate_p_value, -abs(test.deviations), len(key.conditions), cells[key].n, test.deviations < 0, key)
         for key in open_ if (test := tests[key]).gate_p_value is not None
     ]  # fmt: skip
     return min(ranked)[-1] if ranked else None
@@ -171,7 +175,11 @@ def _clearest(
 class _SegmentTests:
     """The tests of the cells of one strategy and symbol, without the trades of believed cells."""
 
-    def __init__(self, counts: CellCounts, members: Sequence[CellKey], believed: tuple[CellKey, ...]) -> None:
+    def __init__(
+        self, counts: CellCounts, halves: Mapping[CellKey, tuple[int, int]], members: Sequence[CellKey],
+        believed: tuple[CellKey, ...],
+    ) -> None:  # fmt: skip
+        self._halves = halves
         self._cells, self._members, self._believed = counts.cells, members, frozenset(b.conditions for b in believed)
         self._joint = counts.joint.get((members[0].strategy, members[0].symbol), {}) if members else {}
         self._counted: dict[frozenset[Conditions], Counts] = {}
@@ -201,10 +209,12 @@ class _SegmentTests:
             return CellTest(base_n, base_wins, None, None)
         inside = GroupRate(n, wins, whole.n, whole.wins, whole.inside_blocks)
         outside = GroupRate(base_n, base_wins, whole_out_n, whole_out_wins, whole.outside_blocks)
-        p_value, apart = difference(inside, outside), deviations(inside, outside)
-        same_way = (whole.wins / whole.n - outside.rate) * (inside.rate - outside.rate) > 0
-        if not same_way or (len(wider) == len(key.conditions) == 2):
-            return CellTest(base_n, base_wins, p_value, 1.0 if not wider else None, apart)
+        p_value, apart = difference(inside, outside)
+        if len(wider) == len(key.conditions) == 2:
+            return CellTest(base_n, base_wins, p_value, None, apart)
+        # Without the trades of other beliefs it must differ in the same direction as the sentence says of all its trades.
+        if (whole.wins / whole.n - outside.rate) * (inside.rate - outside.rate) <= 0:
+            return CellTest(base_n, base_wins, p_value, 1.0, apart)
         if len(key.conditions) == 1 or p_value > FALSE_DISCOVERY_RATE:
             return CellTest(base_n, base_wins, p_value, p_value, apart)
         gate, unlike = self._against_singles(key, inside, outside.rate, self._believed - wider)
@@ -215,20 +225,34 @@ class _SegmentTests:
     ) -> tuple[float, CellKey]:
         """Returns the p-value of a pair against the rest of that single cell from which it differs least, and that cell."""
         compared = []
-        counts = self._without(believed)
+        counts = self._without(believed) if believed else None
         for parent, (field, _) in zip(key.parents(), key.conditions[::-1], strict=True):
-            around = counts.get(parent.with_((field, ANY)).conditions, (0, 0))
+            half = parent.with_((field, ANY))
+            around = self._halves[half] if counts is None else counts.get(half.conditions, (0, 0))
             rest_n, rest_wins = around[0] - inside.n, around[1] - inside.wins
             whole = self._cells[parent]
             p_value = 1.0
             if rest_n >= MIN_COMPARED_TRADES and (rest_wins / rest_n - inside.rate) * (base_rate - inside.rate) > 0:
-                p_value = difference(inside, GroupRate(rest_n, rest_wins, whole.n, whole.wins, whole.inside_blocks))
+                p_value, _ = difference(inside, GroupRate(rest_n, rest_wins, whole.n, whole.wins, whole.inside_blocks))
             compared.append((p_value, parent))
         return max(compared)
 
 
+def counts_with_other_known(cells: Mapping[CellKey, Tally]) -> dict[CellKey, tuple[int, int]]:
+    """Returns trades and wins of each single cell, as far as a second field is known: the sums of its pairs with that field."""
+    sums: dict[CellKey, tuple[int, int]] = {}
+    for key, tally in cells.items():
+        if len(key.conditions) == 2 and key.conditions[0][1] != ANY:
+            first, second = key.conditions
+            for half in ((first, (second[0], ANY)), ((first[0], ANY), second)):
+                place = CellKey(key.strategy, key.symbol, half)
+                n, wins = sums.get(place, (0, 0))
+                sums[place] = n + tally.n, wins + tally.wins
+    return sums
+
+
 def count_without(joint: Mapping[Conditions, tuple[int, int]], believed: Iterable[Conditions]) -> Counts:
-    """Returns trades and wins of every cell, of those whose fields are known, and of single cells whose other field is known."""
+    """Returns trades and wins of every cell, and of all whose fields (or one of two) are known, without those of believed cells."""
     sums: dict[Conditions, list[int]] = {}
     gone = [frozenset(one) for one in believed]
     for labels, (n, wins) in joint.items():

@@ -66,13 +66,14 @@ def too_few(base_n: int, left_out: bool = False) -> str:
 
     >>> too_few(0), too_few(1)
     ('there are no other trades to compare with', '1 other trade is too few to compare with')
-    >>> too_few(9, left_out=True)
-    '9 other trades that no belief covers are too few to compare with'
+    >>> too_few(0, left_out=True), too_few(9, left_out=True)
+    ('the trades outside it belong to another belief', 'of the trades outside it, all but 9 belong to another belief')
     """
-    covered = " that no belief covers" if left_out else ""
+    if left_out:
+        return f"{f'of the trades outside it, all but {base_n}' if base_n else 'the trades outside it'} belong to another belief"
     if base_n == 0:
-        return f"there are no other trades{covered} to compare with"
-    return f"{trade_count(base_n, 'other ')}{covered} {'is' if base_n == 1 else 'are'} too few to compare with"
+        return "there are no other trades to compare with"
+    return f"{trade_count(base_n, 'other ')} {'is' if base_n == 1 else 'are'} too few to compare with"
 
 
 def trade_count(n: int, kind: str = "") -> str:

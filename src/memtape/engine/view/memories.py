@@ -10,7 +10,8 @@ from itertools import pairwise
 
 from memtape.core.ledger.trades import Trade
 from memtape.core.memory.behaviour import Behaviour, ClosedCounts, behaviour, realised_counts
-from memtape.core.memory.beliefs import Belief, trades_for_and_against
+from memtape.core.memory.belief_cells import trades_for_and_against
+from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode
 from memtape.core.observed import Side, Situation
 from memtape.core.original.forms import ScoreForm, score_forms

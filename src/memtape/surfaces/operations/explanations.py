@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AliasChoices, Field
 
 from memtape.core.codec import plain
-from memtape.core.memory.beliefs import trades_for_and_against
+from memtape.core.memory.belief_cells import trades_for_and_against
 from memtape.core.observed import Situation
 from memtape.core.original.forms import ScoreForm
 from memtape.core.values import Key
