@@ -149,7 +149,7 @@ def stated_tallies(
         signals = _signals_of(columns, trades[concerned], unit, None, one.op, one.value)
         true, unknown = where(one.predicate, columns, settle)
         known = ~unknown[signals.rows]
-        signals = _Signals(*(values[known] for values in signals))
+        signals = signals.chosen(known)
         rows = _CountedSignals(columns, signals, np.zeros(len(signals.rows), np.int64), 1)
         everything = np.arange(len(signals.rows))
         blocks = rows.around(everything)
@@ -228,10 +228,11 @@ class _Signals(NamedTuple):
     confirmed: Flags
     tier: NDArray[np.int8]
 
+    def chosen(self, which: Flags) -> _Signals:
+        return _Signals(self.rows[which], self.r[which], self.has_r[which], self.confirmed[which], self.tier[which])
 
-def _signals_of(
-    columns: Columns, rows: Whole, unit: OutcomeUnit, apart: Any, op: str = "gt", value: float = 0.0
-) -> _Signals:
+
+def _signals_of(columns: Columns, rows: Whole, unit: OutcomeUnit, apart: Any, op: str = "gt", value: float = 0.0) -> _Signals:
     """The signals of rows; those of different codes in `apart` are different signals. Equal to `belief_cells.signals`."""
     r, has_r = outcome_column(columns, rows, True, unit) if unit.source else (np.zeros(len(rows)), np.zeros(len(rows), np.bool_))
     tier = columns.tier[rows]
@@ -257,11 +258,10 @@ def _signals_of(
         stays = np.ones(len(rows), np.bool_)
         stays[shared] = False
         stays[last] = True
-        rows, r, has_r, tier, own_r, has_own, money = (
-            values[stays] for values in (rows, r, has_r, tier, own_r, has_own, money)
-        )
+    else:
+        stays = np.ones(len(rows), np.bool_)
     outcome = np.where(has_r, r, np.where(has_own, own_r, money))
-    return _Signals(rows, r, has_r, _compared(op, outcome, [value]), tier)
+    return _Signals(rows, r, has_r, _compared(op, outcome, [value]), tier).chosen(stays)
 
 
 class _AroundBlocks(NamedTuple):
@@ -352,7 +352,7 @@ class _CountedSignals:
         all_n, all_wins = around.n[place], around.wins[place]
         rest_n, rest_wins = all_n - n, all_wins - wins
 
-        def summed(values: Whole) -> Whole:
+        def summed(values: Any) -> Whole:
             return np.bincount(of, values, size).astype(np.int64)  # whole numbers far below 2 ** 53
 
         own = [summed(values) for values in (np.ones(len(n)), n * n, n * wins, wins * wins)]

@@ -18,8 +18,8 @@ looks at the largest p-value of its three comparisons (an intersection-union tes
 look like a regime that wins. So each test is made a second time with a variance that the trades show themselves. The trades of a
 strategy on a symbol, in the order in which they closed, are cut into 20 blocks of consecutive ones, and the wins per block tell
 how alike outcomes of one block are, beyond the difference of the two groups: the correlation within a block. The more trades a
-group has in a block, the more its win rate varies (the design effect of Kish 1965). The p-value is the larger of Fisher's and that
-of Student's t, with as many degrees of freedom as the blocks give. Runs that last for much more than a twentieth of the history
+group has in a block, the more its win rate varies (the design effect of Kish 1965). The p-value is the larger of Fisher's and
+that of Student's t, with as many degrees of freedom as the blocks give. Runs that last for much more than a twentieth of the history
 are seen only in part: `evidence/beliefs.py` measures what that costs.
 
 >>> even, runs = BlockSums(10, 360, 180, 90), BlockSums(10, 360, 180, 140)  # 3 of 6 in each block; 6 or 0 in some
@@ -156,14 +156,10 @@ def judge_cells(counts: CellCounts, keys: Sequence[CellKey], aside: Iterable[Cel
         segment = [key for key in segments[best.strategy, best.symbol] if key not in believed]
         own = tuple(key for key in believed if (key.strategy, key.symbol) == (best.strategy, best.symbol))
         tests |= _SegmentTests(counts, halves, segment, own).tests()
-    return GatedCells(
-        {key: test._replace(groups=groups[len(key.conditions)]) for key, test in tests.items()}, tuple(believed)
-    )
+    return GatedCells({key: test._replace(groups=groups[len(key.conditions)]) for key, test in tests.items()}, tuple(believed))
 
 
-def _clearest(
-    open_: Iterable[CellKey], tests: Mapping[CellKey, CellTest], cells: Mapping[CellKey, Tally]
-) -> CellKey | None:
+def _clearest(open_: Iterable[CellKey], tests: Mapping[CellKey, CellTest], cells: Mapping[CellKey, Tally]) -> CellKey | None:
     """Returns the cell that chance explains least. Of two mirror images it is the smaller, then the one that wins more."""
     ranked = [
         (test.gate_p_value, -abs(test.deviations), len(key.conditions), cells[key].n, test.deviations < 0, key)
@@ -252,7 +248,7 @@ def counts_with_other_known(cells: Mapping[CellKey, Tally]) -> dict[CellKey, tup
 
 
 def count_without(joint: Mapping[Conditions, tuple[int, int]], believed: Iterable[Conditions]) -> Counts:
-    """Returns trades and wins of every cell, and of all whose fields (or one of two) are known, without those of believed cells."""
+    """Returns trades and wins of every cell and of all whose fields (or one of two) are known, without those of believed cells."""
     sums: dict[Conditions, list[int]] = {}
     gone = [frozenset(one) for one in believed]
     for labels, (n, wins) in joint.items():
