@@ -19,8 +19,8 @@ look like a regime that wins. So each test is made a second time with a variance
 strategy on a symbol, in the order in which they closed, are cut into 20 blocks of consecutive ones, and the wins per block tell
 how alike outcomes of one block are, beyond the difference of the two groups: the correlation within a block. The more trades a
 group has in a block, the more its win rate varies (the design effect of Kish 1965). The p-value is the larger of Fisher's and
-that of Student's t, with as many degrees of freedom as the blocks give. Runs that last for much more than a twentieth of the history
-are seen only in part: `evidence/beliefs.py` measures what that costs.
+that of Student's t, with as many degrees of freedom as the blocks give. Runs that last for much more than a twentieth of the
+history are seen only in part: `evidence/beliefs.py` measures what that costs.
 
 >>> even, runs = BlockSums(10, 360, 180, 90), BlockSums(10, 360, 180, 140)  # 3 of 6 in each block; 6 or 0 in some
 >>> [round(GroupRate(60, 30, 60, 30, sums).excess, 1) for sums in (even, runs)]
@@ -248,7 +248,7 @@ def counts_with_other_known(cells: Mapping[CellKey, Tally]) -> dict[CellKey, tup
 
 
 def count_without(joint: Mapping[Conditions, tuple[int, int]], believed: Iterable[Conditions]) -> Counts:
-    """Returns trades and wins of every cell and of all whose fields (or one of two) are known, without those of believed cells."""
+    """Returns trades and wins of every cell and of all whose fields (or one of two) are known, without those of believed ones."""
     sums: dict[Conditions, list[int]] = {}
     gone = [frozenset(one) for one in believed]
     for labels, (n, wins) in joint.items():
