@@ -7,8 +7,8 @@ moves the win rate up or down, or outcomes that repeat the one before. The basel
 that passes Benjamini and Hochberg's gate at 10 % by Fisher's exact test against all trades outside it.
 
 Drift is asked for every 10 trades, as an agent that looks at its behaviour would do: outcomes, risk and time held together. The
-baseline is the earlier rule: Page and Hinkley's test with threshold 10 on each of the three, and CUSUM with threshold 10 on outcomes.
-A sigma is the standard deviation of one trade's figure.
+baseline is the earlier rule: Page and Hinkley's test with threshold 10 on each of the three, and CUSUM with threshold 10 on
+outcomes. A sigma is the standard deviation of one trade's figure.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def alarm_now(history: list[Episode]) -> bool:
 
 
 def alarm_before(history: list[Episode]) -> bool:
-    """Returns True if the earlier rule reported one: an alarm of Page and Hinkley's test, or of CUSUM, within the last 100 trades."""
+    """Returns True if the earlier rule reported one: an alarm of either test within the last 100 trades."""
     figures = (
         ([e.pnl_r or 0.0 for e in history], 0.5), ([math.log(e.risk_share or 1.0) for e in history], 0.1),
         ([math.log((e.hold_minutes or 0.0) + 1.0) for e in history], 0.25),
@@ -289,24 +289,28 @@ def _steady(runs: int, scale: Scale) -> list[Figure]:
 
 def _changes(runs: int) -> list[Figure]:
     """A change by one sigma after 150 trades; 60 trades later the values return."""
+    cases: list[tuple[str, Draw, int, float, float | None]] = [
+        ("brackets of -1R and +2R fall", _bracket, 0, -SIGMA[_bracket], 0.9), ("normal outcomes fall", _normal, 0, -1.0, 0.9),
+        ("brackets of -1R and +2R rise", _bracket, 0, SIGMA[_bracket], 0.9), ("normal outcomes rise", _normal, 0, 1.0, 0.9),
+        ("risk grows", _bracket, 1, RISK_SIGMA, None), ("the time held grows", _bracket, 2, HOLD_SIGMA, None),
+    ]  # fmt: skip
     figures = []
-    for at, (words, outcome) in enumerate((("brackets of -1R and +2R", _bracket), ("normal outcomes", _normal))):
-        for way in (-1.0, 1.0):
-            found, ended, before = [], [], []
-            for seed in range(runs):
-                chance = np.random.default_rng(20_000_000 + 100_000 * at + seed)
-                parts = [outcome(chance, 290), RISK_SIGMA * _normal(chance, 290), HOLD_SIGMA * _normal(chance, 290)]
-                parts[0][150:210] += way * SIGMA[outcome]
-                history = episodes_of(*parts)
-                if alarm_now(history[:150]):
-                    continue  # a false alarm, which is counted above
-                found.append(any(alarm_now(history[:n]) for n in (160, 170, 180)))
-                before.append(any(alarm_before(history[:n]) for n in (160, 170, 180)))
-                ended.append(not alarm_now(history))
-            fall = "fall" if way < 0 else "rise"
-            figures.append(_share(f"{words} {fall} by one sigma after 150 trades: noticed within 30", found, at_least=0.90,
-                                  baseline=f"{_mean(before)} before, with the false alarms above"))  # fmt: skip
-            figures.append(_share("the same, back after 60 trades: no alarm 80 trades later", ended, at_least=0.90))
+    for at, (words, outcome, which, by, bar) in enumerate(cases):
+        found, ended, before = [], [], []
+        for seed in range(runs):
+            chance = np.random.default_rng(20_000_000 + 100_000 * at + seed)
+            parts = [outcome(chance, 290), RISK_SIGMA * _normal(chance, 290), HOLD_SIGMA * _normal(chance, 290)]
+            parts[which][150:210] += by
+            history = episodes_of(*parts)
+            if alarm_now(history[:150]):
+                continue  # a false alarm, which is counted above
+            found.append(any(alarm_now(history[:n]) for n in (160, 170, 180)))
+            before.append(any(alarm_before(history[:n]) for n in (160, 170, 180)))
+            ended.append(not alarm_now(history))
+        baseline = f"{_mean(before)} before, with the false alarms above"
+        name = f"{words} by one sigma after 150 trades: noticed within 30"
+        figures.append(_share(name, found, at_least=bar, baseline=baseline))
+        figures.append(_share("the same, back after 60 trades: no alarm 80 trades later", ended, at_least=0.90))
     return figures
 
 

@@ -44,6 +44,8 @@ LIKE_USUAL_SHARE = 0.2  # within a fifth of the usual
 STOPPED_AT_R = -0.9  # if the exit cause is unknown, a loss of about 1R was the stop
 # The minimum spread of a baseline: outcomes ½R; a tenth in risk, a quarter in hold (both logarithms).
 LEAST_SPREAD = {"outcome": 0.5, "risk": 0.1, "hold": 0.25}
+# The alarm thresholds of `level_shifts`. Habits change by a factor, outcomes by less: so outcomes get most of the false alarms.
+DRIFT_THRESHOLD = {"outcome": 8.7, "risk": 10.0, "hold": 10.0}
 
 
 class Figure(NamedTuple):
@@ -80,7 +82,7 @@ class DriftReport:
     """A change that is happening now: its direction, its size in deviations, and since which trade."""
 
     of: Literal["outcome", "risk", "hold"]
-    method: Literal["cusum"]
+    method: str  # how it was tested: cusum
     detected: bool
     n: int
     direction: str | None = None
@@ -318,7 +320,7 @@ def _drift(of: Literal["outcome", "risk", "hold"], values: Sequence[tuple[Episod
     needed = habits.SHIFT_BASELINE_TRADES
     if len(values) <= needed:
         return DriftReport(of, "cusum", False, len(values), why=f"needs more than {needed} trades, has {len(values)}")
-    shifts = habits.level_shifts([x for _, x in values], LEAST_SPREAD[of])
+    shifts = habits.level_shifts([x for _, x in values], LEAST_SPREAD[of], DRIFT_THRESHOLD[of])
     if not shifts or shifts[-1].ended is not None:
         return DriftReport(of, "cusum", False, len(values))
     last = shifts[-1]

@@ -6,13 +6,14 @@ mirror images and its parts are then compared with trades that have nothing to d
 A pair of conditions must also differ from the rest of each of its two single conditions, in the same direction; where both
 are believed already, it has nothing to add.
 
-**The gate.** A group can be believed from 30 trades on; which groups have as many is known without looking at an outcome. Let
-m be the number of such groups of one condition. The k-th belief about one condition needs a p-value of at most k * 5 % / m;
-pairs have the other 5 % in the same way. Where nothing has an edge, the first belief needs a p-value of at most 5 % divided by
-the number of groups of its kind. By Bonferroni's inequality that happens in at most 10 % of histories, however the groups
-overlap. After k - 1 beliefs that are right, a wrong one follows with a probability of at most k * 10 %, so that about a tenth of
-k is wrong: the false-discovery rate of Benjamini and Hochberg's step-up, reached by steps that only go down. Of a pair the gate
-looks at the largest p-value of its three comparisons (an intersection-union test), which is valid whichever of them is true.
+**The gate.** A group can be believed from 30 trades on; which groups have as many is known without looking at an outcome. Let m
+be the number of such groups of one condition (two that are all trades together, like long and short, are one test). The k-th
+belief about one condition needs a p-value of at most k * 5 % / m; pairs have the other 5 % in the same way. Where nothing has
+an edge, the first belief needs a p-value of at most 5 % divided by the number of groups of its kind. By Bonferroni's inequality
+that happens in at most 10 % of histories, however the groups overlap. After k - 1 beliefs that are right, a wrong one follows
+with a probability of at most k * 10 %, so that about a tenth of k is wrong: the false-discovery rate of Benjamini and
+Hochberg's step-up, reached by steps that only go down. Of a pair the gate looks at the largest p-value of its three comparisons
+(an intersection-union test), which is valid whichever of them is true.
 
 **Runs of luck.** Fisher's test takes trades for independent. But a regime lasts for days, and so does luck: a few good days then
 look like a regime that wins. So each test is made a second time with a variance that the trades show themselves. The trades of a
@@ -141,7 +142,7 @@ def judge_cells(counts: CellCounts, keys: Sequence[CellKey], aside: Iterable[Cel
         tests |= _SegmentTests(counts, halves, members, ()).tests()
     out = set(aside)
     open_ = [k for k in keys if k not in out and counts.cells[k].n >= BELIEVED_FROM_TRADES and tests[k].gate_p_value is not None]
-    groups = {size: sum(len(key.conditions) == size for key in open_) for size in (1, 2)}
+    groups = {size: _distinct_groups((key for key in open_ if len(key.conditions) == size), counts.cells) for size in (1, 2)}
     believed: list[CellKey] = []
     while (best := _clearest(open_, tests, counts.cells)) is not None:
         size = len(best.conditions)
@@ -159,10 +160,18 @@ def judge_cells(counts: CellCounts, keys: Sequence[CellKey], aside: Iterable[Cel
     return GatedCells({key: test._replace(groups=groups[len(key.conditions)]) for key, test in tests.items()}, tuple(believed))
 
 
+def _distinct_groups(keys: Iterable[CellKey], cells: Mapping[CellKey, Tally]) -> int:
+    """Returns the number of different tests: two groups that are all trades together (long and short) are one."""
+    by_field: defaultdict[CellKey, list[int]] = defaultdict(list)
+    for key in keys:
+        by_field[key.known].append(cells[key].n)
+    return sum(1 if len(sizes) == 2 and sum(sizes) == cells[known].n else len(sizes) for known, sizes in by_field.items())
+
+
 def _clearest(open_: Iterable[CellKey], tests: Mapping[CellKey, CellTest], cells: Mapping[CellKey, Tally]) -> CellKey | None:
-    """Returns the cell that chance explains least. Of two mirror images it is the smaller, then the one that wins more."""
+    """Returns the cell that chance explains least. Of two mirror images it is the one that is further from even odds."""
     ranked = [
-        (test.gate_p_value, -abs(test.deviations), len(key.conditions), cells[key].n, test.deviations < 0, key)
+        (test.gate_p_value, -abs(test.deviations), len(key.conditions), -abs(cells[key].wins / cells[key].n - 0.5), key)
         for key in open_ if (test := tests[key]).gate_p_value is not None
     ]  # fmt: skip
     return min(ranked)[-1] if ranked else None
