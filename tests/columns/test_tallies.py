@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from memtape.columns.index import Columns
 from memtape.columns.tallies import answerable, countable, stated_tallies, tallies, where
 from memtape.core.codec import micros
-from memtape.core.memory.belief_cells import beliefs_from_tallies, count_cells, count_stated
+from memtape.core.memory.belief_cells import count_cells, count_stated
+from memtape.core.memory.belief_formation import beliefs_from_counts
 from memtape.core.memory.beliefs import TESTABLE, StatedBelief, entry_facts
 from memtape.core.memory.episodes import EPISODE_FIELDS, Episode, known_episodes
 from memtape.core.memory.predicate import holds, read_predicate
@@ -49,6 +50,7 @@ drawn = st.builds(
     id=st.integers(0, 10**6).map(str), symbol=st.sampled_from(["BTC", "XAUUSD"]), strategy=st.sampled_from(["VB", "MR", "long"]),
     side=st.sampled_from(["long", "short"]), regime=labels, session=labels, volatility_regime=labels, claimed=st.booleans(),
     tier=st.integers(0, 4), kind=st.sampled_from(["trade", "trade", "shadow"]),
+    r_source=st.sampled_from(["stop", "stop", "atr_proxy", "stated", None]), pnl_usd=st.none() | st.sampled_from([-4.0, 0.0, 2.5, 7.0]),
     teach=st.sampled_from(["learn", "exclude", "structural", "anomaly"]), price=levels, atr_d1=levels, drawdown_pct=levels,
 )  # fmt: skip
 histories = st.lists(drawn, max_size=60, unique_by=lambda e: e.id)
@@ -94,7 +96,7 @@ def test_the_order_of_the_rows_changes_no_digit(episodes, chance):
     chance.shuffle(shuffled)
     found = [tallies(c, c.mask(micros(LATER), None, None), True) for c in (columns_of(episodes), columns_of(shuffled))]
     assert found[0] == found[1]
-    assert beliefs_from_tallies(found[0], (), LATER) == beliefs_from_tallies(found[1], (), LATER)
+    assert beliefs_from_counts(found[0], (), LATER) == beliefs_from_counts(found[1], (), LATER)
 
 
 def test_a_trade_that_was_corrected_counts_as_it_was_believed_at_the_moment():
@@ -105,7 +107,7 @@ def test_a_trade_that_was_corrected_counts_as_it_was_believed_at_the_moment():
     for as_of, wins in ((START + timedelta(hours=2), 1), (fixed_at, 0)):
         found = tallies(columns, columns.mask(micros(as_of), None, None), True)
         assert found == count_cells(known_episodes(both, as_of), True)
-        assert {tally.wins for tally in found.values()} == {wins}
+        assert {tally.wins for tally in found.cells.values()} == {wins}
 
 
 def test_many_labels_are_counted_as_well_as_few():

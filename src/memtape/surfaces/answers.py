@@ -128,18 +128,19 @@ class HabitsRow(Answer):
     symbol: Annotated[str | None, Field(description="null: several")]
     window_trades: Annotated[int, Field(description="number of trades in the window; stable agents have longer windows")]
     window_of_the_original: Annotated[int, Field(description="the window of the original formula, for comparison")]
+    unit: Annotated[str, Field(description="of outcomes: R (by stops), R by ATR, or typical losses in money")]
     figures: Annotated[HabitFigures, Field(description="each with value, n, and why it is null")]  # type: ignore[valid-type]
     drift: Annotated[list[DriftRow], Field(description="whether outcomes, risk or holding are changing")]  # type: ignore[valid-type]
     drift_detected: Annotated[bool, Field(description="true: something is drifting now")]
     patterns: Annotated[list[PatternRow], Field(description="repeated behaviour: how often, and its outcome")]  # type: ignore[valid-type]
 
 
-def habits_row(found: Behaviour) -> HabitsRow:
-    """The answer row of habits."""
+def habits_row(found: Behaviour, currency: str) -> HabitsRow:
+    """The answer row of habits; the currency is that of the account."""
     figures = {name: getattr(found, name) for name in _FIGURES}
     return HabitsRow(
         strategy=found.strategy, symbol=found.symbol, window_trades=found.window,
-        window_of_the_original=found.window_of_the_original,
+        window_of_the_original=found.window_of_the_original, unit=found.unit.phrase(currency),
         figures=HabitFigures(**{
             name: FigureRow(value=rounded_figure(each.value), n=each.n, why=each.why) for name, each in figures.items()
         }),

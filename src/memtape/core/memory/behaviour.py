@@ -4,18 +4,19 @@ The window adapts to the agent: 20 trades if it is erratic, up to 100 if it is s
 before the newest one (so that a trade never influences its own window). The trades before the window are the benchmark: they give
 the expected win rate and mean outcome, and Kelly's fraction.
 
-Drift is tested in outcomes, in risk and in hold time: outcomes alone show luck, not habits. Page and
-Hinkley's test compares with the running mean, so only the unit is taken from a baseline, the spread of the first 50 trades.
-Risk and hold enter as logarithms, because a habit changes by a factor, and one trade counts for four deviations at most, so
-that one forgotten position raises no alarm.
-An alarm is current if it is inside the window; the test restarts after each. With a false alarm rate of 6.5 % in 100 trades
-without any change, a fall by one deviation is detected after 13 trades.
+Outcomes are in one unit (`outcome_units`): R by stops where ten trades have a stop, else R by ATR, else typical losses in money.
+What is about exits and sizes needs stops: how far a trade went to its target, Kelly's fraction, the first partial.
+
+Drift is a change of level in outcomes, in risk or in hold time (`habits.level_shifts`): outcomes alone show luck, not habits.
+Risk and hold enter as logarithms, because a habit changes by a factor. The three are calibrated together: without any change they
+raise an alarm in less than 5 % of each 100 trades. An alarm ends when the values are back, or after 100 trades, when what
+changed is the habit.
 
 Only trades that teach are used, and no claim that the broker has not confirmed. Like beliefs, this is a function of the
 episodes known at a moment.
 
 >>> behaviour([]).win_rate
-Figure(value=None, n=0, why='needs 3 closed trades with an outcome in R, has 0')
+Figure(value=None, n=0, why='needs 3 closed trades with a known outcome, has 0')
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from typing import Literal, NamedTuple
 from memtape.core.memory import habits
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.habits import MIN_HALVES_TRADES, MIN_SIDE_TRADES
+from memtape.core.memory.outcome_units import STOPS, OutcomeUnit, choose_unit, in_unit
 from memtape.core.original.memories import window_literal
 from memtape.core.recall.sizing import kelly_from_average
 from memtape.core.statistics import mean, spread
@@ -38,13 +40,12 @@ from memtape.core.statistics import mean, spread
 WINDOW_TRADES = 100
 MIN_PATTERN_TRADES = 10
 MIN_BENCHMARK_TRADES = 10
-MIN_DRIFT_TRADES, DRIFT_BASELINE_TRADES = 20, 50
-CUSUM_BASELINE_TRADES = 100
-MAX_TRADE_DEVIATIONS = 4.0  # deviations that one trade's risk or hold may count for
 LIKE_USUAL_SHARE = 0.2  # within a fifth of the usual
 STOPPED_AT_R = -0.9  # if the exit cause is unknown, a loss of about 1R was the stop
 # The minimum spread of a baseline: outcomes ½R; a tenth in risk, a quarter in hold (both logarithms).
 LEAST_SPREAD = {"outcome": 0.5, "risk": 0.1, "hold": 0.25}
+# The alarm thresholds of `level_shifts`. Habits change by a factor, outcomes by less: so outcomes get most of the false alarms.
+DRIFT_THRESHOLD = {"outcome": 8.7, "risk": 10.0, "hold": 10.0}
 
 
 class Figure(NamedTuple):
@@ -81,7 +82,7 @@ class DriftReport:
     """A change that is happening now: its direction, its size in deviations, and since which trade."""
 
     of: Literal["outcome", "risk", "hold"]
-    method: Literal["page-hinkley", "cusum"]
+    method: str  # how it was tested: cusum
     detected: bool
     n: int
     direction: str | None = None
@@ -112,6 +113,7 @@ class Behaviour:
     first_exit: datetime | None  # of the window
     last_exit: datetime | None
     claimed: int  # trades in the window that only the agent reported
+    unit: OutcomeUnit  # of outcomes
     win_rate: Figure
     mean_r: Figure
     mean_hold_minutes: Figure
@@ -138,38 +140,46 @@ class Behaviour:
 
 
 def behaviour(
-    episodes: Iterable[Episode], counts: ClosedCounts | None = None, kelly: float | None = None, claims_count: bool = True
-) -> Behaviour:
-    """Returns the habits in these episodes; `kelly` overrides the fraction implied by the trades before the window."""
-    trades = habit_trades(episodes, claims_count)
+    episodes: Iterable[Episode], counts: ClosedCounts | None = None, kelly: float | None = None, claims_count: bool = True,
+    money: OutcomeUnit | None = None,
+) -> Behaviour:  # fmt: skip
+    """Returns the habits in these episodes; `kelly` overrides the fraction implied by the trades before the window.
+
+    `money` is the agent's unit of money, if these are not all its episodes.
+    """
+    as_stored = habit_trades(episodes, claims_count)
+    unit = choose_unit(as_stored, claims_count, money)
+    trades = in_unit(as_stored, unit)
     steady = _stability(trades[-WINDOW_TRADES - 1 : -1]).value
     size = habits.window(0.5 if steady is None else steady)
     earlier, latest = trades[:-size], trades[-size:]
+    with_stops = [e for e in as_stored[-size:] if e.r_source in STOPS]
     rs = [e.pnl_r for e in latest]
     before = _known([e.pnl_r for e in earlier])
-    fraction = _kelly(before) if kelly is None else Figure(kelly, len(before))
+    stops_before = _known([e.pnl_r for e in as_stored[:-size] if e.r_source in STOPS])
+    fraction = _kelly(stops_before) if kelly is None else Figure(kelly, len(stops_before))
     risks = [e.risk_share for e in latest]
     return Behaviour(
         strategy=_only([e.strategy for e in trades]), symbol=_only([e.symbol for e in trades]), n=len(trades), window=size,
         window_of_the_original=window_literal(0.5 if steady is None else steady),
         first_exit=latest[0].exit_at if latest else None, last_exit=latest[-1].exit_at if latest else None,
-        claimed=sum(e.claimed for e in latest),
-        win_rate=_over(_known(rs), habits.win_rate, "closed trades with an outcome in R"),
-        mean_r=_over(_known(rs), habits.mean_r, "closed trades with an outcome in R"),
+        claimed=sum(e.claimed for e in latest), unit=unit,
+        win_rate=_over(_known(rs), habits.win_rate, "closed trades with a known outcome"),
+        mean_r=_over(_known(rs), habits.mean_r, "closed trades with a known outcome"),
         mean_hold_minutes=_over(_known([e.hold_minutes for e in latest]), mean, "trades with a known hold"),
         entry_timing=_over([max(-1.0, min(1.0, e.late_atr)) for e in latest if e.late_atr is not None], mean,
                            "trades with a decided price and an ATR"),
-        exit_timing=_over(_exits(latest), mean, "trades with a target that were not stopped out"),
+        exit_timing=_over(_exits(with_stops), mean, "trades with a target that were not stopped out"),
         size_v_kelly=_size_v_kelly(_known(risks), fraction),
         size_variation=_over(_known(risks), lambda xs: spread(xs) / mean(xs) if mean(xs) else None, "trades with a known risk"),
-        disposition=_disposition(latest), bracket=_bracket(latest), disposition_effect=_disposition_effect(counts),
+        disposition=_disposition(latest), bracket=_bracket(with_stops), disposition_effect=_disposition_effect(counts),
         loss_aversion=_loss_aversion(risks, rs), recency_bias=_recency_bias(risks, rs),
         momentum_bias=_over([_sign(e) * max(-1.0, min(1.0, e.move_atr)) for e in latest if e.move_atr is not None], mean,
                             "trades with the move before entry"),
         stability=_stability(latest),
         expected_win_rate=_over(before, habits.win_rate, "trades before the window", MIN_BENCHMARK_TRADES),
         expected_mean_r=_over(before, habits.mean_r, "trades before the window", MIN_BENCHMARK_TRADES),
-        kelly=fraction, drifts=_drifts(trades, len(latest)), patterns=_patterns(latest),
+        kelly=fraction, drifts=_drifts(trades), patterns=_patterns(latest, with_stops, unit),
     )  # fmt: skip
 
 
@@ -237,7 +247,7 @@ def _size_v_kelly(risks: Sequence[float], kelly: Figure) -> Figure:
 
 def _kelly(before: Sequence[float]) -> Figure:
     if len(before) < MIN_BENCHMARK_TRADES:
-        return Figure(None, len(before), f"needs {MIN_BENCHMARK_TRADES} trades before the window, has {len(before)}")
+        return Figure(None, len(before), f"needs {MIN_BENCHMARK_TRADES} trades with a stop before the window, has {len(before)}")
     value = kelly_from_average(sum(r > 0 for r in before) / len(before), mean(before))
     return Figure(value, len(before), "" if value is not None else "has no win to go by before the window")
 
@@ -299,86 +309,68 @@ def _both_sides(one: int, other: int, name: str, other_name: str) -> str:
 WORDS = {"outcome": ("improving", "degrading"), "risk": ("larger", "smaller"), "hold": ("longer", "shorter")}
 
 
-def _drifts(trades: Sequence[Episode], window: int) -> tuple[DriftReport, ...]:
+def _drifts(trades: Sequence[Episode]) -> tuple[DriftReport, ...]:
     outcomes = [(e, e.pnl_r) for e in trades if e.pnl_r is not None]
     risks = [(e, math.log(e.risk_share)) for e in trades if e.risk_share is not None and e.risk_share > 0]
     holds = [(e, math.log(e.hold_minutes + 1.0)) for e in trades if e.hold_minutes is not None]
-    current = frozenset(e.id for e in trades[len(trades) - window :])
-    return (
-        _page_hinkley("outcome", outcomes, current), _against_baseline(outcomes, current),
-        _page_hinkley("risk", risks, current), _page_hinkley("hold", holds, current),
-    )  # fmt: skip
+    return _drift("outcome", outcomes), _drift("risk", risks), _drift("hold", holds)
 
 
-def _page_hinkley(
-    of: Literal["outcome", "risk", "hold"], values: Sequence[tuple[Episode, float]], current: frozenset[str]
-) -> DriftReport:
-    if len(values) < MIN_DRIFT_TRADES:
-        return DriftReport(of, "page-hinkley", False, len(values), why=f"needs {MIN_DRIFT_TRADES} trades, has {len(values)}")
-    unit = max(LEAST_SPREAD[of], spread([x for _, x in values[:DRIFT_BASELINE_TRADES]]))
-    at_most = math.inf if of == "outcome" else MAX_TRADE_DEVIATIONS
-    alarms = habits.alarms([x / unit for _, x in values], at_most=at_most)
-    rung = [alarm for alarm in alarms if values[alarm.at][0].id in current]
-    if not rung:
-        return DriftReport(of, "page-hinkley", False, len(values))
-    last = rung[-1]
+def _drift(of: Literal["outcome", "risk", "hold"], values: Sequence[tuple[Episode, float]]) -> DriftReport:
+    needed = habits.SHIFT_BASELINE_TRADES
+    if len(values) <= needed:
+        return DriftReport(of, "cusum", False, len(values), why=f"needs more than {needed} trades, has {len(values)}")
+    shifts = habits.level_shifts([x for _, x in values], LEAST_SPREAD[of], DRIFT_THRESHOLD[of])
+    if not shifts or shifts[-1].ended is not None:
+        return DriftReport(of, "cusum", False, len(values))
+    last = shifts[-1]
     return DriftReport(
-        of, "page-hinkley", True, len(values), WORDS[of][last.direction == "degrading"], last.magnitude,
-        values[last.began][0].id, values[last.at][0].exit_at,
+        of, "cusum", True, len(values), WORDS[of][last.direction == "degrading"], last.magnitude, values[last.began][0].id,
+        values[last.at][0].exit_at,
     )  # fmt: skip
-
-
-def _against_baseline(values: Sequence[tuple[Episode, float]], current: frozenset[str]) -> DriftReport:
-    """Returns CUSUM of the window's outcomes, in deviations from the trades before it."""
-    before, latest = [r for e, r in values if e.id not in current], [(e, r) for e, r in values if e.id in current]
-    if len(before) < CUSUM_BASELINE_TRADES:
-        lacks = f"needs a baseline of {CUSUM_BASELINE_TRADES} trades before the window, has {len(before)}"
-        return DriftReport("outcome", "cusum", False, len(latest), why=lacks)
-    middle, unit = mean(before), max(LEAST_SPREAD["outcome"], spread(before))
-    zs = [(r - middle) / unit for _, r in latest]
-    drift = habits.cusum(zs)
-    if drift.alarm is None:
-        return DriftReport("outcome", "cusum", False, len(latest))
-    rang = latest[drift.alarm][0]
-    return DriftReport("outcome", "cusum", True, len(latest), drift.direction, mean(zs), latest[0][0].id, rang.exit_at)
 
 
 # --- patterns ------------------------------------------------------------------------------------------------------------
 
 
-def _patterns(trades: Sequence[Episode]) -> tuple[Pattern, ...]:
+def _patterns(trades: Sequence[Episode], with_stops: Sequence[Episode], unit: OutcomeUnit) -> tuple[Pattern, ...]:
+    """Returns the patterns of some trades, whose outcomes are in the unit; a first partial is in R, so it needs a stop."""
+    partial_r = {e.id: e.partial_r for e in with_stops}
     stops = [(e, e.stop_atr) for e in trades if e.stop_atr is not None]
-    partials = [(e, e.partial_r) for e in trades if e.partial_r is not None]
+    partials = [(e, r) for e in trades if (r := partial_r.get(e.id)) is not None]
     return (
-        _around_the_usual("stop distance", stops, "Stop {:.2g} ATR away"),
-        _around_the_usual("first partial", partials, "First part off at {:.2g}R", of=len(trades)),
-        _side(trades),
+        _around_the_usual("stop distance", stops, "Stop {:.2g} ATR away", unit),
+        _around_the_usual("first partial", partials, "First part closed at {:.2g}R", unit, of=len(trades)),
+        _side(trades, unit),
     )  # fmt: skip
 
 
 def _around_the_usual(
-    kind: Literal["stop distance", "first partial"], values: Sequence[tuple[Episode, float]], words: str, of: int | None = None
-) -> Pattern:
+    kind: Literal["stop distance", "first partial"], values: Sequence[tuple[Episode, float]], words: str, unit: OutcomeUnit,
+    of: int | None = None,
+) -> Pattern:  # fmt: skip
     """Returns a pattern by its median: how many trades (out of `of`) come within a fifth of it, and how those went."""
     if len(values) < MIN_PATTERN_TRADES:
         why = f"needs {MIN_PATTERN_TRADES} trades with a {kind}, has {len(values)}"
-        return Pattern(kind, f"No {kind} to speak of yet.", None, Figure(None, len(values), why), _went(()), _went(()))
+        sentence = f"Too few trades with a {kind} to show a pattern."
+        return Pattern(kind, sentence, None, Figure(None, len(values), why), _went(()), _went(()))
     usual, n = median(x for _, x in values), of or len(values)
     like = [e for e, x in values if abs(x - usual) <= LIKE_USUAL_SHARE * abs(usual)]
     unlike = [e for e, x in values if abs(x - usual) > LIKE_USUAL_SHARE * abs(usual)]
-    sentence = f"{words.format(usual)} in {len(like)} of {n} trades{_outcome_words(_went(like))}."
+    sentence = f"{words.format(usual)} in {len(like)} of {n} trades{_outcome_words(_went(like), unit)}."
     regimes = Counter(e.regime for e in like if e.regime is not None)
     contexts = tuple(sorted(regimes.items(), key=lambda one: (-one[1], one[0])))
     return Pattern(kind, sentence, usual, Figure(len(like) / n, n), _went(like), _went(unlike), contexts)
 
 
-def _side(trades: Sequence[Episode]) -> Pattern:
+def _side(trades: Sequence[Episode], unit: OutcomeUnit) -> Pattern:
     long, short = [e for e in trades if e.side == "long"], [e for e in trades if e.side == "short"]
     if len(trades) < MIN_PATTERN_TRADES:
         why = f"needs {MIN_PATTERN_TRADES} trades, has {len(trades)}"
-        return Pattern("side", "No side to speak of yet.", None, Figure(None, len(trades), why), _went(long), _went(short))
+        sentence = "Too few trades to show a preferred side."
+        return Pattern("side", sentence, None, Figure(None, len(trades), why), _went(long), _went(short))
     share = len(long) / len(trades)
-    of_longs, of_shorts = _outcome_words(_went(long)), _outcome_words(_went(short))
+    of_longs, of_shorts = _outcome_words(_went(long), unit), _outcome_words(_went(short), unit)
     sentence = f"Long in {len(long)} of {len(trades)} trades{of_longs}; short in {len(short)}{of_shorts}."
     regimes = Counter(e.regime for e in long if e.regime is not None)
     contexts = tuple(sorted(regimes.items(), key=lambda one: (-one[1], one[0])))
@@ -391,8 +383,9 @@ def _went(trades: Sequence[Episode]) -> GroupOutcome:
     return GroupOutcome(len(rs), habits.win_rate(rs) if enough else None, habits.mean_r(rs) if enough else None)
 
 
-def _outcome_words(went: GroupOutcome) -> str:
-    return "" if went.mean_r is None else f" ({went.mean_r:+.2f}R on average)"
+def _outcome_words(went: GroupOutcome, unit: OutcomeUnit) -> str:
+    shown = {"money": " typical losses", "atr_proxy": "R by ATR"}.get(unit.source or "", "R")
+    return "" if went.mean_r is None else f" ({went.mean_r:+.2f}{shown} on average)"
 
 
 def _known(values: Iterable[float | None]) -> list[float]:

@@ -32,7 +32,8 @@ from datetime import datetime
 from typing import Literal
 
 from memtape.core.memory.episodes import Episode
-from memtape.core.memory.predicate import FIELDS, Predicate, Type, conditions, holds, read_predicate
+from memtape.core.memory.outcome_units import OutcomeUnit
+from memtape.core.memory.predicate import FIELDS, Predicate, Type, conditions, read_predicate
 from memtape.core.observed import Situation
 from memtape.core.recall.scoring import faded
 from memtape.core.statistics import beta_cdf, beta_quantile, mean, student_cdf
@@ -44,6 +45,7 @@ RETIRED_BELOW_PROBABILITY = 0.05  # the probability that the belief is right, be
 TESTABLE: Mapping[str, Type] = {
     name: kind for name, kind in FIELDS.items() if name in {f.name for f in fields(Situation)} | {"strategy", "side"}
 }  # the stored fields of a trade's entry
+BY_STOP = OutcomeUnit("stop")
 NEEDS_A_BEFORE = frozenset({"changed", "crosses_above", "crosses_below"})
 
 
@@ -324,7 +326,8 @@ class Belief:
     status: Status
     related: tuple[str, ...] = ()  # merged into, or split into, these
     why: str = ""  # the reason of its status, in one sentence
-    mean_r: float | None = None
+    mean_r: float | None = None  # in the unit
+    unit: OutcomeUnit = BY_STOP  # of mean_r, and of an outcome that a stated belief compares with
     last_confirmed: str | None = None  # trade ids
     last_contradicted: str | None = None
     last_evidence_at: datetime | None = None
@@ -366,25 +369,14 @@ def entry_facts(episode: Episode) -> dict[str, object]:
     return {f.name: getattr(then, f.name) for f in fields(then)} | {"strategy": episode.strategy, "side": episode.side}
 
 
-def confirms_proposition(proposition: Proposition, episode: Episode, claims_count: bool) -> bool | None:
-    """Returns True if a trade ended as the proposition says; None if it does not count or the value is unknown."""
-    measured: float | None = getattr(episode, proposition.metric)
-    if measured is None or not episode.teaches or (episode.claimed and not claims_count):
-        return None
+def confirms(proposition: Proposition, measured: float) -> bool:
+    """Returns True if a trade with this outcome, or another figure that a proposition speaks of, ended as it says.
+
+    >>> confirms(Proposition({}, "hold_minutes", "le", 20.0), 20.0), confirms(Proposition({}), 0.0)
+    (True, False)
+    """
     value = proposition.value
     return {"gt": measured > value, "ge": measured >= value, "lt": measured < value, "le": measured <= value}[proposition.op]
-
-
-def trades_for_and_against(belief: Belief, episodes: Iterable[Episode], claims_count: bool) -> tuple[list[str], list[str]]:
-    """Returns the trades for a belief and those against it, by id, in the order in which they closed; each once."""
-    predicate, found = read_predicate(belief.proposition.when, TESTABLE), {True: list[str](), False: list[str]()}
-    for episode in sorted({e.id: e for e in episodes}.values(), key=lambda e: (e.exit_at, e.id)):
-        answer = confirms_proposition(belief.proposition, episode, claims_count)
-        if answer is None or not belief_concerns(belief.strategy, belief.symbol, episode):
-            continue
-        if holds(predicate, entry_facts(episode)):
-            found[answer].append(episode.id)
-    return found[True], found[False]
 
 
 def belief_concerns(strategy: str | None, symbol: str | None, episode: Episode) -> bool:

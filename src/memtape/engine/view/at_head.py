@@ -16,7 +16,8 @@ from memtape.core.events import Discrepancy
 from memtape.core.ledger.trades import Trade
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AffectStep
-from memtape.core.memory.belief_cells import beliefs_from_tallies, count_cells, count_stated
+from memtape.core.memory.belief_cells import count_cells, count_stated
+from memtape.core.memory.belief_formation import beliefs_from_counts
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode, known_episodes
 from memtape.core.memory.learn_all import LearnedMemories, learn_all
@@ -178,7 +179,7 @@ class ViewAtHead(View):
         """What is believed at the moment, in every status."""
         found, claims_count = self.episodes(), self.claims_count
         stated = count_stated(self.stated_beliefs(), found, claims_count)
-        return beliefs_from_tallies(count_cells(found, claims_count), stated, self.as_of)
+        return beliefs_from_counts(count_cells(found, claims_count), stated, self.as_of)
 
     def recall(self, query: Query, beliefs: Sequence[Belief], plans: Sequence[PlanMemory]) -> Recalled:
         """What memory has to say about the situation of a query, by the reference."""

@@ -10,9 +10,10 @@ from itertools import pairwise
 
 from memtape.core.ledger.trades import Trade
 from memtape.core.memory.behaviour import Behaviour, ClosedCounts, behaviour, realised_counts
-from memtape.core.memory.beliefs import Belief, trades_for_and_against
+from memtape.core.memory.belief_cells import trades_for_and_against
+from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode
-from memtape.core.memory.outcome_units import choose_unit, in_unit
+from memtape.core.memory.outcome_units import OutcomeUnit, choose_unit, in_unit, money_unit
 from memtape.core.observed import Side, Situation
 from memtape.core.original.forms import ScoreForm, score_forms
 from memtape.core.recall.query import AffectContext, Query, RecallParameters
@@ -116,7 +117,8 @@ def habits(view: View, *, strategy: str | None = None, symbol: str | None = None
     """What the agent does repeatedly, in one strategy and symbol or in all."""
     trades = view.trades(TradeFilter(symbol=symbol, limit=HABIT_TRADES))
     episodes = view.latest_episodes(HABIT_TRADES, symbol=symbol, strategy=strategy)
-    found = behaviour(episodes, _realised(view, trades), claims_count=view.claims_count)
+    money = _money(view) if strategy or symbol else None
+    found = behaviour(episodes, _realised(view, trades), claims_count=view.claims_count, money=money)
     basis = AnswerBasis.of(view.as_of, view.claims_count, episodes)
     return found, basis if episodes else replace(basis, notes=question_notes(view, None, symbol))
 
@@ -127,7 +129,13 @@ def habits_by_group(view: View, limit: int = 50) -> list[Behaviour]:
     for episode in view.latest_episodes(HABIT_TRADES):
         groups.setdefault((episode.strategy, episode.symbol), []).append(episode)
     largest = sorted(groups, key=lambda key: (-len(groups[key]), key))[:limit]
-    return [behaviour(groups[key], claims_count=view.claims_count) for key in largest]
+    money = _money(view)
+    return [behaviour(groups[key], claims_count=view.claims_count, money=money) for key in largest]
+
+
+def _money(view: View) -> OutcomeUnit:
+    """The agent's unit of money, from the trades that habits are computed from."""
+    return money_unit(view.latest_episodes(HABIT_TRADES), view.claims_count)
 
 
 def _realised(view: View, trades: Sequence[Trade]) -> ClosedCounts | None:

@@ -19,7 +19,8 @@ from memtape.core.ledger.rounds import trades_of_open_round
 from memtape.core.ledger.trades import Trade
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AffectStep
-from memtape.core.memory.belief_cells import beliefs_from_tallies, count_stated, fades_at
+from memtape.core.memory.belief_cells import count_stated
+from memtape.core.memory.belief_formation import beliefs_from_counts, fades_at
 from memtape.core.memory.beliefs import Belief, entry_facts
 from memtape.core.memory.episodes import Episode, known_episodes
 from memtape.core.memory.plans import PlanState
@@ -276,7 +277,7 @@ class StoredView(View):
         others = [one for one in stated if one not in by_column]
         of_stated = stated_tallies(by_column, columns, mask, claims_count, settle)
         of_stated += count_stated(others, self.episodes(), claims_count) if others else []
-        formed = beliefs_from_tallies(counted, of_stated, at)
+        formed = beliefs_from_counts(counted, of_stated, at)
         if cacheable:
             cached.beliefs = CachedBeliefs(cached.revision, claims_count, stated, at, fades_at(formed), formed)
         return formed

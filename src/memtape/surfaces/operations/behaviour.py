@@ -37,6 +37,7 @@ class BehaviourAnswer(Basis):
     symbol: Annotated[str | None, Field(description="null: several")]
     window_trades: Annotated[int, Field(description="number of trades in the window; stable agents have longer windows")]
     window_of_the_original: Annotated[int, Field(description="the window of the original formula, for comparison")]
+    unit: Annotated[str, Field(description="of outcomes: R (by stops), R by ATR, or typical losses in money")]
     figures: Annotated[HabitFigures, Field(description="each with value, n, and why it is null")]
     drift: Annotated[list[DriftRow], Field(description="whether outcomes, risk or holding are changing")]  # type: ignore[valid-type]
     drift_detected: Annotated[bool, Field(description="true: something is drifting now")]
@@ -59,5 +60,6 @@ def get_behavioral_analysis(memory: Memory, ask: GetBehaviour, caller: Caller) -
     found, moment = handle.memories.behaviour(strategy=ask.strategy_name, symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
     parts = [] if found.strategy and found.symbol else handle.memories.behaviours(as_of=ask.as_of, head=ask.head)
     chosen = [b for b in parts if ask.strategy_name in (None, b.strategy) and ask.symbol in (None, b.symbol)]
-    segments = [SegmentHabits(n=part.n, **dict(habits_row(part))) for part in chosen]
-    return BehaviourAnswer(**basis_of(handle.agent.id, moment), **dict(habits_row(found)), segments=segments)
+    currency = handle.agent.settings.currency
+    segments = [SegmentHabits(n=part.n, **dict(habits_row(part, currency))) for part in chosen]
+    return BehaviourAnswer(**basis_of(handle.agent.id, moment), **dict(habits_row(found, currency)), segments=segments)

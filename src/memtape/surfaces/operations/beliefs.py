@@ -61,11 +61,12 @@ class BeliefRow(Answer):
     confidence: Annotated[float | None, Field(description="mean of the posterior")]
     uncertainty: Annotated[float | None, Field(description="variance of the posterior")]
     interval_90: Annotated[list[float | None], Field(description="90 % interval")]
-    base_rate: Annotated[float | None, Field(description="the same outcome without the conditions")]
+    base_rate: Annotated[float | None, Field(description="the same outside the conditions, without the trades of other beliefs")]
     base_n: Annotated[int, Field(description="trades of the base rate")]
     p_value: Annotated[float | None, Field(description="against the base rate")]
     probability: Annotated[float | None, Field(description="that it is better than the base rate")]
-    mean_r: Annotated[float | None, Field(description="mean outcome in R")]
+    mean_r: Annotated[float | None, Field(description="mean outcome, in the unit")]
+    unit: Annotated[str, Field(description="of outcomes: R (by stops), R by ATR, or typical losses in money")]
     related: Annotated[list[str], Field(description="related beliefs")]
     last_confirmed: Annotated[str | None, Field(description="the last trade for it")]
     last_contradicted: Annotated[str | None, Field(description="the last trade against it")]
@@ -73,8 +74,8 @@ class BeliefRow(Answer):
     since: Annotated[str | None, Field(description="UTC; when it got this status")]
 
 
-def belief_row(belief: Belief) -> BeliefRow:
-    """The answer row of a belief."""
+def belief_row(belief: Belief, currency: str) -> BeliefRow:
+    """The answer row of a belief; the currency is that of the account."""
     posterior, proposition = belief.posterior, belief.proposition
     return BeliefRow(
         id=belief.id, sentence=belief.sentence, status=belief.status, why=belief.why, source=belief.source, tier=belief.tier,
@@ -85,7 +86,8 @@ def belief_row(belief: Belief) -> BeliefRow:
         confidence=rounded_figure(posterior.mean), uncertainty=rounded_figure(posterior.variance),
         interval_90=[rounded_figure(posterior.bound(0.05)), rounded_figure(posterior.bound(0.95))],
         base_rate=rounded_figure(belief.base_rate), base_n=belief.base_n, p_value=rounded_figure(belief.p_value),
-        probability=rounded_figure(belief.probability), mean_r=rounded_figure(belief.mean_r), related=list(belief.related),
+        probability=rounded_figure(belief.probability), mean_r=rounded_figure(belief.mean_r), unit=belief.unit.phrase(currency),
+        related=list(belief.related),
         last_confirmed=belief.last_confirmed, last_contradicted=belief.last_contradicted,
         last_evidence_at=optional_time_text(belief.last_evidence_at), since=optional_time_text(belief.since),
     )  # fmt: skip
@@ -104,7 +106,7 @@ class SuggestedPlan(SparseAnswer):
 class MeanEdgeRow(Answer):
     """The mean outcome of a belief's trades."""
 
-    mean: Annotated[float | None, Field(description="in R")]
+    mean: Annotated[float | None, Field(description="in the unit of the belief")]
     probability_positive: Annotated[float | None, Field(description="that the true mean is above 0")]
     n: Annotated[int, Field(description="trades")]
 
@@ -141,7 +143,7 @@ class BeliefsAnswer(Basis):
 def get_beliefs(memory: Memory, ask: GetBeliefs, caller: Caller) -> BeliefsAnswer:
     """List an agent's beliefs with the evidence for and against each.
 
-    A belief stays a candidate until it has 30 trades and passes the false-discovery test over all scanned groups of trades.
+    A belief stays a candidate until it has 30 trades and passes the false-discovery test over all groups of trades tested.
     """
     handle = agent_of(memory, ask)
     found, moment = handle.memories.beliefs(as_of=ask.as_of, head=ask.head)
@@ -153,7 +155,8 @@ def get_beliefs(memory: Memory, ask: GetBeliefs, caller: Caller) -> BeliefsAnswe
     rank = ("believed", "candidate", "split", "merged", "retired")
     chosen.sort(key=lambda b: (rank.index(b.status), 1.0 if b.p_value is None else b.p_value, -b.n, b.id))
     return BeliefsAnswer(
-        **basis_of(handle.agent.id, moment), beliefs=[belief_row(b) for b in chosen[: ask.limit]], total=len(chosen),
+        **basis_of(handle.agent.id, moment), total=len(chosen),
+        beliefs=[belief_row(b, handle.agent.settings.currency) for b in chosen[: ask.limit]],
         suggested_plans=[SuggestedPlan(**plain(p)) for p in handle.plans.suggested(as_of=ask.as_of)] if ask.head is None else [],
     )  # fmt: skip
 
@@ -175,7 +178,7 @@ class BeliefAnswer(Basis):
         Field(description="probability that a fair coin confirms it as often; the base rate is the better comparison"),
     ]
     mean_edge: Annotated[
-        MeanEdgeRow | None, Field(description="mean outcome of its trades in R, probability that it is above 0, n")
+        MeanEdgeRow | None, Field(description="mean outcome of its trades in the unit, probability that it is above 0, n")
     ]
     by_outcome: Annotated[
         OriginalCount | None, Field(description="alpha and beta by the original rule, which weights trades by |R| up to 2")
@@ -194,19 +197,21 @@ def _belief_answer(
 ) -> BeliefAnswer:
     """A belief with its evidence, also counted in other ways."""
     episodes: dict[str, Episode] = {e.id: e for e in handle.memories.episodes(as_of=as_of, head=head)} if for_ or against else {}
-    tested = [(episodes[id_].pnl_r, id_ in set(for_)) for id_ in sorted([*for_, *against])]
+    confirming = set(for_)
+    tested = [(belief.unit.outcome(episodes[id_]), id_ in confirming) for id_ in sorted([*for_, *against])]
     literal = updated_beta_by_outcome(belief.prior, tested)
     unit = updated_beta(belief.prior, [confirmed for _, confirmed in tested])
-    edge = mean_edge([r for r, _ in tested])
+    edge = belief.edge or mean_edge([r for r, _ in tested])
     _, moment = handle.memories.beliefs(as_of=as_of, head=head)
     return BeliefAnswer(
         **basis_of(handle.agent.id, moment),
-        belief=belief_row(belief),
+        belief=belief_row(belief, handle.agent.settings.currency),
         confirming=for_,
         contradicting=against,
         coin=rounded_figure(binomial_tail(len(for_), len(tested), 0.5)) if tested else None,
         mean_edge=MeanEdgeRow(
-            mean=rounded_figure(edge.mean), probability_positive=rounded_figure(edge.probability_positive), n=len(tested)
+            mean=rounded_figure(edge.mean), probability_positive=rounded_figure(edge.probability_positive),
+            n=sum(r is not None for r, _ in tested),
         )
         if tested
         else None,

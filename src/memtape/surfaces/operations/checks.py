@@ -100,7 +100,8 @@ def pre_trade_check(memory: Memory, ask: PreTradeCheck, caller: Caller) -> Check
         unit=found.recalled.evidence.unit.phrase(handle.agent.settings.currency),
         evidence=evidence_row(found.recalled.evidence), risk_share=rounded_figure(found.risk_share),
         size_factor=found.resolved.size_factor,
-        plans=[plan_row(view) for view in found.plans], beliefs=[belief_row(b) for b in found.beliefs],
+        plans=[plan_row(view) for view in found.plans],
+        beliefs=[belief_row(b, handle.agent.settings.currency) for b in found.beliefs],
         events=[event_row(event) for event in found.events], avoid=list(found.avoid),
         your_exposure=[exposure_row(each) for each in found.exposures],
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AliasChoices, Field
 
 from memtape.core.codec import plain
-from memtape.core.memory.beliefs import trades_for_and_against
+from memtape.core.memory.belief_cells import trades_for_and_against
 from memtape.core.observed import Situation
 from memtape.core.original.forms import ScoreForm
 from memtape.core.values import Key
@@ -65,15 +65,17 @@ def get_trade_reflection(memory: Memory, ask: GetReflection, caller: Caller) -> 
         raise Unknown("trade_id", "trade", ask.trade_id, "List them with get_trades")
     for_, against, like = [], [], []
     beliefs, moment = handle.memories.beliefs(as_of=at, head=ask.head)
+    currency = handle.agent.settings.currency
     if episode is not None:
         for belief in beliefs:
             confirming, contradicting = trades_for_and_against(belief, [episode], moment.claims_count)
-            for_ += [belief_row(belief)] if confirming else []
-            against += [belief_row(belief)] if contradicting else []
+            for_ += [belief_row(belief, currency)] if confirming else []
+            against += [belief_row(belief, currency)] if contradicting else []
         found, _, _ = handle.memories.recall(
             episode.situation, symbol=episode.symbol, limit=6, as_of=episode.entry_at, head=ask.head
         )
-        like = [ranked_row(item) for item in found.ranked if item.kind == "episodic" and item.id != episode.id][:5]
+        similar = [item for item in found.ranked if item.kind == "episodic" and item.id != episode.id]
+        like = [ranked_row(item, currency) for item in similar[:5]]
     entered = trade.entry_at if trade is not None else episode.entry_at if episode is not None else at
     plans = [
         plan_row(view) for view in handle.plans.all(as_of=at, head=ask.head)

@@ -140,8 +140,9 @@ def get_strategy_performance(memory: Memory, ask: GetPerformance, caller: Caller
     record = None
     if ask.detail:
         record = handle.ledger.track_record(symbol=ask.symbol, strategy=ask.strategy, as_of=ask.as_of, head=ask.head)
+    row = habits_row(habits, handle.agent.settings.currency)
     return performance_answer(
-        handle.agent.id, handle.agent.skill, found, habits_row(habits), ask.strategy, ask.symbol, record, basis.notes
+        handle.agent.id, handle.agent.skill, found, row, ask.strategy, ask.symbol, record, basis.notes
     )
 
 

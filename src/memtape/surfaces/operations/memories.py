@@ -225,22 +225,22 @@ def episode_row(episode: Episode) -> BaseModel:
     return EpisodeRow(**{name: value for name, value in plain(rounded(episode._asdict())).items() if value is not None})
 
 
-def _memory_row(memory: object) -> BaseModel | dict[str, Any]:
+def _memory_row(memory: object, currency: str) -> BaseModel | dict[str, Any]:
     if isinstance(memory, Episode):
         return episode_row(memory)
     if isinstance(memory, Belief):
-        return belief_row(memory)
+        return belief_row(memory, currency)
     return {name: value for name, value in plain(memory).items() if value is not None}
 
 
-def ranked_row(item: RankedMemory) -> RankedItem:
+def ranked_row(item: RankedMemory, currency: str) -> RankedItem:
     c = item.components
     parts = {"Q": c.quality, "Sim": c.similarity, "Rec": c.recency, "Conf": c.confidence, "Aff": c.affect}
     if c.sharpe != 1.0:
         parts["Sharpe"] = c.sharpe
     return RankedItem(
         id=item.id, kind=item.kind, score=item.score, components=parts, tier=item.tier, n=item.n, why=item.why,
-        memory=_memory_row(item.memory),
+        memory=_memory_row(item.memory, currency),
     )  # fmt: skip
 
 
@@ -287,12 +287,12 @@ def recall_memories(memory: Memory, ask: RecallMemories, caller: Caller) -> Reco
     return Recollected(
         **basis_of(handle.agent.id, moment), profile=query.profile,
         unit=found.evidence.unit.phrase(query.currency), situation=SituationRow(**plain(query.situation)),
-        ranked=[ranked_row(item) for item in found.ranked],
+        ranked=[ranked_row(item, query.currency) for item in found.ranked],
         warnings=[warned_row(item, query.currency) for item in found.warnings],
-        evidence=evidence_row(found.evidence), beliefs=[ranked_row(item) for item in found.beliefs],
-        near_misses=[ranked_row(item) for item in found.near_misses],
+        evidence=evidence_row(found.evidence), beliefs=[ranked_row(item, query.currency) for item in found.beliefs],
+        near_misses=[ranked_row(item, query.currency) for item in found.near_misses],
         worth_testing=[
-            UntestedBelief(belief=belief_row(u.belief), why=u.why, plan=SuggestedPlan(**plain(u.plan)))
+            UntestedBelief(belief=belief_row(u.belief, query.currency), why=u.why, plan=SuggestedPlan(**plain(u.plan)))
             for u in found.worth_testing
         ],
     )  # fmt: skip

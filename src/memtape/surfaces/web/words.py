@@ -192,8 +192,8 @@ HABITS: Mapping[str, Mapping[str, Habit]] = {
     "Outcomes": {
         "win_rate": Habit("Win rate", "share of trades that won", "share"),
         "expected_win_rate": Habit("Win rate before", "before the window: the expected rate", "share"),
-        "mean_r": Habit("Mean R", "mean outcome in units of initial risk", "R"),
-        "expected_mean_r": Habit("Mean R before", "before the window: the expected outcome", "R"),
+        "mean_r": Habit("Mean outcome", "mean outcome per trade", "R"),
+        "expected_mean_r": Habit("Mean outcome before", "before the window: the expected outcome", "R"),
     },
     "Timing": {
         "entry_timing": Habit("Entry timing", "−1 early, +1 late, compared with the decision", "score"),
@@ -217,7 +217,7 @@ HABITS: Mapping[str, Mapping[str, Habit]] = {
 }  # fmt: skip
 
 
-def figure_text(habit: Habit, value: float) -> tuple[str, str]:
+def figure_text(habit: Habit, value: float, outcome_unit: str = "R") -> tuple[str, str]:
     """A figure as a page shows it, and its unit.
 
     >>> figure_text(HABITS["Sizing"]["size_v_kelly"], 0.0413249), figure_text(HABITS["Outcomes"]["mean_r"], -0.2)
@@ -230,17 +230,16 @@ def figure_text(habit: Habit, value: float) -> tuple[str, str]:
     if habit.unit == "signed share":
         return show_signed(100 * value, 1), "%"
     if habit.unit == "R":
-        return show_signed(value), "R"
+        return show_signed(value), outcome_unit
     if habit.unit == "times":
         return show_digits(value, 2), "× Kelly"
     return (show_amount(value), "") if habit.unit == "plain" else (show_signed(value), "")
 
 
-DRIFTS: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("outcome", "page-hinkley"): ("Outcomes", "compared with their running mean (Page-Hinkley)"),
-    ("outcome", "cusum"): ("Outcomes", "compared with the trades before the window (CUSUM)"),
-    ("risk", "page-hinkley"): ("Risk taken", "compared with its running mean (Page-Hinkley)"),
-    ("hold", "page-hinkley"): ("Time held", "compared with its running mean (Page-Hinkley)"),
+DRIFTS: Mapping[str, tuple[str, str]] = {
+    "outcome": ("Outcomes", "compared with all trades before the change (CUSUM)"),
+    "risk": ("Risk taken", "compared with all trades before the change (CUSUM)"),
+    "hold": ("Time held", "compared with all trades before the change (CUSUM)"),
 }
 
 

@@ -33,5 +33,5 @@ def behaviour_page(request: PageRequest) -> Response:
     return request.show(
         "behaviour_figures.html" if request.partial else "behaviour.html", found=found, names=names, symbol=symbol,
         strategy=strategy, habits=words.HABITS, figure_text=words.figure_text,
-        drifts=[(drift, *words.DRIFTS[drift.of, drift.method]) for drift in drifts],
+        drifts=[(drift, *words.DRIFTS[drift.of]) for drift in drifts],
     )  # fmt: skip
