@@ -43,12 +43,18 @@ class LinePriority(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BriefLine:
-    """One line, its sources and its priority. `more` is added to the line if there is room for `LinePriority.REASON`."""
+    """One line, its sources and its priority. `more` is added to the line if there is room for `LinePriority.REASON`.
+
+    `free` are the words in it that a model or an external source wrote, each with its author; `bare` is the line without them. A
+    line without a bare form is left out if the words find no room (`free_text`).
+    """
 
     text: str
     sources: tuple[SourceRef, ...] = ()
     keep: LinePriority = LinePriority.ALWAYS
     more: str = ""
+    free: tuple[tuple[str, str], ...] = ()  # author, words
+    bare: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
 
 from memtape.core.memory.episodes import NOT_TAUGHT, Episode, RSource, believed_outcome
-from memtape.core.memory.outcome_units import STOPS
+from memtape.core.memory.outcome_units import NO_UNIT, STOPS, OutcomeUnit
 from memtape.core.original.kelly_formulas import kelly_bet_of_r, kelly_exact, kelly_from_memory
 from memtape.core.recall import sizing
 from memtape.core.recall.query import Query, age_days, compared_fields
@@ -198,6 +198,7 @@ class Evidence:
     shadows: ShadowSummary
     hint: EvidenceSize
     beside: tuple[ComparedSize, ...] = ()
+    unit: OutcomeUnit = NO_UNIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

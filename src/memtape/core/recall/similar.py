@@ -52,6 +52,7 @@ class SimilarDecision:
     tier: int
     by: str  # "situation", or "situation and text (MODEL ID)"
     r_source: RSource | None = None
+    pnl_usd: float | None = None  # net, in the account currency
 
 
 def similar_decisions(
@@ -91,6 +92,7 @@ def similar_decisions(
             tier=e.tier,
             by=by,
             r_source=e.r_source,
+            pnl_usd=e.pnl_usd if claims_count or not e.claimed else None,
         )
         for near, e in nearest
     )

@@ -1,0 +1,73 @@
+"""Which of the recalled memories a brief shows: each fact once, and no signal twice.
+
+Recall is asked for more than a brief shows, because trades of one signal (the same symbol and side, entered in the same second)
+are one line with a count. What a warning says is not repeated as a recalled memory, and neither is a trade that stands among the
+recent ones. A belief is shown only once it has passed the gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from memtape.core.memory.beliefs import Belief
+from memtape.core.memory.episodes import Episode
+from memtape.core.memory.outcome_units import Signal, signal_of
+from memtape.core.recall.reference import Recalled
+
+RECALLED_FOR_BRIEF = 60  # memories and warnings that recall is asked for, so that enough signals remain
+MAX_WARNING_LINES = 3
+MAX_RECALLED_LINES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SignalMemory:
+    """The memory of one signal: its best-placed episode, and how many trades it had."""
+
+    episode: Episode
+    tier: int
+    n: int
+    far: bool = False  # of a warning: no loss is similar, and this is the nearest
+    ids: tuple[str, ...] = ()
+
+
+def warned_signals(recalled: Recalled, limit: int = MAX_WARNING_LINES) -> list[SignalMemory]:
+    """Returns the losses to warn of, the worst first, each signal once."""
+    return _by_signal(((each.memory, each.far) for each in recalled.warnings), limit)
+
+
+def recalled_signals(
+    recalled: Recalled, warned: Iterable[SignalMemory], shown: Collection[str] = (), limit: int = MAX_RECALLED_LINES
+) -> list[SignalMemory | Belief]:
+    """Returns the memories to show in the order of their rank: signals that no warning and no recent trade says, and beliefs."""
+    said = {signal_of(each.episode) for each in warned}
+    episodes = [each.memory for each in recalled.ranked if isinstance(each.memory, Episode)]
+    said |= {signal_of(episode) for episode in episodes if episode.id in shown}
+    signals = {each.episode.id: each for each in _by_signal(((e, False) for e in episodes), len(episodes))}
+    found: list[SignalMemory | Belief] = []
+    for each in (*recalled.ranked, *recalled.beliefs):
+        memory = each.memory
+        if isinstance(memory, Belief):
+            found += [memory] if memory.status == "believed" else []
+        elif isinstance(memory, Episode) and memory.id in signals and signal_of(memory) not in said:
+            found.append(signals[memory.id])
+    return found[:limit]
+
+
+def shown_episodes(recalled: Recalled | None, shown: Collection[str]) -> list[str]:
+    """Returns the ids of the episodes that a brief shows: those whose entry reason it needs."""
+    if recalled is None:
+        return []
+    warned = warned_signals(recalled)
+    rest = recalled_signals(recalled, warned, shown)
+    return [each.episode.id for each in (*warned, *rest) if isinstance(each, SignalMemory)]
+
+
+def _by_signal(episodes: Iterable[tuple[Episode, bool]], limit: int) -> list[SignalMemory]:
+    groups: dict[tuple[Signal, str], list[tuple[Episode, bool]]] = {}
+    for episode, far in episodes:
+        groups.setdefault((signal_of(episode), episode.kind), []).append((episode, far))
+    return [
+        SignalMemory(group[0][0], group[0][0].tier, len(group), group[0][1], tuple(e.id for e, _ in group))
+        for group in list(groups.values())[:limit]
+    ]
