@@ -24,7 +24,7 @@ from memtape.core.observed import ANY, Situation
 from memtape.core.recall.explanations import age_phrase
 
 DAY = timedelta(days=1)
-MAX_MEMORY_TOKENS = 43  # of a line, by the estimate: two below what a line may have
+MAX_MEMORY_TOKENS = 41  # of a line by the estimate, which may be a few tokens off: a line has at most 45
 LABELS = {"regime": "regime", "volatility_regime": "volatility", "session": "session"}
 SESSION_NAMES = {"london": "London", "asia": "Asia", "newyork": "New York", "new_york": "New York", "overlap": "overlap"}
 MAX_LABEL_CHARS = 24
@@ -124,6 +124,9 @@ def alike_text(then: Situation, now: Situation, values: bool = True) -> tuple[st
         free += [words for _, words in shown if words]
         unit = " volatility" if name == "volatility_regime" else ""
         inside.append(shown[0][0] if name in same else f"{shown[0][0]}{unit} then, {shown[1][0]} now")
+    if len(same) == len(LABELS):
+        # The evidence names the situation.
+        return "in the same situation", []
     text = f"in the same {_listed([LABELS[name] for name in same])}" if same else ""
     if not values or not inside:
         return text, []

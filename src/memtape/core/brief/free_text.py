@@ -9,11 +9,12 @@ Recent trades have rations of their own: what is written further down must not c
 the text before it. A line whose words find no room is shown without them, or left out if it has nothing else to say.
 
 >>> few_words("break of the Asian high on rising volume and a lot more", 6)
-'break of the Asian high on'
+'break of the Asian high'
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -23,7 +24,8 @@ from memtape.core.brief.sanitize import safe_line
 AGENT, CALENDAR, EXTERNAL = "agent", "calendar", "external"
 OWN_REASON = "own reason"  # the agent's reason on a trade that its account recorded
 MAX_REASON_WORDS = 6
-MAX_REASON_CHARS = 48
+UNFINISHED = frozenset("a above after and as at below but by for from in into is its of on or over the to under with".split())
+MAX_REASON_CHARS = 42
 CACHED_SECTION = "recent_trades"
 
 
@@ -35,8 +37,12 @@ class Ration:
     everyone: int
 
 
-CACHED_RATION = Ration(author=65, everyone=200)
-CHANGING_RATION = Ration(author=65, everyone=130)
+CACHED_RATION = Ration(author=60, everyone=230)
+CHANGING_RATION = Ration(author=60, everyone=120)
+BYTES_PER_TOKEN = 3.3  # of prose in a language that a tokenizer knows less well than English
+LETTERS_PER_TOKEN = 1.8  # of a word that no language has
+MAX_NATURAL_LETTERS = 14
+NATURAL_VOWELS = (0.22, 0.67)  # the share of vowels in the words of European languages
 
 
 def few_words(text: str, words: int = MAX_REASON_WORDS, chars: int = MAX_REASON_CHARS) -> str:
@@ -45,13 +51,34 @@ def few_words(text: str, words: int = MAX_REASON_WORDS, chars: int = MAX_REASON_
     cut = " ".join(clean.split()[:words])
     if len(cut) > chars:
         cut = cut[:chars].rsplit(" ", 1)[0] if " " in cut[:chars] else cut[:chars]
-    return cut.rstrip(" ,;:-(")
+    words_left = cut.rstrip(" ,;:-(").split(" ")
+    while len(words_left) > 1 and len(cut) < len(clean) and words_left[-1].lower() in UNFINISHED:
+        words_left.pop()
+    return " ".join(words_left).rstrip(" ,;:-(")
 
 
 def quoted_words(text: str, words: int = MAX_REASON_WORDS) -> str:
     """Returns the first words of a text in quotes; nothing if it has none."""
     cut = few_words(text, words)
     return f'"{cut}"' if cut else ""
+
+
+def cautious_tokens(words: str, count: Count) -> int:
+    """Returns the tokens of words that others wrote, rather too many than too few: they may be in any language, or in none.
+
+    >>> cautious_tokens("break of the high", lambda text: len(text.split())), cautious_tokens("zqxjkv wvrtplk", lambda text: 2)
+    (6, 8)
+    """
+    strange = sum(len(word) / LETTERS_PER_TOKEN if _is_strange(word) else 1 for word in words.split())
+    return max(count(words), math.ceil(len(words.encode()) / BYTES_PER_TOKEN), math.ceil(strange))
+
+
+def _is_strange(word: str) -> bool:
+    letters = [letter for letter in word.lower() if letter.isalpha()]
+    if len(letters) <= 3 or not word.isascii():
+        return False
+    vowels = sum(letter in "aeiouy" for letter in letters) / len(letters)
+    return len(word) > MAX_NATURAL_LETTERS or not NATURAL_VOWELS[0] <= vowels <= NATURAL_VOWELS[1]
 
 
 def ration_free_text(sections: Sequence[BriefSection], count: Count) -> list[BriefSection]:
@@ -72,7 +99,7 @@ def _rationed(sections: Sequence[BriefSection], ration: Ration, count: Count) ->
         lines[at, n] = line
         cost: dict[str, int] = {}
         for author, words in line.free:
-            cost[author] = cost.get(author, 0) + count(words)
+            cost[author] = cost.get(author, 0) + cautious_tokens(words, count)
         over = any(author != OWN_REASON and used.get(author, 0) + tokens > ration.author for author, tokens in cost.items())
         if cost and (over or sum(used.values()) + sum(cost.values()) > ration.everyone):
             lines[at, n] = None if line.bare is None else replace(line, text=line.bare, free=(), bare=None)

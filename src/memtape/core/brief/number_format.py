@@ -58,9 +58,9 @@ def format_price_pair(entry: Decimal | None, exit_: Decimal | None) -> str:
 
     >>> pair = lambda a, b: format_price_pair(Decimal(a), Decimal(b))
     >>> pair("4477.31", "4541.02"), pair("1.084523", "1.086104"), pair("65200", "65940"), pair("0.00001234", "0.00001311")
-    ('4477→4541', '1.085→1.086', '65200→65940', '0.00001234→0.00001311')
+    ('4477→4541', '1.0845→1.0861', '65200→65940', '0.00001234→0.00001311')
     >>> pair("1.084523", "1.084561"), format_price_pair(Decimal("3.5"), None)
-    ('1.08452→1.08456', '3.5→?')
+    ('1.084523→1.084561', '3.5→?')
     """
     known = [price for price in (entry, exit_) if price is not None]
     if not known:

@@ -37,7 +37,7 @@ MINUTE = timedelta(minutes=1)
 OWNERS_WORD = {"wrong_reason": "the owner: for another reason", "structural": "the owner: structural"}
 SHORT_MARKS = {"claimed": "claimed", "inferred": "inferred", "unpriced": "price unknown"}
 SHORT_OWNERS_WORD = {"wrong_reason": "owner: other reason", "structural": "owner: structural"}
-MAX_ROW_TOKENS = 43  # of a row, by the estimate: two below what a row may have, because it is one
+MAX_ROW_TOKENS = 41  # of a row by the estimate, which may be a few tokens off: a row has at most 45
 MAX_SYMBOL_CHARS = 24
 MAX_POSITION_WORDS = 8
 PLAIN_SYMBOL_CHARS = 12  # a longer symbol that only a model stated counts as its words

@@ -36,7 +36,7 @@ from memtape.core.recall.reference import Recalled
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
 NOTE_WORDS = 8
-PASSAGE_CHARS = 240
+PASSAGE_CHARS, UNTRUSTED_PASSAGE_CHARS = 240, 120
 TITLES_IN_ONE_LINE = 3
 MAX_EVENT_LINES = 4  # if there are more, a last line counts them
 MAX_SENTENCE_CHARS = 80
@@ -108,7 +108,7 @@ def evidence_lines(evidence: Evidence, inputs: BriefInputs, sources: str = "") -
         ]  # fmt: skip
         text = "; ".join(part for part in parts if part)
         yield BriefLine(f"- Evidence{where}: {text}", keep=LinePriority.EVIDENCE, free=free, bare=f"- Evidence: {text}")
-    yield from _size_lines(evidence)
+        yield from _size_lines(evidence)
     if evidence.shadows.n and evidence.shadows.mean_r is not None:
         amount = f"would have made {format_mean_r(evidence.shadows.mean_r)} on average"
         yield BriefLine(f"- Decided against: {format_count(evidence.shadows.n, 'trade')}, {amount}", keep=LinePriority.EVIDENCE)
@@ -126,12 +126,12 @@ def _size_lines(evidence: Evidence) -> Iterator[BriefLine]:
     if found.win is None or found.p_bound is None:
         yield BriefLine("- No size suggested: no trade like this won", keep=LinePriority.EVIDENCE)
         return
-    record = f"{100 * (found.p_hat or 0.0):.0f} % won, +{found.win:.1f}R against -{found.loss or 0.0:.1f}R on average"
-    careful = f"cautiously {100 * found.p_bound:.0f} %"
+    rate, payoff = f"{100 * (found.p_hat or 0.0):.0f} %", f"+{found.win:.1f}R against -{found.loss or 0.0:.1f}R"
+    careful = f"{100 * found.p_bound:.0f} %"
     if found.f:
-        text = f"- Size by evidence: at most {100 * found.f:.2f} % of equity for 1R ({record}; {careful})"
+        text = f"- Size by evidence: at most {100 * found.f:.2f} % of equity for 1R ({rate} won, taken as {careful}; {payoff})"
     else:
-        text = f"- No size suggested: {record}, {careful}, leaves no edge"
+        text = f"- No size suggested: {rate} won, taken as {careful} to be careful, at {payoff} leaves no edge"
     yield BriefLine(text, keep=LinePriority.EVIDENCE)
 
 
@@ -276,9 +276,10 @@ def exposure_text(exposed: PositionExposure, currency: str) -> str:
 
 def _document(passage: Passage, short: ShortIds) -> BriefLine:
     where = line_range(passage.path, passage.start_line, passage.end_line)
-    words = f"{where} {quote_text(passage.snippet, PASSAGE_CHARS)}"
+    trusted = passage.tier < MODEL_TIER
+    words = f"{where} {quote_text(passage.snippet, PASSAGE_CHARS if trusted else UNTRUSTED_PASSAGE_CHARS)}"
     author = AGENT if passage.tier == MODEL_TIER else EXTERNAL
     return BriefLine(
         f"- Document {words} {short.reference(passage.id)}", (SourceRef("document", passage.id, passage.tier),),
-        LinePriority.DOCUMENT, free=((author, words),) if passage.tier >= MODEL_TIER else (),
+        LinePriority.DOCUMENT, free=() if trusted else ((author, words),),
     )  # fmt: skip
