@@ -28,7 +28,8 @@ GOLD, ARENA = "backtest_xauusd_23variants_2023-08_2025-06.csv.gz", "nof1_alpha_a
 OPTIONS, SHARES = "human_options_roundtrips_2021_2023.csv.gz", "aitrader_us_nasdaq100_hourly_actions.csv.gz"
 MICROCAPS = "chatgpt_microcap_trade_log_2025-06_2025-12.csv"
 VARIANTS = (
-    "hybrid", "dca1_mask", "e2_combo", "e3_combo", "e6_nodca", "final2", "gm_usdfx", "gold_soft22", "gov_atr", "kal_fx", "rs_base",
+    "hybrid", "dca1_mask", "e2_combo", "e3_combo", "e6_nodca", "final2", "gm_usdfx", "gold_soft22", "gov_atr", "kal_fx",
+    "rs_base",
 )  # fmt: skip
 
 
@@ -75,7 +76,7 @@ def imported(history: RealHistory) -> AgentMemory:
 
 
 def _share_fills(folder: Path, history: RealHistory) -> Path:
-    """Returns a file of a model's purchases and sales as a broker would export them; the log itself is of ticks, in New York time."""
+    """Returns a file of a model's purchases and sales as a broker would export them; the log is of ticks, in New York time."""
     with gzip.open(TRADES / history.file, "rt", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["model"] == history.options["where"]["model"]]
     path = folder / "fills.csv"

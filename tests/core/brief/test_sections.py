@@ -122,7 +122,7 @@ def test_a_models_proposal_is_never_mistaken_for_the_owners_plan():
         replace(
             rich(), proposed_plans=2,
             plans=(planned("a"), planned("b", maker="agent"), planned("c", maker="reflection", confirmed=True)),
-        )  # fmt: skip
+        )
     )
     assert "skip trade (by the owner) [a]" in told.text
     assert "[b]" not in told.text and "- 2 plans proposed by a model wait for the owner's word" in told.text

@@ -1,9 +1,9 @@
 """Composes a brief: who the agent is and which rules bind it, then its records between two lines that no record can imitate.
 
-What seldom changes comes first, so that a provider can cache it: the system part (header, limits, strategy, lessons, footer), then
-the user part from its beginning to the end of the recent trades. Unless a trade closes or somebody edits a note, a rule or the
-skill, two consecutive prompts begin with the same bytes up to there. What changes with every tick follows: positions, risk, memory,
-events, and on the last line the moment and the mark.
+What seldom changes comes first, so that a provider can cache it: the system part (header, limits, strategy, lessons, footer),
+then the user part from its beginning to the end of the recent trades. Unless a trade closes or somebody edits a note, a rule or
+the skill, two consecutive prompts begin with the same bytes up to there. What changes with every tick follows: positions, risk,
+memory, events, and on the last line the moment and the mark.
 
 The user part holds the records, which are data. No record can begin a line, so none can imitate the last one; besides, that line
 carries a mark made from the hash of the text above it, which the author of a recorded text cannot know. Empty sections are

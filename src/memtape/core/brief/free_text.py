@@ -24,7 +24,10 @@ from memtape.core.brief.sanitize import safe_line
 AGENT, CALENDAR, EXTERNAL = "agent", "calendar", "external"
 OWN_REASON = "own reason"  # the agent's reason on a trade that its account recorded
 MAX_REASON_WORDS = 6
-UNFINISHED = frozenset("a above after and as at below but by for from in into is its of on or over the to under with".split())
+UNFINISHED = frozenset((
+    "a", "above", "after", "an", "and", "as", "at", "below", "but", "by", "for", "from", "in", "into", "is", "its", "of", "on", "or",
+    "over", "the", "to", "under", "with",
+))  # words that no phrase ends with
 MAX_REASON_CHARS = 42
 CACHED_SECTION = "recent_trades"
 

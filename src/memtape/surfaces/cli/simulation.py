@@ -7,7 +7,7 @@ and the brief it was shown is recorded with its decision. Lessons are computed b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -122,9 +122,13 @@ class _Model:
 
     def decide(self, question: ModelQuestion) -> object:
         """The model's answer. A failure that may pass counts as a bad answer and is recorded; any other ends the run."""
-        system = self._shown[-1][1].brief.of("system")
+        brief = self._shown[-1][1].brief
+        question = replace(question, stable_records=brief.stable_records)
         try:
-            return self._model.answer(system, question.prompt, ProposeOrder, max_tokens=ANSWER_TOKENS).data
+            answer = self._model.answer(
+                brief.of("system"), question.prompt, ProposeOrder, max_tokens=ANSWER_TOKENS, stable_chars=question.stable_chars
+            )
+            return answer.data
         except ModelFailed as failed:
             if not failed.retry_later:
                 raise
