@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -109,9 +108,10 @@ def test_unless_a_trade_closed_or_a_note_changed_two_prompts_share_all_up_to_the
             continue
         with_trades += 1
         assert one.stable == other.stable
-        assert len(os.path.commonprefix([one.sent, other.sent])) >= len(one.stable)
+        assert other.sent.startswith(one.stable)
         assert one.stable.rstrip().endswith("]") or "seed" in memory.values()
-    assert len(prompts) == hours and with_trades > hours / 3 and len({prompt.sent for prompt in prompts}) == hours
+    # The first hours have no mark yet; every later prompt is another one.
+    assert len({prompt.sent for prompt in prompts}) == len(prompts) > hours - 5 and with_trades > hours / 3
 
 
 def test_the_system_part_is_the_same_from_the_first_tick_on_while_no_lesson_is_drawn() -> None:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from memtape.core.brief.budget import BriefLine, Count, estimate_tokens
-from memtape.core.brief.free_text import AGENT, OWN_REASON, few_words
+from memtape.core.brief.free_text import AGENT, OWN_REASON, few_words, fewer_words
 from memtape.core.brief.number_format import format_count, format_rough_gain
 from memtape.core.brief.recalled_memories import SignalMemory
 from memtape.core.brief.sanitize import quote_text, safe_name
@@ -24,7 +24,7 @@ from memtape.core.observed import ANY, Situation
 from memtape.core.recall.explanations import age_phrase
 
 DAY = timedelta(days=1)
-MAX_MEMORY_TOKENS = 41  # of a line by the estimate, which may be a few tokens off: a line has at most 45
+MAX_MEMORY_TOKENS = 42  # of a line by the estimate, which may be a few tokens off: a line has at most 45
 LABELS = {"regime": "regime", "volatility_regime": "volatility", "session": "session"}
 SESSION_NAMES = {"london": "London", "asia": "Asia", "newyork": "New York", "new_york": "New York", "overlap": "overlap"}
 MAX_LABEL_CHARS = 24
@@ -39,7 +39,7 @@ def episode_line(
     episode = memory.episode
     symbol, name = symbol_text(episode.symbol, episode.claimed)
     alike, labels = alike_text(episode.situation, now)
-    start = "Nearest loss, in another situation: " if memory.far else ""
+    start = "Nearest loss: " if memory.far else ""
     end = _deed(memory, as_of, currency, claims_count)
     quoted = few_words(reason)
 
@@ -49,7 +49,7 @@ def episode_line(
 
     # The reason gives way first, then what was the same and what was not: the outcome stays.
     while quoted and count(line(symbol, alike, quoted)) > MAX_MEMORY_TOKENS:
-        quoted = " ".join(quoted.split(" ")[:-1])
+        quoted = fewer_words(quoted)
     if count(line(symbol, alike, quoted)) > MAX_MEMORY_TOKENS:
         alike, labels = alike_text(episode.situation, now, values=False)
     author = AGENT if episode.claimed or episode.kind == "shadow" else OWN_REASON

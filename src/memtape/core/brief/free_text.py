@@ -25,8 +25,8 @@ AGENT, CALENDAR, EXTERNAL = "agent", "calendar", "external"
 OWN_REASON = "own reason"  # the agent's reason on a trade that its account recorded
 MAX_REASON_WORDS = 6
 UNFINISHED = frozenset((
-    "a", "above", "after", "an", "and", "as", "at", "below", "but", "by", "for", "from", "in", "into", "is", "its", "of", "on", "or",
-    "over", "the", "to", "under", "with",
+    "a", "above", "after", "an", "and", "as", "at", "below", "but", "by", "for", "from", "in", "into", "is", "its", "of", "on",
+    "or", "over", "the", "to", "under", "with",
 ))  # words that no phrase ends with
 MAX_REASON_CHARS = 42
 CACHED_SECTION = "recent_trades"
@@ -54,10 +54,20 @@ def few_words(text: str, words: int = MAX_REASON_WORDS, chars: int = MAX_REASON_
     cut = " ".join(clean.split()[:words])
     if len(cut) > chars:
         cut = cut[:chars].rsplit(" ", 1)[0] if " " in cut[:chars] else cut[:chars]
-    words_left = cut.rstrip(" ,;:-(").split(" ")
-    while len(words_left) > 1 and len(cut) < len(clean) and words_left[-1].lower() in UNFINISHED:
-        words_left.pop()
-    return " ".join(words_left).rstrip(" ,;:-(")
+    return cut if len(cut) == len(clean) else _finished(cut)
+
+
+def fewer_words(words: str) -> str:
+    """Returns a phrase without its last word; nothing if a single word would be left."""
+    return _finished(words.rpartition(" ")[0]) if words.count(" ") > 1 else ""
+
+
+def _finished(cut: str) -> str:
+    """Returns a phrase without the words at its end that no phrase ends with."""
+    words = cut.rstrip(" ,;:-(").split(" ")
+    while len(words) > 1 and words[-1].lower() in UNFINISHED:
+        words.pop()
+    return " ".join(words).rstrip(" ,;:-(")
 
 
 def quoted_words(text: str, words: int = MAX_REASON_WORDS) -> str:

@@ -39,7 +39,10 @@ def warned_signals(recalled: Recalled, limit: int = MAX_WARNING_LINES) -> list[S
 def recalled_signals(
     recalled: Recalled, warned: Iterable[SignalMemory], shown: Collection[str] = (), limit: int = MAX_RECALLED_LINES
 ) -> list[SignalMemory | Belief]:
-    """Returns the memories to show in the order of their rank: signals that no warning and no recent trade says, and beliefs."""
+    """Returns the memories to show in the order of their rank: signals that no warning and no recent trade says, and beliefs.
+
+    One place is for the best belief: it has passed a gate, and a single trade has not.
+    """
     said = {signal_of(each.episode) for each in warned}
     episodes = [each.memory for each in recalled.ranked if isinstance(each.memory, Episode)]
     said |= {signal_of(episode) for episode in episodes if episode.id in shown}
@@ -51,7 +54,8 @@ def recalled_signals(
             found += [memory] if memory.status == "believed" else []
         elif isinstance(memory, Episode) and memory.id in signals and signal_of(memory) not in said:
             found.append(signals[memory.id])
-    return found[:limit]
+    first = next((at for at, each in enumerate(found) if isinstance(each, Belief)), None)
+    return found[:limit] if first is None or first < limit else [*found[: limit - 1], found[first]]
 
 
 def shown_episodes(recalled: Recalled | None, shown: Collection[str]) -> list[str]:

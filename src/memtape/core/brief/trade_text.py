@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 
 from memtape.core.brief.budget import BriefLine, Count, LinePriority, estimate_tokens
-from memtape.core.brief.free_text import AGENT, OWN_REASON, few_words, quoted_words
+from memtape.core.brief.free_text import AGENT, OWN_REASON, few_words, fewer_words, quoted_words
 from memtape.core.brief.inputs import OpenPosition, SourceRef
 from memtape.core.brief.number_format import (
     format_duration,
@@ -37,7 +37,7 @@ MINUTE = timedelta(minutes=1)
 OWNERS_WORD = {"wrong_reason": "the owner: for another reason", "structural": "the owner: structural"}
 SHORT_MARKS = {"claimed": "claimed", "inferred": "inferred", "unpriced": "price unknown"}
 SHORT_OWNERS_WORD = {"wrong_reason": "owner: other reason", "structural": "owner: structural"}
-MAX_ROW_TOKENS = 41  # of a row by the estimate, which may be a few tokens off: a row has at most 45
+MAX_ROW_TOKENS = 42  # of a row by the estimate, which may be a few tokens off: a row has at most 45
 MAX_SYMBOL_CHARS = 24
 MAX_POSITION_WORDS = 8
 PLAIN_SYMBOL_CHARS = 12  # a longer symbol that only a model stated counts as its words
@@ -49,16 +49,22 @@ def closed_trade_row(trade: Trade, reference: str, above: Trade | None = None, c
     year = "" if above is not None and above.entry_at.year == trade.entry_at.year else f"{trade.entry_at:%Y}-"
     symbol, name = symbol_text(trade.symbol, trade.quality == "claimed")
     held = "" if trade.exit_at is None else format_short_duration((trade.exit_at - trade.entry_at) / MINUTE)
-    facts = (trade.side, format_price_pair(trade.entry_price, trade.exit_price), result_text(trade), held, _short_marks(trade))
-    start, end = f"- {year}{trade.entry_at:%m-%d %H:%M}", reference
+    prices, marks = format_price_pair(trade.entry_price, trade.exit_price), _short_marks(trade)
+    start = f"- {year}{trade.entry_at:%m-%d %H:%M}"
 
     def row(symbol: str, reason: str) -> str:
-        return _joined(start, symbol, *facts, f'"{reason}"' if reason else "", end)
+        quoted = f'"{reason}"' if reason else ""
+        return _joined(start, symbol, trade.side, prices, result_text(trade), held, marks, quoted, reference)
 
     reason = few_words(trade.entry_reason or "")
     # A reason in a script that takes many tokens must not make the row longer than others.
     while reason and count(row(symbol, reason)) > MAX_ROW_TOKENS:
-        reason = " ".join(reason.split(" ")[:-1])
+        reason = fewer_words(reason)
+    # Then the holding time goes, and last the hour: a price of many digits leaves no room for them.
+    if count(row(symbol, reason)) > MAX_ROW_TOKENS:
+        held = ""
+    if count(row(symbol, reason)) > MAX_ROW_TOKENS:
+        start = f"- {year}{trade.entry_at:%m-%d}"
     author = AGENT if trade.quality == "claimed" else OWN_REASON
     free = (*((AGENT, name) for name in (name,) if name), *((author, words) for words in (reason,) if words))
     return BriefLine(
