@@ -40,7 +40,7 @@ SHORT_OWNERS_WORD = {"wrong_reason": "owner: other reason", "structural": "owner
 MAX_ROW_TOKENS = 42  # of a row by the estimate, which may be a few tokens off: a row has at most 45
 MAX_SYMBOL_CHARS = 24
 MAX_POSITION_WORDS = 8
-PLAIN_SYMBOL_CHARS = 12  # a longer symbol that only a model stated counts as its words
+PLAIN_SYMBOL_CHARS = 8  # a longer symbol that only a model stated counts as its words
 HUNDRED = Decimal(100)
 
 
@@ -86,10 +86,9 @@ def symbol_text(symbol: str, claimed: bool = False) -> tuple[str, str]:
 
 
 def short_symbol(symbol: str) -> str:
-    """Returns a symbol that is too long to be shown by its first letters."""
-    shown, _ = symbol_text(symbol)
-    plain = not shown.startswith('"') and len(shown) <= PLAIN_SYMBOL_CHARS
-    return shown if plain else quote_text(symbol, 8)
+    """Returns a symbol; a question mark if it is rather words than a symbol. The id of the line still says which trade it is."""
+    shown, words = symbol_text(symbol, claimed=True)
+    return "?" if words else shown
 
 
 def result_text(trade: Trade) -> str:
