@@ -51,6 +51,18 @@ class ShortIds:
         return name if len(name) <= MAX_CHOSEN_CHARS else safe_name(id[: MAX_CHOSEN_CHARS - 8])
 
 
+def expand_short_ids(said: str, ids: Iterable[str]) -> str:
+    """Returns a list of ids, as an answer names them, with each short id that stands for one record written in full.
+
+    >>> expand_short_ids("[c0b4], 9e0e, unknown", ["c0b4aa0000000000", "9e0efe87f44d7427"])
+    'c0b4aa0000000000, 9e0efe87f44d7427, unknown'
+    """
+    known = list(ids)
+    parts = [part.strip() for part in said.split(",")]
+    found = [resolve_short_id(part, known) for part in parts]
+    return ", ".join(full[0] if len(full) == 1 else part for part, full in zip(parts, found, strict=True))
+
+
 def resolve_short_id(short: str, ids: Iterable[str]) -> list[str]:
     """Returns the ids that a short id may stand for: the id itself if it is one, else all that begin with it."""
     given = short.strip().strip("[]")

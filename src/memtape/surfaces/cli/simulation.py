@@ -13,6 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from memtape.core.brief.short_ids import expand_short_ids
 from memtape.core.codec import digest
 from memtape.core.observed import Tick
 from memtape.core.values import Number, Quantity, read
@@ -128,7 +129,9 @@ class _Model:
             answer = self._model.answer(
                 brief.of("system"), question.prompt, ProposeOrder, max_tokens=ANSWER_TOKENS, stable_chars=question.stable_chars
             )
-            return answer.data
+            ids = [one.source.id for one in brief.citations]
+            named = [expand_short_ids(str(id), ids) for id in answer.data.get("memories") or ()]
+            return answer.data | ({"memories": named} if named else {})
         except ModelFailed as failed:
             if not failed.retry_later:
                 raise
