@@ -76,7 +76,7 @@ def imported(history: RealHistory) -> AgentMemory:
 
 
 def _share_fills(folder: Path, history: RealHistory) -> Path:
-    """Returns a file of a model's purchases and sales as a broker would export them; the log is of ticks, in New York time."""
+    """Returns a file of a model's purchases and sales as a broker exports them; the log itself is of ticks, in New York time."""
     with gzip.open(TRADES / history.file, "rt", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["model"] == history.options["where"]["model"]]
     path = folder / "fills.csv"

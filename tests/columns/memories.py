@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
 from hypothesis import strategies as st
@@ -26,6 +28,8 @@ LONDON = Situation(
     spread_as_atr_pct=0.07, drawdown_pct=0.06,
 )  # fmt: skip
 UNSAID: dict[str, Any] = dict.fromkeys(EPISODE_FIELDS)
+# Each id is entered in a second of its own: trades of one second would be one signal.
+SECOND_OF: defaultdict[str, int] = defaultdict(count().__next__)
 
 
 def episode(id: str, pnl_r: float | None = 1.0, days_ago: float = 1.0, **said: Any) -> Episode:
@@ -34,7 +38,7 @@ def episode(id: str, pnl_r: float | None = 1.0, days_ago: float = 1.0, **said: A
     told = UNSAID | {
         "kind": "trade", "symbol": "XAU", "strategy": "breakout", "side": "long", "tier": 0, "claimed": False,
         "source": "broker", "r_source": None if pnl_r is None else "stop", "teach": "learn", "tags": (), "confidence": 0.8,
-        "known_from": exit_at, "entry_at": exit_at - timedelta(hours=1), "regime": LONDON.regime,
+        "known_from": exit_at, "entry_at": exit_at - timedelta(seconds=3600 - SECOND_OF[id] % 3500), "regime": LONDON.regime,
         "volatility_regime": LONDON.volatility_regime, "session": LONDON.session, "price": LONDON.price,
         "atr_d1": LONDON.atr_d1, "atr_h1": LONDON.atr_h1, "spread_as_atr_pct": LONDON.spread_as_atr_pct,
         "drawdown_pct": LONDON.drawdown_pct,
@@ -100,7 +104,7 @@ REGIMES, VOLATILITIES, SESSIONS = ("trending_up", "ranging", "volatile"), ("low"
 
 
 def by_chance(n: int, seed: int, **said: Any) -> list[Episode]:
-    """A past with ties and gaps: few distinct outcomes and times, unknown labels and numbers, claims, shadows, other tiers."""
+    """A past with ties and gaps: few distinct outcomes and times, shared signals, unknown labels and numbers, claims, shadows, tiers."""
     chance = random.Random(seed)
     return [_by_chance(f"{chance.randrange(10**6):06d}-{at}", chance, **said) for at in range(n)]
 
@@ -116,6 +120,8 @@ def _by_chance(id: str, chance: random.Random, **said: Any) -> Episode:
         "kind": chance.choice(["trade"] * 12 + ["shadow"]), "symbol": chance.choice(SYMBOLS),
         "strategy": chance.choice(STRATEGIES), "side": chance.choice(["long", "short"]),
         "tier": chance.choice([0, 0, 0, 1, 2, 3, 4]), "source": chance.choice(["broker", "model", "other model", "file"]),
+        "entry_at": exit_at - timedelta(seconds=chance.choice([3600, 3600, chance.randrange(10**5)])),
+        "pnl_usd": perhaps(chance.choice([-2.0, -0.5, 0.0, 4.0, chance.gauss(0, 2)]) * 20 if r is None else r * chance.choice([10.5, 20]), gap=0.3),
         "claimed": chance.random() < 0.15, "r_source": r if r is None else chance.choice(["stop", "stop", "stated", "atr_proxy"]),
         "teach": chance.choice(["learn"] * 9 + ["exclude", "structural"]), "confidence": perhaps(chance.choice([0.0, 0.5, 0.8, 1.0])),
         "known_from": exit_at + chance.choice([0, 0, 0, 5]) * DAY, "known_to": chance.choice([None] * 9 + [NOON - DAY]),

@@ -30,6 +30,8 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Rows = slice | NDArray[np.intp]
 
+SECOND_US: Final = 1_000_000
+SIGNAL_BITS: Final = 17  # of a signal, for its symbol and side
 OPEN_END: Final = 2**62  # known_to of a version that is still believed, known_from of a dropped row
 R_SOURCES: Final = {None: 0, "stop": 1, "atr_proxy": 2, "stated": 3}
 UNKNOWN, NOT_POSITIVE, POSITIVE = 0, 1, 2  # the states of a number
@@ -38,12 +40,14 @@ LEVELS: Final = tuple(name for name, _, _ in NUMBERS)
 FIRST_CAPACITY_ROWS: Final = 256
 STRETCH_ROWS: Final = 256  # rows that `newest` yields at once
 COMPACT_FROM_DROPPED_ROWS: Final = 4096
+FEW_NEW_ROWS: Final = 16  # so few are compared with all others one by one
 
 _EXIT_AT: Final = EPISODE_FIELDS.index("exit_at")
 _TYPES: Final[dict[str, Any]] = {
     "known_from": np.int64, "known_to": np.int64, "entry_us": np.int64, "exit_us": np.int64,
     "symbol_code": np.int16, "strategy_code": np.int16, "regime_code": np.int16, "volatility_code": np.int16,
     "session_code": np.int16, "side_code": np.int8, "has_r": np.bool_, "r": np.float64, "source_r": np.int8,
+    "has_money": np.bool_, "money": np.float64, "signal": np.int64, "shared": np.bool_,
     "claimed": np.bool_, "teaches": np.bool_, "shadow": np.bool_, "aside": np.bool_, "tier": np.int8,
     "source_code": np.int32, "conf": np.float64, "labels_code": np.intp,
     **{f"{name}_{part}": dtype for name in LEVELS for part, dtype in (("state", np.int8), ("level", np.float64))},
@@ -92,6 +96,10 @@ class Columns:
     has_r: Bools
     r: Floats
     source_r: NDArray[np.int8]  # 0 none, 1 stop, 2 atr_proxy, 3 stated
+    has_money: Bools
+    money: Floats  # the result in the account currency
+    signal: Ints  # one number for symbol, side and second of entry
+    shared: Bools  # another row may have the same signal
     claimed: Bools
     teaches: Bools
     shadow: Bools
@@ -178,7 +186,21 @@ class Columns:
         self.ids.extend(row[0] for row in rows)
         for at, row in enumerate(rows, start):
             self._rows.setdefault(row[0], []).append(at)
+        self._mark_shared_signals(start, stop)
         self._index(start, stop)
+
+    def _mark_shared_signals(self, start: int, stop: int) -> None:
+        """Mark the rows that have the signal of another row, so that only these are ever grouped by signal."""
+        signals, shared = self.signal[:stop], self.shared[:stop]
+        if stop - start <= FEW_NEW_ROWS:
+            for at in range(start, stop):
+                same = signals == signals[at]
+                shared |= same & (np.count_nonzero(same) > 1)
+            return
+        order = np.argsort(signals, kind="stable")
+        same = np.diff(signals[order]) == 0
+        shared[order[1:][same]] = True
+        shared[order[:-1][same]] = True
 
     def _columns(self, rows: list[Row]) -> dict[str, Any]:
         of = dict(zip(EPISODE_FIELDS, zip(*rows, strict=True), strict=True))
@@ -186,16 +208,23 @@ class Columns:
             (self.regimes, "regime"), (self.volatilities, "volatility_regime"), (self.sessions, "session"))]  # fmt: skip
         sets = self.label_sets
         r, has_r = _numbers(of["pnl_r"])
+        money, has_money = _numbers(of["pnl_usd"])
+        symbol_codes = self.symbols.coded(of["symbol"])
+        shorts = [side == "short" for side in of["side"]]
         confidence, has_confidence = _numbers(of["confidence"])
         trade = np.array([kind == "trade" for kind in of["kind"]])
         aside = np.array([teach in NOT_TAUGHT for teach in of["teach"]])
         found: dict[str, Any] = {
             "known_from": of["known_from"], "known_to": [OPEN_END if to is None else to for to in of["known_to"]],
             "entry_us": of["entry_at"], "exit_us": of["exit_at"],
-            "symbol_code": self.symbols.coded(of["symbol"]), "strategy_code": self.strategies.coded(of["strategy"]),
+            "symbol_code": symbol_codes, "strategy_code": self.strategies.coded(of["strategy"]),
             "regime_code": labels[0], "volatility_code": labels[1], "session_code": labels[2],
             "labels_code": [sets.setdefault(codes, len(sets)) for codes in zip(*labels, strict=True)],
-            "side_code": [side == "short" for side in of["side"]], "has_r": has_r, "r": r,
+            "side_code": shorts, "has_r": has_r, "r": r, "has_money": has_money, "money": money, "shared": False,
+            "signal": [
+                (at // SECOND_US << SIGNAL_BITS) + 2 * code + short
+                for at, code, short in zip(of["entry_at"], symbol_codes, shorts, strict=True)
+            ],
             "source_r": [R_SOURCES[source] for source in of["r_source"]], "claimed": of["claimed"],
             "teaches": trade & ~aside, "shadow": ~trade, "aside": aside, "tier": of["tier"],
             "source_code": self.sources.coded(of["source"]),

@@ -20,8 +20,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memtape.columns.index import NOT_POSITIVE, POSITIVE, UNKNOWN, Bools, Columns, Floats, Rows
+from memtape.columns.index import NOT_POSITIVE, POSITIVE, R_SOURCES, UNKNOWN, Bools, Columns, Floats, Rows
 from memtape.core.codec import micros
+from memtape.core.memory.outcome_units import OutcomeUnit
 from memtape.core.memory.situation import DRAWDOWN_BANDWIDTH, LABELS, Labels, relative
 from memtape.core.memory.situation import UNKNOWN_MATCH as HALF
 from memtape.core.observed import ANY, Level, Situation
@@ -77,10 +78,29 @@ def recency_column(age: Floats, tau_days: float, exponent: float) -> Floats:
     return np.power(found, -exponent, out=found)
 
 
-def outcome_column(columns: Columns, rows: Rows, claims_count: bool) -> tuple[Floats, Bools]:
-    """Outcomes as far as they may be believed, and where there is one."""
-    known = columns.has_r[rows]
-    return columns.r[rows], known if claims_count else known & ~columns.claimed[rows]
+def outcome_column(
+    columns: Columns, rows: Rows, claims_count: bool, unit: OutcomeUnit | None = None
+) -> tuple[Floats, Bools]:
+    """Outcomes in a unit as far as they may be believed, and where there is one; without a unit, each in the R that it has."""
+    if unit is not None and unit.source == "money":
+        r, known = columns.money[rows] / (unit.amount or 1.0), columns.has_money[rows] & ~columns.shadow[rows]
+    else:
+        r, known = columns.r[rows], columns.has_r[rows]
+        if unit is not None:
+            known = known & (by_atr(columns, rows) if unit.source == "atr_proxy" else by_stop(columns, rows))
+    return r, known if claims_count else known & ~columns.claimed[rows]
+
+
+def by_stop(columns: Columns, rows: Rows) -> Bools:
+    """Where R comes from a stop or was stated."""
+    found: Bools = (columns.source_r[rows] == R_SOURCES["stop"]) | (columns.source_r[rows] == R_SOURCES["stated"])
+    return found
+
+
+def by_atr(columns: Columns, rows: Rows) -> Bools:
+    """Where R comes from ATR."""
+    found: Bools = columns.source_r[rows] == R_SOURCES["atr_proxy"]
+    return found
 
 
 def quality_column(r: Floats, known: Bools, slope: float, exactly: bool = True) -> NDArray[np.floating[Any]]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -25,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtape.columns import kernel, weights
-from memtape.columns.index import OPEN_END, Bools, Columns, Floats, Rows
+from memtape.columns.index import OPEN_END, R_SOURCES, Bools, Columns, Floats, Rows
 from memtape.columns.kernel import FLOAT32_SCORE_MARGIN, SCORE_MARGIN, picked_rows, row_count
 from memtape.columns.leaders import (
     RANKED_DIRECTLY_ROWS,
@@ -42,13 +43,22 @@ from memtape.columns.leaders import (
 )
 from memtape.core.codec import micros, moment
 from memtape.core.memory.beliefs import Belief
-from memtape.core.memory.episodes import Episode
-from memtape.core.recall.evidence import RECENT_TRADES, ComparedSize, Evidence, compared_sizes, evidence_from_sums
+from memtape.core.memory.episodes import Episode, RSource
+from memtape.core.memory.outcome_units import MIN_LOSSES, NO_UNIT, OutcomeUnit
+from memtape.core.recall.evidence import (
+    RECENT_TRADES,
+    ComparedSize,
+    Evidence,
+    EvidenceSums,
+    compared_sizes,
+    evidence_from_sums,
+    evidence_unit,
+)
 from memtape.core.recall.query import PlanMemory, Profile, Query, RecallParameters, situation_similarity
 from memtape.core.recall.ranking import MAX_NEAR_MISSES, Ranking, Yardstick, rank_memories
-from memtape.core.recall.reference import Recalled, assemble_recall, literal_best, sharpe_of, source_qualities
+from memtape.core.recall.reference import Recalled, assemble_recall, literal_best, ranks_own_r, sharpe_of, source_qualities
 from memtape.core.recall.scoring import SIGMA_FLOOR, SIGMA_UNKNOWN, retrieval_strength, sigma_known
-from memtape.core.recall.warnings import FADING_DAYS, FADING_EXPONENT, MIN_SIMILARITY, LossWarning, find_warnings
+from memtape.core.recall.warnings import FADING_DAYS, FADING_EXPONENT, MIN_SIMILARITY, LossWarning, find_warnings, warning_unit
 
 Key = tuple[str, int]  # id and known_from in microseconds
 Fetch = Callable[[list[Key]], Sequence[Episode]]
@@ -64,19 +74,17 @@ def recall_columns(
     columns: Columns, beliefs: Sequence[Belief], plans: Sequence[PlanMemory], query: Query, fetch: Fetch
 ) -> Recalled:
     """What memory has to say about the situation asked about, as of the moment asked for."""
-    question = ColumnQuestion(columns, query, fetch)
-    yardstick = question.yardstick(beliefs, plans)
-    warnings = question.warnings()
-    ranking = rank_memories(question.candidates(yardstick), beliefs, plans, query, yardstick)
+    question = ColumnQuestion(columns, query, fetch).in_one_unit()
+    warnings = question.in_unit_of_losses().warnings()
+    ranking, yardstick = question.ranking(beliefs, plans)
     other = question.beside(yardstick) if query.kelly_beside else ()
-    return assemble_recall(ranking, warnings, question.evidence(other), beliefs, query)
+    return assemble_recall(ranking, warnings, question.evidence(other), beliefs, question.query)
 
 
 def rank_columns(columns: Columns, beliefs: Sequence[Belief], plans: Sequence[PlanMemory], query: Query, fetch: Fetch) -> Ranking:
     """The ranking alone."""
     question = ColumnQuestion(columns, query, fetch)
-    yardstick = question.yardstick(beliefs, plans)
-    return rank_memories(question.candidates(yardstick), beliefs, plans, query, yardstick)
+    return (question if question.ranks_own_r else question.in_one_unit()).ranking(beliefs, plans)[0]
 
 
 def evidence_columns(columns: Columns, query: Query) -> Evidence:
@@ -101,9 +109,86 @@ class ColumnQuestion:
 
     # --- what several answers share -------------------------------------------------------------------------------------
 
+    def in_one_unit(self) -> ColumnQuestion:
+        """The same question, with the unit in which the answer compares outcomes."""
+        if not self.only_stops:
+            return self._in(evidence_unit(self.sums))
+        taught = self.columns.teaches[self.rows] & self.outcomes[1] & self.believed
+        stop = self.columns.source_r[self.rows] == R_SOURCES["stop"]
+        source: RSource | None = "stop" if (taught & stop).any() else "stated" if taught.any() else None
+        return self._in(OutcomeUnit(source))
+
+    def in_unit_of_losses(self) -> ColumnQuestion:
+        """The same question in the unit that knows most losses."""
+        if self.only_stops:
+            return self
+        taught = self.columns.teaches[self.rows] & self.believed
+        units = (OutcomeUnit("stop" if self.sums.any_stop else "stated"), OutcomeUnit("atr_proxy"), self.money)
+        losses = []
+        for unit in units if self._money_alone else units[:2]:
+            r, known = kernel.outcome_column(self.columns, self.rows, self.query.claims_count, unit)
+            if (taught & known).any():
+                losses.append((unit, int(np.count_nonzero(taught & known & (r < 0)))))
+        return self._in(warning_unit(losses, self.query.unit))
+
+    @property
+    def ranks_own_r(self) -> bool:
+        return ranks_own_r(self.query, bool((self.columns.has_r[self.rows] & self.believed).any()))
+
+    def ranking(self, beliefs: Sequence[Belief], plans: Sequence[PlanMemory]) -> tuple[Ranking, Yardstick]:
+        """The ranking, and what its scores were measured by."""
+        question = self._in(None) if self.ranks_own_r else self
+        yardstick = question.yardstick(beliefs, plans)
+        return rank_memories(question.candidates(yardstick), beliefs, plans, question.query, yardstick), yardstick
+
+    def _in(self, unit: OutcomeUnit | None) -> ColumnQuestion:
+        """The same question in a unit. What does not depend on the unit is not computed again."""
+        if unit == self.query.unit:
+            return self
+        other = copy(self)
+        other.query = replace(self.query, unit=unit)
+        other.__dict__.pop("outcomes", None)
+        return other
+
+    @cached_property
+    def only_stops(self) -> bool:
+        """True if every known outcome of these rows comes from a stop, as in most histories: then there is nothing to choose."""
+        filters = (self.query.claims_count, self.query.symbol, self.query.strategy, self.query.side)
+        return bool(self._cached_sigma(self._only_stops, *filters))
+
+    def _only_stops(self) -> float:
+        by_other = self.columns.has_r[self.rows] & ~kernel.by_stop(self.columns, self.rows)
+        return float(not self._money_alone and not (by_other & self.believed).any())
+
+    @cached_property
+    def _money_alone(self) -> bool:
+        """True if money knows an outcome that no stop knows."""
+        columns, rows = self.columns, self.rows
+        counted = columns.teaches[rows] & columns.has_money[rows] & self.believed & ~kernel.by_stop(columns, rows)
+        return bool((counted if self.query.claims_count else counted & ~columns.claimed[rows]).any()) and bool(self.money.source)
+
+    @cached_property
+    def money(self) -> OutcomeUnit:
+        """The agent's unit of money, from all its trades."""
+        amount = self._cached_sigma(self._typical_loss, self.query.claims_count)
+        return OutcomeUnit("money", amount) if amount else NO_UNIT
+
+    def _typical_loss(self) -> float:
+        rows = slice(0, self.columns.n)
+        r, known = kernel.outcome_column(self.columns, rows, self.query.claims_count, OutcomeUnit("money", 1.0))
+        results = r[known & self.columns.teaches[rows] & self.columns.believed(rows, self.as_of) & (r != 0)]
+        losses = -results[results < 0]
+        sizes = losses if len(losses) >= MIN_LOSSES else np.abs(results)
+        return float(np.median(sizes)) if len(sizes) else 0.0
+
+    @property
+    def _unit(self) -> OutcomeUnit | None:
+        """The unit that columns are read in; None where all outcomes are by stops, which is quicker and the same."""
+        return None if self.only_stops else self.query.unit
+
     @cached_property
     def outcomes(self) -> tuple[Floats, Bools]:
-        return kernel.outcome_column(self.columns, self.rows, self.query.claims_count)
+        return kernel.outcome_column(self.columns, self.rows, self.query.claims_count, self._unit)
 
     @cached_property
     def ages(self) -> Floats:
@@ -130,8 +215,8 @@ class ColumnQuestion:
         query, named = self.query, {source for plan in plans for source in plan.source_ids}
         literal = query.profile == "owm-literal" or query.kelly_beside
         spread_wanted = query.profile != "owm-literal" or named
-        sigma = self._cached_sigma(self._sigma_known, query.claims_count) if spread_wanted else SIGMA_UNKNOWN
-        filters = (query.claims_count, query.symbol, query.strategy)
+        sigma = self._cached_sigma(self._sigma_known, query.claims_count, query.unit) if spread_wanted else SIGMA_UNKNOWN
+        filters = (query.claims_count, query.symbol, query.strategy, query.unit)
         return Yardstick(
             sigma_r=sigma, sigma_rms=self._cached_sigma(self._sigma_rms, *filters) if literal else SIGMA_UNKNOWN,
             sharpe=sharpe_of(self._closed() if query.parameters.sharpe == "on" else [], query),
@@ -147,18 +232,18 @@ class ColumnQuestion:
             self.columns.sigmas[key] = sigma()
         return self.columns.sigmas[key]
 
-    def _teaching(self, rows: Rows) -> Bools:
-        """Which rows have an outcome that may be believed, and teach."""
+    def _teaching(self, rows: Rows) -> tuple[Floats, Bools]:
+        """Outcomes of any rows of the agent, and which of them may be believed and teach."""
         columns = self.columns
-        _, known = kernel.outcome_column(columns, rows, self.query.claims_count)
-        return known & columns.teaches[rows] & columns.believed(rows, self.as_of)
+        r, known = kernel.outcome_column(columns, rows, self.query.claims_count, self.query.unit)
+        return r, known & columns.teaches[rows] & columns.believed(rows, self.as_of)
 
     def _sigma_known(self) -> float:
         """From the last outcomes and all that closed at the same moment as the first of them: the reference sorts them."""
         found: list[tuple[datetime, float]] = []
         for rows in self.columns.newest(before=self.as_of):
-            counted = rows[self._teaching(rows)]
-            found += zip(map(moment, self.columns.exit_us[counted].tolist()), self.columns.r[counted].tolist(), strict=True)
+            r, counted = self._teaching(rows)
+            found += zip(map(moment, self.columns.exit_us[rows[counted]].tolist()), r[counted].tolist(), strict=True)
             if len(found) >= SIGMA_OUTCOMES and found[SIGMA_OUTCOMES - 1][0] > moment(int(self.columns.exit_us[rows[-1]])):
                 break
         return sigma_known(found, self.query.as_of, last=SIGMA_OUTCOMES)
@@ -170,17 +255,18 @@ class ColumnQuestion:
         return max(SIGMA_FLOOR, math.sqrt(float(np.square(counted).sum(dtype=np.longdouble)) / n)) if n else SIGMA_UNKNOWN
 
     def _closed(self) -> list[tuple[datetime, float]]:
-        counted = self._teaching(slice(0, self.columns.n))
-        exits, r = (column[: self.columns.n][counted].tolist() for column in (self.columns.exit_us, self.columns.r))
-        return [(moment(at), outcome) for at, outcome in zip(exits, r, strict=True)]
+        r, counted = self._teaching(slice(0, self.columns.n))
+        exits = self.columns.exit_us[: self.columns.n][counted].tolist()
+        return [(moment(at), outcome) for at, outcome in zip(exits, r[counted].tolist(), strict=True)]
 
     def _outcomes_of(self, ids: set[str]) -> dict[str, float | None]:
         columns, found = self.columns, {}
         for id in ids:
             for row in columns.rows_of(id):
-                if columns.believed(slice(row, row + 1), self.as_of)[0]:
-                    unknown = not columns.has_r[row] or (columns.claimed[row] and not self.query.claims_count)
-                    found[id] = None if unknown else float(columns.r[row])
+                here = slice(row, row + 1)
+                if columns.believed(here, self.as_of)[0]:
+                    r, known = kernel.outcome_column(columns, here, self.query.claims_count, self.query.unit)
+                    found[id] = float(r[0]) if known[0] else None
         return found
 
     # --- ranked ---------------------------------------------------------------------------------------------------------
@@ -239,7 +325,7 @@ class ColumnQuestion:
         slope = parameters.k / (yardstick.sigma_rms if profile == "owm-literal" else yardstick.sigma_r)
 
         def product(rows: Rows) -> Floats:
-            r, known = kernel.outcome_column(self.columns, rows, self.query.claims_count)
+            r, known = kernel.outcome_column(self.columns, rows, self.query.claims_count, self._unit)
             found = kernel.recency_column(
                 kernel.age_column(self.columns, rows, self.query.as_of), parameters.tau_days, parameters.exponent
             )
@@ -343,15 +429,19 @@ class ColumnQuestion:
 
     # --- evidence -------------------------------------------------------------------------------------------------------
 
-    def evidence(self, other: tuple[ComparedSize, ...]) -> Evidence:
-        """What all trades together say."""
+    @cached_property
+    def sums(self) -> EvidenceSums:
+        """The sums behind evidence."""
         parameters = self.query.parameters
         weight = np.square(np.square(self.likeness)) if parameters.power == 4 else self.likeness**parameters.power
         weight *= kernel.recency_column(self.ages, parameters.tau_days, parameters.exponent)
         weight *= self.columns.conf[self.rows]
-        return evidence_from_sums(
-            weights.evidence_sums_of_rows(self.columns, self.rows, self.believed, weight, self.query), self.query, other
-        )
+        money = NO_UNIT if self.only_stops else self.money
+        return weights.evidence_sums_of_rows(self.columns, self.rows, self.believed, weight, self.query, money)
+
+    def evidence(self, other: tuple[ComparedSize, ...]) -> Evidence:
+        """What all trades together say."""
+        return evidence_from_sums(self.sums, self.query, other)
 
     def beside(self, yardstick: Yardstick) -> tuple[ComparedSize, ...]:
         """The sizes of two other rules."""

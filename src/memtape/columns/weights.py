@@ -13,54 +13,84 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from memtape.columns.index import Bools, Columns, Floats, Rows
-from memtape.columns.kernel import outcome_column, picked_rows
+from memtape.columns.index import R_SOURCES, Bools, Columns, Floats, Ints, Rows
+from memtape.columns.kernel import by_stop, outcome_column, picked_rows
 from memtape.core.codec import moment
-from memtape.core.recall.evidence import BINS, MIN_N_EFF, EvidenceSums, ShadowSummary, WeightedSums
+from memtape.core.memory.outcome_units import OutcomeUnit
+from memtape.core.recall.evidence import BINS, MIN_N_EFF, NEGLIGIBLE_R, EvidenceSums, ShadowSummary, WeightedSums
 from memtape.core.recall.query import Query
 
 NEAR, FINE = 1e-6, 64  # how near to half the weight we look closer, and into how many parts an R is cut to find it
 BIN_EDGES_R = (-8.0, 8.0)
 
 
-def evidence_sums_of_rows(columns: Columns, rows: Rows, believed: Bools, weight: Floats, query: Query) -> EvidenceSums:
-    """The sums that evidence rests on."""
-    r, known = outcome_column(columns, rows, query.claims_count)
+def evidence_sums_of_rows(
+    columns: Columns, rows: Rows, believed: Bools, weight: Floats, query: Query, money: OutcomeUnit
+) -> EvidenceSums:
+    """The sums that evidence rests on. Worse sources are summed only where the better ones are not enough."""
     teaches = columns.teaches[rows] & believed
-    counted, source = teaches & known, columns.source_r[rows]
-    stops = weighted_sums_of_rows(columns, rows, counted & ((source == 1) | (source == 3)), r, weight)
-    by_atr = counted & (source == 2)
+    counted = teaches if query.claims_count else teaches & ~columns.claimed[rows]
+    stop = by_stop(columns, rows)
+
+    def sums_in(unit: OutcomeUnit) -> WeightedSums:
+        r, known = outcome_column(columns, rows, query.claims_count, unit)
+        return weighted_sums_of_rows(columns, rows, counted & known, r, weight)
+
+    stops = sums_in(OutcomeUnit("stop"))
+    atr = sums_in(OutcomeUnit("atr_proxy")) if stops.n_eff < MIN_N_EFF else WeightedSums()
+    enough = max(stops.n_eff, atr.n_eff) >= MIN_N_EFF
+    only_money = not enough and money.source is not None and bool((counted & columns.has_money[rows] & ~stop).any())
+    r, known = outcome_column(columns, rows, query.claims_count)
     shadow = columns.shadow[rows] & believed & known & ~columns.aside[rows]
     n_shadow = int(np.count_nonzero(shadow))
     return EvidenceSums(
-        stops=stops,
-        by_atr=weighted_sums_of_rows(columns, rows, by_atr, r, weight) if stops.n_eff < MIN_N_EFF else WeightedSums(),
-        any_stop=bool((counted & (source == 1)).any()),
+        stops=stops, by_atr=atr, by_money=sums_in(money) if only_money else WeightedSums(), money=money,
+        any_stop=bool((counted & known & (columns.source_r[rows] == R_SOURCES["stop"])).any()),
         n_claimed=int(np.count_nonzero(teaches & columns.claimed[rows])),
         shadows=ShadowSummary(n_shadow, float(r[shadow].sum()) / n_shadow if n_shadow else None),
-    )
+    )  # fmt: skip
 
 
 def weighted_sums_of_rows(columns: Columns, rows: Rows, which: Bools, r: Floats, weight: Floats) -> WeightedSums:
-    """The sums over some of the rows."""
+    """The sums over some of the rows, each signal once."""
     at = np.flatnonzero(which)
     if not len(at):
         return WeightedSums()
-    r, w = r[at], weight[at]
+    trades = len(at)
+    picked = picked_rows(rows, at)
+    exits = columns.exit_us[picked]
+    worst_r, worst_id = _worst(columns, rows, at, r[at], exits)
+    r, w = one_row_per_signal(columns.signal[picked], columns.shared[picked], r[at], weight[at])
     held = np.bincount(_bins(r), w, len(BINS))
     products, squares = w * r, w * w
     won, lost, settled = r > 0, r < 0, r != 0
     total, won_r, lost_r = float(w.sum()), float(products[won].sum()), -float(products[lost].sum())
     mean = (won_r - lost_r) / total if total else 0.0
-    exits = columns.exit_us[picked_rows(rows, at)]
-    worst_r, worst_id = _worst(columns, rows, at, r, exits)
     return WeightedSums(
-        n=len(at), total=total, squares=float(squares.sum()), won=float(w[won].sum()), won_r=won_r, lost=float(w[lost].sum()),
+        n=len(r), trades=trades, total=total, squares=float(squares.sum()), won=float(w[won].sum()), won_r=won_r,
+        lost=float(w[lost].sum()),
         lost_r=lost_r, settled_squares=float(squares[settled].sum()), deviation=float((w * (r - mean) ** 2).sum()),
         median_r=weighted_median(r, w, total), bins=tuple(held.tolist()), wins=int(np.count_nonzero(won)),
         sum_r=float(r[won].sum()) + float(r[lost].sum()), worst_r=worst_r, worst_id=worst_id,
         first_exit=moment(int(exits.min())), last_exit=moment(int(exits.max())),
     )  # fmt: skip
+
+
+def one_row_per_signal(signal: Ints, shared: Bools, r: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Outcomes and weights with one entry for each signal: the means over its rows, as `evidence.one_per_signal` takes them."""
+    if not shared.any():
+        return r, weight
+    at = np.flatnonzero(shared)
+    _, first, group, size = np.unique(signal[at], return_index=True, return_inverse=True, return_counts=True)
+    several = size > 1
+    mean_r, mean_weight = np.bincount(group, r[at]) / size, np.bincount(group, weight[at]) / size
+    mean_r[np.abs(mean_r) < NEGLIGIBLE_R] = 0.0
+    # The first row of a signal stands for all of them, so that the order of the sums does not depend on what was marked.
+    r, weight, stays = r.copy(), weight.copy(), np.ones(len(r), np.bool_)
+    stays[at[several[group]]] = False
+    leads = at[first[several]]
+    stays[leads], r[leads], weight[leads] = True, mean_r[several], mean_weight[several]
+    return r[stays], weight[stays]
 
 
 def _bins(r: Floats) -> NDArray[np.intp]:

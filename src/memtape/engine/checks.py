@@ -63,7 +63,7 @@ def check_order(
     verdict, reasons = order_verdict(
         evidence=recalled.evidence, warnings=recalled.warnings, plans=active, proposed=proposed, affect=affect, beliefs=beliefs,
         events=events, exposures=exposures, minutes_ahead=[(e.t - view.as_of) / MINUTE for e in events], risk_share=share,
-        avoid=avoid,
+        avoid=avoid, currency=view.agent.settings.currency,
     )  # fmt: skip
     return OrderCheck(
         verdict, tuple(reasons), recalled, basis, tuple(firing), active, tuple(beliefs), events, share, avoid,

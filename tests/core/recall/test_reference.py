@@ -147,7 +147,7 @@ def test_a_trade_of_another_symbol_is_compared_in_shares_of_its_price():
 
 def test_a_shadow_may_be_shown_and_says_what_it_is_but_is_no_evidence():
     found = recall_reference([episode("shadow", 2.0, kind="shadow"), episode("trade", 1.0)], [], [], asked())
-    assert ids(found.ranked) == ["shadow", "trade"] and "decided against" in found.ranked[0].why
+    assert ids(found.ranked) == ["shadow", "trade"] and "was not traded and would have won 2R" in found.ranked[0].why
     assert (found.evidence.n, found.evidence.shadows.n, found.evidence.shadows.mean_r) == (1, 1, 2.0)
 
 
@@ -230,7 +230,10 @@ def test_a_near_miss_says_what_cost_it_its_place():
 def test_each_memory_says_in_a_sentence_why_it_is_there():
     past = [episode("a", 2.4, days_ago=3, volatility_regime="low", atr_d1=116.5)]
     (found,) = recall_reference(past, [], [], asked()).ranked
-    assert found.why == "Same regime and session, then low volatility, 3 days ago, +2.4R; ATR 4 % higher than now"
+    assert found.why == (
+        "XAU long won 2.4R 3 days ago in the same regime and session (trending up, London; low volatility then, "
+        "high volatility now); ATR 4 % higher than now"
+    )
 
 
 # --- warnings -----------------------------------------------------------------------------------------------------------
@@ -253,7 +256,7 @@ def test_whoever_has_lost_is_warned(past, query):
     found = recall_reference(past, [], [], query)
     known_losses = [
         e for e in past
-        if e.teaches and e.pnl_r is not None and e.pnl_r < 0 and (query.claims_count or not e.claimed)
+        if e.teaches and any(x is not None and x < 0 for x in (e.pnl_r, e.pnl_usd)) and (query.claims_count or not e.claimed)
         and query.asks_for(e.symbol, e.strategy) and e.exit_at <= query.as_of and e.known_from <= query.as_of
         and (e.known_to is None or e.known_to > query.as_of)
     ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -91,7 +90,8 @@ def test_the_order_is_by_likeness_then_the_newer_then_by_id_however_the_past_is_
 
 
 def test_twins_come_the_newer_first_and_then_by_id():
-    past = [episode("b"), episode("a"), episode("newer", days_ago=0.5)]
+    same = NOON - DAY
+    past = [episode("b", entry_at=same), episode("a", entry_at=same), episode("newer", days_ago=0.5)]
     assert ids(similar_decisions(past, LONDON, NOON)) == ["newer", "a", "b"]
 
 
@@ -104,7 +104,7 @@ def test_a_claim_is_told_but_its_outcome_is_unknown_once_there_is_a_broker_to_as
 
 
 def test_the_reason_of_the_decision_goes_before_the_note_made_afterwards():
-    past = [episode("a", reflection="chased it"), episode("b", reflection="chased it")]
+    past = [episode(id, reflection="chased it", entry_at=NOON - DAY) for id in ("a", "b")]
     assert [each.text for each in similar_decisions(past, LONDON, NOON, reasons={"a": "breakout above the range"})] == [
         "breakout above the range",
         "chased it",
@@ -157,8 +157,14 @@ def test_the_first_line_counts_outcomes_wins_and_the_mean():
 
 
 def test_r_from_stops_and_r_from_atr_are_never_averaged_together():
-    (one,) = similar_decisions([episode("a", 1.0)], LONDON, NOON)
-    by_atr = replace(one, r_source="atr_proxy", pnl_r=5.0)
-    assert similar_summary([one, by_atr]) == (1, 1, 1.0)
-    assert similar_summary([one, by_atr, replace(by_atr, pnl_r=-3.0)]) == (2, 1, 1.0)
-    assert similar_summary([by_atr]) == (1, 1, 5.0)
+    past = [*(episode(f"s{at}", 1.0) for at in range(10)), episode("atr", 5.0, r_source="atr_proxy", days_ago=0.5)]
+    found = similar_decisions(past, LONDON, NOON, limit=11)
+    assert (found[0].id, found[0].pnl_r) == ("atr", None) and similar_summary(found) == (10, 10, 1.0)
+    by_atr = similar_decisions([episode("a", 5.0, r_source="atr_proxy")], LONDON, NOON)
+    assert similar_summary(by_atr) == (1, 1, 5.0) and by_atr[0].unit.phrase("USD") == "R by ATR"
+
+
+def test_trades_without_a_stop_are_compared_in_typical_losses():
+    past = [episode(f"{at}", None, pnl_usd=money) for at, money in enumerate((-4.0, -4.0, -6.0, 8.0))]
+    found = similar_decisions(past, LONDON, NOON)
+    assert similar_summary(found) == (4, 1, pytest.approx(-0.375)) and found[0].unit.phrase("USD") == "typical losses of $4.00"

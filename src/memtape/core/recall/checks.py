@@ -38,11 +38,11 @@ class CheckReason:
 def order_verdict(
     *, evidence: Evidence, warnings: Sequence[LossWarning], plans: ResolvedPlans, proposed: ResolvedPlans, affect: Affect,
     beliefs: Iterable[Belief], events: Sequence[CalendarEvent], minutes_ahead: Sequence[float],
-    exposures: Sequence[PositionExposure], risk_share: float | None, avoid: Sequence[str],
+    exposures: Sequence[PositionExposure], risk_share: float | None, avoid: Sequence[str], currency: str = "USD",
 ) -> tuple[CheckVerdict, list[CheckReason]]:  # fmt: skip
     """Returns the verdict on an order and its reasons, the most serious first."""
     reasons = [
-        *_from_plans(plans, proposed), *_from_evidence(evidence), *_from_state(affect), *_from_warnings(warnings),
+        *_from_plans(plans, proposed), *_from_evidence(evidence, currency), *_from_state(affect), *_from_warnings(warnings),
         *_from_size(evidence, risk_share, affect), *_from_beliefs(beliefs), *_from_events(events, minutes_ahead, exposures),
     ]  # fmt: skip
     reasons += [CheckReason("clear", f"Your own rule: {rule}", "avoid") for rule in avoid]
@@ -66,18 +66,18 @@ def _from_plans(plans: ResolvedPlans, proposed: ResolvedPlans) -> Iterable[Check
         )
 
 
-def _from_evidence(evidence: Evidence) -> Iterable[CheckReason]:
-    if evidence.mean_r is None or evidence.n_eff < MIN_EFFECTIVE_SAMPLE:
-        poor = evidence.mean_r is not None and evidence.mean_r < 0
-        yield CheckReason(
-            "caution" if poor else "clear",
-            f"Evidence is worth {evidence.n_eff:.1f} equal trades (n = {evidence.n}): too little to say",
-            "evidence",
-        )
+def _from_evidence(evidence: Evidence, currency: str) -> Iterable[CheckReason]:
+    if evidence.mean_r is None:
+        yield CheckReason("clear", "No trade with a known outcome in similar situations", "evidence")
+        return
+    if evidence.n_eff < MIN_EFFECTIVE_SAMPLE:
+        few = f"effective sample {evidence.n_eff:.1f} of {evidence.n} trades, at least {MIN_EFFECTIVE_SAMPLE:.0f} needed"
+        text = f"Too few trades in similar situations to judge: {few}"
+        yield CheckReason("caution" if evidence.mean_r < 0 else "clear", text, "evidence")
         return
     low, high = evidence.mean_r_interval or (evidence.mean_r, evidence.mean_r)
-    text = f"{evidence.n} trades (worth {evidence.n_eff:.1f}) in like situations: mean {evidence.mean_r:+.2f}R"
-    text += f", 90 % {low:+.2f} to {high:+.2f}R"
+    text = f"{evidence.n} trades, effective sample {evidence.n_eff:.1f} in similar situations: mean {evidence.mean_r:+.2f}"
+    text += f" {evidence.unit.phrase(currency)} (90 % interval {low:+.2f} to {high:+.2f})"
     weighs: CheckVerdict = "against" if high < 0 else "caution" if evidence.mean_r < 0 else "clear"
     yield CheckReason(weighs, text, "evidence")
 

@@ -4,8 +4,8 @@ Every trade that may teach counts, weighted by similarity, age and confidence al
 same weight, and shuffling outcomes changes no weight. Only these numbers may be used for a size or a belief. n_eff is the
 effective sample size; the interval of the mean is Student's with n_eff - 1 degrees of freedom.
 
-R from stops (and R stated by the source) is one unit, R from ATR another: they are never mixed. R from ATR is used, and named, if
-stops give fewer than ten effective trades. The suggested size uses stops alone.
+R from stops (and R stated by the source) is one unit, R from ATR another, typical losses in money a third: they are never mixed,
+and the answer names the one it uses (`outcome_units`). The suggested size uses stops alone. Trades of one signal count as one.
 
 Numbers are unrounded inside; `rounded` gives them six significant digits in answers.
 
@@ -27,7 +27,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
 
 from memtape.core.memory.episodes import NOT_TAUGHT, Episode, RSource, believed_outcome
-from memtape.core.memory.outcome_units import NO_UNIT, STOPS, OutcomeUnit
+from memtape.core.memory.outcome_units import NO_UNIT, STOPS, OutcomeUnit, Signal, pick_unit, signal_of
 from memtape.core.original.kelly_formulas import kelly_bet_of_r, kelly_exact, kelly_from_memory
 from memtape.core.recall import sizing
 from memtape.core.recall.query import Query, age_days, compared_fields
@@ -45,19 +45,21 @@ T = TypeVar("T")
 
 
 class WeightedTrade(NamedTuple):
-    """A trade with its weight."""
+    """A trade with its weight. Trades of one signal count as one; None: a signal of its own."""
 
     weight: float
     r: float
     exit_at: datetime
     id: str
+    signal: Signal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedSums:
     """Sums over trades, from which all numbers are computed. Wins and losses are summed apart, so that nothing cancels."""
 
-    n: int = 0
+    n: int = 0  # signals
+    trades: int = 0
     total: float = 0.0  # of weights
     squares: float = 0.0  # of weights
     won: float = 0.0  # weight of wins
@@ -89,26 +91,50 @@ class WeightedSums:
         return self.won / self.total if self.total else None
 
 
-def weighted_sums(trades: Sequence[WeightedTrade]) -> WeightedSums:
+def weighted_sums(observed: Sequence[WeightedTrade]) -> WeightedSums:
     """Returns the sums, each computed without intermediate rounding."""
-    if not trades:
+    if not observed:
         return WeightedSums()
+    trades = one_per_signal(observed)
     won, lost = [t for t in trades if t.r > 0], [t for t in trades if t.r < 0]
     total = math.fsum(t.weight for t in trades)
     won_r, lost_r = math.fsum(t.weight * t.r for t in won), math.fsum(-t.weight * t.r for t in lost)
     mean = (won_r - lost_r) / total if total else 0.0
-    worst = min(trades, key=lambda t: (t.r, -t.exit_at.timestamp(), t.id))
+    worst = min(observed, key=lambda t: (t.r, -t.exit_at.timestamp(), t.id))
     by_bin: list[list[float]] = [[] for _ in BINS]
     for t in trades:
         by_bin[outcome_bin(t.r)].append(t.weight)
     return WeightedSums(
-        n=len(trades), total=total, squares=math.fsum(t.weight**2 for t in trades),
+        n=len(trades), trades=len(observed), total=total, squares=math.fsum(t.weight**2 for t in trades),
         won=math.fsum(t.weight for t in won), won_r=won_r, lost=math.fsum(t.weight for t in lost), lost_r=lost_r,
         settled_squares=math.fsum(t.weight**2 for t in (*won, *lost)),
         deviation=math.fsum(t.weight * (t.r - mean) ** 2 for t in trades), median_r=_median(trades, total),
         bins=tuple(math.fsum(weights) for weights in by_bin), wins=len(won), sum_r=math.fsum(t.r for t in trades),
-        worst_r=worst.r, worst_id=worst.id, first_exit=min(t.exit_at for t in trades), last_exit=max(t.exit_at for t in trades),
+        worst_r=worst.r, worst_id=worst.id, first_exit=min(t.exit_at for t in observed),
+        last_exit=max(t.exit_at for t in observed),
     )  # fmt: skip
+
+
+def one_per_signal(trades: Sequence[WeightedTrade]) -> list[WeightedTrade]:
+    """Returns one trade for each signal, with the mean outcome and the mean weight of its trades.
+
+    Twenty variants of one entry are one observation of the market: counted as twenty, they would make any figure look certain.
+
+    >>> from datetime import UTC, datetime
+    >>> at, signal = datetime(2026, 6, 5, tzinfo=UTC), ("XAU", "long", 0)
+    >>> [t[:2] for t in one_per_signal([WeightedTrade(1.0, 2.0, at, "a", signal), WeightedTrade(0.5, -1.0, at, "b", signal)])]
+    [(0.75, 0.5)]
+    """
+    signals: dict[object, list[WeightedTrade]] = {}
+    for trade in trades:
+        signals.setdefault(trade.id if trade.signal is None else trade.signal, []).append(trade)
+    return [same[0] if len(same) == 1 else _mean_trade(same) for same in signals.values()]
+
+
+def _mean_trade(same: Sequence[WeightedTrade]) -> WeightedTrade:
+    r = math.fsum(t.r for t in same) / len(same)
+    weight = math.fsum(t.weight for t in same) / len(same)
+    return WeightedTrade(weight, 0.0 if abs(r) < NEGLIGIBLE_R else r, max(t.exit_at for t in same), same[0].id, same[0].signal)
 
 
 def outcome_bin(r: float) -> int:
@@ -181,7 +207,8 @@ class ShadowSummary:
 class Evidence:
     """Statistics of trades in situations like the present one."""
 
-    n: int
+    n: int  # signals; trades entered in the same second on the same symbol and side are one
+    n_trades: int
     n_eff: float
     win_rate: float | None
     mean_r: float | None
@@ -198,39 +225,67 @@ class Evidence:
     shadows: ShadowSummary
     hint: EvidenceSize
     beside: tuple[ComparedSize, ...] = ()
-    unit: OutcomeUnit = NO_UNIT
+    unit: OutcomeUnit = NO_UNIT  # of every outcome above
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceSums:
-    """The sums behind evidence: by stops, by ATR, and the trades that are not counted."""
+    """The sums behind evidence: by stops, by ATR, by money, and the trades that are not counted.
+
+    Sums by ATR and by money may be left empty where stops are worth ten trades: they are not used then.
+    """
 
     stops: WeightedSums
     by_atr: WeightedSums
+    by_money: WeightedSums  # empty if every outcome that money knows is known by a stop
+    money: OutcomeUnit  # the agent's unit of money
     any_stop: bool  # True if any R comes from an observed stop, not only from a stated R
     n_claimed: int
     shadows: ShadowSummary
 
+    @property
+    def units(self) -> tuple[OutcomeUnit, ...]:
+        """The units in which an outcome is known, the best first."""
+        stops = OutcomeUnit("stop" if self.any_stop else "stated")
+        found = ((stops, self.stops), (OutcomeUnit("atr_proxy"), self.by_atr), (self.money, self.by_money))
+        return tuple(unit for unit, sums in found if sums.n)
 
-def evidence_sums(episodes: Sequence[Episode], query: Query) -> EvidenceSums:
-    """Returns the sums over all known episodes that match the query."""
+    def of(self, unit: OutcomeUnit) -> WeightedSums:
+        """Returns the sums in a unit."""
+        return {"atr_proxy": self.by_atr, "money": self.by_money}.get(unit.source or "", self.stops)
+
+
+def evidence_unit(sums: EvidenceSums) -> OutcomeUnit:
+    """Returns the unit of an answer: the best that is worth ten trades, else the one that is worth most."""
+    return pick_unit([(unit, sums.of(unit).n_eff) for unit in sums.units])
+
+
+def evidence_sums(episodes: Sequence[Episode], query: Query, money: OutcomeUnit = NO_UNIT) -> EvidenceSums:
+    """Returns the sums over all known episodes that match the query. `money` is the agent's unit of money."""
     teaching = [e for e in episodes if e.teaches]
-    believed = [(e, r) for e in teaching if (r := believed_outcome(e, query.claims_count)) is not None]
+    counted = [e for e in teaching if query.claims_count or not e.claimed]
     shadows = [
         r for e in episodes
         if e.kind == "shadow" and e.teach not in NOT_TAUGHT and (r := believed_outcome(e, query.claims_count)) is not None
     ]  # fmt: skip
+    weights: dict[str, float] = {}
+
+    def sums_in(unit: OutcomeUnit) -> WeightedSums:
+        found = []
+        for e in counted:
+            if (r := unit.outcome(e)) is not None:
+                weight = weights[e.id] if e.id in weights else weights.setdefault(e.id, trade_weight(e, query))
+                found.append(WeightedTrade(weight, r, e.exit_at, e.id, signal_of(e)))
+        return weighted_sums(found)
+
+    only_money = any(money.outcome(e) is not None and e.r_source not in STOPS for e in counted)
     return EvidenceSums(
-        stops=weighted_sums(
-            [WeightedTrade(trade_weight(e, query), r, e.exit_at, e.id) for e, r in believed if e.r_source in STOPS]
-        ),
-        by_atr=weighted_sums(
-            [WeightedTrade(trade_weight(e, query), r, e.exit_at, e.id) for e, r in believed if e.r_source == "atr_proxy"]
-        ),
-        any_stop=any(e.r_source == "stop" for e, _ in believed),
+        stops=sums_in(OutcomeUnit("stop")), by_atr=sums_in(OutcomeUnit("atr_proxy")),
+        by_money=sums_in(money) if only_money else WeightedSums(), money=money,
+        any_stop=any(e.r_source == "stop" and e.pnl_r is not None for e in counted),
         n_claimed=sum(e.claimed for e in teaching),
         shadows=ShadowSummary(len(shadows), math.fsum(shadows) / len(shadows) if shadows else None),
-    )
+    )  # fmt: skip
 
 
 def trade_weight(episode: Episode, query: Query) -> float:
@@ -245,16 +300,17 @@ def trade_weight(episode: Episode, query: Query) -> float:
 
 def evidence_from_sums(found: EvidenceSums, query: Query, beside: tuple[ComparedSize, ...] = ()) -> Evidence:
     """Returns the evidence from its sums."""
-    by_atr = found.stops.n_eff < MIN_N_EFF and found.by_atr.n_eff > found.stops.n_eff
-    sums = found.by_atr if by_atr else found.stops
-    source: RSource | None = "atr_proxy" if by_atr else None if not sums.n else "stop" if found.any_stop else "stated"
+    unit = evidence_unit(found)
+    sums = found.of(unit)
     scale = sums.n_eff / sums.total if sums.total else 0.0
     return Evidence(
-        n=sums.n, n_eff=sums.n_eff, win_rate=sums.win_rate, mean_r=sums.mean_r, mean_r_interval=_interval(sums),
+        n=sums.n, n_trades=sums.trades, n_eff=sums.n_eff, win_rate=sums.win_rate, mean_r=sums.mean_r,
+        mean_r_interval=_interval(sums),
         median_r=sums.median_r, distribution={name: held * scale for name, held in zip(BINS, sums.bins, strict=True)},
         base=BaseRate(sums.n, sums.wins / sums.n if sums.n else None, sums.sum_r / sums.n if sums.n else None),
-        worst_r=sums.worst_r, worst_id=sums.worst_id, r_source=source, first_exit=sums.first_exit, last_exit=sums.last_exit,
+        worst_r=sums.worst_r, worst_id=sums.worst_id, r_source=unit.source, first_exit=sums.first_exit, last_exit=sums.last_exit,
         n_claimed=found.n_claimed, shadows=found.shadows, hint=_hint(found.stops, query.affect.risk_appetite), beside=beside,
+        unit=unit,
     )  # fmt: skip
 
 
@@ -286,7 +342,7 @@ def _reach(df: float) -> float:
 def _hint(stops: WeightedSums, risk_appetite: float) -> EvidenceSize:
     settled = stops.won + stops.lost
     if not settled:
-        return EvidenceSize(SizingHint(0.0, 0.0), ("No trade with a stop has won or lost in a situation like this: no size",))
+        return EvidenceSize(SizingHint(0.0, 0.0), ("No size suggested: no trade with a stop has won or lost",))
     n_eff = significant_digits(settled**2 / stops.settled_squares, 12) if stops.settled_squares else 0.0
     found = sizing.bounded_kelly(
         n_eff, stops.won / settled, stops.lost_r / stops.lost if stops.lost else None,
@@ -296,16 +352,17 @@ def _hint(stops: WeightedSums, risk_appetite: float) -> EvidenceSize:
 
 
 def _reasons(found: SizingHint, risk_appetite: float, cap: float = 0.02) -> tuple[str, ...]:
-    reasons = [f"Trades whose R comes from a stop are worth {found.n_eff:.1f} equal ones here"]
     if found.n_eff < MIN_N_EFF:
-        return (*reasons, f"under {MIN_N_EFF:.0f} no size is hinted at")
+        enough = f"at least {MIN_N_EFF:.0f} needed (only trades with a stop count)"
+        return (f"No size suggested: effective sample {found.n_eff:.1f}, {enough}",)
+    reasons = [f"Effective sample of trades with a stop: {found.n_eff:.1f}"]
     if found.win is None or found.p_bound is None:
-        return (*reasons, "none of them won: no size")
+        return (*reasons, "none of them won: no size suggested")
     reasons.append(f"they won {100 * (found.p_hat or 0.0):.0f} %, +{found.win:.1f}R against -{found.loss or 0.0:.1f}R on average")
     reasons.append(f"shrunk towards no edge, the cautious end of that win rate is {100 * found.p_bound:.0f} %")
     if not found.f:
-        return (*reasons, "which leaves no edge: no size")
-    most = f"; no more than {100 * cap:.0f} % is hinted at" if found.f >= cap else ""
+        return (*reasons, "which leaves no edge: no size suggested")
+    most = f"; never more than {100 * cap:.0f} %" if found.f >= cap else ""
     reasons.append(f"a quarter of Kelly is {25 * max(0.0, found.f_raw or 0.0):.2f} % of equity{most}")
     braked = f"the drawdown leaves {100 * risk_appetite:.0f} % of it: {100 * found.f:.2f} %"
     return (*reasons, braked) if risk_appetite < 0.995 else tuple(reasons)

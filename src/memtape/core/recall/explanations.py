@@ -1,7 +1,7 @@
 """Explains in one sentence, in a trader's words, why a memory is shown.
 
 >>> age_phrase(0.2), age_phrase(1.0), age_phrase(3.4), age_phrase(400.0)
-('5 hours ago', '1 day ago', '3 days ago', '13 months ago')
+('5 hours ago', 'yesterday', '3 days ago', '13 months ago')
 >>> r_phrase(2.44), r_phrase(-1.0), r_phrase(0.0), r_phrase(None)
 ('+2.4R', '-1R', '0R', 'outcome unknown')
 """
@@ -9,15 +9,18 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
+from memtape.core.brief.number_format import format_gain, format_price_of_unit
 from memtape.core.memory.beliefs import Belief
-from memtape.core.memory.episodes import NOT_TAUGHT, Episode, believed_outcome
+from memtape.core.memory.episodes import NOT_TAUGHT, Episode
 from memtape.core.memory.situation import DRAWDOWN_BANDWIDTH, NUMBERS
 from memtape.core.observed import ANY, Situation
-from memtape.core.recall.query import PlanMemory, Query, age_days, compared_fields, last_tested
+from memtape.core.recall.query import PlanMemory, Query, age_days, compared_fields, last_tested, outcome_for
 from memtape.core.recall.scoring import Components
 
 LABEL_WORDS = {"regime": "regime", "volatility_regime": "volatility", "session": "session"}
+SESSION_WORDS = {"asia": "Asia", "london": "London", "newyork": "New York"}
 MEASURED = {
     "atr_d1": "ATR", "atr_h1": "hourly ATR", "spread_as_atr_pct": "spread", "drawdown_pct": "drawdown", "price": "price",
 }  # fmt: skip
@@ -25,16 +28,15 @@ SAME_BANDWIDTHS = 0.1  # in bandwidths; a smaller difference counts as none
 
 
 def explain_episode(episode: Episode, query: Query) -> str:
-    """Returns what an episode has in common with now, its age, its outcome, and the largest difference.
+    """Returns what happened, when, what the situation had in common with now, and the largest difference.
 
-    The outcome of a shadow is hypothetical; an unverified claim is marked as such.
+    For example: `BTC long lost 1.1R yesterday in the same regime (ranging; London then, overlap now)`.
     """
     then, now = compared_fields(episode, query)
-    parts = [similarity_phrase(then, now), age_phrase(age_days(episode.exit_at, query)), outcome_phrase(episode, query)]
-    text = ", ".join(part for part in parts if part)
-    other = "" if query.here in (None, episode.symbol) else f" in {episode.symbol}"
-    different = difference_phrase(then, now, per_price=bool(other))
-    return f"{text[:1].upper()}{text[1:]}{other}{f'; {different}' if different else ''}"
+    when = age_phrase(age_days(episode.exit_at, query))
+    different = difference_phrase(then, now, per_price=query.here not in (None, episode.symbol))
+    happened = f"{episode.symbol} {episode.side} {result_phrase(episode, query)} {when}"
+    return f"{happened}{similarity_phrase(then, now)}{f'; {different}' if different else ''}"
 
 
 def explain_belief(belief: Belief, query: Query) -> str:
@@ -58,7 +60,7 @@ def explain_near_miss(missed: Components, last: Components, episode: Episode | N
     mine, theirs = getattr(missed, cost), getattr(last, cost)
     if ratios[cost] >= 1.0:
         return "Equal to the last in every factor, but older or later by id"
-    outcome = r_phrase(believed_outcome(episode, query.claims_count)) if episode else "a belief"
+    outcome = outcome_phrase(episode, query) if episode else "a belief"
     text = {
         "quality": f"Its outcome counts for less ({outcome})",
         "similarity": "Its situation is less like the present one",
@@ -70,25 +72,76 @@ def explain_near_miss(missed: Components, last: Components, episode: Episode | N
     return f"{text}: {mine:.2f} against {theirs:.2f}"
 
 
-def outcome_phrase(episode: Episode, query: Query) -> str:
-    """Returns the believed outcome of an episode."""
-    r = believed_outcome(episode, query.claims_count)
-    if r is None and episode.pnl_r is not None:
-        return f"{r_phrase(episode.pnl_r)} claimed but unverified"
-    text = f"decided against, would have been {r_phrase(r)}" if episode.kind == "shadow" else r_phrase(r)
+def result_phrase(episode: Episode, query: Query) -> str:
+    """Returns the outcome of an episode as a verb phrase: `lost 1.1R`, `won $28.40`, `was not traded and would have won 2R`.
+
+    The outcome of a shadow is hypothetical; an unverified claim is marked as such.
+    """
+    amount, positive = _amount(episode, query)
+    if amount is None:
+        return "ended with an unknown outcome"
+    if episode.claimed and not query.claims_count:
+        return f"claimed {'a gain' if positive else 'a loss'} of {amount}, unverified,"
+    verb = "ended at" if positive is None else "won" if positive else "lost"
+    text = f"{verb} {amount}"
+    if episode.kind == "shadow":
+        text = f"was not traded and would have {verb} {amount}"
     claimed = " as claimed" if episode.claimed else ""
-    return f"{text}{claimed}{' (set aside by the owner)' if episode.teach in NOT_TAUGHT else ''}"
+    return f"{text}{claimed}{' (excluded by the owner)' if episode.teach in NOT_TAUGHT else ''}"
+
+
+def outcome_phrase(episode: Episode, query: Query) -> str:
+    """Returns the outcome of an episode with its sign: `-1.1R`, `+$28.40`, `outcome unknown`."""
+    amount, positive = _amount(episode, query)
+    return "outcome unknown" if amount is None else f"{'' if positive is None else '+' if positive else '-'}{amount}"
+
+
+def _amount(episode: Episode, query: Query) -> tuple[str | None, bool | None]:
+    """Returns the size of an outcome in words, and its sign: None for zero.
+
+    It is in the unit of the answer. A trade without an outcome in that unit may still have one in money or in an R of its own;
+    only a trade without either is unknown.
+    """
+    r = outcome_for(episode, query)
+    by_money = query.unit is not None and query.unit.source == "money"
+    if episode.pnl_usd is not None and (r is None or by_money) and (r is not None or episode.pnl_r is None):
+        sign = None if format_gain(Decimal(repr(episode.pnl_usd)), "").strip(" 0.,+-") == "" else episode.pnl_usd > 0
+        return format_price_of_unit(Decimal(repr(episode.pnl_usd)), query.currency), sign
+    r = episode.pnl_r if r is None else r
+    if r is None:
+        return None, None
+    return r_phrase(abs(r)).removeprefix("+") + (" by ATR" if episode.r_source == "atr_proxy" else ""), _sign(r)
+
+
+def _sign(r: float) -> bool | None:
+    return None if r_phrase(r) == "0R" else r > 0
 
 
 def similarity_phrase(then: Situation, now: Situation) -> str:
-    """Returns which labels are the same, and which are not."""
-    pairs = [(label, getattr(then, name), getattr(now, name)) for name, label in LABEL_WORDS.items()]
-    known = [(label, a, b) for label, a, b in pairs if a is not None and b is not None]
-    same = [label for label, a, b in known if a == b or ANY in (a, b)]
-    other = [f"{a} {label}" for label, a, b in known if label not in same]
+    """Returns what the labels of two situations have in common: ` in the same regime (ranging; London then, overlap now)`."""
+    pairs = [(name, getattr(then, name), getattr(now, name)) for name in LABEL_WORDS]
+    known = [(name, a, b) for name, a, b in pairs if a is not None and b is not None]
+    same = [(name, a if b == ANY else b) for name, a, b in known if a == b or ANY in (a, b)]
+    other = [(name, a, b) for name, a, b in known if a != b and ANY not in (a, b)]
     if not known:
-        return "situation not labelled"
-    return ", ".join([*([f"same {_listed(same)}"] if same else []), *([f"then {_listed(other)}"] if other else [])])
+        return ", situation not labelled"
+    before, after = (", ".join(label_phrase(name, pair[at]) for name, *pair in other) for at in (0, 1))
+    differing = f"{before} then, {after} now" if len(other) == 1 else f"{before} then; {after} now"
+    if not same:
+        return f" in another {_listed([LABEL_WORDS[name] for name, _, _ in other])} ({differing})"
+    named = ", ".join(label_phrase(name, label) for name, label in same if label != ANY)
+    details = "; ".join(part for part in (named, differing if other else "") if part)
+    return f" in the same {_listed([LABEL_WORDS[name] for name, _ in same])}{f' ({details})' if details else ''}"
+
+
+def label_phrase(name: str, label: str) -> str:
+    """Returns a label as a person writes it.
+
+    >>> label_phrase("session", "newyork"), label_phrase("regime", "trending_up"), label_phrase("volatility_regime", "high")
+    ('New York', 'trending up', 'high volatility')
+    """
+    words = SESSION_WORDS.get(label, label) if name == "session" else label.replace("_", " ")
+    return f"{words} volatility" if name == "volatility_regime" else words
 
 
 def difference_phrase(then: Situation, now: Situation, per_price: bool) -> str:
@@ -118,6 +171,8 @@ def age_phrase(days: float) -> str:
     for size, unit in ((1.0 / 1440.0, "minute"), (1.0 / 24.0, "hour"), (1.0, "day"), (30.4375, "month"), (365.25, "year")):
         count = round(days / size)
         if count < {"minute": 60, "hour": 24, "day": 60, "month": 24}.get(unit, 10**9):
+            if unit == "day" and count == 1:
+                return "yesterday"
             return "just now" if not count else f"{count} {unit}{'' if count == 1 else 's'} ago"
     return ""
 

@@ -19,7 +19,8 @@ from datetime import datetime
 from typing import Literal, Protocol, get_args
 
 from memtape.core.memory.beliefs import Belief
-from memtape.core.memory.episodes import Episode
+from memtape.core.memory.episodes import Episode, believed_outcome
+from memtape.core.memory.outcome_units import OutcomeUnit
 from memtape.core.memory.situation import LABELS, NUMBERS, Labels, Numbers, relative, similarity
 from memtape.core.observed import Side, Situation
 from memtape.core.recall import scoring
@@ -133,6 +134,8 @@ class Query:
     profile: Profile = "owm"
     affect: AffectContext = AffectContext()
     claims_count: bool = True  # False: the agent has a broker, so an outcome it merely claims is unverified
+    unit: OutcomeUnit | None = None  # the unit of the outcomes; None: not chosen yet, each in the R that it has
+    currency: str = "USD"  # of the account
     parameters: RecallParameters = RecallParameters()
     times_shown: Mapping[str, int] = field(default_factory=dict)  # decisions that cited a memory, as of the start of the tick
     explain: bool = False
@@ -156,6 +159,13 @@ class Query:
         return (self.symbol is None or symbol in (None, self.symbol)) and (
             self.strategy is None or strategy in (None, self.strategy)
         )
+
+
+def outcome_for(episode: Episode, query: Query) -> float | None:
+    """Returns the believed outcome of an episode in the unit of the answer; None if it has none in that unit."""
+    if query.unit is None or (episode.claimed and not query.claims_count):
+        return believed_outcome(episode, query.claims_count)
+    return query.unit.outcome(episode)
 
 
 def situation_similarity(episode: Episode, query: Query) -> float:

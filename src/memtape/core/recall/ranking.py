@@ -27,13 +27,13 @@ from datetime import datetime
 from typing import TypeVar
 
 from memtape.core.memory.beliefs import Belief, belief_strength
-from memtape.core.memory.episodes import Episode, believed_outcome
+from memtape.core.memory.episodes import Episode
 from memtape.core.memory.situation import similarity
 from memtape.core.observed import ANY
 from memtape.core.original.score_formulas import rank_7_4
 from memtape.core.recall import scoring
 from memtape.core.recall.explanations import explain_belief, explain_episode, explain_near_miss, explain_plan
-from memtape.core.recall.query import PlanMemory, Query, age_days, last_tested, situation_similarity
+from memtape.core.recall.query import PlanMemory, Query, age_days, last_tested, outcome_for, situation_similarity
 from memtape.core.recall.scoring import Components, Kind, ScoringInput, confidence_factor, faded, score_order_key
 
 SOURCE_SHARE, BELIEF_SHARE = 0.4, 0.3
@@ -239,7 +239,7 @@ def _ranked(memory: Memory, found: Components) -> RankedMemory:
 
 def components(episode: Episode, query: Query, yardstick: Yardstick) -> Components:
     """Returns the factors of an episode in the profile `owm`."""
-    parameters, r = query.parameters, believed_outcome(episode, query.claims_count)
+    parameters, r = query.parameters, outcome_for(episode, query)
     return Components(
         scoring.outcome_quality(r, yardstick.sigma_r, parameters.k),
         situation_similarity(episode, query),
@@ -290,7 +290,7 @@ def _candidate(key: str, memory: Memory, query: Query) -> ScoringInput:
             id=key,
             formed=memory.exit_at,
             situation=memory.situation,
-            pnl_r=believed_outcome(memory, query.claims_count),
+            pnl_r=outcome_for(memory, query),
             confidence=memory.confidence,
         )
     if isinstance(memory, Belief):

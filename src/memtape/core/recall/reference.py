@@ -19,11 +19,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from memtape.core.memory.beliefs import BELIEVED_FROM_TRADES, Belief
-from memtape.core.memory.episodes import Episode, believed_outcome, known_episodes
+from memtape.core.memory.episodes import Episode, known_episodes
+from memtape.core.memory.outcome_units import money_unit
 from memtape.core.memory.predicate import holds, read_predicate
 from memtape.core.original.score_formulas import rank_7_4, sigma_rms
 from memtape.core.recall import scoring
@@ -34,11 +35,12 @@ from memtape.core.recall.evidence import (
     compared_sizes,
     evidence_from_sums,
     evidence_sums,
+    evidence_unit,
 )
-from memtape.core.recall.query import PlanMemory, Query
+from memtape.core.recall.query import PlanMemory, Query, outcome_for
 from memtape.core.recall.ranking import RankedMemory, Ranking, Yardstick, is_asked, rank_memories
 from memtape.core.recall.scoring import sharpe_weight_cautious, sigma_known
-from memtape.core.recall.warnings import LossWarning, find_warnings
+from memtape.core.recall.warnings import LossWarning, find_warnings, is_loss, warning_unit
 
 TESTED_BY_TRADES, WORTH_TESTING = 10, 3
 UNDECIDED_PROBABILITY = (0.2, 0.8)
@@ -71,12 +73,24 @@ def recall_reference(
     """Returns the answer to the query, as of its time."""
     believed_then = known_episodes(episodes, query.as_of)
     matching = [e for e in believed_then if query.asks_for(e.symbol, e.strategy) and query.side in (None, e.side)]
-    yardstick = recall_yardstick(believed_then, matching, beliefs, plans, query)
-    ranking = rank_memories(matching, beliefs, plans, query, yardstick)
+    sums = evidence_sums(matching, query, money_unit(believed_then, query.claims_count))
+    query = replace(query, unit=evidence_unit(sums))
+    literal = ranks_own_r(query, any(e.pnl_r is not None for e in matching))
+    ranked_by = replace(query, unit=None) if literal else query
+    yardstick = recall_yardstick(believed_then, matching, beliefs, plans, ranked_by)
+    ranking = rank_memories(matching, beliefs, plans, ranked_by, yardstick)
     other = _beside(matching, query, yardstick) if query.kelly_beside else ()
-    return assemble_recall(
-        ranking, find_warnings(matching, query), evidence_from_sums(evidence_sums(matching, query), query, other), beliefs, query
-    )
+    losses = [(unit, sum(is_loss(e, replace(query, unit=unit)) for e in matching)) for unit in sums.units]
+    warnings = find_warnings(matching, replace(query, unit=warning_unit(losses, query.unit)))
+    return assemble_recall(ranking, warnings, evidence_from_sums(sums, query, other), beliefs, query)
+
+
+def ranks_own_r(query: Query, any_r: bool) -> bool:
+    """Returns True if each memory is ranked by the R that it has, whatever its source: the original formula knows no units.
+
+    Where no memory has an R, it ranks by money like the other profiles.
+    """
+    return query.profile == "owm-literal" and any_r
 
 
 def assemble_recall(
@@ -100,12 +114,12 @@ def recall_yardstick(
     query: Query,
 ) -> Yardstick:
     """Returns the yardstick of a query, from all episodes known then and those that match."""
-    closed = [(e.exit_at, r) for e in believed_then if e.teaches and (r := believed_outcome(e, query.claims_count)) is not None]
+    closed = [(e.exit_at, r) for e in believed_then if e.teaches and (r := outcome_for(e, query)) is not None]
     sigma = sigma_known(closed, query.as_of)
     named = {source for plan in plans for source in plan.source_ids}
-    outcomes: dict[str, float | None] = {e.id: believed_outcome(e, query.claims_count) for e in believed_then if e.id in named}
+    outcomes: dict[str, float | None] = {e.id: outcome_for(e, query) for e in believed_then if e.id in named}
     return Yardstick(
-        sigma_r=sigma, sigma_rms=sigma_rms([believed_outcome(e, query.claims_count) for e in matching]),
+        sigma_r=sigma, sigma_rms=sigma_rms([outcome_for(e, query) for e in matching]),
         sharpe=sharpe_of(closed, query), sources=source_qualities(outcomes, beliefs, named, sigma, query),
     )  # fmt: skip
 
@@ -134,7 +148,7 @@ def source_qualities(
 def literal_best(episodes: Sequence[Episode], query: Query, yardstick: Yardstick) -> list[tuple[float, float | None]]:
     """Returns scores and outcomes of the 50 best by the original formula, from all matching episodes or at least the best."""
     candidates = [
-        scoring.ScoringInput(id=e.id, formed=e.exit_at, situation=e.situation, pnl_r=believed_outcome(e, query.claims_count),
+        scoring.ScoringInput(id=e.id, formed=e.exit_at, situation=e.situation, pnl_r=outcome_for(e, query),
                           confidence=e.confidence)
         for e in episodes
     ]  # fmt: skip
@@ -144,9 +158,7 @@ def literal_best(episodes: Sequence[Episode], query: Query, yardstick: Yardstick
 
 def _beside(matching: Sequence[Episode], query: Query, yardstick: Yardstick) -> tuple[ComparedSize, ...]:
     closed = [
-        (-e.exit_at.timestamp(), e.id, r)
-        for e in matching
-        if e.teaches and (r := believed_outcome(e, query.claims_count)) is not None
+        (-e.exit_at.timestamp(), e.id, r) for e in matching if e.teaches and (r := outcome_for(e, query)) is not None
     ]
     recent = [r for _, _, r in sorted(closed)[:RECENT_TRADES]]
     return compared_sizes(literal_best(matching, query, yardstick), recent, query.affect.risk_appetite)

@@ -25,9 +25,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 
-from memtape.core.memory.episodes import NOT_TAUGHT, Episode, Kind, RSource, believed_outcome, known_episodes
+from memtape.core.memory.episodes import NOT_TAUGHT, Episode, Kind, RSource, known_episodes
+from memtape.core.memory.outcome_units import NO_UNIT, OutcomeUnit, choose_unit
 from memtape.core.observed import Situation
-from memtape.core.recall.query import Query, RecallParameters, situation_similarity
+from memtape.core.recall.query import Query, RecallParameters, outcome_for, situation_similarity
 from memtape.core.recall.scoring import score_order_key
 from memtape.errors import Invalid
 
@@ -46,13 +47,14 @@ class SimilarDecision:
     symbol: str
     side: str
     similarity: float
-    pnl_r: float | None  # None: unknown, or claimed by an agent that has a broker to ask
+    pnl_r: float | None  # in the unit; None: not known in it, or claimed by an agent that has a broker to ask
     claimed: bool
     text: str  # the stated reason, or the note about it; empty if there is none
     tier: int
     by: str  # "situation", or "situation and text (MODEL ID)"
     r_source: RSource | None = None
-    pnl_usd: float | None = None  # net, in the account currency
+    pnl_usd: float | None = None
+    unit: OutcomeUnit = NO_UNIT  # the same for all entries of a list
 
 
 def similar_decisions(
@@ -74,9 +76,11 @@ def similar_decisions(
     excludes (`exclude`, `anomaly`) do not appear.
     """
     _check(texts, model)
-    query = Query(situation=situation, as_of=as_of, limit=limit, claims_count=claims_count, parameters=parameters)
+    known = known_episodes(episodes, as_of)
+    unit = choose_unit(known, claims_count)
+    query = Query(situation=situation, as_of=as_of, limit=limit, claims_count=claims_count, parameters=parameters, unit=unit)
     by = f"situation and text ({model})" if texts else "situation"
-    measured = ((_nearness(e, query, texts), e) for e in known_episodes(episodes, as_of) if e.teach not in NOT_TAUGHT)
+    measured = ((_nearness(e, query, texts), e) for e in known if e.teach not in NOT_TAUGHT)
     nearest = heapq.nsmallest(limit, measured, key=lambda pair: score_order_key(pair[0], pair[1].entry_at, pair[1].id))
     return tuple(
         SimilarDecision(
@@ -86,30 +90,28 @@ def similar_decisions(
             symbol=e.symbol,
             side=e.side,
             similarity=near,
-            pnl_r=believed_outcome(e, claims_count),
+            pnl_r=outcome_for(e, query),
             claimed=e.claimed,
             text=reasons.get(e.id) or e.reflection or "",
             tier=e.tier,
             by=by,
-            r_source=e.r_source,
-            pnl_usd=e.pnl_usd if claims_count or not e.claimed else None,
+            r_source=unit.source,
+            pnl_usd=None if e.claimed and not claims_count else e.pnl_usd,
+            unit=unit,
         )
         for near, e in nearest
     )
 
 
 def similar_summary(found: Sequence[SimilarDecision]) -> tuple[int, int, float | None]:
-    """Returns how many of the decisions have a known outcome, how many of those won, and their mean in R.
+    """Returns how many of the decisions have a known outcome, how many of those won, and their mean in the unit of the list.
 
-    R from stops and R from ATR are different units: the more frequent one is counted, stops in a tie. Without a known outcome
-    the mean is None.
+    Without a known outcome the mean is None.
 
     >>> similar_summary([])
     (0, 0, None)
     """
-    stops = [each.pnl_r for each in found if each.pnl_r is not None and each.r_source != "atr_proxy"]
-    by_atr = [each.pnl_r for each in found if each.pnl_r is not None and each.r_source == "atr_proxy"]
-    outcomes = stops if len(stops) >= len(by_atr) else by_atr
+    outcomes = [each.pnl_r for each in found if each.pnl_r is not None]
     return len(outcomes), sum(r > 0 for r in outcomes), math.fsum(outcomes) / len(outcomes) if outcomes else None
 
 

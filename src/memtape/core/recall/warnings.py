@@ -7,6 +7,9 @@ A ranking by score hides losses, because the score contains the outcome. Here th
 A loss fades slowly, and only a loss in a similar situation (Sim of 0.6 or more) warns. If there is none, the nearest loss is
 shown, marked `far`: an agent that has ever lost always gets a warning. Trades that the owner excluded, and shadows, do not warn.
 
+Losses are compared in one unit: that of the answer, unless another one knows more of them. Half of a journal may have stops and
+the other half only money; then money is the unit in which no loss is overlooked.
+
 >>> round(severity(-8.0, 0.9, 365.0, 0.75), 6)
 4.386163
 """
@@ -16,9 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from memtape.core.memory.episodes import Episode, believed_outcome
+from memtape.core.memory.episodes import Episode
+from memtape.core.memory.outcome_units import NO_UNIT, OutcomeUnit
 from memtape.core.recall.explanations import explain_episode
-from memtape.core.recall.query import Query, age_days, situation_similarity
+from memtape.core.recall.query import Query, age_days, outcome_for, situation_similarity
 from memtape.core.recall.ranking import SOURCE_SHARE, Groups, apply_caps, is_capped
 from memtape.core.recall.scoring import confidence_factor, faded, score_order_key
 
@@ -33,12 +37,13 @@ class LossWarning:
     id: str
     tier: int
     source: str
-    r: float
+    r: float  # in the unit
     similarity: float
     severity: float
     far: bool  # True if no loss is similar and this is the nearest
     memory: Episode
     why: str
+    unit: OutcomeUnit = NO_UNIT
 
 
 def severity(r: float, sim: float, age: float, conf: float) -> float:
@@ -48,8 +53,20 @@ def severity(r: float, sim: float, age: float, conf: float) -> float:
 
 def is_loss(episode: Episode, query: Query) -> bool:
     """Returns True if a trade may teach and its believed outcome is a loss."""
-    r = believed_outcome(episode, query.claims_count)
+    r = outcome_for(episode, query)
     return episode.teaches and r is not None and r < 0
+
+
+def warning_unit(losses: Sequence[tuple[OutcomeUnit, int]], answer: OutcomeUnit | None) -> OutcomeUnit | None:
+    """Returns the unit that knows most losses, from the number of losses by unit; in a tie that of the answer.
+
+    >>> stops, money = OutcomeUnit("stop"), OutcomeUnit("money", 4.1)
+    >>> warning_unit([(stops, 3), (money, 8)], stops).source, warning_unit([(stops, 3), (money, 3)], stops).source
+    ('money', 'stop')
+    """
+    most = max((n for _, n in losses), default=0)
+    best = [unit for unit, n in losses if n == most]
+    return answer if answer in best or not most else best[0]
 
 
 def find_warnings(episodes: Iterable[Episode], query: Query) -> tuple[LossWarning, ...]:
@@ -64,10 +81,10 @@ def find_warnings(episodes: Iterable[Episode], query: Query) -> tuple[LossWarnin
 
 
 def _warned(episode: Episode, sim: float, query: Query, far: bool) -> LossWarning:
-    r = believed_outcome(episode, query.claims_count) or 0.0
+    r = outcome_for(episode, query) or 0.0
     how_bad = severity(r, sim, age_days(episode.exit_at, query), confidence_factor(episode.confidence))
     return LossWarning(id=episode.id, tier=episode.tier, source=episode.source, r=r, similarity=sim, severity=how_bad, far=far,
-                  memory=episode, why="")  # fmt: skip
+                  memory=episode, why="", unit=query.unit or NO_UNIT)  # fmt: skip
 
 
 def _explained(warned: Sequence[LossWarning], query: Query) -> list[LossWarning]:

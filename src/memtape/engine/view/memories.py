@@ -12,6 +12,7 @@ from memtape.core.ledger.trades import Trade
 from memtape.core.memory.behaviour import Behaviour, ClosedCounts, behaviour, realised_counts
 from memtape.core.memory.beliefs import Belief, trades_for_and_against
 from memtape.core.memory.episodes import Episode
+from memtape.core.memory.outcome_units import choose_unit, in_unit
 from memtape.core.observed import Side, Situation
 from memtape.core.original.forms import ScoreForm, score_forms
 from memtape.core.recall.query import AffectContext, Query, RecallParameters
@@ -60,7 +61,7 @@ def recall_query(view: View, question: RecallQuestion) -> Query:
         as_of=view.as_of, symbol=question.symbol, strategy=question.strategy, side=question.side,
         memory_types=question.memory_types, limit=question.limit, warnings_limit=question.warnings_limit,  # type: ignore[arg-type]
         profile=question.profile, claims_count=view.claims_count, explain=question.explain,  # type: ignore[arg-type]
-        kelly_beside=question.kelly_beside,
+        kelly_beside=question.kelly_beside, currency=view.agent.settings.currency,
         affect=AffectContext(affect.drawdown_state, affect.consecutive_losses, affect.risk_appetite),
         parameters=parameters, times_shown=times_shown(view) if parameters.strength == "on" else {},
     )  # fmt: skip
@@ -78,6 +79,10 @@ def explained_scores(view: View, id: str, situation: Situation | None) -> tuple[
     episode = next((e for e in known if e.id == id), None)
     if episode is None:
         raise Unknown("memory_id", "episode known then", id, "Find it with recall_memories or get_trades")
+    if episode.pnl_r is None:
+        # Without an R of its own, its outcome is compared in the unit that recall would choose.
+        unit = choose_unit(known, view.claims_count)
+        episode, known = unit.applied(episode), in_unit(known, unit)
     return score_forms(episode, known, query), len(known), view.as_of
 
 

@@ -57,6 +57,7 @@ class CheckAnswer(Basis):
     reasons: Annotated[list[CheckReasonRow], Field(description="the most important first")]  # type: ignore[valid-type]
     warnings: Annotated[list[WarnedItem], Field(description="losses in similar situations")]
     evidence: Annotated[EvidenceRow, Field(description="statistics over all trades, with n and a sizing hint")]  # type: ignore[valid-type]
+    unit: Annotated[str, Field(description="of evidence: R (by stops), R by ATR, or typical losses in money")]
     risk_share: Annotated[float | None, Field(description="risk of the order as a share of equity; null without stop and qty")]
     size_factor: Annotated[float, Field(description="combined size factor of active plans: 0 do not trade, 1 normal size")]
     plans: Annotated[list[PlanRow], Field(description="plans whose trigger holds")]
@@ -94,7 +95,8 @@ def pre_trade_check(memory: Memory, ask: PreTradeCheck, caller: Caller) -> Check
     return CheckAnswer(
         **basis_of(handle.agent.id, found.moment), verdict=found.verdict,
         reasons=[CheckReasonRow(**asdict(reason)) for reason in found.reasons],
-        warnings=[warned_row(item) for item in found.recalled.warnings],
+        warnings=[warned_row(item, handle.agent.settings.currency) for item in found.recalled.warnings],
+        unit=found.recalled.evidence.unit.phrase(handle.agent.settings.currency),
         evidence=evidence_row(found.recalled.evidence), risk_share=rounded_figure(found.risk_share),
         size_factor=found.resolved.size_factor,
         plans=[plan_row(view) for view in found.plans], beliefs=[belief_row(b) for b in found.beliefs],

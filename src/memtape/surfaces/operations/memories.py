@@ -189,7 +189,8 @@ class WarnedItem(Answer):
     """A loss in a similar situation."""
 
     id: Annotated[str, Field(description="the episode")]
-    r: Annotated[float, Field(description="its outcome in R")]
+    r: Annotated[float, Field(description="its outcome in the unit")]
+    unit: Annotated[str, Field(description="R, R by ATR, or typical losses in money")]
     similarity: Annotated[float, Field(description="0 to 1")]
     severity: Annotated[float, Field(description="|r| x similarity x age factor x confidence")]
     far: Annotated[bool, Field(description="true: no loss was similar; this is the nearest")]
@@ -202,6 +203,9 @@ class Recollected(Basis):
     """Three separate answers: ranked memories, warnings, evidence."""
 
     profile: Annotated[str, Field(description="the ranking profile")]
+    unit: Annotated[
+        str, Field(description="in which outcomes are compared: R (by stops), R by ATR, or typical losses in money")
+    ]
     situation: Annotated[SituationRow, Field(description="the situation")]  # type: ignore[valid-type]
     ranked: Annotated[
         list[RankedItem], Field(description="by score; the score contains the outcome, so use it only to choose what to read")
@@ -239,9 +243,10 @@ def ranked_row(item: RankedMemory) -> RankedItem:
     )  # fmt: skip
 
 
-def warned_row(item: LossWarning) -> WarnedItem:
+def warned_row(item: LossWarning, currency: str) -> WarnedItem:
     return WarnedItem(
-        id=item.id, r=item.r, similarity=item.similarity, severity=item.severity, far=item.far, tier=item.tier, why=item.why,
+        id=item.id, r=item.r, unit=item.unit.phrase(currency),
+        similarity=item.similarity, severity=item.severity, far=item.far, tier=item.tier, why=item.why,
         memory=episode_row(item.memory),
     )  # fmt: skip
 
@@ -279,8 +284,10 @@ def recall_memories(memory: Memory, ask: RecallMemories, caller: Caller) -> Reco
         explain=ask.explain, kelly_beside=ask.kelly_beside, parameters=parameters,
     )  # fmt: skip
     return Recollected(
-        **basis_of(handle.agent.id, moment), profile=query.profile, situation=SituationRow(**plain(query.situation)),
-        ranked=[ranked_row(item) for item in found.ranked], warnings=[warned_row(item) for item in found.warnings],
+        **basis_of(handle.agent.id, moment), profile=query.profile,
+        unit=found.evidence.unit.phrase(query.currency), situation=SituationRow(**plain(query.situation)),
+        ranked=[ranked_row(item) for item in found.ranked],
+        warnings=[warned_row(item, query.currency) for item in found.warnings],
         evidence=evidence_row(found.evidence), beliefs=[ranked_row(item) for item in found.beliefs],
         near_misses=[ranked_row(item) for item in found.near_misses],
         worth_testing=[
