@@ -107,7 +107,7 @@ def test_a_loss_is_worded_as_a_trader_would_say_it():
 
 
 def test_trades_of_one_signal_are_one_line_with_a_count():
-    past = [episode(f"v{n}", -1.0 - n / 10, 3.0) for n in range(6)] + [episode("w", -0.5, 9.0)]
+    past = [episode(f"v{n}", -1.0 - n / 10, 3.0, entry_at=NOON - 4 * DAY) for n in range(6)] + [episode("w", -0.5, 9.0)]
     told = section(compose_brief(remembering(NEW, past, limit=60, warnings_limit=60)), "memory")
     assert [line for line in told if " lost " in line] == [
         "- XAU long lost 1.5R 3 days ago in the same situation (6 trades) [v5]", "- XAU long lost 0.5R 9 days ago in the same situation [w]",

@@ -19,14 +19,14 @@ from memtape.core.brief.number_format import format_count, format_rough_gain
 from memtape.core.brief.recalled_memories import SignalMemory
 from memtape.core.brief.sanitize import quote_text, safe_name
 from memtape.core.brief.trade_text import short_symbol, symbol_text
-from memtape.core.memory.episodes import NOT_TAUGHT, Episode, believed_outcome
+from memtape.core.memory.episodes import NOT_TAUGHT, Episode
+from memtape.core.memory.outcome_units import OutcomeUnit
 from memtape.core.observed import ANY, Situation
-from memtape.core.recall.explanations import age_phrase
+from memtape.core.recall.explanations import age_phrase, label_phrase
 
 DAY = timedelta(days=1)
 MAX_MEMORY_TOKENS = 42  # of a line by the estimate, which may be a few tokens off: a line has at most 45
 LABELS = {"regime": "regime", "volatility_regime": "volatility", "session": "session"}
-SESSION_NAMES = {"london": "London", "asia": "Asia", "newyork": "New York", "new_york": "New York", "overlap": "overlap"}
 MAX_LABEL_CHARS = 24
 FLAT_R = 0.05
 
@@ -60,22 +60,26 @@ def episode_line(
 def _deed(memory: SignalMemory, as_of: datetime, currency: str, claims_count: bool) -> str:
     """Returns what became of the trade, and when."""
     episode = memory.episode
-    when = when_phrase(episode.exit_at, as_of)
-    believed = believed_outcome(episode, claims_count)
-    by_atr = " by ATR" if episode.r_source == "atr_proxy" else ""
+    when = age_phrase(max((as_of - episode.exit_at) / DAY, 0.0))
+    r, money = _outcome(episode, memory.unit)
+    by_atr = " by ATR" if r is not None and episode.r_source == "atr_proxy" else ""
+    words = f"{outcome_words(r, money, currency)}{by_atr}"
     if episode.claimed and not claims_count:
-        said = outcome_words(_r_of(episode, episode.pnl_r), episode.pnl_usd, currency)
-        return f"{said} {when} as the agent claims, not confirmed"
-    words = outcome_words(_r_of(episode, believed), episode.pnl_usd, currency)
+        return f"{words} {when} as the agent claims, not confirmed"
     if episode.kind == "shadow":
         made = words.replace("lost", "have lost").replace("made", "have made").replace("ended", "have ended")
-        return f"not taken {when} would {made}{by_atr}" if believed is not None else f"not taken {when}"
-    return f"{words}{by_atr if believed is not None else ''} {when}"
+        return f"not taken {when} would {made}" if (r, money) != (None, None) else f"not taken {when}"
+    return f"{words} {when}"
 
 
-def _r_of(episode: Episode, r: float | None) -> float | None:
-    """Returns the outcome in R; None if the answer counts in money, which then is shown itself."""
-    return None if episode.r_source == "money" and episode.pnl_usd is not None else r
+def _outcome(episode: Episode, unit: OutcomeUnit) -> tuple[float | None, float | None]:
+    """Returns the outcome in R or in money, whichever the unit of the answer is; one that the trade has, if it lacks that one."""
+    if unit.source == "money" and episode.kind == "trade" and episode.pnl_usd is not None:
+        return None, episode.pnl_usd
+    r = unit.outcome(episode) if unit.source not in (None, "money") else episode.pnl_r
+    if r is None and (episode.pnl_usd is None or episode.kind == "shadow"):
+        r = episode.pnl_r
+    return r, None if r is not None else episode.pnl_usd
 
 
 def _marks(memory: SignalMemory) -> str:
@@ -96,18 +100,6 @@ def outcome_words(r: float | None, money: float | None, currency: str) -> str:
         amount = format_rough_gain(abs(Decimal(repr(money))), currency).removeprefix("+")
         return "ended flat" if not money else f"lost {amount}" if money < 0 else f"made {amount}"
     return "ended, outcome unknown,"
-
-
-def when_phrase(then: datetime, as_of: datetime) -> str:
-    """Returns how long ago something was; `yesterday` for the day before.
-
-    >>> from datetime import UTC
-    >>> noon = datetime(2026, 6, 5, 12, tzinfo=UTC)
-    >>> [when_phrase(noon - hours * timedelta(hours=1), noon) for hours in (5, 24, 30, 100)]
-    ['5 hours ago', 'yesterday', 'yesterday', '4 days ago']
-    """
-    age = age_phrase(max((as_of - then) / DAY, 0.0))
-    return "yesterday" if age == "1 day ago" and (as_of.date() - then.date()).days == 1 else age
 
 
 def alike_text(then: Situation, now: Situation, values: bool = True) -> tuple[str, list[str]]:
@@ -135,15 +127,8 @@ def alike_text(then: Situation, now: Situation, values: bool = True) -> tuple[st
 
 def label_text(name: str, label: str) -> tuple[str, str]:
     """Returns a label as it is read, and again if it is no plain word but something that somebody wrote."""
-    if name == "session" and label in SESSION_NAMES:
-        return SESSION_NAMES[label], ""
-    return free_label(label.replace("_", " ") if safe_name(label) == label and len(label) <= MAX_LABEL_CHARS else label, label)
-
-
-def free_label(label: str, plain: str | None = None) -> tuple[str, str]:
-    """Returns a label, in quotes if it is no plain word; then it comes a second time, as words of others."""
-    if len(label) <= MAX_LABEL_CHARS and safe_name(plain or label) == (plain or label):
-        return label, ""
+    if len(label) <= MAX_LABEL_CHARS and safe_name(label) == label:
+        return label_phrase(name, label).removesuffix(" volatility") if name in LABELS else label, ""
     quoted = quote_text(label, MAX_LABEL_CHARS)
     return quoted, quoted
 

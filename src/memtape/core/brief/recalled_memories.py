@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from memtape.core.memory.beliefs import Belief
 from memtape.core.memory.episodes import Episode
-from memtape.core.memory.outcome_units import Signal, signal_of
+from memtape.core.memory.outcome_units import NO_UNIT, OutcomeUnit, Signal, signal_of
 from memtape.core.recall.reference import Recalled
 
 RECALLED_FOR_BRIEF = 60  # memories and warnings that recall is asked for, so that enough signals remain
@@ -28,12 +28,13 @@ class SignalMemory:
     tier: int
     n: int
     far: bool = False  # of a warning: no loss is similar, and this is the nearest
-    ids: tuple[str, ...] = ()
+    unit: OutcomeUnit = NO_UNIT  # in which its outcome is told
 
 
 def warned_signals(recalled: Recalled, limit: int = MAX_WARNING_LINES) -> list[SignalMemory]:
     """Returns the losses to warn of, the worst first, each signal once."""
-    return _by_signal(((each.memory, each.far) for each in recalled.warnings), limit)
+    unit = next((each.unit for each in recalled.warnings), NO_UNIT)
+    return _by_signal(((each.memory, each.far) for each in recalled.warnings), limit, unit)
 
 
 def recalled_signals(
@@ -43,10 +44,10 @@ def recalled_signals(
 
     One place is for the best belief: it has passed a gate, and a single trade has not.
     """
-    said = {signal_of(each.episode) for each in warned}
+    said, unit = {signal_of(each.episode) for each in warned}, recalled.evidence.unit
     episodes = [each.memory for each in recalled.ranked if isinstance(each.memory, Episode)]
     said |= {signal_of(episode) for episode in episodes if episode.id in shown}
-    signals = {each.episode.id: each for each in _by_signal(((e, False) for e in episodes), len(episodes))}
+    signals = {each.episode.id: each for each in _by_signal(((e, False) for e in episodes), len(episodes), unit)}
     found: list[SignalMemory | Belief] = []
     for each in (*recalled.ranked, *recalled.beliefs):
         memory = each.memory
@@ -67,11 +68,11 @@ def shown_episodes(recalled: Recalled | None, shown: Collection[str]) -> list[st
     return [each.episode.id for each in (*warned, *rest) if isinstance(each, SignalMemory)]
 
 
-def _by_signal(episodes: Iterable[tuple[Episode, bool]], limit: int) -> list[SignalMemory]:
+def _by_signal(episodes: Iterable[tuple[Episode, bool]], limit: int, unit: OutcomeUnit) -> list[SignalMemory]:
     groups: dict[tuple[Signal, str], list[tuple[Episode, bool]]] = {}
     for episode, far in episodes:
         groups.setdefault((signal_of(episode), episode.kind), []).append((episode, far))
     return [
-        SignalMemory(group[0][0], group[0][0].tier, len(group), group[0][1], tuple(e.id for e, _ in group))
+        SignalMemory(group[0][0], group[0][0].tier, len(group), group[0][1], unit)
         for group in list(groups.values())[:limit]
     ]

@@ -38,13 +38,16 @@ def similar_lines(found: Sequence[SimilarDecision], short: ShortIds, currency: s
     lines = [_similar(each, short, currency) for each in found]
     if mean_r is None:
         return lines
-    summary = f"{won} of {known} with a known outcome won, mean {format_mean_r(mean_r)}"
+    mean = format_mean_r(mean_r)
+    if found[0].unit.source == "money":
+        mean = f"{mean.removesuffix('R')} in {found[0].unit.phrase(currency)}"
+    summary = f"{won} of {known} with a known outcome won, mean {mean}"
     return [BriefLine(f"- The {nearest}: {summary}", keep=LinePriority.SIMILAR), *lines]
 
 
 def _similar(one: SimilarDecision, short: ShortIds, currency: str) -> BriefLine:
     ended = r_phrase(one.pnl_r) + (" (by ATR)" if one.r_source == "atr_proxy" and one.pnl_r is not None else "")
-    if one.pnl_r is None and one.pnl_usd is not None:
+    if one.pnl_usd is not None and (one.pnl_r is None or one.unit.source == "money"):
         ended = format_rough_gain(Decimal(repr(one.pnl_usd)), currency)
     if one.kind == "shadow":
         ended = f"decided against, would have been {ended}" if one.pnl_r is not None else "decided against"
