@@ -73,7 +73,7 @@ def gather(
     holding = open_positions(view) if config.includeOpenPositions else ()
     events = events_concerning(view, symbol, {position.trade.symbol for position in holding})
     closed = tuple(view.trades(TradeFilter(status="closed", limit=config.recentTradesK))) if config.recentTradesK else ()
-    remembered = shown_episodes(recalled, {trade.id for trade in closed})
+    remembered = shown_episodes(recalled, situation, {trade.id for trade in closed})
     return replace(
         inputs,
         lessons=own.lessons_shown(view.as_of) if own else (), skill_lessons=shared.lessons_shown(view.as_of) if shared else (),

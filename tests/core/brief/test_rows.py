@@ -148,6 +148,8 @@ def test_only_a_belief_that_passed_the_gate_is_told():
     for status, is_told in (("candidate", False), ("believed", True), ("retired", False)):
         told = compose_brief(remembering(NEW, past, (replace(belief("b1"), status=status),)))
         assert ("- Belief: " in told.text) is is_told, status
+    elsewhere = replace(belief("b1"), status="believed", situation=Situation(symbol="XAU", regime="ranging"))
+    assert "- Belief: " not in compose_brief(remembering(NEW, past, (elsewhere,))).text, "its conditions do not hold now"
 
 
 def test_evidence_says_the_base_rate_and_why_no_size_is_suggested_in_plain_words():

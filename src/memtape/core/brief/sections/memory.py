@@ -55,7 +55,7 @@ def memory_section(inputs: BriefInputs) -> list[BriefLine]:
         if inputs.episodes_known:
             lines += evidence_lines(rounded(recalled.evidence), inputs, _sources(recalled, inputs))
         shown = {trade.id for trade in shown_trades(inputs)}
-        for each in recalled_signals(recalled, warned, shown):
+        for each in recalled_signals(recalled, warned, inputs.situation, shown):
             lines.append(_belief(each, short) if isinstance(each, Belief) else _signal(each, inputs, short))
     lines += plan_lines(inputs.plans, inputs.proposed_plans, short)
     lines += [_conviction(each, inputs.as_of, short) for each in inputs.convictions]
@@ -131,7 +131,7 @@ def _size_lines(evidence: Evidence) -> Iterator[BriefLine]:
     if found.f:
         text = f"- Size by evidence: at most {100 * found.f:.2f} % of equity for 1R ({rate} won, taken as {careful}; {payoff})"
     else:
-        text = f"- No size suggested: {rate} won, taken as {careful} to be careful, at {payoff} leaves no edge"
+        text = f"- No size suggested: {rate} won at {payoff}; taken as {careful}, to be careful, that leaves no edge"
     yield BriefLine(text, keep=LinePriority.EVIDENCE)
 
 
