@@ -32,6 +32,7 @@ def _anthropic(body: dict[str, Any]) -> Iterator[str]:
         yield "stream_options: Extra inputs are not permitted"
     messages = body["messages"]
     blocks = [_blocks(one) for one in messages]
+    yield from _cache_problems(body, blocks)
     if not messages or messages[0]["role"] != "user":
         yield "messages: first message must use the user role"
     for number, message in enumerate(messages):
@@ -66,6 +67,24 @@ def _anthropic(body: dict[str, Any]) -> Iterator[str]:
         if form["type"] != "json_schema":
             yield "output_config.format.type"
         yield from _schema_problems(form["schema"], ANTHROPIC_KEYWORDS)
+
+
+def _cache_problems(body: dict[str, Any], blocks: list[list[dict[str, Any]]]) -> Iterator[str]:
+    system = body.get("system", "")
+    system = system if isinstance(system, list) else []
+    if any(one.get("type") != "text" for one in system):
+        yield "system: only text blocks are allowed"
+    marked = [one for one in (*body.get("tools", []), *system, *(each for part in blocks for each in part)) if "cache_control" in one]
+    if len(marked) > 4:
+        yield f"A maximum of 4 blocks with cache_control may be provided. Found {len(marked)}."
+    for one in marked:
+        mark = one["cache_control"]
+        if not isinstance(mark, dict) or mark.get("type") != "ephemeral" or mark.get("ttl", "5m") not in ("5m", "1h"):
+            yield "cache_control: Input tag does not match any of the expected tags: 'ephemeral'"
+        if one.get("type") in ("thinking", "redacted_thinking"):
+            yield f"{one['type']}.cache_control: Extra inputs are not permitted"
+        if one.get("type") == "text" and not one["text"].strip():
+            yield "cache_control cannot be set for empty text blocks"
 
 
 def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:

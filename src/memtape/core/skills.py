@@ -45,6 +45,7 @@ class MemoryConfig:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     enabled: bool = True
     recentTradesK: Annotated[int, Field(ge=0, le=30)] = 10
+    rows: Literal["short", "seed"] = "short"  # how a recent trade is written; seed: the longer form with size, both times and MFE
     includeOpenPositions: bool = True
     reflection: ReflectionConfig = field(default_factory=ReflectionConfig)
     similarSituations: bool = False

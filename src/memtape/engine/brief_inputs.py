@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from memtape.core.brief.inputs import BriefInputs, BriefPlan, Conviction
+from memtape.core.brief.recalled_memories import RECALLED_FOR_BRIEF, shown_episodes
 from memtape.core.brief.risk import risk_state
 from memtape.core.events import Discrepancy
+from memtape.core.ledger.trades import Trade
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.plans import resolve_plans
 from memtape.core.memory.shadows import shadow_id
@@ -33,7 +35,6 @@ from memtape.engine.view.view import TradeFilter, View
 from memtape.plugs.embedder import Embedder
 
 DAY = timedelta(days=1)
-RECALLED_MEMORIES = 5
 SIMILAR_DECISIONS = 5
 COMPARED_IN_WORDS = 100  # the nearest by situation that are compared in words as well
 MAX_CONVICTIONS = 5
@@ -63,22 +64,35 @@ def gather(
     )  # fmt: skip
     if not config.enabled or question.without_memory:
         return inputs
-    asked = RecallQuestion(situation=situation, symbol=symbol, strategy=question.strategy, limit=RECALLED_MEMORIES)
+    asked = RecallQuestion(
+        situation=situation, symbol=symbol, strategy=question.strategy, limit=RECALLED_FOR_BRIEF,
+        warnings_limit=RECALLED_FOR_BRIEF,
+    )  # fmt: skip
     recalled, query, basis = recall_situation(view, asked)
     own, shared = active_lessons(view)
     holding = open_positions(view) if config.includeOpenPositions else ()
     events = events_concerning(view, symbol, {position.trade.symbol for position in holding})
+    closed = tuple(view.trades(TradeFilter(status="closed", limit=config.recentTradesK))) if config.recentTradesK else ()
+    remembered = shown_episodes(recalled, situation, {trade.id for trade in closed})
     return replace(
         inputs,
         lessons=own.lessons_shown(view.as_of) if own else (), skill_lessons=shared.lessons_shown(view.as_of) if shared else (),
-        recent=tuple(view.trades(TradeFilter(status="closed", limit=config.recentTradesK))) if config.recentTradesK else (),
-        holding=holding,
+        recent=closed, holding=holding,
         recalled=recalled, query=query, episodes_known=basis.n, outcome_source=basis.outcome_source,
+        reasons=_entry_reasons(view, remembered, closed),
         plans=_firing_plans(view, situation, symbol, question.strategy),
+        proposed_plans=sum(state.status == "proposed" for state in view.plan_states()),
         events=events, exposures=position_exposures(view, events, held_notionals(holding)),
         similar=_similar(view, situation, symbol, question, embedder) if config.similarSituations else (),
         convictions=_convictions(view),
     )  # fmt: skip
+
+
+def _entry_reasons(view: View, ids: Sequence[str], known: Sequence[Trade]) -> dict[str, str]:
+    """Why the remembered trades were entered, by id; the trades that are not known yet are read in one statement."""
+    trades = [trade for trade in known if trade.id in ids]
+    trades += view.closed_trades(set(ids) - {trade.id for trade in trades})
+    return {trade.id: trade.entry_reason for trade in trades if trade.entry_reason}
 
 
 def _midnight(at: datetime) -> datetime:

@@ -17,6 +17,7 @@ from memtape.engine.view import ledger as reads
 from memtape.engine.view.decisions import DecisionCard, decision_card, decision_cards, review
 from memtape.engine.view.instruments import TermsStatement, stated_terms
 from memtape.engine.view.ledger import RecordedDecision
+from memtape.engine.view.short_ids import full_trade_id
 from memtape.engine.view.trade_labels import labelled_trades
 from memtape.engine.view.view import TradeFilter, TradePage
 
@@ -49,6 +50,11 @@ class Ledger:
         with self._scope.view(as_of, head) as view:
             found = view.trade(id)
             return None if found is None else labelled_trades(view, [found])[0]
+
+    def full_id(self, id: str, *, field: str = "trade_id", as_of: datetime | None = None, head: int | None = None) -> str:
+        """The id of the trade that a short id of a brief stands for."""
+        with self._scope.view(as_of, head) as view:
+            return full_trade_id(view, id, field)
 
     def discrepancies(self, limit: int = 1000, *, as_of: datetime | None = None, head: int | None = None) -> list[Discrepancy]:
         """Where two records of the account do not agree, newest first."""

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from memtape.plugs.answer_schema import enforceable_schema
 from memtape.plugs.models import (
     AnswerForm,
+    CachedTokens,
     ModelAnswer,
     ModelReply,
     connection_failure,
@@ -26,6 +27,7 @@ from memtape.plugs.models import (
     timeout_failure,
     unreadable_reply,
 )
+from memtape.plugs.prompt_cache import CacheMarks
 
 ADDRESS = "https://api.anthropic.com"  # given to the SDK, which would otherwise look in the environment
 
@@ -42,16 +44,30 @@ class _Block(BaseModel):
     text: str | None = None
 
 
-class _AnthropicUsage(BaseModel):
+class AnthropicUsage(BaseModel):
+    """The tokens of a reply. Those that the cache stored or gave are not among `input_tokens`."""
+
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+
+    @property
+    def cached(self) -> CachedTokens:
+        """The tokens that the cache stored and gave."""
+        return CachedTokens(self.cache_creation_input_tokens or 0, self.cache_read_input_tokens or 0)
+
+    @property
+    def all_input_tokens(self) -> int | None:
+        """The tokens of the whole question."""
+        return None if self.input_tokens is None else self.input_tokens + sum(self.cached)
 
 
 class _AnthropicMessage(BaseModel):
     content: Sequence[_Block]
     model: str = ""
     stop_reason: str | None = None
-    usage: _AnthropicUsage = _AnthropicUsage()
+    usage: AnthropicUsage = AnthropicUsage()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,21 +85,23 @@ class AnthropicModel:
         """The provider and the name."""
         return f"anthropic/{self.name}"
 
-    def answer(self, system: str, user: str, form: AnswerForm, *, max_tokens: int) -> ModelAnswer:
+    def answer(self, system: str, user: str, form: AnswerForm, *, max_tokens: int, stable_chars: int = 0) -> ModelAnswer:
         """Ask one question. The SDK retries where that may help."""
-        message = parse_reply(self.id, _AnthropicMessage, self._ask(system, user, form, max_tokens))
+        message = parse_reply(self.id, _AnthropicMessage, self._ask(system, user, form, max_tokens, stable_chars))
         return ModelReply(
             model=self.id, answered_by=message.model or self.name,
             text="".join(block.text or "" for block in message.content if block.type == "text"),
-            input_tokens=message.usage.input_tokens, output_tokens=message.usage.output_tokens,
+            input_tokens=message.usage.all_input_tokens, output_tokens=message.usage.output_tokens, cached=message.usage.cached,
             refused=message.stop_reason == "refusal",
             cut_off=message.stop_reason in ("max_tokens", "model_context_window_exceeded"),
         ).read(form)  # fmt: skip
 
-    def _ask(self, system: str, user: str, form: AnswerForm, max_tokens: int) -> bytes:
+    def _ask(self, system: str, user: str, form: AnswerForm, max_tokens: int, stable_chars: int) -> bytes:
+        marks = CacheMarks(self.name, system)
         return post_message(
             self.name, api_key=self.api_key, base_url=self.base_url, timeout=self.timeout, retries=self.retries,
-            max_tokens=max_tokens, system=system, messages=[{"role": "user", "content": user}],
+            max_tokens=max_tokens, system=marks.system_blocks(),
+            messages=[{"role": "user", "content": marks.user_blocks(user, stable_chars)}],
             output_config={"format": {"type": "json_schema", "schema": enforceable_schema(form.model_json_schema())}},
         )  # fmt: skip
 

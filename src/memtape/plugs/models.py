@@ -52,8 +52,11 @@ class Model(Protocol):
     def id(self) -> str:
         """The provider and the name: anthropic/claude-haiku-4-5."""
 
-    def answer(self, system: str, user: str, form: AnswerForm, *, max_tokens: int) -> ModelAnswer:
-        """Ask one question. Raises ModelFailed without a valid answer."""
+    def answer(self, system: str, user: str, form: AnswerForm, *, max_tokens: int, stable_chars: int = 0) -> ModelAnswer:
+        """Ask one question. Raises ModelFailed without a valid answer.
+
+        The first `stable_chars` characters of `user` seldom change from one question to the next: a provider may cache them.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +150,35 @@ LIST_PRICES: Mapping[str, Price] = {
 _SNAPSHOT_DATE = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")  # a dated snapshot has the price of its model
 
 
-def answer_cost(name: str, input_tokens: int | None, output_tokens: int | None) -> Decimal | None:
-    """Returns the cost of an answer by list price; None if the model or the tokens are unknown."""
+CACHE_WRITE_FACTOR, CACHE_READ_FACTOR = Decimal("1.25"), Decimal("0.1")  # of the price of an input token, at Anthropic
+
+
+class CachedTokens(NamedTuple):
+    """The input tokens of a question that the provider stored in its cache, and those it found there."""
+
+    written: int = 0
+    read: int = 0
+
+
+NOT_CACHED = CachedTokens()
+
+
+def answer_cost(
+    name: str, input_tokens: int | None, output_tokens: int | None, cached: CachedTokens = NOT_CACHED
+) -> Decimal | None:
+    """Returns the cost of an answer by list price; None if the model or the tokens are unknown.
+
+    `input_tokens` are all of them; the cached ones among them have prices of their own.
+
+    >>> answer_cost("claude-haiku-4-5", 1_200, 300, CachedTokens(read=1_000))
+    Decimal('0.0018')
+    """
     price = LIST_PRICES.get(_SNAPSHOT_DATE.sub("", name))
     if price is None or input_tokens is None or output_tokens is None or (price.max_input_tokens or input_tokens) < input_tokens:
         return None
-    return (price.input * input_tokens + price.output * output_tokens) / 1_000_000
+    plain = input_tokens - cached.written - cached.read
+    billed = plain + CACHE_WRITE_FACTOR * cached.written + CACHE_READ_FACTOR * cached.read
+    return (price.input * billed + price.output * output_tokens).normalize() / 1_000_000
 
 
 # ---- reading a reply ----------------------------------------------------------------------------------------------
@@ -169,6 +195,7 @@ class ModelReply:
     output_tokens: int | None
     refused: bool = False
     cut_off: bool = False  # stopped at the limit of tokens
+    cached: CachedTokens = NOT_CACHED
 
     def read(self, form: AnswerForm) -> ModelAnswer:
         """Returns the answer. Raises ModelFailed if it is not valid JSON of this form."""
@@ -195,7 +222,7 @@ class ModelReply:
     @property
     def cost(self) -> Decimal | None:
         """The cost of this reply, valid or not."""
-        return answer_cost(self.model.partition("/")[2], self.input_tokens, self.output_tokens)
+        return answer_cost(self.model.partition("/")[2], self.input_tokens, self.output_tokens, self.cached)
 
     def failed(self, what: str, problem: str, retry_later: bool = True) -> ModelFailed:
         """Returns a failure with the tokens and the cost of this reply."""

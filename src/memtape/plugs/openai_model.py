@@ -85,7 +85,7 @@ class OpenAIModel:
         """The provider and the name."""
         return f"openai/{self.name}"
 
-    def answer(self, system: str, user: str, form: AnswerForm, *, max_tokens: int) -> ModelAnswer:
+    def answer(self, system: str, user: str, form: AnswerForm, *, max_tokens: int, stable_chars: int = 0) -> ModelAnswer:
         """Ask one question. The SDK retries where that may help."""
         completion = parse_reply(self.id, _Completion, self._ask(system, user, form, max_tokens))
         first, usage = completion.choices[0], completion.usage or _OpenAIUsage()

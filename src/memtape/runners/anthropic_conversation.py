@@ -14,9 +14,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from memtape.core.brief.token_estimate import estimate_tokens
 from memtape.plugs.answer_schema import enforceable_schema
-from memtape.plugs.anthropic_model import ADDRESS, post_message, stream_message
+from memtape.plugs.anthropic_model import ADDRESS, AnthropicUsage, post_message, stream_message
 from memtape.plugs.models import ModelAccess, connection_failure, parse_event, parse_reply, strict_json
+from memtape.plugs.prompt_cache import CacheMarks, tool_tokens
 from memtape.runners.conversation import NOTHING, ModelTurn, OnPiece, ToolCall, UserPart, earlier_parts
 from memtape.runners.protocol import RunQuestion, ToolOutput
 
@@ -24,15 +26,10 @@ MAX_ANSWER_TOKENS = 8_192
 Block = dict[str, Any]
 
 
-class _Tokens(BaseModel):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-
-
 class _Reply(BaseModel):
     content: Sequence[Block]
     stop_reason: str | None = None
-    usage: _Tokens = _Tokens()
+    usage: AnthropicUsage = AnthropicUsage()
 
 
 class _Start(BaseModel):
@@ -79,7 +76,7 @@ class AnthropicConversation:
             calls=[_call(block) for block in content if block.get("type") == "tool_use"],
             stop="overflow" if reply.stop_reason == "model_context_window_exceeded"
             else "cut_off" if reply.stop_reason == "max_tokens" else "refused" if reply.stop_reason == "refusal" else "ended",
-            input_tokens=reply.usage.input_tokens, output_tokens=reply.usage.output_tokens,
+            input_tokens=reply.usage.all_input_tokens, output_tokens=reply.usage.output_tokens, cached=reply.usage.cached,
         )  # fmt: skip
 
     def append_outputs(self, outputs: Sequence[tuple[ToolCall, ToolOutput]]) -> None:
@@ -90,13 +87,14 @@ class AnthropicConversation:
 def start_anthropic(access: ModelAccess, question: RunQuestion) -> AnthropicConversation:
     """Returns a conversation with the earlier runs of the session and the prompt."""
     parameters: dict[str, Any] = {"max_tokens": MAX_ANSWER_TOKENS}
+    tools = [
+        {"name": tool.name, "description": tool.description, "input_schema": dict(tool.input_schema)} for tool in question.tools
+    ]
+    if tools:
+        parameters["tools"] = tools
+    marks = CacheMarks(access.name, question.system, tool_tokens(tools))
     if question.system.strip():
-        parameters["system"] = question.system
-    if question.tools:
-        parameters["tools"] = [
-            {"name": tool.name, "description": tool.description, "input_schema": dict(tool.input_schema)}
-            for tool in question.tools
-        ]
+        parameters["system"] = marks.system_blocks()
     if question.schema is not None:
         parameters["output_config"] = {"format": {"type": "json_schema", "schema": enforceable_schema(question.schema)}}
     conversation = AnthropicConversation(access, parameters)
@@ -111,7 +109,9 @@ def start_anthropic(access: ModelAccess, question: RunQuestion) -> AnthropicConv
         conversation.messages.append({"role": "assistant", "content": [*said, *calls]})
         if part.calls:
             conversation.append_outputs(part.calls)
-    conversation.messages.append({"role": "user", "content": question.prompt.strip() or NOTHING})
+    prompt = question.prompt.strip() or NOTHING
+    earlier = estimate_tokens(json.dumps(conversation.messages)) if conversation.messages else 0
+    conversation.messages.append({"role": "user", "content": marks.user_blocks(prompt, question.stable_chars, earlier)})
     return conversation
 
 

@@ -247,12 +247,19 @@ class _Conductor:
                 has_heading=self.task.examines is not None,
                 card=self.config.card if schema is not None and self.task.examines is None else None,
             )  # fmt: skip
+        prompt = run_prompt(parts)
         return RunQuestion(
-            agent=agent, system=system, prompt=run_prompt(parts), model=begun.start.model, session=begun.start.session_before,
+            agent=agent, system=system, prompt=prompt, stable_chars=self._stable_chars(prompt), model=begun.start.model,
+            session=begun.start.session_before,
             keep_session=begun.keep_session, transcript=begun.transcript, tools=() if of_member else self.host.tools_of(agent),
             mcp=None if of_member else self.host.mcp_of(agent), schema=schema, budget_usd=left,
             session_cost_usd=begun.session_cost_usd,
         )  # fmt: skip
+
+    def _stable_chars(self, prompt: str) -> int:
+        """How far the prompt stays the same from run to run: to the end of the brief's recent trades."""
+        stable = "" if self.brief is None else self.brief.brief.stable_records
+        return prompt.index(stable) + len(stable) if stable and stable in prompt else 0
 
     # ---- the council -------------------------------------------------------------------------------------------------
 

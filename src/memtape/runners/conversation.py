@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, Literal, Protocol
 
 from memtape.core.decisions.runs import AgentRun, RunStep
-from memtape.plugs.models import ModelAccess
+from memtape.plugs.models import NOT_CACHED, CachedTokens, ModelAccess
 from memtape.runners.protocol import RunQuestion, ToolOutput
 
 NOTHING = "(nothing)"  # providers refuse an empty text
@@ -34,6 +34,7 @@ class ModelTurn:
     stop: Literal["ended", "cut_off", "refused", "overflow"] = "ended"
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cached: CachedTokens = NOT_CACHED
 
 
 OnPiece = Callable[[str], None]  # called with the new text of each part of a streamed reply, which may be empty

@@ -123,7 +123,7 @@ class _ToolLoop:
         self.usage = self.usage.plus(
             RunUsage(
                 input_tokens=reply.input_tokens, output_tokens=reply.output_tokens,
-                cost_usd=answer_cost(self.access.name, reply.input_tokens, reply.output_tokens),
+                cost_usd=answer_cost(self.access.name, reply.input_tokens, reply.output_tokens, reply.cached),
             )
         )  # fmt: skip
         if reply.stop == "overflow":

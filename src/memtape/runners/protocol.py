@@ -53,6 +53,7 @@ class RunQuestion:
     agent: str
     system: str
     prompt: str  # the run's own prompt stands last in it
+    stable_chars: int = 0  # the beginning of the prompt that seldom changes from run to run, so that a provider may cache it
     model: str | None = None
     session: str | None = None  # the session to continue; None: a new one
     keep_session: bool = False  # False: the runner stores nothing of this run

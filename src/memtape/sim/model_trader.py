@@ -171,8 +171,14 @@ class ModelQuestion:
     symbol: str
     t: datetime
     brief: str
+    stable_records: str = ""  # how far the brief stays the same from tick to tick
     bars: tuple[Bar, ...]  # the last bars, oldest first
     account: AccountView
+
+    @property
+    def stable_chars(self) -> int:
+        """How many characters of the prompt stay the same from tick to tick, so that a provider may cache them."""
+        return len(self.stable_records) if self.stable_records and self.prompt.startswith(self.stable_records) else 0
 
     @property
     def prompt(self) -> str:

@@ -172,5 +172,5 @@ def test_the_days_state_is_told_with_its_numbers():
         "- Orders today: 1 (of 2 decisions)",
         "- Realised today: -EUR 120.50 (-1.2 % of the equity the day began with) in 1 trade",
         "- Losses in a row: 2",
-        "- Drawdown: 4.2 % from the peak (limit 20 %)",
+        "- Drawdown: 4.2 % from the peak",
     ]

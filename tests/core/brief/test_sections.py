@@ -31,6 +31,7 @@ from tests.core.briefs import (
     NEW,
     SKILL,
     composed,
+    first_trade,
     lesson,
     line_with,
     names,
@@ -69,19 +70,19 @@ def test_a_closed_trade_reads_as_the_seed_writes_it():
 
 
 def test_an_open_position_tells_its_mark_its_worth_and_its_stop():
-    assert open_position_line(OpenPosition(HELD, Decimal(3438), Decimal("1.64")), NOON) == (
+    assert open_position_line(OpenPosition(HELD, Decimal(3438), Decimal("1.64")), NOON).text == (
         '- ETH long $200 @ 3,410 mark=3,438 unrealised=+$1.64 +0.2R MFE=+$22 / MAE=-$8 held 30m stop=3,380 target=3,500 "BB lower-band bounce"'
     )
 
 
 def test_what_is_not_known_of_a_position_is_not_told():
     bare = HELD._replace(stop_price=None, target_price=None, mfe_usd=None, mae_usd=None, entry_reason=None, initial_risk_usd=None)
-    assert open_position_line(OpenPosition(bare, None, None), NOON) == "- ETH long $200 @ 3,410 held 30m"
+    assert open_position_line(OpenPosition(bare, None, None), NOON).text == "- ETH long $200 @ 3,410 held 30m"
 
 
 def test_a_half_closed_position_says_what_is_left_and_what_was_taken():
     half = HELD._replace(qty_entered=Decimal(2), qty_exited=Decimal(1), qty_open=Decimal(1), realized_pnl_usd=Decimal("4.5"))
-    told = open_position_line(OpenPosition(half, None, None), NOON)
+    told = open_position_line(OpenPosition(half, None, None), NOON).text
     assert "realised=+$4.50" in told and "(50.0 % still open)" in told
 
 
@@ -113,15 +114,18 @@ def test_no_line_carries_the_noise_of_a_binary_number():
 def test_the_newest_entries_are_told_first_and_no_more_than_were_asked_for():
     few = replace(rich(), skill=replace(SKILL, context=SkillContext(memory=MemoryConfig(recentTradesK=2))))
     shuffled = compose_brief(replace(few, recent=few.recent[::-1]))
-    assert [line[2:18] for line in section(shuffled, "recent_trades")[1:]] == ["2026-06-04T12:00", "2026-06-04T10:00"]
+    assert [line[:18] for line in section(shuffled, "recent_trades")[1:]] == ["- 2026-06-04 12:00", "- 06-04 10:00 BTC "]
 
 
 def test_a_models_proposal_is_never_mistaken_for_the_owners_plan():
     told = compose_brief(
-        replace(rich(), plans=(planned("a"), planned("b", maker="agent"), planned("c", maker="reflection", confirmed=True)))
+        replace(
+            rich(), proposed_plans=2,
+            plans=(planned("a"), planned("b", maker="agent"), planned("c", maker="reflection", confirmed=True)),
+        )
     )
     assert "skip trade (by the owner) [a]" in told.text
-    assert "skip trade (proposed by a model, not confirmed) [b]" in told.text
+    assert "[b]" not in told.text and "- 2 plans proposed by a model wait for the owner's word" in told.text
     assert "skip trade (by a model, confirmed by the owner) [c]" in told.text
 
 
@@ -129,7 +133,7 @@ def test_a_loss_in_another_situation_is_marked_as_far():
     told = compose_brief(
         remembering(NEW, [episode("far", -1.0, regime="ranging", volatility_regime="low", session="asia", price=1.0, atr_d1=9.0)])
     )
-    assert "- Warning (the nearest loss; the situation was another), XAU long:" in told.text
+    assert "- Nearest loss: XAU long lost 1R yesterday" in told.text
 
 
 def test_a_loss_that_warns_is_not_recalled_a_second_time():
@@ -140,7 +144,7 @@ def test_a_loss_that_warns_is_not_recalled_a_second_time():
 def test_lessons_that_are_held_back_or_expired_are_not_told():
     told = compose_brief(replace(NEW, lessons=(lesson("a", "Told."), lesson("b", "Held back.", flagged="contradicts a rule"),
                                          lesson("c", "Too old.", expires_at=NOON)), skill_lessons=(lesson("a", "Told."), lesson("d", "Shared."))))  # fmt: skip
-    assert section(told, "lessons") == [LESSONS_HEADING, "- Told.", "- Shared. (from the skill)"]
+    assert section(told, "lessons") == [LESSONS_HEADING, "- Told. [a]", "- Shared. (from the skill) [d]"]
 
 
 def test_a_discrepancy_is_told_even_where_open_positions_are_not():
@@ -207,7 +211,6 @@ def test_a_new_section_is_one_function_with_its_place_heading_and_budget(monkeyp
     brief = compose_brief(NEW)
     assert section(brief, "weather") == ["## Weather", "- USD dry"]
     assert [segment.left_out for segment in brief.segments if segment.name == "weather"] == [2]
-    assert "The user message holds your records" in brief.text and "Name the ids" in brief.text
     assert "weather" not in names(compose_brief(NEW, without_memory=True))
 
 
@@ -217,12 +220,12 @@ def test_two_sections_cannot_share_a_name_or_a_place():
             register_section(name, role="user", order=order)(lambda inputs: [])
 
 
-def test_with_an_empty_memory_nothing_speaks_of_memory():
-    told = composed("empty_memory")
+def test_with_an_empty_memory_there_are_no_records_and_the_system_part_is_already_the_one_of_later_ticks():
+    told, later = composed("empty_memory"), compose_brief(first_trade())
     assert names(told) == ["header", "leash", "strategy", "footer"]
-    for word in ("memory", "record", "lesson", "brackets", "BEGIN", "=== user ===", "##"):
-        assert word not in told.text.lower() if word.islower() else word not in told.text
+    assert "=== user ===" not in told.text and "##" not in told.text
     assert told.of("user") == "" and told.citations == ()
+    assert told.of("system") == later.of("system")
 
 
 def test_a_recall_that_found_nothing_says_nothing():
@@ -255,8 +258,8 @@ def test_each_part_of_memory_can_be_switched_off(config, gone):
 
 def test_trades_that_nobody_confirmed_are_told_as_claimed():
     told = composed("claimed_only")
-    assert all(line.endswith("(claimed)") for line in section(told, "recent_trades")[1:])
-    assert "as you reported them, confirmed by no broker" in line_with(told, "Evidence")
+    assert all(" (claimed) [" in line for line in section(told, "recent_trades")[1:])
+    assert line_with(told, "Evidence").endswith("; claimed by the agent")
 
 
 # --- what stands behind it ----------------------------------------------------------------------------------------------
@@ -293,6 +296,6 @@ def test_what_a_line_shows_in_brackets_is_what_it_cites():
 def test_every_item_of_memory_is_cited_with_its_kind_and_tier():
     told = composed("rich")
     found = {(cited.source.kind, cited.source.id, cited.source.tier) for cited in told.citations}
-    assert {("trade", "t1", 1), ("trade", "h1", 1), ("lesson", "l1", 2), ("rule", "m1", 1), ("episode", "e02", 0), ("belief", "b1", 2),
-            ("plan", "p1", 1), ("plan", "p2", 3), ("event", "nfp", 4), ("decision", "d3", 3), ("decision", "d7", 3), ("document", "doc1", 1),
+    assert {("trade", "t1", 1), ("trade", "h1", 1), ("lesson", "l1", 2), ("rule", "m1", 1), ("episode", "e02", 0),
+            ("plan", "p1", 1), ("event", "nfp", 1), ("decision", "d3", 3), ("decision", "d7", 3), ("document", "doc1", 1),
             ("discrepancy", "BTC/@2026-06-05T10:00", 2)} <= found  # fmt: skip

@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from memtape.core.brief.inputs import Role, SourceRef
+from memtape.core.brief.token_estimate import ESTIMATE, estimate_tokens
 
+__all__ = ["ESTIMATE", "BriefLine", "BriefSection", "Count", "LinePriority", "estimate_tokens", "fit_section", "fit_sections"]
 Count = Callable[[str], int]
-ESTIMATE = "estimate: 1 token for 3 bytes"
 
 
 class LinePriority(IntEnum):
@@ -43,12 +44,18 @@ class LinePriority(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BriefLine:
-    """One line, its sources and its priority. `more` is added to the line if there is room for `LinePriority.REASON`."""
+    """One line, its sources and its priority. `more` is added to the line if there is room for `LinePriority.REASON`.
+
+    `free` are the words in it that a model or an external source wrote, each with its author; `bare` is the line without them. A
+    line without a bare form is left out if the words find no room (`free_text`).
+    """
 
     text: str
     sources: tuple[SourceRef, ...] = ()
     keep: LinePriority = LinePriority.ALWAYS
     more: str = ""
+    free: tuple[tuple[str, str], ...] = ()  # author, words
+    bare: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +72,6 @@ class BriefSection:
     def text(self) -> str:
         """The section as the model reads it."""
         return "\n".join([*([self.heading] if self.heading else []), *(line.text + line.more for line in self.lines)])
-
-
-def estimate_tokens(text: str) -> int:
-    """Returns an estimate of the tokens: too high for prose, too low for numbers.
-
-    Prose comes to four thirds of what tokenizers count; a Chinese character is one token; a closed trade has about 45.
-
-    >>> estimate_tokens('- 2026-06-04T08:15 → 09:00 ETH short $180 @ 3,420 → 3,455 -$9.70 (-0.5%) 45m "funding extreme"')
-    33
-    """
-    return -(-len(text.encode()) // 3)
 
 
 def fit_section(section: BriefSection, count: Count, *, max_tokens: int | None, by_owner: bool = False) -> BriefSection:

@@ -1,8 +1,13 @@
 """Composes a brief: who the agent is and which rules bind it, then its records between two lines that no record can imitate.
 
-The system part is header, limits, strategy, lessons and footer. It changes seldom, so a provider can cache it. The user part
-holds the records, which are data. Their first and last line carry a mark made from the hash of the text between them, which the
-author of a recorded text cannot know. Empty sections are omitted, and so are the sentences about them.
+What seldom changes comes first, so that a provider can cache it: the system part (header, limits, strategy, lessons, footer),
+then the user part from its beginning to the end of the recent trades. Unless a trade closes or somebody edits a note, a rule or
+the skill, two consecutive prompts begin with the same bytes up to there. What changes with every tick follows: positions, risk,
+memory, events, and on the last line the moment and the mark.
+
+The user part holds the records, which are data. No record can begin a line, so none can imitate the last one; besides, that line
+carries a mark made from the hash of the text above it, which the author of a recorded text cannot know. Empty sections are
+omitted.
 
 Any change of wording or form raises `PROMPT_VERSION`: the same inputs and version give the same bytes.
 
@@ -31,6 +36,7 @@ from memtape.core.brief.budget import (
     fit_section,
     fit_sections,
 )
+from memtape.core.brief.free_text import ration_free_text
 from memtape.core.brief.header_and_footer import footer_lines, header_lines
 from memtape.core.brief.inputs import (
     WARN_TOKENS,
@@ -46,10 +52,12 @@ from memtape.core.codec import digest
 from memtape.core.skills import MemoryConfig
 from memtape.errors import Invalid
 
-PROMPT_VERSION = 2
+PROMPT_VERSION = 3
 BRIEF_TOKENS = 4_000  # tokens
 BETWEEN = "\n\n"
 MARKS: dict[Role, str] = {"system": "=== system ===", "user": "=== user ==="}
+_STABLE = frozenset({"header", "footer", *(spec.name for spec in SECTIONS if spec.stable)})
+_BY_OWNER = frozenset(spec.name for spec in SECTIONS if spec.by_owner)
 
 
 def compose_brief(
@@ -60,41 +68,47 @@ def compose_brief(
     if budget < 1:
         raise Invalid("budget", "is below one token", "Give the tokens that a brief may take, like 4000")
     measure = estimate_tokens if count is None else count
-    wanted = _fit_all(inputs, without_memory, measure)
-    fitted = fit_sections(wanted, budget, lambda sections: measure(_text(inputs, _framed(inputs, sections))))
-    whole = _framed(inputs, fitted)
+    with_memory = inputs.skill.context.memory.enabled and not without_memory
+    wanted = _fit_all(inputs, with_memory, measure)
+    fitted = fit_sections(wanted, budget, lambda sections: measure(_text(inputs, _framed(inputs, sections, with_memory))))
+    whole = _framed(inputs, fitted, with_memory)
     text = _text(inputs, whole)
     tokens = measure(text)
     return Brief(
         text=text,
-        segments=tuple(Segment(each.name, each.role, each.text, measure(each.text), each.left_out) for each in whole),
+        segments=tuple(
+            Segment(each.name, each.role, each.text, measure(each.text), each.left_out, each.name in _STABLE) for each in whole
+        ),
         citations=tuple(_citations(whole)), tokens=tokens, counted_by=ESTIMATE if count is None else counted_by,
         digest=digest(text), budget=budget, warnings=_warnings(wanted, fitted, tokens, budget), frame=_frame(inputs, whole),
     )  # fmt: skip
 
 
-def _fit_all(inputs: BriefInputs, without_memory: bool, count: Count) -> list[BriefSection]:
-    """Returns every section that has lines, each cut to its own budget. Header and footer are added later."""
-    memory_off = without_memory or not inputs.skill.context.memory.enabled
-    if memory_off:
+def _fit_all(inputs: BriefInputs, with_memory: bool, count: Count) -> list[BriefSection]:
+    """Returns every section that has lines, each cut to its own budget, the words of others rationed.
+
+    Header and footer are added later.
+    """
+    if not with_memory:
         inputs = replace(inputs, skill=inputs.skill.with_memory(MemoryConfig(enabled=False)))
-    specs = [spec for spec in SECTIONS if not (memory_off and spec.from_memory)]
+    specs = [spec for spec in SECTIONS if with_memory or not spec.from_memory]
+    written = [(spec, section) for spec in specs if (section := spec.write(inputs)).lines]
+    rationed = {section.name: section for section in ration_free_text([section for _, section in written], count)}
     return [
-        fit_section(section, count, max_tokens=spec.max_tokens, by_owner=spec.by_owner)
-        for spec in specs
-        if (section := spec.write(inputs)).lines
+        fit_section(rationed[spec.name], count, max_tokens=spec.max_tokens, by_owner=spec.by_owner)
+        for spec, _ in written
+        if spec.name in rationed
     ]
 
 
-def _framed(inputs: BriefInputs, fitted: Sequence[BriefSection]) -> list[BriefSection]:
+def _framed(inputs: BriefInputs, fitted: Sequence[BriefSection], with_memory: bool) -> list[BriefSection]:
     """Returns the sections with header and footer, in the order in which they are read."""
-    names = {section.name for section in fitted}
-    present = [spec for spec in SECTIONS if spec.name in names]
     system = [section for section in fitted if section.role == "system"]
     user = [section for section in fitted if section.role == "user"]
+    has_rules = any(section.name in _BY_OWNER for section in user)
     return [
-        BriefSection("header", "system", tuple(header_lines(inputs, present))), *system,
-        BriefSection("footer", "system", tuple(footer_lines(present))), *user,
+        BriefSection("header", "system", tuple(header_lines(inputs, has_rules))), *system,
+        BriefSection("footer", "system", tuple(footer_lines(with_memory))), *user,
     ]  # fmt: skip
 
 
@@ -103,10 +117,11 @@ def _frame(inputs: BriefInputs, whole: Sequence[BriefSection]) -> tuple[str, str
     content = BETWEEN.join(section.text for section in whole if section.role == "user")
     if not content:
         return "", ""
-    mark = digest(content)[:16]
+    moment = format_minute(inputs.as_of)
+    mark = digest(f"{content}{BETWEEN}{moment}")[:16]
     while mark in content:
         mark = digest(mark + content)[:16]
-    return f"BEGIN RECORDS {mark} as of {format_minute(inputs.as_of)}", f"END RECORDS {mark}"
+    return "BEGIN RECORDS", f"END RECORDS as of {moment}, mark {mark}"
 
 
 def _text(inputs: BriefInputs, whole: Sequence[BriefSection]) -> str:

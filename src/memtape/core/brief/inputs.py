@@ -6,7 +6,8 @@ into a `Brief` and reads nothing else, so the same inputs give the same bytes ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal
@@ -123,7 +124,9 @@ class BriefInputs:
     query: Query | None = None
     episodes_known: int = 0
     outcome_source: Literal["claimed", "verified"] = "verified"
+    reasons: Mapping[str, str] = field(default_factory=dict)  # why the recalled trades were entered, by id
     plans: tuple[BriefPlan, ...] = ()  # those that fire or hold now
+    proposed_plans: int = 0  # plans that a model made and the owner has not confirmed
     convictions: tuple[Conviction, ...] = ()
     events: tuple[CalendarEvent, ...] = ()  # ahead
     exposures: tuple[PositionExposure, ...] = ()  # of open positions, to these events
@@ -140,6 +143,7 @@ class Segment:
     text: str
     tokens: int
     left_out: int = 0  # lines that did not fit
+    stable: bool = False  # changes only if a trade closes or somebody edits something
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,3 +173,9 @@ class Brief:
         """Returns the part for one role as it is sent: the system segments, or the records between their two lines."""
         parts = [segment.text for segment in self.segments if segment.role == role]
         return "\n\n".join([self.frame[0], *parts, self.frame[1]] if role == "user" and parts else parts)
+
+    @property
+    def stable_records(self) -> str:
+        """The beginning of the user part that stays the same from one tick to the next: up to the end of the recent trades."""
+        stable = [segment.text for segment in self.segments if segment.role == "user" and segment.stable]
+        return "\n\n".join([self.frame[0], *stable]) if stable else ""

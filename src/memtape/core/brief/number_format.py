@@ -12,10 +12,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 
-from memtape.core.values import MONEY
+from memtape.core.values import MONEY, ZERO
 
 MINUTE = timedelta(minutes=1)
 PRICE_DIGITS = 7  # 65,203.45 and 1.084523: as fine as any venue quotes
+SHORT_PRICE_DIGITS = 4  # of a price in a short row, unless the move needs more
 
 
 def format_money(amount: Decimal, currency: str) -> str:
@@ -52,6 +53,27 @@ def format_number(amount: Decimal) -> str:
     return _digits(amount, PRICE_DIGITS)
 
 
+def format_price_pair(entry: Decimal | None, exit_: Decimal | None) -> str:
+    """Returns two prices as short as they can be read: the difference has two digits, and no price more than seven.
+
+    >>> pair = lambda a, b: format_price_pair(Decimal(a), Decimal(b))
+    >>> pair("4477.31", "4541.02"), pair("1.084523", "1.086104"), pair("65200", "65940"), pair("0.00001234", "0.00001311")
+    ('4477→4541', '1.0845→1.0861', '65200→65940', '0.00001234→0.00001311')
+    >>> pair("1.084523", "1.084561"), format_price_pair(Decimal("3.5"), None)
+    ('1.084523→1.084561', '3.5→?')
+    """
+    known = [price for price in (entry, exit_) if price is not None]
+    if not known:
+        return "?→?"
+    moved = abs(entry - exit_) if entry is not None and exit_ is not None else ZERO
+    largest = max((abs(price) for price in known), default=ZERO)
+    if not largest:
+        return "→".join("?" if price is None else "0" for price in (entry, exit_))
+    places = max(SHORT_PRICE_DIGITS - 1 - largest.adjusted(), 1 - moved.adjusted() if moved else 0)
+    places = max(min(places, PRICE_DIGITS - 1 - largest.adjusted()), 0)
+    return "→".join("?" if price is None else _trimmed(f"{_rounded(price, places):f}") for price in (entry, exit_))
+
+
 def format_percent(number: Decimal | float) -> str:
     """Returns a percentage to one place; below a tenth, to two.
 
@@ -85,6 +107,18 @@ def format_duration(minutes: float) -> str:
     if whole <= 999:
         return f"{whole}m"
     return f"{whole / 60:.1f}h" if whole < 6000 else f"{whole / 1440:,.1f}d"
+
+
+def format_short_duration(minutes: float) -> str:
+    """Returns a holding time in one whole number: minutes below two hours, hours below four days, then days.
+
+    >>> [format_short_duration(minutes) for minutes in (45.2, 119, 150, 4440, 6240, -3)]
+    ['45m', '119m', '3h', '74h', '4d', '0m']
+    """
+    whole = max(round(minutes), 0)
+    if whole < 120:
+        return f"{whole}m"
+    return f"{int(whole / 60 + 0.5)}h" if whole < 5_760 else f"{int(whole / 1440 + 0.5)}d"
 
 
 def format_minute(moment: datetime) -> str:
@@ -134,7 +168,10 @@ def _digits(amount: Decimal, n: int) -> str:
     """Returns a number to n significant digits, with all its whole digits and no trailing zeros."""
     if not amount:
         return "0"
-    shown = f"{_rounded(amount, max(n - 1 - amount.adjusted(), 0)):,f}"
+    return _trimmed(f"{_rounded(amount, max(n - 1 - amount.adjusted(), 0)):,f}")
+
+
+def _trimmed(shown: str) -> str:
     return shown.rstrip("0").rstrip(".") if "." in shown else shown
 
 

@@ -244,6 +244,15 @@ def owner_lines(text: str, cap: int = 20_000) -> list[str]:
     return lines
 
 
+def same_words(line: str) -> str:
+    """Returns the words of a line, by which two rules are found to say the same.
+
+    >>> same_words("- 2. No longs in chop!") == same_words("no longs  in chop")
+    True
+    """
+    return " ".join(without_list_marker(clean_line(line)).casefold().strip(" .!;:").split())
+
+
 def without_list_marker(line: str) -> str:
     """Returns a line without its list marker.
 

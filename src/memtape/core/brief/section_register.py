@@ -38,6 +38,7 @@ class SectionSpec:
     from_memory: bool = False  # left out of a brief without memory
     citable: bool = False  # its lines end in an id that an answer can cite
     by_owner: bool = False  # the owner's own words rather than records; if lines are cut, the section says so
+    stable: bool = False  # changes only if a trade closes or somebody edits something: the part of a prompt that can be cached
 
     def write(self, inputs: BriefInputs) -> BriefSection:
         """Returns the whole section, before anything is left out."""
@@ -49,7 +50,7 @@ _SPECS: dict[str, SectionSpec] = {}
 
 def section(
     name: str, *, role: Role, order: int, heading: str = "", max_tokens: int | None = None, from_memory: bool = False,
-    citable: bool = False, by_owner: bool = False,
+    citable: bool = False, by_owner: bool = False, stable: bool = False,
 ) -> Callable[[_Lines], _Lines]:  # fmt: skip
     """Registers a function as a section of the brief. Raises ValueError if the name or the place is taken."""
 
@@ -59,7 +60,7 @@ def section(
                 raise ValueError(f"section {name!r} of {role} at {order} is in conflict with {other.name!r} at {other.order}")
         _SPECS[name] = SectionSpec(
             name=name, role=role, order=order, lines=lines, heading=heading, max_tokens=max_tokens, from_memory=from_memory,
-            citable=citable, by_owner=by_owner,
+            citable=citable, by_owner=by_owner, stable=stable,
         )  # fmt: skip
         return lines
 

@@ -39,6 +39,7 @@ class RecallQuestion:
     side: Side | None = None
     memory_types: tuple[str, ...] = DEFAULT_TYPES
     limit: int = 10
+    warnings_limit: int = 5
     profile: str = "owm"
     explain: bool = False
     kelly_beside: bool = False
@@ -74,7 +75,7 @@ def recall_query(view: View, question: RecallQuestion) -> Query:
     return Query(
         situation=question.situation if question.situation is not None else current_situation(view, question.symbol),
         as_of=view.as_of, symbol=question.symbol, strategy=question.strategy, side=question.side,
-        memory_types=question.memory_types, limit=question.limit,  # type: ignore[arg-type]
+        memory_types=question.memory_types, limit=question.limit, warnings_limit=question.warnings_limit,  # type: ignore[arg-type]
         profile=question.profile, claims_count=view.claims_count, explain=question.explain,  # type: ignore[arg-type]
         kelly_beside=question.kelly_beside, currency=view.agent.settings.currency,
         affect=AffectContext(affect.drawdown_state, affect.consecutive_losses, affect.risk_appetite),

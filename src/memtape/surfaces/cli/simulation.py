@@ -7,12 +7,13 @@ and the brief it was shown is recorded with its decision. Lessons are computed b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from memtape.core.brief.short_ids import expand_short_ids
 from memtape.core.codec import digest
 from memtape.core.observed import Tick
 from memtape.core.values import Number, Quantity, read
@@ -122,9 +123,15 @@ class _Model:
 
     def decide(self, question: ModelQuestion) -> object:
         """The model's answer. A failure that may pass counts as a bad answer and is recorded; any other ends the run."""
-        system = self._shown[-1][1].brief.of("system")
+        brief = self._shown[-1][1].brief
+        question = replace(question, stable_records=brief.stable_records)
         try:
-            return self._model.answer(system, question.prompt, ProposeOrder, max_tokens=ANSWER_TOKENS).data
+            answer = self._model.answer(
+                brief.of("system"), question.prompt, ProposeOrder, max_tokens=ANSWER_TOKENS, stable_chars=question.stable_chars
+            )
+            ids = [one.source.id for one in brief.citations]
+            named = [expand_short_ids(str(id), ids) for id in answer.data.get("memories") or ()]
+            return answer.data | ({"memories": named} if named else {})
         except ModelFailed as failed:
             if not failed.retry_later:
                 raise

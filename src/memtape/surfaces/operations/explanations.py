@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class GetReflection(AsOf):
     """Which trade."""
 
-    trade_id: Annotated[Key, Field(description="its id")]
+    trade_id: Annotated[Key, Field(description="its id, or its short id from a brief")]
 
 
 class ReflectionAnswer(Basis):
@@ -57,9 +57,10 @@ def get_trade_reflection(memory: Memory, ask: GetReflection, caller: Caller) -> 
     """Get one trade with its episode, the beliefs it confirms or contradicts, its plans, and similar earlier trades."""
     handle = agent_of(memory, ask)
     at = ask.as_of or handle.now()
+    id = handle.ledger.full_id(ask.trade_id, as_of=ask.as_of, head=ask.head)
     trade, episode = (
-        handle.ledger.trade(ask.trade_id, as_of=ask.as_of, head=ask.head),
-        handle.memories.episode(ask.trade_id, as_of=at, head=ask.head),
+        handle.ledger.trade(id, as_of=ask.as_of, head=ask.head),
+        handle.memories.episode(id, as_of=at, head=ask.head),
     )
     if trade is None and episode is None:
         raise Unknown("trade_id", "trade", ask.trade_id, "List them with get_trades")
@@ -79,7 +80,7 @@ def get_trade_reflection(memory: Memory, ask: GetReflection, caller: Caller) -> 
     entered = trade.entry_at if trade is not None else episode.entry_at if episode is not None else at
     plans = [
         plan_row(view) for view in handle.plans.all(as_of=at, head=ask.head)
-        if ask.trade_id in view.state.plan.sources or view.state.fired_at == entered
+        if id in view.state.plan.sources or view.state.fired_at == entered
     ]  # fmt: skip
     return ReflectionAnswer(
         **basis_of(handle.agent.id, moment),
@@ -91,7 +92,7 @@ def get_trade_reflection(memory: Memory, ask: GetReflection, caller: Caller) -> 
 class ExplainMemory(AsOf):
     """Which memory, in which situation."""
 
-    memory_id: Annotated[Key, Field(description="the id of its trade")]
+    memory_id: Annotated[Key, Field(description="the id of its trade, or the short id from a brief")]
     context: Annotated[
         Situation | None,
         Field(validation_alias=AliasChoices("context", "situation"), description="default: the agent's current one"),
@@ -116,11 +117,12 @@ class Explained(Answer):
 def explain_memory(memory: Memory, ask: ExplainMemory, caller: Caller) -> Explained:
     """Explain one memory's score factor by factor, by memtape's formula and by the original ones side by side."""
     handle = agent_of(memory, ask)
+    id = handle.ledger.full_id(ask.memory_id, field="memory_id", as_of=ask.as_of, head=ask.head)
     found, known, at = handle.memories.explain(
-        ask.memory_id, None if ask.context is None else plain(ask.context), as_of=ask.as_of, head=ask.head
+        id, None if ask.context is None else plain(ask.context), as_of=ask.as_of, head=ask.head
     )
     return Explained(
-        memory_id=ask.memory_id,
+        memory_id=id,
         as_of=optional_time_text(at) or "",
         n=known,
         forms=[ScoreFormRow(**asdict(form)) for form in found],

@@ -81,7 +81,7 @@ def get_trades(memory: Memory, ask: GetTrades, caller: Caller) -> TradesPage:
 class GetTrade(AsOf):
     """Which trade."""
 
-    trade_id: Annotated[Key, Field(description="its id")]
+    trade_id: Annotated[Key, Field(description="its id, or its short id from a brief")]
 
 
 class TradeAnswer(Answer):
@@ -93,7 +93,8 @@ class TradeAnswer(Answer):
 @operation(writes=False)
 def get_trade(memory: Memory, ask: GetTrade, caller: Caller) -> TradeAnswer:
     """Get one trade with its reasons, prices and excursions."""
-    found = agent_of(memory, ask).ledger.trade(ask.trade_id, as_of=ask.as_of, head=ask.head)
+    ledger = agent_of(memory, ask).ledger
+    found = ledger.trade(ledger.full_id(ask.trade_id, as_of=ask.as_of, head=ask.head), as_of=ask.as_of, head=ask.head)
     if found is None:
         raise Unknown("trade_id", "trade", ask.trade_id, "List them with get_trades")
     return TradeAnswer(trade=trade_row(found))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from memtape.core.brief.short_ids import expand_short_ids
 from memtape.core.events import BriefNotRecorded, Event
 from memtape.core.fills import Fill, Funding
 from memtape.core.observed import Bars, CashFlow, ClosedTrade, Decision, EquityMark, Tick
@@ -104,7 +105,12 @@ def _decide(memory: Memory, ask: Any, value: Any) -> ReceiptAnswer:
         # The tick or decision is recorded in any case; only the record of the shown brief is missing, and the answer says so.
         lost = (BriefNotRecorded(str(problem)),)
     # The question has been validated field by field: it is recorded as it is, with the shown brief in the same transaction.
-    receipt = handle.record(value_of(ask, value), backfill=ask.backfill, shown=made, run=ask.id)
+    stated = value_of(ask, value)
+    if made is not None and isinstance(stated, Decision) and isinstance(named := stated.slots.get("memories"), str):
+        # A brief shows short ids; what is recorded must still name its records when the brief is forgotten.
+        full = expand_short_ids(named, [one.source.id for one in made.brief.citations])
+        stated = replace(stated, slots={**stated.slots, "memories": full})
+    receipt = handle.record(stated, backfill=ask.backfill, shown=made, run=ask.id)
     return receipt_answer(replace(receipt, concluded=(*receipt.concluded, *lost)))
 
 

@@ -1,5 +1,8 @@
 """The section "memory": what the agent's memory says about the situation.
 
+Every line says one thing: losses to be warned of, then what all trades say together, other memories, plans, convictions, events
+ahead and passages of documents. A line that would only say that nothing is known is left out.
+
 >>> from datetime import UTC
 >>> payrolls = CalendarEvent(id="e", t=datetime(2026, 6, 5, 12, 30, tzinfo=UTC), title="NFP", currencies=("USD",), impact="high")
 >>> [line.text for line in event_lines([payrolls], datetime(2026, 6, 5, 12, tzinfo=UTC))]
@@ -8,136 +11,202 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from memtape.core.brief.budget import BriefLine, LinePriority
+from memtape.core.brief.episode_text import episode_line, label_text
+from memtape.core.brief.free_text import AGENT, CALENDAR, EXTERNAL, quoted_words
 from memtape.core.brief.inputs import BriefInputs, BriefPlan, Conviction, Passage, SourceRef
 from memtape.core.brief.number_format import format_count, format_mean_r, format_money
-from memtape.core.brief.sanitize import REASON_CHARS, id_reference, line_range, one_line, quote_text, safe_name
+from memtape.core.brief.recalled_memories import SignalMemory, recalled_signals, warned_signals
+from memtape.core.brief.references import brief_short_ids, shown_trades
+from memtape.core.brief.sanitize import REASON_CHARS, line_range, quote_text, safe_name
 from memtape.core.brief.section_register import section
-from memtape.core.calendar import CalendarEvent
+from memtape.core.brief.short_ids import ShortIds
+from memtape.core.calendar import OPERATOR_TIER, CalendarEvent
 from memtape.core.exposure import PositionExposure, reaction_text
 from memtape.core.memory.beliefs import Belief
-from memtape.core.memory.episodes import Episode
+from memtape.core.memory.outcome_units import OutcomeUnit
 from memtape.core.observed import ANY, Situation
-from memtape.core.recall.evidence import Evidence, rounded
+from memtape.core.recall.evidence import MIN_N_EFF, Evidence, rounded
 from memtape.core.recall.explanations import age_phrase
-from memtape.core.recall.ranking import RankedMemory
-from memtape.core.recall.warnings import LossWarning
+from memtape.core.recall.reference import Recalled
 
 MINUTE = timedelta(minutes=1)
-NOTE_CHARS = 100
-PASSAGE_CHARS = 240
+DAY = timedelta(days=1)
+NOTE_WORDS = 8
+PASSAGE_CHARS, UNTRUSTED_PASSAGE_CHARS = 240, 120
 TITLES_IN_ONE_LINE = 3
+MAX_EVENT_LINES = 4  # if there are more, a last line counts them
+MAX_SENTENCE_CHARS = 80
+SOURCE_WORDS = {0: "the venue", 1: "your records"}
+MODEL_TIER = 3
 
 
 @section("memory", role="user", order=50, heading="## From memory", max_tokens=1_600, from_memory=True, citable=True)
 def memory_section(inputs: BriefInputs) -> list[BriefLine]:
     """Returns warnings, evidence, recalled memories, plans, convictions, events ahead, and documents."""
+    short = brief_short_ids(inputs)
     lines: list[BriefLine] = []
     if (recalled := inputs.recalled) is not None:
-        warned = {each.id for each in recalled.warnings}
-        lines += [_warning(each, first=not at) for at, each in enumerate(recalled.warnings)]
+        warned = warned_signals(recalled)
+        lines += [_signal(each, inputs, short, keep=_warning_priority(at)) for at, each in enumerate(warned)]
         if inputs.episodes_known:
-            lines += evidence_lines(rounded(recalled.evidence), inputs.situation, inputs.outcome_source == "claimed")
-        lines += [_ranked(each) for each in (*recalled.ranked, *recalled.beliefs) if each.id not in warned]
-    lines += [_plan(each) for each in inputs.plans]
-    lines += [_conviction(each, inputs.as_of) for each in inputs.convictions]
+            lines += evidence_lines(rounded(recalled.evidence), inputs, _sources(recalled, inputs))
+        shown = {trade.id for trade in shown_trades(inputs)}
+        for each in recalled_signals(recalled, warned, inputs.situation, shown):
+            lines.append(_belief(each, short) if isinstance(each, Belief) else _signal(each, inputs, short))
+    lines += plan_lines(inputs.plans, inputs.proposed_plans, short)
+    lines += [_conviction(each, inputs.as_of, short) for each in inputs.convictions]
     events = event_lines(inputs.events, inputs.as_of, inputs.exposures, inputs.currency)
-    return [*lines, *events, *(_document(each) for each in inputs.documents)]
+    return [*lines, *events, *(_document(each, short) for each in inputs.documents)]
 
 
-def _warning(warning: LossWarning, first: bool) -> BriefLine:
-    far = " (the nearest loss; the situation was another)" if warning.far else ""
-    text = f"- Warning{far}, {_episode(warning.memory, warning.why)} {id_reference(warning.id)}"
-    return BriefLine(
-        text, (SourceRef("episode", warning.id, warning.tier),), LinePriority.ALWAYS if first else LinePriority.WARNING
-    )
+def _warning_priority(at: int) -> LinePriority:
+    return LinePriority.WARNING if at else LinePriority.ALWAYS
 
 
-def _episode(episode: Episode, why: str) -> str:
-    """Returns a trade and why it is shown."""
-    # A label may be any text that somebody wrote: unless all are plain words, the sentence is quoted.
-    labels = (episode.symbol, episode.regime, episode.volatility_regime, episode.session)
-    plain = all(label is None or safe_name(label) == label for label in labels)
-    text = one_line(f"{why[:1].lower()}{why[1:]}", PASSAGE_CHARS) if plain else quote_text(why, PASSAGE_CHARS)
-    note = f" {quote_text(episode.reflection, NOTE_CHARS)}" if episode.reflection else ""
-    return f"{safe_name(episode.symbol)} {episode.side}: {text}{note}"
+def _signal(
+    memory: SignalMemory, inputs: BriefInputs, short: ShortIds, keep: LinePriority = LinePriority.RANKED
+) -> BriefLine:
+    reason = inputs.reasons.get(memory.episode.id) or memory.episode.reflection or ""
+    claims_count = inputs.query is None or inputs.query.claims_count
+    line = episode_line(
+        memory, inputs.situation, inputs.as_of, reason=reason, currency=inputs.currency, claims_count=claims_count,
+        reference=short.reference(memory.episode.id),
+    )  # fmt: skip
+    source = SourceRef("episode", memory.episode.id, memory.tier)
+    return BriefLine(line.text, (source,), keep, free=line.free, bare=line.bare)
 
 
-def evidence_lines(evidence: Evidence, situation: Situation, claimed: bool) -> Iterator[BriefLine]:
-    """Yields the evidence of all trades for the situation, and the size that it suggests."""
-    where = _where(situation)
-    if evidence.mean_r is None:
-        yield BriefLine(f"- Evidence{where}: no trade in memory with a known outcome in R", keep=LinePriority.EVIDENCE)
-    else:
-        interval, base = evidence.mean_r_interval, evidence.base
-        sure = (
-            f", 90 %: {format_mean_r(interval[0])} to {format_mean_r(interval[1])}" if interval else "; too few for an interval"
-        )
-        sample = f"(n = {evidence.n}, n_eff = {evidence.n_eff:.1f}{sure})"
-        text = f"mean {format_mean_r(evidence.mean_r)} {sample}, {_won(evidence.win_rate)}"
-        text += f"; base rate {format_mean_r(base.mean_r or 0.0)}, {_won(base.win_rate)} (the same trades, each counted once)"
-        by_atr = "; R by ATR, for want of stops" if evidence.r_source == "atr_proxy" else ""
-        yield BriefLine(f"- Evidence{where}: {text}{by_atr}{_claims(evidence, claimed)}", keep=LinePriority.EVIDENCE)
-    f = evidence.hint.f
-    most = f"at most {100 * f:.2f} % of equity for 1R" if f else "none"
-    yield BriefLine(f"- Size by evidence: {most}. {'; '.join(evidence.hint.reasons)}", keep=LinePriority.EVIDENCE)
+def _sources(recalled: Recalled, inputs: BriefInputs) -> str:
+    """Returns where the trades behind the evidence come from, in words."""
+    if inputs.outcome_source == "claimed":
+        return "claimed by the agent"
+    tiers = {memory.tier for memory in recalled.ranked} | {warning.tier for warning in recalled.warnings}
+    known = [words for tier, words in SOURCE_WORDS.items() if tier in tiers]
+    return f"from {' and '.join(known)}" if known else ""
+
+
+def evidence_lines(evidence: Evidence, inputs: BriefInputs, sources: str = "") -> Iterator[BriefLine]:
+    """Yields what all trades say about the situation, and the size that they suggest.
+
+    A mean without an interval rests on one or two trades, which have lines of their own: it is left out.
+    """
+    where, free = _where(inputs.situation)
+    interval, base = evidence.mean_r_interval, evidence.base
+    if evidence.mean_r is not None and interval is not None:
+        unit = evidence.unit if evidence.unit.source else OutcomeUnit(evidence.r_source)
+        figure = _figure(unit)
+        unclaimed = evidence.n_claimed if inputs.outcome_source != "claimed" else 0
+        parts = [
+            f"mean {figure(evidence.mean_r)}{_in_unit(unit, inputs.currency)} (90 %: {figure(interval[0])} to "
+            f"{figure(interval[1])}, effective sample {evidence.n_eff:.1f}), {_won(evidence.win_rate)}",
+            f"all {format_count(evidence.n, 'trade')}: {figure(base.mean_r or 0.0)}, {_won(base.win_rate)}",
+            sources, f"{format_count(unclaimed, 'trade')} claimed by the agent not counted" if unclaimed else "",
+        ]  # fmt: skip
+        text = "; ".join(part for part in parts if part)
+        yield BriefLine(f"- Evidence{where}: {text}", keep=LinePriority.EVIDENCE, free=free, bare=f"- Evidence: {text}")
+        yield from _size_lines(evidence)
     if evidence.shadows.n and evidence.shadows.mean_r is not None:
         amount = f"would have made {format_mean_r(evidence.shadows.mean_r)} on average"
         yield BriefLine(f"- Decided against: {format_count(evidence.shadows.n, 'trade')}, {amount}", keep=LinePriority.EVIDENCE)
+
+
+def _size_lines(evidence: Evidence) -> Iterator[BriefLine]:
+    """Yields the size that the evidence suggests, or why it suggests none; nothing if no trade with a stop has won or lost."""
+    found = evidence.hint.sizing
+    if not found.n_eff:
+        return
+    if found.n_eff < MIN_N_EFF:
+        why = f"effective sample {found.n_eff:.1f}, at least {MIN_N_EFF:.0f} needed (only trades with a stop count)"
+        yield BriefLine(f"- No size suggested: {why}", keep=LinePriority.EVIDENCE)
+        return
+    if found.win is None or found.p_bound is None:
+        yield BriefLine("- No size suggested: no trade like this won", keep=LinePriority.EVIDENCE)
+        return
+    rate, payoff = f"{100 * (found.p_hat or 0.0):.0f} %", f"+{found.win:.1f}R against -{found.loss or 0.0:.1f}R"
+    careful = f"{100 * found.p_bound:.0f} %"
+    if found.f:
+        text = f"- Size by evidence: at most {100 * found.f:.2f} % of equity for 1R ({rate} won, taken as {careful}; {payoff})"
+    else:
+        text = f"- No size suggested: {rate} won at {payoff}; taken as {careful}, to be careful, that leaves no edge"
+    yield BriefLine(text, keep=LinePriority.EVIDENCE)
+
+
+def _figure(unit: OutcomeUnit) -> Callable[[float], str]:
+    """Returns how a mean is written: with an R, or as a plain number of typical losses."""
+    return (lambda r: format_mean_r(r).removesuffix("R")) if unit.source == "money" else format_mean_r
+
+
+def _in_unit(unit: OutcomeUnit, currency: str) -> str:
+    """Returns the unit in words, unless it is the R that the header explains."""
+    if unit.source == "atr_proxy":
+        return " by ATR"
+    return f" in {unit.phrase(currency)}" if unit.source == "money" else ""
 
 
 def _won(rate: float | None) -> str:
     return f"{100 * (rate or 0.0):.0f} % won"
 
 
-def _claims(evidence: Evidence, claimed: bool) -> str:
-    if claimed:
-        return "; as you reported them, confirmed by no broker"
-    return f"; {format_count(evidence.n_claimed, 'claim')} that no broker confirmed not counted" if evidence.n_claimed else ""
-
-
-def _where(situation: Situation) -> str:
+def _where(situation: Situation) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Returns the situation in words, and the labels among them that are no plain words."""
     labels = (
-        ("{}", situation.symbol), ("{}", situation.regime), ("{} volatility", situation.volatility_regime),
-        ("{} session", situation.session),
+        ("{}", "symbol", situation.symbol), ("{}", "regime", situation.regime),
+        ("{} volatility", "volatility_regime", situation.volatility_regime), ("{} session", "session", situation.session),
     )  # fmt: skip
-    text = [form.format(safe_name(label)) for form, label in labels if label and label != ANY]
-    return f" for {', '.join(text)}" if text else ""
+    shown = [(form, label_text(name, label)) for form, name, label in labels if label and label != ANY]
+    text = ", ".join(form.format(label) for form, (label, _) in shown)
+    return f" for {text}" if text else "", tuple((AGENT, words) for _, (_, words) in shown if words)
 
 
-def _ranked(ranked: RankedMemory) -> BriefLine:
-    if isinstance(ranked.memory, Episode):
-        kind, text = "episode", f"Recalled, {_episode(ranked.memory, ranked.why)}"
-    elif isinstance(ranked.memory, Belief):
-        kind, text = "belief", f"Belief: {quote_text(ranked.why, PASSAGE_CHARS)}"
-    else:
-        kind, text = "plan", f"Plan on record: {quote_text(ranked.why, PASSAGE_CHARS)}"
-    return BriefLine(f"- {text} {id_reference(ranked.id)}", (SourceRef(kind, ranked.id, ranked.tier),), LinePriority.RANKED)
+def _belief(belief: Belief, short: ShortIds) -> BriefLine:
+    """Returns what is believed, how often it held, and how often it holds otherwise. An induced sentence ends in its figures."""
+    sentence = quote_text(belief.sentence.partition(": ")[0].rstrip("."), MAX_SENTENCE_CHARS)
+    rate = "" if belief.rate is None else f", {100 * belief.rate:.0f} %"
+    base = "" if belief.base_rate is None else f", against {100 * belief.base_rate:.0f} % otherwise"
+    counted = f"held in {belief.confirmed} of {format_count(belief.n, 'trade')}{rate}{base}" if belief.n else "not tested yet"
+    free = ((AGENT, sentence),) if belief.tier >= MODEL_TIER else ()
+    return BriefLine(
+        f"- Belief: {sentence} {counted} {short.reference(belief.id)}", (SourceRef("belief", belief.id, belief.tier),),
+        LinePriority.RANKED, free=free,
+    )  # fmt: skip
 
 
-def _plan(entry: BriefPlan) -> BriefLine:
-    """Returns what a plan does now and who wrote it, so that a model's proposal is not mistaken for an owner's plan."""
-    plan, proposed = entry.state.plan, entry.state.status == "proposed"
-    whose = {1: "by the owner", 2: "computed from the record"}.get(plan.tier, "by a model, confirmed by the owner")
+def plan_lines(plans: Iterable[BriefPlan], proposed: int, short: ShortIds) -> Iterator[BriefLine]:
+    """Yields the plans that the owner made or confirmed, then how many proposals of a model wait for the owner."""
+    yield from (_plan(each, short) for each in plans if each.state.status != "proposed")
     if proposed:
-        whose = "proposed by a model, not confirmed"
+        waits = "waits" if proposed == 1 else "wait"
+        yield BriefLine(
+            f"- {format_count(proposed, 'plan')} proposed by a model {waits} for the owner's word", keep=LinePriority.PLAN
+        )
+
+
+def _plan(entry: BriefPlan, short: ShortIds) -> BriefLine:
+    """Returns what a plan does now and who wrote it."""
+    plan = entry.state.plan
+    whose = {1: "by the owner", 2: "computed from the record"}.get(plan.tier, "by a model, confirmed by the owner")
     size = "" if plan.size_factor is None else f" to {plan.size_factor:g} of the usual size"
     state = {"fires": "fires", "holds": "still holds"}.get(entry.finding, entry.finding)
-    text = f"- Plan {state}: {plan.action.replace('_', ' ')}{size} ({whose}) {id_reference(plan.id)}"
-    return BriefLine(
-        text, (SourceRef("plan", plan.id, plan.tier),), LinePriority.PLAN, f": {quote_text(plan.reasoning, REASON_CHARS)}"
-    )
+    text = f"- Plan {state}: {plan.action.replace('_', ' ')}{size} ({whose}) {short.reference(plan.id)}"
+    source = (SourceRef("plan", plan.id, plan.tier),)
+    if plan.tier < MODEL_TIER:
+        return BriefLine(text, source, LinePriority.PLAN, f": {quote_text(plan.reasoning, REASON_CHARS)}")
+    reason = quoted_words(plan.reasoning, NOTE_WORDS)
+    return BriefLine(f"{text}: {reason}", source, LinePriority.PLAN, free=((AGENT, reason),), bare=text)
 
 
-def _conviction(conviction: Conviction, as_of: datetime) -> BriefLine:
-    when = age_phrase(max((as_of - conviction.at) / timedelta(days=1), 0.0))
-    text = f"- Conviction {conviction.score}/100 in your open decision, {when}: {quote_text(conviction.note, REASON_CHARS)}"
+def _conviction(conviction: Conviction, as_of: datetime, short: ShortIds) -> BriefLine:
+    when = age_phrase(max((as_of - conviction.at) / DAY, 0.0))
+    text, id = f"- Conviction {conviction.score}/100 in your open decision, {when}", short.reference(conviction.decision)
+    note = quoted_words(conviction.note, NOTE_WORDS)
     return BriefLine(
-        f"{text} {id_reference(conviction.decision)}", (SourceRef("decision", conviction.decision, 3),), LinePriority.CONVICTION
-    )
+        f"{text}: {note} {id}", (SourceRef("decision", conviction.decision, MODEL_TIER),), LinePriority.CONVICTION,
+        free=((AGENT, f"{note} {id}"),), bare=text,
+    )  # fmt: skip
 
 
 def event_lines(
@@ -149,18 +218,26 @@ def event_lines(
     for each in exposures:
         by_event[each.exposure.event_id].append(each)
     coming = sorted((each for each in ahead if each.ends >= as_of), key=lambda each: (each.t, each.id))
-    for together in _grouped(coming):
+    groups = _grouped(coming)
+    for at, together in enumerate(groups):
         event = together[0]
         impact = f"{event.impact} impact" if event.impact else event.impact_text
         about = ", ".join([*map(safe_name, event.currencies), *map(safe_name, event.symbols), impact])
         titles = ", ".join(quote_text(each.title, 64) for each in together[:TITLES_IN_ONE_LINE])
         more = f" and {len(together) - TITLES_IN_ONE_LINE} more" if len(together) > TITLES_IN_ONE_LINE else ""
+        if len(lines) == MAX_EVENT_LINES:
+            rest = sum(len(group) for group in groups[at:])
+            lines.append(BriefLine(f"- {format_count(rest, 'more event')} ahead", keep=LinePriority.EVENT))
+            break
         when = f"on {event.t:%Y-%m-%d}, time unknown" if event.all_day else _minutes_until(event, as_of)
         exposed = "".join(f"; {text}" for each in by_event.get(event.id, ()) if (text := exposure_text(each, currency)))
+        # What the owner's calendar says is the owner's word; an event that a model or a feed added is not.
+        trusted = all(each.tier <= OPERATOR_TIER for each in together)
         lines.append(
             BriefLine(
-                f"- Ahead: {titles}{more} ({about}) {when}", tuple(SourceRef("event", each.id, 4) for each in together),
+                f"- Ahead: {titles}{more} ({about}) {when}", tuple(SourceRef("event", each.id, each.tier) for each in together),
                 LinePriority.EVENT if lines else LinePriority.FIRST_EVENT, exposed,
+                free=() if trusted else ((CALENDAR, f"{titles} {about}"),), bare=f"- Ahead: an event {when}",
             )
         )  # fmt: skip
     return lines
@@ -197,7 +274,12 @@ def exposure_text(exposed: PositionExposure, currency: str) -> str:
     return f"your {safe_name(row.symbol)} {row.side}{size} {reaction_text(row)}"
 
 
-def _document(passage: Passage) -> BriefLine:
+def _document(passage: Passage, short: ShortIds) -> BriefLine:
     where = line_range(passage.path, passage.start_line, passage.end_line)
-    text = f"- Document {where} {quote_text(passage.snippet, PASSAGE_CHARS)} {id_reference(passage.id)}"
-    return BriefLine(text, (SourceRef("document", passage.id, passage.tier),), LinePriority.DOCUMENT)
+    trusted = passage.tier < MODEL_TIER
+    words = f"{where} {quote_text(passage.snippet, PASSAGE_CHARS if trusted else UNTRUSTED_PASSAGE_CHARS)}"
+    author = AGENT if passage.tier == MODEL_TIER else EXTERNAL
+    return BriefLine(
+        f"- Document {words} {short.reference(passage.id)}", (SourceRef("document", passage.id, passage.tier),),
+        LinePriority.DOCUMENT, free=() if trusted else ((author, words),),
+    )  # fmt: skip

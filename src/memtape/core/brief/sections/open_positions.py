@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from memtape.core.brief.budget import BriefLine
 from memtape.core.brief.inputs import BriefInputs, SourceRef
 from memtape.core.brief.number_format import format_minute, format_number
+from memtape.core.brief.references import brief_short_ids
 from memtape.core.brief.sanitize import safe_name
 from memtape.core.brief.section_register import section
-from memtape.core.brief.trade_text import open_position_line, trade_source
+from memtape.core.brief.trade_text import merged_lots, open_lots_line, open_position_line
 from memtape.core.discrepancy_text import discrepancy_text
 from memtape.core.events import Discrepancy
 
@@ -22,13 +23,16 @@ def shows_positions(inputs: BriefInputs) -> bool:
     return config.enabled and config.includeOpenPositions
 
 
-@section("open_positions", role="user", order=30, heading="## Open positions (memory view)", from_memory=True)
+@section("open_positions", role="user", order=30, heading="## Open positions (memory view)", from_memory=True, citable=True)
 def open_positions_section(inputs: BriefInputs) -> Iterator[BriefLine]:
     """Yields the positions, then the discrepancies."""
     if not shows_positions(inputs):
         return
-    for position in inputs.holding:
-        yield BriefLine(open_position_line(position, inputs.as_of), trade_source(position.trade))
+    short = brief_short_ids(inputs)
+    for lots in merged_lots(inputs.holding):
+        reference = short.reference(lots[0].trade.id)
+        one = open_position_line(lots[0], inputs.as_of, reference)
+        yield one if len(lots) == 1 else open_lots_line(lots, inputs.as_of, reference)
     yield from discrepancy_lines(inputs.discrepancies)
 
 

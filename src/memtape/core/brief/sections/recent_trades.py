@@ -1,19 +1,33 @@
-"""The section "recent_trades": the newest closed trades."""
+"""The section "recent_trades": the newest closed trades, each in a short row. It ends what a provider can cache of a prompt."""
 
 from __future__ import annotations
 
 from memtape.core.brief.budget import BriefLine, LinePriority
+from memtape.core.brief.free_text import AGENT, OWN_REASON
 from memtape.core.brief.inputs import BriefInputs
+from memtape.core.brief.references import brief_short_ids, shown_trades
 from memtape.core.brief.section_register import section
-from memtape.core.brief.trade_text import closed_trade_line, trade_source
-from memtape.core.ledger.trades import entry_order
+from memtape.core.brief.trade_text import closed_trade_line, closed_trade_row, trade_refs
+from memtape.core.ledger.trades import Trade
 
 
 @section(
-    "recent_trades", role="user", order=20, heading="## Recent trades on this skill (closed)", max_tokens=1_600, from_memory=True
-)
+    "recent_trades", role="user", order=20, heading="## Recent trades on this skill (closed)", max_tokens=1_600,
+    from_memory=True, citable=True, stable=True,
+)  # fmt: skip
 def recent_trades_section(inputs: BriefInputs) -> list[BriefLine]:
     """Returns the closed trades, the newest entry first, as many as the skill asks for."""
-    closed = sorted((trade for trade in inputs.recent if trade.exit_at is not None), key=entry_order, reverse=True)
-    newest = closed[: inputs.skill.context.memory.recentTradesK]
-    return [BriefLine(closed_trade_line(trade), trade_source(trade), LinePriority.RECENT) for trade in newest]
+    newest = shown_trades(inputs)
+    if inputs.skill.context.memory.rows == "seed":
+        return [_seed_row(trade) for trade in newest]
+    above, short = (None, *newest), brief_short_ids(inputs)
+    return [closed_trade_row(trade, short.reference(trade.id), above[at]) for at, trade in enumerate(newest)]
+
+
+def _seed_row(trade: Trade) -> BriefLine:
+    author = AGENT if trade.quality == "claimed" else OWN_REASON
+    free = ((author, trade.entry_reason),) if trade.entry_reason else ()
+    return BriefLine(
+        closed_trade_line(trade), trade_refs(trade), LinePriority.RECENT, free=free,
+        bare=closed_trade_line(trade._replace(entry_reason=None)),
+    )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from memtape.core.brief.budget import BriefLine
+from memtape.core.brief.free_text import AGENT
 from memtape.core.brief.inputs import BriefInputs, SourceRef
 from memtape.core.brief.number_format import format_count, format_gain, format_percent
 from memtape.core.brief.risk import RiskState
@@ -12,6 +13,10 @@ from memtape.core.brief.sanitize import REASON_CHARS, quote_text, safe_name
 from memtape.core.brief.section_register import section
 from memtape.core.brief.sections.open_positions import discrepancy_lines, shows_positions
 from memtape.core.recall.explanations import age_phrase
+
+MAX_CODE_CHARS = 24
+MAX_RULES = 5
+NO_DRAWDOWN = format_percent(0.0)
 
 
 @section("risk_state", role="user", order=40, heading="## Risk state")
@@ -27,18 +32,18 @@ def risk_lines(state: RiskState, currency: str) -> Iterator[BriefLine]:
     if state.is_blank:
         return
     if state.refused:
-        by_rule = ", ".join(f"{safe_name(rule.code)} {len(rule.decisions)}" for rule in state.refused)
+        by_rule = ", ".join(f"{_code(rule.code)} {len(rule.decisions)}" for rule in state.refused[:MAX_RULES])
         n = sum(len(rule.decisions) for rule in state.refused)
         ids = [id for rule in state.refused for id in rule.decisions]
         yield BriefLine(
             f"- Rejected in the last hour: {by_rule} ({n} of {format_count(state.judged, 'proposal')})", _decisions(ids)
         )
     if (last := state.last_refused) is not None:
-        note = f" {quote_text(last.note, REASON_CHARS)}" if last.note else ""
-        yield BriefLine(
-            f"- Last rejection, {age_phrase(last.minutes_ago / 1440)}: {safe_name(last.code)}{note}", _decisions([last.decision])
-        )
-    yield BriefLine(f"- Orders today: {state.orders} (of {format_count(state.decisions, 'decision')})")
+        note = quote_text(last.note, REASON_CHARS) if last.note else ""
+        text = f"- Last rejection, {age_phrase(last.minutes_ago / 1440)}: {_code(last.code)}"
+        yield BriefLine(f"{text} {note}".rstrip(), _decisions([last.decision]), free=((AGENT, note),) if note else (), bare=text)
+    if state.decisions:
+        yield BriefLine(f"- Orders today: {state.orders} (of {format_count(state.decisions, 'decision')})")
     if state.closed:
         share = (
             "" if state.realized_pct is None else f" ({format_percent(state.realized_pct)} % of the equity the day began with)"
@@ -48,12 +53,16 @@ def risk_lines(state: RiskState, currency: str) -> Iterator[BriefLine]:
         yield BriefLine(f"- Realised today: {amount}{share} in {format_count(len(state.closed), 'trade')}", trades)
     if state.unknown:
         yield BriefLine(f"- Closed today, outcome not known for sure: {format_count(state.unknown, 'trade')}")
-    if state.losing_streak is not None:
+    if state.losing_streak:
         yield BriefLine(f"- Losses in a row: {state.losing_streak}")
-    if state.drawdown is not None and state.drawdown_limit is not None:
-        limit = format_percent(100 * state.drawdown_limit).removesuffix(".0")
-        fallen = format_percent(100 * max(state.drawdown, 0.0))
-        yield BriefLine(f"- Drawdown: {fallen} % from the peak{state.assumption} (limit {limit} %)")
+    fallen = format_percent(100 * max(state.drawdown or 0.0, 0.0))
+    if fallen != NO_DRAWDOWN:
+        yield BriefLine(f"- Drawdown: {fallen} % from the peak{state.assumption}")
+
+
+def _code(code: str) -> str:
+    """Returns the code of a rule; whoever reports a verdict may choose it."""
+    return safe_name(code) if len(code) <= MAX_CODE_CHARS else quote_text(code, MAX_CODE_CHARS)
 
 
 def _decisions(ids: Iterable[str]) -> tuple[SourceRef, ...]:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 from memtape.core.brief.budget import BriefLine, LinePriority
+from memtape.core.brief.free_text import AGENT, OWN_REASON, quoted_words
 from memtape.core.brief.inputs import BriefInputs, SourceRef
-from memtape.core.brief.number_format import format_count, format_mean_r, format_minute
-from memtape.core.brief.sanitize import REASON_CHARS, id_reference, quote_text, safe_line, safe_name
+from memtape.core.brief.number_format import format_count, format_mean_r, format_minute, format_rough_gain
+from memtape.core.brief.references import brief_short_ids
+from memtape.core.brief.sanitize import safe_line, safe_name
 from memtape.core.brief.section_register import section
+from memtape.core.brief.short_ids import ShortIds
+from memtape.core.brief.trade_text import short_symbol, symbol_text
 from memtape.core.recall.explanations import r_phrase
 from memtape.core.recall.similar import SimilarDecision, similar_summary
+
+MAX_SIMILAR_WORDS = 8
 
 
 @section(
@@ -18,27 +25,41 @@ from memtape.core.recall.similar import SimilarDecision, similar_summary
 )
 def similar_section(inputs: BriefInputs) -> list[BriefLine]:
     """Returns the nearest earlier decisions, if the skill wants them."""
-    return similar_lines(inputs.similar) if inputs.skill.context.memory.similarSituations else []
+    wanted = inputs.skill.context.memory.similarSituations
+    return similar_lines(inputs.similar, brief_short_ids(inputs), inputs.currency) if wanted else []
 
 
-def similar_lines(found: Sequence[SimilarDecision]) -> list[BriefLine]:
+def similar_lines(found: Sequence[SimilarDecision], short: ShortIds, currency: str) -> list[BriefLine]:
     """Returns a summary of the nearest earlier decisions, then each of them with its outcome."""
     if not found:
         return []
     known, won, mean_r = similar_summary(found)
-    text = "no outcome known" if mean_r is None else f"{won} of {known} with a known outcome won, mean {format_mean_r(mean_r)}"
     nearest = f"{format_count(len(found), 'earlier decision')} nearest by {safe_line(found[0].by, 80)}"
-    head = BriefLine(f"- The {nearest}: {text}", keep=LinePriority.SIMILAR)
-    return [head, *(_similar(each) for each in found)]
+    lines = [_similar(each, short, currency) for each in found]
+    if mean_r is None:
+        return lines
+    mean = format_mean_r(mean_r)
+    if found[0].unit.source == "money":
+        mean = f"{mean.removesuffix('R')} in {found[0].unit.phrase(currency)}"
+    summary = f"{won} of {known} with a known outcome won, mean {mean}"
+    return [BriefLine(f"- The {nearest}: {summary}", keep=LinePriority.SIMILAR), *lines]
 
 
-def _similar(one: SimilarDecision) -> BriefLine:
+def _similar(one: SimilarDecision, short: ShortIds, currency: str) -> BriefLine:
     ended = r_phrase(one.pnl_r) + (" (by ATR)" if one.r_source == "atr_proxy" and one.pnl_r is not None else "")
+    if one.pnl_usd is not None and (one.pnl_r is None or one.unit.source == "money"):
+        ended = format_rough_gain(Decimal(repr(one.pnl_usd)), currency)
     if one.kind == "shadow":
         ended = f"decided against, would have been {ended}" if one.pnl_r is not None else "decided against"
     if one.claimed:
         ended = f"{ended} as claimed" if one.pnl_r is not None else "outcome claimed but unverified"
-    source = f" {quote_text(one.text, REASON_CHARS)}" if one.text else ""
-    what = f"{safe_name(one.symbol)} {safe_name(one.side)}, {100 * one.similarity:.0f} % alike"
-    text = f"- {format_minute(one.decided_at)} {what}: {ended}{source} {id_reference(one.id)}"
-    return BriefLine(text, (SourceRef("episode", one.id, one.tier),), LinePriority.SIMILAR)
+    words, id = quoted_words(one.text, MAX_SIMILAR_WORDS), short.reference(one.id)
+    symbol, name = symbol_text(one.symbol, one.claimed)
+    what = f"{safe_name(one.side)}, {100 * one.similarity:.0f} % alike: {ended}"
+    author = AGENT if one.claimed or one.kind == "shadow" else OWN_REASON
+    free = (*((AGENT, each) for each in (name,) if each), *((author, each) for each in (words,) if each))
+    start = f"- {format_minute(one.decided_at)}"
+    return BriefLine(
+        f"{start} {symbol} {what}{f' {words}' if words else ''} {id}", (SourceRef("episode", one.id, one.tier),),
+        LinePriority.SIMILAR, free=free, bare=f"{start} {short_symbol(one.symbol)} {what} {id}",
+    )  # fmt: skip

@@ -1,0 +1,137 @@
+"""How a remembered trade is written in one line: what it was, how and when it ended, what was the same then, why it was entered.
+
+>>> from datetime import UTC
+>>> now, then = Situation(regime="ranging", session="overlap"), Situation(regime="ranging", session="london")
+>>> alike_text(then, now)[0]
+'in the same regime (ranging; London then, overlap now)'
+>>> [outcome_words(r, money, "USD") for r, money in ((-1.1, None), (2.0, None), (None, -41.2), (0.0, None))]
+['lost 1.1R', 'made 2R', 'lost $41', 'ended flat']
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from memtape.core.brief.budget import BriefLine, Count, estimate_tokens
+from memtape.core.brief.free_text import AGENT, OWN_REASON, few_words, fewer_words
+from memtape.core.brief.number_format import format_count, format_rough_gain
+from memtape.core.brief.recalled_memories import SignalMemory
+from memtape.core.brief.sanitize import quote_text, safe_name
+from memtape.core.brief.trade_text import short_symbol, symbol_text
+from memtape.core.memory.episodes import NOT_TAUGHT, Episode
+from memtape.core.memory.outcome_units import OutcomeUnit
+from memtape.core.observed import ANY, Situation
+from memtape.core.recall.explanations import age_phrase, spoken_label
+
+DAY = timedelta(days=1)
+MAX_MEMORY_TOKENS = 42  # of a line by the estimate, which may be a few tokens off: a line has at most 45
+LABELS = {"regime": "regime", "volatility_regime": "volatility", "session": "session"}
+MAX_LABEL_CHARS = 24
+FLAT_R = 0.05
+
+
+def episode_line(
+    memory: SignalMemory, now: Situation, as_of: datetime, *, reason: str, currency: str, claims_count: bool, reference: str,
+    count: Count = estimate_tokens,
+) -> BriefLine:  # fmt: skip
+    """Returns the line of a remembered trade, its words counted as those of others, and the line without them."""
+    episode = memory.episode
+    symbol, name = symbol_text(episode.symbol, episode.claimed)
+    alike, labels = alike_text(episode.situation, now)
+    start = "Nearest loss: " if memory.far else ""
+    end = _deed(memory, as_of, currency, claims_count)
+    quoted = few_words(reason)
+
+    def line(symbol: str, alike: str, quoted: str) -> str:
+        facts = " ".join(part for part in (f"- {start}{symbol} {episode.side} {end}", alike, _marks(memory)) if part)
+        return f'{facts}: "{quoted}" {reference}' if quoted else f"{facts} {reference}"
+
+    # The reason gives way first, then what was the same and what was not: the outcome stays.
+    while quoted and count(line(symbol, alike, quoted)) > MAX_MEMORY_TOKENS:
+        quoted = fewer_words(quoted)
+    if count(line(symbol, alike, quoted)) > MAX_MEMORY_TOKENS:
+        alike, labels = alike_text(episode.situation, now, values=False)
+    author = AGENT if episode.claimed or episode.kind == "shadow" else OWN_REASON
+    free = [(AGENT, words) for words in (name, *labels) if words] + ([(author, quoted)] if quoted else [])
+    return BriefLine(line(symbol, alike, quoted), free=tuple(free), bare=line(short_symbol(episode.symbol), "", ""))
+
+
+def _deed(memory: SignalMemory, as_of: datetime, currency: str, claims_count: bool) -> str:
+    """Returns what became of the trade, and when."""
+    episode = memory.episode
+    when = age_phrase(max((as_of - episode.exit_at) / DAY, 0.0))
+    r, money = _outcome(episode, memory.unit)
+    by_atr = " by ATR" if r is not None and episode.r_source == "atr_proxy" else ""
+    words = f"{outcome_words(r, money, currency)}{by_atr}"
+    if episode.claimed and not claims_count:
+        return f"{words} {when} as the agent claims, not confirmed"
+    if episode.kind == "shadow":
+        made = words.replace("lost", "have lost").replace("made", "have made").replace("ended", "have ended")
+        return f"not taken {when} would {made}" if (r, money) != (None, None) else f"not taken {when}"
+    return f"{words} {when}"
+
+
+def _outcome(episode: Episode, unit: OutcomeUnit) -> tuple[float | None, float | None]:
+    """Returns the outcome in R or in money, whichever the unit of the answer is; one that the trade has, if it lacks that one."""
+    if unit.source == "money" and episode.kind == "trade" and episode.pnl_usd is not None:
+        return None, episode.pnl_usd
+    r = unit.outcome(episode) if unit.source not in (None, "money") else episode.pnl_r
+    if r is None and (episode.pnl_usd is None or episode.kind == "shadow"):
+        r = episode.pnl_r
+    return r, None if r is not None else episode.pnl_usd
+
+
+def _marks(memory: SignalMemory) -> str:
+    marks = [
+        format_count(memory.n, "trade") if memory.n > 1 else "", "claimed" if memory.episode.claimed else "",
+        "excluded by the owner" if memory.episode.teach in NOT_TAUGHT else "",
+    ]  # fmt: skip
+    text = ", ".join(mark for mark in marks if mark)
+    return f"({text})" if text else ""
+
+
+def outcome_words(r: float | None, money: float | None, currency: str) -> str:
+    """Returns what a trade made or lost: in R if that is known, else in money."""
+    if r is not None:
+        size = f"{abs(r):.1f}".removesuffix(".0") + "R"
+        return "ended flat" if abs(r) < FLAT_R else f"lost {size}" if r < 0 else f"made {size}"
+    if money is not None:
+        amount = format_rough_gain(abs(Decimal(repr(money))), currency).removeprefix("+")
+        return "ended flat" if not money else f"lost {amount}" if money < 0 else f"made {amount}"
+    return "ended, outcome unknown,"
+
+
+def alike_text(then: Situation, now: Situation, values: bool = True) -> tuple[str, list[str]]:
+    """Returns which labels are the same and which differ, and the labels among them that are no plain words."""
+    known = [(name, getattr(then, name), getattr(now, name)) for name in LABELS]
+    known = [(name, a, b) for name, a, b in known if a is not None and b is not None]
+    same = [name for name, a, b in known if a == b or ANY in (a, b)]
+    free: list[str] = []
+    inside: list[str] = []
+    for name, a, b in known:
+        if name in same and name != "regime":
+            continue
+        shown = [label_text(name, value) for value in ((a,) if name in same else (a, b))]
+        free += [words for _, words in shown if words]
+        unit = " volatility" if name == "volatility_regime" else ""
+        inside.append(shown[0][0] if name in same else f"{shown[0][0]}{unit} then, {shown[1][0]} now")
+    if len(same) == len(LABELS):
+        # The evidence names the situation.
+        return "in the same situation", []
+    text = f"in the same {_listed([LABELS[name] for name in same])}" if same else ""
+    if not values or not inside:
+        return text, []
+    return f"{text} ({'; '.join(inside)})".strip(), free
+
+
+def label_text(name: str, label: str) -> tuple[str, str]:
+    """Returns a label as it is read, and again if it is no plain word but something that somebody wrote."""
+    if len(label) <= MAX_LABEL_CHARS and safe_name(label) == label:
+        return spoken_label(name, label).removesuffix(" volatility") if name in LABELS else label, ""
+    quoted = quote_text(label, MAX_LABEL_CHARS)
+    return quoted, quoted
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
