@@ -154,7 +154,7 @@ def test_the_explorer_begins_with_the_situation_of_the_moment_and_answers_anothe
     assert f"n = {evidence['n']}, n_eff = {evidence['n_eff']:.1f}" in here.text("#evidence-title")
     assert f"Win rate {100 * evidence['win_rate']:.1f} %" in here.text("#evidence")
     assert evidence["hint"]["reasons"][0] in here.text("#evidence")
-    assert "Outcomes: from " in here.text("#evidence") and page.locator("#evidence .histogram rect").count() == 7
+    assert "Outcomes from " in here.text("#evidence") and page.locator("#evidence .histogram rect").count() == 7
     assert [("far" in (li.get_attribute("class") or "")) for li in page.locator("#warnings .memories > li").all()] == [
         item["far"] for item in found["warnings"]
     ]
