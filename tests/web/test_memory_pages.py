@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import memtape
+from memtape.core.sources import TIER_WORDS
 from memtape.engine import Memory
 from memtape.surfaces.registry import execute
 from memtape.surfaces.web.charts import factor_bars
@@ -153,7 +154,7 @@ def test_the_explorer_begins_with_the_situation_of_the_moment_and_answers_anothe
     assert f"n = {evidence['n']}, n_eff = {evidence['n_eff']:.1f}" in here.text("#evidence-title")
     assert f"Win rate {100 * evidence['win_rate']:.1f} %" in here.text("#evidence")
     assert evidence["hint"]["reasons"][0] in here.text("#evidence")
-    assert "verified" in here.text("#evidence") and page.locator("#evidence .histogram rect").count() == 7
+    assert "Outcomes from " in here.text("#evidence") and page.locator("#evidence .histogram rect").count() == 7
     assert [("far" in (li.get_attribute("class") or "")) for li in page.locator("#warnings .memories > li").all()] == [
         item["far"] for item in found["warnings"]
     ]
@@ -245,7 +246,8 @@ def test_a_trade_says_in_which_situation_it_was_entered_and_what_was_like_it(vis
     here.at(f"/agents/swing/trades/{trade.id}")
     here.drawn()
     content = here.text("section:has(#learned-title)")
-    assert f"Regime {reflection['episode']['regime'].replace('_', ' ')}" in content and "outcome from the broker" in content
+    assert f"Regime {reflection['episode']['regime'].replace('_', ' ')}" in content
+    assert f"outcome from {TIER_WORDS[reflection['episode']['tier']]}" in content
     for item in reflection["similar"]:
         assert here.page.locator(f"section:has(#learned-title) a[href='/agents/swing/trades/{item['id']}']").count() == 1
     open_ = floor.agent("swing").ledger.trades(status="open")[0]
@@ -403,14 +405,14 @@ def test_a_claim_that_no_broker_confirms_has_a_page_that_says_so(visit: Come, tm
         here.at(f"/agents/desk/trades/{id_}")
         assert "as claimed" in here.text("section:has(#quality-title)") and "claimed by the agent" in here.text("main")
         here.at("/agents/desk/memory")
-        assert "The agent itself claims the outcomes" in here.text("#explorer")
+        assert "Outcomes: claimed by the agent." in here.text("#explorer")
         fill = {"id": "f1", "t": "2026-06-05T08:00:00Z", "symbol": "BTC", "side": "buy", "qty": "1", "px": "65200"}
         ask(memory, "desk", "observe_fill", **fill)
         assert [trade.symbol for trade in memory.agent("desk").ledger.trades()] == ["BTC"]
         here.at(f"/agents/desk/trades/{id_}")
-        assert "XAU long" in here.text("h1") and "The broker's records do not have it" in here.text("main")
+        assert "XAU long" in here.text("h1") and "Neither the venue's records nor yours have it" in here.text("main")
         here.at("/agents/desk/memory?symbol=")
-        assert "The broker's records verify the outcomes" in here.text("#explorer")
+        assert "Outcomes: no trades yet." in here.text("#explorer")
 
 
 def test_hostile_words_in_plans_and_beliefs_are_shown_as_words(visit: Come, floor: Memory) -> None:
