@@ -333,7 +333,7 @@ def desk(tmp_path: Path) -> Iterator[Memory]:
         memory.create_agent("desk", skill="trend", mode="paper")
         for name in ("one", "two"):
             plan = {"trigger_condition": {"regime": "ranging"}, "planned_action": {"type": "skip_trade"}}
-            ask(memory, "desk", "create_trading_plan", id=name, reasoning=f"Plan {name}.", **plan)
+            ask(memory, "desk", "create_trading_plan", id=name, reasoning=f"Plan {name}.", maker="agent", **plan)
         yield memory
 
 

@@ -27,7 +27,7 @@ from memtape.engine.view.memories import RecallQuestion, recall_situation
 from memtape.engine.view.open_positions import open_positions
 from memtape.engine.view.outcomes import decision_outcomes
 from memtape.engine.view.owner_stream import INSTANT
-from memtape.engine.view.plans import plan_views
+from memtape.engine.view.plans import PlanView, plan_views
 from memtape.engine.view.situation import current_situation
 from memtape.engine.view.view import TradeFilter, View
 from memtape.plugs.embedder import Embedder
@@ -68,13 +68,15 @@ def gather(
     own, shared = active_lessons(view)
     holding = open_positions(view) if config.includeOpenPositions else ()
     events = events_concerning(view, symbol, {position.trade.symbol for position in holding})
+    plans = plan_views(view, symbol, situation, {"strategy": question.strategy} if question.strategy else None)
     return replace(
         inputs,
         lessons=own.lessons_shown(view.as_of) if own else (), skill_lessons=shared.lessons_shown(view.as_of) if shared else (),
         recent=tuple(view.trades(TradeFilter(status="closed", limit=config.recentTradesK))) if config.recentTradesK else (),
         holding=holding,
         recalled=recalled, query=query, episodes_known=basis.n, outcome_source=basis.outcome_source,
-        plans=_firing_plans(view, situation, symbol, question.strategy),
+        plans=_firing_plans(plans),
+        proposed_plans=sum(each.state.status == "proposed" and each.finding != "expired" for each in plans),
         events=events, exposures=position_exposures(view, events, held_notionals(holding)),
         similar=_similar(view, situation, symbol, question, embedder) if config.similarSituations else (),
         convictions=_convictions(view),
@@ -91,10 +93,9 @@ def _recent_discrepancies(view: View) -> tuple[Discrepancy, ...]:
     return tuple(shown[:MAX_DISCREPANCIES])
 
 
-def _firing_plans(view: View, situation: Situation, symbol: str | None, strategy: str | None) -> tuple[BriefPlan, ...]:
-    """The plans that fire or hold now, in the order in which they weigh."""
-    views = plan_views(view, symbol, situation, {"strategy": strategy} if strategy else None)
-    firing = {one.state.plan.id: one for one in views if one.finding in ("fires", "holds")}
+def _firing_plans(views: Sequence[PlanView]) -> tuple[BriefPlan, ...]:
+    """The active plans that fire or hold now, in the order in which they weigh. What a model proposes is only counted."""
+    firing = {one.state.plan.id: one for one in views if one.state.status == "active" and one.finding in ("fires", "holds")}
     in_order = resolve_plans([one.fired() for one in firing.values()]).in_order
     return tuple(BriefPlan(firing[one.id].state, firing[one.id].finding) for one in in_order)
 

@@ -123,7 +123,8 @@ class BriefInputs:
     query: Query | None = None
     episodes_known: int = 0
     outcome_source: Literal["claimed", "verified"] = "verified"
-    plans: tuple[BriefPlan, ...] = ()  # those that fire or hold now
+    plans: tuple[BriefPlan, ...] = ()  # active ones that fire or hold now
+    proposed_plans: int = 0  # a model's plans that wait for the owner's confirmation
     convictions: tuple[Conviction, ...] = ()
     events: tuple[CalendarEvent, ...] = ()  # ahead
     exposures: tuple[PositionExposure, ...] = ()  # of open positions, to these events

@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeGuard, cast
 
+from memtape.core.labels import LabelKind, fold_label
 from memtape.errors import Invalid
 
 Truth = bool | None
@@ -47,6 +48,10 @@ FIELDS: Mapping[str, Type] = {
     "strategy": "text", "side": "text", "action": "text", "signal": "flag",
     "event": "text", "event_impact": "text", "event_currency": "text", "event_surprise": "number",
     "minutes_to_event": "number", "minutes_since_event": "number",
+}  # fmt: skip
+# The fields whose texts are labels of a vocabulary: `London` and `london` are one session, in a trigger and in the facts.
+LABEL_KINDS: Mapping[str, LabelKind] = {
+    "regime": "regime", "volatility_regime": "volatility", "session": "session", "side": "side",
 }  # fmt: skip
 
 
@@ -121,7 +126,17 @@ def holds(predicate: Predicate, now: Mapping[str, object], before: Mapping[str, 
         return any_of([holds(part, now, before) for part in predicate.parts])
     if isinstance(predicate, Not):
         return negated(holds(predicate.part, now, before))
-    return _met(predicate, now.get(predicate.field), (before or {}).get(predicate.field))
+    return condition_truth(predicate, now.get(predicate.field), (before or {}).get(predicate.field))
+
+
+def fold_value(field: str, value: object) -> object:
+    """Returns a value of a field as it is compared: labels in the words of their vocabulary, anything else as it is.
+
+    >>> fold_value("session", "London"), fold_value("session", "my own"), fold_value("symbol", "London")
+    ('london', 'my own', 'London')
+    """
+    kind = LABEL_KINDS.get(field)
+    return fold_label(kind, value) or value if kind is not None and isinstance(value, str) else value
 
 
 def all_of(truths: Sequence[Truth]) -> Truth:
@@ -186,7 +201,13 @@ def _read_condition(source: Mapping[str, object], fields: Mapping[str, Type] | N
     kind = fields[field] if fields is not None else None
     if kind in ("text", "flag") and op not in (fitting := _ops_for(kind)):
         raise Invalid(f"{at}.op", f"{op} does not go with {field}, which is {kind}", f"Use one of: {', '.join(sorted(fitting))}")
-    return Condition(field, cast(Op, op), _read_value(op, value, kind, f"{at}.value"))
+    return Condition(field, cast(Op, op), _folded(field, _read_value(op, value, kind, f"{at}.value")))
+
+
+def _folded(field: str, value: Scalar | tuple[Scalar, ...] | None) -> Scalar | tuple[Scalar, ...] | None:
+    if isinstance(value, tuple):
+        return tuple(cast(Scalar, fold_value(field, item)) for item in value)
+    return cast(Scalar | None, fold_value(field, value))
 
 
 def _ops_for(kind: str) -> frozenset[str]:
@@ -242,9 +263,10 @@ def _only(keys: set[str], wanted: set[str], at: str) -> None:
 # --- asking ------------------------------------------------------------------------------------------------------------
 
 
-def _met(condition: Condition, now: object, before: object) -> Truth:
-    """Returns whether a condition is met. A value of the wrong type counts as missing, so a trigger never fails at run time."""
+def condition_truth(condition: Condition, now: object, before: object) -> Truth:
+    """Returns the truth of a condition. A value of the wrong type counts as missing, so a trigger never fails at run time."""
     value = condition.value
+    now, before = fold_value(condition.field, now), fold_value(condition.field, before)
     if condition.op == "exists":
         return (now is not None) == value
     if condition.op == "changed":
