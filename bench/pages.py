@@ -9,8 +9,8 @@ from bench.desk import AGENT, BenchRun, desk, tick
 from bench.recall import row
 from bench.ticks import observe
 from bench.timing import Result, Sides, Work, cpu, judge, time_in_turn
+from memtape.core.ledger.trade_page import SORT_FIELDS, TradePage
 from memtape.engine.column_cache import ColumnCache
-from memtape.engine.view.view import SORT_FIELDS, TradePage
 
 PAGE_ROWS, REPEATS, FLAT = 25, 10, 1.3
 AGENTS, EPISODES, LIMIT_MB = 1_000, 200, 8.0

@@ -320,6 +320,18 @@ MIGRATIONS: tuple[Migration, ...] = (
             "CREATE INDEX trades_decision ON trades (owner, stream, entry_decision) WHERE entry_decision IS NOT NULL",
         ),
     ),
+    Migration(
+        7,
+        "labels and tags of trades",
+        (
+            "CREATE INDEX trades_by_strategy ON trades (owner, stream, strategy, entry_at, id) WHERE known_to IS NULL",
+            "CREATE INDEX episodes_by_regime ON episodes (owner, stream, regime, id) WHERE kind = 'trade' AND known_to IS NULL",
+            "CREATE INDEX episodes_by_volatility ON episodes (owner, stream, volatility_regime, id) "
+            "WHERE kind = 'trade' AND known_to IS NULL",
+            "CREATE INDEX episodes_by_session ON episodes (owner, stream, session, id) WHERE kind = 'trade' AND known_to IS NULL",
+            "CREATE INDEX episodes_by_tags ON episodes (owner, stream, tags, id) WHERE kind = 'trade' AND known_to IS NULL",
+        ),
+    ),
 )
 
 TABLES = ("log", "streams", "items", "positions", "trades", "discrepancies", "bars", "episodes", "affect", "outcomes", "plans")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
 from memtape.core.codec import micros, moment
 from memtape.core.events import Discrepancy
 from memtape.core.items import Position
+from memtape.core.ledger.trade_page import TradePage
 from memtape.core.ledger.trades import TRADE_FIELDS, Trade
 from memtape.core.ledger.versions import TradeVersion
 from memtape.store.bars import BarTables
@@ -32,7 +34,22 @@ SORT_KEYS = {
     "net": "(CAST(net_pnl_usd AS DOUBLE PRECISION))", "r": "(CAST(pnl_r AS DOUBLE PRECISION))",
 }  # fmt: skip
 TRADE_LIST = ", ".join(TRADE_FIELDS)
+LabelColumn = Literal["regime", "volatility_regime", "session", "tags"]
+PRESENT_TRADE = "kind = 'trade' AND known_to IS NULL"  # the condition of the indexes of labels
+FEW_TRADES = 400  # so many are read and sorted as quickly as a page is found in an index
 _discrepancy_values = itemgetter(*COLUMNS["discrepancies"])  # a row's values in the order of its columns
+
+
+def _outcome_condition(page: TradePage) -> str:
+    """The outcome as a condition on the net result."""
+    net = SORT_KEYS["net"]
+    if page.outcome == "open":
+        return "1 = 0"
+    if page.outcome in ("scratch", "unknown"):
+        return f"{net} {'= 0' if page.outcome == 'scratch' else 'IS NULL'}"
+    # Sorted by net, the outcome is a range of its index. Otherwise the sign in front keeps the index of the sort key in use:
+    # about half of all trades won, so a page is found soon.
+    return f"{'' if page.sort == 'net' else '+'}{net} {'>' if page.outcome == 'win' else '<'} 0"
 
 
 class TradeTables(BarTables):
@@ -189,27 +206,18 @@ class TradeTables(BarTables):
             found += [trade_from_row(row) for row in rows]
         return found
 
-    def sorted_trades(
-        self, sort: str, *, descending: bool, limit: int, symbol: str | None = None, strategy: str | None = None,
-        side: str | None = None, outcome: str | None = None, claims: bool = True,
-    ) -> list[Trade]:  # fmt: skip
-        """The first closed trades of the present by a sort key, equal ones by entry and id; unknown values come last."""
-        # Of one symbol, the order by entry is the order of the index by symbol.
-        key, params = SORT_KEYS["symbol" if sort == "entry" and symbol is not None else sort], dict[str, Any]()
-        where = "known_to IS NULL" + ("" if claims else " AND quality <> 'claimed'")
-        for name, value in (("symbol", symbol), ("strategy", strategy), ("side", side)):
-            if value is not None:
-                where, params[name] = f"{where} AND {name} = :{name}", value
-        if outcome is not None:
-            # Sorted by net, the outcome is a range of its index. Otherwise the sign in front keeps the index of the sort key in
-            # use: about half of all trades won, so a page is found soon.
-            hint = "" if sort == "net" else "+"
-            where += f" AND {hint}{SORT_KEYS['net']} {'>' if outcome == 'win' else '<'} 0"
-        found: list[Trade] = []
+    def sorted_trades(self, page: TradePage, *, claims: bool = True) -> list[Trade]:
+        """The first closed trades of the present that a page admits, in its order up to its end; unknown values come last."""
+        if (conditions := self._page_conditions(page, claims)) is None:
+            return []
+        where, params = conditions
+        # Of one symbol or one strategy, the order by entry is the order of its own index.
+        indexed = [name for name in ("symbol", "strategy") if page.sort == "entry" and getattr(page, name) is not None]
+        key, down = indexed[0] if indexed else SORT_KEYS[page.sort], " DESC" if page.descending else ""
+        limit, found = page.offset + page.limit, list[Trade]()
         # The index holds the known values in order, but unknown ones first or last depending on the database.
         for known in ("IS NOT NULL", "IS NULL"):
             if len(found) < limit:
-                down = " DESC" if descending else ""
                 order = f"{key}{down}, " if known == "IS NOT NULL" else ""
                 rows = self.session.all(
                     f"SELECT {TRADE_LIST} FROM trades WHERE {MINE} AND {where} AND {key} {known} "
@@ -218,6 +226,76 @@ class TradeTables(BarTables):
                 )
                 found += [trade_from_row(row) for row in rows]
         return found
+
+    def _page_conditions(self, page: TradePage, claims: bool) -> tuple[str, dict[str, Any]] | None:
+        """The conditions of a page and their parameters; None if no trade can meet them."""
+        where, params = "known_to IS NULL" + ("" if claims else " AND quality <> 'claimed'"), dict[str, Any]()
+        for name in ("symbol", "strategy", "side"):
+            if (value := getattr(page, name)) is not None:
+                where, params[name] = f"{where} AND {name} = :{name}", value
+        if page.outcome is not None:
+            where += f" AND {_outcome_condition(page)}"
+        if page.after is not None:
+            sign = "<" if page.descending else ">"
+            where += f" AND entry_at {sign}= :at AND (entry_at {sign} :at OR id > :after_id)"
+            params |= {"at": micros(page.after[0]), "after_id": page.after[1]}
+        dates = [f"{page.date}_at {sign} :{name}" for name, sign in (("since", ">="), ("until", "<")) if getattr(page, name)]
+        params |= {name: micros(at) for name in ("since", "until") if (at := getattr(page, name)) is not None}
+        labels, label_params = self._label_conditions(page)
+        if page.tag is not None and not label_params["tag_lists"]:
+            return None
+        # A filter that few trades pass names them: then only those are read and sorted. Of one that many pass, a page is found
+        # soon in the order of the sort key.
+        of_dates = f"trades WHERE {MINE} AND known_to IS NULL AND {' AND '.join(dates)}"
+        of_labels = f"episodes WHERE {MINE} AND {PRESENT_TRADE} AND {' AND '.join(f'{name} {test}' for name, test in labels)}"
+        sources = [of_dates] * (bool(dates) and page.sort != page.date) + [of_labels] * bool(labels)
+        params |= label_params
+        for source in sources:
+            rows = self.session.all(f"SELECT id FROM {source} LIMIT {FEW_TRADES + 1}", {**self._mine, **params})
+            if len(rows) <= FEW_TRADES:
+                where, params["few"] = f"{where} AND id IN :few", [id_ for (id_,) in rows]
+                break
+        if params.get("few") == []:
+            return None
+        where += "".join(f" AND {'' if page.sort == page.date else '+'}{condition}" for condition in dates)
+        if labels:
+            # The empty text keeps the index of the label out of use: an episode is found by its id.
+            tests = " AND ".join(f"(e.{name} || '') {test}" for name, test in labels)
+            where += (
+                " AND EXISTS (SELECT 1 FROM episodes e WHERE e.owner = trades.owner AND e.stream = trades.stream "
+                f"AND e.id = trades.id AND e.kind = 'trade' AND e.known_to IS NULL AND {tests})"
+            )
+        return where, params
+
+    def _label_conditions(self, page: TradePage) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+        """The columns of episodes that a page asks about, each with its test, and the parameters."""
+        tests = [(name, f"= :{name}") for name in page.by_labels]
+        params: dict[str, Any] = dict(page.by_labels)
+        if page.tag is not None:
+            params["tag_lists"] = [text for text in self.values_in_use("tags") if page.tag in json.loads(text)]
+            tests.append(("tags", "IN :tag_lists"))
+        return tests, params
+
+    def values_in_use(self, column: LabelColumn) -> list[str]:
+        """The different values of a column of the present episodes of trades, in order; tags as lists in JSON.
+
+        Each is found by a step through the index of the column, so the cost grows with the values and not with the trades.
+        """
+        source = f"episodes WHERE {MINE} AND {PRESENT_TRADE}"
+        rows = self.session.all(
+            f"WITH RECURSIVE steps(value) AS (SELECT min({column}) FROM {source} UNION ALL "
+            f"SELECT (SELECT min({column}) FROM {source} AND {column} > steps.value) FROM steps WHERE steps.value IS NOT NULL) "
+            "SELECT value FROM steps WHERE value IS NOT NULL",
+            self._mine,
+        )
+        return [str(value) for (value,) in rows]
+
+    def strategies_in_use(self) -> list[str]:
+        """The strategies of the closed trades of the present, in order."""
+        rows = self.session.all(
+            f"SELECT DISTINCT strategy FROM trades WHERE {MINE} AND known_to IS NULL ORDER BY strategy", self._mine
+        )
+        return [str(value) for (value,) in rows]
 
     def count_closed(self, claims: bool) -> int:
         """How many closed trades stand, with or without those that the agent alone reports."""

@@ -22,13 +22,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeGuard, cast
+from typing import Literal, TypeGuard, TypeVar, cast
 
 from memtape.core.labels import LabelKind, fold_label
 from memtape.errors import Invalid
 
 Truth = bool | None
 Scalar = str | float | bool
+Value = TypeVar("Value")
 Type = Literal["text", "number", "flag"]
 Op = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "nin", "between", "exists", "changed", "crosses_above", "crosses_below"]
 EQUALITY: frozenset[str] = frozenset({"eq", "ne"})
@@ -129,14 +130,14 @@ def holds(predicate: Predicate, now: Mapping[str, object], before: Mapping[str, 
     return condition_truth(predicate, now.get(predicate.field), (before or {}).get(predicate.field))
 
 
-def fold_value(field: str, value: object) -> object:
+def fold_value(field: str, value: Value) -> Value:
     """Returns a value of a field as it is compared: labels in the words of their vocabulary, anything else as it is.
 
     >>> fold_value("session", "London"), fold_value("session", "my own"), fold_value("symbol", "London")
     ('london', 'my own', 'London')
     """
     kind = LABEL_KINDS.get(field)
-    return fold_label(kind, value) or value if kind is not None and isinstance(value, str) else value
+    return cast(Value, fold_label(kind, value) or value) if kind is not None and isinstance(value, str) else value
 
 
 def all_of(truths: Sequence[Truth]) -> Truth:
@@ -201,13 +202,7 @@ def _read_condition(source: Mapping[str, object], fields: Mapping[str, Type] | N
     kind = fields[field] if fields is not None else None
     if kind in ("text", "flag") and op not in (fitting := _ops_for(kind)):
         raise Invalid(f"{at}.op", f"{op} does not go with {field}, which is {kind}", f"Use one of: {', '.join(sorted(fitting))}")
-    return Condition(field, cast(Op, op), _folded(field, _read_value(op, value, kind, f"{at}.value")))
-
-
-def _folded(field: str, value: Scalar | tuple[Scalar, ...] | None) -> Scalar | tuple[Scalar, ...] | None:
-    if isinstance(value, tuple):
-        return tuple(cast(Scalar, fold_value(field, item)) for item in value)
-    return cast(Scalar | None, fold_value(field, value))
+    return Condition(field, cast(Op, op), _read_value(op, value, kind, f"{at}.value"))
 
 
 def _ops_for(kind: str) -> frozenset[str]:
@@ -265,8 +260,10 @@ def _only(keys: set[str], wanted: set[str], at: str) -> None:
 
 def condition_truth(condition: Condition, now: object, before: object) -> Truth:
     """Returns the truth of a condition. A value of the wrong type counts as missing, so a trigger never fails at run time."""
-    value = condition.value
-    now, before = fold_value(condition.field, now), fold_value(condition.field, before)
+    value, field = condition.value, condition.field
+    if field in LABEL_KINDS:
+        now, before = fold_value(field, now), fold_value(field, before)
+        value = tuple(fold_value(field, each) for each in value) if isinstance(value, tuple) else fold_value(field, value)
     if condition.op == "exists":
         return (now is not None) == value
     if condition.op == "changed":

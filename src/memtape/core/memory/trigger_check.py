@@ -136,7 +136,8 @@ def _named(condition: Condition) -> tuple[Scalar, ...]:
     """Returns the values that a condition compares with."""
     if condition.op == "exists" or condition.value is None:
         return ()
-    return condition.value if isinstance(condition.value, tuple) else (condition.value,)
+    named = condition.value if isinstance(condition.value, tuple) else (condition.value,)
+    return tuple(fold_value(condition.field, value) for value in named)
 
 
 def _numbers(name: str, named: Sequence[Scalar]) -> list[float]:

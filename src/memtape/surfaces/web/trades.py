@@ -11,13 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from urllib.parse import urlencode
 
 from memtape.core.codec import read_time, time_text
 from memtape.core.discrepancy_text import discrepancy_text
+from memtape.core.ledger.trade_page import SortName, TradeOutcome, TradePage, trade_outcome
 from memtape.core.ledger.trades import Trade
-from memtape.engine.view.view import SortName, TradePage, outcome_of_trade
 from memtape.errors import Unknown
 from memtape.surfaces.answers import trade_row
 from memtape.surfaces.operations.ledger import GetTrade, get_ledger, get_open_positions, get_trade
@@ -33,7 +33,7 @@ MAX_SINGLE_READS = 60  # for more trades than this, one reading of the ledger co
 FILTER_CHOICES: Mapping[str, Mapping[str, str]] = {
     "side": {"long": "long", "short": "short"},
     "status": {"closed": "closed", "open": "open"},
-    "outcome": {"win": "won", "loss": "lost"},
+    "outcome": {"win": "won", "loss": "lost", "scratch": "scratch", "unknown": "unknown"},
 }
 
 
@@ -153,7 +153,7 @@ class TableQuery:
 
     def first_page(self, strategy: str) -> TradePage:
         """The first page of the trades that pass every filter. `strategy` is the name behind the one that a page shows."""
-        outcome = cast("Literal['win', 'loss'] | None", self.outcome or None)
+        outcome = cast("TradeOutcome | None", self.outcome or None)
         return TradePage(
             status=self.status or None, symbol=self.symbol or None, strategy=strategy or None, side=self.side or None,
             outcome=outcome, sort=cast("SortName", self.sort.removeprefix("-")), descending=self.sort.startswith("-"),
@@ -209,7 +209,7 @@ class TableTotals(NamedTuple):
         >>> TableTotals.of_trades([])
         TableTotals(n=0, won=0, lost=0, open=0, net=Decimal('0'))
         """
-        outcomes = [outcome_of_trade(trade) for trade in trades]
+        outcomes = [trade_outcome(trade) for trade in trades]
         nets = [trade.net_pnl_usd or Decimal(0) for trade in trades if trade.status == "closed"]
         return cls(len(trades), outcomes.count("win"), outcomes.count("loss"), len(trades) - len(nets), sum(nets, Decimal(0)))
 
