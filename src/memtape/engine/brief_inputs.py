@@ -13,7 +13,7 @@ from memtape.core.events import Discrepancy
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.plans import resolve_plans
 from memtape.core.memory.shadows import shadow_id
-from memtape.core.observed import Decision, Situation
+from memtape.core.observed import CashFlow, Decision, Situation
 from memtape.core.recall.similar import SimilarDecision, similar_decisions
 from memtape.core.skills import Agent, Skill
 from memtape.core.values import read
@@ -53,9 +53,12 @@ def gather(
     situation = current_situation(view, symbol, question.situation)
     affect = view.affect()
     recent = view.items("decision", since=view.as_of - DAY, before=view.as_of + INSTANT)
+    midnight = _midnight(view.as_of)
+    # What was paid in or out today is no part of the equity that the day began with.
+    paid_in = sum((read(CashFlow, item.body).usd for item in view.items("flow", since=midnight)), Decimal(0))
     risk = risk_state(
-        [read(Decision, item.body) for item in recent], view.closed_between(_midnight(view.as_of), view.as_of), affect,
-        Decimal(repr(affect.equity)), view.as_of, claims_count=view.claims_count,
+        [read(Decision, item.body) for item in recent], view.closed_between(midnight, view.as_of), affect,
+        Decimal(repr(affect.equity)) - paid_in, view.as_of, claims_count=view.claims_count,
     )  # fmt: skip
     inputs = BriefInputs(
         agent=agent.id, skill=skill, skill_version=version, currency=agent.settings.currency, as_of=view.as_of,

@@ -325,11 +325,16 @@ MIGRATIONS: tuple[Migration, ...] = (
         "labels and tags of trades",
         (
             "CREATE INDEX trades_by_strategy ON trades (owner, stream, strategy, entry_at, id) WHERE known_to IS NULL",
-            "CREATE INDEX episodes_by_regime ON episodes (owner, stream, regime, id) WHERE kind = 'trade' AND known_to IS NULL",
-            "CREATE INDEX episodes_by_volatility ON episodes (owner, stream, volatility_regime, id) "
-            "WHERE kind = 'trade' AND known_to IS NULL",
-            "CREATE INDEX episodes_by_session ON episodes (owner, stream, session, id) WHERE kind = 'trade' AND known_to IS NULL",
-            "CREATE INDEX episodes_by_tags ON episodes (owner, stream, tags, id) WHERE kind = 'trade' AND known_to IS NULL",
+            *(
+                f"CREATE INDEX episodes_by_{name} ON episodes (owner, stream, {column}, entry_at, id) "
+                "WHERE kind = 'trade' AND known_to IS NULL"
+                for name, column in (
+                    ("regime", "regime"),
+                    ("volatility", "volatility_regime"),
+                    ("session", "session"),
+                    ("tags", "tags"),
+                )
+            ),
         ),
     ),
 )

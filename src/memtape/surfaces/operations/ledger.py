@@ -124,7 +124,10 @@ def get_trades(memory: Memory, ask: GetTrades, caller: Caller) -> TradesPage:
     handle, page = agent_of(memory, ask), ask.page()
     found = handle.ledger.trade_page(page, as_of=ask.as_of, head=ask.head)
     if not found and ask.cursor is None:
-        _refuse_unknown_values(page, handle.ledger.values_in_use())
+        in_use = handle.ledger.values_in_use()
+        # A skill that has not traded yet is a strategy too.
+        in_use["strategy"] = sorted({*in_use["strategy"], *(skill.id for skill, _ in memory.skills())})
+        _refuse_unknown_values(page, in_use)
     listed, more = found[: ask.limit], None
     if len(found) > ask.limit:
         last = listed[-1]

@@ -83,7 +83,9 @@ class PlanRow(Answer):
     ended_at: Annotated[str | None, Field(description="UTC")]
     now: Annotated[str, Field(description="fires, holds, waits or expired")]
     value: Annotated[PlanValue, Field(description="what past firings were worth")]
-    warnings: Annotated[list[str], Field(description="if a condition can never hold, or always holds: why")]
+    warnings: Annotated[list[str], Field(description="if a condition can never hold, or always holds: why")] = Field(
+        default_factory=list
+    )
 
 
 class PlanAnswer(Answer):
