@@ -14,6 +14,7 @@ from memtape.core.items import StoredItem
 from memtape.core.ledger.performance import Curve, Performance, TradingBook, equity_curve, performance
 from memtape.core.ledger.performance_detail import HeldPrice, PerformanceDetail, covers, performance_detail
 from memtape.core.ledger.trades import Trade, round_money
+from memtape.core.lessons.losses import Losses, find_losses
 from memtape.core.observed import Bar, CashFlow, Decision, EquityMark, Run
 from memtape.core.values import MONEY, ZERO, read
 from memtape.engine.view.view import TradeFilter, View
@@ -63,6 +64,12 @@ def listed_imports(view: View) -> list[tuple[StoredItem, bool]]:
     """The imports, oldest first, and whether each was undone."""
     undone = {item.key for item in view.items("undo")}
     return [(item, item.key in undone) for item in view.items("import")]
+
+
+def losses(view: View) -> Losses:
+    """What the agent loses on: groups of closed trades, with the money of the ledger and a verdict against chance."""
+    closed = view.trades(TradeFilter(status="closed"))
+    return find_losses(view.episodes(), {trade.id: trade.net_pnl_usd for trade in closed}, claims_count=view.claims_count)
 
 
 def trade_values_in_use(view: View) -> dict[str, list[str]]:
