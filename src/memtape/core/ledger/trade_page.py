@@ -86,7 +86,7 @@ class TradePage:
             and (self.symbol is None or trade.symbol == self.symbol)
             and (self.strategy is None or trade.strategy == self.strategy)
             and (self.side is None or trade.side == self.side)
-            and (self.outcome is None or self.outcome == trade_outcome(trade))
+            and (self.outcome is None or self.outcome == outcome_of_trade(trade))
             and all(getattr(known, name) == label for name, label in self.by_labels.items())
             and (self.tag is None or self.tag in known.tags)
             and (self.since is None or (at is not None and at >= self.since))
@@ -109,7 +109,7 @@ class TradePage:
         return [*known, *unknown][self.offset : self.offset + self.limit]
 
 
-def trade_outcome(trade: Trade) -> TradeOutcome:
+def outcome_of_trade(trade: Trade) -> TradeOutcome:
     """Returns how a trade ended: a scratch ended at exactly zero; the outcome of one without a known price is unknown."""
     if trade.status != "closed":
         return "open"

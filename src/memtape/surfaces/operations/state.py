@@ -60,7 +60,7 @@ class StateAnswer(Answer):
     ]
     drawdown_pct: Annotated[float, Field(description="a fraction: 0.05 is 5 %")]
     assumed_equity: Annotated[
-        float | None, Field(description="drawdown_pct assumes that the account started with this; null: its equity is known")
+        float | None, Field(description="equity and drawdown assume that the account began with this; null: its equity is known")
     ] = None
     drawdown_state: Annotated[float, Field(description="0 at the peak, 1 at the limit")]
     max_acceptable_drawdown: Annotated[float, Field(description="the limit, a fraction")]

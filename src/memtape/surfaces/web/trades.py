@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from memtape.core.codec import read_time, time_text
 from memtape.core.discrepancy_text import discrepancy_text
-from memtape.core.ledger.trade_page import SortName, TradeOutcome, TradePage, trade_outcome
+from memtape.core.ledger.trade_page import SortName, TradeOutcome, TradePage, outcome_of_trade
 from memtape.core.ledger.trades import Trade
 from memtape.errors import Unknown
 from memtape.surfaces.answers import trade_row
@@ -209,7 +209,7 @@ class TableTotals(NamedTuple):
         >>> TableTotals.of_trades([])
         TableTotals(n=0, won=0, lost=0, open=0, net=Decimal('0'))
         """
-        outcomes = [trade_outcome(trade) for trade in trades]
+        outcomes = [outcome_of_trade(trade) for trade in trades]
         nets = [trade.net_pnl_usd or Decimal(0) for trade in trades if trade.status == "closed"]
         return cls(len(trades), outcomes.count("win"), outcomes.count("loss"), len(trades) - len(nets), sum(nets, Decimal(0)))
 
