@@ -22,7 +22,7 @@ from tests.web.floor import HOSTILE_SEEN
 from tests.web.test_answers import brings_nothing_of_its_own, client_of
 from tests.web.test_pages import Come, keep, until
 
-PAGES = ("memory", "beliefs", "behaviour", "state", "plans")
+PAGES = ("losses", "memory", "beliefs", "behaviour", "state", "plans")
 # What is wider than its panel, except where a panel scrolls on purpose.
 STICKING_OUT = """[...document.querySelectorAll("main *")].filter((one) => !one.closest(".scroll, .hidden, .chart, svg")
   && one.getBoundingClientRect().right > one.parentElement.closest(".panel, main").getBoundingClientRect().right + 1)
