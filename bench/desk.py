@@ -180,11 +180,13 @@ def closed_trade(n: int) -> ClosedTrade:
         trade_id=f"r{n}", symbol=SYMBOLS[n % len(SYMBOLS)], side="short" if n % 3 == 0 else "long", entry_at=entered,
         exit_at=entered + 25 * MINUTE, entry_price=price, exit_price=price + Decimal(n % 7 - 3) / 4, qty=Decimal(3),
         fees=Decimal("0.2"), stop=price + 2 if n % 3 == 0 else price - 2, entry_reason="a new high of the hour",
-        exit_reason="the target was reached", strategy="breakout", tags=("trend",),
+        exit_reason="the target was reached", strategy="breakout", tags=("news", "trend") if n % 3 == 0 else ("trend",),
+        situation=Situation(regime=REGIMES[n % 3], volatility_regime=VOLATILITIES[n % 4], session=SESSIONS[n // 3 % 3]),
     )  # fmt: skip
 
 
 REGIMES, SESSIONS = ("trending_up", "ranging", "volatile"), ("asia", "london", "newyork")
+VOLATILITIES = ("low", "normal", "high", "extreme")
 
 
 def claim(n: int, start: datetime) -> Claim:

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import partial
+from typing import Any
 
-from bench.desk import AGENT, BenchRun, desk, tick
+from bench.desk import AGENT, FIRST_TRADE, LIVE_SYMBOL, BenchRun, desk, tick
 from bench.recall import row
 from bench.ticks import observe
 from bench.timing import Result, Sides, Work, cpu, judge, time_in_turn
+from memtape.core.ledger.trade_page import SORT_FIELDS, TradePage
 from memtape.engine.column_cache import ColumnCache
-from memtape.engine.view.view import SORT_FIELDS, TradePage
 
 PAGE_ROWS, REPEATS, FLAT = 25, 10, 1.3
+# Every filter of a page, the dates within both histories, and filters together with a sort that no index of theirs serves.
+_DAYS = {"since": FIRST_TRADE + timedelta(days=1), "until": FIRST_TRADE + timedelta(days=3)}
+FILTERS: dict[str, dict[str, Any]] = {
+    "of one symbol": {"symbol": LIVE_SYMBOL}, "of one side": {"side": "long"}, "of one strategy": {"strategy": "breakout"},
+    "closed": {"status": "closed"}, "open": {"status": "open"}, "won": {"outcome": "win"}, "lost": {"outcome": "loss"},
+    "lost, by net": {"outcome": "loss", "sort": "net"}, "scratched": {"outcome": "scratch"}, "unknown": {"outcome": "unknown"},
+    "of one regime": {"regime": "ranging"}, "of one volatility": {"volatility_regime": "high"},
+    "of one session": {"session": "london"}, "of one tag": {"tag": "news"},
+    "of one regime, by net": {"regime": "ranging", "sort": "net"}, "of one tag, by R": {"tag": "news", "sort": "r"},
+    "entered in two days": _DAYS, "exited in two days": {"date": "exit", **_DAYS},
+    "exited in two days, by net": {"date": "exit", "sort": "net", **_DAYS},
+    "exited since": {"date": "exit", "since": _DAYS["since"]}, "entered since, by R": {"since": _DAYS["since"], "sort": "r"},
+}  # fmt: skip
 AGENTS, EPISODES, LIMIT_MB = 1_000, 200, 8.0
 
 
@@ -37,15 +52,9 @@ def measure_trade_page(bench: BenchRun) -> dict[str, Result]:
     worst: tuple[float, str, Sides] | None = None
     ratios: dict[str, float] = {}
     with desk(bench.store(few)) as (_, small), desk(bench.store(many)) as (_, large):
-        symbol = large.ledger.trades(limit=1)[0].symbol
         pages = {f"by {sort}, {'down' if down else 'up'}": TradePage(sort=sort, descending=down, limit=PAGE_ROWS)
                  for sort in SORT_FIELDS for down in (True, False)}  # fmt: skip
-        pages |= {
-            "of one symbol": TradePage(symbol=symbol, limit=PAGE_ROWS), "of one side": TradePage(side="long", limit=PAGE_ROWS),
-            "closed": TradePage(status="closed", limit=PAGE_ROWS), "open": TradePage(status="open", limit=PAGE_ROWS),
-            "won": TradePage(outcome="win", limit=PAGE_ROWS),
-            "lost, by net": TradePage(outcome="loss", sort="net", limit=PAGE_ROWS),
-        }  # fmt: skip
+        pages |= {name: TradePage(limit=PAGE_ROWS, **wanted) for name, wanted in FILTERS.items()}
         for name, page in pages.items():
             rounds = [(partial(small.ledger.trade_page, page), partial(large.ledger.trade_page, page))] * bench.scale.pages
             (sides,) = time_in_turn(rounds, cpu)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from memtape.core.ledger.trade_page import SORT_FIELDS, TradePage
 from memtape.core.recall.evidence import rounded
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.view.at_head import ViewAtHead
@@ -18,7 +19,7 @@ from memtape.engine.view.outcomes import decision_outcomes
 from memtape.engine.view.plans import plan_views
 from memtape.engine.view.situation import current_situation
 from memtape.engine.view.stored import StoredView
-from memtape.engine.view.view import SORT_FIELDS, TradeFilter, TradePage, View
+from memtape.engine.view.view import TradeFilter, View
 from memtape.errors import Invalid
 from memtape.store.cutoff import Cutoff
 from tests.engine.counter import Counter
@@ -41,6 +42,17 @@ QUESTIONS: dict[str, Callable[[View], Any]] = {
     },
     "a page of what won": lambda view: view.trade_page(TradePage(outcome="win", sort="net", limit=3)),
     "a page of one symbol": lambda view: view.trade_page(TradePage(symbol="BTC", limit=3)),
+    **{
+        f"a page of {name}": lambda view, wanted=wanted: [trade.id for trade in view.trade_page(TradePage(**wanted, limit=4))]
+        for name, wanted in {
+            "losses": {"outcome": "loss"}, "scratches": {"outcome": "scratch"}, "unknown outcomes": {"outcome": "unknown"},
+            "open outcomes": {"outcome": "open"}, "one regime": {"regime": "ranging"}, "one session": {"session": "asia"},
+            "one volatility": {"volatility_regime": "normal"}, "one tag": {"tag": "breakout"}, "one strategy": {"strategy": "breakout"},
+            "the afternoon, by R": {"since": START + 5 * HOUR, "until": START + 9 * HOUR, "sort": "r"},
+            "exits of the afternoon": {"date": "exit", "since": START + 5 * HOUR},
+            "what is behind an entry": {"after": (START + 6 * HOUR, "0")},
+        }.items()
+    },
     "a page of what is open": lambda view: view.trade_page(TradePage(status="open")),
     "each trade by its id": lambda view: [view.trade(trade.id) for trade in view.trades()],
     "a trade that is not there": lambda view: view.trade("0123456789abcdef"),

@@ -60,7 +60,7 @@ def intentions(memory: Memory) -> None:
     half, less = ({"type": "reduce", "size_factor": factor} for factor in (0.5, 0.25))
     write("create_trading_plan", **plan, id="half", planned_action=half, reasoning="After a loss.", maker="owner")
     write("create_trading_plan", **plan, id="less", planned_action=less, reasoning="Under water.", maker="owner")
-    write("create_trading_plan", **plan, id="proposal", planned_action=half, reasoning="A model thinks so.")
+    write("create_trading_plan", **plan, id="proposal", planned_action=half, reasoning="A model thinks so.", maker="agent")
     write("create_trading_plan", **plan, id="ended", planned_action={"type": "skip_trade"}, reasoning="No longer.", maker="owner")
     write("cancel_plan", plan_id="ended")
 
@@ -91,6 +91,6 @@ def troubles(memory: Memory) -> None:
         day = int(agent.head().seq) + 1
         agent.observe({"id": f"t{day}", "t": f"2026-06-0{day}T08:00:00Z", **tick})
     plan = {"trigger_condition": {"session": HOSTILE[:30]}, "planned_action": {"type": "alert", "message": HOSTILE}}
-    execute(memory, "create_trading_plan", {**plan, "reasoning": HOSTILE, "id": 'p<b>"1/2'}, agent="crypto")
+    execute(memory, "create_trading_plan", {**plan, "reasoning": HOSTILE, "id": 'p<b>"1/2', "maker": "agent"}, agent="crypto")
     stated = {"sentence": HOSTILE, "validity_conditions": {"session": HOSTILE[:30]}, "id": 'b<i>"1/2'}
     execute(memory, "state_belief", stated, agent="crypto")

@@ -23,7 +23,7 @@ from tests.web.floor import HOSTILE_SEEN
 from tests.web.test_answers import brings_nothing_of_its_own, client_of
 from tests.web.test_pages import Come, keep, until
 
-PAGES = ("memory", "beliefs", "behaviour", "state", "plans")
+PAGES = ("losses", "memory", "beliefs", "behaviour", "state", "plans")
 # What is wider than its panel, except where a panel scrolls on purpose.
 STICKING_OUT = """[...document.querySelectorAll("main *")].filter((one) => !one.closest(".scroll, .hidden, .chart, svg")
   && one.getBoundingClientRect().right > one.parentElement.closest(".panel, main").getBoundingClientRect().right + 1)
@@ -335,7 +335,7 @@ def desk(tmp_path: Path) -> Iterator[Memory]:
         memory.create_agent("desk", skill="trend", mode="paper")
         for name in ("one", "two"):
             plan = {"trigger_condition": {"regime": "ranging"}, "planned_action": {"type": "skip_trade"}}
-            ask(memory, "desk", "create_trading_plan", id=name, reasoning=f"Plan {name}.", **plan)
+            ask(memory, "desk", "create_trading_plan", id=name, reasoning=f"Plan {name}.", maker="agent", **plan)
         yield memory
 
 

@@ -15,7 +15,7 @@ from memtape.core.ledger.trades import Trade
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.plans import resolve_plans
 from memtape.core.memory.shadows import shadow_id
-from memtape.core.observed import Decision, Situation
+from memtape.core.observed import CashFlow, Decision, Situation
 from memtape.core.recall.similar import SimilarDecision, similar_decisions
 from memtape.core.skills import Agent, Skill
 from memtape.core.values import read
@@ -29,7 +29,7 @@ from memtape.engine.view.memories import RecallQuestion, recall_situation
 from memtape.engine.view.open_positions import open_positions
 from memtape.engine.view.outcomes import decision_outcomes
 from memtape.engine.view.owner_stream import INSTANT
-from memtape.engine.view.plans import plan_views
+from memtape.engine.view.plans import PlanView, plan_views
 from memtape.engine.view.situation import current_situation
 from memtape.engine.view.view import TradeFilter, View
 from memtape.plugs.embedder import Embedder
@@ -54,9 +54,12 @@ def gather(
     situation = current_situation(view, symbol, question.situation)
     affect = view.affect()
     recent = view.items("decision", since=view.as_of - DAY, before=view.as_of + INSTANT)
+    midnight = _midnight(view.as_of)
+    # What was paid in or out today is no part of the equity that the day began with.
+    paid_in = sum((read(CashFlow, item.body).usd for item in view.items("flow", since=midnight)), Decimal(0))
     risk = risk_state(
-        [read(Decision, item.body) for item in recent], view.closed_between(_midnight(view.as_of), view.as_of), affect,
-        Decimal(repr(affect.equity)), view.as_of, claims_count=view.claims_count,
+        [read(Decision, item.body) for item in recent], view.closed_between(midnight, view.as_of), affect,
+        Decimal(repr(affect.equity)) - paid_in, view.as_of, claims_count=view.claims_count,
     )  # fmt: skip
     inputs = BriefInputs(
         agent=agent.id, skill=skill, skill_version=version, currency=agent.settings.currency, as_of=view.as_of,
@@ -74,14 +77,15 @@ def gather(
     events = events_concerning(view, symbol, {position.trade.symbol for position in holding})
     closed = tuple(view.trades(TradeFilter(status="closed", limit=config.recentTradesK))) if config.recentTradesK else ()
     remembered = shown_episodes(recalled, situation, {trade.id for trade in closed})
+    plans = plan_views(view, symbol, situation, {"strategy": question.strategy} if question.strategy else None)
     return replace(
         inputs,
         lessons=own.lessons_shown(view.as_of) if own else (), skill_lessons=shared.lessons_shown(view.as_of) if shared else (),
         recent=closed, holding=holding,
         recalled=recalled, query=query, episodes_known=basis.n, outcome_source=basis.outcome_source,
         reasons=_entry_reasons(view, remembered, closed),
-        plans=_firing_plans(view, situation, symbol, question.strategy),
-        proposed_plans=sum(state.status == "proposed" for state in view.plan_states()),
+        plans=_firing_plans(plans),
+        proposed_plans=sum(each.state.status == "proposed" and each.finding != "expired" for each in plans),
         events=events, exposures=position_exposures(view, events, held_notionals(holding)),
         similar=_similar(view, situation, symbol, question, embedder) if config.similarSituations else (),
         convictions=_convictions(view),
@@ -105,10 +109,9 @@ def _recent_discrepancies(view: View) -> tuple[Discrepancy, ...]:
     return tuple(shown[:MAX_DISCREPANCIES])
 
 
-def _firing_plans(view: View, situation: Situation, symbol: str | None, strategy: str | None) -> tuple[BriefPlan, ...]:
-    """The plans that fire or hold now, in the order in which they weigh."""
-    views = plan_views(view, symbol, situation, {"strategy": strategy} if strategy else None)
-    firing = {one.state.plan.id: one for one in views if one.finding in ("fires", "holds")}
+def _firing_plans(views: Sequence[PlanView]) -> tuple[BriefPlan, ...]:
+    """The active plans that fire or hold now, in the order in which they weigh. What a model proposes is only counted."""
+    firing = {one.state.plan.id: one for one in views if one.state.status == "active" and one.finding in ("fires", "holds")}
     in_order = resolve_plans([one.fired() for one in firing.values()]).in_order
     return tuple(BriefPlan(firing[one.id].state, firing[one.id].finding) for one in in_order)
 

@@ -10,7 +10,9 @@ from memtape.core.decisions.reviews import Review
 from memtape.core.events import Discrepancy
 from memtape.core.ledger.performance import Curve, Performance, TradingBook
 from memtape.core.ledger.performance_detail import PerformanceDetail
+from memtape.core.ledger.trade_page import TradePage
 from memtape.core.ledger.trades import Trade
+from memtape.core.lessons.losses import Losses
 from memtape.core.observed import Bar
 from memtape.engine.scope import AgentScope
 from memtape.engine.view import ledger as reads
@@ -19,7 +21,7 @@ from memtape.engine.view.instruments import TermsStatement, stated_terms
 from memtape.engine.view.ledger import RecordedDecision
 from memtape.engine.view.short_ids import full_trade_id
 from memtape.engine.view.trade_labels import labelled_trades
-from memtape.engine.view.view import TradeFilter, TradePage
+from memtape.engine.view.view import TradeFilter
 
 
 class Ledger:
@@ -44,6 +46,16 @@ class Ledger:
         """A page of trades by any sort and filter of the table; its cost does not grow with the history."""
         with self._scope.view(as_of, head) as view:
             return labelled_trades(view, view.trade_page(page))
+
+    def losses(self, *, as_of: datetime | None = None, head: int | None = None) -> Losses:
+        """What the agent loses on: groups of closed trades, the worst first, each with a verdict against chance."""
+        with self._scope.view(as_of, head) as view:
+            return reads.losses(view)
+
+    def values_in_use(self) -> dict[str, list[str]]:
+        """What trades can be filtered by: the strategies, labels and tags that they have, by the name of the filter."""
+        with self._scope.view() as view:
+            return reads.trade_values_in_use(view)
 
     def trade(self, id: str, *, as_of: datetime | None = None, head: int | None = None) -> Trade | None:
         """One trade."""

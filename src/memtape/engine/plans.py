@@ -15,7 +15,7 @@ from memtape.core.memory.plans import PLAN_DAYS, Plan, PlanState, changed_plan_s
 from memtape.core.observed import Situation
 from memtape.core.values import read
 from memtape.engine.scope import AgentScope
-from memtape.engine.view.plans import PlanView, plan_views
+from memtape.engine.view.plans import PlanView, plan_views, plan_warnings
 from memtape.errors import Conflict, Unknown
 from memtape.store.cutoff import EVERYTHING
 from memtape.store.memories import MemoryTables
@@ -34,22 +34,33 @@ class Plans:
         """Every plan at a moment: its state, whether it would fire now, and what its firings were worth."""
         stated = read(Situation, situation) if situation is not None else None
         with self._scope.view(as_of, head) as view:
-            return plan_views(view, symbol, stated, context)
+            views = plan_views(view, symbol, stated, context)
+            waiting = {each.state.id for each in views if each.state.status in ("active", "proposed")}
+            found = {each.state.id: plan_warnings(view, each.state.plan) for each in views if each.state.id in waiting}
+            return [replace(each, warnings=found.get(each.state.id, ())) for each in views]
+
+    def warnings(self, plan: Plan) -> tuple[str, ...]:
+        """What the owner should know about a plan's conditions: that one can never hold, or always holds."""
+        with self._scope.view() as view:
+            return plan_warnings(view, plan)
 
     def suggested(self, *, as_of: datetime | None = None) -> list[dict[str, Any]]:
         """Plans that beliefs and a deep drawdown suggest; none is created by this."""
         with self._scope.view(as_of) as view:
             return [dict(plan) for plan in suggested_plans(view.beliefs(), view.affect().drawdown)]
 
-    def create(self, plan: Mapping[str, Any]) -> PlanState:
+    def create(self, plan: Mapping[str, Any], *, expiry_days: float = PLAN_DAYS) -> PlanState:
         """Create a plan; creating it twice changes nothing. A model's plan is a proposal until the owner confirms it."""
         agent, data = self._scope.agent, dict(plan)
-        data.setdefault("id", make_id("plan", agent.id, plain({k: v for k, v in data.items() if k != "expires_at"})))
+        # Checked before it has an id, because NaN and infinity have no spelling that an id could be made of.
+        checked = read(Plan, {"id": "unnamed", **data}).checked()
+        id_ = data.get("id") or make_id("plan", agent.id, plain({k: v for k, v in data.items() if k != "expires_at"}))
+        checked = replace(checked, id=PlanId(id_))
         with self._scope.writing() as tables:
             now = self._scope.stated_at(tables)
-            if now > EPOCH:
-                data.setdefault("expires_at", now + timedelta(days=PLAN_DAYS))
-            created = read(Plan, data).checked()
+            # A simulation that has observed nothing yet has no time from which 30 days could be counted.
+            ends = now + timedelta(days=expiry_days) if now > EPOCH else None
+            created = replace(checked, expires_at=checked.expires_at or ends)
             memory_tables = MemoryTables(tables)
             plans = memory_tables.plans()
             earlier = next((p for p in plans if p.id == created.id), None)

@@ -320,6 +320,23 @@ MIGRATIONS: tuple[Migration, ...] = (
             "CREATE INDEX trades_decision ON trades (owner, stream, entry_decision) WHERE entry_decision IS NOT NULL",
         ),
     ),
+    Migration(
+        7,
+        "labels and tags of trades",
+        (
+            "CREATE INDEX trades_by_strategy ON trades (owner, stream, strategy, entry_at, id) WHERE known_to IS NULL",
+            *(
+                f"CREATE INDEX episodes_by_{name} ON episodes (owner, stream, {column}, entry_at, id) "
+                "WHERE kind = 'trade' AND known_to IS NULL"
+                for name, column in (
+                    ("regime", "regime"),
+                    ("volatility", "volatility_regime"),
+                    ("session", "session"),
+                    ("tags", "tags"),
+                )
+            ),
+        ),
+    ),
 )
 
 TABLES = ("log", "streams", "items", "positions", "trades", "discrepancies", "bars", "episodes", "affect", "outcomes", "plans")

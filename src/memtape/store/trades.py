@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
+from itertools import product
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
 from memtape.core.codec import micros, moment
 from memtape.core.events import Discrepancy
 from memtape.core.items import Position
+from memtape.core.ledger.trade_page import TradePage
 from memtape.core.ledger.trades import TRADE_FIELDS, Trade
 from memtape.core.ledger.versions import TradeVersion
 from memtape.store.bars import BarTables
@@ -32,7 +36,31 @@ SORT_KEYS = {
     "net": "(CAST(net_pnl_usd AS DOUBLE PRECISION))", "r": "(CAST(pnl_r AS DOUBLE PRECISION))",
 }  # fmt: skip
 TRADE_LIST = ", ".join(TRADE_FIELDS)
+LabelTests = dict[str, list[str]]
+LabelColumn = Literal["regime", "volatility_regime", "session", "tags"]
+PRESENT_TRADE = "kind = 'trade' AND known_to IS NULL"  # the condition of the indexes of labels
+FEW_TRADES = 400  # so many are read and sorted as quickly as a page is found in an index
 _discrepancy_values = itemgetter(*COLUMNS["discrepancies"])  # a row's values in the order of its columns
+
+
+def _outcome_condition(page: TradePage) -> str:
+    """The outcome as a condition on the net result."""
+    net = SORT_KEYS["net"]
+    if page.outcome == "open":
+        return "1 = 0"
+    if page.outcome in ("scratch", "unknown"):
+        return f"{net} {'= 0' if page.outcome == 'scratch' else 'IS NULL'}"
+    # Sorted by net, the outcome is a range of its index. Otherwise the sign in front keeps the index of the sort key in use:
+    # about half of all trades won, so a page is found soon.
+    return f"{'' if page.sort == 'net' else '+'}{net} {'>' if page.outcome == 'win' else '<'} 0"
+
+
+def _date_conditions(page: TradePage) -> list[str]:
+    return [f"{page.date}_at {sign} :{name}" for name, sign in (("since", ">="), ("until", "<")) if getattr(page, name)]
+
+
+def _date_params(page: TradePage) -> dict[str, int]:
+    return {name: micros(at) for name in ("since", "until") if (at := getattr(page, name)) is not None}
 
 
 class TradeTables(BarTables):
@@ -189,35 +217,134 @@ class TradeTables(BarTables):
             found += [trade_from_row(row) for row in rows]
         return found
 
-    def sorted_trades(
-        self, sort: str, *, descending: bool, limit: int, symbol: str | None = None, strategy: str | None = None,
-        side: str | None = None, outcome: str | None = None, claims: bool = True,
-    ) -> list[Trade]:  # fmt: skip
-        """The first closed trades of the present by a sort key, equal ones by entry and id; unknown values come last."""
-        # Of one symbol, the order by entry is the order of the index by symbol.
-        key, params = SORT_KEYS["symbol" if sort == "entry" and symbol is not None else sort], dict[str, Any]()
-        where = "known_to IS NULL" + ("" if claims else " AND quality <> 'claimed'")
-        for name, value in (("symbol", symbol), ("strategy", strategy), ("side", side)):
-            if value is not None:
+    def sorted_trades(self, page: TradePage, *, claims: bool = True) -> list[Trade]:
+        """The first closed trades of the present that a page admits, in its order up to its end; unknown values come last."""
+        labels = self._label_tests(page)
+        if labels is None:
+            return []
+        limit, ids = page.offset + page.limit, self._few_trades(page, labels)
+        if ids is None and labels and page.sort == "entry":
+            # The index of a label holds its trades in the order of their entries: the first ones fill the page, unless another
+            # filter leaves some out.
+            count = 2 * limit
+            while len(ids := self._first_labelled(page, labels, count)) == count:
+                if len(found := self._page_of(page, labels, claims, ids)) >= limit:
+                    return found
+                count *= 8
+        return self._page_of(page, labels, claims, ids)
+
+    def _page_of(self, page: TradePage, labels: LabelTests, claims: bool, ids: list[str] | None) -> list[Trade]:
+        """The trades of a page: in the order of the index of its sort key, or, with `ids`, only among these."""
+        (where, params), found = self._page_conditions(page, labels, claims), list[Trade]()
+        if ids is None:
+            limit = page.offset + page.limit
+            # Of one symbol or one strategy, the order by entry is the order of its own index.
+            indexed = [name for name in ("symbol", "strategy") if page.sort == "entry" and getattr(page, name) is not None]
+            key, down = indexed[0] if indexed else SORT_KEYS[page.sort], " DESC" if page.descending else ""
+            # The index holds the known values in order, but unknown ones first or last depending on the database.
+            for known in ("IS NOT NULL", "IS NULL"):
+                if len(found) < limit:
+                    order = f"{key}{down}, " if known == "IS NOT NULL" else ""
+                    rows = self.session.all(
+                        f"SELECT {TRADE_LIST} FROM trades WHERE {MINE} AND {where} AND {key} {known} "
+                        f"ORDER BY {order}entry_at{down}, id LIMIT {limit - len(found)}",
+                        {**self._mine, **params},
+                    )
+                    found += [trade_from_row(row) for row in rows]
+            return found
+        for some in in_batches(ids):
+            rows = self.session.all(
+                f"SELECT {TRADE_LIST} FROM trades WHERE {MINE} AND id IN :ids AND {where}", {**self._mine, **params, "ids": some}
+            )
+            found += [trade_from_row(row) for row in rows]
+        return replace(page, offset=0, limit=page.offset + page.limit).cut(found)
+
+    def _page_conditions(self, page: TradePage, labels: LabelTests, claims: bool) -> tuple[str, dict[str, Any]]:
+        """The conditions of a page and their parameters."""
+        where, params = "known_to IS NULL" + ("" if claims else " AND quality <> 'claimed'"), dict[str, Any]()
+        for name in ("symbol", "strategy", "side"):
+            if (value := getattr(page, name)) is not None:
                 where, params[name] = f"{where} AND {name} = :{name}", value
-        if outcome is not None:
-            # Sorted by net, the outcome is a range of its index. Otherwise the sign in front keeps the index of the sort key in
-            # use: about half of all trades won, so a page is found soon.
-            hint = "" if sort == "net" else "+"
-            where += f" AND {hint}{SORT_KEYS['net']} {'>' if outcome == 'win' else '<'} 0"
-        found: list[Trade] = []
-        # The index holds the known values in order, but unknown ones first or last depending on the database.
-        for known in ("IS NOT NULL", "IS NULL"):
-            if len(found) < limit:
-                down = " DESC" if descending else ""
-                order = f"{key}{down}, " if known == "IS NOT NULL" else ""
-                rows = self.session.all(
-                    f"SELECT {TRADE_LIST} FROM trades WHERE {MINE} AND {where} AND {key} {known} "
-                    f"ORDER BY {order}entry_at{down}, id LIMIT {limit - len(found)}",
-                    {**self._mine, **params},
-                )
-                found += [trade_from_row(row) for row in rows]
-        return found
+        if page.outcome is not None:
+            where += f" AND {_outcome_condition(page)}"
+        if page.after is not None:
+            sign = "<" if page.descending else ">"
+            where += f" AND entry_at {sign}= :at AND (entry_at {sign} :at OR id > :after_id)"
+            params |= {"at": micros(page.after[0]), "after_id": page.after[1]}
+        hint = "" if page.sort == page.date else "+"
+        where += "".join(f" AND {hint}{condition}" for condition in _date_conditions(page))
+        if labels:
+            # The empty text keeps the index of the label out of use: an episode is found by its id.
+            tests = " AND ".join(f"(e.{name} || '') IN :{name}" for name in labels)
+            where += (
+                " AND EXISTS (SELECT 1 FROM episodes e WHERE e.owner = trades.owner AND e.stream = trades.stream "
+                f"AND e.id = trades.id AND e.kind = 'trade' AND e.known_to IS NULL AND {tests})"
+            )
+        return where, {**params, **_date_params(page), **labels}
+
+    def _few_trades(self, page: TradePage, labels: LabelTests) -> list[str] | None:
+        """The trades that pass a filter by label or date, if they are few: then only those are read and sorted.
+
+        Of a filter that many trades pass, a page is found soon in the order of the sort key.
+        """
+        sources: list[str] = []
+        if labels:
+            tests = " AND ".join(f"{name} IN :{name}" for name in labels)
+            sources.append(f"episodes WHERE {MINE} AND {PRESENT_TRADE} AND {tests}")
+        if (dates := _date_conditions(page)) and page.sort != page.date:
+            sources.append(f"trades WHERE {MINE} AND known_to IS NULL AND {' AND '.join(dates)}")
+        for source in sources:
+            params = {**self._mine, **_date_params(page), **labels}
+            rows = self.session.all(f"SELECT id FROM {source} LIMIT {FEW_TRADES + 1}", params)
+            if len(rows) <= FEW_TRADES:
+                return [id_ for (id_,) in rows]
+        return None
+
+    def _first_labelled(self, page: TradePage, labels: LabelTests, count: int) -> list[str]:
+        """The first trades by entry that have all labels of a page."""
+        where, params = PRESENT_TRADE, {**self._mine, "count": count}
+        down = " DESC" if page.descending else ""
+        if page.after is not None:
+            where, params["at"] = f"{where} AND entry_at {'<=' if page.descending else '>='} :at", micros(page.after[0])
+        rows: list[tuple[int, str]] = []
+        # One query for each combination: the index gives the order by entry only among equal values.
+        for chosen in product(*labels.values()):
+            tests = " AND ".join(f"{name} = :{name}" for name in labels)
+            rows += self.session.all(
+                f"SELECT entry_at, id FROM episodes WHERE {MINE} AND {where} AND {tests} "
+                f"ORDER BY entry_at{down}, id LIMIT :count",
+                {**params, **dict(zip(labels, chosen, strict=True))},
+            )
+        rows.sort(key=lambda row: (-row[0] if page.descending else row[0], row[1]))
+        return [id_ for _, id_ in rows[:count]]
+
+    def _label_tests(self, page: TradePage) -> LabelTests | None:
+        """The columns of episodes that a page asks about, each with the values that fit; None if no trade can have them."""
+        tests: LabelTests = {name: [label] for name, label in page.by_labels.items()}
+        if page.tag is not None:
+            tests["tags"] = [text for text in self.values_in_use("tags") if page.tag in json.loads(text)]
+        return tests if all(tests.values()) else None
+
+    def values_in_use(self, column: LabelColumn) -> list[str]:
+        """The different values of a column of the present episodes of trades, in order; tags as lists in JSON.
+
+        Each is found by a step through the index of the column, so the cost grows with the values and not with the trades.
+        """
+        source = f"episodes WHERE {MINE} AND {PRESENT_TRADE}"
+        rows = self.session.all(
+            f"WITH RECURSIVE steps(value) AS (SELECT min({column}) FROM {source} UNION ALL "
+            f"SELECT (SELECT min({column}) FROM {source} AND {column} > steps.value) FROM steps WHERE steps.value IS NOT NULL) "
+            "SELECT value FROM steps WHERE value IS NOT NULL",
+            self._mine,
+        )
+        return [str(value) for (value,) in rows]
+
+    def strategies_in_use(self) -> list[str]:
+        """The strategies of the closed trades of the present, in order."""
+        rows = self.session.all(
+            f"SELECT DISTINCT strategy FROM trades WHERE {MINE} AND known_to IS NULL ORDER BY strategy", self._mine
+        )
+        return [str(value) for (value,) in rows]
 
     def count_closed(self, claims: bool) -> int:
         """How many closed trades stand, with or without those that the agent alone reports."""

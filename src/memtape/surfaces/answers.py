@@ -30,6 +30,15 @@ def rounded_figure(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.6g}")
 
 
+def account_figure(amount: float) -> float:
+    """An amount of the account that is computed as a double, with 12 significant digits: no cent is rounded away.
+
+    >>> account_figure(1234567.89), account_figure(0.1 + 0.2)
+    (1234567.89, 0.3)
+    """
+    return float(f"{amount:.12g}")
+
+
 def optional_time_text(moment: datetime | None) -> str | None:
     """A time as text, or None."""
     return None if moment is None else time_text(moment)

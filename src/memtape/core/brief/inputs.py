@@ -125,8 +125,8 @@ class BriefInputs:
     episodes_known: int = 0
     outcome_source: Literal["claimed", "verified"] = "verified"
     reasons: Mapping[str, str] = field(default_factory=dict)  # why the recalled trades were entered, by id
-    plans: tuple[BriefPlan, ...] = ()  # those that fire or hold now
-    proposed_plans: int = 0  # plans that a model made and the owner has not confirmed
+    plans: tuple[BriefPlan, ...] = ()  # active ones that fire or hold now
+    proposed_plans: int = 0  # a model's plans that wait for the owner's confirmation
     convictions: tuple[Conviction, ...] = ()
     events: tuple[CalendarEvent, ...] = ()  # ahead
     exposures: tuple[PositionExposure, ...] = ()  # of open positions, to these events

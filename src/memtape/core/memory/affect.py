@@ -57,16 +57,22 @@ class Affect:
     confidence: float = 0.5
     risk_appetite: float = 1.0
     drawdown_state: float = 0.0  # 0 at the peak, 1 at the limit
-    peak_equity: float
-    equity: float
+    peak_equity: float  # the highest equity without flows
+    equity: float  # as the account shows it
+    flow_free: float | None = None  # equity less deposits, plus withdrawals; None: there were none
     consecutive_wins: int = 0
     consecutive_losses: int = 0
     limit: float = DRAWDOWN_LIMIT
     assumed_equity: float | None = None  # what the account is assumed to have started with; None: its equity is known
 
     @property
+    def equity_without_flows(self) -> float:
+        """Returns what the account would show without deposits and withdrawals: drawdowns are measured by it."""
+        return self.equity if self.flow_free is None else self.flow_free
+
+    @property
     def drawdown(self) -> float:
-        return (self.peak_equity - self.equity) / self.peak_equity if self.peak_equity > 0 else 0.0
+        return (self.peak_equity - self.equity_without_flows) / self.peak_equity if self.peak_equity > 0 else 0.0
 
     @property
     def assumption(self) -> str:
@@ -86,13 +92,13 @@ def affect_after_trade(state: Affect, pnl_r: float, latest: float) -> Affect:
 
 
 def affect_after_equity(state: Affect, equity: float) -> Affect:
-    """Returns the state after an equity mark, which may be zero or below.
+    """Returns the state after an equity mark without flows, which may be zero or below.
 
     >>> ruined = affect_after_equity(Affect(peak_equity=100.0, equity=100.0), 0.0)
     >>> ruined.drawdown, ruined.drawdown_state, ruined.risk_appetite
     (1.0, 1.0, 0.1)
     """
-    marked = replace(state, equity=equity, peak_equity=max(state.peak_equity, equity))
+    marked = replace(state, equity=equity, flow_free=None, peak_equity=max(state.peak_equity, equity))
     return replace(
         marked,
         risk_appetite=risk_appetite(marked.drawdown, state.limit),
@@ -157,15 +163,20 @@ class AffectStep(NamedTuple):
     pnl_r: float | None = None  # of the close, if the event was one
 
     @property
+    def equity(self) -> float:
+        """Returns the equity as the account shows it, with deposits and withdrawals."""
+        return self.nav + self.flows
+
+    @property
     def drawdown(self) -> float:
-        """Returns the distance of equity from its peak, as a share of the peak."""
+        """Returns the distance of equity without flows from its peak, as a share of the peak."""
         return (self.peak - self.nav) / self.peak if self.peak > 0 else 0.0
 
     def state(self, limit: float = DRAWDOWN_LIMIT) -> Affect:
         """Returns the affect state of this step."""
         calm = Affect(confidence=self.confidence, peak_equity=self.peak, equity=self.peak, consecutive_wins=self.wins,
                       consecutive_losses=self.losses, limit=limit)  # fmt: skip
-        return affect_after_equity(calm, self.nav)
+        return replace(affect_after_equity(calm, self.nav), equity=self.equity, flow_free=self.nav)
 
 
 class AffectFold:

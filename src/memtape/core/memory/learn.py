@@ -243,7 +243,7 @@ def episodes_from_versions(
         trade = version.trade
         state = states[_moment_before_entry(trade)]
         at_entry = market_state_at(market(trade.symbol, trade.entry_at), trade.entry_at)
-        equity = state.nav + state.flows if state is not None else starting
+        equity = state.equity if state is not None else starting
         episode = episode_from_trade(trade, at_entry, state, equity, version.known_from, version.known_to)
         if episode.known_to is not None and episode.known_to <= episode.known_from:
             # Replaced before the exit: it was never believed as a closed trade.

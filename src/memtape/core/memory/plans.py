@@ -16,9 +16,11 @@ stopped first.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -49,14 +51,14 @@ class Plan:
     id: Annotated[PlanId, AfterValidator(clean_text), KEY]
     trigger: dict[str, Any]
     action: Action
-    size_factor: Annotated[float, Field(ge=0, le=10)] | None = None
+    size_factor: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] | None = None
     parameters: dict[Label, Any] = field(default_factory=dict)
-    priority: Annotated[float, Field(ge=0, le=1)] = 0.5
+    priority: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.5
     reasoning: Line
     expires_at: Time | None = None
     expire_when: dict[str, Any] | None = None
     fire_mode: FireMode = "rising_edge"
-    cooldown_minutes: Annotated[float, Field(ge=0, le=525_600)] = 0.0
+    cooldown_minutes: Annotated[float, Field(ge=0, le=525_600, allow_inf_nan=False)] = 0.0
     maker: Maker = "owner"
     sources: Annotated[tuple[Key, ...], Field(max_length=64)] = ()
 
@@ -71,7 +73,8 @@ class Plan:
         return "proposed" if self.tier >= 3 else "active"
 
     def checked(self) -> Plan:
-        """Returns the plan if its predicates are valid. Raises `Invalid` if one is not."""
+        """Returns the plan if its predicates and parameters are valid. Raises `Invalid` if one is not."""
+        _refuse_not_finite("parameters", self.parameters)
         for condition in conditions(read_predicate(self.trigger, at="trigger_condition")):
             if condition.field in SHARES and any(isinstance(v, float | int) and v > 1 for v in _values(condition)):
                 raise Invalid(f"trigger_condition.{condition.field}", "is a share and never above 1", "Write 0.15 for 15 %")
@@ -80,6 +83,15 @@ class Plan:
         if self.action == "reduce" and (self.size_factor is None or self.size_factor >= 1):
             raise Invalid("planned_action.size_factor", "a plan to reduce needs a factor below 1", "Give it, like 0.5 for half")
         return self
+
+
+def _refuse_not_finite(at: str, value: object) -> None:
+    """Raises `Invalid` where a parameter is NaN or infinite: the log has no spelling for such a number."""
+    if isinstance(value, float | Decimal) and not math.isfinite(value):
+        raise Invalid(at, "is not a finite number", "Give a finite number, or leave it out")
+    inner = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
+    for name, each in inner:
+        _refuse_not_finite(f"{at}.{name}", each)
 
 
 class PlanState(NamedTuple):

@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeGuard, cast
 
-from memtape.core.labels import fold_field
+from memtape.core.labels import LABEL_FIELDS, fold_field
 from memtape.errors import Invalid
 
 Truth = bool | None
@@ -127,7 +127,7 @@ def holds(predicate: Predicate, now: Mapping[str, object], before: Mapping[str, 
         return any_of([holds(part, now, before) for part in predicate.parts])
     if isinstance(predicate, Not):
         return negated(holds(predicate.part, now, before))
-    return _met(predicate, now.get(predicate.field), (before or {}).get(predicate.field))
+    return condition_truth(predicate, now.get(predicate.field), (before or {}).get(predicate.field))
 
 
 def all_of(truths: Sequence[Truth]) -> Truth:
@@ -251,9 +251,11 @@ def _only(keys: set[str], wanted: set[str], at: str) -> None:
 # --- asking ------------------------------------------------------------------------------------------------------------
 
 
-def _met(condition: Condition, now: object, before: object) -> Truth:
-    """Returns whether a condition is met. A value of the wrong type counts as missing, so a trigger never fails at run time."""
-    value = condition.value
+def condition_truth(condition: Condition, now: object, before: object) -> Truth:
+    """Returns the truth of a condition. A value of the wrong type counts as missing, so a trigger never fails at run time."""
+    value, field = condition.value, condition.field
+    if field in LABEL_FIELDS:
+        now, before = fold_field(field, now), fold_field(field, before)
     if condition.op == "exists":
         return (now is not None) == value
     if condition.op == "changed":

@@ -13,6 +13,7 @@ from functools import cache, cached_property
 
 from memtape.core.decisions.followed import FollowedOutcome, follow_decisions, outcomes_at
 from memtape.core.events import Discrepancy
+from memtape.core.ledger.trade_page import TradePage
 from memtape.core.ledger.trades import Trade
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AffectStep
@@ -37,7 +38,15 @@ from memtape.engine.view.derived_ledger import (
 )
 from memtape.engine.view.plan_log import plan_states_from_log
 from memtape.engine.view.stored import believed_trades, entered_by, newest_first
-from memtape.engine.view.view import ALL_TRADES, AnswerBasis, TradeFilter, TradePage, View, discrepancies_to_show, select_trades
+from memtape.engine.view.view import (
+    ALL_TRADES,
+    AnswerBasis,
+    TradeFilter,
+    View,
+    discrepancies_to_show,
+    past_page,
+    select_trades,
+)
 from memtape.engine.write.verification import first_broker_record
 from memtape.store.cutoff import Cutoff
 from memtape.store.tables import Tables
@@ -95,7 +104,7 @@ class ViewAtHead(View):
 
     def trade_page(self, page: TradePage) -> list[Trade]:
         """A page of trades, open and closed, in the order asked for."""
-        return page.cut(self.trades())
+        return past_page(self, page)
 
     def trade(self, id: str) -> Trade | None:
         """One trade of the ledger."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -13,10 +14,13 @@ from memtape.core.items import StoredItem
 from memtape.core.ledger.performance import Curve, Performance, TradingBook, equity_curve, performance
 from memtape.core.ledger.performance_detail import HeldPrice, PerformanceDetail, covers, performance_detail
 from memtape.core.ledger.trades import Trade, round_money
+from memtape.core.lessons.losses import Losses, find_losses
 from memtape.core.observed import Bar, CashFlow, Decision, EquityMark, Run
 from memtape.core.values import MONEY, ZERO, read
 from memtape.engine.view.view import TradeFilter, View
+from memtape.store.trades import LabelColumn
 
+LABEL_COLUMNS: tuple[LabelColumn, ...] = ("regime", "volatility_regime", "session")
 HELD_SYMBOLS = 20  # the most traded ones, compared with holding them
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,20 @@ def listed_imports(view: View) -> list[tuple[StoredItem, bool]]:
     """The imports, oldest first, and whether each was undone."""
     undone = {item.key for item in view.items("undo")}
     return [(item, item.key in undone) for item in view.items("import")]
+
+
+def losses(view: View) -> Losses:
+    """What the agent loses on: groups of closed trades, with the money of the ledger and a verdict against chance."""
+    closed = view.trades(TradeFilter(status="closed"))
+    return find_losses(view.episodes(), {trade.id: trade.net_pnl_usd for trade in closed}, claims_count=view.claims_count)
+
+
+def trade_values_in_use(view: View) -> dict[str, list[str]]:
+    """What trades can be filtered by: the strategies, labels and tags that the trades of the present have."""
+    tags = sorted({tag for text in view.tables.values_in_use("tags") for tag in json.loads(text)})
+    strategies = sorted({view.agent.skill, *view.tables.strategies_in_use()})
+    labels: dict[str, list[str]] = {name: view.tables.values_in_use(name) for name in LABEL_COLUMNS}
+    return {"strategy": strategies, **labels, "tag": tags}
 
 
 def orphan_funding(view: View) -> dict[str, Decimal]:

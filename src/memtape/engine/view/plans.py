@@ -11,6 +11,7 @@ from memtape.core.labels import fold_fields
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.plans import (
     FiredPlan,
+    Plan,
     PlanInputs,
     PlanState,
     judge_plan,
@@ -20,6 +21,7 @@ from memtape.core.memory.plans import (
 )
 from memtape.core.memory.predicate import conditions, read_predicate
 from memtape.core.memory.situation import LABELS, NUMBERS
+from memtape.core.memory.trigger_check import trigger_warning, unknown_labels
 from memtape.core.observed import ANY, Situation
 from memtape.core.values import read
 from memtape.engine.view.plan_log import plan_firings
@@ -50,6 +52,7 @@ class PlanView:
     state: PlanState
     finding: str  # expired, fires, holds, waits
     values: tuple[tuple[datetime, float], ...]  # of each firing that can be judged, in R
+    warnings: tuple[str, ...] = ()  # why its trigger can never hold, or always holds
 
     def fired(self) -> FiredPlan:
         """The plan as it is weighed against others."""
@@ -95,6 +98,28 @@ def plan_views(
             (event.at, value) for event in firings.get(state.id, ()) if (value := _worth(state, event, episodes)) is not None
         ]
         found.append(PlanView(state, finding, tuple(values)))
+    return found
+
+
+def plan_warnings(view: View, plan: Plan) -> tuple[str, ...]:
+    """What the owner should know about a plan's conditions: that one can never hold, or always holds."""
+    found: list[str] = []
+    for name, source in (("trigger_condition", plan.trigger), ("expire_when", plan.expire_when)):
+        if source is not None:
+            predicate = read_predicate(source)
+            labels = labels_in_use(view) if unknown_labels(predicate) else {}
+            if (warning := trigger_warning(predicate, labels)) is not None:
+                found.append(f"{name} {warning}")
+    return tuple(found)
+
+
+def labels_in_use(view: View) -> dict[str, set[str]]:
+    """The labels of situations that memories and decisions have, by field."""
+    found: dict[str, set[str]] = {name: set() for name, _ in LABELS}
+    decided = [item.body.get("situation") or {} for item in view.items("decision")]
+    for name, labels in found.items():
+        labels.update(label for episode in view.episodes() if (label := getattr(episode, name)) is not None)
+        labels.update(str(situation[name]) for situation in decided if situation.get(name) is not None)
     return found
 
 

@@ -53,7 +53,7 @@ def _affect_fields(view: View) -> dict[str, Any]:
     return {
         "drawdown_state": state.drawdown_state, "confidence": state.confidence, "risk_appetite": state.risk_appetite,
         "consecutive_wins": state.consecutive_wins, "consecutive_losses": state.consecutive_losses,
-        "equity": step.nav + step.flows,
+        "equity": step.equity,
     }  # fmt: skip
 
 

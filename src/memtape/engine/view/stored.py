@@ -16,6 +16,7 @@ from memtape.core.decisions.followed import FollowedOutcome
 from memtape.core.events import Discrepancy
 from memtape.core.items import Position
 from memtape.core.ledger.rounds import trades_of_open_round
+from memtape.core.ledger.trade_page import TradePage
 from memtape.core.ledger.trades import Trade
 from memtape.core.ledger.versions import TradeVersion
 from memtape.core.memory.affect import AffectStep
@@ -36,10 +37,10 @@ from memtape.engine.view.view import (
     ALL_TRADES,
     AnswerBasis,
     TradeFilter,
-    TradePage,
     View,
     counted_sources,
     discrepancies_to_show,
+    past_page,
     select_trades,
     with_labels,
 )
@@ -108,15 +109,10 @@ class StoredView(View):
     def trade_page(self, page: TradePage) -> list[Trade]:
         """A page of trades, open and closed, in the order asked for; its cost does not grow with the history."""
         if not self.is_latest:
-            return page.cut(self.trades())
-        closed: list[Trade] = []
-        if page.status != "open":
-            closed = self.tables.sorted_trades(
-                page.sort, descending=page.descending, limit=page.offset + page.limit, symbol=page.symbol,
-                strategy=page.strategy, side=page.side, outcome=page.outcome, claims=not self.is_verified,
-            )  # fmt: skip
-        held = [] if page.status == "closed" else self._open_trades()
-        return page.cut(with_labels(self, [t for t in closed + held if not (self.is_verified and t.quality == "claimed")]))
+            return past_page(self, page)
+        closed = self.tables.sorted_trades(page, claims=not self.is_verified) if page.status != "open" else []
+        held = [trade for trade in self._open_trades() if page.admits(trade)] if page.status != "closed" else []
+        return with_labels(self, page.cut(t for t in closed + held if not (self.is_verified and t.quality == "claimed")))
 
     def trade(self, id: str) -> Trade | None:
         """One trade of the ledger, found by its key."""

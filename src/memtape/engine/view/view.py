@@ -16,6 +16,7 @@ from memtape.core.decisions.followed import FollowedOutcome
 from memtape.core.events import OF_SNAPSHOTS, Discrepancy
 from memtape.core.items import OWNER_STREAM, StoredItem
 from memtape.core.ledger.rounds import KnownBar
+from memtape.core.ledger.trade_page import TradeLabels, TradePage
 from memtape.core.ledger.trades import Trade
 from memtape.core.memory.affect import Affect, AffectStep
 from memtape.core.memory.beliefs import Belief, StatedBelief
@@ -102,51 +103,8 @@ class TradeFilter:
         return trade.entry_at < after[0] if self.newest else trade.entry_at > after[0]
 
 
-SortName = Literal["entry", "exit", "symbol", "side", "held", "size", "net", "r"]
-SORT_FIELDS: Mapping[SortName, str] = {
-    "entry": "entry_at", "exit": "exit_at", "symbol": "symbol", "side": "side", "held": "holding_minutes",
-    "size": "entry_size_usd", "net": "net_pnl_usd", "r": "pnl_r",
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TradePage:
-    """A page of trades: which ones, in which order, and how many after how many."""
-
-    status: str | None = None
-    symbol: str | None = None
-    strategy: str | None = None
-    side: str | None = None
-    outcome: Literal["win", "loss"] | None = None
-    sort: SortName = "entry"
-    descending: bool = True
-    offset: int = 0
-    limit: int = 25
-
-    def admits(self, trade: Trade) -> bool:
-        """True if a trade is one of those wanted."""
-        wanted = TradeFilter(status=self.status, symbol=self.symbol, strategy=self.strategy, side=self.side)
-        return wanted.admits(trade) and (self.outcome is None or self.outcome == outcome_of_trade(trade))
-
-    def cut(self, trades: Iterable[Trade]) -> list[Trade]:
-        """The page out of trades: sorted, equal ones by entry and id, unknown values last."""
-        field, admitted = SORT_FIELDS[self.sort], [trade for trade in trades if self.admits(trade)]
-        admitted.sort(key=lambda trade: trade.id)
-        admitted.sort(key=lambda trade: trade.entry_at, reverse=self.descending)
-        known = [trade for trade in admitted if getattr(trade, field) is not None]
-        known.sort(key=lambda trade: getattr(trade, field), reverse=self.descending)
-        unknown = [trade for trade in admitted if getattr(trade, field) is None]
-        return [*known, *unknown][self.offset : self.offset + self.limit]
-
-
-def outcome_of_trade(trade: Trade) -> Literal["win", "loss"] | None:
-    """Whether a closed trade won or lost; None for one that is open, has no known price, or ended at exactly zero."""
-    if trade.status != "closed" or not trade.net_pnl_usd:
-        return None
-    return "win" if trade.net_pnl_usd > 0 else "loss"
-
-
 ALL_TRADES = TradeFilter()
+_NO_LABELS = TradeLabels()
 MAX_TICKS_BACK = 20
 
 
@@ -381,6 +339,15 @@ def select_trades(view: View, trades: Sequence[Trade], wanted: TradeFilter) -> l
     chosen.sort(key=lambda trade: trade.id)
     chosen.sort(key=lambda trade: trade.entry_at, reverse=wanted.newest)
     return with_labels(view, chosen if wanted.limit is None else chosen[: wanted.limit])
+
+
+def past_page(view: View, page: TradePage) -> list[Trade]:
+    """A page of trades of a past moment, out of all of them."""
+    labels: dict[str, TradeLabels] = {}
+    if page.by_labels or page.tag is not None:
+        labels = {episode.id: TradeLabels.of_episode(episode) for episode in view.episodes()}
+    known = [(trade, labels.get(trade.id, _NO_LABELS) if trade.status == "closed" else None) for trade in view.trades()]
+    return page.cut(trade for trade, own in known if page.admits(trade, own))
 
 
 def with_labels(view: View, trades: list[Trade]) -> list[Trade]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 FRACTION = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z$")
 LISTED_KEYWORDS = ("writes", "aliases", "command")
+GROUP_HELP = {"ask": "Ask the record a question."}  # of short commands of two words, like `ask losses`
 OPERATIONS_FILE = Path(__file__).parents[1] / "operations"
 INPUT_HELP = "All fields as one JSON object, @FILE or - (stdin). Options override its fields."
 OWNER_HELP = "The owner of the data (default: MEMTAPE_OWNER, then 'local')."
@@ -73,10 +74,15 @@ def _listed(module: ast.Module) -> Iterator[Listed]:
 def add_operations(app: typer.Typer, open_memory: OpenMemory, *, file: Path = OPERATIONS_FILE, load: Load | None = None) -> None:
     """Add the commands of every operation to `app`. `open_memory` gets the values of --db and --owner, or None."""
     listed = listing(file)
+    groups: dict[str, typer.Typer] = {}
     for found in listed:
         if found.command is not None:
             lazy = _lazy(found.name, open_memory, load or _load, short=True)
-            app.command(found.command, cls=lazy, help=_plain_markup(found.summary))(_unused)
+            group, _, name = found.command.rpartition(" ")
+            if group and group not in groups:
+                groups[group] = typer.Typer(help=GROUP_HELP[group], no_args_is_help=True)
+                app.add_typer(groups[group], name=group)
+            (groups[group] if group else app).command(name, cls=lazy, help=_plain_markup(found.summary))(_unused)
     for found in listed:
         lazy = _lazy(found.name, open_memory, load or _load)
         for name in (found.name, *found.aliases):

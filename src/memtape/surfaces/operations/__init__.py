@@ -21,6 +21,7 @@ import memtape.surfaces.operations.instruments
 import memtape.surfaces.operations.journal
 import memtape.surfaces.operations.ledger
 import memtape.surfaces.operations.lessons
+import memtape.surfaces.operations.losses
 import memtape.surfaces.operations.memories
 import memtape.surfaces.operations.messages
 import memtape.surfaces.operations.observe

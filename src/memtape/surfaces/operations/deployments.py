@@ -10,10 +10,10 @@ from pydantic import Field
 
 from memtape.core.brief.sanitize import one_line
 from memtape.core.ledger.performance import Performance, TradingBook, combined_performance, trade_totals
+from memtape.core.ledger.trade_page import TradePage
 from memtape.core.ledger.trades import Trade, round_money
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.values import MONEY, ZERO, Slug
-from memtape.engine.view.view import TradePage
 from memtape.store.cutoff import Cutoff
 from memtape.surfaces.answer_models import Answer, Real
 from memtape.surfaces.answers import optional_time_text, rounded_figure

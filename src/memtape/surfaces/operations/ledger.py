@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from memtape.core.codec import micros, moment, plain
 from memtape.core.events import Discrepancy, discrepancy_json
-from memtape.core.labels import StatedSide
+from memtape.core.labels import VOCABULARIES, LabelKind, StatedSide, fold_label
 from memtape.core.ledger.performance import trade_totals
+from memtape.core.ledger.trade_page import SORT_FIELDS, DateName, SortName, TradeOutcome, TradePage
 from memtape.core.ledger.trades import Trade, entry_order
 from memtape.core.ledger.trades import money_text as money
 from memtape.core.observed import Decision
 from memtape.core.values import Key, Label, Symbol, Time
 from memtape.engine.view.ledger import MoneyTotals, ledger_totals
-from memtape.errors import Invalid, Unknown
+from memtape.errors import FieldProblem, Invalid, Unknown
 from memtape.surfaces.answer_models import Answer, answer_model
 from memtape.surfaces.answers import PerformanceAnswer, TradeRow, habits_row, optional_time_text, performance_answer, trade_row
 from memtape.surfaces.questions import DEFAULT_AGENT, AsOf, agent_of
@@ -29,22 +33,72 @@ if TYPE_CHECKING:
     from memtape.surfaces.caller import Caller
 
 GROUP_TABLE = ("name", "n", "net_pnl_usd", "win_rate", "profit_factor", "mean_r")
+DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+MAX_NAMED_VALUES = 20  # in an error
 TRADE_TABLE = ("entry_at", "exit_at", "symbol", "side", "entry_price", "exit_price", "net_pnl_usd", "pnl_r")
 
 
+# The columns of a trade by which a page may be sorted, beside the short names.
+_SORT_ALIASES = {column: name for name, column in SORT_FIELDS.items()}
+
+
+def _sort_name(value: object) -> object:
+    return _SORT_ALIASES.get(value, value) if isinstance(value, str) else value
+
+
+def _day_begins(value: object) -> object:
+    """A day without a time begins at midnight UTC."""
+    return f"{value}T00:00:00Z" if isinstance(value, str) and DAY.fullmatch(value) else value
+
+
+def _day_ends(value: object) -> object:
+    """A day without a time is included whole."""
+    if isinstance(value, str) and DAY.fullmatch(value):
+        with suppress(ValueError):
+            return datetime.fromisoformat(f"{value}T00:00:00Z") + timedelta(days=1)
+    return value
+
+
 class GetTrades(AsOf):
-    """Which trades."""
+    """Which trades, in which order."""
 
     status: Annotated[Literal["open", "closed"] | None, Field(description="default: both")] = None
     symbol: Annotated[Symbol | None, Field(description="only this symbol")] = None
     strategy: Annotated[Label | None, Field(description="only this strategy")] = None
     side: Annotated[StatedSide | None, Field(description="only this side")] = None
+    outcome: Annotated[TradeOutcome | None, Field(description="scratch: exactly zero; unknown: closed without a price")] = None
+    regime: Annotated[Label | None, Field(description="market regime at entry")] = None
+    volatility: Annotated[Label | None, Field(description="volatility at entry")] = None
+    session: Annotated[Label | None, Field(description="session at entry")] = None
+    tag: Annotated[Label | None, Field(description="with this tag")] = None
+    since: Annotated[Time | None, BeforeValidator(_day_begins), Field(description="from this time or day on (UTC)")] = None
+    until: Annotated[Time | None, BeforeValidator(_day_ends), Field(description="before this time, or to this day's end")] = None
+    date: Annotated[DateName, Field(description="the date that since and until mean")] = "entry"
+    sort: Annotated[SortName, BeforeValidator(_sort_name), Field(description="sorted by")] = "entry"
+    order: Annotated[Literal["desc", "asc"], Field(description="desc: newest or largest first; unknown last")] = "desc"
     limit: Annotated[int, Field(ge=1, le=1000, description="trades per page")] = 50
     cursor: Annotated[str | None, Field(max_length=200, description="next_cursor of the previous page")] = None
 
+    def page(self) -> TradePage:
+        """The page as the ledger takes it, with one trade more: it tells whether there is a next page."""
+        offset, after = _cursor(self.cursor, self.sort)
+        labels = {
+            name: fold_label(kind, text)
+            for name, kind, text in (
+                ("regime", "regime", self.regime), ("volatility_regime", "volatility", self.volatility),
+                ("session", "session", self.session),
+            )
+            if text is not None
+        }  # fmt: skip
+        return TradePage(
+            status=self.status, symbol=self.symbol, strategy=self.strategy, side=self.side, outcome=self.outcome, tag=self.tag,
+            date=self.date, since=self.since, until=self.until, sort=self.sort, descending=self.order == "desc", offset=offset,
+            after=after, limit=self.limit + 1, **labels,
+        )  # fmt: skip
+
 
 class TradesPage(Answer):
-    """Trades, newest entry first."""
+    """A page of trades."""
 
     agent: Annotated[str, Field(description="the agent")]
     trades: Annotated[list[TradeRow], Field(description="one page")]  # type: ignore[valid-type]
@@ -53,29 +107,53 @@ class TradesPage(Answer):
     notes: Annotated[list[str], Field(description="what you asked for and no memory has, with what exists", default_factory=list)]
 
 
-def _cursor(text: str | None) -> tuple[datetime, str] | None:
+def _cursor(text: str | None, sort: SortName) -> tuple[int, tuple[datetime, str] | None]:
+    """Where a page goes on: behind an entry if sorted by entry, else after so many trades."""
     if text is None:
-        return None
-    at, _, id_ = text.partition("-")
-    if not at.isdigit() or not id_.isalnum() or int(at) > 8_000_000_000_000_000:
-        raise Invalid("cursor", "is not a cursor of get_trades", "Give next_cursor of the previous page, or leave it out")
-    return moment(int(at)), id_
+        return 0, None
+    place, _, id_ = text.partition("-")
+    if sort == "entry" and place.isdigit() and id_.isalnum() and int(place) <= 8_000_000_000_000_000:
+        return 0, (moment(int(place)), id_)
+    if sort != "entry" and place == sort and id_.isdigit() and len(id_) < 10:
+        return int(id_), None
+    raise Invalid("cursor", "is not a cursor of get_trades with this sort", "Give next_cursor of the last page, or leave it out")
 
 
 @operation(writes=False, columns=TRADE_TABLE)
 def get_trades(memory: Memory, ask: GetTrades, caller: Caller) -> TradesPage:
-    """List an agent's trades, open and closed, newest entry first."""
-    handle = agent_of(memory, ask)
-    found = handle.ledger.trades(
-        status=ask.status, symbol=ask.symbol, strategy=ask.strategy, side=ask.side, as_of=ask.as_of, head=ask.head,
-        limit=ask.limit + 1, after=_cursor(ask.cursor),
-    )  # fmt: skip
-    page = found[: ask.limit]
-    more = f"{micros(page[-1].entry_at)}-{page[-1].id}" if len(found) > ask.limit else None
-    notes = [] if page else handle.memories.notes(symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
+    """List an agent's trades, open and closed, newest entry first; filter by outcome, date, label and tag, or sort otherwise."""
+    handle, page = agent_of(memory, ask), ask.page()
+    found = handle.ledger.trade_page(page, as_of=ask.as_of, head=ask.head)
+    notes: list[str] = []
+    if not found and ask.cursor is None:
+        in_use = handle.ledger.values_in_use()
+        # A skill that has not traded yet is a strategy too.
+        in_use["strategy"] = sorted({*in_use["strategy"], *(skill.id for skill, _ in memory.skills())})
+        _refuse_unknown_values(page, in_use)
+        notes = handle.memories.notes(symbol=ask.symbol, as_of=ask.as_of, head=ask.head)
+    listed, more = found[: ask.limit], None
+    if len(found) > ask.limit:
+        last = listed[-1]
+        more = f"{micros(last.entry_at)}-{last.id}" if ask.sort == "entry" else f"{ask.sort}-{page.offset + ask.limit}"
     return TradesPage(
-        agent=ask.agent or DEFAULT_AGENT, trades=[trade_row(trade) for trade in page], n=len(page), next_cursor=more, notes=notes
+        agent=ask.agent or DEFAULT_AGENT, trades=[trade_row(trade) for trade in listed], n=len(listed), next_cursor=more,
+        notes=notes,
     )
+
+
+def _refuse_unknown_values(page: TradePage, in_use: Mapping[str, Sequence[str]]) -> None:
+    """Raises `Invalid` for each filter with a value that no trade has and no vocabulary knows."""
+    problems: list[FieldProblem] = []
+    kinds: Mapping[str, LabelKind] = {"regime": "regime", "volatility_regime": "volatility", "session": "session"}
+    for name, asked in (("strategy", page.strategy), *page.by_labels.items(), ("tag", page.tag)):
+        accepted = list(dict.fromkeys([*(VOCABULARIES[kinds[name]] if name in kinds else ()), *in_use[name]]))
+        if asked is not None and asked not in accepted:
+            known = ", ".join(accepted[:MAX_NAMED_VALUES]) + (", ..." if len(accepted) > MAX_NAMED_VALUES else "")
+            field = kinds.get(name, name)
+            problems.append(FieldProblem(field, f"no trade has the {field} '{asked}'", f"Use one of: {known}" if known else ""))
+    if problems:
+        first, *rest = problems
+        raise Invalid(first.field, first.problem, first.fix, *rest)
 
 
 class GetTrade(AsOf):

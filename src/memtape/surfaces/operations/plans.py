@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AliasChoices, Field
 
 from memtape.core.codec import plain
-from memtape.core.memory.plans import CAREFUL_FIRST, FireMode, Maker, resolve_plans
+from memtape.core.memory.plans import CAREFUL_FIRST, PLAN_DAYS, FireMode, Maker, PlanState, resolve_plans
 from memtape.core.observed import Situation
 from memtape.core.values import Key, Line, Symbol, Time
 from memtape.engine.view.plans import PlanView
@@ -20,6 +19,7 @@ from memtape.surfaces.registry import operation
 
 if TYPE_CHECKING:
     from memtape.engine import Memory
+    from memtape.engine.plans import Plans
     from memtape.surfaces.caller import Caller
 
 
@@ -36,15 +36,16 @@ class CreatePlan(OfAgent):
         dict[str, Any], Field(description='{"type": skip_trade | reduce | force_exit | adjust_param | alert, "size_factor": 0.5}')
     ]
     reasoning: Annotated[Line, Field(description="why")]
-    expiry_days: Annotated[float, Field(gt=0, le=3650, description="days until it ends")] = 30
+    expiry_days: Annotated[float, Field(gt=0, le=3650, description="days until it ends")] = PLAN_DAYS
     expires_at: Annotated[Time | None, Field(description="when it ends, instead of expiry_days")] = None
     expire_when: Annotated[dict[str, Any] | None, Field(description="a predicate that ends it")] = None
     priority: Annotated[float, Field(ge=0, le=1, description="order among plans with the same action")] = 0.5
     fire_mode: Annotated[FireMode, Field(description="once, rising_edge (when it becomes true) or every (tick)")] = "rising_edge"
     cooldown_minutes: Annotated[float, Field(ge=0, le=525_600, description="pause after firing")] = 0.0
     maker: Annotated[
-        Maker, Field(description="who makes it; a plan of an agent or a reflection is only proposed until the owner confirms it")
-    ] = "agent"
+        Maker | None,
+        Field(description="who makes it; default: the owner, or agent if a model calls. A model's is only proposed"),
+    ] = None
     sources: Annotated[list[Key], Field(max_length=64, description="memories it is based on")] = Field(default_factory=list)
     id: Annotated[Key | None, Field(description="default: made from the content")] = None
 
@@ -82,12 +83,20 @@ class PlanRow(Answer):
     ended_at: Annotated[str | None, Field(description="UTC")]
     now: Annotated[str, Field(description="fires, holds, waits or expired")]
     value: Annotated[PlanValue, Field(description="what past firings were worth")]
+    warnings: Annotated[list[str], Field(description="if a condition can never hold, or always holds: why")] = Field(
+        default_factory=list
+    )
 
 
 class PlanAnswer(Answer):
     """A plan and its status."""
 
     plan: Annotated[PlanRow, Field(description="the plan")]
+
+
+def _plan_answer(plans: Plans, state: PlanState) -> PlanAnswer:
+    """The answer about a plan that was just made or changed."""
+    return PlanAnswer(plan=plan_row(PlanView(state, "waits", (), plans.warnings(state.plan))))
 
 
 def plan_row(view: PlanView) -> PlanRow:
@@ -104,6 +113,7 @@ def plan_row(view: PlanView) -> PlanRow:
             n=len(worth), mean_r=rounded_figure(sum(worth) / len(worth)) if worth else None,
             sum_r=rounded_figure(sum(worth)) if worth else None, unit="R gained against doing without it",
         ),
+        warnings=list(view.warnings),
     )  # fmt: skip
 
 
@@ -122,18 +132,18 @@ def _action(given: dict[str, Any]) -> dict[str, Any]:
 
 @operation(writes=True)
 def create_trading_plan(memory: Memory, ask: CreatePlan, caller: Caller) -> PlanAnswer:
-    """Create a plan: if the trigger holds, then the action. A model's plan is only proposed until the owner confirms it."""
-    if caller.is_model and ask.maker not in ("agent", "reflection"):
+    """Create a plan: if the trigger holds, then the action. The owner's is active at once, a model's only proposed."""
+    maker = ask.maker or ("agent" if caller.is_model else "owner")
+    if caller.is_model and maker not in ("agent", "reflection"):
         raise Invalid("maker", "owner only, permission denied for a model", "Leave it out; the owner can confirm the plan")
     handle = memory.agent_for_writing(ask.agent)
     body: dict[str, Any] = {
         "trigger": ask.trigger_condition, **_action(ask.planned_action), "reasoning": ask.reasoning, "priority": ask.priority,
-        "fire_mode": ask.fire_mode, "cooldown_minutes": ask.cooldown_minutes, "maker": ask.maker, "sources": tuple(ask.sources),
-        "expire_when": ask.expire_when, "id": ask.id,
+        "fire_mode": ask.fire_mode, "cooldown_minutes": ask.cooldown_minutes, "maker": maker, "sources": tuple(ask.sources),
+        "expire_when": ask.expire_when, "expires_at": ask.expires_at, "id": ask.id,
     }  # fmt: skip
     body = {k: v for k, v in body.items() if v is not None}
-    body["expires_at"] = ask.expires_at or handle.now() + timedelta(days=ask.expiry_days)
-    return PlanAnswer(plan=plan_row(PlanView(handle.plans.create(body), "waits", ())))
+    return _plan_answer(handle.plans, handle.plans.create(body, expiry_days=ask.expiry_days))
 
 
 class NamePlan(OfAgent):
@@ -148,16 +158,19 @@ def confirm_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
     if caller.is_model:
         fix = f"Ask the owner to confirm it: memtape confirm-plan --plan-id {ask.plan_id}"
         raise Invalid("plan_id", "owner only, permission denied for a model", fix)
-    return PlanAnswer(plan=plan_row(PlanView(agent_of(memory, ask).plans.confirm(ask.plan_id), "waits", ())))
+    plans = agent_of(memory, ask).plans
+    return _plan_answer(plans, plans.confirm(ask.plan_id))
 
 
 @operation(writes=True)
 def cancel_plan(memory: Memory, ask: NamePlan, caller: Caller) -> PlanAnswer:
-    """Cancel a plan. A model can cancel only plans that a model made."""
-    handle = agent_of(memory, ask)
-    if any(view.state.plan.id == ask.plan_id and view.state.plan.tier < 3 for view in handle.plans.all()):
+    """Cancel a plan. A model can cancel only a model's plans that the owner has not confirmed."""
+    plans = agent_of(memory, ask).plans
+    state = next((view.state for view in plans.all() if view.state.plan.id == ask.plan_id), None)
+    # A model's plan that is active was confirmed by the owner: it is the owner's from then on.
+    if state is not None and (state.plan.tier < 3 or state.status == "active"):
         caller.require_owner("cancel the owner's plan")
-    return PlanAnswer(plan=plan_row(PlanView(agent_of(memory, ask).plans.cancel(ask.plan_id), "waits", ())))
+    return _plan_answer(plans, plans.cancel(ask.plan_id))
 
 
 class CheckPlans(AsOf):

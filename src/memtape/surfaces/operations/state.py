@@ -11,7 +11,7 @@ from memtape.core.memory.affect import Affect, AffectStep, risk_appetite_gz
 from memtape.core.original.memories import AffectInput, affect_path
 from memtape.core.statistics import mean
 from memtape.surfaces.answer_models import Answer
-from memtape.surfaces.answers import optional_time_text, rounded_figure
+from memtape.surfaces.answers import account_figure, optional_time_text, rounded_figure
 from memtape.surfaces.questions import AsOf, agent_of
 from memtape.surfaces.registry import operation
 
@@ -39,7 +39,8 @@ class StateStep(Answer):
     at: Annotated[str | None, Field(description="UTC")]
     what: Annotated[str, Field(description="flow, close or mark")]
     confidence: Annotated[float | None, Field(description="after the step")]
-    equity: Annotated[float | None, Field(description="NAV after the step")]
+    equity: Annotated[float | None, Field(description="of the account, after the step")]
+    equity_without_flows: Annotated[float | None, Field(description="without deposits and withdrawals")] = None
     drawdown_pct: Annotated[float | None, Field(description="a fraction")]
     risk_appetite: Annotated[float | None, Field(description="after the step")]
     pnl_r: Annotated[float | None, Field(description="outcome of a close in R")]
@@ -59,12 +60,16 @@ class StateAnswer(Answer):
     ]
     drawdown_pct: Annotated[float, Field(description="a fraction: 0.05 is 5 %")]
     assumed_equity: Annotated[
-        float | None, Field(description="drawdown_pct assumes that the account started with this; null: its equity is known")
+        float | None, Field(description="equity and drawdown assume that the account began with this; null: its equity is known")
     ] = None
     drawdown_state: Annotated[float, Field(description="0 at the peak, 1 at the limit")]
     max_acceptable_drawdown: Annotated[float, Field(description="the limit, a fraction")]
-    equity: Annotated[float, Field(description="NAV in the account currency, without deposits")]
-    peak_equity: Annotated[float, Field(description="highest NAV")]
+    equity: Annotated[float, Field(description="of the account, in its currency")]
+    equity_without_flows: Annotated[
+        float | None,
+        Field(description="without deposits and withdrawals; drawdown is measured by it, since a deposit is no profit"),
+    ] = None
+    peak_equity: Annotated[float, Field(description="highest equity_without_flows")]
     consecutive_wins: Annotated[int, Field(description="in a row")]
     consecutive_losses: Annotated[int, Field(description="in a row")]
     original: Annotated[OriginalConfidence, Field(description="confidence by the original formula, for comparison only")]
@@ -94,8 +99,9 @@ def get_agent_state(memory: Memory, ask: GetState, caller: Caller) -> StateAnswe
         assumed_equity=affect.assumed_equity,
         drawdown_state=rounded_figure(affect.drawdown_state) or 0.0,
         max_acceptable_drawdown=affect.limit,
-        equity=rounded_figure(affect.equity) or 0.0,
-        peak_equity=rounded_figure(affect.peak_equity) or 0.0,
+        equity=account_figure(affect.equity),
+        equity_without_flows=account_figure(affect.equity_without_flows),
+        peak_equity=account_figure(affect.peak_equity),
         consecutive_wins=affect.consecutive_wins,
         consecutive_losses=affect.consecutive_losses,
         original=_original_state(handle.memories.affect_history(as_of=at, head=ask.head, limit=100)),
@@ -105,7 +111,8 @@ def get_agent_state(memory: Memory, ask: GetState, caller: Caller) -> StateAnswe
                 at=optional_time_text(s.at),
                 what=("flow", "close", "mark")[s.rank],
                 confidence=rounded_figure(s.confidence),
-                equity=rounded_figure(s.nav),
+                equity=account_figure(s.equity),
+                equity_without_flows=account_figure(s.nav),
                 drawdown_pct=rounded_figure(s.state().drawdown),
                 risk_appetite=rounded_figure(s.state().risk_appetite),
                 pnl_r=rounded_figure(s.pnl_r),

@@ -11,13 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from urllib.parse import urlencode
 
 from memtape.core.codec import read_time, time_text
 from memtape.core.discrepancy_text import discrepancy_text
+from memtape.core.ledger.trade_page import SortName, TradeOutcome, TradePage, outcome_of_trade
 from memtape.core.ledger.trades import Trade
-from memtape.engine.view.view import SortName, TradePage, outcome_of_trade
 from memtape.errors import Unknown
 from memtape.surfaces.answers import trade_row
 from memtape.surfaces.operations.ledger import GetTrade, get_ledger, get_open_positions, get_trade
@@ -33,7 +33,7 @@ MAX_SINGLE_READS = 60  # for more trades than this, one reading of the ledger co
 FILTER_CHOICES: Mapping[str, Mapping[str, str]] = {
     "side": {"long": "long", "short": "short"},
     "status": {"closed": "closed", "open": "open"},
-    "outcome": {"win": "won", "loss": "lost"},
+    "outcome": {"win": "won", "loss": "lost", "scratch": "scratch", "unknown": "unknown"},
 }
 
 
@@ -153,7 +153,7 @@ class TableQuery:
 
     def first_page(self, strategy: str) -> TradePage:
         """The first page of the trades that pass every filter. `strategy` is the name behind the one that a page shows."""
-        outcome = cast("Literal['win', 'loss'] | None", self.outcome or None)
+        outcome = cast("TradeOutcome | None", self.outcome or None)
         return TradePage(
             status=self.status or None, symbol=self.symbol or None, strategy=strategy or None, side=self.side or None,
             outcome=outcome, sort=cast("SortName", self.sort.removeprefix("-")), descending=self.sort.startswith("-"),

@@ -1,0 +1,204 @@
+"""What an account loses on: the groups of closed trades that lost money, the worst first, each with a verdict against chance.
+
+Trades are grouped by what was known at their entry: symbol, side, session, hour, weekday, and setup (tag or strategy). Hours and
+weekdays are in UTC. The money of a group is the exact sum of the ledger; its mean outcome is in the one unit of the answer.
+
+The verdict compares a group with the other trades, by the same tests as lessons (`candidates`): a group that loses no more than
+the rest says nothing about the group. Groups that cannot be tested because they have too few trades are counted and not listed. A
+group of nearly all trades is not listed either, nor one that has mostly the same trades as another one on the list.
+
+>>> verdict_text("luck", 0.341, 41), verdict_text("worse", 0.004, 41)
+('could be luck: as far off in 34 % of shuffles', 'worse than luck explains (p 0.4 %, 41 groups tested)')
+>>> verdict_text("rest", 0.7, 41), verdict_text("same", 1.0, 41, "12-16 UTC")
+('no worse than the other trades', 'mostly the same trades as 12-16 UTC')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from typing import Literal
+
+from memtape.core.brief.sanitize import quote_text, safe_name
+from memtape.core.lessons.candidates import find_candidates, tested_count
+from memtape.core.lessons.reflection import Candidate
+from memtape.core.lessons.trade_groups import (
+    ALIKE_SHARE,
+    HOUR,
+    MIN_GROUP_TRADES,
+    SESSION,
+    SIDE,
+    SYMBOL,
+    TAG,
+    WEEKDAY,
+    GroupCondition,
+    label_phrase,
+)
+from memtape.core.memory.episodes import Episode
+from memtape.core.memory.outcome_units import OutcomeUnit, choose_unit
+from memtape.core.statistics import mean
+from memtape.core.values import MONEY
+
+Verdict = Literal["worse", "luck", "rest", "same"]
+GroupField = Literal["symbol", "side", "session", "hour", "weekday", "tag", "strategy"]
+CONDITIONS: tuple[GroupCondition, ...] = (SYMBOL, SIDE, SESSION, HOUR, WEEKDAY, TAG)
+# A strategy is tested as if it were a tag. No tag begins with a control character.
+STRATEGY_MARK = "\x1f"
+MIN_LISTED_TRADES = MIN_GROUP_TRADES
+# Two groups that divide so many of the trades divide all: the owner's labels may keep single trades out of a test.
+DIVIDED_SHARE = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LosingGroup:
+    """Trades that have something in common and lost money together."""
+
+    field: GroupField
+    value: str
+    label: str  # in words
+    n: int
+    net_usd: Decimal
+    mean_r: float | None  # in the unit of the answer
+    n_r: int  # trades with an outcome in that unit
+    verdict: Verdict
+    p_value: float
+    said: str  # the verdict in words
+    same_as: str  # another group with mostly the same trades; empty: none
+    trades: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Losses:
+    """What an account loses on, with what it was compared with."""
+
+    unit: OutcomeUnit
+    n: int  # closed trades with a known result
+    net_usd: Decimal  # of all of them
+    mean_r: float | None
+    groups: tuple[LosingGroup, ...]  # the worst first
+    tested: int  # groups and other patterns that were tested together
+    too_small: int  # losing groups with too few trades to tell
+
+
+def find_losses(episodes: Sequence[Episode], nets: Mapping[str, Decimal | None], *, claims_count: bool) -> Losses:
+    """Returns the groups that lost money. `nets` are the results of closed trades by id, from the ledger.
+
+    >>> find_losses([], {}, claims_count=True).groups
+    ()
+    """
+    trades = [e for e in episodes if e.kind == "trade" and e.teaches and (claims_count or not e.claimed)]
+    priced = [e for e in trades if nets.get(e.id) is not None]
+    unit = choose_unit(trades, claims_count)
+    marked = [e._replace(tags=(*e.tags, f"{STRATEGY_MARK}{e.strategy}")) for e in trades]
+    candidates = find_candidates(marked, claims_count=claims_count)
+    tests, tested = _Tests(candidates, marked), tested_count(candidates)
+    groups, too_small = list[LosingGroup](), 0
+    for field, value, inside in _groups(priced):
+        ids = tuple(e.id for e in inside)
+        net = _total(nets, ids)
+        if net >= 0 or len(priced) - len(inside) < MIN_LISTED_TRADES <= len(inside):
+            continue
+        found = tests.of(field, value, set(ids)) if len(inside) >= MIN_LISTED_TRADES else None
+        if found is None:
+            too_small += 1
+            continue
+        verdict, p_value, other = found
+        outcomes = [r for e in inside if (r := unit.outcome(e)) is not None]
+        groups.append(LosingGroup(
+            field=field, value=value, label=group_label(field, value), n=len(inside), net_usd=net, n_r=len(outcomes),
+            mean_r=mean(outcomes) if outcomes else None, verdict=verdict, p_value=p_value,
+            said=verdict_text(verdict, p_value, tested, other), same_as=other, trades=ids,
+        ))  # fmt: skip
+    listed = {group.label for group in groups if group.verdict != "same"}
+    groups = [group for group in groups if group.verdict != "same" or group.same_as not in listed]
+    groups.sort(key=lambda group: (group.net_usd, -group.n, group.field, group.value))
+    outcomes = [r for e in priced if (r := unit.outcome(e)) is not None]
+    return Losses(
+        unit=unit, n=len(priced), net_usd=_total(nets, (e.id for e in priced)), mean_r=mean(outcomes) if outcomes else None,
+        groups=tuple(groups), tested=tested, too_small=too_small,
+    )  # fmt: skip
+
+
+def _total(nets: Mapping[str, Decimal | None], ids: Iterable[str]) -> Decimal:
+    with localcontext(MONEY):
+        return sum((net for id_ in ids if (net := nets.get(id_)) is not None), Decimal(0))
+
+
+def _groups(trades: Sequence[Episode]) -> list[tuple[GroupField, str, list[Episode]]]:
+    """Returns the trades by each condition and value; a trade may have several tags."""
+    found: dict[tuple[GroupField, str], list[Episode]] = {}
+    for trade in trades:
+        for condition in CONDITIONS:
+            field: GroupField = condition.field  # type: ignore[assignment]
+            for value in dict.fromkeys(condition.values(trade)):
+                found.setdefault((field, value), []).append(trade)
+        found.setdefault(("strategy", trade.strategy), []).append(trade)
+    return [(field, value, inside) for (field, value), inside in found.items()]
+
+
+class _Tests:
+    """The tested groups, and the verdict that follows for a group."""
+
+    def __init__(self, candidates: Sequence[Candidate], trades: Sequence[Episode]) -> None:
+        tested = [one for one in candidates if one.kind == "cell" and one.rest is not None]
+        self._tested = {(one.field, one.value): one for one in tested}
+        self._everyone = {id_ for one in candidates if one.kind == "all" for id_ in one.trades}
+        self._known = {
+            condition.field: {e.id for e in trades if e.id in self._everyone and (condition is TAG or condition.values(e))}
+            for condition in CONDITIONS
+        }
+
+    def of(self, field: GroupField, value: str, ids: set[str]) -> tuple[Verdict, float, str] | None:
+        """Returns the verdict on a group, its p-value, and the group that it repeats; None if nothing tests it."""
+        key = ("tag", f"{STRATEGY_MARK}{value}") if field == "strategy" else (field, value)
+        if (own := self._tested.get(key)) is not None:
+            return (*_verdict(own, inverted=False), "")
+        ids = ids & self._everyone
+        # Of two groups that divide the trades, only one was tested: the test of the other is the same.
+        for one in (one for (name, _), one in self._tested.items() if name == key[0]):
+            known, other = self._known[one.field], set(one.trades)
+            if not ids & other and len(ids | other) >= DIVIDED_SHARE * len(known):
+                return (*_verdict(one, inverted=True), "")
+        for one in self._tested.values():
+            if len(ids & set(one.trades)) >= ALIKE_SHARE * len(ids | set(one.trades)):
+                return "same", one.p_value, group_label(one.field, one.value)
+        return None
+
+
+def _verdict(one: Candidate, *, inverted: bool) -> tuple[Verdict, float]:
+    assert one.rest is not None
+    is_worse = one.mean > one.rest if inverted else one.mean < one.rest
+    return ("rest" if not is_worse else "luck" if one.chance else "worse"), one.p_value
+
+
+# --- words --------------------------------------------------------------------------------------------------------------
+
+
+def group_label(field: str, value: str) -> str:
+    """Returns a group in words.
+
+    >>> [group_label(*each) for each in (("side", "short"), ("session", "asia"), ("weekday", "Friday"), ("hour", "12-16 UTC"))]
+    ['shorts', 'the Asian session', 'Fridays (UTC)', '12-16 UTC']
+    >>> group_label("tag", "news"), group_label("strategy", "swing"), group_label("tag", "\\x1fswing")
+    ('tag "news"', 'strategy "swing"', 'strategy "swing"')
+    """
+    if field == "tag" and value.startswith(STRATEGY_MARK):
+        field, value = "strategy", value.removeprefix(STRATEGY_MARK)
+    if field in ("tag", "strategy"):
+        return f"{field} {quote_text(value, 40)}"
+    words = {"side": f"{value}s", "weekday": f"{value}s (UTC)", "symbol": safe_name(value), "hour": value}
+    return words.get(field) or label_phrase(value)
+
+
+def verdict_text(verdict: Verdict, p_value: float, tested: int, other: str = "") -> str:
+    """Returns a verdict in words."""
+    if verdict == "worse":
+        return f"worse than luck explains (p {_percent(p_value)}, {tested} groups tested)"
+    if verdict == "luck":
+        return f"could be luck: as far off in {_percent(p_value)} of shuffles"
+    return f"mostly the same trades as {other}" if verdict == "same" else "no worse than the other trades"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"

@@ -1,0 +1,97 @@
+"""The operation that answers "what do I lose on?"."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from memtape.core.codec import time_text
+from memtape.core.ledger.trades import money_text
+from memtape.core.lessons.losses import GroupField, LosingGroup, Verdict
+from memtape.surfaces.answer_models import Answer
+from memtape.surfaces.answers import rounded_figure
+from memtape.surfaces.questions import AsOf, agent_of
+from memtape.surfaces.registry import operation
+
+if TYPE_CHECKING:
+    from memtape.engine import Memory
+    from memtape.surfaces.caller import Caller
+
+
+class GetLosses(AsOf):
+    """How many groups."""
+
+    limit: Annotated[int, Field(ge=1, le=100, description="groups, the worst first")] = 10
+
+
+class LossRow(Answer):
+    """A group of closed trades that lost money."""
+
+    group: Annotated[str, Field(description="the group in words; hours and weekdays of the entry, UTC")]
+    by: Annotated[GroupField, Field(description="what the trades have in common")]
+    value: Annotated[str, Field(description="its value")]
+    n: Annotated[int, Field(description="trades")]
+    net_pnl_usd: Annotated[str, Field(description="their sum, in the account currency")]
+    mean_r: Annotated[float | None, Field(description="mean outcome, in `unit`")]
+    n_r: Annotated[int, Field(description="trades with an outcome in `unit`")]
+    verdict: Annotated[str, Field(description="against chance, in words")]
+    is_worse: Annotated[bool, Field(description="true: worse than luck explains")]
+    kind: Annotated[Verdict, Field(description="worse; luck: could be luck; rest: no worse than the rest; same: repeats another")]
+    p_value: Annotated[float, Field(description="how often chance alone differs as much")]
+
+
+class LossesAnswer(Answer):
+    """What an agent loses on."""
+
+    agent: Annotated[str, Field(description="the agent")]
+    as_of: Annotated[str, Field(description="UTC")]
+    n: Annotated[int, Field(description="closed trades with a known result")]
+    net_pnl_usd: Annotated[str, Field(description="of all of them")]
+    mean_r: Annotated[float | None, Field(description="of all of them, in `unit`")]
+    unit: Annotated[str, Field(description="of mean_r: R, R by ATR, or typical losses in money")]
+    currency: Annotated[str, Field(description="account currency")]
+    groups: Annotated[list[LossRow], Field(description="the worst first")]
+    n_groups: Annotated[int, Field(description="losing groups with enough trades")]
+    n_too_small: Annotated[int, Field(description="losing groups with too few trades to tell; not listed")]
+    tested: Annotated[int, Field(description="groups tested against chance, all together")]
+    summary: Annotated[str, Field(description="in one sentence")]
+
+
+@operation(
+    writes=False, tools={"coach"}, command="ask losses",
+    columns={"groups": ("group", "n", "net_pnl_usd", "mean_r", "verdict")},
+)  # fmt: skip
+def get_losses(memory: Memory, ask: GetLosses, caller: Caller) -> LossesAnswer:
+    """Get what an agent loses on: the worst groups by symbol, side, session, hour, weekday and setup, against chance."""
+    handle = agent_of(memory, ask)
+    at, currency = ask.as_of or handle.now(), handle.agent.settings.currency
+    found = handle.ledger.losses(as_of=at, head=ask.head)
+    return LossesAnswer(
+        agent=handle.agent.id, as_of=time_text(at), n=found.n, net_pnl_usd=money_text(found.net_usd) or "0",
+        mean_r=rounded_figure(found.mean_r), unit=found.unit.phrase(currency), currency=currency,
+        groups=[_row(group) for group in found.groups[: ask.limit]], n_groups=len(found.groups), n_too_small=found.too_small,
+        tested=found.tested, summary=_summary(found.n, found.groups, found.tested, found.too_small),
+    )  # fmt: skip
+
+
+def _row(group: LosingGroup) -> LossRow:
+    return LossRow(
+        group=group.label, by=group.field, value=group.value, n=group.n, net_pnl_usd=money_text(group.net_usd) or "0",
+        mean_r=rounded_figure(group.mean_r), n_r=group.n_r, verdict=group.said, is_worse=group.verdict == "worse",
+        kind=group.verdict, p_value=group.p_value,
+    )  # fmt: skip
+
+
+def _summary(n: int, groups: tuple[LosingGroup, ...], tested: int, too_small: int) -> str:
+    """The answer in one sentence, and what was left out."""
+    worse = [group.label for group in groups if group.verdict == "worse"]
+    few = "1 losing group has" if too_small == 1 else f"{too_small} losing groups have"
+    small = f" {few} too few trades to tell." if too_small else ""
+    if not n:
+        return "No closed trade with a known result yet."
+    if worse:
+        return f"Worse than luck explains: {', '.join(worse)} ({tested} groups tested).{small}"
+    if groups:
+        return f"No losing group is distinguishable from luck ({tested} groups tested).{small}"
+    return f"No group with enough trades lost money.{small}"
