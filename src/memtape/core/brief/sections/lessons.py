@@ -6,17 +6,17 @@ from memtape.core.brief.budget import BriefLine, LinePriority
 from memtape.core.brief.inputs import BriefInputs, SourceRef
 from memtape.core.brief.sanitize import safe_line, without_list_marker
 from memtape.core.brief.section_register import section
-from memtape.core.lessons.reflection import Lesson, lessons_shown_at
+from memtape.core.lessons.reflection import Lesson, lessons_for_agent
 
 LESSONS_HEADING = "Lessons from your recent trades on this skill (auto-generated; signal, not strategy):"
 
 
 @section("lessons", role="system", order=30, heading=LESSONS_HEADING, max_tokens=700, from_memory=True)
 def lessons_section(inputs: BriefInputs) -> list[BriefLine]:
-    """Returns the lessons that are active now, the agent's own first."""
-    own = [_lesson(each) for each in lessons_shown_at(inputs.lessons, inputs.as_of)]
+    """Returns the lessons that are active now, the agent's own first. Hints that could be chance are on the page only."""
+    own = [_lesson(each) for each in lessons_for_agent(inputs.lessons, inputs.as_of)]
     known = {each.id for each in inputs.lessons}
-    shared = [each for each in lessons_shown_at(inputs.skill_lessons, inputs.as_of) if each.id not in known]
+    shared = [each for each in lessons_for_agent(inputs.skill_lessons, inputs.as_of) if each.id not in known]
     return [*own, *(_lesson(each, " (from the skill)") for each in shared)]
 
 
