@@ -79,8 +79,8 @@ class Sample(NamedTuple):
     unit: str  # in words
 
     def of(self, places: Sequence[int]) -> Sample:
-        trades, values, ids = (tuple(column[i] for i in places) for column in (self.trades, self.values, self.ids))
-        return Sample(trades, values, ids, self.unit)
+        trades, values = tuple(self.trades[i] for i in places), tuple(self.values[i] for i in places)
+        return Sample(trades, values, tuple(self.ids[i] for i in places), self.unit)
 
     @property
     def days(self) -> list[date]:

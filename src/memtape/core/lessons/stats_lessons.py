@@ -110,6 +110,19 @@ def worth_showing(found: Sequence[Candidate]) -> list[Candidate]:
     return chosen
 
 
+def worth_choosing(found: Sequence[Candidate]) -> list[Candidate]:
+    """Returns the candidates that a model may choose from: what passed the gate, what is described, hints, and all trades.
+
+    All trades together are worth a line only if no pattern passed: the line says so.
+    """
+    if any(not one.chance for one in found):
+        found = [one for one in found if one.kind != "all"]
+    return [
+        one for one in found
+        if not one.chance or one.kind == "all" or (_stands_alone(one) if one.rest is None else one.p_value <= HINT)
+    ]  # fmt: skip
+
+
 def _weight(one: Candidate) -> tuple[float, float, str]:
     """Returns the sort key: the lowest p-value first; at equal p-values, the largest standardised difference."""
     apart = abs(one.mean - one.rest) if one.rest is not None else abs(one.mean)
@@ -169,7 +182,7 @@ def _cell(one: Candidate) -> str:
     others = f"{_others(one)} {outcome_amount(rest, one)}"
     figures = f"{outcome_with_unit(one.mean, one)} a trade, {others}"
     if one.chance:
-        return f"{one.label} {_seem(one, rest)}: {figures} (n = {one.n}), but that could be chance"
+        return f"{one.label}{_seem(one, rest)}: {figures} (n = {one.n}), but that could be chance"
     return f"{one.label}: {figures} {_sure(one)}; {_look(one, rest)}"
 
 
@@ -185,9 +198,9 @@ def _seem(one: Candidate, rest: float) -> str:
     if one.mean > rest:
         # That a loss came before must never read as a reason to enter.
         if one.field == LOSSES:
-            return "do not end worse than others"
-        return "look better" if one.mean > 0 else "seem to lose less"
-    return "look worse" if one.mean < 0 else "look weaker"
+            return ""
+        return " look better" if one.mean > 0 else " seem to lose less"
+    return " look worse" if one.mean < 0 else " look weaker"
 
 
 def _look(one: Candidate, rest: float) -> str:
