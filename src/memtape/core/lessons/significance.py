@@ -3,18 +3,20 @@
 Outcomes of one day share a market, and good and bad weeks follow each other. A test that shuffles trades freely takes such runs
 for evidence. Two tests respect them; which one applies depends on the label of the group:
 
-- A label that varies within a day (hour, side, symbol) is judged by sign flips. The outcomes are centred on their common mean,
-  and each day has its share of the difference between group and others. If the label means nothing, that share could as well have
-  had the other sign. The p-value is how often random signs, one per day, give a difference at least as large. A label may vary
-  within some days and still last for weeks, like a regime: a small p-value must therefore stand up to a rotation too.
+- A label that varies within a day (hour, side, symbol) is judged by sign flips. The outcomes are centred: the mean of the group is
+  subtracted from its trades, and that of the others from theirs. What is left of a day is luck, which could as well have had the
+  other sign. The p-value is how often random signs, one per day, give a difference as large as the observed one. The signed
+  outcomes are also shifted in a circle, so that the spread of all days counts and not only that of the few days with the label. A
+  label may vary within some days and still last for weeks, like a regime: a small p-value must stand up to a rotation too.
 - A label that is constant within a day (weekday, the regime of a day) is judged by rotation. Days with the label are compared
   with other days, so a run of good days falls on few of them. The outcomes, in the order of the trades, are shifted in a circle
   against the labels, forwards and in reverse: runs stay whole. The p-value is how often a shift gives as large a difference.
 
-In a rotation the means of the group and of the others are subtracted first. A real effect of Mondays returns with each shift by a
-week, and without subtraction it would hide itself. Subtraction makes shifts that nearly repeat the labels too small: a shift is
-divided by what it keeps, and left out if it keeps little. There are only twice as many shifts as trades. A difference larger than
-in any shift is therefore judged by Student's t, with the spread over all shifts as its error.
+A rotation also uses centred outcomes. A real effect of Mondays returns with each shift by a week, and would otherwise hide
+itself. Centring makes shifts that nearly repeat the labels too small: a shift is
+divided by what it keeps, and left out if it keeps little. There are only twice as many shifts as trades, and neighbours are alike.
+The p-value is therefore not below that of Student's t with the spread over all shifts as its error, and equal to it where the
+difference is larger than in any shift.
 
 The 90 % interval is that of the difference of the two means, with the same error as the test: days, or shifts.
 
@@ -44,7 +46,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import shake_256
-from operator import getitem, itemgetter
+from operator import getitem, itemgetter, mul
 from typing import Literal, NamedTuple
 
 from memtape.core.statistics import beta_cdf, beta_quantile, mean
@@ -54,11 +56,12 @@ FLIPS = 4_800
 FLIPS_PER_QUESTION = 160
 # After this many matches the p-value cannot pass the gate; more flips would only make it more precise.
 ENOUGH_MATCHES = 10
-FLIPS_PER_BLOCK = 240
+FLIPS_PER_BLOCK = 120
 DAYS_PER_BYTE = 8
 ROTATED_FROM = 0.05  # p-value of flips, from which on down a rotation must confirm it
+MIN_SHIFT_TRADES = 5
 MAX_LIKENESS = 0.7  # correlation of shifted labels with the labels, from which a shift says too little
-SCALE = 1_000_000_000  # the largest outcome as an integer: equal sums compare as equal
+SCALE = 1_000_000  # the largest outcome as an integer: equal sums compare as equal
 
 Tail = Literal["both", "lower", "upper"]
 
@@ -82,36 +85,67 @@ class GroupTest(NamedTuple):
 
 
 def flip_tests(values: Sequence[float], days: Sequence[Hashable], questions: Sequence[GroupQuestion]) -> list[GroupTest]:
-    """Judges groups by sign flips of each day's share of the difference. `days` has the trading day of each trade."""
-    whole, by_day = _as_integers(values), sorted_days(days)
-    found = [1.0] * len(questions)
-    parts = [_day_parts(whole, by_day, question) for question in questions]
-    open_ = {
-        at: (_byte_tables(part), _beyond(sum(part), questions[at].tail), questions[at].tail)
-        for at, part in enumerate(parts) if any(part)
-    }  # fmt: skip
-    matched = dict.fromkeys(open_, 0)
-    flips = max(FLIPS, FLIPS_PER_QUESTION * len(questions))
-    done = 0
-    for signs in _signs(repr(whole), -(-len(by_day) // DAYS_PER_BYTE), flips):
-        if not open_:
-            break
-        for at, (tables, observed, tail) in list(open_.items()):
+    """Judges groups by sign flips of days. `days` has the trading day of each trade; trades are in the order of their entries."""
+    whole = _as_integers(values)
+    samples = [_FlipSample(whole, days, question) for question in questions]
+    found, matched = [1.0] * len(questions), [0] * len(questions)
+    open_ = [at for at, sample in enumerate(samples) if sample.observed > 0]
+    width = max((len(sample.ends) for sample in samples), default=0) // DAYS_PER_BYTE + 1
+    flips, done = max(FLIPS, FLIPS_PER_QUESTION * len(questions)), 0
+    for shift, signs in _signs(repr(whole), width, flips):
+        for at in tuple(open_):
+            sample = samples[at]
+            tables, observed, tail = _byte_tables(sample.parts(shift)), sample.observed, questions[at].tail
             for nth, flip in enumerate(signs, 1):
                 if _beyond(sum(map(getitem, tables, flip)), tail) >= observed:
                     matched[at] += 1
                     if matched[at] == ENOUGH_MATCHES:
                         found[at] = ENOUGH_MATCHES / (done + nth)
-                        del open_[at]
+                        open_.remove(at)
                         break
         done += len(signs)
+        if not open_:
+            break
     for at in open_:
         found[at] = (matched[at] + 1) / (done + 1)
+    by_day = sorted_days(days)
     tests = [GroupTest(p, _flip_interval(values, by_day, question)) for p, question in zip(found, questions, strict=True)]
-    return [
-        max(test, _rotated(values, days, question), key=lambda one: one.p_value) if test.p_value <= ROTATED_FROM else test
-        for test, question in zip(tests, questions, strict=True)
-    ]
+    return [_confirmed(test, values, days, question) for test, question in zip(tests, questions, strict=True)]
+
+
+def _confirmed(test: GroupTest, values: Sequence[float], days: Sequence[Hashable], question: GroupQuestion) -> GroupTest:
+    """Returns the less certain one of a test by flips and one by rotation, if rotation can judge the label at all."""
+    shifted = _shifted_differences(values, question) if test.p_value <= ROTATED_FROM else None
+    if shifted is None:
+        return test
+    rotated = _judged_by_shifts(values, days, question, shifted)
+    return rotated if rotated.p_value > test.p_value else test
+
+
+class _FlipSample:
+    """The centred outcomes of the known trades in order, their weights in the difference of the means, and where days end."""
+
+    __slots__ = ("ends", "observed", "outcomes", "weights")
+
+    def __init__(self, whole: Sequence[int], days: Sequence[Hashable], question: GroupQuestion) -> None:
+        order, group = sorted(question.known), set(question.inside)
+        n, inside = len(order), len(group)
+        rest = n - inside
+        inner = sum(whole[i] for i in question.inside)
+        outer = sum(whole[i] for i in order) - inner
+        # Everything is multiplied by both counts, so that it stays an integer.
+        self.outcomes = [
+            rest * (inside * whole[i] - inner) if i in group else inside * (rest * whole[i] - outer) for i in order
+        ]  # fmt: skip
+        self.weights = [rest if i in group else -inside for i in order]
+        self.ends = [at for at in range(1, n + 1) if at == n or days[order[at]] != days[order[at - 1]]]
+        self.observed = _beyond(inside * rest * (rest * inner - inside * outer), question.tail)
+
+    def parts(self, shift: int) -> list[int]:
+        """Returns the share of each day in the difference, with the labels shifted in a circle against the outcomes."""
+        by = shift % len(self.weights)
+        terms = list(map(mul, self.weights[by:] + self.weights[:by], self.outcomes))
+        return [sum(terms[start:end]) for start, end in zip([0, *self.ends], self.ends, strict=False)]
 
 
 def sorted_days(days: Sequence[Hashable]) -> list[list[int]]:
@@ -125,19 +159,6 @@ def sorted_days(days: Sequence[Hashable]) -> list[list[int]]:
 def _as_integers(values: Sequence[float]) -> list[int]:
     largest = max((abs(value) for value in values), default=0.0) or 1.0
     return [round(value / largest * SCALE) for value in values]
-
-
-def _weights(question: GroupQuestion) -> dict[int, int]:
-    """Returns what each known trade adds to the difference of the means, times the size of the group times that of the rest."""
-    inside, rest = len(question.inside), len(question.known) - len(question.inside)
-    return dict.fromkeys(question.known, -inside) | dict.fromkeys(question.inside, rest)
-
-
-def _day_parts(whole: Sequence[int], by_day: Sequence[Sequence[int]], question: GroupQuestion) -> list[int]:
-    """Returns the share of each day in the difference of the means, from outcomes centred on the mean of all known trades."""
-    weights, n = _weights(question), len(question.known)
-    total = sum(whole[i] for i in question.known)
-    return [sum(weights[i] * (n * whole[i] - total) for i in day if i in weights) for day in by_day]
 
 
 def _beyond(difference: int, tail: Tail) -> int:
@@ -155,12 +176,12 @@ def _byte_tables(parts: Sequence[int]) -> list[list[int]]:
     return tables
 
 
-def _signs(seed: str, width: int, flips: int) -> Iterator[list[bytes]]:
-    """Yields blocks of flips. A flip is one pseudo-random byte for each eight days, from a hash of the seed."""
+def _signs(seed: str, width: int, flips: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Yields blocks of flips with a shift for each block. A flip is one pseudo-random byte for each eight days."""
     for block in range(-(-flips // FLIPS_PER_BLOCK)):
-        drawn = shake_256(f"{block}:{seed}".encode()).digest(width * FLIPS_PER_BLOCK)
+        drawn = shake_256(f"{block}:{seed}".encode()).digest(width * FLIPS_PER_BLOCK + 8)
         count = min(FLIPS_PER_BLOCK, flips - block * FLIPS_PER_BLOCK)
-        yield [drawn[width * at : width * (at + 1)] for at in range(count)]
+        yield int.from_bytes(drawn[-8:], "little"), [drawn[width * at : width * (at + 1)] for at in range(count)]
 
 
 def _flip_interval(values: Sequence[float], by_day: Sequence[Sequence[int]], question: GroupQuestion) -> tuple[float, float]:
@@ -190,11 +211,37 @@ def _difference(values: Sequence[float], question: GroupQuestion) -> tuple[float
 
 def rotation_tests(values: Sequence[float], days: Sequence[Hashable], questions: Sequence[GroupQuestion]) -> list[GroupTest]:
     """Judges groups by shifting the outcomes in a circle against the labels. Trades are in the order of their entries."""
-    return [_rotated(values, days, question) for question in questions]
+    found = []
+    for question in questions:
+        shifted = _shifted_differences(values, question)
+        if shifted is None:
+            apart = _difference(values, question)[0]
+            found.append(GroupTest(1.0, (apart, apart)))
+        else:
+            found.append(_judged_by_shifts(values, days, question, shifted))
+    return found
 
 
-def _rotated(values: Sequence[float], days: Sequence[Hashable], question: GroupQuestion) -> GroupTest:
-    difference, rests = _difference(values, question)
+def _judged_by_shifts(
+    values: Sequence[float], days: Sequence[Hashable], question: GroupQuestion, shifted: Sequence[float]
+) -> GroupTest:
+    difference = _difference(values, question)[0]
+    observed = _toward(difference, question.tail) * (1.0 - 1e-9)
+    matches = sum(_toward(one, question.tail) >= observed for one in shifted)
+    error = math.sqrt(math.fsum(one * one for one in shifted) / len(shifted))
+    freedom = max(len({days[i] for i in question.known}) - 2, 1)
+    counted = (matches + 1) / (len(shifted) + 1)
+    by_error = _t_tail(observed / error, freedom) * (2.0 if question.tail == "both" else 1.0) if error > 0.0 else 0.0
+    p_value = max(counted, by_error) if matches or not error else by_error
+    return GroupTest(p_value, _around(difference, error, freedom))
+
+
+def _shifted_differences(values: Sequence[float], question: GroupQuestion) -> list[float] | None:
+    """Returns the difference of the means in each shift of the centred outcomes against the labels.
+
+    None if nearly every shift repeats the labels, as with every second trade: then there is nothing to compare.
+    """
+    _, rests = _difference(values, question)
     order = sorted(question.known)
     place = {i: at for at, i in enumerate(order)}
     inside = [place[i] for i in question.inside]
@@ -207,27 +254,20 @@ def _rotated(values: Sequence[float], days: Sequence[Hashable], question: GroupQ
         labels[at] = 1
     picked = itemgetter(*inside) if group > 1 else lambda row: (row[inside[0]],)
     shifted: list[float] = []
-    for row in (ordered, ordered[::-1]):
-        # Reversed outcomes are as likely as the outcomes, and keep runs whole too.
-        reverse = row is not ordered
-        twice, marks = row + row, (labels[::-1] if reverse else labels) * 2
+    # Reversed outcomes are as likely as the outcomes, and keep runs whole too.
+    for forwards in (True, False):
+        row, marks = (ordered * 2, labels * 2) if forwards else (ordered[::-1] * 2, labels[::-1] * 2)
         for by in range(n):
+            # Whether a trade comes after a loss depends on the outcome just before it: near shifts say nothing about chance.
+            if forwards and min(by, n - by) < MIN_SHIFT_TRADES:
+                continue
             kept = sum(picked(marks[by : by + n]))
             # The correlation of the shifted labels with the labels.
             alike = (kept * n - group * group) / (group * rest)
             if abs(alike) < MAX_LIKENESS:
-                moved = sum(picked(twice[by : by + n]))
+                moved = sum(picked(row[by : by + n]))
                 shifted.append((moved / group - (total - moved) / rest) / math.sqrt(1.0 - alike * alike))
-    if len(shifted) < n // 2:
-        return GroupTest(1.0, (difference, difference))
-    observed = _toward(difference, question.tail) * (1.0 - 1e-9)
-    matches = sum(_toward(one, question.tail) >= observed for one in shifted)
-    error = math.sqrt(math.fsum(one * one for one in shifted) / len(shifted))
-    freedom = max(len({days[i] for i in order}) - 2, 1)
-    p_value = (matches + 1) / (len(shifted) + 1)
-    if not matches and error > 0.0:
-        p_value = min(p_value, _t_tail(observed / error, freedom) * (2.0 if question.tail == "both" else 1.0))
-    return GroupTest(p_value, _around(difference, error, freedom))
+    return shifted if len(shifted) >= n // 2 else None
 
 
 def _toward(difference: float, tail: Tail) -> float:
