@@ -149,14 +149,15 @@ def all_known(*inside: int, of: int, tail: str = "both") -> GroupQuestion:
 
 
 def test_flips_agree_with_counting_every_shift_and_every_way_to_sign_the_days(monkeypatch):
-    rs = [2.0, -1.0, 0.5, -1.0, 3.0, -0.4, -1.0, 1.2, -1.0, 0.3, 2.1, -0.7]
+    rs = [2.0, -1.0, 0.5, -1.0, 1.5, -0.4, 2.0, -0.6, -1.0, 0.3, 2.1, -0.7]
     days, inside = [n // 2 for n in range(12)], (0, 4, 7, 10)
-    middle = sum(rs) / 12
+    means = [sum(rs[i] for i in group) / len(group) for group in (set(range(12)) - set(inside), inside)]
+    luck = [rs[i] - means[i in inside] for i in range(12)]
     counts = {"both": 0, "upper": 0}
-    observed = sum((rs[i] - middle) * (8 if i in inside else -4) for i in range(12))
+    observed = 32 * (means[1] - means[0])
     for shift in range(12):
         for signs in product((1, -1), repeat=6):
-            moved = sum(signs[days[i]] * (rs[i] - middle) * (8 if (i + shift) % 12 in inside else -4) for i in range(12))
+            moved = sum(signs[days[i]] * luck[i] * (8 if (i + shift) % 12 in inside else -4) for i in range(12))
             counts["both"] += abs(moved) >= abs(observed) - 1e-9
             counts["upper"] += moved >= observed - 1e-9
     exact = {tail: count / (12 * 64) for tail, count in counts.items()}
@@ -165,7 +166,7 @@ def test_flips_agree_with_counting_every_shift_and_every_way_to_sign_the_days(mo
     monkeypatch.setattr(significance, "ENOUGH_MATCHES", 10_000)
     got = [one.p_value for one in flip_tests(rs, days, asked)]
     assert got == pytest.approx([exact["both"], exact["upper"]], rel=0.6)
-    assert 0.001 < exact["upper"] < exact["both"] < 0.05
+    assert 0.001 < exact["upper"] < exact["both"] < 0.1
 
 
 def test_a_run_of_good_days_is_no_proof_of_the_regime_that_they_share():

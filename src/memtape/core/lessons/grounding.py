@@ -9,8 +9,8 @@ the reason. A lesson against an `avoid` rule is flagged for the owner. An answer
 ...     total=120, mean=-0.3812, interval=(-0.61, -0.15), rest=0.12, p_value=0.0004, chance=False, difference=(-0.77, -0.23))
 >>> answer = {"lessons": [{"candidate": "c1", "remark": "You must double the size"}, {"candidate": "c7", "remark": ""}]}
 >>> grounded = ground_lessons(answer, [shorts], [])
->>> [lesson.text for lesson in grounded.lessons][0][:45], [one.why for one in grounded.rejected], grounded.dropped_remarks
-('Shorts: -0.38R a trade, longs +0.12R (n = 41;', ['it names no candidate that was shown'], 1)
+>>> grounded.lessons[0].text[:53], [one.why for one in grounded.rejected], grounded.dropped_remarks
+('Shorts: -0.38R a trade against +0.12R for longs (n = ', ['it names no candidate that was shown'], 1)
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ omitted. A model may choose in its place (`grounding`), and the sentences are th
 >>> shorts = Candidate(id="c1", slot="symbol_selection", kind="cell", field="side", value="short", label="shorts", unit="R", n=41,
 ...     total=200, mean=-0.38, interval=(-0.61, -0.15), rest=0.12, p_value=0.0003, chance=False, difference=(-0.77, -0.23))
 >>> print(lesson_sentence(shorts))
-Shorts: -0.38R a trade, longs +0.12R (n = 41; difference -0.50R, 90 % interval -0.77 to -0.23); think twice, or ask more of the setup.
+Shorts: -0.38R a trade against +0.12R for longs (n = 41; difference -0.50R, 90 % interval -0.77 to -0.23); think twice, or ask more of the setup.
 >>> print(lesson_sentence(replace(shorts, unit="typical losses of $4.10", chance=True)))
-Shorts look worse: -0.38 typical losses of $4.10 a trade, longs +0.12 (n = 41), but that could be chance.
+Shorts look worse: -0.38 typical losses of $4.10 a trade against +0.12 for longs (n = 41), but that could be chance.
 >>> lessons_of([], Skill(id="vb"))
 ()
 """
@@ -45,7 +45,7 @@ UNTESTED = "(described, not tested against chance)"
 LOSSES = "losses"  # the field of groups that were entered after a loss
 OTHERS: Final = {
     "hour": "at other hours", "weekday": "on other days", "session": "in other sessions", "tag": "without that tag",
-    LOSSES: "otherwise", "regime": "in other markets", "volatility": "in other volatility", "symbol": "in other symbols",
+    LOSSES: "otherwise", "regime": "in other markets", "volatility": "at other times", "symbol": "in other symbols",
 }  # fmt: skip
 LOOK: Final = {
     "symbol_selection": "think twice, or ask more of the setup",
@@ -179,8 +179,7 @@ def lesson_sentence(one: Candidate) -> str:
 
 def _cell(one: Candidate) -> str:
     rest = one.rest or 0.0
-    others = f"{_others(one)} {outcome_amount(rest, one)}"
-    figures = f"{outcome_with_unit(one.mean, one)} a trade, {others}"
+    figures = f"{outcome_with_unit(one.mean, one)} a trade against {outcome_amount(rest, one)} {_others(one)}"
     if one.chance:
         return f"{one.label}{_seem(one, rest)}: {figures} (n = {one.n}), but that could be chance"
     return f"{one.label}: {figures} {_sure(one)}; {_look(one, rest)}"
@@ -188,10 +187,10 @@ def _cell(one: Candidate) -> str:
 
 def _others(one: Candidate) -> str:
     if one.field == "hold":
-        return "those closed sooner" if one.value == "longest third" else "those held longer"
+        return "for those closed sooner" if one.value == "longest third" else "for those held longer"
     if one.field == "side":
-        return "longs" if one.value == "short" else "shorts"
-    return OTHERS.get(one.field, "all others")
+        return "for longs" if one.value == "short" else "for shorts"
+    return OTHERS.get(one.field, "for all others")
 
 
 def _seem(one: Candidate, rest: float) -> str:
@@ -224,7 +223,9 @@ def _heat(one: Candidate) -> str:
 
 
 def _cost(one: Candidate) -> str:
-    finding = f"stopped trades cost {outcome_amount(one.mean, one)} each {_described(one)}"
+    low, high = one.interval
+    interval = f"90 % interval of the mean {signed_figure(-high, '')} to {signed_figure(-low, '')}"
+    finding = f"stopped trades cost {signed_figure(-one.mean, '')}R each (n = {one.n}, {interval})"
     return f"{finding}, more than planned: look at slippage, gaps and fees {UNTESTED}"
 
 
@@ -234,7 +235,7 @@ def _went_on(one: Candidate) -> str:
     where = "where the stop sits" if one.kind == "stopped_then_right" else "whether they come too early"
     if one.rest is None:
         return f"{finding} {_described(one)}: look at {where} {UNTESTED}"
-    against = f"{finding}, {outcome_amount(one.rest, one)} after other exits"
+    against = f"{finding} against {outcome_amount(one.rest, one)} after other exits"
     if one.chance:
         return f"{against} (n = {one.n}), but that could be chance"
     return f"{against} {_sure(one)}: {f'look at {where}' if one.mean > one.rest else 'little was missed'}"
