@@ -1,14 +1,15 @@
 """Lessons: how often luck becomes one, and how often an effect does.
 
 A note is made of a history whose outcomes have nothing to do with its labels: they are rotated against the trades (runs of luck
-stay whole) or shuffled. A note with a lesson that is not marked "could be chance" is a false one. Real histories are six windows
-of 500 trades (four variants of a gold strategy, options of one person twice) and two short ones (coins and shares traded by
-models, under 30 trading days). Invented histories have luck that lasts: outcomes that follow each other, and a hidden state that
-lowers or lifts all outcomes for ten days on average.
+stay whole) or shuffled. A note with a lesson that is not marked "could be chance" is a false one. Real histories are six
+windows of 500 trades (four variants of a gold strategy, options of one person twice) and two short ones (coins and shares
+traded by models, under 30 trading days). Invented histories have luck that lasts: outcomes that follow each other, and a hidden
+state that lowers or lifts all outcomes for ten days on average.
 
-Then an effect is planted into 40 of 300 trades of a rotated history: 40 trades at random (a label that varies within a day), or all
-trades of some days. It is found if its own group is in the note without the mark. One unit of the real histories is a typical loss.
-The invented ones have a standard deviation of 1.4R. The options vary by about two units, so they are reported without a bar.
+Then an effect is planted into 40 of 300 trades of a rotated history: 40 trades at random (a label that varies within a day), or
+all trades of some days. It is found if its own group is in the note without the mark. One unit of the real histories is a
+typical loss. The invented ones have a standard deviation of 1.4R. The options vary by about two units, so they are reported
+without a bar.
 
 Compared with Welch's t-test of the same groups, with one gate of the same rate over all of them.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import math
 import random
+from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -38,6 +40,7 @@ PLANTED_TRADES, HISTORY_TRADES = 40, 300
 SKILL = Skill(id="study")
 START = datetime(2026, 1, 5, tzinfo=UTC)
 Level = Literal["within a day", "of a day"]
+SESSIONS = ("asia", "london", "overlap", "newyork", "asia")  # from 0, 7, 12, 16 and 21 UTC
 UNITS = {1.0: "one unit", 1.5: "one and a half"}
 AT_MOST_FALSE = 0.10
 AT_LEAST_FOUND: dict[tuple[Level, float], float] = {
@@ -153,10 +156,7 @@ def _with_outcomes(trades: Sequence[Episode], others: Sequence[Episode]) -> list
 
 def planted(trades: Sequence[Episode] | None, level: Level, by: float, chance: random.Random) -> list[Episode]:
     """Returns 300 trades of which 40 are better or worse by so many units; None: invented trades."""
-    if trades is None:
-        base = invented(chance, independent)
-    else:
-        base = rotated(trades[:HISTORY_TRADES], chance)
+    base = invented(chance, independent) if trades is None else rotated(trades[:HISTORY_TRADES], chance)
     chosen = set(chance.sample(range(len(base)), PLANTED_TRADES)) if level == "within a day" else _of_days(base, chance)
     unit = typical_loss(e.pnl_usd for e in base if e.pnl_usd is not None) or 1.0
     found = []
@@ -201,11 +201,12 @@ def invented(chance: random.Random, noise: Callable[[random.Random, Sequence[Epi
 
 def _trade(n: int, at: datetime, chance: random.Random, regime: str, volatility: str) -> Episode:
     known = dict.fromkeys(EPISODE_FIELDS) | {
-        "id": f"t{n:05}", "known_from": at + timedelta(hours=1), "kind": "trade", "strategy": "study", "tier": 0, "claimed": False,
-        "symbol": chance.choice(("BTCUSDT", "ETHUSDT", "SOLUSDT", "XAUUSD")), "side": chance.choice(("long", "short")),
+        "id": f"t{n:05}", "known_from": at + timedelta(hours=1), "kind": "trade", "strategy": "study", "tier": 0,
+        "claimed": False, "symbol": chance.choice(("BTCUSDT", "ETHUSDT", "SOLUSDT", "XAUUSD")),
+        "side": chance.choice(("long", "short")),
         "source": "broker", "entry_at": at, "exit_at": at + timedelta(hours=1), "r_source": "stop", "teach": "learn",
         "regime": regime, "volatility_regime": volatility, "tags": (chance.choice(("breakout", "pullback", "fade")),),
-        "session": "asia" if at.hour >= 21 or at.hour < 7 else "london" if at.hour < 12 else "overlap" if at.hour < 16 else "newyork",
+        "session": SESSIONS[bisect((7, 12, 16, 21), at.hour)],
         "consecutive_losses": chance.choice((0, 0, 1, 2)), "hold_minutes": 60.0,
     }  # fmt: skip
     return Episode(**known)  # type: ignore[arg-type]

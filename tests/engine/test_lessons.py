@@ -318,7 +318,7 @@ def test_a_model_that_chooses_nothing_gives_a_note_that_says_what_was_tested(mem
 def test_where_a_pattern_stands_and_a_model_chooses_none_the_note_is_empty_and_no_failure(memory):
     memory.resources.models = Scripted({"lessons": []})
     agent = given(memory, cadence="off", model=MODEL)
-    for n in range(0, 150):
+    for n in range(150):
         told(agent, n, entry_at=hour(8 * n), exit_at=hour(8 * n + 1))
     done = agent.lessons.reflect()
     assert done.new and done.failed is None and done.note.lessons == ()

@@ -1,8 +1,8 @@
 """Reflection: from closed trades to lessons, between ticks and never inside one.
 
-READ what is due, and the trades; DECIDE: candidates are computed and written as sentences; memtape or a model chooses among them;
-WRITE the reflection, or that it failed. After three failures in a row memtape chooses. A lease keeps two workers from asking a model twice. That one cause has one reflection is
-guaranteed by the log, where the cause is the reflection's key.
+READ what is due, and the trades; DECIDE: candidates are computed and written as sentences; memtape or a model chooses among
+them; WRITE the reflection, or that it failed. After three failures in a row memtape chooses. A lease keeps two workers from
+asking a model twice. That one cause has one reflection is guaranteed by the log, where the cause is the reflection's key.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
 """Finds candidates: patterns of entries, exits and sizes in closed trades, in numbers, each tested against chance.
 
-Which trades count: trades that may teach and have a believed outcome. The owner's labels exclude more. `wrong_reason`: the trade
-ended as it did for another reason than the stated one, so it is not used for entries (entry timing, symbol selection, regime
-fit), but for its exit and size. `structural`: a halt, an outage, funding or a roll caused the outcome, so it is not used for
-exits and sizes, but for its entry.
+Which trades count: trades that may teach and have a believed outcome. The owner's labels exclude more. `wrong_reason`: the
+trade ended as it did for another reason than the stated one, so it is not used for entries (entry timing, symbol selection,
+regime fit), but for its exit and size. `structural`: a halt, an outage, funding or a roll caused the outcome, so it is not used
+for exits and sizes, but for its entry.
 
-The unit is one for all of them (`outcome_units`): R from stops, R from ATR, or typical losses in money. Trades of one signal (same
-symbol, side and second of entry) are one observation with their mean outcome, except in questions about exits, because one signal
-may be closed in two ways.
+The unit is one for all of them (`outcome_units`): R from stops, R from ATR, or typical losses in money. Trades of one signal
+(same symbol, side and second of entry) are one observation with their mean outcome, except in questions about exits, because
+one signal may be closed in two ways.
 
 The question about entries: does a group (`trade_groups`) end better or worse than the trades outside it?
 
-The questions about exits need R by stop and a known exit trigger. A stop loses and a target wins by construction, and the nearer
-of the two is reached sooner. Outcome by exit cause, or by holding time over all trades, would therefore only rediscover the
-bracket. So:
-- Holding time is tested only on trades closed by choice, and only in the direction that a bracket cannot explain. A trade that is
-  not stopped for long looks better for that alone; a worse longest third, or a better shortest third, is a habit.
+The questions about exits need R by stop and a known exit trigger. A stop loses and a target wins by construction, and the
+nearer of the two is reached sooner. Outcome by exit cause, or by holding time over all trades, would therefore only rediscover
+the bracket. So:
+- Holding time is tested only on trades closed by choice, and only in the direction that a bracket cannot explain. A trade that
+  is not stopped for long looks better for that alone; a worse longest third, or a better shortest third, is a habit.
 - An exit cause is tested by the market after the exit: under chance it moves as far after a stop as after any other exit.
 - Give-back from the best, the heat that winners took and the cost of each exit cause are only described. There is nothing to
   compare them with, so they claim nothing: p-value 1, `rest` None.
@@ -94,8 +94,8 @@ def find_candidates(
 ) -> list[Candidate]:  # fmt: skip
     """Returns every candidate: all trades together, then by p-value.
 
-    `after` gives by trade id the best result that the trade would have reached after its exit, in R from its entry. `money` is the
-    agent's unit of money, if these are not all its trades.
+    `after` gives by trade id the best result that the trade would have reached after its exit, in R from its entry. `money` is
+    the agent's unit of money, if these are not all its trades.
     """
     measured = comparable_outcomes(episodes, claims_count, currency, money)
     if not measured.trades:
@@ -125,9 +125,7 @@ def _judged(topics: Sequence[Sequence[JudgedCandidate]], enough: bool) -> list[C
     passed: set[str] = set()
     for by_rotation in (False, True):
         families = [[one.candidate for one in some if one.by_rotation is by_rotation] for some in (everything, *topics)]
-        gates = [
-            set(accepted_cells({one.id: one.p_value for one in family}, FALSE_DISCOVERY_RATE / 2)) for family in families
-        ]
+        gates = [set(accepted_cells({one.id: one.p_value for one in family}, FALSE_DISCOVERY_RATE / 2)) for family in families]
         passed |= gates[0] & set().union(*gates[1:])
     return [replace(one.candidate, chance=not (enough and one.candidate.id in passed)) for one in everything]
 

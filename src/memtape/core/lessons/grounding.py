@@ -1,8 +1,9 @@
 """Grounding: makes lessons of a model's answer. A model chooses among candidates and adds a remark; it writes nothing else.
 
-memtape writes each sentence from the candidate that the model chose (`stats_lessons`). A remark that is not a phrase of the closed
-vocabulary is dropped, and the lesson stays (`remarks`). A choice that names no candidate, or one a second time, is rejected with
-the reason. A lesson against an `avoid` rule is flagged for the owner. An answer that chooses nothing is an answer.
+memtape writes each sentence from the candidate that the model chose (`stats_lessons`). A remark that is not a phrase of the
+closed vocabulary is dropped, and the lesson stays (`remarks`). A choice that names no candidate, or one a second time, is
+rejected with the reason. A lesson against an `avoid` rule is flagged for the owner. An answer that chooses nothing is an
+answer.
 
 >>> from memtape.core.lessons.reflection import Candidate
 >>> shorts = Candidate(id="c1", slot="symbol_selection", kind="cell", field="side", value="short", label="shorts", unit="R", n=41,

@@ -46,13 +46,13 @@ next tick.
 What you choose from
 - A candidate is a finding that memtape computed from the trades, already written as a sentence. You choose which candidates are
   shown, and in which order: the most useful first. You do not write or change a sentence, a number or a verdict.
-- Choose the few that matter most for this strategy, first those that passed the test against chance (could_be_chance false). Those
-  with could_be_chance true are shown to the owner only. All sentences together have room for about 300 tokens.
+- Choose the few that matter most for this strategy, first those that passed the test against chance (could_be_chance false).
+  Those with could_be_chance true are shown to the owner only. All sentences together have room for about 300 tokens.
 - If none is worth showing, choose none: {{"lessons": []}} is a good answer.
 
 The remark
-- With each candidate you may add one remark: a short phrase of 2 to {MAX_REMARK_WORDS} words that describes those trades, from what their
-  reasons have in common. Leave it empty ("") if you have nothing to add; most lessons need none.
+- With each candidate you may add one remark: a short phrase of 2 to {MAX_REMARK_WORDS} words that describes those trades, by
+  what their reasons have in common. Leave it empty ("") if you have nothing to add; most lessons need none.
 - A remark is a noun phrase: (article) (qualities) nouns, then links with further phrases. It has no verb, number, name, advice,
   order, cause, forecast, judgement or negation. Example: late breakouts against the trend.
 - It uses only these words, and the words of the candidate's "about" that name a side, a session, a weekday or a regime:
@@ -80,13 +80,13 @@ def reflection_prompt(skill: Skill, trades: Sequence[Trade], candidates: Sequenc
     """Returns the prompt for the lessons. `trades` are the newest; `candidates` are computed from all trades considered."""
     shown = sorted(trades, key=lambda trade: (trade.exit_at or trade.entry_at, trade.id), reverse=True)[:MAX_TRADE_LINES]
     found = sorted(worth_choosing(candidates), key=lambda one: (one.chance, one.p_value, one.id))[:MAX_CANDIDATE_LINES]
-    ids = {trade.id for trade in shown}
+    ids, tested = {trade.id for trade in shown}, tested_count(candidates)
     parts = [
         ("## Strategy, in the owner's words", [f"> {line}".rstrip() for line in owner_lines(skill.strategy)]),
         ("## Avoid: the owner's hard rules", [f"- {quote_text(rule, 400)}" for rule in skill.avoid]),
         ("## Limits", [f"- {safe_name(name)}: {quote_text(limit, 200)}" for name, limit in sorted(skill.limits.items())]),
         ("## Closed trades, newest first: times UTC, results net of fees and funding", [trade_line(trade) for trade in shown]),
-        ("## Candidates, computed from all trades looked at", [candidate_line(one, ids, tested_count(candidates)) for one in found]),
+        ("## Candidates, computed from all trades looked at", [candidate_line(one, ids, tested) for one in found]),
     ]
     record = "\n".join("\n".join([heading, *lines]) for heading, lines in parts if lines)
     mark = boundary(record)

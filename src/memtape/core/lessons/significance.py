@@ -3,20 +3,19 @@
 Outcomes of one day share a market, and good and bad weeks follow each other. A test that shuffles trades freely takes such runs
 for evidence. Two tests respect them; which one applies depends on the label of the group:
 
-- A label that varies within a day (hour, side, symbol) is judged by sign flips. The outcomes are centred: the mean of the group is
-  subtracted from its trades, and that of the others from theirs. What is left of a day is luck, which could as well have had the
-  other sign. The p-value is how often random signs, one per day, give a difference as large as the observed one. The signed
-  outcomes are also shifted in a circle, so that the spread of all days counts and not only that of the few days with the label. A
-  label may vary within some days and still last for weeks, like a regime: a small p-value must stand up to a rotation too.
+- A label that varies within a day (hour, side, symbol) is judged by sign flips. The outcomes are centred: the mean of the group
+  is subtracted from its trades, and that of the others from theirs. What is left of a day is luck, which could as well have had
+  the other sign. The p-value is how often random signs, one per day, give a difference as large as the observed one. The signed
+  outcomes are also shifted in a circle, so that the spread of all days counts and not only that of the few days with the label.
+  A label may vary within some days and still last for weeks, like a regime: a small p-value must stand up to a rotation too.
 - A label that is constant within a day (weekday, the regime of a day) is judged by rotation. Days with the label are compared
   with other days, so a run of good days falls on few of them. The outcomes, in the order of the trades, are shifted in a circle
   against the labels, forwards and in reverse: runs stay whole. The p-value is how often a shift gives as large a difference.
 
 A rotation also uses centred outcomes. A real effect of Mondays returns with each shift by a week, and would otherwise hide
-itself. Centring makes shifts that nearly repeat the labels too small: a shift is
-divided by what it keeps, and left out if it keeps little. There are only twice as many shifts as trades, and neighbours are alike.
-The p-value is therefore not below that of Student's t with the spread over all shifts as its error, and equal to it where the
-difference is larger than in any shift.
+itself. Centring makes shifts that nearly repeat the labels too small: a shift is divided by what it keeps, and left out if it
+keeps little. There are only twice as many shifts as trades, and neighbours are alike. The p-value is therefore not below that
+of Student's t with the spread over all shifts as its error, and equal to it where the difference is larger than in any shift.
 
 The 90 % interval is that of the difference of the two means, with the same error as the test: days, or shifts.
 

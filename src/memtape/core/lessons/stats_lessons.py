@@ -1,16 +1,18 @@
 """The words of a lesson: code writes one sentence for each candidate.
 
-A lesson states which trades, their mean against that of the others, in how many trades, and the interval of the difference; then
-what to look at. It gives no order and makes no promise. It says "could be chance" if it could be, and a description says that it
-was not tested. The reflector `stats` also chooses the lessons: at most two per slot and about 300 tokens in all, first the
-candidates that passed the gate, then descriptions, then at most two hints. A candidate that is mostly covered by a stronger one is
-omitted. A model may choose in its place (`grounding`), and the sentences are the same.
+A lesson states which trades, their mean against that of the others, in how many trades, and the interval of the difference;
+then what to look at. It gives no order and makes no promise. It says "could be chance" if it could be, and a description says
+that it was not tested. The reflector `stats` also chooses the lessons: at most two per slot and about 300 tokens in all, first
+the candidates that passed the gate, then descriptions, then at most two hints. A candidate that is mostly covered by a stronger
+one is omitted. A model may choose in its place (`grounding`), and the sentences are the same.
 
 >>> from memtape.core.skills import Skill
 >>> shorts = Candidate(id="c1", slot="symbol_selection", kind="cell", field="side", value="short", label="shorts", unit="R", n=41,
 ...     total=200, mean=-0.38, interval=(-0.61, -0.15), rest=0.12, p_value=0.0003, chance=False, difference=(-0.77, -0.23))
->>> print(lesson_sentence(shorts))
-Shorts: -0.38R a trade against +0.12R for longs (n = 41; difference -0.50R, 90 % interval -0.77 to -0.23); think twice, or ask more of the setup.
+>>> print(lesson_sentence(shorts).replace("; ", ";\\n"))
+Shorts: -0.38R a trade against +0.12R for longs (n = 41;
+difference -0.50R, 90 % interval -0.77 to -0.23);
+think twice, or ask more of the setup.
 >>> print(lesson_sentence(replace(shorts, unit="typical losses of $4.10", chance=True)))
 Shorts look worse: -0.38 typical losses of $4.10 a trade against +0.12 for longs (n = 41), but that could be chance.
 >>> lessons_of([], Skill(id="vb"))
@@ -156,7 +158,8 @@ def _way(one: Candidate) -> str:
 def nothing_found(one: Candidate, tested: int) -> str:
     """Returns the sentence for all trades together when no pattern differs from luck."""
     if one.n < MIN_GROUP_TRADES:
-        return f"Only {one.n} trade{'s' if one.n > 1 else ''} so far, too few to compare; mean {outcome_with_unit(one.mean, one)}."
+        few = f"{one.n} trade{'s' if one.n > 1 else ''}"
+        return f"Only {few} so far, too few to compare; mean {outcome_with_unit(one.mean, one)}."
     low, high = one.interval
     scope = f"{tested} tested" if tested else "no group has enough trades to be tested"
     if one.days is not None and one.days < MIN_TRADING_DAYS:

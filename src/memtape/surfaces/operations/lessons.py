@@ -121,7 +121,8 @@ def _figures(found: Candidate | None) -> LessonFigures | None:
         kind=found.kind, label=found.label, unit=found.unit, n=found.n, of=found.total, share=rounded_figure(found.share),
         mean=rounded_figure(found.mean), interval_90=[rounded_figure(bound) for bound in found.interval],
         rest=rounded_figure(found.rest), difference=None if found.rest is None else rounded_figure(found.mean - found.rest),
-        difference_90=None if found.difference is None else [rounded_figure(bound) for bound in found.difference], p_value=rounded_figure(found.p_value), chance=found.chance,
+        difference_90=None if found.difference is None else [rounded_figure(bound) for bound in found.difference],
+        p_value=rounded_figure(found.p_value), chance=found.chance,
     )  # fmt: skip
 
 

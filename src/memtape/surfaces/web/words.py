@@ -255,7 +255,8 @@ SLOTS: Mapping[str, str] = {
     "regime_fit": "Regime fit",
 }  # fmt: skip
 LESSONS: Mapping[str, str] = {
-    "told": "shown", "hint": "a hint, not shown to the agent", "held_back": "held back", "retired": "retired", "expired": "expired",
+    "told": "shown", "hint": "hint, not shown to the agent", "held_back": "held back", "retired": "retired",
+    "expired": "expired",
 }  # fmt: skip
 CHANGES: Mapping[str, str] = {"added": "added", "removed": "removed", "changed": "changed", "kept": "unchanged"}
 ASKED_BY: Mapping[str, str] = {"cadence": "the schedule", "owner": "you", "model": "a model"}
