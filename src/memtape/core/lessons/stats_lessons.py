@@ -226,6 +226,8 @@ def _heat(one: Candidate) -> str:
 
 
 def _cost(one: Candidate) -> str:
+    if one.value != STOP or one.mean >= 0:
+        return f"{one.label}: {outcome_amount(one.mean, one)} each {_described(one)} {UNTESTED}"
     low, high = one.interval
     interval = f"90 % interval of the mean {signed_figure(-high, '')} to {signed_figure(-low, '')}"
     finding = f"stopped trades cost {signed_figure(-one.mean, '')}R each (n = {one.n}, {interval})"
