@@ -258,32 +258,112 @@ def test_there_is_nothing_to_reflect_on_before_a_trade_has_closed(memory):
 # ---- a model's words -----------------------------------------------------------------------------------------------------
 
 
-def answer_from(user: str, place: int = 0, **changes: Any) -> dict[str, Any]:
-    """A well-behaved answer: a candidate that the prompt names, cited as it stands."""
-    rows = [json.loads(line) for line in user.splitlines() if line.startswith("{")]
-    one = [row for row in rows if row["could_be_chance"] and row["unit"] == "R"][place]
-    lesson = {"slot": one["slot"], "text": f"{one['about']}: look twice, it could be chance.", "candidate": one["id"],
-              "trades": one["trades"][:3], "n": one["n"], "mean": one["mean"]}  # fmt: skip
-    return {"lessons": [lesson | changes]}
+def candidates_in(user: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in user.splitlines() if line.startswith("{")]
 
 
-def test_a_models_lessons_are_told_as_a_models_with_their_cost(memory):
-    memory.resources.models = Scripted(lambda user: answer_from(user))
+def answer_from(user: str, place: int = 0, remark: str = "") -> dict[str, Any]:
+    """A well-behaved answer: it chooses a candidate that the prompt names."""
+    return {"lessons": [{"candidate": candidates_in(user)[place]["id"], "remark": remark}]}
+
+
+def test_a_model_chooses_the_lessons_and_memtape_writes_them(memory):
+    shown: list[str] = []
+
+    def last_first(user: str) -> dict[str, Any]:
+        rows = candidates_in(user)[::-1]
+        shown.extend(row["sentence"] for row in rows)
+        return {"lessons": [{"candidate": row["id"], "remark": ""} for row in rows]}
+
+    memory.resources.models = Scripted(last_first)
     agent = given(memory, everyNTrades=10, model=MODEL)
-    for n in range(60):
-        told(agent, n)
+    for n in range(150):
+        told(agent, n, r=(1 if n % 3 else -1) + n % 7 / 10 - (n % 5 == 0), entry_at=hour(7 * n), exit_at=hour(7 * n + 1))
     reflect_due(memory)
     note = active(agent)
     assert (note.model_used, note.input_tokens, note.output_tokens, note.cost_usd) == (MODEL, 900, 120, Decimal("0.0015"))
-    assert {one.tier for one in note.lessons} == {3}
+    assert [one.text for one in note.lessons] == shown[: len(note.lessons)] and len(note.lessons) > 1
+    assert {one.tier for one in note.lessons} == {2}
+    assert note.chosen_by == MODEL
+
+
+def test_a_remark_is_told_as_a_models_and_one_that_is_not_allowed_leaves_the_lesson_as_it_is(memory):
+    memory.resources.models = Scripted(
+        lambda user: answer_from(user, remark="late breakouts in thin liquidity"),
+        lambda user: answer_from(user, remark="double the size at once"),
+    )
+    agent = given(memory, cadence="off", model=MODEL)
+    for n in range(60):
+        told(agent, n)
+    first = agent.lessons.reflect().note.lessons[0]
+    told(agent, 60)
+    second = agent.lessons.reflect().note.lessons[0]
+    assert first.text.endswith(" Model's remark: late breakouts in thin liquidity.") and first.tier == 3
+    assert "double" not in second.text and "remark" not in second.text and second.tier == 2
+
+
+def test_a_model_that_chooses_nothing_gives_a_note_that_says_what_was_tested(memory):
+    memory.resources.models = Scripted({"lessons": []})
+    agent = given(memory, everyNTrades=10, model=MODEL)
+    for n in range(60):
+        told(agent, n, r=float(n % 2))
+    done = reflect_due(memory)["desk"]
+    assert done.new and done.failed is None and agent.lessons.failures() == []
+    assert active(agent).model_used == MODEL
+    assert [one.text.split(" (")[0] for one in active(agent).lessons] == [
+        "No pattern in the last 60 trades is distinguishable from luck"
+    ]
+
+
+def test_where_a_pattern_stands_and_a_model_chooses_none_the_note_is_empty_and_no_failure(memory):
+    memory.resources.models = Scripted({"lessons": []})
+    agent = given(memory, cadence="off", model=MODEL)
+    for n in range(150):
+        told(agent, n, entry_at=hour(8 * n), exit_at=hour(8 * n + 1))
+    done = agent.lessons.reflect()
+    assert done.new and done.failed is None and done.note.lessons == ()
+    assert any(not one.chance for one in done.note.candidates)
+    assert verify_store(memory).ok
+
+
+def test_after_three_failures_in_a_row_memtape_chooses_and_the_note_says_so(memory):
+    model = Scripted(ModelFailed(MODEL, "overloaded", what="status", status=529))
+    memory.resources.models = model
+    agent = given(memory, everyNTrades=10, model=MODEL)
+    for n in range(60):
+        told(agent, n)
+    for attempt in (1, 2):
+        assert agent.lessons.reflect_if_due().failed.failures == attempt and agent.lessons.reflections() == []
+        memory.clock.at = agent.lessons.failures()[0].retry_at
+    done = agent.lessons.reflect_if_due()
+    assert done.new and done.failed.failures == 3 and model.asked == 3
+    assert active(agent).model_used == "stats" and active(agent).lessons
+    assert active(agent).chosen_by == f"memtape, because {MODEL} failed 3 times in a row"
+    assert agent.lessons.due() is None and len(agent.lessons.failures()) == 3
+    # The next ten trades ask the model again, from the first try.
+    memory.resources.models = Scripted(lambda user: answer_from(user))
+    for n in range(60, 70):
+        told(agent, n)
+    assert agent.lessons.reflect_if_due().note.chosen_by == MODEL
+    assert verify_store(memory).ok
+
+
+def test_the_owner_may_ask_a_model_again_about_the_same_trades_after_it_failed_three_times(memory):
+    failing = ModelFailed(MODEL, "overloaded", what="status", status=529)
+    memory.resources.models = Scripted(failing, failing, failing, lambda user: answer_from(user))
+    agent = given(memory, cadence="off", model=MODEL)
+    for n in range(60):
+        told(agent, n)
+    assert [agent.lessons.reflect().new for _ in range(4)] == [False, False, True, True]
+    assert [seen.note.model_used for seen in agent.lessons.reflections()] == [MODEL, "stats"]
 
 
 @pytest.mark.parametrize(
     "said",
     [
         ModelFailed(MODEL, "overloaded", what="status", status=529),
-        {"lessons": []},
-        {"lessons": [{"slot": "sizing", "text": "Trust me.", "candidate": "nothing", "trades": ["x"], "n": 3, "mean": 1.0}]},
+        {"lessons": [{"candidate": "nothing", "remark": "late entries"}]},
+        {"lessons": [{"slot": "sizing", "text": "Trust me.", "candidate": "nothing"}]},
         {"wrong": True},
     ],
 )
@@ -310,28 +390,34 @@ def test_a_model_that_fails_or_answers_badly_leaves_the_old_note_and_a_clear_rec
     assert verify_store(memory).ok
 
 
-def test_a_model_that_is_not_configured_is_a_failure_that_is_told(memory):
-    agent = given(memory, everyNTrades=2, model="nowhere/great-model")
-    told(agent, 0)
-    told(agent, 1)
+@pytest.mark.parametrize("name", ["nowhere/great-model", "claude-haiku-4-5", "anthropic/", "Stats"])
+def test_an_unknown_model_is_refused_when_the_skill_is_stated(memory, name):
+    with pytest.raises(Invalid, match=r"memory.reflection.model: .* stats .* anthropic/NAME or openai/NAME"):
+        given(memory, everyNTrades=2, model=name)
+    assert memory.skills() == []
+
+
+def test_a_model_without_its_key_is_a_failure_that_is_told(memory):
+    agent = given(memory, everyNTrades=2, model=MODEL)
+    for n in range(40):
+        told(agent, n)
     failed = reflect_due(memory)["desk"].failed
-    assert "names no provider" in failed.why and agent.lessons.reflections() == []
+    assert "api_key" in failed.why and agent.lessons.reflections() == []
 
 
 def test_a_lesson_that_contradicts_an_avoid_rule_is_held_back_for_the_owner_and_the_others_are_told(memory):
-    def both(user: str) -> dict[str, Any]:
-        good, bad = answer_from(user), answer_from(user, 1, text="Shorts look good: take more of them, it could be chance.")
-        return {"lessons": [*good["lessons"], *bad["lessons"]]}
-
-    memory.resources.models = Scripted(both)
-    agent = given(memory, avoid=("No shorts.",), everyNTrades=10, model=MODEL)
-    for n in range(60):
-        told(agent, n)
-    reflect_due(memory)
+    memory.resources.models = Scripted(
+        lambda user: {"lessons": [{"candidate": row["id"], "remark": ""} for row in candidates_in(user)]}
+    )
+    agent = given(memory, avoid=("No longs.",), cadence="off", model=MODEL)
+    for n in range(150):
+        told(agent, n, r=(1.5 if n % 3 else 0.2) + n % 7 / 10, entry_at=hour(8 * n), exit_at=hour(8 * n + 1),
+             situation={"regime": "ranging", "session": "london" if n % 2 else "asia"})  # fmt: skip
+    agent.lessons.reflect()
     seen = agent.lessons.reflections()[0]
     held = [one for one in seen.note.lessons if one.flagged]
-    assert [one.text for one in held] == ["Shorts look good: take more of them, it could be chance."]
-    assert held[0] not in seen.lessons_shown(NOON) and len(seen.lessons_shown(NOON)) == 1
+    assert held and all("No longs." in one.flagged for one in held)
+    assert not set(held) & set(seen.lessons_shown(NOON))
 
 
 # ---- the owner's hand ----------------------------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def test_a_lesson_shows_its_numbers_and_leads_to_every_trade_behind_it(visit: Co
         page = here.at("/agents/desk/lessons")
         content = here.text("#lesson-l1")
         for words in ("Shorts in a range: -1.10R a trade (n = 8).", "distinguishable from luck", "n = 8 of 24 trades, 33 %", "−1.10 R",
-                      "−1.20 to −1.00; the other trades +0.61", "p = 0.00040", "From model", "Only in ranging",
+                      "the other trades +0.61; 90 % interval of the mean −1.20 to −1.00", "p = 0.00040", "From model", "Only in ranging",
                       "until 2026-04-05 08:00 UTC"):  # fmt: skip
             assert words in content
         assert "could be luck" in here.text("#lesson-l2") and "until the next note" in here.text("#lesson-l2")

@@ -46,6 +46,7 @@ from memtape.engine.view.owner_stream import (
 from memtape.engine.write.writer import Writer
 from memtape.errors import Conflict, Unknown
 from memtape.plugs.clock import Clock
+from memtape.plugs.models import check_reflector
 from memtape.store.cutoff import EVERYTHING, Cutoff
 from memtape.store.database import Database
 from memtape.store.tables import Tables
@@ -126,6 +127,7 @@ class Memory:
             {"id": id, "name": name, "strategy": strategy, "avoid": tuple(avoid), "limits": dict(limits or {}),
              "context": {} if memory is None else {"memory": dict(memory)}, "author": author},
         )  # fmt: skip
+        check_reflector(skill.context.memory.reflection.model)
         with self.resources.writing(OWNER_STREAM) as tables:
             versions = skill_versions(tables, skill.id)
             if versions and versions[-1] == skill:

@@ -1,8 +1,8 @@
 """Reflection: from closed trades to lessons, between ticks and never inside one.
 
-READ what is due, and the trades; DECIDE: candidates are computed, then put into words, by memtape or by a model; WRITE the
-reflection, or that it failed. A lease keeps two workers from asking a model twice. That one cause has one reflection is
-guaranteed by the log, where the cause is the reflection's key.
+READ what is due, and the trades; DECIDE: candidates are computed and written as sentences; memtape or a model chooses among
+them; WRITE the reflection, or that it failed. After three failures in a row memtape chooses. A lease keeps two workers from
+asking a model twice. That one cause has one reflection is guaranteed by the log, where the cause is the reflection's key.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from memtape.core.events import Reflected, ReflectionFailed
 from memtape.core.ids import ReflectionId
 from memtape.core.items import OWNER_STREAM, Item
 from memtape.core.ledger.trades import Trade
-from memtape.core.lessons.avoid_rules import contradicted_rule
 from memtape.core.lessons.cadence import ReflectionTrigger, due_trigger, next_attempt_at
 from memtape.core.lessons.candidates import find_candidates, tested_count
 from memtape.core.lessons.grounding import ground_lessons, rejection_summary
 from memtape.core.lessons.prompt import reflection_prompt
 from memtape.core.lessons.reflection import AskedBy, Candidate, Lesson, Reflection, with_expiry
-from memtape.core.lessons.stats_lessons import lessons_of
+from memtape.core.lessons.stats_lessons import lesson_about, lessons_of
 from memtape.core.memory.episodes import Episode
 from memtape.core.memory.trade_labels import with_entry_labels
 from memtape.core.skills import Skill
@@ -44,6 +43,7 @@ LEASE, LEASE_TIME = "reflection", timedelta(minutes=10)
 WINDOW_TRADES = 500  # trades that a reflection looks at
 TRADES_SHOWN_TO_MODEL = 60  # its candidates count all of them
 MAX_ANSWER_TOKENS = 4_000  # models that reason count that too
+MAX_MODEL_FAILURES = 3  # in a row, after which memtape chooses the lessons
 WATCHED_AFTER_EXIT = timedelta(days=5)  # how long the market is watched after a stopped trade
 
 
@@ -70,11 +70,13 @@ class ReflectionResult:
 
 
 @dataclass(frozen=True, slots=True)
-class WordedLessons:
-    """Lessons in words, and what the words cost."""
+class ChosenLessons:
+    """The lessons of a reflection, who chose them, and what that cost."""
 
     lessons: tuple[Lesson, ...]
     model: str
+    failed_model: str | None = None  # the model that failed before
+    failures: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: Decimal | None = None
@@ -169,10 +171,16 @@ class Reflector:
         if not window.episodes:
             raise Conflict("agent", "no trade has closed yet", "Reflect when there is something to reflect on")
         try:
-            worded = self._word(window, name)
+            chosen = self._choose(window, name)
         except ModelFailed as failure:
-            return ReflectionResult(failed=self._fail(key, name, failure))
-        return self._write(key, asked_by, window, worded)
+            failed = self._fail(key, name, failure)
+            if failed.failures < MAX_MODEL_FAILURES:
+                return ReflectionResult(failed=failed)
+            chosen = replace(self._choose(window, STATS), failed_model=name, failures=failed.failures)
+            # A question of the owner keeps its own key, so that the model can be asked again about the same trades.
+            key = key if asked_by == "cadence" else f"{key}:{STATS}"
+            return replace(self._write(key, asked_by, window, chosen), failed=failed)
+        return self._write(key, asked_by, window, chosen)
 
     def _question_key(self, key: str) -> str:
         """The key of a question: the earlier one while its reflection is active, else a new one."""
@@ -196,28 +204,31 @@ class Reflector:
             episodes = MemoryTables(tables).latest(at, WINDOW_TRADES, None, None, trades=True, claims=not verified)
             ids = [e.id for e in episodes]
             trades: dict[str, Trade] = {v.trade.id: v.trade for v in MemoryTables(tables).versions(ids=ids, current_only=True)}
-            found = find_candidates(episodes, claims_count=not verified, after=_moves_after_exit(tables, episodes, trades, at))
+            found = find_candidates(
+                episodes, claims_count=not verified, after=_moves_after_exit(tables, episodes, trades, at),
+                currency=self._scope.agent.settings.currency,
+            )  # fmt: skip
             # A model reads the labels that the candidates were computed from, whether somebody stated them or bars show them.
             newest = [with_entry_labels(trades[e.id], e._asdict()) for e in reversed(episodes) if e.id in trades]
             newest = newest[:TRADES_SHOWN_TO_MODEL]
             return ReflectionWindow(skill, version, tuple(episodes), tuple(newest), tuple(found), closed_count(tables), at)
 
-    def _word(self, window: ReflectionWindow, name: str) -> WordedLessons:
-        avoid, known = window.skill.avoid, {one.id: one for one in window.candidates}
-        # Without candidates there is nothing that a model could put into words.
+    def _choose(self, window: ReflectionWindow, name: str) -> ChosenLessons:
+        # Without candidates there is nothing that a model could choose from.
         if name == STATS or not window.candidates:
-            lessons = lessons_of(window.candidates, window.skill)
-            return WordedLessons(tuple(replace(one, flagged=contradicted_rule(one, avoid, known)) for one in lessons), STATS)
+            return ChosenLessons(lessons_of(window.candidates, window.skill), STATS)
         system, user, schema = reflection_prompt(window.skill, window.trades, window.candidates)
         answer = self._model(name).answer(system, user, schema, max_tokens=MAX_ANSWER_TOKENS)
-        lessons, rejected = ground_lessons(answer.data, window.candidates, [e.id for e in window.episodes], avoid)
-        worded = WordedLessons(lessons, name, answer.input_tokens, answer.output_tokens, answer.cost_usd)
-        held_back = {one.flagged for one in lessons}
-        if not lessons:
-            raise worded.failed(f"no lesson of its answer stands: {rejection_summary(rejected)}")
-        if None not in held_back:
-            raise worded.failed(f"every lesson of its answer is held back: {'; '.join(sorted(map(str, held_back)))}")
-        return worded
+        grounded = ground_lessons(answer.data, window.candidates, window.skill.avoid)
+        lessons = grounded.lessons
+        if not lessons and not grounded.rejected:
+            lessons = _nothing_chosen(window)
+        chosen = ChosenLessons(
+            lessons, name, input_tokens=answer.input_tokens, output_tokens=answer.output_tokens, cost_usd=answer.cost_usd
+        )
+        if not lessons and grounded.rejected:
+            raise chosen.failed(f"no lesson of its answer stands: {rejection_summary(grounded.rejected)}")
+        return chosen
 
     def _model(self, name: str) -> Model:
         """The model of a name. That there is none is a failure like any other: recorded, and tried again."""
@@ -228,9 +239,9 @@ class Reflector:
 
     # ---- writing ---------------------------------------------------------------------------------------------
 
-    def _write(self, key: str, asked_by: AskedBy, window: ReflectionWindow, worded: WordedLessons) -> ReflectionResult:
+    def _write(self, key: str, asked_by: AskedBy, window: ReflectionWindow, chosen: ChosenLessons) -> ReflectionResult:
         exits = [e.exit_at for e in window.episodes]
-        cited = {one.candidate for one in worded.lessons}
+        cited = {one.candidate for one in chosen.lessons}
         with self._scope.writing() as tables:
             if found := tables.items("note", EVERYTHING, keys=[key]):
                 return ReflectionResult(note=read(Reflection, found[0].body))
@@ -239,10 +250,11 @@ class Reflector:
             note = Reflection(
                 id=make_id(self._scope.agent.id, "note", key), agent=self._scope.agent.id, skill=self._scope.agent.skill,
                 skill_version=window.version, generated_at=at, window_start=min(exits), window_end=max(exits),
-                trades_considered=len(window.episodes), closed=window.closed, model_used=worded.model, asked_by=asked_by,
-                lessons=with_expiry(worded.lessons, at, config.expireDays), scanned=tested_count(window.candidates),
+                trades_considered=len(window.episodes), closed=window.closed, model_used=chosen.model, asked_by=asked_by,
+                lessons=with_expiry(chosen.lessons, at, config.expireDays), scanned=tested_count(window.candidates),
                 candidates=tuple(one for one in window.candidates if one.id in cited or not one.chance)[:100],
-                input_tokens=worded.input_tokens, output_tokens=worded.output_tokens, cost_usd=worded.cost_usd,
+                input_tokens=chosen.input_tokens, output_tokens=chosen.output_tokens, cost_usd=chosen.cost_usd,
+                failed_model=chosen.failed_model, failures=chosen.failures,
             )  # fmt: skip
             writer = self._scope.writer(tables)
             writer.declare(Item("note", key, at, plain(note)), at, [Reflected(ReflectionId(note.id))])
@@ -259,6 +271,15 @@ class Reflector:
             writer = self._scope.writer(tables)
             writer.declare(Item("reflection_failed", f"{key}#{number}", at, body), at, [ReflectionFailed()])
         return failed
+
+
+def _nothing_chosen(window: ReflectionWindow) -> tuple[Lesson, ...]:
+    """The lessons where a model chose none: that no pattern was found, if that is so."""
+    found = window.candidates
+    everything = next((one for one in found if one.kind == "all"), None)
+    if everything is None or any(not one.chance for one in found):
+        return ()
+    return (lesson_about(everything, found, window.skill.avoid, {one.id: one for one in found}),)
 
 
 def closed_count(tables: Tables) -> int:

@@ -109,6 +109,21 @@ def model_of(
     return OpenAIModel(name=access.name, api_key=access.api_key, timeout=timeout, retries=retries, **address)
 
 
+STATS_REFLECTOR = "stats"  # memtape itself: no model
+
+
+def check_reflector(name: str) -> None:
+    """Raises Invalid unless a name is `stats` or that of a model at a known provider. It needs no SDK and no key.
+
+    >>> check_reflector("stats"), check_reflector("openai/qwen3:8b")
+    (None, None)
+    """
+    provider, _, short = name.partition("/")
+    if name != STATS_REFLECTOR and (provider not in KEY_SETTINGS or not short.strip()):
+        fix = "Write stats (memtape itself), anthropic/NAME or openai/NAME, like anthropic/claude-haiku-4-5"
+        raise Invalid("memory.reflection.model", f"'{name}' names no reflector", fix)
+
+
 KEY_SETTINGS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 
 

@@ -3,7 +3,7 @@
 The schema contains no ids, so it never changes and the provider compiles it once. `grounding` checks what a schema cannot.
 
 >>> sorted(ReflectionReply.model_json_schema()["properties"]["lessons"]["items"]["properties"])
-['candidate', 'mean', 'n', 'slot', 'text', 'trades']
+['candidate', 'remark']
 """
 
 from __future__ import annotations
@@ -12,33 +12,27 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memtape.core.lessons.reflection import Slot
-
-LONGEST_LESSON = 300  # characters
+from memtape.core.lessons.remarks import MAX_REMARK_WORDS
 
 
-class LessonAnswer(BaseModel):
-    """One lesson, as the schema asks for it."""
+class ChosenLesson(BaseModel):
+    """One candidate that the model chose, as the schema asks for it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    slot: Annotated[Slot, Field(description="as the candidate has it")]
-    text: Annotated[str, Field(description=f"the lesson, one line of at most {LONGEST_LESSON} characters")]
-    candidate: Annotated[str, Field(description="the id of the candidate that it words")]
-    trades: Annotated[list[str], Field(description="ids from the candidate's own list")]
-    n: Annotated[int, Field(description="as the candidate has it")]
-    mean: Annotated[float, Field(description="as the candidate has it")]
+    candidate: Annotated[str, Field(description="the id of a candidate")]
+    remark: Annotated[str, Field(description=f"empty, or at most {MAX_REMARK_WORDS} words of the vocabulary")]
 
 
 class ReflectionReply(BaseModel):
-    """All lessons of one answer."""
+    """The candidates that the model chose, in the order in which they are shown. None is an answer too."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    lessons: list[LessonAnswer]
+    lessons: list[ChosenLesson]
 
     @classmethod
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Returns the schema in the plain form that every provider accepts: no titles, no references."""
-        lesson = LessonAnswer.model_json_schema()
+        lesson = ChosenLesson.model_json_schema()
         fields = {
             name: {key: value for key, value in field.items() if key != "title"} for name, field in lesson["properties"].items()
         }

@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Final
 
 from memtape.core.brief.sanitize import quote_text
-from memtape.core.lessons.candidates import tested_count
+from memtape.core.lessons.candidates import MIN_TRADING_DAYS, tested_count
 from memtape.core.lessons.reflection import Candidate, Lesson
 
 SAME: Final = {
@@ -164,7 +164,7 @@ def _against_ledger(text: str, candidate: Candidate, cells: int) -> str | None:
         return None
     first = next((way for clause in _clauses(text) if (way := _leaning(clause))), 0)
     blamed = next((way for clause in _clauses(text) if (way := _leaning(clause, GOOD - URGING))), 0) < 0
-    figure = f"{candidate.mean:+.2f}{'R' if candidate.unit == 'R' else ''}"
+    figure = f"{candidate.mean:+.2f}{'R' if candidate.unit.startswith('R') else ''}"
     if first > 0 and candidate.mean < 0:
         return f"It speaks well of trades whose mean is {figure}"
     if blamed and candidate.mean > 0 and candidate.mean >= (candidate.rest or 0.0):
@@ -177,12 +177,14 @@ def _is_figure_of(written: str, candidate: Candidate, cells: int) -> bool:
     plain = written.replace(",", "").replace("−", "-")
     value, half = float(plain), 0.5 * 10.0 ** -len(plain.partition(".")[2]) + 1e-9
     if any(abs(abs(value) - abs(float(phrase.replace(",", "").replace("−", "-")))) < 1e-9
-           for phrase in NUMBER.findall(f"{candidate.label} {candidate.value}")):  # fmt: skip
+           for phrase in NUMBER.findall(f"{candidate.label} {candidate.value} {candidate.unit}")):  # fmt: skip
         return True
     one = candidate
     outside = () if one.rest is None else (one.rest, one.mean - one.rest)
-    figures = (one.n, one.total, one.total - one.n, one.mean, *one.interval, *outside, 100 * one.share, one.p_value,
-               100 * one.p_value, 90, cells)  # fmt: skip
+    # The risk after losses is shown as a multiple: 1 and what lies beyond.
+    apart = () if one.difference is None else (*one.difference, *(1.0 + end for end in one.difference))
+    figures = (one.n, one.total, one.total - one.n, one.mean, *one.interval, *outside, *apart, 100 * one.share, one.p_value,
+               100 * one.p_value, 90, cells, one.days or 0, MIN_TRADING_DAYS)  # fmt: skip
     signed = plain[0] in "+-"
     return any(abs(figure - value) <= half or (not signed and abs(abs(figure) - value) <= half) for figure in figures)
 

@@ -1,7 +1,7 @@
 """Lessons: what an agent learns from its own record, and the numbers behind each lesson.
 
 A candidate is a computed statement about closed trades: its numbers, the trades it counts, and whether it could be chance. A
-lesson is a sentence about one candidate, written by code or by a model; it never claims more than its candidate. A reflection
+lesson is a sentence about one candidate, written by code; a model may choose it and add a remark of a few words. A reflection
 holds the lessons of one run. An agent's newest reflection is active; the earlier ones are superseded and stay on record.
 
 >>> thin = Lesson(id="a1", slot="regime_fit", text="Longs in a range: -0.42R a trade (n = 31).", candidate="c1", n=31)
@@ -39,16 +39,18 @@ class Candidate:
     field: Label  # what it looks at: symbol, side, regime, session, hour, tag, hold, exit, ...
     value: Text  # which of them: ETHUSDT, short, range, london, 13-16 UTC, ...
     label: Text  # the trades it counts, in words: "shorts in London"
-    unit: Literal["R", "account"]  # of mean, interval and rest: R, or the account's currency where no trade has R
-    n: Annotated[int, Field(ge=1)]
+    unit: Label  # of mean, interval and rest: R, R by ATR, typical losses of $4.10; in old notes also "account"
+    n: Annotated[int, Field(ge=1)]  # trades; those of one signal count once
     total: Annotated[int, Field(ge=1)]  # trades considered
     mean: _Figure
     interval: tuple[_Figure, _Figure]  # 90 % of the mean
     rest: _Figure | None = None  # mean of the other trades
-    p_value: Annotated[float, Field(ge=0, le=1)]  # share of shuffles with at least this difference
-    chance: bool  # True if it did not pass the false-discovery gate over all candidates
+    p_value: Annotated[float, Field(ge=0, le=1)]  # how often chance gives at least this difference
+    chance: bool  # True if it did not pass the false-discovery gate of its family
     trades: Ids = ()
     regime: Label | None = None  # the only regime it is about; None: any
+    difference: tuple[_Figure, _Figure] | None = None  # 90 % of mean - rest; None if nothing was compared, and in old notes
+    days: Annotated[int, Field(ge=1)] | None = None  # its trading days; None in old notes
 
     @property
     def share(self) -> float:
@@ -72,6 +74,7 @@ class Lesson:
     tier: int = 2  # 2 computed by us, 3 written by a model
     expires_at: Time | None = None
     flagged: Annotated[Line | None, Field(description="why it is held back for the owner; None: it is told")] = None
+    hint: bool = False  # it could be chance: shown to the owner, not to the agent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,11 +100,20 @@ class Reflection:
     output_tokens: Annotated[int, Field(ge=0)] | None = None
     cost_usd: Price | None = None
     from_note: Key | None = None  # for a reflection of the skill: the agent's reflection it was promoted from
+    failed_model: Label | None = None  # the model that failed before memtape chose the lessons in its place
+    failures: Annotated[int, Field(ge=0)] = 0  # of that model, in a row
 
     @property
     def text(self) -> str:
-        """The lessons as the agent reads them."""
+        """The lessons as the owner reads them."""
         return lesson_lines(self.lessons)
+
+    @property
+    def chosen_by(self) -> str:
+        """Who chose the lessons, in words."""
+        if self.failed_model is not None:
+            return f"memtape, because {self.failed_model} failed {self.failures} times in a row"
+        return "memtape" if self.model_used == "stats" else self.model_used
 
 
 def lesson_lines(lessons: Iterable[Lesson]) -> str:
@@ -115,6 +127,12 @@ def lessons_shown_at(lessons: Iterable[Lesson], at: datetime, retired: frozenset
         one for one in lessons
         if one.flagged is None and one.id not in retired and (one.expires_at is None or at < one.expires_at)
     )  # fmt: skip
+
+
+def lessons_for_agent(lessons: Iterable[Lesson], at: datetime) -> tuple[Lesson, ...]:
+    """Returns the lessons that an agent reads at a moment: without hints, which are for the owner."""
+    # Notes from before hints were marked say it in their words.
+    return tuple(one for one in lessons_shown_at(lessons, at) if not one.hint and "could be chance" not in one.text)
 
 
 def with_expiry(lessons: Iterable[Lesson], at: datetime, days: int) -> tuple[Lesson, ...]:

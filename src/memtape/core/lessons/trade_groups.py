@@ -14,16 +14,17 @@ four of their trades the simpler one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final, NamedTuple
 
 from memtape.core.brief.sanitize import quote_text, safe_name
 from memtape.core.lessons.reflection import Slot
-from memtape.core.lessons.shuffle import Tail
+from memtape.core.lessons.significance import Tail
 from memtape.core.memory.episodes import Episode
 
 MIN_GROUP_TRADES, MIN_HOUR_GROUP_TRADES = 10, 30  # trades, inside and outside: an eighth of all, within these bounds
 MIN_ENTRY_MOMENTS = 5  # distinct entry times
+ONE_VALUE_SHARE = 0.9  # share of days with one value of a label, from which it is constant within a day
 ALIKE_SHARE = 0.75  # share of common trades, from which two groups say the same
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 SESSIONS: Final = {
@@ -114,6 +115,19 @@ def distinct_groups(cells: Sequence[TradeGroup]) -> list[TradeGroup]:
         if not any(other.slot == cell.slot and (_alike(inside, group) or outside == group) for other, group in left):
             left.append((cell, inside))
     return [cell for cell, _ in left]
+
+
+def constant_within_days(field: str, cells: Sequence[TradeGroup], days: Sequence[Hashable]) -> bool:
+    """Returns True if on nearly every trading day all trades are on one side of each group of a label."""
+    days_known: set[Hashable] = set()
+    days_split: set[Hashable] = set()
+    for cell in cells:
+        if cell.field == field:
+            inside = {days[i] for i in cell.inside}
+            outside = {days[i] for i in set(cell.known).difference(cell.inside)}
+            days_known |= inside | outside
+            days_split |= inside & outside
+    return len(days_split) <= (1.0 - ONE_VALUE_SHARE) * len(days_known)
 
 
 def _alike(one: frozenset[int], other: frozenset[int]) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from memtape.core.codec import plain
-from memtape.core.lessons.reflection import Lesson, compare_lessons
+from memtape.core.lessons.reflection import Lesson, compare_lessons, lessons_for_agent
 from memtape.core.memory.episodes import Teach
 from memtape.core.values import Key, Label, Line
 from memtape.errors import Conflict
@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from memtape.surfaces.caller import Caller
 
 NOTE_TABLES = {
-    "note": ("id", "generated_at", "trades_considered", "scanned", "model_used", "lessons"),
-    "skill_note": ("id", "generated_at", "trades_considered", "model_used", "lessons"),
+    "note": ("id", "generated_at", "trades_considered", "scanned", "chosen_by", "lessons"),
+    "skill_note": ("id", "generated_at", "trades_considered", "chosen_by", "lessons"),
     "lessons": ("status", "slot", "n", "text"),
 }
+
+
+LessonStatus = Literal["told", "hint", "retired", "expired", "held_back"]
 
 
 class LessonFigures(Answer):
@@ -37,13 +40,15 @@ class LessonFigures(Answer):
 
     kind: Annotated[str, Field(description="what is compared")]
     label: Annotated[str, Field(description="which trades")]
-    unit: Annotated[str, Field(description="R, or the account currency")]
-    n: Annotated[int, Field(description="these trades")]
+    unit: Annotated[str, Field(description="of the figures: R, R by ATR, typical losses of ...")]
+    n: Annotated[int, Field(description="these trades; those of one signal count once")]
     of: Annotated[int, Field(description="all trades")]
     share: Annotated[float | None, Field(description="share of the trades")]
     mean: Annotated[float | None, Field(description="mean outcome of these trades")]
     interval_90: Annotated[list[float | None], Field(description="90 % interval of the mean")]
     rest: Annotated[float | None, Field(description="mean outcome of the other trades")]
+    difference: Annotated[float | None, Field(description="mean - rest")]
+    difference_90: Annotated[list[float | None] | None, Field(description="90 % interval of the difference")]
     p_value: Annotated[float | None, Field(description="how often chance gives such a difference")]
     chance: Annotated[bool, Field(description="true: it could be luck")]
 
@@ -72,12 +77,14 @@ class LessonRow(Answer):
 
     id: Annotated[str, Field(description="its id")]
     slot: Annotated[str, Field(description="entry_timing, sizing, symbol_selection, exit_timing or regime_fit")]
-    text: Annotated[str, Field(description="as the agent sees it")]
-    status: Annotated[Literal["told", "retired", "expired", "held_back"], Field(description="told: the agent sees it")]
+    text: Annotated[str, Field(description="in words")]
+    status: Annotated[
+        LessonStatus, Field(description="told: the agent sees it; hint: it could be chance, so only the owner sees it")
+    ]
     why_held_back: Annotated[str | None, Field(description="what it contradicts, if it is held back")]
     n: Annotated[int, Field(description="number of trades")]
     chance: Annotated[bool, Field(description="true: it could be luck")]
-    tier: Annotated[int, Field(description="2 computed, 3 written by a model")]
+    tier: Annotated[int, Field(description="2 computed, 3 with a remark by a model")]
     regime: Annotated[str | None, Field(description="only in this regime")]
     expires_at: Annotated[str | None, Field(description="UTC; the agent sees it until then")]
     trades: Annotated[list[str], Field(description="ids of its trades")]
@@ -98,6 +105,7 @@ class NoteRow(Answer):
     closed: Annotated[int, Field(description="trades closed by then; the cadence counts from here")]
     scanned: Annotated[int, Field(description="patterns tested together")]
     model_used: Annotated[str, Field(description="stats, or the model")]
+    chosen_by: Annotated[str, Field(description="who chose the lessons, in words; also if a model failed before")]
     asked_by: Annotated[str, Field(description="what started it: cadence, owner or model")]
     input_tokens: Annotated[int | None, Field(description="of the model")]
     output_tokens: Annotated[int | None, Field(description="of the model")]
@@ -112,16 +120,20 @@ def _figures(found: Candidate | None) -> LessonFigures | None:
     return LessonFigures(
         kind=found.kind, label=found.label, unit=found.unit, n=found.n, of=found.total, share=rounded_figure(found.share),
         mean=rounded_figure(found.mean), interval_90=[rounded_figure(bound) for bound in found.interval],
-        rest=rounded_figure(found.rest), p_value=rounded_figure(found.p_value), chance=found.chance,
+        rest=rounded_figure(found.rest), difference=None if found.rest is None else rounded_figure(found.mean - found.rest),
+        difference_90=None if found.difference is None else [rounded_figure(bound) for bound in found.difference],
+        p_value=rounded_figure(found.p_value), chance=found.chance,
     )  # fmt: skip
 
 
-def _status(one: Lesson, view: ReflectionView, at: datetime) -> Literal["told", "retired", "expired", "held_back"]:
+def _status(one: Lesson, view: ReflectionView, at: datetime) -> LessonStatus:
     if one.flagged is not None:
         return "held_back"
     if one.id in view.retired:
         return "retired"
-    return "expired" if one.expires_at is not None and one.expires_at <= at else "told"
+    if one.expires_at is not None and one.expires_at <= at:
+        return "expired"
+    return "told" if lessons_for_agent([one], at) else "hint"
 
 
 def note_row(view: ReflectionView, at: datetime) -> NoteRow:
@@ -140,6 +152,7 @@ def note_row(view: ReflectionView, at: datetime) -> NoteRow:
         closed=note.closed,
         scanned=note.scanned,
         model_used=note.model_used,
+        chosen_by=note.chosen_by,
         asked_by=note.asked_by,
         input_tokens=note.input_tokens,
         output_tokens=note.output_tokens,
@@ -166,7 +179,7 @@ def note_row(view: ReflectionView, at: datetime) -> NoteRow:
 
 
 class LessonsAnswer(Answer):
-    """The lessons an agent sees, and when the next reflection is due."""
+    """The lessons of an agent, and when the next reflection is due."""
 
     agent: Annotated[str, Field(description="the agent")]
     note: Annotated[NoteRow | None, Field(description="its active lessons; null before the first reflection")]
@@ -183,7 +196,7 @@ def _failure(failed: FailedReflection) -> FailureRow:
 
 @operation(writes=False, columns=NOTE_TABLES)
 def get_lessons(memory: Memory, ask: AsOf, caller: Caller) -> LessonsAnswer:
-    """Get the lessons an agent sees, now or at a past time, with the trades and figures behind each."""
+    """Get the lessons of an agent, now or at a past time, with the trades and figures behind each. Hints are not in its brief."""
     handle = agent_of(memory, ask)
     own, shared = handle.lessons.active(as_of=ask.as_of, head=ask.head)
     at = ask.as_of or handle.now()
@@ -289,7 +302,7 @@ class ReflectAnswer(Answer):
     agent: Annotated[str, Field(description="the agent")]
     note: Annotated[NoteRow | None, Field(description="the active note")]
     new: Annotated[bool, Field(description="true: it is new; equal trades and model give the existing note")]
-    failed: Annotated[FailureRow | None, Field(description="why it failed; the previous note stays active")]
+    failed: Annotated[FailureRow | None, Field(description="why the model failed; after 3 failures memtape chooses")]
     waits: Annotated[str | None, Field(description="why nothing was done: not due, another worker runs it, retried later")]
 
 
@@ -297,7 +310,7 @@ class ReflectAnswer(Answer):
 def reflect_now(memory: Memory, ask: Reflect, caller: Caller) -> ReflectAnswer:
     """Compute lessons from the closed trades now. The previous note is superseded and stays on record.
 
-    If the model fails, the previous note stays active and the answer says so.
+    If the model fails, the previous note stays active and the answer says so. After three failures in a row memtape chooses.
     """
     handle = memory.agent_for_writing(ask.agent)
     done = handle.lessons.reflect_if_due() if ask.only_if_due else handle.lessons.reflect(model=ask.model, asked_by=caller.role)

@@ -249,7 +249,10 @@ SLOTS: Mapping[str, str] = {
     "entry_timing": "Entry timing", "sizing": "Sizing", "symbol_selection": "Symbol selection", "exit_timing": "Exit timing",
     "regime_fit": "Regime fit",
 }  # fmt: skip
-LESSONS: Mapping[str, str] = {"told": "shown", "held_back": "held back", "retired": "retired", "expired": "expired"}
+LESSONS: Mapping[str, str] = {
+    "told": "shown", "hint": "hint, not shown to the agent", "held_back": "held back", "retired": "retired",
+    "expired": "expired",
+}  # fmt: skip
 CHANGES: Mapping[str, str] = {"added": "added", "removed": "removed", "changed": "changed", "kept": "unchanged"}
 ASKED_BY: Mapping[str, str] = {"cadence": "the schedule", "owner": "you", "model": "a model"}
 TEACHING: Mapping[str, tuple[str, str]] = {
@@ -309,12 +312,13 @@ def lesson_unit(slot: str, figures: LessonFigures, currency: str) -> str:
 
     >>> from types import SimpleNamespace as Figures
     >>> (lesson_unit("sizing", Figures(unit="R", rest=1.0), "USD"),
-    ...  lesson_unit("exit_timing", Figures(unit="account", rest=2.5), "USD"))
-    ('× the usual risk', 'USD')
+    ...  lesson_unit("regime_fit", Figures(unit="typical losses of $4.10", rest=2.5), "USD"))
+    ('× the usual risk', 'typical losses of $4.10')
     """
     if slot == "sizing" and figures.rest == 1.0:
         return "× the usual risk"
-    return "R" if figures.unit == "R" else currency
+    # Notes from before the unit was named are in the account currency.
+    return currency if figures.unit == "account" else figures.unit
 
 
 def next_reflection(reflection: ReflectionConfig, closed: int) -> str:

@@ -8,7 +8,7 @@ from memtape.core.brief.references import brief_short_ids
 from memtape.core.brief.sanitize import safe_line, without_list_marker
 from memtape.core.brief.section_register import section
 from memtape.core.brief.short_ids import ShortIds
-from memtape.core.lessons.reflection import Lesson, lessons_shown_at
+from memtape.core.lessons.reflection import Lesson, lessons_for_agent
 
 LESSONS_HEADING = "Lessons from your recent trades on this skill (auto-generated; signal, not strategy):"
 
@@ -17,10 +17,10 @@ LESSONS_HEADING = "Lessons from your recent trades on this skill (auto-generated
     "lessons", role="system", order=30, heading=LESSONS_HEADING, max_tokens=700, from_memory=True, citable=True, stable=True
 )
 def lessons_section(inputs: BriefInputs) -> list[BriefLine]:
-    """Returns the lessons that are active now, the agent's own first. What could be chance is only for the pages."""
+    """Returns the lessons that are active now, the agent's own first. Hints that could be chance are on the page only."""
     short, known = brief_short_ids(inputs), {each.id for each in inputs.lessons}
-    own = [each for each in lessons_shown_at(inputs.lessons, inputs.as_of) if not each.chance]
-    shared = [each for each in lessons_shown_at(inputs.skill_lessons, inputs.as_of) if each.id not in known and not each.chance]
+    own = lessons_for_agent(inputs.lessons, inputs.as_of)
+    shared = [each for each in lessons_for_agent(inputs.skill_lessons, inputs.as_of) if each.id not in known]
     return [*(_lesson(each, short) for each in own), *(_lesson(each, short, " (from the skill)") for each in shared)]
 
 

@@ -52,6 +52,7 @@ TRADES_LISTED = 60  # of one lesson
 DONE: Mapping[str, str] = {
     "new": "New lessons were computed.",
     "same": "Nothing has changed: the same trades and the same model give the same note.",
+    "replaced": "The model failed again, so memtape chose the lessons itself.",
     "failed": "The reflection failed; the previous note stays active.",
     "waits": "Nothing was done: another worker is computing lessons. Try again in a moment.",
     "retired": "The lesson is no longer shown. It stays on record.",
@@ -169,7 +170,10 @@ def _after(request: PageRequest, done: str) -> Response:
 def reflect_form(request: PageRequest) -> Response:
     """Computes lessons now."""
     result = request.ask(reflect_now, Reflect(agent=request.agent.id))
-    done = "waits" if result.waits else "failed" if result.failed else "new" if result.new else "same"
+    if result.failed:
+        done = "replaced" if result.new else "failed"
+    else:
+        done = "waits" if result.waits else "new" if result.new else "same"
     return _after(request, done)
 
 
