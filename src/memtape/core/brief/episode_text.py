@@ -44,7 +44,7 @@ def episode_line(
     quoted = few_words(reason)
 
     def line(symbol: str, alike: str, quoted: str) -> str:
-        facts = " ".join(part for part in (f"- {start}{symbol} {episode.side} {end}", alike, _marks(memory)) if part)
+        facts = _with_marks(" ".join(part for part in (f"- {start}{symbol} {episode.side} {end}", alike) if part), _marks(memory))
         return f'{facts}: "{quoted}" {reference}' if quoted else f"{facts} {reference}"
 
     # The reason gives way first, then what was the same and what was not: the outcome stays.
@@ -87,8 +87,14 @@ def _marks(memory: SignalMemory) -> str:
         format_count(memory.n, "trade") if memory.n > 1 else "", "claimed" if memory.episode.claimed else "",
         "excluded by the owner" if memory.episode.teach in NOT_TAUGHT else "",
     ]  # fmt: skip
-    text = ", ".join(mark for mark in marks if mark)
-    return f"({text})" if text else ""
+    return "; ".join(mark for mark in marks if mark)
+
+
+def _with_marks(facts: str, marks: str) -> str:
+    """Returns the facts with what qualifies them, in one pair of brackets."""
+    if not marks:
+        return facts
+    return f"{facts[:-1]}; {marks})" if facts.endswith(")") else f"{facts} ({marks})"
 
 
 def outcome_words(r: float | None, money: float | None, currency: str) -> str:

@@ -40,6 +40,7 @@ PASSAGE_CHARS, UNTRUSTED_PASSAGE_CHARS = 240, 120
 TITLES_IN_ONE_LINE = 3
 MAX_EVENT_LINES = 4  # if there are more, a last line counts them
 MAX_SENTENCE_CHARS = 80
+MIN_INTERVAL_N_EFF = 2.5  # effective trades
 SOURCE_WORDS = {0: "the venue", 1: "your records"}
 MODEL_TIER = 3
 
@@ -99,10 +100,13 @@ def evidence_lines(evidence: Evidence, inputs: BriefInputs, sources: str = "") -
     if evidence.mean_r is not None and interval is not None:
         unit = evidence.unit if evidence.unit.source else OutcomeUnit(evidence.r_source)
         figure = _figure(unit)
+        # Two trades have an interval that no trader can use.
+        wide = evidence.n_eff < MIN_INTERVAL_N_EFF
+        between = "" if wide else f"90 %: {figure(interval[0])} to {figure(interval[1])}, "
         unclaimed = evidence.n_claimed if inputs.outcome_source != "claimed" else 0
         parts = [
-            f"mean {figure(evidence.mean_r)}{_in_unit(unit, inputs.currency)} (90 %: {figure(interval[0])} to "
-            f"{figure(interval[1])}, effective sample {evidence.n_eff:.1f}), {_won(evidence.win_rate)}",
+            f"mean {figure(evidence.mean_r)}{_in_unit(unit, inputs.currency)} ({between}effective sample {evidence.n_eff:.1f}), "
+            f"{_won(evidence.win_rate)}",
             f"all {format_count(evidence.n, 'trade')}: {figure(base.mean_r or 0.0)}, {_won(base.win_rate)}",
             sources, f"{format_count(unclaimed, 'trade')} claimed by the agent not counted" if unclaimed else "",
         ]  # fmt: skip
