@@ -14,6 +14,7 @@ from typing import Literal
 from memtape.core.brief.risk import RiskState
 from memtape.core.calendar import CalendarEvent
 from memtape.core.events import Discrepancy
+from memtape.core.venue_coverage import VenueCoverage
 from memtape.core.exposure import PositionExposure
 from memtape.core.ledger.trades import Trade
 from memtape.core.lessons.reflection import Lesson
@@ -119,6 +120,7 @@ class BriefInputs:
     recent: tuple[Trade, ...] = ()  # closed, newest entry first
     holding: tuple[OpenPosition, ...] = ()
     discrepancies: tuple[Discrepancy, ...] = ()  # of the last day
+    coverage: VenueCoverage | None = None  # what the record of a followed account lacks
     recalled: Recalled | None = None
     query: Query | None = None
     episodes_known: int = 0
