@@ -48,7 +48,7 @@ def fill_json(fill: Fill, start: Decimal, tid: int, closed_pnl: Decimal = Decima
     words = f"{side} > {'Short' if side == 'Long' else 'Long'}" if turned else f"{'Close' if closing else 'Open'} {side}"
     row = {
         "coin": fill.symbol, "px": decimal_text(fill.px), "sz": decimal_text(fill.qty), "side": "B" if bought else "A",
-        "time": millis_of(fill.t), "startPosition": decimal_text(start), "dir": words, "closedPnl": decimal_text(closed_pnl),
+        "time": millis_of(fill.t), "startPosition": decimal_text(start), "dir": words, "closedPnl": decimal_text(round(closed_pnl, 6)),
         "hash": "0x" + "0" * 64, "oid": int(fill.order_id or 0), "crossed": True, "fee": decimal_text(fill.fee), "tid": tid,
         "feeToken": "USDC", "twapId": None,
     }  # fmt: skip

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -27,6 +27,7 @@ from memtape.surfaces.cli.main import app
 from memtape.workers.live_account import FollowStep, follow_account
 from tests import desk
 from tests.brokers.hyperliquid_server import ADDRESS, STRANGER, Server, Venue, fill_json, state_json, update_json
+from tests.effort import examples
 
 D = Decimal
 NOON = datetime(2026, 6, 4, 12, tzinfo=UTC)
@@ -68,8 +69,7 @@ class FollowedDesk:
         return affect, self.agent.ledger.performance().max_drawdown_pct
 
     def brief(self) -> str:
-        brief = self.agent.briefs.make().brief
-        return "\n".join((brief.system, brief.user))
+        return self.agent.briefs.make().brief.text
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_an_update_of_an_unknown_kind_or_shape_is_named_and_the_rest_is_read():
 
 def test_two_updates_of_one_transaction_are_two_flows_and_the_same_update_is_one():
     first, second = update_json(NOON, "deposit", usdc="5.0"), update_json(NOON, "deposit", usdc="6.0")
-    assert flows_of(first, second, first) == [D(5), D(6)]
+    assert sorted(flows_of(first, second, first)) == [D(5), D(6)]
 
 
 def test_a_withdrawal_of_half_the_account_is_no_drawdown_anywhere(followed: FollowedDesk):
@@ -298,8 +298,7 @@ def test_a_millisecond_with_more_fills_than_a_page_is_read_from_both_ends(follow
     held = {"ETH": HeldPosition(qty=D("4.5"), entry_px=D(3400), mark=D(3400))}
     step = followed.see(10, "10000", held)
     assert len(step.tick.fills) == 3501
-    coverage = venue_coverage(followed.agent)
-    assert coverage is not None and coverage.gaps == ()
+    assert venue_coverage(followed.agent) is None  # nothing is missing
 
 
 def test_a_millisecond_with_more_fills_than_the_venue_shows_is_named_as_a_gap_and_reading_goes_on(followed: FollowedDesk):
@@ -370,7 +369,7 @@ def test_spot_and_other_exchanges_are_named_in_the_brief(followed: FollowedDesk)
     assert coverage is not None
     assert (coverage.left_out, coverage.unread_updates) == (("@107", "xyz:GOLD"), ("borrowLend",))
     text = followed.brief()
-    assert "Not in this record: fills of @107 (spot) and xyz:GOLD (another exchange of the venue)" in text
+    assert 'Not in this record: fills of "@107" (spot) and xyz:GOLD (another exchange of the venue)' in text
     assert "borrowLend" in text
 
 
@@ -424,6 +423,7 @@ def test_a_rounded_entry_price_of_a_position_held_before_the_record_is_no_differ
     assert [one.why for one in followed.agent.ledger.discrepancies()] == ["adopted"]
 
 
+@settings(max_examples=examples(15, 300))
 @given(
     st.lists(st.tuples(st.sampled_from(["buy", "sell"]), st.integers(1, 40), st.integers(3000, 3900)), min_size=1, max_size=25)
 )

@@ -141,7 +141,7 @@ class SourceState:
     triggers: dict[int, str | None] = field(default_factory=dict)  # by order id
     candles: dict[tuple[str, str], tuple[datetime, datetime]] = field(default_factory=dict)  # last candle's end, last question
     knows_oldest: bool = False  # the venue was asked for its oldest fill
-    coverage: VenueCoverage = VenueCoverage()
+    coverage: VenueCoverage = field(default_factory=VenueCoverage)
 
     def copy(self) -> SourceState:
         """Returns a copy."""
@@ -156,8 +156,9 @@ class Hyperliquid:
     """One account's perpetuals on Hyperliquid, read by its public address, without key or signature.
 
     Spot fills and fills of other builders' exchanges are left out (`left_out` counts those of the last poll): the state does not
-    show their positions, so it would contradict every one of them. `coverage` names them, and what the venue did not give. Name the `coins` you trade to get their candles before the
-    first trade; a coin with a position is always followed. `rates` are dollars per token, for fees that are not in USDC.
+    show their positions, so it would contradict every one of them. `coverage` names them, and what the venue did not give.
+    Name the `coins` you trade to get their candles before the first trade; a coin with a position is always followed. `rates` are
+    dollars per token, for fees that are not in USDC.
     """
 
     def __init__(
@@ -186,7 +187,7 @@ class Hyperliquid:
         paid: list[Any] = []
         moved = hl.AccountFlows()
         if not memory.knows_oldest:
-            self._find_oldest_fill(account.t, memory)
+            self._find_oldest_fill(account.t, since, memory)
         if since is not None:
             fresh = max(since.began, since.last_read - self.overlap)
             fills = self._fills(account, since, fresh, memory)
@@ -217,11 +218,16 @@ class Hyperliquid:
 
     # ---- fills and funding -------------------------------------------------------------------------------------------
 
-    def _find_oldest_fill(self, now: datetime, memory: SourceState) -> None:
-        """Note the oldest fill that the venue still has: one page from the beginning of time starts with it."""
+    def _find_oldest_fill(self, now: datetime, since: ReadRange | None, memory: SourceState) -> None:
+        """Note the oldest fill that the venue still has: one page from the beginning of time starts with it.
+
+        A fill after the record began says nothing about the history before it.
+        """
         question = {"type": "userFillsByTime", "user": self.address, "startTime": 0, "endTime": hl.millis_of(now)}
         rows = hl.fill_rows(self._ask(question), "userFillsByTime")
         oldest = min((hl.time_from_millis(row.time) for row in rows), default=None)
+        if oldest is not None and since is not None and oldest > since.began:
+            oldest = None
         memory.add(VenueCoverage(oldest_fill=oldest, left_out=tuple(self._foreign(rows))))
         memory.knows_oldest = True
 

@@ -3,8 +3,8 @@
 Which venue an agent follows is a statement in its log, so that other processes know where its market is. So is what could not be
 read there.
 
-A venue takes the money of a withdrawal at once and lists it minutes later. Equity that moved without a visible reason is therefore
-held back for a while: otherwise a withdrawal would be recorded as a loss.
+A venue takes the money of a withdrawal at once and lists it minutes later. Equity that moved without a visible reason is
+therefore held back for a while: otherwise a withdrawal would be recorded as a loss.
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ def _read_range(tables: Tables) -> ReadRange | None:
 
 def _without_known(tables: Tables, tick: Tick) -> Tick:
     """Returns a tick without the fills, funding, cash flows and bars that are already stored."""
-    names = [(part.kind, part.id) for part in (*tick.fills, *tick.funding, *tick.cash_flows)]
+    names = [("fill", fill.id) for fill in tick.fills] + [("funding", paid.id) for paid in tick.funding]
+    names += [("flow", flow.id) for flow in tick.cash_flows]
     known = tables.log_rows_of(names)
     return replace(
         tick,
@@ -146,7 +147,7 @@ def _without_unexplained_equity(tables: Tables, tick: Tick) -> Tick:
     """Returns a tick without its equity while cash moved that no fill, payment or cash flow explains yet."""
     if tick.equity is None or tick.positions is None:
         return tick
-    ticks = [read(Tick, item.body) for item in tables.items("tick", EVERYTHING, newest=True, limit=MAX_HELD_BACK_TICKS)]
+    ticks = _latest_ticks(tables)
     last = next((n for n, one in enumerate(ticks) if one.equity is not None), None)
     # Without an earlier equity, or since too long without one, the present one counts.
     if last is None or tick.t <= ticks[last].t or (last > 0 and tick.t - ticks[last - 1].t >= MAX_UNEXPLAINED):
@@ -157,6 +158,13 @@ def _without_unexplained_equity(tables: Tables, tick: Tick) -> Tick:
     return tick if unexplained is None or abs(unexplained) <= limit else replace(tick, equity=None)
 
 
+def _latest_ticks(tables: Tables) -> list[Tick]:
+    """Returns the latest ticks with their equity, the newest first."""
+    ticks, marks = (tables.items(kind, EVERYTHING, newest=True, limit=MAX_HELD_BACK_TICKS) for kind in ("tick", "equity"))
+    equity = {mark.t: mark.equity for mark in (read(EquityMark, item.body) for item in marks)}
+    return [replace(tick, equity=equity.get(tick.t)) for tick in (read(Tick, item.body) for item in ticks)]
+
+
 def _unexplained_cash(tables: Tables, before: Tick, tick: Tick) -> Decimal | None:
     """Returns by how much the cash of the account changed without a reason; None if that cannot be computed.
 
@@ -165,11 +173,13 @@ def _unexplained_cash(tables: Tables, before: Tick, tick: Tick) -> Decimal | Non
     cash_before, cash_now = _cash(before), _cash(tick)
     if cash_before is None or cash_now is None:
         return None
-    span = {"since": before.t + MICROSECOND, "before": tick.t + MICROSECOND}
-    fills = [read(Fill, item.body) for item in tables.items("fill", EVERYTHING, **span)]
-    funding = [read(Funding, item.body) for item in tables.items("funding", EVERYTHING, **span)]
-    flows = [read(CashFlow, item.body) for item in tables.items("flow", EVERYTHING, **span)]
-    fills += [fill for fill in tick.fills if fill.t > before.t]
+    stored = {
+        kind: tables.items(kind, EVERYTHING, since=before.t + MICROSECOND, before=tick.t + MICROSECOND)
+        for kind in ("fill", "funding", "flow")
+    }
+    fills = [read(Fill, item.body) for item in stored["fill"]] + [fill for fill in tick.fills if fill.t > before.t]
+    funding = [read(Funding, item.body) for item in stored["funding"]]
+    flows = [read(CashFlow, item.body) for item in stored["flow"]]
     expected = {symbol: held[0].qty for symbol, held in (before.positions or {}).items()}
     with localcontext(MONEY):
         explained = sum((paid.amount for paid in (*funding, *tick.funding) if paid.t > before.t), ZERO)
@@ -233,11 +243,8 @@ def _held_quantities(tick: Tick) -> dict[tuple[str, str], tuple[Decimal, Decimal
 
 
 def _equity_moved(tables: Tables, last: Tick, tick: Tick) -> bool:
-    # The first tick without its equity is written: the time that equity may be held back counts from it.
+    marks = [read(EquityMark, item.body) for item in tables.items("equity", EVERYTHING, newest=True, limit=1)]
     if tick.equity is None:
-        return last.equity is not None
-    marks = tables.items("equity", EVERYTHING, newest=True, limit=1)
-    if not marks:
-        return True
-    before = read(EquityMark, marks[0].body).equity
-    return abs(tick.equity - before) >= EQUITY_MOVE_SHARE * abs(before)
+        # The first tick without its equity is written: the time that equity may be held back counts from it.
+        return any(mark.t == last.t for mark in marks)
+    return not marks or abs(tick.equity - marks[0].equity) >= EQUITY_MOVE_SHARE * abs(marks[0].equity)

@@ -14,7 +14,6 @@ from typing import Literal
 from memtape.core.brief.risk import RiskState
 from memtape.core.calendar import CalendarEvent
 from memtape.core.events import Discrepancy
-from memtape.core.venue_coverage import VenueCoverage
 from memtape.core.exposure import PositionExposure
 from memtape.core.ledger.trades import Trade
 from memtape.core.lessons.reflection import Lesson
@@ -24,6 +23,7 @@ from memtape.core.recall.query import Query
 from memtape.core.recall.reference import Recalled
 from memtape.core.recall.similar import SimilarDecision
 from memtape.core.skills import Skill
+from memtape.core.venue_coverage import VenueCoverage
 
 Role = Literal["system", "user"]
 WARN_TOKENS = 1_500

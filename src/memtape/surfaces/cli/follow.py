@@ -100,7 +100,8 @@ def _step_report(step: Any) -> dict[str, Any]:
     tick, receipt = step.tick, step.receipt
     return {
         "t": tick.t.isoformat().replace("+00:00", "Z"), "written": step.written, "fills": len(tick.fills),
-        "funding": len(tick.funding), "cash_flows": len(tick.cash_flows), "bars": len(tick.bars), "positions": len(tick.positions or {}),
+        "funding": len(tick.funding), "cash_flows": len(tick.cash_flows), "bars": len(tick.bars),
+        "positions": len(tick.positions or {}),
         "equity": None if tick.equity is None else str(tick.equity),
         "concluded": [] if receipt is None else [event.name for event in receipt.concluded],
     }  # fmt: skip
