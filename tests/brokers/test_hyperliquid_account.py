@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -20,7 +21,7 @@ from memtape.core.fills import Fill
 from memtape.core.observed import HeldPosition, Tick
 from memtape.core.venue_coverage import ReadingGap
 from memtape.engine import AgentMemory
-from memtape.engine.account_polls import MAX_UNEXPLAINED, venue_coverage
+from memtape.engine.account_polls import MAX_UNEXPLAINED, FollowedVenue, state_followed_venue, venue_coverage
 from memtape.engine.proof.audit import verify_store
 from memtape.plugs.clock import FixedClock
 from memtape.surfaces.cli.main import app
@@ -28,6 +29,8 @@ from memtape.workers.live_account import FollowStep, follow_account
 from tests import desk
 from tests.brokers.hyperliquid_server import ADDRESS, STRANGER, Server, Venue, fill_json, state_json, update_json
 from tests.effort import examples
+from tests.web.test_answers import client_of
+from tests.web.test_money_pages import words
 
 D = Decimal
 NOON = datetime(2026, 6, 4, 12, tzinfo=UTC)
@@ -173,6 +176,10 @@ def test_a_withdrawal_of_half_the_account_is_no_drawdown_anywhere(followed: Foll
     assert "Drawdown: 50" not in followed.brief()
     points = [nav for _, nav in followed.agent.ledger.equity().points]
     assert points == [D(10000), D(10000)]
+    with client_of(followed.memory) as client:
+        for page in ("", "/state", "/performance"):
+            answer = client.get(f"/agents/desk{page}")
+            assert answer.status_code == 200 and not re.search(r"\b50(\.0+)? ?%", words(answer.text)), page
 
 
 def test_a_flow_is_recorded_once_over_polls_and_restarts_and_the_store_verifies(followed: FollowedDesk):
@@ -384,6 +391,20 @@ def test_doctor_names_what_a_followed_account_does_not_show(followed: FollowedDe
     assert "agent desk follows hyperliquid" in notes
     assert "fills of @107 (spot)" in notes
     assert "The venue's oldest fill is of 2026-06-03 21:00. Earlier history is not available from the venue." in notes
+
+
+def test_the_page_of_an_agent_names_its_venue_and_what_its_record_lacks(followed: FollowedDesk):
+    foreign = fill_json(eth(-900, "buy", "1"), D(0), 1)
+    followed.venue.fills = [foreign | {"coin": "@107"}, foreign | {"coin": "<b>:GOLD", "tid": 2}]
+    followed.see(0, "10000")
+    state_followed_venue(followed.agent, FollowedVenue("hyperliquid", followed.server.url))
+    with client_of(followed.memory) as client:
+        page = client.get("/agents/desk").text
+    assert "<b>:GOLD" not in page
+    text = words(page)
+    assert f"This agent follows hyperliquid at {followed.server.url}: its perpetuals are read, spot and the exchanges of" in text
+    assert "The venue's oldest fill is of 2026-06-03 21:00. Earlier history is not available from the venue." in text
+    assert "Not in this record: fills of &lt;b&gt;:GOLD (another exchange of the venue) and @107 (spot)." in text
 
 
 # ---- the venue's own PnL -------------------------------------------------------------------------------------------------------------
