@@ -21,7 +21,7 @@ from memtape.core.fills import Fill
 from memtape.core.observed import HeldPosition, Tick
 from memtape.core.venue_coverage import ReadingGap
 from memtape.engine import AgentMemory
-from memtape.engine.account_polls import MAX_UNEXPLAINED, FollowedVenue, state_followed_venue, venue_coverage
+from memtape.engine.account_polls import MAX_UNEXPLAINED, FollowedVenue, rate_unknown_fees, state_followed_venue, venue_coverage
 from memtape.engine.proof.audit import verify_store
 from memtape.plugs.clock import FixedClock
 from memtape.surfaces.cli.main import app
@@ -282,6 +282,27 @@ def test_rates_on_the_command_line_count_a_fee_in_another_coin(followed: Followe
     with memtape.open(db) as memory:
         (trade,) = memory.agent("desk").ledger.trades()
         assert (trade.fees_usd, trade.fee_unknown) == (D("0.297"), False)
+
+
+def test_a_rate_that_is_stated_later_counts_fees_that_were_recorded_without_one(followed: FollowedDesk):
+    followed.see(0, "10000")
+    followed.venue.fills.append(fill_json(eth(1, "buy", "1"), D(0), 900) | {"fee": "0.3", "feeToken": "kUSD"})
+    held = {"ETH": HeldPosition(qty=D(1), entry_px=D(3400), mark=D(3400))}
+    followed.see(2, "10000", held)
+    assert [one.why for one in followed.agent.ledger.discrepancies()] == ["fee_unknown"]
+    assert rate_unknown_fees(followed.agent, {"kUSD": D("0.5"), "HYPE": D(38)}) == 1
+    (trade,) = followed.agent.ledger.trades()
+    assert (trade.fees_usd, trade.fee_unknown, followed.agent.ledger.discrepancies()) == (D("0.15"), False, [])
+    followed.see(3, "10000", held)
+    assert rate_unknown_fees(followed.agent, {"kUSD": D("0.5")}) == 0
+    assert followed.agent.ledger.discrepancies() == []
+
+
+def test_one_read_is_one_line_for_people(followed: FollowedDesk, tmp_path):
+    followed.venue.fills = [fill_json(eth(-900, "buy", "1"), D(0), 1) | {"coin": "@107"}]
+    done = run_follow(given_store(tmp_path, followed.server), followed.server)
+    first, second = done.stdout.splitlines()
+    assert first.endswith("  account recorded; equity 5,000.00") and second == "Not in this record: fills of @107 (spot)."
 
 
 @pytest.mark.parametrize(("rates", "problem"), [("USDH", "is not COIN=RATE"), ("USDH=x", "is not a rate"), ("USDH=-1", "is not a rate")])

@@ -421,7 +421,7 @@ def cash_flows_from_answer(payload: object, address: str, dex: str = "") -> Acco
 
     >>> row = {"time": 1780574400000, "hash": "0xabc", "delta": {"type": "withdraw", "usdc": "499.0", "nonce": 1, "fee": "1.0"}}
     >>> [(flow.id, str(flow.usd)) for flow in cash_flows_from_answer([row, row], "0x" + "a" * 40).flows]
-    [('withdraw-1780574400000-8e5d0fba68f66b12', '-500.0')]
+    [('withdraw-1780574400000-05c7ba6cbf70b3cb', '-500.0')]
     """
     found: dict[str, CashFlow] = {}
     unread: set[str] = set()

@@ -6,7 +6,8 @@ reads everything since the beginning when a source is new and once a day. The ob
 
 A source also says what it could not read (`coverage`): coins that are left out, rows that the venue did not give.
 
->>> answers = {"clearinghouseState": {"time": 1780576260000, "marginSummary": {"accountValue": "5120.5"}, "assetPositions": []}}
+>>> answers = {"clearinghouseState": {"time": 1780576260000, "marginSummary": {"accountValue": "5120.5"}, "assetPositions": []},
+...            "userFillsByTime": []}
 >>> source = Hyperliquid("0x" + "a" * 40, ask=lambda question: answers[question["type"]])
 >>> tick = source.poll(None)
 >>> tick.id, str(tick.equity), tick.positions

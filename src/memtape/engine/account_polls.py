@@ -9,14 +9,15 @@ therefore held back for a while: otherwise a withdrawal would be recorded as a l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 
+from memtape.brokers.hyperliquid import currency_code
 from memtape.brokers.live import ReadRange
-from memtape.core.codec import EPOCH, make_id
-from memtape.core.fills import Fill, Funding
+from memtape.core.codec import EPOCH, decimal_text, make_id
+from memtape.core.fills import Fill, FillCorrection, Funding
 from memtape.core.items import Item
 from memtape.core.observed import Bar, CashFlow, EquityMark, Tick
 from memtape.core.values import MONEY, ZERO, read
@@ -84,6 +85,16 @@ def venue_coverage(agent: AgentMemory) -> VenueCoverage | None:
     """What was read of the account that an agent follows, and what was not; None if nothing was stated."""
     with agent.resources.reading(agent.agent.id) as tables:
         return latest_coverage(tables.items("venue_coverage", EVERYTHING))
+
+
+def rate_unknown_fees(agent: AgentMemory, rates: Mapping[str, Decimal]) -> int:
+    """Count recorded fees whose rate was unknown until now, at the rates of their tokens. Returns how many."""
+    by_currency = {currency_code(token): rate for token, rate in rates.items()}
+    found = [each for each in agent.ledger.discrepancies() if each.why == "fee_unknown" and each.fee_currency in by_currency]
+    for each in found:
+        content = {"fee_rate": decimal_text(by_currency[each.fee_currency or ""])}
+        agent.observe(FillCorrection(kind="amend_fill", fill_id=each.fill_id or "", t=agent.now(), content=content))
+    return len(found)
 
 
 def missing_bars_from(agent: AgentMemory, symbol: str, length: timedelta, since: datetime, now: datetime) -> datetime:

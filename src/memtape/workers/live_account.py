@@ -46,7 +46,7 @@ from memtape.engine.account_polls import new_part_of_poll, next_read_range, stat
 from memtape.errors import Conflict, Invalid, Locked, MemtapeError, Unreachable
 from memtape.plugs.clock import StopSignal
 
-# A poll of Hyperliquid costs about 42 of the 1,200 units that a machine may use in a minute. Every 10 s uses a fifth and leaves
+# A poll of Hyperliquid costs about 62 of the 1,200 units that a machine may use in a minute. Every 10 s uses a third and leaves
 # the rest to the agent's own orders. The venue stamps fills with their time, so a late poll loses nothing.
 POLL_INTERVAL = timedelta(seconds=10)
 MIN_POLL_INTERVAL, MAX_PAUSE = timedelta(seconds=1), timedelta(minutes=5)  # between two polls; after failures
