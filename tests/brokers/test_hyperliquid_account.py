@@ -231,6 +231,36 @@ def test_a_loss_that_fills_and_prices_explain_counts_at_once(followed: FollowedD
     assert followed.see(2, "7599", None, eth(1.5, "sell", "1", "1000", fee=D(0))).tick.equity == D(7599)
 
 
+@settings(max_examples=examples(12, 200), deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(-4000, 4000).filter(bool), st.integers(0, 12)), min_size=1, max_size=4), st.integers(0, 4),
+    st.booleans(),
+)  # fmt: skip
+def test_whatever_is_paid_in_and_out_and_however_late_it_is_listed_there_is_no_drawdown(
+    moves: list[tuple[int, int]], restarts: int, doubled: bool
+):
+    """Each move changes the equity at once and is listed some minutes later; the account is polled every minute."""
+    with Server(Venue(doubled=doubled)) as server:
+        followed, equity, minute = FollowedDesk(server), 50_000, 1
+        followed.see(0, str(equity))
+        for n, (usd, late) in enumerate(moves):
+            equity += usd
+            for waited in range(late + 2):
+                if waited == late:
+                    kind = {"usdc": str(abs(usd)), "toPerp": usd > 0}
+                    followed.venue.updates.append(update_json(at(minute - 0.5), "accountClassTransfer", n, **kind))
+                if (minute + restarts) % 5 == 0:
+                    followed.restart()
+                followed.see(minute, str(equity))
+                minute += 1
+        assert [usd for _, usd in followed.flows()] == [D(usd) for usd, _ in moves]
+        affect, curve = followed.drawdown()
+        # Moves of up to 1 % of the equity are not waited for.
+        assert affect <= 0.01 * len(moves) and curve is not None and curve <= len(moves)
+        with followed.agent.view() as view:
+            assert view.affect().equity == pytest.approx(50_000)
+
+
 # ---- fees without a rate ----------------------------------------------------------------------------------------------------
 
 

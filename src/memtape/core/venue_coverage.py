@@ -112,7 +112,7 @@ def history_note(coverage: VenueCoverage) -> str:
 
 
 def _place_of(coin: str) -> str:
-    return "another exchange of the venue" if ":" in coin else "spot"
+    return "spot" if coin.startswith("@") or "/" in coin else "another exchange of the venue"
 
 
 def _minute(at: datetime) -> str:

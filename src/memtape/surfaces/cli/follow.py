@@ -119,8 +119,10 @@ def step_line(step: FollowStep) -> str:
     '2026-06-04 12:00:00  nothing new; equity 5,000.00'
     """
     tick = step.tick
-    kinds = (("fill", tick.fills), ("payment", tick.funding), ("cash flow", tick.cash_flows), ("bar", tick.bars))
+    kinds = (("fill", tick.fills), ("payment", tick.funding), ("bar", tick.bars), ("cash flow", tick.cash_flows))
     found = [f"{len(rows)} {name}{'s' if len(rows) > 1 else ''}" for name, rows in kinds if rows]
+    if tick.cash_flows:
+        found.append(f"{sum(flow.usd for flow in tick.cash_flows):+,.2f} moved")
     parts = [", ".join(found) if found else "account recorded" if step.written else "nothing new"]
     if tick.positions:
         parts.append("holding " + ", ".join(sorted(tick.positions)))
