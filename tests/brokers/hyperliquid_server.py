@@ -138,6 +138,7 @@ class Venue:
     orders: dict[int, Json] = field(default_factory=dict)
     forgotten_orders: bool = False  # historicalOrders no longer tells of them, orderStatus does
     doubled: bool = False
+    knows_reversed: bool = True  # False: it ignores from which end fills are asked for
     shuffled: int | None = None  # the seed of the disorder in which rows come
     asked: list[Json] = field(default_factory=list)
     held: dict[str, Decimal] = field(default_factory=dict)
@@ -191,7 +192,7 @@ class Venue:
                 return self._told(self._recent_fills()[-self.page :][::-1])
             case "userFillsByTime":
                 found = self._between(self._recent_fills(), question)
-                return self._told(found[-self.page :][::-1] if question.get("reversed") else found[: self.page])
+                return self._told(found[-self.page :][::-1] if question.get("reversed") and self.knows_reversed else found[: self.page])
             case "userFunding":
                 return self._told(self._between(self.funding, question)[: self.payment_page])
             case "userNonFundingLedgerUpdates":

@@ -374,6 +374,14 @@ def test_a_millisecond_with_more_fills_than_the_venue_shows_is_named_as_a_gap_an
     assert followed.agent.head().seq == head  # a gap is stated once
 
 
+def test_a_venue_that_ignores_from_which_end_it_is_asked_leaves_a_gap_that_is_named(followed: FollowedDesk):
+    followed.see(0, "10000")
+    followed.venue.fills, followed.venue.knows_reversed = crowd(2300), False
+    followed.see(10, "10000", {"ETH": HeldPosition(qty=D("2.3"), entry_px=D(3400), mark=D(3400))})
+    coverage = venue_coverage(followed.agent)
+    assert coverage is not None and coverage.gaps == (ReadingGap(what="fills", since=at(5), until=at(5)),)
+
+
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.booleans())
 def test_whatever_the_crowds_every_fill_is_read_or_a_gap_is_named(crowds: list[int], doubled: bool):
     """Pages of four: from both ends a millisecond shows up to eight fills, and from eight on nobody knows whether these are all."""

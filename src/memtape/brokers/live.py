@@ -40,6 +40,7 @@ from memtape.errors import Invalid, Unreachable
 MAINNET = "https://api.hyperliquid.xyz"
 MAX_ANSWER_BYTES = 64 * 2**20
 MIN_PAGE_ROWS = 500  # a shorter page is the last one
+FILLS_PER_PAGE = 2_000  # at most
 FILLS_KEPT = 10_000  # the venue forgets all but the most recent fills
 ROW_NAMES = {"userFillsByTime": "fills", "userFunding": "funding", "userNonFundingLedgerUpdates": "account updates"}
 FIRST_CANDLES = 720  # read when a coin is first followed: as many as a situation uses
@@ -300,12 +301,14 @@ class Hyperliquid:
         """Returns the other rows of a millisecond that fills a page, or notes that some may be missing.
 
         The venue has nothing finer than a millisecond to ask for. Of fills it gives a page from the other end too: if the two
-        pages have a row in common, they have all of them.
+        pages have a row in common, they have all of them. Two whole pages that are equal prove nothing: the venue may have
+        ignored from which end it was asked.
         """
         others: dict[str, Any] = {}
         if kind == "userFillsByTime":
             others = self._page(kind, millis, millis, reversed=True)[1]
-            if not rows.keys().isdisjoint(others):
+            same = rows.keys() == others.keys() and len(rows) >= FILLS_PER_PAGE
+            if not same and not rows.keys().isdisjoint(others):
                 return others
         at = hl.time_from_millis(millis)
         memory.add(VenueCoverage(gaps=(ReadingGap(what=ROW_NAMES[kind], since=at, until=at),)))
