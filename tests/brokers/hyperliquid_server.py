@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
@@ -38,8 +38,8 @@ ORDER_TYPES = {
 # ---- observed values as the venue would send them ------------------------------------------------------------------------
 
 
-def fill_json(fill: Fill, start: Decimal, tid: int) -> Json:
-    """A fill in the venue's words; `start` is what was held before it."""
+def fill_json(fill: Fill, start: Decimal, tid: int, closed_pnl: Decimal = Decimal(0)) -> Json:
+    """A fill in the venue's words; `start` is what was held before it, `closed_pnl` what it realised before fees."""
     bought, held = fill.side == "buy", start != 0
     after = start + (fill.qty if bought else -fill.qty)
     side = "Long" if (start if held else after) > 0 else "Short"
@@ -48,7 +48,7 @@ def fill_json(fill: Fill, start: Decimal, tid: int) -> Json:
     words = f"{side} > {'Short' if side == 'Long' else 'Long'}" if turned else f"{'Close' if closing else 'Open'} {side}"
     row = {
         "coin": fill.symbol, "px": decimal_text(fill.px), "sz": decimal_text(fill.qty), "side": "B" if bought else "A",
-        "time": millis_of(fill.t), "startPosition": decimal_text(start), "dir": words, "closedPnl": "0.0",
+        "time": millis_of(fill.t), "startPosition": decimal_text(start), "dir": words, "closedPnl": decimal_text(round(closed_pnl, 6)),
         "hash": "0x" + "0" * 64, "oid": int(fill.order_id or 0), "crossed": True, "fee": decimal_text(fill.fee), "tid": tid,
         "feeToken": "USDC", "twapId": None,
     }  # fmt: skip
@@ -74,6 +74,11 @@ def funding_json(paid: Funding) -> Json:
     delta = {"type": "funding", "coin": paid.symbol, "usdc": decimal_text(paid.usd), "szi": "1.0", "fundingRate": "0.0000125",
              "nSamples": None}  # fmt: skip
     return {"time": millis_of(paid.t), "hash": "0x" + "0" * 64, "delta": delta}
+
+
+def update_json(at: datetime, kind: str, n: int = 1, **delta: Any) -> Json:
+    """A row of userNonFundingLedgerUpdates; `n` makes the hash of its transaction."""
+    return {"time": millis_of(at), "hash": f"0x{n:064x}", "delta": {"type": kind, **delta}}
 
 
 def candle_json(bar: Bar) -> Json:
@@ -120,19 +125,24 @@ CANDLE_QUESTION = {"coin": str, "interval": str, "startTime": int, "endTime": in
 class Venue:
     """An account as it is to be seen at a moment, and how it is told."""
 
-    page: int = 2000
+    page: int = 2000  # of fills
+    fills_kept: int = 10_000  # the venue forgets all but the most recent ones
+    payment_page: int = 500  # of funding and of other updates of the account
     candle_page: int = 5000
     unlisted: set[str] = field(default_factory=set)  # coins that the venue does not have
     state: Json = field(default_factory=lambda: {"time": 0, "marginSummary": {"accountValue": "0.0"}, "assetPositions": []})
     fills: list[Json] = field(default_factory=list)  # those that are visible
     funding: list[Json] = field(default_factory=list)
+    updates: list[Json] = field(default_factory=list)  # deposits, withdrawals, transfers and others
     candles: list[Json] = field(default_factory=list)
     orders: dict[int, Json] = field(default_factory=dict)
     forgotten_orders: bool = False  # historicalOrders no longer tells of them, orderStatus does
     doubled: bool = False
+    knows_reversed: bool = True  # False: it ignores from which end fills are asked for
     shuffled: int | None = None  # the seed of the disorder in which rows come
     asked: list[Json] = field(default_factory=list)
     held: dict[str, Decimal] = field(default_factory=dict)
+    cost: dict[str, Decimal] = field(default_factory=dict)  # the average price of what is held
     waiting: list[tuple[int, Json]] = field(default_factory=list)  # looks until it is visible, and what
     _tids: int = 0
 
@@ -142,13 +152,26 @@ class Venue:
         for fill in tick.fills:
             self._tids += 1
             start = self.held.get(fill.symbol, Decimal(0))
-            self.held[fill.symbol] = start + (fill.qty if fill.side == "buy" else -fill.qty)
+            realized = self._book(fill, start)
             self.orders[int(fill.order_id or 0)] = order_json(fill)
             delay = (delays or {}).get((fill.symbol, millis_of(fill.t)), 0)
-            self.waiting.append((delay, fill_json(fill, start, self._tids)))
+            self.waiting.append((delay, fill_json(fill, start, self._tids, realized)))
         self.funding += [funding_json(paid) for paid in tick.funding]
         self.candles += [candle_json(bar) for bar in tick.bars]
         self._reveal()
+
+    def _book(self, fill: Fill, start: Decimal) -> Decimal:
+        """Count a fill at average cost, as the venue does. Returns what it realised before fees."""
+        after = start + (fill.qty if fill.side == "buy" else -fill.qty)
+        cost, realized = self.cost.get(fill.symbol, fill.px), Decimal(0)
+        if start * after < 0 or abs(after) < abs(start):
+            realized = (fill.px - cost) * (start if start * after <= 0 else start - after)
+        if start * after < 0 or not start:
+            cost = fill.px
+        elif abs(after) > abs(start):
+            cost = (cost * abs(start) + fill.px * fill.qty) / abs(after)
+        self.held[fill.symbol], self.cost[fill.symbol] = after, cost
+        return realized
 
     def pass_by(self) -> None:
         """One look more has gone by."""
@@ -166,11 +189,14 @@ class Venue:
             case "clearinghouseState":
                 return self.state
             case "userFills":
-                return self._told(sorted(self.fills, key=lambda row: -row["time"])[: self.page])
+                return self._told(self._recent_fills()[-self.page :][::-1])
             case "userFillsByTime":
-                return self._told(self._between(self.fills, question)[: self.page])
+                found = self._between(self._recent_fills(), question)
+                return self._told(found[-self.page :][::-1] if question.get("reversed") and self.knows_reversed else found[: self.page])
             case "userFunding":
-                return self._told(self._between(self.funding, question)[: self.page])
+                return self._told(self._between(self.funding, question)[: self.payment_page])
+            case "userNonFundingLedgerUpdates":
+                return self._told(self._between(self.updates, question)[: self.payment_page])
             case "candleSnapshot":
                 return self._candles(question)
             case "historicalOrders":
@@ -179,6 +205,9 @@ class Venue:
                 found = self.orders.get(question["oid"])
                 return {"status": "order", "order": found} if found else {"status": "unknownOid"}
         raise KeyError(question["type"])
+
+    def _recent_fills(self) -> list[Json]:
+        return sorted(self.fills, key=lambda row: row["time"])[-self.fills_kept :]
 
     def _candles(self, question: Json) -> list[Json]:
         """Candles by their begin, the oldest first, so many at most. A question in another form is not read at all."""
@@ -195,6 +224,8 @@ class Venue:
         return sorted(found, key=lambda row: row["t"])[: self.candle_page]
 
     def _between(self, rows: Iterable[Json], question: Json) -> list[Json]:
+        if question.get("user") != ADDRESS or type(question.get("startTime")) is not int:
+            raise Refused(422, "Failed to deserialize the JSON body into the target type")
         end = question.get("endTime", 2**62)
         return sorted((row for row in rows if question["startTime"] <= row["time"] <= end), key=lambda row: row["time"])
 

@@ -1,10 +1,12 @@
 """Hyperliquid's answers -> observed values. Pure functions from the venue's JSON to fills, funding, positions and bars.
 
-The venue writes numbers as text and times in milliseconds. Three things need care:
+The venue writes numbers as text and times in milliseconds. Four things need care:
 
 - Fills have no id. `tid` is a hash, and 0 on system fills; only coin, tid, oid, time and size together identify a fill.
 - Fills of one block have the same time, and neither list order nor ids show which came first. Each has the position before it
   (`startPosition`). So a block is a walk from one position to the next, and the order is the walk that uses every fill once.
+- Deposits, withdrawals and transfers are rows without a common shape (`cash_flows_from_answer`). Only what enters or leaves the
+  perpetuals account that is followed is a cash flow.
 - A fee paid in the coin that was bought reduces the quantity: the fill is for the quantity received, at the price paid.
 
 >>> bought = {"coin": "ETH", "px": "3410.0", "sz": "2.5", "side": "B", "time": 1780572600000, "startPosition": "0.0",
@@ -27,9 +29,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from memtape.core.codec import EPOCH, decimal_text
+from memtape.core.codec import EPOCH, canonical, decimal_text, make_id
 from memtape.core.fills import Fill, Funding
-from memtape.core.observed import Bar, CheckedBar, HeldPosition
+from memtape.core.observed import Bar, CashFlow, CheckedBar, HeldPosition
 from memtape.core.values import MONEY, ONE, ZERO, Number, Price, Symbol, Text, read
 from memtape.errors import Invalid
 
@@ -77,6 +79,7 @@ class FillRow:
     startPosition: Number
     oid: int
     tid: int
+    closedPnl: Number | None = None  # realised by the fill, before fees
     fee: Number = ZERO  # includes the builder's fee
     feeToken: str = DOLLAR_TOKEN
     dir: str = ""
@@ -109,6 +112,16 @@ class FundingRow:
     __pydantic_config__: ClassVar[ConfigDict] = IGNORE_NEW_FIELDS
     time: Millis
     delta: FundingDelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateRow:
+    """One row of userNonFundingLedgerUpdates. Its delta has a `type`, and fields that depend on it."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = IGNORE_NEW_FIELDS
+    time: Millis
+    hash: Annotated[Text, Field(max_length=128)]
+    delta: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,6 +347,7 @@ def fills_from_rows(
                     "px": row.px,
                     "fee": fee,
                     "fee_currency": fee_currency,
+                    "closed_pnl": None if is_spot(row.coin) else row.closedPnl,
                     "seq": place[row.time, row.coin],
                     "liq": own,
                     "order_id": str(row.oid),
@@ -351,7 +365,7 @@ def _qty_and_fee(row: FillRow, rates: Mapping[str, Decimal]) -> tuple[Decimal, D
 
     `rates` are dollars per unit of other tokens. A fee without a price is reported by the ledger as unknown, and reading goes on.
     """
-    rate = ONE if row.feeToken == DOLLAR_TOKEN else rates.get(row.feeToken)
+    rate = ONE if row.feeToken == DOLLAR_TOKEN else rates.get(row.feeToken, rates.get(row.feeToken.upper()))
     if rate is not None or not row.fee:
         return row.sz, MONEY.multiply(row.fee, rate or ONE), None
     # The fee is paid from the coins that were bought.
@@ -390,6 +404,118 @@ def funding_from_answer(payload: object) -> list[Funding]:
         Funding(id=f"{coin}-funding-{time}", t=time_from_millis(time), symbol=coin_symbol(coin), usd=paid[time, coin].delta.usdc)
         for time, coin in sorted(paid)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class AccountFlows:
+    """The cash flows of an account, and the kinds of updates whose effect on it is unknown."""
+
+    flows: tuple[CashFlow, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+def cash_flows_from_answer(payload: object, address: str, dex: str = "") -> AccountFlows:
+    """Returns an answer to userNonFundingLedgerUpdates as cash flows of one perpetuals account, each once, by time.
+
+    One transaction may have several updates, so an update is identified by its time, its hash and its content. The venue adds
+    kinds of updates without notice. A kind that is not known here, or a row of another shape, is named and not guessed at.
+
+    >>> row = {"time": 1780574400000, "hash": "0xabc", "delta": {"type": "withdraw", "usdc": "499.0", "nonce": 1, "fee": "1.0"}}
+    >>> [(flow.id, str(flow.usd)) for flow in cash_flows_from_answer([row, row], "0x" + "a" * 40).flows]
+    [('withdraw-1780574400000-05c7ba6cbf70b3cb', '-500.0')]
+    """
+    found: dict[str, CashFlow] = {}
+    unread: set[str] = set()
+    for one in payload if isinstance(payload, list) else [payload]:
+        delta = one.get("delta") if isinstance(one, Mapping) else None
+        kind = str(delta.get("type", ""))[:64] if isinstance(delta, Mapping) else ""
+        try:
+            row = read(UpdateRow, one, at="userNonFundingLedgerUpdates")
+            usd = _perpetuals_change(row.delta, address.lower(), dex)
+        except (Invalid, KeyError):
+            unread.add(kind or "without a kind")
+            continue
+        if usd:
+            id_ = f"{row.delta['type']}-{row.time}-{make_id(row.hash, canonical(row.delta))}"
+            found[id_] = CashFlow(id=id_, t=time_from_millis(row.time), usd=usd)
+    return AccountFlows(tuple(sorted(found.values(), key=lambda flow: (flow.t, flow.id))), tuple(sorted(unread)))
+
+
+# Updates that do not touch a perpetuals account: they move spot tokens, or repeat what the fills of a liquidation say.
+_NOT_OF_PERPETUALS: Final = frozenset(("spotTransfer", "spotGenesis", "cStakingTransfer", "liquidation"))
+
+
+def _perpetuals_change(delta: Mapping[str, Any], address: str, dex: str) -> Decimal:
+    """Returns what an update adds to the perpetuals account. Raises KeyError if its kind or a field of it is not known."""
+    kind = delta["type"]
+    if kind in _NOT_OF_PERPETUALS:
+        return ZERO
+    if kind == "send":
+        return _sent(delta, address, dex)
+    if kind == "perpDexClassTransfer":
+        own = delta["dex"] == dex and delta["token"] == DOLLAR_TOKEN
+        return _signed(_amount(delta, "amount"), delta["toPerp"]) if own else ZERO
+    # All other kinds move dollars of the venue's own exchange.
+    change = _dollar_change(kind, delta, address)
+    return change if dex == "" else ZERO
+
+
+def _dollar_change(kind: str, delta: Mapping[str, Any], address: str) -> Decimal:
+    vault = str(delta.get("vault", "")).lower() == address
+    match kind:
+        case "deposit":
+            return _amount(delta, "usdc")
+        case "withdraw":
+            # `usdc` is what arrives outside: the fee leaves the account as well.
+            return -MONEY.add(abs(_amount(delta, "usdc")), _fee_of(delta))
+        case "accountClassTransfer":
+            return _signed(_amount(delta, "usdc"), delta["toPerp"])
+        case "internalTransfer" | "subAccountTransfer":
+            usd, leaves, arrives = _amount(delta, "usdc"), _is(delta, "user", address), _is(delta, "destination", address)
+            return MONEY.subtract(usd if arrives else ZERO, MONEY.add(usd, _fee_of(delta)) if leaves else ZERO)
+        case "vaultCreate":
+            return _amount(delta, "usdc") if vault else -MONEY.add(_amount(delta, "usdc"), _fee_of(delta))
+        case "vaultDeposit":
+            return _signed(_amount(delta, "usdc"), vault)
+        case "vaultWithdraw":
+            # The leader's commission leaves the vault with what the depositor gets.
+            net = _amount(delta, "netWithdrawnUsd")
+            return -MONEY.add(net, _amount(delta, "commission")) if vault else net
+        case "vaultDistribution":
+            return _signed(_amount(delta, "usdc"), not vault)
+        case "vaultLeaderCommission":
+            return _amount(delta, "usdc")
+        case "rewardsClaim":
+            # Rewards in another token than dollars are paid to the spot account.
+            return _amount(delta, "amount") if delta.get("token") in (None, "", DOLLAR_TOKEN) else ZERO
+    raise KeyError(kind)
+
+
+def _sent(delta: Mapping[str, Any], address: str, dex: str) -> Decimal:
+    """Returns the part of a send between accounts, exchanges and spot that concerns this account. The sender pays the fee."""
+    leaves = _is(delta, "user", address) and delta["sourceDex"] == dex
+    arrives = _is(delta, "destination", address) and delta["destinationDex"] == dex
+    if not leaves and not arrives:
+        return ZERO
+    usd = _amount(delta, "amount" if delta["token"] == DOLLAR_TOKEN else "usdcValue")
+    fee = _fee_of(delta) if delta.get("feeToken") in (None, "", DOLLAR_TOKEN) else ZERO
+    return MONEY.subtract(usd if arrives else ZERO, MONEY.add(usd, fee) if leaves else ZERO)
+
+
+def _is(delta: Mapping[str, Any], field: str, address: str) -> bool:
+    return str(delta[field]).lower() == address
+
+
+def _amount(delta: Mapping[str, Any], field: str) -> Decimal:
+    return read(Number, delta[field], at=field)
+
+
+def _fee_of(delta: Mapping[str, Any]) -> Decimal:
+    return _amount(delta, "fee") if "fee" in delta else ZERO
+
+
+def _signed(usd: Decimal, arrives: bool) -> Decimal:
+    return usd if arrives else -usd
 
 
 @dataclass(frozen=True, slots=True)

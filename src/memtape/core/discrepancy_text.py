@@ -47,6 +47,9 @@ def discrepancy_text(found: Discrepancy, number: Callable[[Decimal], str], name:
             return f"fills {fill} and {other} are equal but for their ids, and the snapshot shows only one of them" + _quantities(
                 found, number, priced=False
             )
+        case "pnl_differs":
+            stated, own = (_given(amount, number) for amount in (found.stated_pnl, found.ledger_pnl))
+            return f"the venue states a PnL of {stated} for fill {fill}, the record has {own} (before fees)"
 
 
 def _quantities(found: Discrepancy, number: Callable[[Decimal], str], *, priced: bool = True) -> str:

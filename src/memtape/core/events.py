@@ -75,7 +75,7 @@ class TradeRevised(Event):
 
 
 DiscrepancyReason = Literal[
-    "snapshot", "adopted", "snapshot_lag", "fill_differs", "fee_unknown", "stop_wrong_side", "fill_twice"
+    "snapshot", "adopted", "snapshot_lag", "fill_differs", "fee_unknown", "stop_wrong_side", "fill_twice", "pnl_differs"
 ]  # fmt: skip
 
 
@@ -91,6 +91,7 @@ class Discrepancy:
     fee_unknown         the `fee` of a fill is in a currency whose rate nobody stated
     stop_wrong_side     a decision's `stop` is on the wrong side of the entry at `price`, and was not taken
     fill_twice          two fills (`fill_id`, `other`) are equal but for their ids, and a snapshot contradicts their sum
+    pnl_differs         the broker states another PnL (`stated_pnl`) of a fill than the ledger has (`ledger_pnl`), before fees
     """
 
     symbol: str
@@ -107,6 +108,8 @@ class Discrepancy:
     stop: Decimal | None = None
     other: str | None = None  # a second fill
     entry_at: datetime | None = None  # of the entry that a stop belongs to, which may be earlier than its tick
+    stated_pnl: Decimal | None = None
+    ledger_pnl: Decimal | None = None
 
 
 # A snapshot that contradicts the ledger, in one way or another. For an agent that only ever sends snapshots it is the normal way.
@@ -128,6 +131,8 @@ class DiscrepancyFound(Event):
     fields: tuple[str, ...] | None = None
     stop: Decimal | None = None
     other: str | None = None
+    stated_pnl: Decimal | None = None
+    ledger_pnl: Decimal | None = None
 
 
 # ---- what arrives --------------------------------------------------------------------------------------------------------
@@ -355,6 +360,7 @@ _FIELD_READERS: Mapping[str, Callable[[Any], object]] = {
     "at": read_time, "t": read_time, "t0": read_time, "last_tick": read_time,
     "qty": Decimal, "entry_price": Decimal, "net_pnl_usd": Decimal, "pnl_r": Decimal,
     "ledger_qty": Decimal, "broker_qty": Decimal, "stop": Decimal, "price": Decimal, "compared_with": Decimal,
+    "stated_pnl": Decimal, "ledger_pnl": Decimal,
     "kept": _read_prices, "given": _read_prices, "fields": tuple,
 }  # fmt: skip
 
@@ -439,7 +445,7 @@ def discrepancy_found(found: Discrepancy) -> DiscrepancyFound:
     """The event that reports a discrepancy."""
     return DiscrepancyFound(
         found.symbol, found.leg, found.at, found.why, found.ledger_qty, found.broker_qty, found.fill_id, found.fields,
-        found.stop, found.other,
+        found.stop, found.other, _rounded(found.stated_pnl), _rounded(found.ledger_pnl),
     )  # fmt: skip
 
 

@@ -20,6 +20,8 @@ from memtape.errors import FieldProblem, Invalid
 
 # What only the agent knows of a fill. A venue that delivers it again does not repeat these, and that is no difference.
 _AGENTS_OWN = ("decision", "order_id", "group")
+# What one delivery of a fill may state and another leave out.
+_OPTIONAL = ("closed_pnl",)
 
 
 def fills_of(value: Observed) -> Sequence[Fill]:
@@ -90,6 +92,7 @@ def _differing_fields(first: Fill, other: Fill) -> list[str]:
     return [
         name for name in names
         if getattr(first, name) != getattr(other, name) and not (name in _AGENTS_OWN and getattr(other, name) is None)
+        and not (name in _OPTIONAL and None in (getattr(first, name), getattr(other, name)))
     ]  # fmt: skip
 
 

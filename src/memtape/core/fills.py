@@ -59,6 +59,9 @@ class Fill:
     fee_rate: Annotated[Quantity | None, Field(description="account currency per unit of the fee's currency")] = None
     group: Annotated[Key | None, Field(description="links the legs of one idea, such as the options of a spread")] = None
     venue: Annotated[Key | None, Field(description="set by memtape's own readers: the venue that delivered it")] = None
+    closed_pnl: Annotated[
+        Money | None, Field(description="realised by it before fees, as the broker states it, at average cost; compared only")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ from memtape.engine.view.outcomes import decision_outcomes
 from memtape.engine.view.owner_stream import INSTANT
 from memtape.engine.view.plans import PlanView, plan_views
 from memtape.engine.view.situation import current_situation
+from memtape.engine.view.venue import coverage_at
 from memtape.engine.view.view import TradeFilter, View
 from memtape.plugs.embedder import Embedder
 
@@ -63,7 +64,7 @@ def gather(
     )  # fmt: skip
     inputs = BriefInputs(
         agent=agent.id, skill=skill, skill_version=version, currency=agent.settings.currency, as_of=view.as_of,
-        situation=situation, risk=risk, discrepancies=_recent_discrepancies(view),
+        situation=situation, risk=risk, discrepancies=_recent_discrepancies(view), coverage=coverage_at(view),
     )  # fmt: skip
     if not config.enabled or question.without_memory:
         return inputs

@@ -262,7 +262,7 @@ def position_row(owner: OwnerId, stream: str, position: PositionRow) -> dict[str
     }  # fmt: skip
 
 
-_DETAILS = ("fields", "fee", "fee_currency", "stop", "other")  # of a discrepancy, in one column
+_DETAILS = ("fields", "fee", "fee_currency", "stop", "other", "stated_pnl", "ledger_pnl")  # of a discrepancy, in one column
 
 
 def discrepancy_row(owner: OwnerId, stream: str, found: Discrepancy) -> dict[str, Any]:
@@ -280,7 +280,7 @@ def discrepancy_from_row(row: Row) -> Discrepancy:
     """A row back as a discrepancy: its columns without owner and stream."""
     symbol, leg, at, why, fill_id, entry_at, have, seen, price, detail = row
     more = json.loads(detail) if detail else {}
-    for name in ("fee", "stop"):
+    for name in ("fee", "stop", "stated_pnl", "ledger_pnl"):
         if name in more:
             more[name] = Decimal(more[name])
     if "fields" in more:

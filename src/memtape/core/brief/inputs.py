@@ -24,6 +24,7 @@ from memtape.core.recall.query import Query
 from memtape.core.recall.reference import Recalled
 from memtape.core.recall.similar import SimilarDecision
 from memtape.core.skills import Skill
+from memtape.core.venue_coverage import VenueCoverage
 
 Role = Literal["system", "user"]
 WARN_TOKENS = 1_500
@@ -120,6 +121,7 @@ class BriefInputs:
     recent: tuple[Trade, ...] = ()  # closed, newest entry first
     holding: tuple[OpenPosition, ...] = ()
     discrepancies: tuple[Discrepancy, ...] = ()  # of the last day
+    coverage: VenueCoverage | None = None  # what the record of a followed account lacks
     recalled: Recalled | None = None
     query: Query | None = None
     episodes_known: int = 0

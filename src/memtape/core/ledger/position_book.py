@@ -24,6 +24,8 @@ from memtape.core.observed import Decision
 from memtape.core.values import ONE, ZERO
 
 AFTER_FILLS = 2**31  # where an entry inferred from a snapshot stands among the entries of its moment
+PNL_TOLERANCE = Decimal("0.01")  # account currency, for each fill: brokers round
+SHOWN_PRICE_TOLERANCE = Decimal("0.00005")  # of the cost: the entry price in a snapshot has about five digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +162,7 @@ class PositionBook:
         fill = event.fill
         self.last, self.changed_at = event.order, fill.t
         fee, unknown = self._fee(fill)
+        self._compare_pnl(fill)
         self.apply(
             Execution(
                 key=f"fill:{fill.id}", at=fill.t, way=1 if fill.side == "buy" else -1, qty=fill.qty, price=fill.px,
@@ -178,6 +181,24 @@ class PositionBook:
             return fill.fee, False
         self._report(fill.t, "fee_unknown", fill_id=fill.id, fee=fill.fee, fee_currency=fill.fee_currency)
         return ZERO, True
+
+    def _compare_pnl(self, fill: Fill) -> None:
+        """Report a PnL of the broker that differs from what the fill realises here, at average cost and before fees."""
+        terms = self.contract_at(fill.t)
+        # Lots have another cost than the average; what was paid in full has a rate of its own for each notional.
+        if fill.closed_pnl is None or self.terms.trade_unit == "fifo_lots" or terms.is_cash or not terms.admits(fill.px):
+            return
+        round_, realized, tolerance = self.round, ZERO, PNL_TOLERANCE
+        if round_ is not None and (fill.side == "buy") != (round_.side > 0):
+            if round_.cost_unknown:
+                return
+            qty = min(fill.qty, round_.qty)
+            cost = round_.cost * qty / round_.qty
+            realized = terms.gain(round_.side, cost, terms.weight(fill.px, qty)) * fill.rate
+            if round_.adopted or round_.inferred:
+                tolerance += abs(cost) * terms.multiplier * fill.rate * SHOWN_PRICE_TOLERANCE
+        if abs(realized - fill.closed_pnl) > tolerance:
+            self._report(fill.t, "pnl_differs", fill_id=fill.id, stated_pnl=fill.closed_pnl, ledger_pnl=round_money(realized))
 
     def apply(self, execution: Execution) -> None:
         """Apply an execution: it leaves the open round, enters one, or both."""

@@ -9,6 +9,8 @@ from typing import Any
 
 from memtape.compose import open_memory, store_address, without_password
 from memtape.core.codec import time_text
+from memtape.core.venue_coverage import READ_OF_VENUE, history_note, missing_notes
+from memtape.engine.account_polls import followed_venue, venue_coverage
 from memtape.errors import Damaged, MemtapeError
 from memtape.store.schema import LATEST
 
@@ -75,6 +77,18 @@ def _contents(memory: Any, checks: list[dict[str, Any]]) -> list[str]:
             notes.append(f"agent {agent.id} has no trades yet: {head.seq} observations, none opened a position")
         elif handle.ledger.trades(limit=1, status="closed") and not handle.memories.affect_step_count():
             notes.append(f"agent {agent.id} has trades without memories: run memtape rebuild")
+        notes += _venue(handle)
+    return notes
+
+
+def _venue(agent: Any) -> list[str]:
+    """Returns which venue an agent follows, and what its record lacks."""
+    venue, coverage = followed_venue(agent), venue_coverage(agent)
+    named = f"agent {agent.agent.id}"
+    notes = [] if venue is None else [f"{named} follows {venue.source} at {venue.url}: {READ_OF_VENUE}"]
+    if coverage is not None:
+        notes += [f"{named}: not in its record: {note}" for note in missing_notes(coverage)]
+        notes += [f"{named}: {note}" for note in [history_note(coverage)] if note]
     return notes
 
 

@@ -266,10 +266,11 @@ DiscrepancyRow = answer_model(
         "at": "UTC", "leg": "'' on a net account", "symbol": "its symbol",
         "why": "snapshot: it differs from the fills; adopted: a position without fills; snapshot_lag: it came early or late; "
         "fill_differs: a fill came again with other content; fee_unknown: a fee without a rate; stop_wrong_side: a stop that was "
-        "not taken; fill_twice: two fills that may be one",
+        "not taken; fill_twice: two fills that may be one; pnl_differs: the broker states another PnL of a fill",
         "ledger_qty": "by the fills", "broker_qty": "by the snapshot", "price": "of the inferred fill, or of the entry",
         "fill_id": "the fill", "fields": "which fields of the fill differ", "fee": "not counted", "fee_currency": "of that fee",
         "stop": "not taken", "other": "the second fill", "entry_at": "UTC; of the entry that the stop belongs to",
+        "stated_pnl": "of the fill before fees, as the broker states it", "ledger_pnl": "the same by the ledger",
     },
     sparse=True,
 )

@@ -50,7 +50,7 @@ CAUSES: Mapping[str, str] = {
 DISCREPANCIES: Mapping[str, str] = {
     "snapshot": "snapshot differs", "adopted": "opened before the first snapshot", "snapshot_lag": "snapshot early or late",
     "fill_differs": "fill came again", "fee_unknown": "fee not counted", "stop_wrong_side": "stop not taken",
-    "fill_twice": "two equal fills",
+    "fill_twice": "two equal fills", "pnl_differs": "PnL differs",
 }  # fmt: skip
 ACCOUNTING: Mapping[str, str] = {
     "margin": "on margin: the PnL is converted once, at the exit's rate",

@@ -13,6 +13,7 @@ from memtape.core.brief.section_register import section
 from memtape.core.brief.trade_text import merged_lots, open_lots_line, open_position_line
 from memtape.core.discrepancy_text import discrepancy_text
 from memtape.core.events import Discrepancy
+from memtape.core.venue_coverage import VenueCoverage, missing_notes
 
 MAX_DISCREPANCY_LINES = 5  # if there are more, a last line counts them
 
@@ -34,6 +35,13 @@ def open_positions_section(inputs: BriefInputs) -> Iterator[BriefLine]:
         one = open_position_line(lots[0], inputs.as_of, reference)
         yield one if len(lots) == 1 else open_lots_line(lots, inputs.as_of, reference)
     yield from discrepancy_lines(inputs.discrepancies)
+    yield from missing_lines(inputs.coverage)
+
+
+def missing_lines(coverage: VenueCoverage | None) -> Iterator[BriefLine]:
+    """Yields a line for each thing that the record of a followed account lacks."""
+    for note in missing_notes(coverage, safe_name) if coverage is not None else ():
+        yield BriefLine(f"- Not in this record: {note}")
 
 
 def discrepancy_lines(found: Sequence[Discrepancy]) -> Iterator[BriefLine]:

@@ -11,7 +11,7 @@ from memtape.core.brief.number_format import format_count, format_gain, format_p
 from memtape.core.brief.risk import RiskState
 from memtape.core.brief.sanitize import REASON_CHARS, quote_text, safe_name
 from memtape.core.brief.section_register import section
-from memtape.core.brief.sections.open_positions import discrepancy_lines, shows_positions
+from memtape.core.brief.sections.open_positions import discrepancy_lines, missing_lines, shows_positions
 from memtape.core.recall.explanations import age_phrase
 
 MAX_CODE_CHARS = 24
@@ -25,6 +25,7 @@ def risk_state_section(inputs: BriefInputs) -> Iterator[BriefLine]:
     yield from risk_lines(inputs.risk, inputs.currency)
     if not shows_positions(inputs):
         yield from discrepancy_lines(inputs.discrepancies)
+        yield from missing_lines(inputs.coverage)
 
 
 def risk_lines(state: RiskState, currency: str) -> Iterator[BriefLine]:

@@ -7,10 +7,12 @@ POST /agents/{agent}/memory/reset    start the agent's session afresh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from starlette.responses import RedirectResponse, Response
 
+from memtape.core.venue_coverage import READ_OF_VENUE, VenueCoverage, history_note, missing_notes
+from memtape.engine.account_polls import followed_venue, venue_coverage
 from memtape.surfaces.operations.ledger import GetDecisions, get_decisions, get_equity
 from memtape.surfaces.operations.runs import ShowConfig, get_agent_config, get_session, reset_memory
 from memtape.surfaces.operations.skills import ShowSkill, show_skill
@@ -28,6 +30,18 @@ if TYPE_CHECKING:
     from memtape.core.observed import Decision
 
 RECENT_DECISIONS = 15
+
+
+class VenueNotes(NamedTuple):
+    """The venue of a followed account as the page shows it."""
+
+    source: str
+    url: str
+    reads: str
+    missing: list[str]
+    history: str
+
+
 DONE = {"reset": "The memory was reset: the next run starts fresh. Messages stay visible."}
 MAX_CHART_POINTS = 4000  # a chart is about 1200 pixels wide; two values per pixel show every extreme
 
@@ -50,11 +64,22 @@ def agent_page(request: PageRequest) -> Response:
         performance=card.performance, equity=card.equity, chart_size=CHART_SIZE,
         positions=trades.open_positions(),
         decisions=[(decision, trades.by_decision(decision.id)) for decision in decisions],
-        discrepancies=trades.discrepancies(),
+        discrepancies=trades.discrepancies(), venue=_venue_notes(request),
         choices=_filter_choices(trades.names()), session=request.ask(get_session, AsOf(agent=agent.id)),
         found=request.ask(get_agent_config, ShowConfig(agent=agent.id)), done=DONE.get(request.query.get("done", ""), ""),
         problem=request.site.background.problem(agent.id),
     )  # fmt: skip
+
+
+def _venue_notes(request: PageRequest) -> VenueNotes | None:
+    """Which venue the agent follows, and what its record lacks; None if it follows none."""
+    agent = request.site.memory.agent(request.agent.id)
+    venue, coverage = followed_venue(agent), venue_coverage(agent)
+    if venue is None and coverage is None:
+        return None
+    stated = coverage or VenueCoverage()
+    missing = [str(visible(note)) for note in missing_notes(stated)]
+    return VenueNotes(venue.source if venue else "", venue.url if venue else "", READ_OF_VENUE, missing, history_note(stated))
 
 
 def _filter_choices(names: TradedNames) -> dict[str, dict[str, str]]:
