@@ -65,7 +65,8 @@ def says_nothing(line: str) -> bool:
     >>> says_nothing("- Losses in a row: 0"), says_nothing("- Losses in a row: 3"), says_nothing("- ETH long outcome unknown [a]")
     (True, False, True)
     """
-    return EMPTY.search(line) is not None or re.search(r"[1-9]", line) is None
+    # The digits of an id are no figure.
+    return EMPTY.search(line) is not None or re.search(r"[1-9]", re.sub(r"\[[^\]]*\]", "", line)) is None
 
 
 def study(scale: Scale) -> list[Figure]:

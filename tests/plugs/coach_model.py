@@ -15,7 +15,9 @@ FACT_IDS = re.compile(r"Their ids, in order: (.+)$", re.MULTILINE)
 def system_text(asked: Asked) -> str:
     """The system text of a request."""
     if provider_of(asked) == "anthropic":
-        return str(asked.body.get("system", ""))
+        system = asked.body.get("system", "")
+        # A system text that may be cached comes as a block.
+        return "".join(block["text"] for block in system) if isinstance(system, list) else str(system)
     return "".join(one["content"] for one in asked.body["messages"] if one["role"] == "system")
 
 

@@ -374,7 +374,7 @@ def test_the_latest_conviction_stands_in_the_next_brief_until_the_outcome_is_kno
     first = desk.run()
     desk.later(5)
     desk.reexamine(first.end.decision)
-    line = f'- Conviction 62/100 in your open decision, just now: "The retest held." [{first.id}]'
+    line = f'- Conviction 62/100 in your open decision, just now: "The retest held." [{first.id[:4]}]'
     assert line in desk.agent.briefs.make().brief.text
     desk.bar(1, "100", "105", "99.5", "104.5")
     assert "Conviction" not in desk.agent.briefs.make().brief.text
