@@ -59,7 +59,7 @@ class LossesAnswer(Answer):
 
 
 @operation(
-    writes=False, tools={"coach"}, command="ask losses",
+    writes=False, command="ask losses",
     columns={"groups": ("group", "n", "net_pnl_usd", "mean_r", "verdict")},
 )  # fmt: skip
 def get_losses(memory: Memory, ask: GetLosses, caller: Caller) -> LossesAnswer:
