@@ -47,7 +47,7 @@ from memtape.core.memory.belief_text import (
     chance_words,
     needs_trades,
     percent,
-    split_words,
+    split_sentence,
     stated_sentence,
     too_few,
     trade_count,
@@ -248,7 +248,7 @@ def _induced(
         status, related = _SPLIT, tuple(part.id for part in split.parts)
         parts = {dict(p.key.conditions)[split.field]: (p.inside.wins, p.inside.n) for p in split.parts}
         outside_n, outside_wins = cell.outside
-        why = split_words(split.field, parts, outside_wins, outside_n)
+        why = split_sentence(split.field, parts, outside_wins, outside_n)
     else:
         status, why = _judged(cell, probability, as_of)
     return _formed(

@@ -81,10 +81,10 @@ def trade_count(n: int, kind: str = "") -> str:
     return f"{n} {kind}trade{'' if n == 1 else 's'}"
 
 
-def split_words(field: str, parts: Mapping[str, tuple[int, int]], base_wins: int, base_n: int) -> str:
+def split_sentence(field: str, parts: Mapping[str, tuple[int, int]], base_wins: int, base_n: int) -> str:
     """Returns how a cell splits: its parts by label with wins and trades.
 
-    >>> split_words("side", {"long": (40, 50), "short": (10, 50)}, 50, 100)
+    >>> split_sentence("side", {"long": (40, 50), "short": (10, 50)}, 50, 100)
     'It splits by side: long wins 80 % of 50, short 20 % of 50; its other 100 trades win 50 %.'
     """
     first, *others = [(label.replace("_", " "), percent(wins / n), n) for label, (wins, n) in parts.items()]

@@ -332,9 +332,9 @@ def level_shifts(xs: Sequence[float], least_spread: float, threshold: float = 8.
 
     >>> usual = [0.0, 1.0] * 40
     >>> [(s.at, s.began, s.direction, s.ended) for s in level_shifts(usual + [2.0] * 30, 0.1)]
-    [(84, 79, 'improving', None)]
+    [(83, 79, 'improving', None)]
     >>> [(s.at, s.ended) for s in level_shifts(usual + [2.0] * 30 + usual, 0.1)]
-    [(84, 126)]
+    [(83, 126)]
     """
     found: list[LevelShift] = []
     if len(xs) <= SHIFT_BASELINE_TRADES:
