@@ -36,7 +36,7 @@ LABELS = {
     "session": ("asia", "london", "overlap", "newyork"), "side": ("long", "short"),
 }  # fmt: skip
 EDGE = {"regime": "trending_up"}
-RUNS: dict[Scale, int] = {"small": 20, "full": 400}
+RUNS: dict[Scale, int] = {"small": 20, "full": 300}
 EMPTY = dict.fromkeys(EPISODE_FIELDS) | {
     "kind": "trade", "symbol": "XAUUSD", "strategy": "VB", "tier": 0, "claimed": False, "source": "broker", "r_source": "stop",
     "teach": "learn", "tags": (), "side": "long",

@@ -233,7 +233,7 @@ class _Signals(NamedTuple):
 
 
 def _signals_of(columns: Columns, rows: Whole, unit: OutcomeUnit, apart: Any, op: str = "gt", value: float = 0.0) -> _Signals:
-    """The signals of rows; those of different codes in `apart` are different signals. Equal to `belief_cells.signals`."""
+    """The signals of rows; those of different codes in `apart` are different signals. Equal to `belief_cells.signal_outcomes`."""
     r, has_r = outcome_column(columns, rows, True, unit) if unit.source else (np.zeros(len(rows)), np.zeros(len(rows), np.bool_))
     tier = columns.tier[rows]
     if has_r.all() and not columns.shared[rows].any():

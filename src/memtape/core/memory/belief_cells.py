@@ -128,7 +128,7 @@ def count_cells(episodes: Iterable[Episode], claims_count: bool) -> CellCounts:
     joint: dict[tuple[str, str], dict[Conditions, tuple[int, int]]] = {}
     for segment, trades in segments.items():
         found = joint[segment] = {}
-        for signal in in_blocks(signals(trades, unit)):
+        for signal in in_blocks(signal_outcomes(trades, unit)):
             for key in cells_of(signal.trade):
                 inside[key].append(signal)
             labels = known_labels(signal.trade)
@@ -149,7 +149,7 @@ def teaching_trades(episodes: Iterable[Episode], claims_count: bool) -> list[Epi
     return [e for e in latest if e.teaches and (claims_count or not e.claimed)]
 
 
-def signals(trades: Iterable[Episode], unit: OutcomeUnit, proposition: Proposition = WINS) -> list[SignalOutcome]:
+def signal_outcomes(trades: Iterable[Episode], unit: OutcomeUnit, proposition: Proposition = WINS) -> list[SignalOutcome]:
     """Returns the signals of trades in the order in which their last trades closed, and which confirm a proposition.
 
     Whether a trade won is known by the sign of any outcome; a comparison with another number needs an outcome in the unit.
@@ -288,7 +288,7 @@ def concerned_signals(
     concerned = [e for e in trades if belief_concerns(strategy, symbol, e)]
     if proposition.metric == "pnl_r":
         concerned = [e for e in concerned if e.pnl_r is not None or e.pnl_usd is not None]
-    return signals(concerned, unit, proposition)
+    return signal_outcomes(concerned, unit, proposition)
 
 
 def trades_for_and_against(belief: Belief, episodes: Iterable[Episode], claims_count: bool) -> tuple[list[str], list[str]]:
