@@ -14,7 +14,7 @@ Shorts: -0.38R a trade against +0.12R for longs (n = 41;
 difference -0.50R, 90 % interval -0.77 to -0.23);
 think twice, or ask more of the setup.
 >>> print(lesson_sentence(replace(shorts, unit="typical losses of $4.10", chance=True)))
-Shorts look worse: -0.38 typical losses of $4.10 a trade against +0.12 for longs (n = 41), but that could be chance.
+Shorts look worse: -0.38 a trade against +0.12 for longs, in typical losses of $4.10 (n = 41), but that could be chance.
 >>> lessons_of([], Skill(id="vb"))
 ()
 """
@@ -159,14 +159,14 @@ def nothing_found(one: Candidate, tested: int) -> str:
     """Returns the sentence for all trades together when no pattern differs from luck."""
     if one.n < MIN_GROUP_TRADES:
         few = f"{one.n} trade{'s' if one.n > 1 else ''}"
-        return f"Only {few} so far, too few to compare; mean {outcome_with_unit(one.mean, one)}."
+        return f"Only {few} so far, too few to compare; mean {outcome_amount(one.mean, one)}{_unit(one)}."
     low, high = one.interval
     scope = f"{tested} tested" if tested else "no group has enough trades to be tested"
     if one.days is not None and one.days < MIN_TRADING_DAYS:
         scope += f"; {one.days} trading days, at least {MIN_TRADING_DAYS} needed"
     return (
         f"No pattern in the last {one.n} trades is distinguishable from luck ({scope}); "
-        f"mean {outcome_with_unit(one.mean, one)} (90 % interval {signed_figure(low)} to {signed_figure(high)})."
+        f"mean {outcome_amount(one.mean, one)}{_unit(one)} (90 % interval {signed_figure(low)} to {signed_figure(high)})."
     )
 
 
@@ -182,7 +182,7 @@ def lesson_sentence(one: Candidate) -> str:
 
 def _cell(one: Candidate) -> str:
     rest = one.rest or 0.0
-    figures = f"{outcome_with_unit(one.mean, one)} a trade against {outcome_amount(rest, one)} {_others(one)}"
+    figures = f"{outcome_amount(one.mean, one)} a trade against {outcome_amount(rest, one)} {_others(one)}{_unit(one)}"
     if one.chance:
         return f"{one.label}{_seem(one, rest)}: {figures} (n = {one.n}), but that could be chance"
     return f"{one.label}: {figures} {_sure(one)}; {_look(one, rest)}"
@@ -274,9 +274,9 @@ def outcome_amount(value: float, one: Candidate) -> str:
     return f"{signed_figure(value)}R" if one.unit in ("R", "R by ATR") else signed_figure(value)
 
 
-def outcome_with_unit(value: float, one: Candidate) -> str:
-    """Returns an outcome in the unit of its candidate: `-0.38R`, `-0.38R by ATR`, `-0.38 typical losses of $4.10`."""
-    return f"{signed_figure(value)}R{one.unit[1:]}" if one.unit in ("R", "R by ATR") else f"{signed_figure(value)} {one.unit}"
+def _unit(one: Candidate) -> str:
+    """Returns the unit where a bare R does not say it."""
+    return "" if one.unit == "R" else f", in {one.unit}"
 
 
 def signed_figure(value: float, sign: str = "+") -> str:
