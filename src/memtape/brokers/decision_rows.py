@@ -76,6 +76,9 @@ def _decision_rows(table: MappedTable) -> Iterator[_DecisionRow]:
     }  # fmt: skip
     horizons = _horizons(table, times)
     for row, (t, symbol, action, side) in enumerate(zip(times, symbols, actions, sides, strict=True)):
+        if action is None and side is None and columns["target"][row] is None:
+            table.skipped["no action or direction"] += 1
+            continue
         cells = {name: column[row] for name, column in columns.items()}
         bad = [(name, cell) for name, cell in (("time", t), ("side", side), *cells.items()) if isinstance(cell, BadCell)]
         if t is None:

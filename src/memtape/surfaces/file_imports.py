@@ -9,12 +9,13 @@ too (`ImportResult.statements`), like a journal of another memory: they are stat
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from memtape.brokers.account import DEFAULT_CURRENCY
-from memtape.brokers.files import ImportFile
+from memtape.brokers.files import ImportFile, clean_name, unpack_file
 from memtape.brokers.formats import read_file
 from memtape.brokers.importer import FoundOutcome, FoundRow, ImportOptions, ImportProblem, ImportResult, Progress
 from memtape.brokers.kinds import kinds_of
@@ -39,6 +40,16 @@ from memtape.surfaces.questions import DEFAULT_AGENT
 
 if TYPE_CHECKING:
     from memtape.engine import AgentMemory, Memory
+
+
+def file_of_content(name: str, content: str, *, base64: bool = False) -> ImportFile:
+    """Returns a file that came as text, or as bytes in base64."""
+    if not base64:
+        return unpack_file(clean_name(name) or "file", content.encode(errors="replace"))
+    try:
+        return unpack_file(clean_name(name) or "file", b64decode(content, validate=True))
+    except ValueError:
+        raise Invalid("content", "is not base64", "Encode the bytes of the file, or give its text without base64") from None
 
 
 def import_content(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -15,6 +15,65 @@ from memtape.surfaces.registry import operation
 if TYPE_CHECKING:
     from memtape.engine import Memory
     from memtape.surfaces.caller import Caller
+
+
+class FileToImport(OfAgent):
+    """A file and what is stated about it."""
+
+    file: Annotated[str, Field(min_length=1, max_length=200, description="file name")]
+    content: Annotated[str, Field(min_length=1, description="the file's text; of a compressed file its bytes in base64")]
+    base64: Annotated[bool, Field(description="true: content is base64")] = False
+    kind: Annotated[
+        str | None, Field(description="trades, fills, decisions, equity or positions; default: as its columns show")
+    ] = None
+    format: Annotated[str | None, Field(description="csv or json; default: detected")] = None
+    map: Annotated[dict[str, str] | None, Field(description="field -> column, where the detected one is wrong")] = None
+    where: Annotated[dict[str, str] | None, Field(description="column -> value: only rows with these values")] = None
+    zone: Annotated[str | None, Field(description="time zone of times without one, like Europe/Berlin")] = None
+    symbol: Annotated[str | None, Field(description="symbol of a file without one")] = None
+    currency: Annotated[str | None, Field(description="currency of the amounts, like EUR")] = None
+    starting_equity: Annotated[str | None, Field(description="what the account started with; for a new agent")] = None
+    guess: Annotated[bool, Field(description="detect the columns, even if they were mapped before")] = False
+    skip_bad: Annotated[bool, Field(description="skip rows with problems")] = False
+    commit: Annotated[bool, Field(description="import; false: preview only")] = False
+
+
+class ImportAnswer(SparseAnswer):
+    """What a file holds, and whether it was imported."""
+
+    warning: Annotated[str, Field(description="only if the totals cannot be right", default_factory=str)]
+    format: Annotated[str, Field(description="csv or json")]
+    kind: Annotated[str, Field(description="trades, fills, decisions, equity or positions")]
+    rows: Annotated[int, Field(description="rows in the file")]
+    counts: Annotated[dict[str, int], Field(description="how many values of each kind were read", default_factory=dict)]
+    fills: Annotated[int, Field(description="fills that were read")]
+    trades: Annotated[int, Field(description="closed trades that were read")]
+    unpriced: Annotated[int, Field(description="closed trades without an exit price", default_factory=int)]
+    new: Annotated[int, Field(description="values that are not stored yet")]
+    duplicates: Annotated[int, Field(description="values that are known")]
+    problems: Annotated[list[dict[str, Any]], Field(description="one for each kind: count, line, field, problem, fix, examples")]
+    account: Annotated[dict[str, str | None], Field(description="currency and starting equity", default_factory=dict)]
+    totals: Annotated[dict[str, Any], Field(description="sums to compare with the source; by kind")]
+    mapping: Annotated[dict[str, Any], Field(description="how the columns were read, and notes")]
+    committed: Annotated[bool, Field(description="true: it was imported")]
+    batch: Annotated[str | None, Field(description="its batch, for undo_import")]
+
+
+@operation(writes=True)
+def import_file(memory: Memory, ask: FileToImport, caller: Caller) -> ImportAnswer:
+    """Preview a file of trades, fills, decisions, equity or positions; with commit, import it. Owner only.
+
+    Imports are idempotent: a second import of the same rows adds nothing.
+    """
+    from memtape.surfaces.file_imports import file_of_content, import_content
+
+    caller.require_owner("import a file")
+    found = import_content(
+        memory, file_of_content(ask.file, ask.content, base64=ask.base64), agent=ask.agent, format=ask.format, kind=ask.kind,
+        mapping=ask.map, where=ask.where, zone=ask.zone, symbol=ask.symbol, currency=ask.currency,
+        starting_equity=ask.starting_equity, guess=ask.guess, skip_bad=ask.skip_bad, commit=ask.commit,
+    )  # fmt: skip
+    return ImportAnswer(**found)
 
 
 class ImportRow(SparseAnswer):
