@@ -298,7 +298,7 @@ def test_a_file_that_could_be_fills_or_decisions_is_asked_about(tmp_path: Path) 
     # The next file with these columns is read as the last was committed.
     assert run_import(memory, path, agent="desk")["kind"] == "decisions"
     assert run_import(memory, path, agent="desk", kind="trades")["kind"] == "fills"
-    with pytest.raises(Invalid, match="'quotes' is no kind of file. Use one of trades, fills, decisions, equity, positions"):
+    with pytest.raises(Invalid, match=r"'quotes' is no kind of file\. Use one of trades, fills, decisions, equity, positions"):
         run_import(memory, path, agent="desk", kind="quotes")
 
 
