@@ -312,7 +312,13 @@ def test_real_decisions_of_models_come_in_whole(tmp_path: Path) -> None:
     assert all(decision.reason for decision in decisions(memory))
     cycles = run_import(memory, REAL / "nof1_alpha_arena_s1_conversations_2025-10-28.jsonl.gz", agent="desk", commit=True)
     assert (cycles["kind"], cycles["rows"], cycles["problems"]) == ("decisions", 457, [])
-    assert cycles["totals"]["by_action"]["buy_to_enter"] >= 1
+    assert cycles["totals"]["by_action"] == {"buy_to_enter": 2, "close_position": 2, "hold": 452}
+    actions = REAL / "aitrader_us_nasdaq100_hourly_actions.csv.gz"
+    hours = run_import(given_memory(), actions, agent="desk", kind="decisions", zone="America/New_York", commit=True)
+    # Also the hours in which nothing was traded, which are no fills.
+    assert (hours["new"], hours["problems"], hours["totals"]["by_action"]) == (
+        1320, [], {"buy": 310, "no_trade": 781, "sell": 229},
+    )  # fmt: skip
     assert verify_store(memory).ok
 
 

@@ -107,7 +107,7 @@ def test_two_marks_of_one_moment_and_a_known_mark_with_another_figure_are_report
         ("time", 2, "equity of 2026-06-01T20:00:00Z is known with equity 10000, here it is 10001"),
         ("equity", 4, "line 3 has another equity for 2026-06-02T20:00:00Z: 10200"),
         ("time", 5, "'x' is not a time"),
-        ("equity", 6, "is empty"),
+        ("equity", 6, "is empty: the row is no mark and is skipped"),
     ]
 
 

@@ -6,8 +6,11 @@ from collections import Counter
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from memtape.core.observed import Tick
 from memtape.engine.proof.audit import rebuild_store, verify_store
@@ -140,6 +143,38 @@ def test_a_position_of_a_thousand_times_the_equity_is_named_in_the_first_line(tm
     assert next(iter(answer)) == "warning" and "on an equity of 10,100.00" in answer["warning"]
 
 
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("AB"), st.integers(-2, 2)), min_size=2, max_size=6),
+    st.lists(st.integers(0, 6), min_size=1, max_size=3, unique=True),
+)
+def test_after_an_undo_the_store_verifies_and_goes_on_as_if_the_file_had_never_come(
+    rows: list[tuple[str, int]], live_hours: list[int]
+) -> None:
+    lines = [f"2026-06-01T{hour + 1:02}:30:00Z,{symbol},{qty},100,{101 + hour},1000\n" for hour, (symbol, qty) in enumerate(rows)]
+
+    def live(hour: int) -> dict[str, object]:
+        return {"id": f"t{hour}", "t": f"2026-06-01T{hour + 1:02}:00:00Z", "positions": {"A": {"qty": "1", "entry_px": "99"}},
+                "marks": {"A": "100"}}  # fmt: skip
+
+    with TemporaryDirectory() as folder:
+        path = write_file(Path(folder), HEADER + "".join(lines))
+        memory, only = given_memory(), given_memory()
+        for each in (memory, only):
+            each.agent("desk").observe(live(0) | {"t": "2026-06-01T00:00:00Z", "id": "first"})
+        run_import(memory, path, agent="desk", commit=True)
+        memory.agent("desk").imports.undo()
+        for hour in sorted(live_hours):
+            for each in (memory, only):
+                each.agent("desk").observe(live(hour))
+        assert verify_store(memory).ok, verify_store(memory).problems
+        assert ledger(memory) == ledger(only)
+        run_import(memory, path, agent="desk", commit=True)
+        run_import(only, path, agent="desk", commit=True)
+        assert verify_store(memory).ok, verify_store(memory).problems
+        assert ledger(memory) == ledger(only)
+
+
 @pytest.mark.skipif(not REAL.is_dir(), reason=f"{REAL} is not here")
 def test_half_a_year_of_daily_marks_of_a_real_account_ends_flat_at_the_equity_that_it_states(tmp_path: Path) -> None:
     memory = given_memory()
@@ -150,6 +185,8 @@ def test_half_a_year_of_daily_marks_of_a_real_account_ends_flat_at_the_equity_th
     assert (answer["totals"]["first_equity"], answer["totals"]["last_equity"]) == ("104.21", "84.48")
     rows = ledger(memory)
     assert {row["status"] for row in rows} == {"closed"}
+    equity = run_import(given_memory(), path, agent="desk", kind="equity", zone="America/New_York", commit=True)
+    assert (equity["new"], equity["problems"][0]["count"], equity["problems"][0]["blocks"]) == (125, 385, False)
     # A stock that a day no longer lists has no price on that day: snapshots invent none.
     qualities = Counter(row["quality"] for row in rows)
     assert (qualities["inferred"], qualities["unpriced"]) == (8, 19)

@@ -22,7 +22,7 @@ from memtape.brokers.importer import FoundOutcome, FoundRow, ImportProblem
 from memtape.brokers.kinds import refuses
 from memtape.brokers.mapped_table import MappedTable
 from memtape.brokers.roundtrips import LABEL_FIELDS, MAX_LABEL_CHARS, MAX_NOTE_CHARS, PROGRESS_ROWS, choose_strategy, tag_list
-from memtape.brokers.sides import BUY, SELL, SideWords
+from memtape.brokers.sides import BUY, NEITHER, SELL, SideWords
 from memtape.brokers.stated_results import ResultColumns
 from memtape.core.codec import decimal_text, micros
 from memtape.core.decisions.outcome_bars import FRAME_SECONDS
@@ -75,9 +75,14 @@ def _decision_rows(table: MappedTable) -> Iterator[_DecisionRow]:
         "probability": table.numbers("probability"),
     }  # fmt: skip
     horizons = _horizons(table, times)
+    words = SideWords(table.cells("action"), held=True)
     for row, (t, symbol, action, side) in enumerate(zip(times, symbols, actions, sides, strict=True)):
         if action is None and side is None and columns["target"][row] is None:
             table.skipped["no action or direction"] += 1
+            continue
+        if action is not None and not symbol and not refuses(action) and words.side(table.cells("action")[row]) == NEITHER:
+            # A row of the account, like a deposit or the start of a log.
+            table.skipped[action[:20]] += 1
             continue
         cells = {name: column[row] for name, column in columns.items()}
         bad = [(name, cell) for name, cell in (("time", t), ("side", side), *cells.items()) if isinstance(cell, BadCell)]

@@ -67,10 +67,12 @@ def _equity_rows(table: MappedTable) -> Iterator[tuple[int, datetime, Decimal | 
         bad = [(name, cell) for name, cell in (("time", t), ("equity", equity), ("flow", flow)) if isinstance(cell, BadCell)]
         if t is None:
             bad.append(("time", BadCell("is empty", "Fill it in, or delete the row")))
-        elif equity is None and not flow:
-            bad.append(("equity", BadCell("is empty", "Fill it in, or delete the row")))
         for name, cell in bad:
             table.add_unreadable(row, name, cell)
+        if not bad and equity is None and not flow:
+            problem, fix = "is empty: the row is no mark and is skipped", "To import it, fill it in"
+            table.problems.append(ImportProblem(table.source.lines[row], "equity", problem, fix, blocks=False))
+            continue
         if not bad:
             assert isinstance(t, datetime) and not isinstance(equity, BadCell) and not isinstance(flow, BadCell)
             yield row, t, equity, flow or ZERO
