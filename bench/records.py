@@ -72,7 +72,7 @@ def measure_import(bench: BenchRun) -> dict[str, Result]:
 
 
 def measure_import_records(bench: BenchRun) -> dict[str, Result]:
-    """Measure `import_records_10k`: rows of decisions, equity marks and positions, compared with as many trades. The worst counts."""
+    """Measure `import_records_10k`: rows of decisions, equity and positions, compared with as many trades. The worst counts."""
     size = bench.scale.imported
     trades = [closed_trade(n) for n in range(size)]
     results: dict[str, Result] = {}
@@ -83,7 +83,8 @@ def measure_import_records(bench: BenchRun) -> dict[str, Result]:
                 sides.baseline += time_work(partial(import_trades, agent, trades), wall)
             with desk(bench.folder / f"records-{kind}-{n}.db") as (_, agent):
                 sides.subject += time_work(partial(import_trades, agent, values), wall)
-        results[kind] = judge(f"An import of {size} rows of {kind}, compared with one of as many closed trades.", size, sides, 2.0)
+        what = f"An import of {size} rows of {kind}, compared with one of as many closed trades."
+        results[kind] = judge(what, size, sides, 2.0)
     worst = max(results.values(), key=lambda result: result["ratio"])
     return {"import_records_10k": {**worst, "ratios": {kind: result["ratio"] for kind, result in results.items()}}}
 

@@ -300,7 +300,7 @@ def import_(
     form: Annotated[str | None, typer.Option("--format", help=f"One of {', '.join(format_names())}; default: detected.")] = None,
     mapping: Annotated[list[str] | None, typer.Option("--map", help="field=column, to correct the detected mapping.")] = None,
     where: Annotated[list[str] | None, typer.Option("--where", help="column=value: only rows with this value.")] = None,
-    zone: Annotated[str | None, typer.Option("--zone", "--tz", help="Time zone of times without one, like Europe/Berlin.")] = None,
+    zone: Annotated[str | None, typer.Option("--zone", "--tz", help="Zone of times without one, like Europe/Berlin.")] = None,
     symbol: Annotated[str | None, typer.Option(help="Symbol of a file without one.")] = None,
     currency: Annotated[str | None, typer.Option(help="Currency of the amounts, like EUR.")] = None,
     starting_equity: Annotated[str | None, typer.Option(help="What the account started with; for a new agent.")] = None,

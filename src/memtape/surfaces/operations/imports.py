@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -38,6 +38,67 @@ class FileToImport(OfAgent):
     commit: Annotated[bool, Field(description="import; false: preview only")] = False
 
 
+class ProblemExample(Answer):
+    """One row that has a problem."""
+
+    line: Annotated[int | None, Field(description="line of the file; null: the whole file")]
+    problem: Annotated[str, Field(description="what is wrong there")]
+
+
+class ProblemKind(SparseAnswer):
+    """All problems of one kind in a file."""
+
+    count: Annotated[int, Field(description="rows that have it")]
+    line: Annotated[int | None, Field(description="the first of them")]
+    field: Annotated[str, Field(description="field, and its column")]
+    problem: Annotated[str, Field(description="what is wrong in the first of them")]
+    fix: Annotated[str, Field(description="what to do")]
+    blocks: Annotated[bool, Field(description="true: a commit stops at it, unless skip_bad")]
+    examples: Annotated[list[ProblemExample], Field(description="the first three")]
+
+
+class SymbolSums(Answer):
+    """The trades of one symbol."""
+
+    n: Annotated[int, Field(description="trades or fills")]
+    net_pnl: Annotated[str, Field(description="after costs")]
+
+
+class TotalsOfFile(SparseAnswer):
+    """The sums of a file; which of them it has depends on the kind."""
+
+    n: Annotated[int, Field(description="trades, fills, decisions, marks and flows, or snapshots")]
+    first: Annotated[str | None, Field(description="UTC", default_factory=str)]
+    last: Annotated[str | None, Field(description="UTC", default_factory=str)]
+    net_pnl: Annotated[str, Field(description="of trades and fills", default_factory=str)]
+    gross_pnl: Annotated[str, Field(description="before costs", default_factory=str)]
+    fees: Annotated[str, Field(description="of trades and fills", default_factory=str)]
+    funding: Annotated[str, Field(description="of trades", default_factory=str)]
+    by_symbol: Annotated[
+        dict[str, SymbolSums | int], Field(description="sums of trades; else the number of rows", default_factory=dict)
+    ]
+    open: Annotated[dict[str, str], Field(description="quantities at the end of the file", default_factory=dict)]
+    by_action: Annotated[dict[str, int], Field(description="decisions of each action", default_factory=dict)]
+    followed: Annotated[int, Field(description="decisions whose outcome bars will settle", default_factory=int)]
+    with_reason: Annotated[int, Field(description="decisions with a reason", default_factory=int)]
+    with_outcome: Annotated[int, Field(description="decisions whose outcome the file states", default_factory=int)]
+    first_equity: Annotated[str | None, Field(description="the first mark", default_factory=str)]
+    last_equity: Annotated[str | None, Field(description="the last mark", default_factory=str)]
+    lowest_equity: Annotated[str | None, Field(description="of all marks", default_factory=str)]
+    highest_equity: Annotated[str | None, Field(description="of all marks", default_factory=str)]
+    flows: Annotated[str | None, Field(description="deposits less withdrawals", default_factory=str)]
+
+
+class MappingOfFile(Answer):
+    """How the columns of a file were read."""
+
+    kind: Annotated[str, Field(description="what the file was read as")]
+    by: Annotated[str, Field(description="guessed, saved or given")]
+    columns: Annotated[dict[str, str], Field(description="field -> column, and settings")]
+    unused: Annotated[list[str], Field(description="columns that were not used")]
+    notes: Annotated[list[str], Field(description="what was concluded from the file as a whole")]
+
+
 class ImportAnswer(SparseAnswer):
     """What a file holds, and whether it was imported."""
 
@@ -51,10 +112,10 @@ class ImportAnswer(SparseAnswer):
     unpriced: Annotated[int, Field(description="closed trades without an exit price", default_factory=int)]
     new: Annotated[int, Field(description="values that are not stored yet")]
     duplicates: Annotated[int, Field(description="values that are known")]
-    problems: Annotated[list[dict[str, Any]], Field(description="one for each kind: count, line, field, problem, fix, examples")]
+    problems: Annotated[list[ProblemKind], Field(description="one for each kind of problem")]
     account: Annotated[dict[str, str | None], Field(description="currency and starting equity", default_factory=dict)]
-    totals: Annotated[dict[str, Any], Field(description="sums to compare with the source; by kind")]
-    mapping: Annotated[dict[str, Any], Field(description="how the columns were read, and notes")]
+    totals: Annotated[TotalsOfFile, Field(description="sums to compare with the source")]
+    mapping: Annotated[MappingOfFile, Field(description="how the columns were read, and notes")]
     committed: Annotated[bool, Field(description="true: it was imported")]
     batch: Annotated[str | None, Field(description="its batch, for undo_import")]
 
