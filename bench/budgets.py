@@ -23,7 +23,7 @@ from bench.facts import measure_chat_system
 from bench.outcomes import measure_settling
 from bench.pages import measure_agent_page, measure_column_cache, measure_trade_by_id, measure_trade_page
 from bench.recall import measure_load, measure_ranked, measure_recall
-from bench.records import measure_import, measure_page, measure_rebuild, measure_undo, measure_verify
+from bench.records import measure_import, measure_import_records, measure_page, measure_rebuild, measure_undo, measure_verify
 from bench.runs import measure_run
 from bench.startup import measure_help, measure_mcp
 from bench.ticks import measure_flatness, measure_reports, measure_reports_flatness, measure_ticks
@@ -39,6 +39,7 @@ BENCHES: dict[str, Callable[[BenchRun], dict[str, Result]]] = {
     "remember_trade_vs_commit": measure_reports,
     "remember_trade_flat": measure_reports_flatness,
     "import_10k": measure_import,
+    "import_records_10k": measure_import_records,
     "undo_import": measure_undo,
     "verify_100k": measure_verify,
     "rebuild_100k": measure_rebuild,

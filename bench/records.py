@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,8 @@ import apsw
 
 from bench.desk import AGENT, BenchRun, closed_trade, desk, read_tables
 from bench.timing import Result, Sides, Work, cpu, judge, milliseconds, time_in_turn, time_work, wall
-from memtape.core.observed import ClosedTrade
+from memtape.core.ids import DecisionId, TickId
+from memtape.core.observed import Decision, EquityMark, HeldPosition, Observed, Tick
 from memtape.engine import AgentMemory, Memory
 from memtape.engine.proof.audit import rebuild_store, verify_store
 from memtape.store.rows import COLUMNS
@@ -68,6 +71,43 @@ def measure_import(bench: BenchRun) -> dict[str, Result]:
     return {"import_10k": result}
 
 
+def measure_import_records(bench: BenchRun) -> dict[str, Result]:
+    """Measure `import_records_10k`: rows of decisions, equity and positions, compared with as many trades. The worst counts."""
+    size = bench.scale.imported
+    trades = [closed_trade(n) for n in range(size)]
+    results: dict[str, Result] = {}
+    for kind, values in account_records(size).items():
+        sides = Sides()
+        for n in range(bench.scale.rounds):
+            with desk(bench.folder / f"records-{kind}-trades-{n}.db") as (_, agent):
+                sides.baseline += time_work(partial(import_trades, agent, trades), wall)
+            with desk(bench.folder / f"records-{kind}-{n}.db") as (_, agent):
+                sides.subject += time_work(partial(import_trades, agent, values), wall)
+        what = f"An import of {size} rows of {kind}, compared with one of as many closed trades."
+        results[kind] = judge(what, size, sides, 2.0)
+    worst = max(results.values(), key=lambda result: result["ratio"])
+    return {"import_records_10k": {**worst, "ratios": {kind: result["ratio"] for kind, result in results.items()}}}
+
+
+def account_records(size: int) -> dict[str, list[Observed]]:
+    """Returns decisions that are followed, equity marks, and snapshots of four positions, as many rows of a file each."""
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    times = [start + timedelta(minutes=30 * n) for n in range(size)]
+    price = Decimal(100)
+    return {
+        "decisions": [
+            Decision(id=DecisionId(f"d{n}"), t=t, symbol=f"S{n % 5}", action="buy", side="long", stop=price - 2, target=price + 4,
+                     reason=f"setup {n}") for n, t in enumerate(times)
+        ],
+        "equity marks": [EquityMark(t=t, equity=Decimal(10_000 + n % 500)) for n, t in enumerate(times)],
+        "snapshots": [
+            Tick(id=TickId(f"t{n}"), t=t, equity=Decimal(10_000), marks={f"S{m}": price + n % 3 for m in range(4)},
+                 positions={f"S{m}": (HeldPosition(qty=Decimal(1 + n // 100 % 3), entry_px=price),) for m in range(4)})
+            for n, t in enumerate(times[: size // 4])
+        ],
+    }  # fmt: skip
+
+
 def measure_undo(bench: BenchRun) -> dict[str, Result]:
     """Measure `undo_import`: a short and a long import, each compared with its undo. The worse of the two counts."""
     results: list[Result] = []
@@ -85,8 +125,8 @@ def measure_undo(bench: BenchRun) -> dict[str, Result]:
     return {"undo_import": {**worse, "ratios": {str(result["n"]): result["ratio"] for result in results}}}
 
 
-def import_trades(agent: AgentMemory, trades: list[ClosedTrade]) -> None:
-    """Import trades that are all new."""
+def import_trades(agent: AgentMemory, trades: Sequence[Observed]) -> None:
+    """Import trades, or other values, that are all new."""
     imported = agent.imports.commit(trades, {"file": "reported.csv"})
     assert imported.new == len(trades)
 

@@ -22,12 +22,13 @@ def test_a_preview_tells_everything_and_writes_nothing(tmp_path: Path) -> None:
     memory = given_memory()
     answer = run_import(memory, write_file(tmp_path, TRADES + BTC + ETH), agent="desk")
     assert set(answer) == {
-        "format", "rows", "fills", "trades", "unpriced", "new", "duplicates", "problems", "account", "totals", "committed",
-        "mapping", "batch",
+        "format", "kind", "rows", "counts", "fills", "trades", "unpriced", "new", "duplicates", "problems", "account", "totals",
+        "committed", "mapping", "batch",
     }  # fmt: skip
     assert {k: answer[k] for k in ("format", "rows", "fills", "trades", "new", "duplicates", "problems", "committed", "batch")} == {
         "format": "csv", "rows": 2, "fills": 0, "trades": 2, "new": 2, "duplicates": 0, "problems": [], "committed": False, "batch": None,
     }  # fmt: skip
+    assert (answer["kind"], answer["counts"]) == ("trades", {"trades": 2})
     assert answer["totals"] == {
         "n": 2, "net_pnl": "5", "gross_pnl": "5", "fees": "0", "funding": "0", "first": "2026-06-04T08:00:00Z",
         "last": "2026-06-05T09:00:00Z", "open": {},

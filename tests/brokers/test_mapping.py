@@ -120,7 +120,8 @@ def test_a_file_that_lacks_a_column_says_which_and_how_to_name_it() -> None:
         read("symbol,side,price\nBTC,buy,1\n")
     assert str(error.value) == (
         "map: no column was found for time, qty (read as fills). Give the column, like --map time=COLUMN; "
-        "the columns are: symbol, side, price"
+        "the columns are: symbol, side, price. If the file holds no trades, say what it holds: --kind decisions, --kind equity "
+        "or --kind positions"
     )
     with pytest.raises(Invalid, match="Give it with --symbol"):
         read("time,side,qty,price\n2026-06-04T08:00Z,buy,1,1\n")

@@ -103,11 +103,21 @@ def test_six_models_on_the_nasdaq_hold_what_their_own_log_says_they_hold() -> No
 
 
 def test_decisions_of_models_to_buy_are_fills_at_their_prices_by_experiment() -> None:
-    answer = looked_at("deepfund_decisions.jsonl.gz", zone="America/New_York")
+    # Each row has a price and a quantity, and those that hold give a reason: fills or decisions, only the owner knows.
+    with pytest.raises(Invalid, match="Say what it holds: --kind fills or --kind decisions"):
+        looked_at("deepfund_decisions.jsonl.gz")
+    answer = looked_at("deepfund_decisions.jsonl.gz", zone="America/New_York", kind="fills")
     assert (answer["rows"], answer["fills"]) == (24, 8)
     assert answer["totals"]["open"]["MSFT (planner-test)"] == "166"
 
 
 def test_a_file_of_daily_marks_is_not_taken_for_trades() -> None:
+    answer = looked_at("chatgpt_microcap_daily_updates.csv")
+    assert (answer["kind"], answer["trades"], answer["fills"]) == ("positions", 0, 0)
     with pytest.raises(Invalid, match="no column was found for"):
-        looked_at("chatgpt_microcap_daily_updates.csv")
+        looked_at("chatgpt_microcap_daily_updates.csv", kind="trades")
+
+
+def test_a_log_of_chats_without_decisions_is_refused_with_the_choices() -> None:
+    with pytest.raises(Invalid, match="If the file holds no trades, say what it holds"):
+        looked_at("aitrader_us_nasdaq100_hourly_reasoning.jsonl.gz")

@@ -18,7 +18,8 @@ DOLLAR_CURRENCIES = frozenset({"USD", "USDT", "USDC", "BUSD", "FDUSD", "DAI", "T
 DEFAULT_CURRENCY = "USD"
 BALANCE_TOLERANCE = Decimal("0.011")  # balances and profits are rounded to cents
 # The first of these groups that states a currency decides. A fee may be paid in another one, and a price has one of its own.
-_MONEY_FIELDS = (("pnl", "net_pnl", "balance", "value"), ("fees", "entry_fee", "exit_fee", "funding"),
+_MONEY_FIELDS = (("pnl", "net_pnl", "balance", "value", "equity", "cash", "flow", "deposit", "withdrawal"),
+                 ("fees", "entry_fee", "exit_fee", "funding"),
                  ("entry_price", "exit_price", "price"))  # fmt: skip
 _SYMBOLS = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR"}
 _CODES = DOLLAR_CURRENCIES | {"EUR", "GBP", "CHF", "JPY", "AUD", "CAD", "NZD", "SEK", "NOK", "INR", "SGD", "HKD", "CNY"}

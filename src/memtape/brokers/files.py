@@ -26,6 +26,7 @@ MAX_COLUMNS = 500
 MAX_CELLS = 100_000_000
 MAX_PREAMBLE_LINES = 20  # before the header: title, account, period
 MAX_NESTING = 3
+DECISION_MEMBERS = ("signal", "action", "decision", "recommendation")  # what an object that is a decision has
 MAX_WRAPPER_MEMBERS = 5  # an object with more plain members is a trade, not a wrapper of a list of trades
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
@@ -239,11 +240,11 @@ def json_table(content: ImportFile) -> CellTable:
         if not isinstance(value, dict):
             table.bad.append((line, "is not an object", 'Write one object, like {"symbol": "BTC", ...}'))
             continue
-        flat = dict(_flat_members(value))
-        if len(found) >= MAX_ROWS:
+        rows = [dict(_flat_members(each)) for each in _nested_decisions(value)]
+        if len(found) + len(rows) > MAX_ROWS:
             raise Invalid(content.name, f"has more than {MAX_ROWS:,} rows", "Split it by year and import the parts")
-        found.append((line, flat))
-        for name in flat:
+        found += [(line, flat) for flat in rows]
+        for name in (name for flat in rows for name in flat):
             names.setdefault(name, len(names))
         if len(names) > MAX_COLUMNS or len(names) * len(found) > MAX_CELLS:
             raise Invalid(content.name, f"has more than {MAX_COLUMNS} keys", "Give the trades alone")
@@ -288,6 +289,33 @@ def _longest_list(value: Any, depth: int = 0) -> list[Any]:
             return max(objects, key=len)
         return [value] if depth == 0 else []
     return [value] if depth == 0 else []
+
+
+def _nested_decisions(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns an object; one that contains a decision for each of several symbols as one object for each of them.
+
+    >>> answer = {"id": "7", "answer": {"BTC": {"signal": "hold"}, "ETH": {"signal": "buy", "stop": 9}}}
+    >>> _nested_decisions(answer)
+    [{'id': '7:BTC', 'symbol': 'BTC', 'signal': 'hold'}, {'id': '7:ETH', 'symbol': 'ETH', 'signal': 'buy', 'stop': 9}]
+    """
+    if value.keys() & set(DECISION_MEMBERS):
+        return [value]
+    for name, member in value.items():
+        several: dict[str, dict[str, Any]] = {}
+        if isinstance(member, dict):
+            several = {key: {"symbol": key, **each} for key, each in member.items() if _is_decision(each)}
+        elif isinstance(member, list):
+            several = {str(number): each for number, each in enumerate(member, start=1) if _is_decision(each)}
+        if several:
+            rest = {key: each for key, each in value.items() if key != name}
+            # Each has an id of its own, whatever else the answer contains.
+            ids = {key: {"id": f"{rest['id']}:{key}"} if isinstance(rest.get("id"), str) else {} for key in several}
+            return [{**rest, **ids[key], **each} for key, each in several.items()]
+    return [value]
+
+
+def _is_decision(value: Any) -> bool:
+    return isinstance(value, dict) and any(isinstance(value.get(name), str) for name in DECISION_MEMBERS)
 
 
 def _flat_members(value: dict[str, Any], before: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,7 @@
 """The names of columns in files of MetaTrader, ccxt, Binance, Bybit, Hyperliquid, Alpaca, IBKR, freqtrade, Nautilus, own logs.
 
+A file holds one kind of rows: closed trades, fills, decisions, equity marks or positions. Each kind has its own fields.
+
 Names are compared in lower case, letters and digits only, without units in brackets and without a currency at the end. If a
 file has several names of one field, the first in this list is used. Only whole names count: "profit" contains an `r` too.
 """
@@ -112,10 +114,102 @@ FILL_FIELD_NAMES: FieldNames = {
     "target": ("target", "takeprofit", "takeprofitprice", "tp"),
 }  # fmt: skip
 
-FIELDS_BY_KIND: Mapping[str, FieldNames] = {"trades": TRADE_FIELD_NAMES, "fills": FILL_FIELD_NAMES}
+_MOMENT_NAMES = ("timestamp", "datetime", "dateandtime", "time", "date", "day", "createdat", "createdtime", "ts", "asof",
+                 "asofdate", "tradingdate", "tradingday", "tick", "insertedat", "recordedat")  # fmt: skip
+_SITUATION_FIELDS: FieldNames = {
+    name: TRADE_FIELD_NAMES[name] for name in ("regime", "volatility", "session", "atr_d1", "atr_h1", "atr_m5")
+}
+_CASH_FLOW_FIELDS: FieldNames = {
+    "flow": ("flow", "flows", "cashflow", "cashflows", "netflow", "netflows", "externalflow", "netdeposit", "netdeposits",
+             "depositwithdrawal", "depositswithdrawals", "transfer", "transfers"),
+    "deposit": ("deposit", "deposits", "deposited", "contribution", "contributions"),
+    "withdrawal": ("withdrawal", "withdrawals", "withdrawn", "withdraw", "distributions"),
+}  # fmt: skip
+_EQUITY_NAMES = ("totalequity", "accountequity", "equity", "accountvalue", "totalaccountvalue", "nav", "netassetvalue",
+                 "netliquidation", "netliquidationvalue", "netliq", "portfoliovalue", "totalportfoliovalue", "networth",
+                 "equityafter")  # fmt: skip
+
+DECISION_FIELD_NAMES: FieldNames = {
+    "id": ("decisionid", "predictionid", "signalid", "forecastid", "recommendationid", "callid", "id", "uuid", "eventid"),
+    "time": ("decidedat", "decisiontime", "decisionat", "decisiondate", "predictedat", "predictiontime", "predictiondate",
+             "forecastat", "forecasttime", "forecastdate", "signaltime", "signaldate", "madeat", *_MOMENT_NAMES),
+    "symbol": _SHARED_FIELDS["symbol"],
+    "action": ("action", "decision", "signal", "recommendation", "verdict", "call", "advice", "tradeaction", "decisiontype"),
+    "side": ("side", "direction", "dir", "predicteddirection", "prediction", "forecast", "bias", "expecteddirection",
+             "predictedside", "longshort", "view", "stance"),
+    "qty": _SHARED_FIELDS["qty"],
+    "value": _SHARED_FIELDS["value"],
+    "entry_price": ("plannedentry", "entryprice", "entry", "limitprice", "limit", "entrypx", "entrylevel", "suggestedentry"),
+    "stop": (*TRADE_FIELD_NAMES["stop"], "stoplevel"),
+    "target": (*TRADE_FIELD_NAMES["target"], "pricetarget", "predictedprice", "forecastprice", "targetlevel"),
+    "price": ("priceatdecision", "priceatprediction", "referenceprice", "refprice", "currentprice", "marketprice", "lastprice",
+              "spotprice", "spot", "price", "mark", "markprice"),
+    "reason": ("reason", "rationale", "justification", "thesis", "reasoning", "explanation", "entryreason", "why", "setup",
+               "analysis", "summary"),
+    "note": ("note", "notes", "comment", "comments", "remark", "remarks", "memo"),
+    "confidence": _SHARED_FIELDS["confidence"],
+    "probability": ("probability", "prob", "predictedprobability", "winprobability", "probabilityup", "probup", "pup", "pwin",
+                    "likelihood"),
+    "horizon": ("horizon", "timehorizon", "forecasthorizon", "holdingperiod", "horizonhours", "horizondays", "horizonminutes",
+                "horizonbars", "horizonweeks", "horizonh", "horizond", "validfor", "expirybars"),
+    "expires_at": ("expiresat", "expires", "expiry", "expirydate", "validuntil", "targetdate", "resolvesat", "duedate"),
+    "frame": ("frame", "timeframe", "tf", "barsize"),
+    "invalidation": ("invalidation", "invalidationcondition", "invalidatedif"),
+    "outcome": ("outcome", "result", "resolution", "correct", "wascorrect", "iscorrect", "hit"),
+    "outcome_r": ("r", "pnlr", "rmultiple", "resultr", "outcomer", "realizedr", "realisedr"),
+    "outcome_price": ("exitprice", "outcomeprice", "resolvedprice", "actualprice", "finalprice", "closeprice"),
+    "outcome_at": ("exitat", "exittime", "exitdate", "resolvedat", "resolvedtime", "resolutiondate", "outcomeat", "outcometime",
+                   "settledat", "closedat", "closetime", "closedate"),
+    "order_id": ("orderid", "orderids", "oid", "clientorderid", "cloid", "venueorderid"),
+    "trade_id": ("tradeid", "tradeids", "positionid", "dealid", "ticket"),
+    "account": _SHARED_FIELDS["account"],
+    "strategy": _SHARED_FIELDS["strategy"],
+    "tags": _SHARED_FIELDS["tags"],
+    "currency": _SHARED_FIELDS["currency"],
+    **_SITUATION_FIELDS,
+}  # fmt: skip
+
+EQUITY_FIELD_NAMES: FieldNames = {
+    "time": _MOMENT_NAMES,
+    "equity": (*_EQUITY_NAMES, "balance", "accountbalance", "totalbalance", "totalvalue", "value"),
+    **_CASH_FLOW_FIELDS,
+    "account": _SHARED_FIELDS["account"],
+    "currency": _SHARED_FIELDS["currency"],
+}  # fmt: skip
+
+POSITION_FIELD_NAMES: FieldNames = {
+    "time": ("snapshottime", "snapshotat", "snapshotdate", *_MOMENT_NAMES),
+    "symbol": _SHARED_FIELDS["symbol"],
+    "qty": ("positionqty", "netqty", "netposition", "netquantity", "positionamt", "szi", "positionsize", "held", "holding",
+            "holdings", *_SHARED_FIELDS["qty"], "position"),
+    "side": ("side", "direction", "positionside", "longshort"),
+    "action": ("action", "event"),
+    "entry_price": ("avgentryprice", "averageentryprice", "entryprice", "entrypx", "avgprice", "averageprice", "avgcost",
+                    "averagecost", "costprice", "unitcost", "buyprice", "avgbuyprice", "priceopen", "openprice", "avgopenprice",
+                    "purchaseprice"),
+    "mark": ("markprice", "mark", "currentprice", "pricecurrent", "lastprice", "marketprice", "closeprice", "last", "close",
+             "price"),
+    "cost": ("costbasis", "totalcost"),
+    "value": ("marketvalue", "totalvalue", "currentvalue", *_SHARED_FIELDS["value"]),
+    "unrealized": ("unrealizedpnl", "unrealisedpnl", "unrealizedpl", "unrealisedpl", "upnl", "openpnl", "floatingpnl",
+                   "unrealizedprofit", "pnl"),
+    "leverage": TRADE_FIELD_NAMES["leverage"],
+    "rate": _SHARED_FIELDS["rate"],
+    "equity": _EQUITY_NAMES,
+    "cash": ("cash", "cashbalance", "cashafter", "availablecash", "freecash", "buyingpower"),
+    **_CASH_FLOW_FIELDS,
+    "account": _SHARED_FIELDS["account"],
+    "currency": _SHARED_FIELDS["currency"],
+}  # fmt: skip
+
+FIELDS_BY_KIND: Mapping[str, FieldNames] = {
+    "trades": TRADE_FIELD_NAMES, "fills": FILL_FIELD_NAMES, "decisions": DECISION_FIELD_NAMES, "equity": EQUITY_FIELD_NAMES,
+    "positions": POSITION_FIELD_NAMES,
+}  # fmt: skip
+FILE_KINDS = tuple(FIELDS_BY_KIND)
 # What a mapping may state about a file besides its columns. `zone` is another setting, with any zone as its value.
 MAPPING_SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "kind": ("trades", "fills"),
+    "kind": FILE_KINDS,
     "decimal": ("point", "comma"),
     "dates": ("dmy", "mdy"),
     "costs": ("positive", "negative"),

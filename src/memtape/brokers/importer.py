@@ -17,12 +17,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Protocol, TypeVar
 
 from memtape.brokers.files import ImportFile
+from memtape.core.decisions.decision_outcomes import StatedOutcome
 from memtape.core.fills import Fill
-from memtape.core.observed import Claim, ClosedTrade, Decision
+from memtape.core.observed import CashFlow, Claim, ClosedTrade, Decision, EquityMark, Tick
 
 Progress = Callable[[int, int], None]  # rows done, rows in all
 EXAMPLES_PER_KIND = 3
@@ -84,11 +86,23 @@ def group_problems(problems: Iterable[ImportProblem]) -> list[ProblemGroup]:
 
 @dataclass(frozen=True, slots=True)
 class FoundRow:
-    """One row as an observed value. A decision carries what a fill cannot, above all its reason; the fill names it."""
+    """One row as an observed value. A decision carries what a fill cannot, above all its reason; the fill names it.
+
+    All rows of one moment in a file of positions are one tick: the line is that of the first.
+    """
 
     line: int
-    value: Fill | ClosedTrade | Claim
+    value: Fill | ClosedTrade | Claim | Decision | EquityMark | CashFlow | Tick
     decision: Decision | None = None
+    outcome: FoundOutcome | None = None  # of a decision, if the file states what became of it
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOutcome:
+    """What a file states about the outcome of a decision, and from when on that was known; None: not before the import."""
+
+    stated: StatedOutcome
+    known_at: datetime | None
 
 
 def _no_saved_mapping(header: Sequence[str]) -> Mapping[str, str] | None:
@@ -105,6 +119,7 @@ class ImportOptions:
     where: Mapping[str, str] = field(default_factory=dict)  # column -> the value that a row must have
     currency: str | None = None  # of the amounts in the file
     account_currency: str | None = None  # None: there is no account yet
+    kind: str | None = None  # what the file holds; None: as its columns show
     saved: Callable[[Sequence[str]], Mapping[str, str] | None] = _no_saved_mapping  # the mapping of an earlier import
     on_progress: Progress | None = None
 
@@ -122,7 +137,7 @@ class ImportResult:
     """The content of a file."""
 
     rows: int
-    kind: str  # fills or trades
+    kind: str  # one of FILE_KINDS
     header: tuple[str, ...] = ()
     mapping: dict[str, str] = field(default_factory=dict)  # complete: given as an option, it reads the file in the same way
     mapped_by: str = "format"  # guessed, saved, given, or format where the format itself defines the columns

@@ -39,6 +39,11 @@ class MappedTable:
     notes: list[str] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)  # rows that are not trades, by type
 
+    @property
+    def row_word(self) -> str:
+        """What a row that was skipped is not."""
+        return "executions" if self.mapping.kind in ("trades", "fills") else self.mapping.kind
+
     @classmethod
     def of(cls, source: CellTable, mapping: ColumnMapping, options: ImportOptions) -> MappedTable:
         """Take the decisions that concern the whole file."""
@@ -91,7 +96,7 @@ class MappedTable:
         # MetaTrader writes "closed / total".
         if name == "qty" and any(" / " in cell for cell in cells):
             cells = [cell.partition(" / ")[0] for cell in cells]
-        return read_numbers(cells, self.decimal, percent=name == "confidence")
+        return read_numbers(cells, self.decimal, percent=name in ("confidence", "probability"))
 
     def quantities(self, prices: Sequence[Decimal | BadCell | None]) -> list[Decimal | BadCell | None]:
         """Returns the quantities; of a file that has amounts of money instead, those amounts divided by these prices."""
@@ -110,10 +115,14 @@ class MappedTable:
 
     def confidences(self) -> list[Decimal | None]:
         """Returns the confidences from 0 to 1; None where the file has none or its scale is unclear."""
-        if "confidence" not in self:
+        return self.scaled("confidence")
+
+    def scaled(self, name: str) -> list[Decimal | None]:
+        """Returns a field that is a share or a score, from 0 to 1; None where the file has none or its scale is unclear."""
+        if name not in self:
             return [None] * len(self)
         stated = self.mapping.settings.get("confidence_scale")
-        found, scale, notes = scale_confidence(self.numbers("confidence"), self.heading("confidence") or "confidence", stated)
+        found, scale, notes = scale_confidence(self.numbers(name), self.heading(name) or name, stated)
         if scale is not None:
             self.mapping.settings["confidence_scale"] = scale
         self.notes += notes
@@ -191,7 +200,7 @@ class MappedTable:
             self.notes.append(f"{self.times.ambiguous} times fall in the hour of a clock change: read as before the change")
         if self.skipped:
             several = ", ".join(f"{word} {n}" for word, n in self.skipped.most_common(8))
-            self.notes.append(f"{sum(self.skipped.values())} rows are not executions and were skipped: {several}")
+            self.notes.append(f"{sum(self.skipped.values())} rows are not {self.row_word} and were skipped: {several}")
         self.notes += self.texts.notes()
 
     def _check_currency(self) -> None:

@@ -13,8 +13,17 @@ from difflib import get_close_matches
 
 from memtape.brokers.cells import EMPTY_WORDS, is_time_of_day
 from memtape.brokers.files import CellTable, clean_name
-from memtape.brokers.headings import ADDED_COST_NAMES, FIELDS_BY_KIND, MAPPING_SETTINGS, FieldNames, is_money, plain_name
+from memtape.brokers.headings import (
+    ADDED_COST_NAMES,
+    FIELDS_BY_KIND,
+    FILE_KINDS,
+    MAPPING_SETTINGS,
+    FieldNames,
+    is_money,
+    plain_name,
+)
 from memtape.brokers.importer import ImportOptions
+from memtape.brokers.kinds import DECISION_NAMES, choose_kind, kinds_of, missing_fields, refuses
 from memtape.brokers.sides import SideWords
 from memtape.core.values import Currency, Symbol, read
 from memtape.errors import FieldProblem, Invalid
@@ -23,10 +32,21 @@ SAMPLE_ROWS = 200
 NUMBER_FIELDS = frozenset({
     "entry_price", "exit_price", "price", "qty", "fees", "multiplier", "rate", "pnl", "net_pnl", "entry_fee", "exit_fee",
     "funding", "leverage", "stop", "target", "buy_qty", "buy_price", "sell_qty", "sell_price", "confidence",
-    "atr_d1", "atr_h1", "atr_m5", "value", "balance",
+    "atr_d1", "atr_h1", "atr_m5", "value", "balance", "equity", "flow", "deposit", "withdrawal", "cash", "mark", "cost",
+    "unrealized", "probability", "outcome_r", "outcome_price",
 })  # fmt: skip
-TIME_FIELDS = frozenset({"entry_at", "exit_at", "time"})
-REQUIRED_FIELDS = TIME_FIELDS | {"entry_price", "exit_price", "price", "qty", "side", "symbol"}
+TIME_FIELDS = frozenset({"entry_at", "exit_at", "time", "expires_at", "outcome_at"})
+# By kind, the fields whose unreadable cells are reported row by row. Of other kinds a column that cannot be read is left out.
+REQUIRED_FIELDS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(
+        ("trades", "fills"),
+        frozenset({"entry_at", "exit_at", "time", "entry_price", "exit_price", "price", "qty", "side", "symbol"}),
+    ),
+    "decisions": frozenset({"time", "symbol"}),
+    "equity": frozenset({"time", "equity"}),
+    "positions": frozenset({"time", "symbol", "qty"}),
+}
+MAX_ACTION_CHARS = 40
 VAGUE_NAMES = frozenset({"entry", "exit", "opened", "closed", "type", "ordertype", "position", "transaction", "action", "order"})
 _LOOKS_NUMERIC = re.compile(
     r"[\s(+\-−$€£¥₿₹]*(?:[A-Za-z]{2,6} )?[\d.,'\s\u00a0\u202f/]*\d[\d.,'\s]*(?:[eE][+-]?\d+)?\s*[%)xA-Z€$£-]{0,7}"
@@ -79,28 +99,77 @@ def choose_mapping(table: CellTable, options: ImportOptions) -> ColumnMapping:
     if saved:
         by, stated = "saved", {**_money_as_value(saved), **stated}
     given = _stated_mapping(table.header, stated)
-    wanted = [given.settings["kind"]] if "kind" in given.settings else list(FIELDS_BY_KIND)
+    wanted = _wanted_kinds(given, options.kind)
     missing: dict[str, list[str]] = {}
     complete: dict[str, ColumnMapping] = {}
     for kind in wanted:
         mapping = complete[kind] = _complete_mapping(table, kind, given, guess=not saved)
         mapping.by = by
-        missing[kind] = _missing_fields(mapping)
-    # Closed trades without any exit price come last: a file that can be read as fills is one of fills.
-    found = next((kind for kind in wanted if not missing[kind]), None)
-    if found is None and missing.get("trades") == ["exit_price"]:
-        found = "trades"
+        missing[kind] = missing_fields(kind, mapping)
+    found = _kind_of_file(table, complete, missing)
     if found is not None:
         del complete[found].settings["kind"]
         return complete[found]
-    nearest = min(wanted, key=lambda kind: len(missing[kind]))
+    # What a file without a name for its kind most likely holds.
+    nearest = min([kind for kind in wanted if kind in ("trades", "fills")] or wanted, key=lambda kind: len(missing[kind]))
     names = ", ".join(table.header)
     shown = names if len(names) <= 300 else names[:297] + "..."
     lacking = missing[nearest]
     hint = f"Give the column, like --map {lacking[0].split(' ')[0]}=COLUMN; the columns are: {shown}"
     if lacking[0] == "symbol":
         hint = f"Give it with --symbol or --map symbol=COLUMN; the columns are: {shown}"
+    if len(wanted) == len(FILE_KINDS):
+        hint += ". If the file holds no trades, say what it holds: --kind decisions, --kind equity or --kind positions"
     raise Invalid("map", f"no column was found for {', '.join(lacking)} (read as {nearest})", hint)
+
+
+def _wanted_kinds(given: ColumnMapping, stated: str | None) -> list[str]:
+    """Returns the kinds that a file may be read as: those that the caller names, else that of a mapping, else all."""
+    own = given.settings.get("kind")
+    if stated is None:
+        return [own] if own is not None else list(FILE_KINDS)
+    kinds = kinds_of(stated)
+    if own is not None and own not in kinds:
+        # The mapping of an earlier import read the file as something else.
+        given.settings.pop("kind")
+    return [own] if own in kinds and own is not None else list(kinds)
+
+
+def _kind_of_file(table: CellTable, complete: Mapping[str, ColumnMapping], missing: Mapping[str, list[str]]) -> str | None:
+    """Returns the kind of a file; None if no kind fits."""
+    fitting = {kind: mapping for kind, mapping in complete.items() if not missing[kind]}
+    # Closed trades without any exit price come last: a file that can be read otherwise is no file of closed trades.
+    if not fitting:
+        return "trades" if missing.get("trades") == ["exit_price"] else None
+    if len(complete) <= len(kinds_of("trades")):
+        return next(iter(fitting))
+    return choose_kind(
+        fitting,
+        decision_names="decisions" in fitting and _is_named_decision(table, fitting),
+        refusals_with_reason="decisions" in fitting and _gives_reasons_for_refusals(table, fitting["decisions"]),
+        has_symbols="symbol" in _complete_mapping(table, "fills", ColumnMapping("", {}, {}, {}, "given"), guess=True),
+        buys_and_sells="fills" in fitting and "side" in fitting["fills"] and _trades_words(table, fitting["fills"]),
+    )
+
+
+def _is_named_decision(table: CellTable, fitting: Mapping[str, ColumnMapping]) -> bool:
+    """Returns True if the column that says what to do is named like a decision, and no other one says what was done."""
+    places = {at for name in ("action", "side") for at in fitting["decisions"].columns.get(name, ())}
+    named = {at for at in places if plain_name(table.header[at]) in DECISION_NAMES}
+    done = set(fitting["fills"].columns.get("side", ())) if "fills" in fitting else set()
+    return bool(named) and done <= named
+
+
+def _gives_reasons_for_refusals(table: CellTable, mapping: ColumnMapping) -> bool:
+    """Returns True if rows that decide against a trade have a reason: an account has no row of its own for what it did not do."""
+    words = mapping.cells(table, "action" if "action" in mapping else "side")
+    return any(reason and refuses(word) for word, reason in zip(words, mapping.cells(table, "reason"), strict=True))
+
+
+def _trades_words(table: CellTable, mapping: ColumnMapping) -> bool:
+    """Returns True if a column of sides has words of orders, like buy."""
+    words = {cell.lower() for cell in mapping.cells(table, "side")}
+    return bool(words - {"long", "short", "both", "net", "l", "s", ""})
 
 
 def _money_as_value(saved: Mapping[str, str]) -> dict[str, str]:
@@ -108,25 +177,6 @@ def _money_as_value(saved: Mapping[str, str]) -> dict[str, str]:
     if "value" not in saved and is_money(saved.get("qty", "")):
         return {("value" if name == "qty" else name): column for name, column in saved.items()}
     return dict(saved)
-
-
-def _missing_fields(mapping: ColumnMapping) -> list[str]:
-    """Returns the required fields that a trade or a fill lacks."""
-    lacking = [name for name in ("symbol",) if name not in mapping]
-    if mapping.kind == "trades":
-        lacking += [name for name in ("entry_at", "exit_at", "entry_price", "exit_price") if name not in mapping]
-        if not any(name in mapping for name in ("qty", "value", "pnl", "net_pnl")):
-            lacking.append("qty or pnl")
-        if not any(name in mapping for name in ("side", "is_short", "qty", "value", "pnl", "net_pnl")):
-            lacking.append("side")
-        return lacking
-    if "time" not in mapping:
-        lacking.append("time")
-    if {"buy_qty", "buy_price", "sell_qty", "sell_price"} <= mapping.columns.keys():
-        return lacking
-    if "value" in mapping:
-        return lacking + [name for name in ("price",) if name not in mapping]
-    return lacking + [name for name in ("price", "qty") if name not in mapping]
 
 
 # ---- stated by the caller -------------------------------------------------------------------------------------------------
@@ -218,7 +268,7 @@ def _guess_columns(table: CellTable, names: FieldNames, mapping: ColumnMapping) 
     def suits(name: str, at: int) -> bool:
         cells = [cell for cell in table.column(at)[:SAMPLE_ROWS] if cell.lower() not in EMPTY_WORDS]
         if name == "side":
-            words = SideWords(table.column(at), held=mapping.kind == "trades", name=plain[at])
+            words = SideWords(table.column(at), held=mapping.kind != "fills", name=plain[at])
             return words.has_side and words.share_known >= 0.5
         return not cells or _CELL_TESTS.get(name, _anything)(cells, plain[at])
 
@@ -227,7 +277,9 @@ def _guess_columns(table: CellTable, names: FieldNames, mapping: ColumnMapping) 
             continue  # stated already, perhaps as left out
         named = [at for spelling in spellings for at in places.get(plain_name(spelling), ())]
         # A quantity with a currency in its name is an amount of money.
-        if name == "qty":
+        if name == "value" and mapping.kind == "positions":
+            pass  # the value of a position is a figure beside its quantity
+        elif name == "qty":
             named = [at for at in named if not is_money(table.header[at])]
         elif name == "value":
             quantities = {plain_name(spelling) for spelling in names["qty"]}
@@ -237,7 +289,7 @@ def _guess_columns(table: CellTable, names: FieldNames, mapping: ColumnMapping) 
         named = [at for at in named if at not in taken]
         at = next((at for at in named if suits(name, at)), None)
         # Unreadable cells of a required field are reported row by row.
-        if at is None and name in REQUIRED_FIELDS:
+        if at is None and name in REQUIRED_FIELDS[mapping.kind]:
             at = next((at for at in named if plain[at] not in VAGUE_NAMES), None)
         if at is not None:
             mapping.columns[name] = (at,)
@@ -245,8 +297,8 @@ def _guess_columns(table: CellTable, names: FieldNames, mapping: ColumnMapping) 
     # The total is used instead of its parts.
     if "fees" in mapping:
         mapping.columns = {name: places for name, places in mapping.columns.items() if name not in ("entry_fee", "exit_fee")}
-    # With a quantity, an amount of money says nothing new.
-    if "qty" in mapping or {"buy_qty", "sell_qty"} <= mapping.columns.keys():
+    # With a quantity, an amount of money says nothing new; the value of a position shows whether it is held at all.
+    if (mapping.kind != "positions" and "qty" in mapping) or {"buy_qty", "sell_qty"} <= mapping.columns.keys():
         mapping.columns.pop("value", None)
     _join_date_columns(table, names, mapping)
     _add_cost_columns(plain, mapping, taken)
@@ -285,6 +337,9 @@ _CELL_TESTS: dict[str, Callable[[Sequence[str], str], bool]] = {
     "leg": _mostly(lambda cell: cell.lower() in ("long", "short", "both", "net")),
     "symbol": _mostly(lambda cell: any(c.isalpha() for c in cell) or cell.isdigit()),
     "id": _identifies_rows,
+    # A word, not a sentence: a column of texts may have the same name.
+    "action": _mostly(lambda cell: len(cell) <= MAX_ACTION_CHARS and any(c.isalpha() for c in cell)),
+    "frame": _mostly(lambda cell: len(cell) <= MAX_ACTION_CHARS),
     "status": _mostly(lambda cell: any(c.isalpha() for c in cell)),
     "regime": _mostly(lambda cell: not _is_number(cell)),
     "volatility": _mostly(lambda cell: not _is_number(cell)),

@@ -38,7 +38,7 @@ PROGRESS_ROWS = 2000  # between two progress reports
 
 def read_closed_trades(table: MappedTable) -> list[FoundRow]:
     """Returns every row that is a closed trade. The others are reported in `table`."""
-    _choose_strategy(table)
+    choose_strategy(table)
     drafts = list(_drafts(table))
     _report_unpriced(table, drafts)
     gross = plain_name(table.heading("pnl")) in {plain_name(name) for name in GROSS_PNL_NAMES}
@@ -48,7 +48,7 @@ def read_closed_trades(table: MappedTable) -> list[FoundRow]:
     return list(_build_trades(table, drafts, names))
 
 
-def _choose_strategy(table: MappedTable) -> None:
+def choose_strategy(table: MappedTable) -> None:
     """Use the account as the strategy if a file has several accounts and no strategy."""
     if "strategy" not in table and "account" in table and len(set(table.cells("account"))) > 1:
         table.mapping.columns["strategy"] = table.mapping.columns["account"]

@@ -1,6 +1,7 @@
-"""Any table of fills or closed trades. Start here to see how a file becomes values.
+"""Any table of trades, fills, decisions, equity marks or positions. Start here to see how a file becomes values.
 
-`mapping` finds the columns, `mapped_table` decides what concerns the whole file, `roundtrips` and `executions` read the rows.
+`mapping` finds the columns, `kinds` what the file holds, `mapped_table` decides what concerns the whole file. The rows are read
+by `roundtrips`, `executions`, `decision_rows`, `equity_rows` and `position_rows`, one for each kind.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from memtape.brokers.account import starting_equity
+from memtape.brokers.decision_rows import read_decisions
+from memtape.brokers.equity_rows import read_equity
 from memtape.brokers.executions import read_fills
 from memtape.brokers.files import CellTable, clean_name
 from memtape.brokers.importer import FoundRow, ImportOptions, ImportProblem, ImportResult
 from memtape.brokers.mapped_table import MappedTable
 from memtape.brokers.mapping import choose_mapping
+from memtape.brokers.position_rows import read_positions
 from memtape.brokers.roundtrips import read_closed_trades
 from memtape.core.codec import decimal_text
 from memtape.core.observed import ClosedTrade
@@ -29,7 +33,7 @@ def read_table(source: CellTable, options: ImportOptions) -> ImportResult:
     if left_out:
         table.notes.append(f"{left_out} rows do not match --where and were left out")
     table.problems += [ImportProblem(line, "row", problem, fix) for line, problem, fix in source.bad]
-    found = read_closed_trades(table) if mapping.kind == "trades" else read_fills(table)
+    found, start = _read_rows(table)
     table.finish()
     table.problems.sort(key=lambda problem: problem.line or 0)
     trades = [each.value for each in found if isinstance(each.value, ClosedTrade)]
@@ -39,9 +43,25 @@ def read_table(source: CellTable, options: ImportOptions) -> ImportResult:
     return ImportResult(
         header=source.header, rows=rows, kind=mapping.kind, mapping=mapping.spelled(source.header), mapped_by=mapping.by,
         unused=[name for at, name in enumerate(source.header) if at not in used], found=found, problems=table.problems,
-        notes=table.notes, currency=table.currency.stated, starting_equity=_starting_equity(table, found),
+        notes=table.notes, currency=table.currency.stated, starting_equity=start,
         unpriced=sum(trade.exit_price is None and trade.pnl is None for trade in trades),
     )  # fmt: skip
+
+
+def _read_rows(table: MappedTable) -> tuple[list[FoundRow], Decimal | None]:
+    """Returns the values of a file, and the money that the account started with, if the file shows it."""
+    match table.mapping.kind:
+        case "trades":
+            found = read_closed_trades(table)
+            return found, _starting_equity(table, found)
+        case "fills":
+            return read_fills(table), None
+        case "decisions":
+            return read_decisions(table), None
+        case "equity":
+            return read_equity(table)
+        case _:
+            return read_positions(table)
 
 
 def _starting_equity(table: MappedTable, found: Sequence[FoundRow]) -> Decimal | None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from memtape.brokers.importer import FoundOutcome
 from memtape.core.codec import EPOCH, canonical_plain, digest, make_id, plain, time_text
+from memtape.core.decisions.decision_outcomes import StatedOutcome
 from memtape.core.events import Event
 from memtape.core.fill_records import fill_discrepancy
 from memtape.core.fills import FillCorrection
 from memtape.core.items import Item, Position, StoredItem, unpack_items
-from memtape.core.observed import Bars, Observed, Tick, occurred_at
+from memtape.core.observed import Bars, Decision, Observed, Tick, occurred_at
 from memtape.engine.documents.citations import Citations, cited_decisions
 from memtape.engine.documents.sync import refresh_pages
 from memtape.engine.scope import AgentScope
@@ -82,25 +84,38 @@ class Imports:
                     bodies |= {(kind, item.key): item.body for item in tables.items(kind, EVERYTHING, keys=keys)}
         return bodies
 
-    def preview(self, values: Iterable[Observed]) -> tuple[int, int]:
-        """Returns how many of these values are new and how many are known already; writes nothing."""
-        names_by_value = [_item_names(value) for value in values]
+    def stored_outcomes(self, decisions: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """The outcomes that were stated of these decisions and not undone, by decision, each as it was stated last."""
+        with self._scope.reading() as tables:
+            return _stated_outcomes(tables, decisions)
+
+    def preview(self, values: Iterable[Observed], outcomes: Iterable[StatedOutcome] = ()) -> tuple[int, int]:
+        """Returns how many of these values are new and how many are known already; writes nothing.
+
+        A decision that is known counts as new if an outcome of it is.
+        """
+        names_by_value, stated = [_item_names(value) for value in values], {outcome.decision for outcome in outcomes}
         with self._scope.reading() as tables:
             known = set(tables.log_rows_of(name for names in names_by_value for name in names))
+            stated -= _stated_outcomes(tables, stated).keys()
         new = 0
         for names in names_by_value:
-            if any(name not in known for name in names):
+            if any(name not in known or (name[0] == "decision" and name[1] in stated) for name in names):
                 new += 1
+                stated -= {key for _, key in names}
             # A value that is repeated within the file is new only once.
             known |= set(names)
         return new, len(names_by_value) - new
 
     # ---- commit ----------------------------------------------------------------------------------------------------
 
-    def commit(self, values: Iterable[Observed], source: Mapping[str, Any]) -> ImportReceipt:
+    def commit(
+        self, values: Iterable[Observed], source: Mapping[str, Any], outcomes: Sequence[FoundOutcome] = ()
+    ) -> ImportReceipt:
         """Record all values of a file or none of them. Each counts as known from its own time on.
 
-        The lines that a decision cites are quoted from today's documents, because a file contains no quotes.
+        The lines that a decision cites are quoted from today's documents, because a file contains no quotes. `outcomes` is what
+        the file states about its decisions; an outcome without a time of its own counts as known from now on.
         """
         listed = self._with_quotes([complete_value(checked_value(value), None) for value in values])
         for value in listed:
@@ -114,11 +129,18 @@ class Imports:
             batch = make_id(self._scope.agent.id, "import", digest(canonical_plain(plain(dict(source)))), earlier)
             writer = self._scope.writer(tables)
             arrivals = [Arrival(value, occurred_at(value) or now, batch, own_times=isinstance(value, Bars)) for value in listed]
+            decided = {value.id for value in listed if isinstance(value, Decision)}
+            known = {key for _, key in tables.log_rows_of(("decision", id_) for id_ in decided if id_ is not None)}
             new, duplicates = writer.many(arrivals)
+            stated = _new_outcomes(tables, outcomes, batch, now)
+            writer.declare_all(stated, batch)
+            # An outcome that a later file adds to a known decision is new, although its decision is not.
+            added = sum(item.symbol in known for item, _ in stated)
+            new, duplicates = new + added, duplicates - added
             if new:
                 body = {**plain(dict(source)), "new": new, "duplicates": duplicates, "recorded_at": time_text(now)}
                 # The import counts as known when its last value does, so that no read shows it before its values.
-                known_at = max(arrival.known_at for arrival in arrivals)
+                known_at = max([*(arrival.known_at for arrival in arrivals), *(moment for _, moment in stated)])
                 writer.declare(Item("import", batch, known_at, body), known_at)
             return ImportReceipt(batch, new, duplicates)
 
@@ -160,6 +182,7 @@ class Imports:
             writer = self._scope.writer(tables)
             # The items become void with the log row of the undo, which is the next one.
             voided = [VoidedItem(*row) for row in tables.void_batch(batch, writer.head.seq + 1, now)]
+            ticks = _take_back_ticks(tables, writer, voided)
             changes = Batch(known_at=now)
             ended = self._end_reported_trades(tables, voided, now)
             events = self._rederive_positions(tables, writer, voided, changes)
@@ -173,7 +196,7 @@ class Imports:
             _note_account_change(voided, changes)
             # The undone items may have been the only records of a broker: then claims of the agent count again.
             writer.verified_from = first_broker_record(tables)
-            receipt = writer.declare(Item("undo", batch, now, {"batch": batch, "items": len(voided)}), now, events)
+            receipt = writer.declare(Item("undo", batch, now, {"batch": batch, "items": len(voided), **ticks}), now, events)
             # Learning comes last: it reads the trades that were derived above.
             learn_from_batch(tables, self._scope.agent, writer.start, writer.verified_from, changes)
             return ImportUndo(batch, file, took_back, receipt)
@@ -205,6 +228,43 @@ class Imports:
                 ended[id_] = min(item.at, ended.get(id_, item.at))
         tables.end_versions(list(ended), now)
         return ended
+
+
+def _take_back_ticks(tables: Tables, writer: Writer, voided: Sequence[VoidedItem]) -> dict[str, Any]:
+    """Let the head of the stream name the ticks that are left, so that the same snapshots can be imported again.
+
+    Returns what the row of the undo says about it: rows without it, of earlier versions, left the head as it was.
+    """
+    if not any(item.kind == "tick" for item in voided):
+        return {}
+    left = tables.items("tick", EVERYTHING)
+    writer.last_tick = max((item.at for item in left), default=None)
+    writer.first_snapshot = min((item.at for item in left if "positions" in item.body), default=None)
+    return {"ticks_left": len(left)}
+
+
+def _stated_outcomes(tables: Tables, decisions: Iterable[str]) -> dict[str, dict[str, Any]]:
+    items = [
+        item for some in in_batches(sorted(set(decisions)))
+        for item in tables.items("outcome_stated", EVERYTHING, symbols=some)
+    ]  # fmt: skip
+    return {item.symbol: item.body for item in sorted(items, key=lambda item: item.seq)}
+
+
+def _new_outcomes(
+    tables: Tables, outcomes: Sequence[FoundOutcome], batch: str, now: datetime
+) -> list[tuple[Item, datetime]]:
+    """The outcomes of decisions that have none yet, each with the time from which it counts as known."""
+    known = set(_stated_outcomes(tables, (outcome.stated.decision for outcome in outcomes)))
+    found: list[tuple[Item, datetime]] = []
+    for outcome in outcomes:
+        decision = outcome.stated.decision
+        if decision not in known:
+            known.add(decision)
+            at = min(outcome.known_at or now, now)
+            body = plain(replace(outcome.stated, cause=outcome.stated.stated_cause))
+            found.append((Item("outcome_stated", f"{decision}#{batch}", at, body, decision), at))
+    return found
 
 
 def _import_to_undo(tables: Tables, batch: str | None) -> StoredItem:

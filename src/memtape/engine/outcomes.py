@@ -59,7 +59,9 @@ class DecisionOutcomes:
             last = max(earlier, key=lambda item: item.seq, default=None)
             if last is not None and last.body == body and (row := tables.logged(last.kind, last.key)) is not None:
                 return Receipt(row.stream, row.seq, row.hash, (), duplicate=True)
-            item = Item("outcome_stated", f"{statement.decision}#{len(earlier) + 1}", now, body, statement.decision)
+            # Also what was taken back with an import has its row in the log.
+            number = len(tables.items("outcome_stated", EVERYTHING, symbol=statement.decision, voided=True)) + 1
+            item = Item("outcome_stated", f"{statement.decision}#{number}", now, body, statement.decision)
             return self._scope.writer(tables).declare(item, now)
 
 

@@ -115,6 +115,8 @@ class LogReplay:
             self._add(item, row, known_at, 1, payload.get("batch"))
             if row.kind == "undo":
                 self._void(row.key, row.seq, known_at)
+                if "ticks_left" in payload["stated"]:
+                    self._take_back_ticks()
             self._plan(row.kind, payload["stated"], known_at)
             return
         observed = dict(payload["observed"])
@@ -259,6 +261,12 @@ class LogReplay:
                 each if each.voided_at is not None else replace(each, voided_at=known_at) for each in self.reported.get(id_, [])
             ]
         self.verified_from = min(self._broker.values(), default=None)
+
+    def _take_back_ticks(self) -> None:
+        """Let the times of ticks be those of the ticks that are left, as the undo of an import with ticks does."""
+        left = [item for item in self.stored if item.kind == "tick" and item.voided_at is None]
+        self.last_tick = max((item.at for item in left), default=None)
+        self.first_snapshot = min((item.at for item in left if "positions" in item.body), default=None)
 
     def _memories(self, versions: Sequence[TradeVersion], bars: dict[str, list[KnownBar]]) -> dict[str, Rows]:
         """The rows of memories."""

@@ -10,6 +10,7 @@ from memtape.core.decisions.decision_outcomes import DecisionOutcome, effective_
 from memtape.core.items import StoredItem
 from memtape.core.ledger.trades import Trade
 from memtape.engine.view.view import View
+from memtape.engine.write.reported_trades import reported_id
 from memtape.store.database import in_batches
 
 
@@ -30,6 +31,8 @@ def decision_outcomes(
     trades: dict[str, list[Trade]] = {}
     for trade in view.trades_entered_by(keys):
         trades.setdefault(trade.entry_decision or "", []).append(trade)
+    for decision, several in _named_trades(view, items).items():
+        trades.setdefault(decision, []).extend(several)
     found = [
         effective_outcome(
             item.key, stated.get(item.key), item.body.get("action"), trades.get(item.key, ()), auto.get(item.key)
@@ -37,6 +40,23 @@ def decision_outcomes(
         for item in items
     ]  # fmt: skip
     return [outcome for outcome in found if outcome is not None]
+
+
+def _named_trades(view: View, decisions: Sequence[StoredItem]) -> dict[str, list[Trade]]:
+    """By decision, the trades that came whole and that it names by their own id.
+
+    Fills name their decision. A trade that its source reports whole cannot, so the decision names the trade.
+    """
+    by_trade = {name: item.key for item in decisions for name in item.body.get("order_ids", ())}
+    found: dict[str, list[Trade]] = {}
+    for some in in_batches(sorted(by_trade)):
+        keys = {
+            reported_id(view.agent.id, "trade", item.key, (item.symbol, item.leg)): by_trade[item.key]
+            for item in view.items("trade", keys=some)
+        }
+        for trade in view.closed_trades(keys.keys()):
+            found.setdefault(keys[trade.id], []).append(trade)
+    return found
 
 
 def _decisions(

@@ -181,7 +181,8 @@ def _late(
             assert batch.known_at is not None
             # The snapshot also contradicts or confirms positions that were believed otherwise at that time: those it names,
             # and those of which something up to that moment was learned, or taken back, after it was known.
-            for position in _touched(batch, stored) | MemoryTables(tables).unsettled_since(batch.known_at, last_tick):
+            unsettled = MemoryTables(tables).unsettled_since(batch.known_at, last_tick)
+            for position in _touched(batch, stored) | unsettled | _shown_until(tables, batch.known_at, last_tick):
                 add(position, first_tick - settling)
     for position, at in _changed_by_bars(tables, start, batch, stored, backfilled):
         add(position, at)
@@ -191,6 +192,18 @@ def _late(
         for position, at in tables.fills_naming(names, upto=start.seq).items():
             add(position, at)
     return late
+
+
+def _shown_until(tables: Tables, known_at: datetime, by: datetime) -> set[Position]:
+    """The positions in snapshots up to the moment `by` that were taken back after `known_at`: until then they were believed."""
+    if not tables.items("undo", EVERYTHING, limit=1):
+        return set()
+    ticks = tables.items("tick", EVERYTHING, before=by + JUST_AFTER, voided=True)
+    return {
+        (symbol, held.get("leg", ""))
+        for item in ticks if item.voided_at is not None and item.voided_at > known_at
+        for symbol, several in (item.body.get("positions") or {}).items() for held in several
+    }  # fmt: skip
 
 
 def _was_reconciled(tables: Tables, start: Head, position: Position, since: datetime) -> bool:

@@ -87,7 +87,7 @@ def run_event_import(
     from memtape.brokers.calendars import read_event_file
     from memtape.brokers.files import load_file
     from memtape.brokers.importer import ImportOptions
-    from memtape.surfaces.cli.imports import listed_problems, refuse_bad_rows
+    from memtape.surfaces.import_checks import listed_problems, refuse_bad_rows
 
     file = load_file(path)
     options = ImportOptions(mapping=dict(mapping or {}), where=dict(where or {}), zone=zone, on_progress=on_progress)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memtape.brokers.formats import format_names
+from memtape.brokers.headings import FILE_KINDS
 from memtape.surfaces.cli.briefs import brief, lessons_app, reflect
 from memtape.surfaces.cli.cards import cards_app
 from memtape.surfaces.cli.chat import chat
@@ -293,12 +294,13 @@ def export(
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="CSV or JSONL of fills or closed trades, .gz too; a tradememory .db.")],
+    file: Annotated[Path, typer.Argument(help="CSV or JSONL of trades, fills, decisions, equity or positions; tradememory .db.")],
     agent: AgentName = "main",
+    kind: Annotated[str | None, typer.Option(help=f"What it holds: {', '.join(FILE_KINDS)}; default: detected.")] = None,
     form: Annotated[str | None, typer.Option("--format", help=f"One of {', '.join(format_names())}; default: detected.")] = None,
     mapping: Annotated[list[str] | None, typer.Option("--map", help="field=column, to correct the detected mapping.")] = None,
     where: Annotated[list[str] | None, typer.Option("--where", help="column=value: only rows with this value.")] = None,
-    zone: Annotated[str | None, typer.Option(help="Time zone of times without one, like Europe/Berlin.")] = None,
+    zone: Annotated[str | None, typer.Option("--zone", "--tz", help="Zone of times without one, like Europe/Berlin.")] = None,
     symbol: Annotated[str | None, typer.Option(help="Symbol of a file without one.")] = None,
     currency: Annotated[str | None, typer.Option(help="Currency of the amounts, like EUR.")] = None,
     starting_equity: Annotated[str | None, typer.Option(help="What the account started with; for a new agent.")] = None,
@@ -307,12 +309,12 @@ def import_(
     commit: Annotated[bool, typer.Option("--commit", help="Import; without it only a preview is shown.")] = False,
     db: Db = None, owner: Owner = None, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Preview a file of fills or closed trades; --commit imports it. Imports are idempotent."""
+    """Preview a file of trades, fills, decisions, equity or positions; --commit imports it. Imports are idempotent."""
     with reporting(as_json), open_store(db, owner) as memory, progress("import") as report:
         from memtape.surfaces.cli.imports import import_text, option_pairs, run_import
 
         found = run_import(
-            memory, file, agent=agent, format=form, mapping=option_pairs("map", mapping or []) or None,
+            memory, file, agent=agent, format=form, kind=kind, mapping=option_pairs("map", mapping or []) or None,
             where=option_pairs("where", where or []) or None, zone=zone, symbol=symbol, skip_bad=skip_bad, commit=commit,
             on_progress=report, currency=currency, starting_equity=starting_equity, guess=guess,
         )  # fmt: skip
