@@ -1,7 +1,7 @@
 """One agent in one run: its market, its proposals, and the verdicts of guard and broker.
 
-In the tick with a broker's own exit (stop, target, liquidation) the strategy is not asked about that symbol: a decision in the
-same tick would be read as the reason of the exit (rule L15), and its only reason is its trigger.
+The strategy is asked on every bar, also on one in which a stop, a target or a liquidation filled, as a live agent is. Such an
+exit has the id of an order that no decision names, so its only reason is its trigger.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from memtape.sim.account import AccountView
 from memtape.sim.guard import Guard, judge_order
 from memtape.sim.paper import PaperBroker
 from memtape.sim.strategies import AccountStrategy, OrderProposal, Strategy
-
-OWN_EXITS = ("stop", "target", "liquidation")
 
 
 class SimSession:
@@ -58,8 +56,7 @@ class SimSession:
 
     def decide(self, tick: Tick) -> tuple[Decision, ...]:
         """Asks the strategy about each symbol whose bar has closed, and places the orders."""
-        exited = {fill.symbol for fill in tick.fills if fill.trigger in OWN_EXITS}
-        return tuple(d for bar in tick.bars if bar.symbol not in exited for d in self._ask(tick.t, bar.symbol))
+        return tuple(d for bar in tick.bars for d in self._ask(tick.t, bar.symbol))
 
     def _begin_day(self, t: datetime) -> None:
         if self._day is None or self._day[0] != t.date():
