@@ -152,8 +152,8 @@ def _figures(result: SimResult) -> list[ReportFigure]:
         _fall("Deepest fall of daily equity", record.max_drawdown),
         _fall("Longest time under water", record.longest_drawdown, by_time=True),
         ReportFigure("Win rate", share_text(f.win_rate), trades),
-        ReportFigure("Profit factor", figure_text(f.profit_factor), trades),
-        ReportFigure("Mean result in R", figure_text(f.mean_r), f"{f.n_r} trades with a known risk"),
+        ReportFigure("Profit factor", ratio_text(f.profit_factor), trades),
+        ReportFigure("Mean result in R", ratio_text(f.mean_r), f"{f.n_r} trades with a known risk"),
         ReportFigure("Expectancy", amount_text(record.expectancy_usd.value), f"{record.expectancy_usd.n} trades"),
         _of_trades("Payoff ratio", record.payoff_ratio),
         _of_trades("Exposure", record.exposure, share=True),
@@ -172,12 +172,12 @@ def _figures(result: SimResult) -> list[ReportFigure]:
 
 
 def _clocked(name: str, figure: ClockedFigure, *, share: bool = False) -> ReportFigure:
-    value = share_text(figure.value) if share else figure_text(figure.value)
+    value = share_text(figure.value) if share else ratio_text(figure.value)
     return ReportFigure(name, value, figure.why or f"{figure.n} {figure.clock}")
 
 
 def _of_trades(name: str, figure: ClockedFigure, *, share: bool = False) -> ReportFigure:
-    value = share_text(figure.value) if share else figure_text(figure.value)
+    value = share_text(figure.value) if share else ratio_text(figure.value)
     return ReportFigure(name, value, figure.why or f"{figure.n} trades")
 
 
@@ -236,7 +236,7 @@ def price_text(px: Decimal | None) -> str:
     return "" if px is None else f"{float(px):.6g}" if px < 1 else f"{float(px):.2f}"
 
 
-def figure_text(figure: Decimal | float | None) -> str:
+def ratio_text(figure: Decimal | float | None) -> str:
     """Returns a number with two places."""
     return UNKNOWN_FIGURE if figure is None else f"{float(figure) + 0.0:.2f}"
 

@@ -12,8 +12,8 @@ from memtape.sim.report import (
     ReportFigure,
     SimReport,
     amount_text,
-    figure_text,
     price_text,
+    ratio_text,
     report_of,
     share_text,
     when_text,
@@ -87,7 +87,7 @@ def _r_table(record: PerformanceDetail) -> list[str]:
     if not spread.n:
         return []
     rows = (f"| {name.replace('<', '&lt;')} | {n} |" for name, n in spread.bins.items())
-    ends = f"{spread.n} trades with a known risk, from {figure_text(spread.worst)}R to {figure_text(spread.best)}R."
+    ends = f"{spread.n} trades with a known risk, from {ratio_text(spread.worst)}R to {ratio_text(spread.best)}R."
     return ["## Outcomes in R", "", ends, "", "| R | trades |", "|---|---:|", *rows, ""]
 
 
@@ -100,8 +100,8 @@ def _groups(title: str, groups: Sequence[GroupFigures]) -> list[str]:
     if not groups:
         return []
     rows = (
-        f"| {_cell(g.name)} | {g.n} | {amount_text(g.net_pnl_usd)} | {share_text(g.win_rate)} | {figure_text(g.profit_factor)} "
-        f"| {figure_text(g.mean_r)} |"
+        f"| {_cell(g.name)} | {g.n} | {amount_text(g.net_pnl_usd)} | {share_text(g.win_rate)} | {ratio_text(g.profit_factor)} "
+        f"| {ratio_text(g.mean_r)} |"
         for g in groups
     )
     head = "| | trades | net PnL | win rate | profit factor | mean R |"
@@ -123,7 +123,7 @@ def _trades(closed: Sequence[TradeRow]) -> list[str]:
 def _trade_row(trade: TradeRow) -> str:
     cells = (
         when_text(trade.entry_at), when_text(trade.exit_at), trade.symbol, trade.side, price_text(trade.entry_price),
-        price_text(trade.exit_price), amount_text(trade.net_pnl_usd), figure_text(trade.pnl_r), trade.exit_trigger or "",
+        price_text(trade.exit_price), amount_text(trade.net_pnl_usd), ratio_text(trade.pnl_r), trade.exit_trigger or "",
         _cell(trade.entry_reason or ""),
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"

@@ -13,8 +13,8 @@ from memtape.sim.report import (
     CAVEAT,
     SimReport,
     amount_text,
-    figure_text,
     price_text,
+    ratio_text,
     share_text,
     when_text,
 )
@@ -45,7 +45,7 @@ def render_page(report: SimReport) -> str:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     pages.filters |= {
-        "money": amount_text, "figure": figure_text, "share": share_text, "px": price_text, "minute": when_text,
+        "money": amount_text, "figure": ratio_text, "share": share_text, "px": price_text, "minute": when_text,
         "tone": gain_or_loss,
     }  # fmt: skip
     first, last = report.equity[0][0], report.equity[-1][0]
